@@ -1,0 +1,32 @@
+package v1alpha1
+
+// Annotations on a workload that ask for a PersistentPodState to be made for it.
+const (
+	// AnnotationAutoGenerate set to "true" asks for generation.
+	AnnotationAutoGenerate = "kruise.io/auto-generate-persistent-pod-state"
+	// AnnotationRequiredTopology is a comma-separated list of node label keys.
+	AnnotationRequiredTopology = "kruise.io/required-persistent-topology"
+	// AnnotationPreferredTopology is a comma-separated list of node label keys.
+	AnnotationPreferredTopology = "kruise.io/preferred-persistent-topology"
+	// AnnotationPodAnnotations is a comma-separated list of annotation keys to record.
+	AnnotationPodAnnotations = "kruise.io/persistent-pod-annotations"
+)
+
+// AnnotationInjected on a pod names the PersistentPodState that pinned it.
+const AnnotationInjected = "kruise.io/injected-persistent-pod-state"
+
+// ConditionRecording is the one condition type of a PersistentPodState: True while the
+// pods of its target are recorded and their successors pinned.
+const ConditionRecording = "Recording"
+
+// Reasons of ConditionRecording.
+const (
+	// ReasonRecording: the target is there and its pods are recorded.
+	ReasonRecording = "Recording"
+	// ReasonTargetMissing: the target does not exist; the records wait for it.
+	ReasonTargetMissing = "TargetMissing"
+	// ReasonTargetTaken: an older PersistentPodState has the same target.
+	ReasonTargetTaken = "TargetTaken"
+	// ReasonTargetUnsupported: the target's kind has no pods with stable names.
+	ReasonTargetUnsupported = "TargetUnsupported"
+)

@@ -1,0 +1,185 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// RetentionPolicy says which event ends the record of a pod.
+type RetentionPolicy string
+
+const (
+	// RetainWhenScaled drops a pod's record when its ordinal is scaled away. It is the
+	// default, and unknown values act like it, as in the original.
+	RetainWhenScaled RetentionPolicy = "WhenScaled"
+	// RetainWhenDeleted keeps the records over scaling; only the end of the workload
+	// ends them.
+	RetainWhenDeleted RetentionPolicy = "WhenDeleted"
+)
+
+// PersistentPodStateSpec says which workload's pods return, and how close.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.requiredPersistentTopology) || (has(self.preferredPersistentTopology) && size(self.preferredPersistentTopology) > 0)",message="requiredPersistentTopology or preferredPersistentTopology must be set"
+type PersistentPodStateSpec struct {
+	// targetRef names the workload whose pods return. Set by the user; it cannot be
+	// changed, since the records in the status belong to it.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef is immutable"
+	TargetReference TargetReference `json:"targetRef"`
+
+	// persistentPodAnnotations are the annotations that are recorded with a pod and put
+	// back on its successor. Set by the user; empty means none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	PersistentPodAnnotations []PersistentPodAnnotation `json:"persistentPodAnnotations,omitempty"`
+
+	// requiredPersistentTopology lists node labels whose recorded values a successor's
+	// node must have. A pod waits rather than go elsewhere. Set by the user.
+	// +optional
+	RequiredPersistentTopology *NodeTopologyTerm `json:"requiredPersistentTopology,omitempty"`
+
+	// preferredPersistentTopology lists node labels whose recorded values a successor's
+	// node should have, with weights. Set by the user.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
+
+	// persistentPodStateRetentionPolicy says what ends a record: WhenScaled (the default;
+	// any other value acts like it) or WhenDeleted. Set by the user.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	PersistentPodStateRetentionPolicy RetentionPolicy `json:"persistentPodStateRetentionPolicy,omitempty"`
+}
+
+// TargetReference names one workload in the object's namespace.
+type TargetReference struct {
+	// apiVersion is the group and version of the workload, such as apps/v1.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the workload, such as StatefulSet.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+
+	// name of the workload.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// PersistentPodAnnotation names one annotation to record.
+type PersistentPodAnnotation struct {
+	// key of the annotation.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Key string `json:"key"`
+}
+
+// NodeTopologyTerm is a set of node labels that together describe a place.
+type NodeTopologyTerm struct {
+	// nodeTopologyKeys are the keys of the node labels; all of them count.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=317
+	NodeTopologyKeys []string `json:"nodeTopologyKeys"`
+}
+
+// PreferredTopologyTerm is a place with the weight of the wish for it.
+type PreferredTopologyTerm struct {
+	// weight of the wish in the scheduler's score, 1 to 100.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Weight int32 `json:"weight"`
+
+	// preference is the place wished for.
+	// +required
+	Preference NodeTopologyTerm `json:"preference"`
+}
+
+// PersistentPodStateStatus is what the controller remembers.
+type PersistentPodStateStatus struct {
+	// observedGeneration is the generation of the spec that the records were made for.
+	// Written by the controller.
+	// +required
+	ObservedGeneration int64 `json:"observedGeneration"`
+
+	// podStates maps the name of a pod to the place it was last Ready at. Written by the
+	// controller.
+	// +optional
+	PodStates map[string]PodState `json:"podStates,omitempty"`
+
+	// conditions say whether this object does its work: Recording. Written by the
+	// controller.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PodState is the place of one pod and what else is put back on its successor.
+type PodState struct {
+	// nodeName is the node on which the pod was last Ready.
+	// +optional
+	NodeName string `json:"nodeName,omitempty"`
+
+	// nodeTopologyLabels are the values that the node had for the wanted keys.
+	// +optional
+	NodeTopologyLabels map[string]string `json:"nodeTopologyLabels,omitempty"`
+
+	// annotations are the values that the pod had for the wanted annotations.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// PersistentPodState brings the rebuilt pods of one workload back to their place.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=pps
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.targetRef.kind`
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.targetRef.name`
+// +kubebuilder:printcolumn:name="Recording",type=string,JSONPath=`.status.conditions[?(@.type=="Recording")].status`
+// +kubebuilder:printcolumn:name="Why",type=string,JSONPath=`.status.conditions[?(@.type=="Recording")].reason`
+// +kubebuilder:printcolumn:name="Required",type=string,priority=1,JSONPath=`.spec.requiredPersistentTopology.nodeTopologyKeys`
+// +kubebuilder:printcolumn:name="Preferred",type=string,priority=1,JSONPath=`.spec.preferredPersistentTopology[*].preference.nodeTopologyKeys`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type PersistentPodState struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says which workload's pods return, and how close.
+	// +required
+	Spec PersistentPodStateSpec `json:"spec"`
+
+	// status holds the records.
+	// +optional
+	Status PersistentPodStateStatus `json:"status,omitempty"`
+}
+
+// PersistentPodStateList is a list of PersistentPodStates.
+//
+// +kubebuilder:object:root=true
+type PersistentPodStateList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the objects of the list.
+	// +required
+	Items []PersistentPodState `json:"items"`
+}
