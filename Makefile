@@ -1,0 +1,62 @@
+# Two targets matter to a newcomer: `make demo` and `make test`. `make help` lists the rest.
+SHELL    := /bin/bash -eo pipefail
+GO       ?= go
+MODULES  := . test/cluster test/e2e
+TIDY     := $(MODULES) tools $(wildcard test/cluster/modules/*) $(dir $(wildcard test/plugin/*/go.mod))
+TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+CLUSTER  := $(CURDIR)/bin/limpet-cluster
+BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-unit test-e2e build images generate fmt lint verify cluster-up cluster-down clean harness
+
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+demo: build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
+	cd test/e2e && $(GO) run ./cmd/demo $(DEMO_FLAGS)
+
+test: test-unit test-e2e ## Run all tests: tables, the plugin as a process, a real API server, the cluster
+
+test-unit: build ## Run all tests but those that need the three-node cluster
+	export LIMPET_KUBE_ASSETS=$$($(CLUSTER) assets) && \
+	for m in . test/cluster; do (cd $$m && $(GO) test -race -shuffle=on -timeout 20m ./...); done
+
+test-e2e: build ## Run the end-to-end tests on a three-node cluster of their own
+	cd test/e2e && $(GO) test -timeout 25m ./...
+
+build: harness ## Build the product and the cluster harness into bin/
+	$(BUILD) -o bin/limpet-ipam ./cmd/ipam-plugin
+	$(BUILD) -o bin/limpet-agent ./cmd/node-agent
+	$(BUILD) -o bin/limpet-controller ./cmd/controller
+
+harness:
+	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go $$(sed -n 's/^go //p' go.mod) or newer from https://go.dev/dl" >&2; exit 1; }
+	cd test/cluster && $(BUILD) -o $(CURDIR)/bin/ ./cmd/limpet-cluster
+
+images: build ## Write both images as one archive, bin/images.tar
+	$(CLUSTER) images --out bin/images.tar \
+	  limpet-io/limpet-agent:dev=bin/limpet-agent,bin/limpet-ipam limpet-io/limpet-controller:dev=bin/limpet-controller
+
+cluster-up: build ## Start a three-node cluster to play with (kubeconfig, bin/kubectl); Limpet is not installed yet
+	$(CLUSTER) up --kubectl bin/kubectl --kubeconfig kubeconfig
+
+cluster-down: harness ## Stop that cluster and leave nothing behind
+	$(CLUSTER) down
+
+generate: ## Regenerate deepcopy functions and CRDs
+	$(GO) generate ./...
+
+fmt: ## Format the code
+	for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint fmt -c $(CURDIR)/.golangci.yml); done
+
+lint: ## Lint every module
+	for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
+
+verify: generate lint ## Check that generated code is fresh, code formatted and linted, modules tidy, files short
+	git diff --exit-code -- deploy/crds 'pkg/api/**/zz_generated*'
+	for m in $(TIDY); do (cd $$m && $(GO) mod tidy -diff); done
+	! git ls-files '*.go' | grep -vE 'zz_generated|_test\.go$$' | xargs wc -l | awk '$$2 != "total" && $$1 > 400' | grep .
+
+clean: ## Remove what was built here (the cache outside the repository stays)
+	rm -rf bin kubeconfig

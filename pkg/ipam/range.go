@@ -1,0 +1,102 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Range is a run of addresses inside one subnet.
+type Range struct {
+	Subnet netip.Prefix
+	// Start and End are the first and the last address to hand out.
+	Start netip.Addr
+	End   netip.Addr
+	// Gateway is told to the pod and never handed out. It may lie outside the
+	// subnet.
+	Gateway netip.Addr
+}
+
+// Complete checks a range and fills in its defaults as host-local does: from the
+// first address after the network address to the last before the broadcast
+// address (IPv6: to the last), with the first one as the gateway.
+func (r Range) Complete() (Range, error) {
+	if !r.Subnet.IsValid() {
+		return r, fmt.Errorf("subnet is missing")
+	}
+	bits := r.Subnet.Addr().BitLen()
+	if bits-r.Subnet.Bits() < 2 {
+		return r, fmt.Errorf("Network %s too small to allocate from", r.Subnet) //nolint:revive,staticcheck // host-local's text, which people search for
+	}
+	if network := r.Subnet.Masked().Addr(); network != r.Subnet.Addr() {
+		return r, fmt.Errorf("Network has host bits set. For a subnet mask of length %d the network address is %s", r.Subnet.Bits(), network) //nolint:revive,staticcheck // host-local's text, which people search for
+	}
+	if !r.Gateway.IsValid() {
+		r.Gateway = r.Subnet.Addr().Next()
+	}
+	if !r.Start.IsValid() {
+		r.Start = r.Subnet.Addr().Next()
+	} else if !r.Subnet.Contains(r.Start) {
+		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet) //nolint:revive,staticcheck // host-local's text, which people search for
+	}
+	if !r.End.IsValid() {
+		r.End = lastUsable(r.Subnet)
+	} else if !r.Subnet.Contains(r.End) {
+		return r, fmt.Errorf("RangeEnd %s not in network %s", r.End, r.Subnet) //nolint:revive,staticcheck // host-local's text, which people search for
+	}
+	if r.Start.Compare(r.End) > 0 {
+		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet) //nolint:revive,staticcheck // host-local's text, which people search for
+	}
+	return r, nil
+}
+
+// Contains reports whether the range hands out the address.
+func (r Range) Contains(a netip.Addr) bool {
+	return a.BitLen() == r.Start.BitLen() && r.Start.Compare(a) <= 0 && a.Compare(r.End) <= 0
+}
+
+// Overlaps reports whether some address is in both ranges.
+func (r Range) Overlaps(o Range) bool {
+	return r.Start.BitLen() == o.Start.BitLen() && r.Start.Compare(o.End) <= 0 && o.Start.Compare(r.End) <= 0
+}
+
+// String returns the range as host-local prints it: start-end.
+func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
+
+// Size returns how many addresses the range can hand out, at most 1<<62.
+func (r Range) Size() uint64 {
+	n := distance(r.Start, r.End)
+	if n < 1<<62 {
+		n++
+	}
+	if r.Contains(r.Gateway) {
+		n--
+	}
+	return n
+}
+
+// distance returns b-a for a ≤ b, at most 1<<62.
+func distance(a, b netip.Addr) uint64 {
+	x, y := a.As16(), b.As16()
+	var n uint64
+	for i := range x {
+		if n >= 1<<54 {
+			return 1 << 62
+		}
+		n = n<<8 + uint64(y[i]) - uint64(x[i])
+	}
+	return n
+}
+
+// lastUsable returns the last address of a subnet, for IPv4 the last before the
+// broadcast address.
+func lastUsable(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	last, _ := netip.AddrFromSlice(b)
+	if last.Is4() {
+		return last.Prev()
+	}
+	return last
+}

@@ -1,0 +1,159 @@
+package ipam
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// ErrExhausted is returned when every address of a range set is held.
+var ErrExhausted = errors.New("no IP addresses available in range set")
+
+// Set is a list of ranges that are alternatives: a pod gets one address of it.
+type Set []Range
+
+// View tells which addresses are free. Reserved ones are not.
+type View interface {
+	// FirstFree returns the lowest free address within [from, to].
+	FirstFree(from, to netip.Addr) (addr netip.Addr, found bool, err error)
+}
+
+// Complete checks a set and fills in the defaults of its ranges.
+func (s Set) Complete() (Set, error) {
+	if len(s) == 0 {
+		return nil, errors.New("empty range set")
+	}
+	done := make(Set, 0, len(s))
+	for _, r := range s {
+		r, err := r.Complete()
+		if err != nil {
+			return nil, err
+		}
+		done = append(done, r)
+	}
+	for i, r := range done {
+		if r.Start.BitLen() != done[0].Start.BitLen() {
+			return nil, errors.New("mixed address families")
+		}
+		for _, o := range done[:i] {
+			if r.Overlaps(o) {
+				return nil, fmt.Errorf("subnets %s and %s overlap", o, r)
+			}
+		}
+	}
+	return done, nil
+}
+
+// Contains returns the range of the set that hands out the address.
+func (s Set) Contains(a netip.Addr) (Range, bool) {
+	i := slices.IndexFunc(s, func(r Range) bool { return r.Contains(a) })
+	if i < 0 {
+		return Range{}, false
+	}
+	return s[i], true
+}
+
+// Overlaps reports whether some address is in both sets.
+func (s Set) Overlaps(o Set) bool {
+	return slices.ContainsFunc(s, func(r Range) bool { return slices.ContainsFunc(o, r.Overlaps) })
+}
+
+// String lists the ranges as host-local prints them.
+func (s Set) String() string {
+	names := make([]string, len(s))
+	for i, r := range s {
+		names[i] = r.String()
+	}
+	return strings.Join(names, ",")
+}
+
+// Next returns the free address that follows last in round-robin order, and its
+// range. An address that was just given up is thereby the last candidate. The
+// error is ErrExhausted when there is none.
+func (s Set) Next(last netip.Addr, view View) (netip.Addr, Range, error) {
+	for _, t := range s.order(last) {
+		for from := t.from; from.IsValid(); {
+			addr, found, err := view.FirstFree(from, t.to)
+			if err != nil {
+				return netip.Addr{}, Range{}, err
+			}
+			if !found {
+				break
+			}
+			if addr != t.in.Gateway {
+				return addr, t.in, nil
+			}
+			if addr == t.to {
+				break
+			}
+			from = addr.Next()
+		}
+	}
+	return netip.Addr{}, Range{}, fmt.Errorf("%w: %s", ErrExhausted, s)
+}
+
+// stretch is a run of addresses to try within one range.
+type stretch struct {
+	in       Range
+	from, to netip.Addr
+}
+
+// order lists the stretches to try, beginning behind last: the rest of its
+// range, the other ranges in turn, and its range again up to and with last.
+func (s Set) order(last netip.Addr) []stretch {
+	at := slices.IndexFunc(s, func(r Range) bool { return r.Contains(last) })
+	if at < 0 {
+		at, last = 0, netip.Addr{}
+	}
+	var todo []stretch
+	for i := range s {
+		r := s[(at+i)%len(s)]
+		switch {
+		case i > 0 || !last.IsValid():
+			todo = append(todo, stretch{r, r.Start, r.End})
+		case last != r.End:
+			todo = append(todo, stretch{r, last.Next(), r.End})
+		}
+	}
+	if last.IsValid() {
+		todo = append(todo, stretch{s[at], s[at].Start, last})
+	}
+	return todo
+}
+
+// CompleteSets checks the sets of one network together: each for itself, and
+// that no two of them overlap.
+func CompleteSets(sets []Set) ([]Set, error) {
+	done := make([]Set, 0, len(sets))
+	for i, s := range sets {
+		s, err := s.Complete()
+		if err != nil {
+			return nil, fmt.Errorf("invalid range set %d: %w", i, err)
+		}
+		done = append(done, s)
+	}
+	for i, s := range done {
+		for j, o := range done[:i] {
+			if s.Overlaps(o) {
+				return nil, fmt.Errorf("range set %d overlaps with %d", j, i)
+			}
+		}
+	}
+	return done, nil
+}
+
+// Fit reports why addresses, one for each set in order, cannot be handed out
+// under these sets; nil when they can.
+func Fit(sets []Set, addrs []netip.Addr) error {
+	if len(addrs) != len(sets) {
+		return fmt.Errorf("%d addresses for %d range sets", len(addrs), len(sets))
+	}
+	for i, a := range addrs {
+		if _, ok := sets[i].Contains(a); !ok {
+			return fmt.Errorf("%s is not in range set %s", a, sets[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package reservation
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// AddInput is what an ADD knows before it decides.
+type AddInput struct {
+	Now   Moment
+	ID    AttachmentID
+	Owner Owner
+	UID   string
+	Mode  Mode
+	// Existing is the attachment of the same ID, if there is one.
+	Existing *Attachment
+	// Earlier are the other live attachments of the owner.
+	Earlier []Predecessor
+	// Reserved is the owner's reservation, if there is one.
+	Reserved *Reservation
+	// Fits says why addresses cannot be handed out under the ranges of today: nil
+	// when they can.
+	Fits func([]netip.Addr) error
+	// PredecessorWait bounds how long a successor waits for its predecessor's end.
+	PredecessorWait time.Duration
+}
+
+// Predecessor is an earlier attachment of an owner and whether its network
+// namespace is still there.
+type Predecessor struct {
+	Attachment
+	Alive bool
+}
+
+// AddVerdict says what an ADD takes.
+type AddVerdict uint8
+
+const (
+	// Refuse fails the ADD with AddDecision.Err; the zero value.
+	Refuse AddVerdict = iota
+	// Allocate takes free addresses.
+	Allocate
+	// Claim takes AddDecision.Addresses, which the owner had before.
+	Claim
+)
+
+// AddDecision is the outcome of PlanAdd. RefusedBy must be stored although the
+// ADD fails; everything else is carried out only when it does not.
+type AddDecision struct {
+	Verdict AddVerdict
+	// Err says why the ADD is refused.
+	Err error
+	// Addresses are the ones to take with Claim.
+	Addresses []netip.Addr
+	// Claimed is the deadline that a rollback puts back; nil when there is none.
+	Claimed *Deadline
+	// Ended are predecessors whose network namespace is gone.
+	Ended []AttachmentID
+	// DropReserved tells to delete the owner's reservation: it is claimed, lapsed
+	// or of no use any more.
+	DropReserved bool
+	// RefusedBy is the living predecessor that was not yet marked as refusing.
+	RefusedBy *AttachmentID
+	// Reason says in words why the addresses are not the ones the owner had, or
+	// which they are; "" for an ordinary first ADD.
+	Reason string
+}
+
+// PlanAdd decides what an ADD may take: rules 3 and 4 for the owner itself. That
+// nobody else gets a held address is the business of the address index.
+func PlanAdd(in AddInput) AddDecision {
+	if in.Existing != nil {
+		return AddDecision{Err: fmt.Errorf("%s has been allocated to %s, %w", join(in.Existing.Addresses), in.Existing.ID.ContainerID, ErrDuplicate)}
+	}
+	if living := newest(in.Earlier, true); living != nil && in.Reserved == nil {
+		if d, wait := waitFor(in, living); wait {
+			return d
+		}
+		d := AddDecision{Verdict: Allocate, Reason: fmt.Sprintf("%s of the same name still had its network namespace after %s: took a free address", living.Holder(), in.PredecessorWait)}
+		d.Ended = endedOf(in.Earlier)
+		return d
+	}
+	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
+	return claim(in, d)
+}
+
+// waitFor refuses the ADD while a living predecessor may still end in time.
+func waitFor(in AddInput, living *Predecessor) (AddDecision, bool) {
+	var d AddDecision
+	if living.RefusedSince == nil {
+		d.RefusedBy = &living.ID
+	} else if in.Mode != Required && in.Now.Since(*living.RefusedSince) >= in.PredecessorWait {
+		return AddDecision{}, false
+	}
+	d.Err = fmt.Errorf("%s of the same name still has its network namespace %s and holds %s: %w", living.Holder(), living.NetNS.Path, join(living.Addresses), ErrPredecessor)
+	return d, true
+}
+
+// claim takes the owner's own addresses, from its reservation or from a
+// predecessor that is gone, if there are any and they can be handed out.
+func claim(in AddInput, d AddDecision) AddDecision {
+	var own []netip.Addr
+	dead := newest(in.Earlier, false)
+	switch {
+	case in.Reserved != nil && in.Reserved.Deadline.Passed(in.Now):
+		d.DropReserved = true
+		d.Reason = fmt.Sprintf("the reservation of %s had lapsed", join(in.Reserved.Addresses))
+	case in.Reserved != nil && (dead == nil || in.Reserved.Seq > dead.Seq):
+		own, d.Claimed, d.DropReserved = in.Reserved.Addresses, &in.Reserved.Deadline, true
+	}
+	if own == nil && dead != nil {
+		own, d.DropReserved = dead.Addresses, in.Reserved != nil
+		if dead.Retain > 0 { // it ended unseen: its reservation begins and is claimed at once
+			d.Claimed = &Deadline{From: in.Now, For: dead.Retain}
+		}
+	}
+	if own == nil {
+		return d
+	}
+	if err := in.Fits(own); err != nil {
+		return outgrown(in, d, own, err)
+	}
+	d.Verdict, d.Addresses, d.Reason = Claim, own, "same owner came back"
+	return d
+}
+
+// outgrown handles addresses that the configured ranges do not have any more.
+func outgrown(in AddInput, d AddDecision, own []netip.Addr, why error) AddDecision {
+	if in.Mode == Required {
+		return AddDecision{Err: fmt.Errorf("%s of %s cannot be handed out: %w: %w", join(own), in.Owner, why, ErrRequired)}
+	}
+	d.Claimed = nil
+	d.Reason = fmt.Sprintf("had %s, which cannot be handed out any more (%v): took a free address", join(own), why)
+	return d
+}
+
+// newest returns the newest predecessor that is alive, or is not.
+func newest(earlier []Predecessor, alive bool) *Predecessor {
+	var found *Predecessor
+	for i := range earlier {
+		if p := &earlier[i]; p.Alive == alive && (found == nil || p.Seq > found.Seq) {
+			found = p
+		}
+	}
+	return found
+}
+
+func endedOf(earlier []Predecessor) []AttachmentID {
+	var ids []AttachmentID
+	for _, p := range earlier {
+		if !p.Alive {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}

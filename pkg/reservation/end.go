@@ -1,0 +1,61 @@
+package reservation
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// EndInput is what is known when an attachment ends by DEL, by GC, or because
+// the agent found its sandbox gone.
+type EndInput struct {
+	Now Moment
+	// Attachment is the one that was named.
+	Attachment Attachment
+	// Newer tells that a newer life of the owner is attached or reserved.
+	Newer bool
+	// Rollback tells that the ADD never became a running pod.
+	Rollback bool
+}
+
+// EndDecision is what becomes of the addresses: they are reserved, or free when
+// Reserve is nil.
+type EndDecision struct {
+	Reserve *Reservation
+	Reason  string
+}
+
+// PlanEnd decides what becomes of the addresses of an attachment that ends
+// (rules 3 and 8).
+func PlanEnd(in EndInput) EndDecision {
+	a := in.Attachment
+	switch {
+	case !a.Owner.Named():
+		return EndDecision{Reason: "no pod name to come back under"}
+	case in.Newer:
+		return EndDecision{Reason: "a newer life of the pod holds other addresses"}
+	case in.Rollback && a.Claimed != nil:
+		return reserve(a, *a.Claimed, "the failed ADD is undone")
+	case in.Rollback:
+		return EndDecision{Reason: "the failed ADD is undone"}
+	case a.Retain <= 0:
+		return EndDecision{Reason: "no reservation asked for"}
+	}
+	return reserve(a, Deadline{From: in.Now, For: a.Retain}, fmt.Sprintf("reserved for %s", a.Retain))
+}
+
+func reserve(a Attachment, d Deadline, reason string) EndDecision {
+	return EndDecision{Reason: reason, Reserve: &Reservation{
+		Owner: a.Owner, UID: a.UID, ContainerID: a.ID.ContainerID, Addresses: a.Addresses,
+		Deadline: d, Retain: a.Retain, Mode: a.Mode, Seq: a.Seq,
+	}}
+}
+
+// join lists addresses for messages.
+func join(addrs []netip.Addr) string {
+	s := make([]string, len(addrs))
+	for i, a := range addrs {
+		s[i] = a.String()
+	}
+	return strings.Join(s, ",")
+}
