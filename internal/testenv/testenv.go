@@ -1,0 +1,174 @@
+// Package testenv starts a real etcd and kube-apiserver for tests, with this
+// repository's CRDs installed, and builds the objects that tests put there.
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2/textlogger"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+)
+
+// AssetsVar is the environment variable that names the directory of the binaries.
+const AssetsVar = "LIMPET_KUBE_ASSETS"
+
+var errAssets = errors.New(AssetsVar + " must name a directory with kube-apiserver and etcd; `make test` builds and sets it")
+
+// Env is a running API server without any controller or node behind it.
+type Env struct {
+	Config *rest.Config
+	// Client talks to the API server directly, with every permission and no cache.
+	Client client.Client
+	Scheme *runtime.Scheme
+	server *envtest.Environment
+}
+
+// Main runs the tests of one package with an API server in *into. assets is the value
+// of AssetsVar, which TestMain reads; register adds further kinds to the scheme.
+func Main(m *testing.M, assets string, into **Env, register ...func(*runtime.Scheme) error) int {
+	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
+	env, err := start(assets, register)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start test API server:", err)
+		return 1
+	}
+	*into = env
+	code := m.Run()
+	if err := env.server.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop test API server:", err)
+		return 1
+	}
+	return code
+}
+
+func start(assets string, register []func(*runtime.Scheme) error) (*Env, error) {
+	for _, name := range []string{"kube-apiserver", "etcd"} {
+		if _, err := os.Stat(filepath.Join(assets, name)); assets == "" || err != nil {
+			return nil, errAssets
+		}
+	}
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	env := &Env{Scheme: runtime.NewScheme()}
+	for _, add := range append(register, clientgoscheme.AddToScheme, appsv1alpha1.AddToScheme) {
+		if err := add(env.Scheme); err != nil {
+			return nil, fmt.Errorf("register kinds: %w", err)
+		}
+	}
+	env.server = &envtest.Environment{
+		BinaryAssetsDirectory:    assets,
+		CRDDirectoryPaths:        []string{filepath.Join(root, "deploy", "crds")},
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: time.Minute, // builds on a busy machine make it slow
+	}
+	if env.Config, err = env.server.Start(); err != nil {
+		return nil, errors.Join(err, env.server.Stop())
+	}
+	env.Config.QPS = -1
+	env.Client, err = client.New(env.Config, client.Options{Scheme: env.Scheme})
+	return env, err
+}
+
+// Root returns the top directory of the repository.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "deploy", "crds")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("find repository root: %w", os.ErrNotExist)
+}
+
+// Namespace makes a namespace for one test and returns its name.
+func (e *Env) Namespace(t testing.TB) string {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "", "'", "").Replace(t.Name()))
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name[:min(len(name), 40)] + "-"}}
+	e.Create(t, ns)
+	return ns.Name
+}
+
+// Create creates objects, with their status where they have one, and removes them when
+// the test ends.
+func (e *Env) Create(t testing.TB, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		want := o.DeepCopyObject().(client.Object)
+		if err := e.Client.Create(t.Context(), o); err != nil {
+			t.Fatalf("create %T %s: %v", o, want.GetName(), err)
+		}
+		t.Cleanup(func() { e.remove(t, o) })
+		switch want.(type) {
+		case *corev1.Pod, *corev1.Node, *appsv1alpha1.PersistentPodState:
+			e.putStatus(t, want, o)
+		}
+	}
+}
+
+func (e *Env) remove(t testing.TB, o client.Object) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := e.Client.Delete(ctx, o, client.GracePeriodSeconds(0))
+	if client.IgnoreNotFound(err) != nil {
+		t.Errorf("remove %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+// putStatus writes the status of want to the object that was made from it.
+func (e *Env) putStatus(t testing.TB, want, made client.Object) {
+	t.Helper()
+	want.SetResourceVersion(made.GetResourceVersion())
+	want.SetName(made.GetName())
+	want.SetUID(made.GetUID())
+	if err := e.Client.Status().Update(t.Context(), want); err != nil {
+		t.Fatalf("update status of %T %s: %v", want, want.GetName(), err)
+	}
+	if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(want), made); err != nil {
+		t.Fatalf("get %T %s: %v", want, want.GetName(), err)
+	}
+}
+
+// Eventually polls check until it returns nil, and fails the test after half a minute
+// with the last error.
+func Eventually(t testing.TB, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %v", err)
+		}
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatalf("test ended: %v", err)
+		}
+	}
+}
