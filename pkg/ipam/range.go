@@ -7,13 +7,13 @@ import (
 
 // Range is a run of addresses inside one subnet.
 type Range struct {
-	Subnet netip.Prefix
+	Subnet netip.Prefix `json:"subnet"`
 	// Start and End are the first and the last address to hand out.
-	Start netip.Addr
-	End   netip.Addr
+	Start netip.Addr `json:"start"`
+	End   netip.Addr `json:"end"`
 	// Gateway is told to the pod and never handed out. It may lie outside the
 	// subnet.
-	Gateway netip.Addr
+	Gateway netip.Addr `json:"gateway"`
 }
 
 // Complete checks a range and fills in its defaults as host-local does: from the

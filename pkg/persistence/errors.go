@@ -1,0 +1,20 @@
+package persistence
+
+import "errors"
+
+var (
+	// ErrNoState is returned by View on a node where no state was ever made.
+	ErrNoState = errors.New("no state was made yet")
+	// ErrLost is returned when a state was made but its file is gone.
+	ErrLost = errors.New("state file is lost")
+	// ErrDamaged is returned when the state file cannot be read. Nothing was
+	// written to it.
+	ErrDamaged = errors.New("state file is damaged")
+	// ErrNewer is returned for a state file of a later schema.
+	ErrNewer = errors.New("state file was written by a newer version")
+	// ErrUnchanged, returned by the function given to Update, ends the transaction
+	// without writing; Update then returns nil.
+	ErrUnchanged = errors.New("nothing to change")
+	// ErrLocked is returned when the lock was not free within the bound.
+	ErrLocked = errors.New("state is locked by others")
+)

@@ -1,0 +1,173 @@
+package persistence
+
+import (
+	"bytes"
+	"fmt"
+	"math/bits"
+	"net/netip"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// chunk is a bitmap of 256 consecutive addresses, lowest bit first; a set bit is
+// an address that is attached or reserved.
+const chunkSize = 256
+
+type chunk [chunkSize / 8]byte
+
+func (c *chunk) has(i byte) bool { return c[i/8]&(1<<(i%8)) != 0 }
+func (c *chunk) flip(i byte)     { c[i/8] ^= 1 << (i % 8) }
+
+// firstClear returns the lowest clear bit within [from, to].
+func (c *chunk) firstClear(from, to byte) (byte, bool) {
+	for i := int(from); i <= int(to); {
+		free := ^c[i/8] >> (i % 8) << (i % 8)
+		if free == 0 {
+			i = (i/8 + 1) * 8
+			continue
+		}
+		i = i/8*8 + bits.TrailingZeros8(free)
+		return byte(i), i <= int(to)
+	}
+	return 0, false
+}
+
+// chunkKey returns the key of the chunk of an address, and its place in it.
+func chunkKey(network string, a netip.Addr) (k []byte, at byte) {
+	raw := a.AsSlice()
+	at, raw[len(raw)-1] = raw[len(raw)-1], 0
+	return append(key(network, ""), raw...), at
+}
+
+func readChunk(b *bolt.Bucket, k []byte) (chunk, error) {
+	var c chunk
+	data := b.Get(k)
+	if data != nil && len(data) != len(c) {
+		return c, fmt.Errorf("bitmap %x has %d bytes: %w", k, len(data), ErrDamaged)
+	}
+	copy(c[:], data)
+	return c, nil
+}
+
+// Held reports whether an address is attached or reserved.
+func (t *Tx) Held(network string, a netip.Addr) (bool, error) {
+	k, at := chunkKey(network, a)
+	c, err := readChunk(t.tx.Bucket(bucketHeld), k)
+	return c.has(at), err
+}
+
+// hold sets the bits of addresses; all of them must be clear.
+func (t *Tx) hold(network string, addrs []netip.Addr) error {
+	return t.flip(network, addrs, false, func(a netip.Addr) error {
+		return fmt.Errorf("hold %s: %w", a, reservation.ErrHeld)
+	})
+}
+
+// release clears the bits of addresses; all of them must be set.
+func (t *Tx) release(network string, addrs []netip.Addr) error {
+	return t.flip(network, addrs, true, func(a netip.Addr) error {
+		return fmt.Errorf("release %s: it is not held: %w", a, ErrDamaged)
+	})
+}
+
+func (t *Tx) flip(network string, addrs []netip.Addr, want bool, wrong func(netip.Addr) error) error {
+	b := t.tx.Bucket(bucketHeld)
+	for _, a := range addrs {
+		k, at := chunkKey(network, a)
+		c, err := readChunk(b, k)
+		if err != nil {
+			return err
+		}
+		if c.has(at) != want {
+			return wrong(a)
+		}
+		c.flip(at)
+		if c == (chunk{}) {
+			err = b.Delete(k)
+		} else {
+			err = b.Put(k, c[:])
+		}
+		if err != nil {
+			return fmt.Errorf("index %s: %w", a, err)
+		}
+	}
+	return nil
+}
+
+// Free returns a view of the free addresses of a network.
+func (t *Tx) Free(network string) FreeView { return FreeView{t, network} }
+
+// FreeView tells which addresses of a network are neither attached nor reserved.
+type FreeView struct {
+	tx      *Tx
+	network string
+}
+
+// FirstFree returns the lowest free address within [from, to]. It costs one
+// look-up per 256 held addresses.
+func (v FreeView) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
+	b := v.tx.tx.Bucket(bucketHeld)
+	last, lastAt := chunkKey(v.network, to)
+	for {
+		k, at := chunkKey(v.network, from)
+		c, err := readChunk(b, k)
+		if err != nil {
+			return netip.Addr{}, false, err
+		}
+		end := byte(chunkSize - 1)
+		if string(k) == string(last) {
+			end = lastAt
+		}
+		if i, ok := c.firstClear(at, end); ok {
+			return inChunk(from, i), true, nil
+		}
+		if string(k) == string(last) {
+			return netip.Addr{}, false, nil
+		}
+		from = inChunk(from, chunkSize-1).Next()
+	}
+}
+
+// inChunk returns the address at place i of the chunk that a is in.
+func inChunk(a netip.Addr, i byte) netip.Addr {
+	raw := a.AsSlice()
+	raw[len(raw)-1] = i
+	b, _ := netip.AddrFromSlice(raw) // as long as a, which is valid
+	return b
+}
+
+// Cursor returns the address last handed out from a range set; it is not valid
+// when there is none.
+func (t *Tx) Cursor(network string, set int) netip.Addr {
+	a, _ := netip.ParseAddr(string(t.tx.Bucket(bucketCursors).Get(cursorKey(network, set)))) // garbage only loses the cursor
+	return a
+}
+
+// SetCursor remembers the address last handed out from a range set.
+func (t *Tx) SetCursor(network string, set int, a netip.Addr) error {
+	return t.tx.Bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
+}
+
+func cursorKey(network string, set int) []byte { return append(key(network, ""), byte(set)) }
+
+// SetConfig remembers what an ADD knew of a network, for those who report on the
+// pool. It is opaque here. Writing what is known already costs no page.
+func (t *Tx) SetConfig(network string, config []byte) error {
+	b := t.tx.Bucket(bucketNetworks)
+	if bytes.Equal(b.Get(key(network)), config) {
+		return nil
+	}
+	return b.Put(key(network), config)
+}
+
+// Configs returns what SetConfig stored, by network.
+func (t *Tx) Configs() (map[string][]byte, error) {
+	all := map[string][]byte{}
+	err := t.tx.Bucket(bucketNetworks).ForEach(func(k, v []byte) error {
+		all[string(k)] = bytes.Clone(v)
+		return nil
+	})
+	return all, err
+}

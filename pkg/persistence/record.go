@@ -1,0 +1,132 @@
+package persistence
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// The records are JSON with short keys: readable with any bbolt browser, and a
+// later version may add keys that this one passes over. Identities are in the key
+// of a record as well as in it, so that a record can be understood alone.
+
+type momentRecord struct {
+	Wall time.Time     `json:"wall"`
+	Boot string        `json:"boot,omitempty"`
+	Up   time.Duration `json:"up"`
+}
+
+type deadlineRecord struct {
+	From momentRecord  `json:"from"`
+	For  time.Duration `json:"for"`
+}
+
+type ownerRecord struct {
+	Network   string `json:"net"`
+	Namespace string `json:"ns,omitempty"`
+	Pod       string `json:"pod,omitempty"`
+	IfName    string `json:"if"`
+}
+
+type attachmentRecord struct {
+	Owner        ownerRecord      `json:"owner"`
+	ContainerID  string           `json:"id"`
+	UID          string           `json:"uid,omitempty"`
+	Addresses    []netip.Addr     `json:"ips"`
+	Retain       time.Duration    `json:"retain,omitempty"`
+	Mode         reservation.Mode `json:"mode,omitempty"`
+	NetNS        string           `json:"netns,omitempty"`
+	NetNSDev     uint64           `json:"nsdev,omitempty"`
+	NetNSInode   uint64           `json:"nsino,omitempty"`
+	Since        momentRecord     `json:"since"`
+	Seq          uint64           `json:"seq"`
+	Claimed      *deadlineRecord  `json:"claimed,omitempty"`
+	RefusedSince *momentRecord    `json:"refused,omitempty"`
+}
+
+type reservationRecord struct {
+	Owner       ownerRecord      `json:"owner"`
+	ContainerID string           `json:"id,omitempty"`
+	UID         string           `json:"uid,omitempty"`
+	Addresses   []netip.Addr     `json:"ips"`
+	Deadline    deadlineRecord   `json:"until"`
+	Retain      time.Duration    `json:"retain,omitempty"`
+	Mode        reservation.Mode `json:"mode,omitempty"`
+	Seq         uint64           `json:"seq"`
+}
+
+func fromMoment(m reservation.Moment) momentRecord {
+	return momentRecord{Wall: m.Wall.Round(0).UTC(), Boot: m.BootID, Up: m.Up}
+}
+
+func (r momentRecord) moment() reservation.Moment {
+	return reservation.Moment{Wall: r.Wall, BootID: r.Boot, Up: r.Up}
+}
+
+func fromDeadline(d reservation.Deadline) deadlineRecord {
+	return deadlineRecord{From: fromMoment(d.From), For: d.For}
+}
+
+func (r deadlineRecord) deadline() reservation.Deadline {
+	return reservation.Deadline{From: r.From.moment(), For: r.For}
+}
+
+func encodeAttachment(a reservation.Attachment) ([]byte, error) {
+	r := attachmentRecord{
+		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
+		Retain: a.Retain, Mode: a.Mode, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
+		Since: fromMoment(a.Since), Seq: a.Seq,
+	}
+	if a.Claimed != nil {
+		d := fromDeadline(*a.Claimed)
+		r.Claimed = &d
+	}
+	if a.RefusedSince != nil {
+		m := fromMoment(*a.RefusedSince)
+		r.RefusedSince = &m
+	}
+	return json.Marshal(r)
+}
+
+func decodeAttachment(data []byte) (reservation.Attachment, error) {
+	var r attachmentRecord
+	if err := json.Unmarshal(data, &r); err != nil {
+		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w: %w", err, ErrDamaged)
+	}
+	a := reservation.Attachment{
+		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
+		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode,
+		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode},
+		Since: r.Since.moment(), Seq: r.Seq,
+	}
+	if r.Claimed != nil {
+		d := r.Claimed.deadline()
+		a.Claimed = &d
+	}
+	if r.RefusedSince != nil {
+		m := r.RefusedSince.moment()
+		a.RefusedSince = &m
+	}
+	return a, nil
+}
+
+func encodeReservation(r reservation.Reservation) ([]byte, error) {
+	return json.Marshal(reservationRecord{
+		Owner: ownerRecord(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
+		Deadline: fromDeadline(r.Deadline), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
+	})
+}
+
+func decodeReservation(data []byte) (reservation.Reservation, error) {
+	var r reservationRecord
+	if err := json.Unmarshal(data, &r); err != nil {
+		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w: %w", err, ErrDamaged)
+	}
+	return reservation.Reservation{
+		Owner: reservation.Owner(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
+		Deadline: r.Deadline.deadline(), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
+	}, nil
+}

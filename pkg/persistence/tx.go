@@ -1,0 +1,192 @@
+package persistence
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+var (
+	bucketMeta         = []byte("meta")
+	bucketAttachments  = []byte("attachments")  // network, container, interface → record
+	bucketOwners       = []byte("owners")       // owner, container → nothing
+	bucketReservations = []byte("reservations") // owner → record
+	bucketHeld         = []byte("held")         // network, first of 256 addresses → bitmap
+	bucketNetworks     = []byte("networks")     // network → configuration as last seen
+	bucketCursors      = []byte("cursors")      // network, range set → last address handed out
+
+	buckets = [][]byte{bucketMeta, bucketAttachments, bucketOwners, bucketReservations, bucketHeld, bucketNetworks, bucketCursors}
+
+	keySchema = []byte("schema")
+)
+
+// Tx is one transaction on the state. It keeps the address index in step with the
+// records, so that an address cannot have two holders (rule 1).
+type Tx struct {
+	tx *bolt.Tx
+}
+
+// NextSeq returns a number higher than any it returned before.
+func (t *Tx) NextSeq() (uint64, error) {
+	return t.tx.Bucket(bucketMeta).NextSequence()
+}
+
+// Attachment returns the attachment of that ID.
+func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, found bool, err error) {
+	data := t.tx.Bucket(bucketAttachments).Get(attachmentKey(id))
+	if data == nil {
+		return a, false, nil
+	}
+	a, err = decodeAttachment(data)
+	return a, err == nil, err
+}
+
+// AttachmentsOf returns the live attachments of an owner.
+func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error) {
+	var found []reservation.Attachment
+	prefix := append(ownerKey(o), 0)
+	c := t.tx.Bucket(bucketOwners).Cursor()
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		id := reservation.AttachmentID{Network: o.Network, ContainerID: string(k[len(prefix):]), IfName: o.IfName}
+		a, ok, err := t.Attachment(id)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, fmt.Errorf("attachment %s of %s is indexed but missing: %w", id, o, ErrDamaged)
+		}
+		found = append(found, a)
+	}
+	return found, nil
+}
+
+// Attachments returns all live attachments of a network.
+func (t *Tx) Attachments(network string) ([]reservation.Attachment, error) {
+	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), decodeAttachment)
+}
+
+// PutAttachment stores a new attachment or a change to one, and holds its
+// addresses. It returns reservation.ErrHeld when one of them is held by another.
+func (t *Tx) PutAttachment(a reservation.Attachment) error {
+	if err := t.DeleteAttachment(a.ID); err != nil {
+		return err
+	}
+	if err := t.hold(a.ID.Network, a.Addresses); err != nil {
+		return err
+	}
+	data, err := encodeAttachment(a)
+	if err != nil {
+		return fmt.Errorf("encode attachment %s: %w", a.ID, err)
+	}
+	if a.Owner.Named() {
+		if err := t.tx.Bucket(bucketOwners).Put(append(append(ownerKey(a.Owner), 0), a.ID.ContainerID...), nil); err != nil {
+			return fmt.Errorf("index attachment %s: %w", a.ID, err)
+		}
+	}
+	if err := t.tx.Bucket(bucketAttachments).Put(attachmentKey(a.ID), data); err != nil {
+		return fmt.Errorf("put attachment %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// DeleteAttachment forgets an attachment and frees its addresses. An unknown one
+// is no error.
+func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
+	a, found, err := t.Attachment(id)
+	if err != nil || !found {
+		return err
+	}
+	if err := t.release(id.Network, a.Addresses); err != nil {
+		return err
+	}
+	if a.Owner.Named() {
+		if err := t.tx.Bucket(bucketOwners).Delete(append(append(ownerKey(a.Owner), 0), id.ContainerID...)); err != nil {
+			return fmt.Errorf("unindex attachment %s: %w", id, err)
+		}
+	}
+	if err := t.tx.Bucket(bucketAttachments).Delete(attachmentKey(id)); err != nil {
+		return fmt.Errorf("delete attachment %s: %w", id, err)
+	}
+	return nil
+}
+
+// Reservation returns the reservation of an owner, lapsed or not.
+func (t *Tx) Reservation(o reservation.Owner) (r reservation.Reservation, found bool, err error) {
+	data := t.tx.Bucket(bucketReservations).Get(ownerKey(o))
+	if data == nil {
+		return r, false, nil
+	}
+	r, err = decodeReservation(data)
+	return r, err == nil, err
+}
+
+// Reservations returns all reservations of a network, lapsed ones among them.
+func (t *Tx) Reservations(network string) ([]reservation.Reservation, error) {
+	return scan(t.tx.Bucket(bucketReservations), key(network, ""), decodeReservation)
+}
+
+// PutReservation stores a reservation in place of any that the owner has, and
+// holds its addresses. It returns reservation.ErrHeld when one of them is held by
+// another.
+func (t *Tx) PutReservation(r reservation.Reservation) error {
+	if err := t.DeleteReservation(r.Owner); err != nil {
+		return err
+	}
+	if err := t.hold(r.Owner.Network, r.Addresses); err != nil {
+		return err
+	}
+	data, err := encodeReservation(r)
+	if err != nil {
+		return fmt.Errorf("encode reservation of %s: %w", r.Owner, err)
+	}
+	if err := t.tx.Bucket(bucketReservations).Put(ownerKey(r.Owner), data); err != nil {
+		return fmt.Errorf("put reservation of %s: %w", r.Owner, err)
+	}
+	return nil
+}
+
+// DeleteReservation forgets a reservation and frees its addresses. An unknown one
+// is no error.
+func (t *Tx) DeleteReservation(o reservation.Owner) error {
+	r, found, err := t.Reservation(o)
+	if err != nil || !found {
+		return err
+	}
+	if err := t.release(o.Network, r.Addresses); err != nil {
+		return err
+	}
+	if err := t.tx.Bucket(bucketReservations).Delete(ownerKey(o)); err != nil {
+		return fmt.Errorf("delete reservation of %s: %w", o, err)
+	}
+	return nil
+}
+
+// scan decodes every record whose key begins with prefix.
+func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error)) ([]T, error) {
+	var all []T
+	c := b.Cursor()
+	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		r, err := decode(v)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// key joins parts with a byte that none of them can contain: CNI and Kubernetes
+// allow only printable names.
+func key(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
+
+func attachmentKey(id reservation.AttachmentID) []byte {
+	return key(id.Network, id.ContainerID, id.IfName)
+}
+
+func ownerKey(o reservation.Owner) []byte {
+	return key(o.Network, o.Namespace, o.Pod, o.IfName)
+}
