@@ -59,3 +59,14 @@ func join(addrs []netip.Addr) string {
 	}
 	return strings.Join(s, ",")
 }
+
+// Lapsed returns the reservations whose deadline has passed.
+func Lapsed(all []Reservation, now Moment) []Reservation {
+	var lapsed []Reservation
+	for _, r := range all {
+		if r.Deadline.Passed(now) {
+			lapsed = append(lapsed, r)
+		}
+	}
+	return lapsed
+}

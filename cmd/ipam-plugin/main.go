@@ -1,0 +1,38 @@
+// Command ipam-plugin is limpet-ipam, the CNI IPAM plugin that a container runtime
+// executes for each pod: host-local's job, with reservations.
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/limpet-io/limpet/internal/cniplugin"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	now, err := cniplugin.ReadClocks(cniplugin.BootIDPath, time.Now)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "limpet-ipam:", err)
+		return 1
+	}
+	parent := os.Getppid()
+	plugin := &cniplugin.Plugin{
+		Now:        now,
+		NetNS:      cniplugin.StatNetNS,
+		Orphaned:   func() bool { return os.Getppid() != parent },
+		ResultsDir: cniplugin.DefaultResultsDir,
+		Stdout:     os.Stdout,
+		Log:        slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	skel.PluginMainFuncs(plugin.Funcs(), version.All, "limpet-ipam: IPAM plugin that keeps a pod's addresses reserved while it is rebuilt")
+	return 0
+}

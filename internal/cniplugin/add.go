@@ -1,0 +1,158 @@
+package cniplugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Add hands out one address of each range set, in one transaction: those that the
+// pod had before, or else the next free ones.
+func (p *Plugin) Add(args *skel.CmdArgs) error {
+	conf, err := parseAdd(args.StdinData)
+	if err != nil {
+		return err
+	}
+	pod, err := parsePod(args.Args)
+	if err != nil {
+		return err
+	}
+	wish, warnings := reservation.ParseWish(conf.annotations, conf.maxReservation)
+	for _, w := range warnings {
+		p.Log.Warn(w, "pod", string(pod.K8S_POD_NAMESPACE)+"/"+string(pod.K8S_POD_NAME))
+	}
+	a := p.newAttachment(args, conf, pod, wish)
+	if err := p.add(args, conf, &a); err != nil {
+		return err
+	}
+	return p.printResult(conf, a.Addresses)
+}
+
+func (p *Plugin) newAttachment(args *skel.CmdArgs, conf *config, pod *podArgs, wish reservation.Wish) reservation.Attachment {
+	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
+	netns, _ := p.NetNS(args.Netns) // one that cannot be seen never counts as alive
+	netns.Path = args.Netns
+	return reservation.Attachment{
+		ID: id, Owner: pod.owner(id), UID: string(pod.K8S_POD_UID), NetNS: netns,
+		Retain: wish.Retain, Mode: wish.Mode,
+	}
+}
+
+// add fills in the attachment's addresses and stores it.
+func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment) error {
+	var refused error
+	err := p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+		a.Since = p.Now()
+		plan, err := p.planAdd(tx, conf, *a)
+		if err != nil {
+			return err
+		}
+		if plan.Verdict == reservation.Refuse {
+			refused = plan.Err
+			return markRefused(tx, plan, a.Since)
+		}
+		if err := settle(tx, a, plan); err != nil {
+			return err
+		}
+		if plan.Reason != "" {
+			p.Log.Info("Addresses of the pod", "pod", a.Owner.String(), "container", args.ContainerID, "reason", plan.Reason)
+		}
+		a.Addresses, a.Claimed = plan.Addresses, plan.Claimed
+		if plan.Verdict == reservation.Allocate {
+			if a.Addresses, err = p.allocate(tx, conf, a.Since); err != nil {
+				return err
+			}
+		}
+		if err := put(tx, conf, a); err != nil {
+			return err
+		}
+		if p.Orphaned() {
+			return errOrphaned
+		}
+		return nil
+	})
+	return errors.Join(err, refused)
+}
+
+// planAdd gathers what is known of the owner and asks the planner.
+func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment) (reservation.AddDecision, error) {
+	in := reservation.AddInput{
+		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, PredecessorWait: conf.predecessorWait,
+		Fits: func(addrs []netip.Addr) error { return ipam.Fit(conf.sets, addrs) },
+	}
+	existing, found, err := tx.Attachment(a.ID)
+	if err != nil {
+		return reservation.AddDecision{}, err
+	}
+	if found {
+		in.Existing = &existing
+		return reservation.PlanAdd(in), nil
+	}
+	if !a.Owner.Named() {
+		return reservation.PlanAdd(in), nil
+	}
+	earlier, err := tx.AttachmentsOf(a.Owner)
+	if err != nil {
+		return reservation.AddDecision{}, err
+	}
+	for _, e := range earlier {
+		in.Earlier = append(in.Earlier, reservation.Predecessor{Attachment: e, Alive: p.alive(e)})
+	}
+	r, found, err := tx.Reservation(a.Owner)
+	if found {
+		in.Reserved = &r
+	}
+	return reservation.PlanAdd(in), err
+}
+
+// markRefused remembers on the predecessor when a successor was first turned away.
+// It is the one thing that an ADD stores although it fails.
+func markRefused(tx *persistence.Tx, plan reservation.AddDecision, now reservation.Moment) error {
+	if plan.RefusedBy == nil {
+		return persistence.ErrUnchanged
+	}
+	predecessor, _, err := tx.Attachment(*plan.RefusedBy)
+	if err != nil {
+		return err
+	}
+	predecessor.RefusedSince = &now
+	return tx.PutAttachment(predecessor)
+}
+
+// settle ends what the new attachment succeeds to, so that its addresses are free
+// to be taken.
+func settle(tx *persistence.Tx, a *reservation.Attachment, plan reservation.AddDecision) error {
+	for _, id := range plan.Ended {
+		if err := tx.DeleteAttachment(id); err != nil {
+			return err
+		}
+	}
+	if plan.DropReserved {
+		return tx.DeleteReservation(a.Owner)
+	}
+	return nil
+}
+
+// put stores the attachment, and what the agent reports of the network.
+func put(tx *persistence.Tx, conf *config, a *reservation.Attachment) error {
+	var err error
+	if a.Seq, err = tx.NextSeq(); err != nil {
+		return fmt.Errorf("number attachment: %w", err)
+	}
+	if err := tx.PutAttachment(*a); err != nil {
+		return err
+	}
+	sets, err := json.Marshal(conf.sets)
+	if err != nil {
+		return fmt.Errorf("encode ranges: %w", err)
+	}
+	return tx.SetConfig(conf.network, sets)
+}

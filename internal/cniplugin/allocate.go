@@ -1,0 +1,95 @@
+package cniplugin
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// allocate takes the next free address of each range set.
+func (p *Plugin) allocate(tx *persistence.Tx, conf *config, now reservation.Moment) ([]netip.Addr, error) {
+	addrs := make([]netip.Addr, 0, len(conf.sets))
+	for n, set := range conf.sets {
+		addr, err := p.next(tx, conf, n, now)
+		if errors.Is(err, ipam.ErrExhausted) {
+			reserved, countErr := reservedIn(tx, conf.network, set)
+			return nil, errors.Join(fmt.Errorf("failed to allocate for range %d: %w (%d reserved)", n, err, len(reserved)), countErr)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := tx.SetCursor(conf.network, n, addr); err != nil {
+			return nil, fmt.Errorf("move cursor: %w", err)
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs, nil
+}
+
+// next returns the next free address of a set. When there is none it frees lapsed
+// reservations, and then, unless the network says refuse, the one that ends
+// soonest (rule 2).
+func (p *Plugin) next(tx *persistence.Tx, conf *config, n int, now reservation.Moment) (netip.Addr, error) {
+	for _, relief := range []func() error{
+		func() error { return nil },
+		func() error { return p.sweep(tx, conf.network, now) },
+		func() error { return p.reclaim(tx, conf, conf.sets[n], now) },
+	} {
+		if err := relief(); err != nil {
+			return netip.Addr{}, err
+		}
+		addr, _, err := conf.sets[n].Next(tx.Cursor(conf.network, n), tx.Free(conf.network))
+		if !errors.Is(err, ipam.ErrExhausted) {
+			return addr, err
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("%w: %s", ipam.ErrExhausted, conf.sets[n])
+}
+
+// sweep frees the lapsed reservations of a network. The agent does so all the time;
+// the plugin only needs to when it has nothing else to hand out.
+func (p *Plugin) sweep(tx *persistence.Tx, network string, now reservation.Moment) error {
+	all, err := tx.Reservations(network)
+	if err != nil {
+		return err
+	}
+	for _, r := range reservation.Lapsed(all, now) {
+		if err := tx.DeleteReservation(r.Owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reclaim frees the reservation of a set that ends soonest.
+func (p *Plugin) reclaim(tx *persistence.Tx, conf *config, set ipam.Set, now reservation.Moment) error {
+	if conf.refuse {
+		return nil
+	}
+	held, err := reservedIn(tx, conf.network, set)
+	if err != nil || len(held) == 0 {
+		return err
+	}
+	soonest := slices.MinFunc(held, func(a, b reservation.Reservation) int {
+		return int(a.Deadline.Left(now) - b.Deadline.Left(now))
+	})
+	p.Log.Warn("Range set is exhausted, the reservation that ends soonest gives way",
+		"rangeSet", set.String(), "owner", soonest.Owner.String(), "left", soonest.Deadline.Left(now).String())
+	return tx.DeleteReservation(soonest.Owner)
+}
+
+// reservedIn returns the reservations that hold an address of a set.
+func reservedIn(tx *persistence.Tx, network string, set ipam.Set) ([]reservation.Reservation, error) {
+	all, err := tx.Reservations(network)
+	return slices.DeleteFunc(all, func(r reservation.Reservation) bool {
+		return !slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool {
+			_, in := set.Contains(a)
+			return in
+		})
+	}), err
+}

@@ -1,0 +1,80 @@
+package cniplugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Check fails when the attachment is not known, or does not hold an address of
+// ours that the earlier result names.
+func (p *Plugin) Check(args *skel.CmdArgs) error {
+	conf, err := parseEnd(args.StdinData)
+	if err != nil {
+		return err
+	}
+	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
+	err = p.store(conf).View(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+		a, found, err := tx.Attachment(id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("%w %s", errUnknown, args.ContainerID)
+		}
+		return compare(a, conf.prevResult)
+	})
+	if errors.Is(err, persistence.ErrNoState) {
+		return fmt.Errorf("%w %s", errUnknown, args.ContainerID)
+	}
+	return err
+}
+
+// compare looks for the attachment's addresses in the earlier result, which may
+// hold others too, of other plugins.
+func compare(a reservation.Attachment, prevResult json.RawMessage) error {
+	if len(prevResult) == 0 {
+		return nil
+	}
+	var prev struct {
+		IPs []struct {
+			Address netip.Prefix `json:"address"`
+		} `json:"ips"`
+	}
+	if err := json.Unmarshal(prevResult, &prev); err != nil {
+		return fmt.Errorf("prevResult: %w: %w", err, errConfig)
+	}
+	for _, want := range a.Addresses {
+		if !slices.ContainsFunc(prev.IPs, func(ip struct {
+			Address netip.Prefix `json:"address"`
+		},
+		) bool {
+			return ip.Address.Addr() == want
+		}) {
+			return fmt.Errorf("%w %s: it holds %s, which prevResult does not name", errUnknown, a.ID.ContainerID, want)
+		}
+	}
+	return nil
+}
+
+// Status fails only when the state cannot be read: a node that answers otherwise is
+// taken out of service, which neither a missing agent nor a full pool is worth.
+func (p *Plugin) Status(args *skel.CmdArgs) error {
+	conf, err := parseEnd(args.StdinData)
+	if err != nil {
+		return err
+	}
+	err = p.store(conf).View(context.Background(), func(*persistence.Tx) error { return nil }) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	if err != nil && !errors.Is(err, persistence.ErrNoState) && !errors.Is(err, persistence.ErrLocked) {
+		return fmt.Errorf("%w: %w", errStatus, err)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package cniplugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Del ends the attachment that it names and no other (rule 3). One that is
+// unknown has ended already, which is success.
+func (p *Plugin) Del(args *skel.CmdArgs) error {
+	conf, err := parseEnd(args.StdinData)
+	if err != nil {
+		return err
+	}
+	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
+	wish, _ := reservation.ParseWish(conf.annotations, conf.maxReservation)
+	return p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+		a, found, err := tx.Attachment(id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return persistence.ErrUnchanged
+		}
+		if a.Retain == 0 && wish.Retain > 0 { // a runtime that sends annotations only now
+			a.Retain, a.Mode = wish.Retain, wish.Mode
+		}
+		now := p.Now()
+		return p.end(tx, a, now, p.rollback(conf, a, now))
+	})
+}
+
+// end carries out what PlanEnd decides.
+func (p *Plugin) end(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, rollback bool) error {
+	newer, err := newerLife(tx, a)
+	if err != nil {
+		return err
+	}
+	plan := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: a, Newer: newer, Rollback: rollback})
+	if err := tx.DeleteAttachment(a.ID); err != nil {
+		return err
+	}
+	if plan.Reserve != nil {
+		return tx.PutReservation(*plan.Reserve)
+	}
+	return nil
+}
+
+// newerLife reports whether a later life of the owner is attached or reserved.
+func newerLife(tx *persistence.Tx, a reservation.Attachment) (bool, error) {
+	if !a.Owner.Named() {
+		return false, nil
+	}
+	r, found, err := tx.Reservation(a.Owner)
+	if err != nil || (found && r.Seq > a.Seq) {
+		return true, err
+	}
+	others, err := tx.AttachmentsOf(a.Owner)
+	return slices.ContainsFunc(others, func(o reservation.Attachment) bool { return o.Seq > a.Seq }), err
+}
+
+// rollback tells a DEL inside a failing ADD from one that ends a pod. libcni hands
+// over the earlier result, or at least keeps it in its cache, once the whole chain
+// of plugins has succeeded; the age guards against a runtime that keeps none.
+func (p *Plugin) rollback(conf *config, a reservation.Attachment, now reservation.Moment) bool {
+	if len(conf.prevResult) > 0 && !bytes.Equal(conf.prevResult, []byte("null")) {
+		return false
+	}
+	cached := filepath.Join(p.ResultsDir, fmt.Sprintf("%s-%s-%s", a.ID.Network, a.ID.ContainerID, a.ID.IfName))
+	if _, err := os.Stat(cached); !errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	return now.Since(a.Since) < rollbackAge
+}
+
+// GC ends every attachment of the network that the runtime does not name as valid,
+// as a DEL would. Reservations are never in that list, and never touched. Without
+// the list nothing is known, and nothing is done.
+func (p *Plugin) GC(args *skel.CmdArgs) error {
+	conf, err := parseEnd(args.StdinData)
+	if err != nil {
+		return err
+	}
+	valid, known, err := validAttachments(args.StdinData, conf.network)
+	if err != nil || !known {
+		return err
+	}
+	return p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+		all, err := tx.Attachments(conf.network)
+		if err != nil {
+			return err
+		}
+		stale := slices.DeleteFunc(all, func(a reservation.Attachment) bool { return valid[a.ID] })
+		if len(stale) == 0 {
+			return persistence.ErrUnchanged
+		}
+		// The newest first, so that an older life of the same owner sees it.
+		slices.SortFunc(stale, func(a, b reservation.Attachment) int { return int(b.Seq) - int(a.Seq) })
+		now := p.Now()
+		for _, a := range stale {
+			p.Log.Info("Garbage collected", "container", a.ID.ContainerID, "interface", a.ID.IfName, "pod", a.Owner.String())
+			if err := p.end(tx, a, now, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// validAttachments reads the list of a GC. A null list says that nothing is valid,
+// a missing one that nothing is known.
+func validAttachments(stdin []byte, network string) (valid map[reservation.AttachmentID]bool, known bool, err error) {
+	var conf map[string]json.RawMessage
+	if err := json.Unmarshal(stdin, &conf); err != nil {
+		return nil, false, fmt.Errorf("decode network configuration: %w: %w", err, errConfig)
+	}
+	raw, known := conf["cni.dev/valid-attachments"]
+	if !known {
+		return nil, false, nil
+	}
+	var list []struct {
+		ContainerID string `json:"containerID"`
+		IfName      string `json:"ifname"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, false, fmt.Errorf("cni.dev/valid-attachments: %w: %w", err, errConfig)
+	}
+	valid = map[reservation.AttachmentID]bool{}
+	for _, a := range list {
+		valid[reservation.AttachmentID{Network: network, ContainerID: a.ContainerID, IfName: a.IfName}] = true
+	}
+	return valid, true, nil
+}

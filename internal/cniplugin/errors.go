@@ -1,0 +1,79 @@
+package cniplugin
+
+import (
+	"errors"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Codes of our own; the specification leaves 100 and above to plugins.
+const (
+	// CodeExhausted says that every address of a range set is held.
+	CodeExhausted uint = 100
+	// CodeRequired says that a pod with retention "required" cannot have its
+	// addresses.
+	CodeRequired uint = 101
+	// CodeDuplicate says that the container has addresses on this interface.
+	CodeDuplicate uint = 102
+	// CodeUnknown says that CHECK found no such attachment, or other addresses.
+	CodeUnknown uint = 103
+	// codeStatusUnavailable is the specification's "plugin not available".
+	codeStatusUnavailable uint = 50
+)
+
+var (
+	// errConfig is wrapped by every complaint about the network configuration.
+	errConfig = errors.New("invalid network configuration")
+	// errArgs is wrapped by every complaint about CNI_ARGS.
+	errArgs = errors.New("invalid CNI_ARGS")
+	// errOrphaned aborts an ADD whose caller is gone.
+	errOrphaned = errors.New("the calling plugin is gone; nothing was allocated")
+	// errUnknown is returned by CHECK.
+	errUnknown = errors.New("Failed to find address added by container") //nolint:staticcheck,revive // host-local's text, which people search for
+	// errStatus is returned by STATUS.
+	errStatus = errors.New("addresses cannot be handed out")
+)
+
+// codes maps what went wrong to the code that a runtime sees; the first match
+// counts, and everything else is an I/O failure of the state.
+var codes = []struct {
+	is   error
+	code uint
+}{
+	{errStatus, codeStatusUnavailable},
+	{errConfig, types.ErrInvalidNetworkConfig},
+	{errArgs, types.ErrInvalidEnvironmentVariables},
+	{persistence.ErrLocked, types.ErrTryAgainLater},
+	{errOrphaned, types.ErrTryAgainLater},
+	{reservation.ErrPredecessor, types.ErrTryAgainLater},
+	{reservation.ErrRequired, CodeRequired},
+	{reservation.ErrDuplicate, CodeDuplicate},
+	{ipam.ErrExhausted, CodeExhausted},
+	{errUnknown, CodeUnknown},
+}
+
+// coded gives the errors of a verb their CNI codes.
+func coded(verb func(*skel.CmdArgs) error) func(*skel.CmdArgs) error {
+	return func(args *skel.CmdArgs) error {
+		err := verb(args)
+		var already *types.Error
+		if err == nil || errors.As(err, &already) {
+			return err
+		}
+		return types.NewError(code(err), err.Error(), "")
+	}
+}
+
+func code(err error) uint {
+	for _, c := range codes {
+		if errors.Is(err, c.is) {
+			return c.code
+		}
+	}
+	return types.ErrIOFailure
+}

@@ -1,0 +1,70 @@
+package cniplugin
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+const (
+	// DefaultPredecessorWait bounds how long a rebuilt pod waits for the network
+	// namespace of its predecessor to go, from the first refusal.
+	DefaultPredecessorWait = 60 * time.Second
+	// DefaultResultsDir is libcni's cache: a file for each attachment whose whole
+	// chain of plugins succeeded.
+	DefaultResultsDir = "/var/lib/cni/results"
+
+	// rollbackAge is the oldest an attachment can be whose ADD still fails: the
+	// kubelet gives up on a sandbox after four minutes.
+	rollbackAge = 4 * time.Minute
+)
+
+// Plugin is limpet-ipam without its process: everything it learns from the
+// machine comes through these fields.
+type Plugin struct {
+	// Now reads the clocks.
+	Now func() reservation.Moment
+	// NetNS looks at the network namespace bound to a path; false when there is
+	// none.
+	NetNS func(path string) (reservation.NetNS, bool)
+	// Orphaned reports that the process that started this verb is gone, so that
+	// nobody will use what the verb allocates.
+	Orphaned func() bool
+	// ResultsDir is libcni's result cache.
+	ResultsDir string
+	// Stdout takes the result and nothing else.
+	Stdout io.Writer
+	// Log takes what a person should know; a runtime shows it when a verb succeeds.
+	Log *slog.Logger
+}
+
+// Funcs returns the verbs for skel.PluginMainFuncs.
+func (p *Plugin) Funcs() skel.CNIFuncs {
+	return skel.CNIFuncs{
+		Add:    coded(p.Add),
+		Del:    coded(p.Del),
+		Check:  coded(p.Check),
+		GC:     coded(p.GC),
+		Status: coded(p.Status),
+	}
+}
+
+// store opens nothing yet; each verb locks and opens it once.
+func (p *Plugin) store(c *config) *persistence.Store {
+	return persistence.New(persistence.Options{Dir: c.dataDir, LockWait: c.lockWait})
+}
+
+// alive reports whether the network namespace of an attachment is the one that
+// was there at its ADD.
+func (p *Plugin) alive(a reservation.Attachment) bool {
+	if a.NetNS.Path == "" || a.NetNS.Inode == 0 {
+		return false
+	}
+	now, found := p.NetNS(a.NetNS.Path)
+	return found && now == a.NetNS
+}

@@ -1,0 +1,35 @@
+package cniplugin
+
+import (
+	"fmt"
+
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// podArgs is what a Kubernetes runtime tells of the pod in CNI_ARGS.
+type podArgs struct {
+	types.CommonArgs
+	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's
+	K8S_POD_NAME      types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's
+	K8S_POD_UID       types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's
+}
+
+func parsePod(args string) (*podArgs, error) {
+	var pod podArgs
+	if args == "" {
+		return &pod, nil
+	}
+	if err := types.LoadArgs(args, &pod); err != nil {
+		return nil, fmt.Errorf("CNI_ARGS %q: %w: %w", args, err, errArgs)
+	}
+	return &pod, nil
+}
+
+func (p *podArgs) owner(id reservation.AttachmentID) reservation.Owner {
+	return reservation.Owner{
+		Network: id.Network, IfName: id.IfName,
+		Namespace: string(p.K8S_POD_NAMESPACE), Pod: string(p.K8S_POD_NAME),
+	}
+}
