@@ -139,6 +139,17 @@ type PodState struct {
 	// annotations are the values that the pod had for the wanted annotations.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// retainSeconds is for how long the pod asked, by its own annotation, that its
+	// addresses stay reserved after its end. Written by the controller; 0 when it did not.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RetainSeconds int32 `json:"retainSeconds,omitempty"`
+
+	// expiresAt is when the record ends. Written by the controller when the pod is not
+	// wanted any more, removed when it is wanted again.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 }
 
 // PersistentPodState brings the rebuilt pods of one workload back to their place.

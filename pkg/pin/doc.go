@@ -1,0 +1,12 @@
+// Package pin decides where a rebuilt pod may return to, from the record of where its
+// predecessor was Ready.
+//
+// It holds every decision about PersistentPodStates, each a pure function from facts
+// to data, called alike by webhook and reconciler:
+//
+//	Generate  which PersistentPodState a workload's annotations ask for
+//	Validate  whether a PersistentPodState makes sense
+//	Choose    which one counts when several have the same target
+//	Record    what to remember of a workload's pods
+//	Plan      what a pod that is being created should get
+package pin

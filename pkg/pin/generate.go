@@ -1,0 +1,154 @@
+package pin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+)
+
+// Action is what becomes of the PersistentPodState of a workload.
+type Action int
+
+const (
+	// Keep: nothing is written.
+	Keep Action = iota
+	// Create: the Generation's object is made.
+	Create
+	// Update: the Generation's object replaces the one of its name.
+	Update
+	// Delete: the Generation's object is removed.
+	Delete
+)
+
+// Reasons of a Generation; they are also the reasons of the event on the workload.
+const (
+	ReasonNotAsked  = "NotAsked"                   // the workload has none of the annotations
+	ReasonNoKeys    = "NoPersistentTopology"       // generation is asked for, but no topology named
+	ReasonForeign   = "PersistentPodStateNotOurs"  // an object of that name or target was made by somebody else
+	ReasonUpToDate  = "UpToDate"                   // the object is as the annotations say
+	ReasonGenerated = "PersistentPodStateMade"     // the object was made or adopted
+	ReasonFollowed  = "PersistentPodStateFollowed" // the object follows changed annotations
+	ReasonWithdrawn = "PersistentPodStateRemoved"  // the annotations are gone, and so is the object
+)
+
+// LabelGenerated marks generated objects, so that one whose owner was deleted with its
+// dependents left behind is known again when the owner is re-created.
+const LabelGenerated = "limpet.dev/generated"
+
+// GenerateInput is what a Generation is decided from.
+type GenerateInput struct {
+	Workload metav1.Object
+	Kind     schema.GroupVersionKind
+	// Existing PersistentPodStates of the workload's name or with it as their target.
+	Existing []appsv1alpha1.PersistentPodState
+}
+
+// Generation says what to do with the PersistentPodState of a workload.
+type Generation struct {
+	Action  Action
+	Reason  string
+	Message string
+	Object  *appsv1alpha1.PersistentPodState
+}
+
+// Generate decides which PersistentPodState a workload's annotations ask for. Objects
+// that were not generated for this workload are never touched.
+func Generate(in GenerateInput) Generation {
+	annotations := in.Workload.GetAnnotations()
+	asked := annotations[appsv1alpha1.AnnotationAutoGenerate] == "true" && in.Workload.GetDeletionTimestamp() == nil
+	want := specOf(in)
+	hasKeys := want.RequiredPersistentTopology != nil || len(want.PreferredPersistentTopology) > 0
+
+	mine := slices.IndexFunc(in.Existing, func(s appsv1alpha1.PersistentPodState) bool { return ours(in.Workload, &s) })
+	switch {
+	case mine >= 0 && !asked && in.Workload.GetDeletionTimestamp() == nil:
+		return Generation{Delete, ReasonWithdrawn, "the annotation that asked for it is gone", &in.Existing[mine]}
+	case mine >= 0 && asked && !hasKeys:
+		return Generation{Delete, ReasonWithdrawn, "no topology is named any more", &in.Existing[mine]}
+	case !asked:
+		return Generation{Reason: ReasonNotAsked, Message: "no PersistentPodState is asked for"}
+	case !hasKeys:
+		return Generation{Reason: ReasonNoKeys, Message: fmt.Sprintf("generation needs annotation %s or %s with at least one key",
+			appsv1alpha1.AnnotationPreferredTopology, appsv1alpha1.AnnotationRequiredTopology)}
+	case mine >= 0:
+		return follow(in, &in.Existing[mine], want)
+	case len(in.Existing) > 0:
+		return Generation{Reason: ReasonForeign, Message: fmt.Sprintf(
+			"PersistentPodState %s was not generated for this workload and is left alone", in.Existing[0].Name)}
+	}
+	made := &appsv1alpha1.PersistentPodState{
+		ObjectMeta: metav1.ObjectMeta{Name: in.Workload.GetName(), Namespace: in.Workload.GetNamespace()},
+		Spec:       want,
+	}
+	claim(in, made)
+	return Generation{Create, ReasonGenerated, "made PersistentPodState " + made.Name, made}
+}
+
+// follow brings a generated object in line with the annotations. What annotations
+// cannot say, such as the retention policy, stays as somebody set it.
+func follow(in GenerateInput, old *appsv1alpha1.PersistentPodState, want appsv1alpha1.PersistentPodStateSpec) Generation {
+	object := old.DeepCopy()
+	object.Spec.RequiredPersistentTopology = want.RequiredPersistentTopology
+	object.Spec.PreferredPersistentTopology = want.PreferredPersistentTopology
+	object.Spec.PersistentPodAnnotations = want.PersistentPodAnnotations
+	claim(in, object)
+	if equality.Semantic.DeepEqual(old, object) {
+		return Generation{Reason: ReasonUpToDate, Message: "PersistentPodState " + old.Name + " is up to date", Object: object}
+	}
+	return Generation{Update, ReasonFollowed, "brought PersistentPodState " + old.Name + " in line with the annotations", object}
+}
+
+// ours tells whether the object was generated for the workload: it is its controller,
+// or it was left behind by a predecessor of the same name.
+func ours(workload metav1.Object, s *appsv1alpha1.PersistentPodState) bool {
+	return owns(workload, s) ||
+		s.Labels[LabelGenerated] == "true" && s.Name == workload.GetName() && metav1.GetControllerOfNoCopy(s) == nil
+}
+
+// claim makes the workload the object's controller and marks it as generated.
+func claim(in GenerateInput, s *appsv1alpha1.PersistentPodState) {
+	metav1.SetMetaDataLabel(&s.ObjectMeta, LabelGenerated, "true")
+	if owns(in.Workload, s) {
+		return
+	}
+	ref := metav1.NewControllerRef(in.Workload, in.Kind)
+	ref.BlockOwnerDeletion = nil // foreground deletion of the workload need not wait for a record
+	s.OwnerReferences = append(s.OwnerReferences, *ref)
+}
+
+func specOf(in GenerateInput) appsv1alpha1.PersistentPodStateSpec {
+	annotations := in.Workload.GetAnnotations()
+	spec := appsv1alpha1.PersistentPodStateSpec{
+		TargetReference: appsv1alpha1.TargetReference{
+			APIVersion: in.Kind.GroupVersion().String(), Kind: in.Kind.Kind, Name: in.Workload.GetName(),
+		},
+	}
+	if keys := split(annotations[appsv1alpha1.AnnotationRequiredTopology]); len(keys) > 0 {
+		spec.RequiredPersistentTopology = &appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: keys}
+	}
+	if keys := split(annotations[appsv1alpha1.AnnotationPreferredTopology]); len(keys) > 0 {
+		spec.PreferredPersistentTopology = []appsv1alpha1.PreferredTopologyTerm{{
+			Weight: 100, Preference: appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: keys},
+		}}
+	}
+	for _, key := range split(annotations[appsv1alpha1.AnnotationPodAnnotations]) {
+		spec.PersistentPodAnnotations = append(spec.PersistentPodAnnotations, appsv1alpha1.PersistentPodAnnotation{Key: key})
+	}
+	return spec
+}
+
+func split(list string) []string {
+	var keys []string
+	for key := range strings.SplitSeq(list, ",") {
+		if key = strings.TrimSpace(key); key != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,58 @@
+package pin
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// unfit says why a node cannot take a pod now, whatever room it has; "" when it can.
+// A nil node is one that does not exist.
+func unfit(node *corev1.Node, pod *corev1.Pod) (reason, message string) {
+	switch {
+	case node == nil:
+		return ReasonNodeGone, "does not exist"
+	case !ready(node.Status.Conditions):
+		return ReasonNodeNotReady, "is not Ready"
+	}
+	if node.Spec.Unschedulable {
+		cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+		if !tolerated(cordon, pod.Spec.Tolerations) {
+			return ReasonNodeCordoned, "is cordoned"
+		}
+	}
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(taint, pod.Spec.Tolerations) {
+			return ReasonNodeTainted, fmt.Sprintf("has the taint %s that the pod does not tolerate", taint.ToString())
+		}
+	}
+	return "", ""
+}
+
+func ready(conditions []corev1.NodeCondition) bool {
+	for _, c := range conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// tolerated holds as in the scheduler, apart from the numeric operators, which it takes
+// for not matching: the pod then goes home only if the scheduler happens to choose so.
+func tolerated(taint corev1.Taint, tolerations []corev1.Toleration) bool {
+	for _, t := range tolerations {
+		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+			continue
+		}
+		switch t.Operator {
+		case corev1.TolerationOpExists:
+			return true
+		case corev1.TolerationOpEqual, "":
+			if t.Key != "" && t.Value == taint.Value {
+				return true
+			}
+		}
+	}
+	return false
+}

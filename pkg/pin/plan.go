@@ -1,0 +1,202 @@
+package pin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/api/podpatch"
+)
+
+// Verdict is what becomes of a pod that is being created.
+type Verdict int
+
+const (
+	// Leave: the pod is created as its owner wrote it.
+	Leave Verdict = iota
+	// Pin: the pod gets the Decision's patch.
+	Pin
+)
+
+// Reasons of a Decision.
+const (
+	ReasonNoState      = "NoState"      // nobody asked for this workload's pods to return
+	ReasonNoRecord     = "NoRecord"     // the pod was never Ready under this name
+	ReasonNodeGone     = "NodeGone"     // the recorded node does not exist
+	ReasonNodeNotReady = "NodeNotReady" // the recorded node's kubelet is silent or not ready
+	ReasonNodeCordoned = "NodeCordoned" // the recorded node takes no new pods
+	ReasonNodeTainted  = "NodeTainted"  // the recorded node has a taint that the pod does not tolerate
+	ReasonPodElsewhere = "PodElsewhere" // the pod itself asks for another place
+	ReasonPinned       = "Pinned"       // the pod returns
+)
+
+// Input is what a Decision is made of.
+type Input struct {
+	// Pod that is being created.
+	Pod *corev1.Pod
+	// State that counts for the pod's owner; nil when there is none.
+	State *appsv1alpha1.PersistentPodState
+	// Node that is recorded for the pod; nil when it does not exist.
+	Node *corev1.Node
+}
+
+// Decision says what to do with a pod and why.
+type Decision struct {
+	Verdict Verdict
+	Reason  string
+	Message string
+	Patch   podpatch.Patch
+}
+
+// RecordedNode returns the node that a state holds for a pod; "" when it holds none.
+func RecordedNode(s *appsv1alpha1.PersistentPodState, pod string) string {
+	if s == nil {
+		return ""
+	}
+	return s.Status.PodStates[pod].NodeName
+}
+
+// Plan decides what a pod that is being created gets so that it returns. A preferred
+// place on a node that cannot take the pod is left out, so that the pod goes elsewhere
+// at once; a required one stays, as its user asked.
+func Plan(in Input) Decision {
+	if in.State == nil {
+		return Decision{Reason: ReasonNoState, Message: "no PersistentPodState has the pod's owner as its target"}
+	}
+	record, ok := in.State.Status.PodStates[in.Pod.Name]
+	if !ok || record.NodeName == "" {
+		return Decision{Reason: ReasonNoRecord, Message: "no place is recorded for the pod"}
+	}
+	d := Decision{
+		Verdict: Pin,
+		Reason:  ReasonPinned,
+		Message: fmt.Sprintf("the pod returns to node %s", record.NodeName),
+		Patch:   podpatch.Patch{Annotations: putBack(in.Pod, record.Annotations)},
+	}
+	d.Patch.Annotations[appsv1alpha1.AnnotationInjected] = in.State.Name
+	var given []string
+	d.Patch.Required, given = required(in, record)
+	if len(given) > 0 {
+		d.Reason = ReasonPodElsewhere
+		d.Message = fmt.Sprintf("the pod itself asks for another %s than the recorded one", strings.Join(given, ", "))
+	}
+	reason, message := unfit(in.Node, in.Pod)
+	if reason != "" {
+		d.Reason = reason
+		d.Message = fmt.Sprintf("node %s %s", record.NodeName, message)
+	}
+	d.Patch.Preferred = preferred(in.State, record, reason == "")
+	return d
+}
+
+// putBack returns the recorded annotations that the pod does not set itself.
+func putBack(pod *corev1.Pod, recorded map[string]string) map[string]string {
+	back := maps.Clone(recorded)
+	if back == nil {
+		back = map[string]string{}
+	}
+	maps.DeleteFunc(back, func(key, _ string) bool {
+		_, set := pod.Annotations[key]
+		return set
+	})
+	return back
+}
+
+// required returns the requirements for the required keys, and the keys for which the
+// pod itself asks for something else and is given it.
+func required(in Input, record appsv1alpha1.PodState) (reqs []corev1.NodeSelectorRequirement, given []string) {
+	term := in.State.Spec.RequiredPersistentTopology
+	if term == nil {
+		return nil, nil
+	}
+	for _, key := range distinct(term.NodeTopologyKeys) {
+		value, recorded := record.NodeTopologyLabels[key]
+		switch {
+		case !recorded:
+		case excludes(in.Pod, key, value):
+			given = append(given, key)
+		default:
+			reqs = append(reqs, is(key, value))
+		}
+	}
+	return reqs, given
+}
+
+// preferred returns one term per item of the spec, in its order. Items that lead to the
+// recorded node alone are left out when that node cannot take the pod.
+func preferred(state *appsv1alpha1.PersistentPodState, record appsv1alpha1.PodState, fits bool) []corev1.PreferredSchedulingTerm {
+	var terms []corev1.PreferredSchedulingTerm
+	for _, item := range state.Spec.PreferredPersistentTopology {
+		var reqs []corev1.NodeSelectorRequirement
+		oneNode := false
+		for _, key := range distinct(item.Preference.NodeTopologyKeys) {
+			value, recorded := record.NodeTopologyLabels[key]
+			if !recorded {
+				continue
+			}
+			oneNode = oneNode || key == corev1.LabelHostname || value == record.NodeName
+			reqs = append(reqs, is(key, value))
+		}
+		if len(reqs) == 0 || oneNode && !fits {
+			continue
+		}
+		terms = append(terms, corev1.PreferredSchedulingTerm{
+			Weight:     item.Weight,
+			Preference: corev1.NodeSelectorTerm{MatchExpressions: reqs},
+		})
+	}
+	return terms
+}
+
+// excludes tells whether the pod's own selector and required affinity rule out the
+// label in every alternative.
+func excludes(pod *corev1.Pod, key, value string) bool {
+	if own, ok := pod.Spec.NodeSelector[key]; ok && own != value {
+		return true
+	}
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return len(terms) > 0 && !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+		return !termExcludes(t, key, value)
+	})
+}
+
+func termExcludes(term corev1.NodeSelectorTerm, key, value string) bool {
+	return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+		if r.Key != key {
+			return false
+		}
+		switch r.Operator {
+		case corev1.NodeSelectorOpIn:
+			return !slices.Contains(r.Values, value)
+		case corev1.NodeSelectorOpNotIn:
+			return slices.Contains(r.Values, value)
+		case corev1.NodeSelectorOpDoesNotExist:
+			return true
+		default: // the rest compares numbers or asks for presence; the scheduler sees to it
+			return false
+		}
+	})
+}
+
+func is(key, value string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
+}
+
+// distinct returns keys without repetitions, in order.
+func distinct(keys []string) []string {
+	var out []string
+	for _, k := range keys {
+		if !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package pin
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+)
+
+// Workload is what counts of a target.
+type Workload struct {
+	// Replicas it wants.
+	Replicas int32
+	// Start is its first ordinal.
+	Start int32
+	// Reserved ordinals are skipped.
+	Reserved map[int32]bool
+}
+
+// holds tells whether a pod name's ordinal is among those that the workload wants. A
+// name without an ordinal counts as held: nothing says that it is not.
+func (w Workload) holds(pod string) bool {
+	digits := pod[strings.LastIndexByte(pod, '-')+1:]
+	parsed, err := strconv.ParseInt(digits, 10, 32)
+	if err != nil {
+		return true
+	}
+	ordinal, last := int32(parsed), w.Start+w.Replicas
+	for r := range w.Reserved {
+		if r >= w.Start && r < ordinal {
+			last++ // a skipped ordinal moves the later ones up by one
+		}
+	}
+	return ordinal >= w.Start && ordinal < last && !w.Reserved[ordinal]
+}
+
+// RecordInput is what a Recording is made of.
+type RecordInput struct {
+	State *appsv1alpha1.PersistentPodState
+	// Older names a PersistentPodState that has the same target and counts instead.
+	Older string
+	// Workload is the target; nil when it does not exist or is being deleted.
+	Workload *Workload
+	// Pods of the workload.
+	Pods []corev1.Pod
+	// Nodes of those pods, by name; those missing do not exist.
+	Nodes map[string]*corev1.Node
+	// Retain returns for how long a pod's addresses stay reserved after its end.
+	Retain func(*corev1.Pod) time.Duration
+	// Now is the time of the decision.
+	Now time.Time
+}
+
+// Recording is the status that a PersistentPodState should have.
+type Recording struct {
+	Status appsv1alpha1.PersistentPodStateStatus
+	// Again says after how long to decide anew though nothing changed; 0 for never.
+	Again time.Duration
+}
+
+// Record decides what to remember of a workload's pods. A pod is recorded while it is
+// Ready; what happens to its record after that is the retention policy's to say:
+//
+//	                              WhenScaled          WhenDeleted
+//	pod deleted, evicted, moved   kept                kept
+//	ordinal scaled away           ends                kept
+//	workload gone                 ends                ends
+//
+// A record that ends outlives its pod for as long as the pod's addresses may be
+// reserved, for a pod that is wanted again in that time can have them back.
+func Record(in RecordInput) Recording {
+	status := *in.State.Status.DeepCopy()
+	status.ObservedGeneration = in.State.Generation
+	meta.SetStatusCondition(&status.Conditions, condition(in))
+	if in.Older != "" {
+		status.PodStates = nil
+		return Recording{Status: status}
+	}
+	active := map[string]bool{}
+	for i := range in.Pods {
+		pod := &in.Pods[i]
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		active[pod.Name] = true
+		if node := in.Nodes[pod.Spec.NodeName]; node != nil && podReady(pod) {
+			if status.PodStates == nil {
+				status.PodStates = map[string]appsv1alpha1.PodState{}
+			}
+			status.PodStates[pod.Name] = record(in, pod, node)
+		}
+	}
+	again := expire(in, active, status.PodStates)
+	return Recording{Status: status, Again: again}
+}
+
+// expire starts, stops and ends the time that records have left, and returns when the
+// next of them ends.
+func expire(in RecordInput, active map[string]bool, records map[string]appsv1alpha1.PodState) (again time.Duration) {
+	for name, r := range records {
+		switch {
+		case active[name] || wanted(in, name):
+			r.ExpiresAt = nil
+		case r.ExpiresAt == nil:
+			// The API keeps whole seconds; rounding up never ends a record too early.
+			end := in.Now.Add(time.Duration(r.RetainSeconds) * time.Second).Add(time.Second - 1).Truncate(time.Second)
+			r.ExpiresAt = &metav1.Time{Time: end}
+		}
+		if r.ExpiresAt == nil {
+			records[name] = r
+			continue
+		}
+		left := r.ExpiresAt.Sub(in.Now)
+		if left <= 0 || r.RetainSeconds == 0 {
+			delete(records, name)
+			continue
+		}
+		records[name] = r
+		if again == 0 || left < again {
+			again = left
+		}
+	}
+	return again
+}
+
+func wanted(in RecordInput, pod string) bool {
+	if in.Workload == nil {
+		return false
+	}
+	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1alpha1.RetainWhenDeleted || in.Workload.holds(pod)
+}
+
+func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1alpha1.PodState {
+	r := appsv1alpha1.PodState{
+		NodeName:      node.Name,
+		RetainSeconds: int32(min(in.Retain(pod), 1<<31*time.Second-time.Second) / time.Second),
+	}
+	for _, key := range Keys(in.State) {
+		if value, ok := node.Labels[key]; ok {
+			set(&r.NodeTopologyLabels, key, value)
+		}
+	}
+	for _, a := range in.State.Spec.PersistentPodAnnotations {
+		if value, ok := pod.Annotations[a.Key]; ok {
+			set(&r.Annotations, a.Key, value)
+		}
+	}
+	return r
+}
+
+// Keys returns the node label keys that a state wants recorded.
+func Keys(s *appsv1alpha1.PersistentPodState) []string {
+	var keys []string
+	if term := s.Spec.RequiredPersistentTopology; term != nil {
+		keys = append(keys, term.NodeTopologyKeys...)
+	}
+	for _, item := range s.Spec.PreferredPersistentTopology {
+		keys = append(keys, item.Preference.NodeTopologyKeys...)
+	}
+	return distinct(keys)
+}
+
+func set(m *map[string]string, key, value string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[key] = value
+}
+
+// condition is ConditionRecording as it should be.
+func condition(in RecordInput) metav1.Condition {
+	c := metav1.Condition{
+		Type:               appsv1alpha1.ConditionRecording,
+		Status:             metav1.ConditionFalse,
+		ObservedGeneration: in.State.Generation,
+		LastTransitionTime: metav1.NewTime(in.Now),
+	}
+	target := TargetOf(in.State)
+	switch {
+	case !target.Supported():
+		c.Reason, c.Message = appsv1alpha1.ReasonTargetUnsupported, "pods of "+target.Kind+" do not return under their names"
+	case in.Older != "":
+		c.Reason, c.Message = appsv1alpha1.ReasonTargetTaken, "PersistentPodState "+in.Older+" is older and has the same target"
+	case in.Workload == nil:
+		c.Reason, c.Message = appsv1alpha1.ReasonTargetMissing, target.Kind+" "+target.Name+" does not exist"
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, appsv1alpha1.ReasonRecording, "pods are recorded when they are Ready"
+	}
+	return c
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package pin
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+)
+
+// Validate returns what is wrong with a PersistentPodState. others are those of its
+// namespace; itself may be among them.
+func Validate(s *appsv1alpha1.PersistentPodState, others []appsv1alpha1.PersistentPodState) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := validateTarget(s, others, spec.Child("targetRef"))
+	if s.Spec.RequiredPersistentTopology == nil && len(s.Spec.PreferredPersistentTopology) == 0 {
+		errs = append(errs, field.Required(spec.Child("preferredPersistentTopology"),
+			"this or requiredPersistentTopology must be set"))
+	}
+	if term := s.Spec.RequiredPersistentTopology; term != nil {
+		errs = append(errs, validateKeys(term.NodeTopologyKeys, spec.Child("requiredPersistentTopology", "nodeTopologyKeys"))...)
+	}
+	for i, item := range s.Spec.PreferredPersistentTopology {
+		path := spec.Child("preferredPersistentTopology").Index(i)
+		if item.Weight < 1 || item.Weight > 100 {
+			errs = append(errs, field.Invalid(path.Child("weight"), item.Weight, "must be 1 to 100"))
+		}
+		errs = append(errs, validateKeys(item.Preference.NodeTopologyKeys, path.Child("preference", "nodeTopologyKeys"))...)
+	}
+	for i, a := range s.Spec.PersistentPodAnnotations {
+		errs = append(errs, validateKey(a.Key, spec.Child("persistentPodAnnotations").Index(i).Child("key"))...)
+	}
+	return errs
+}
+
+func validateTarget(s *appsv1alpha1.PersistentPodState, others []appsv1alpha1.PersistentPodState, path *field.Path) field.ErrorList {
+	mine := TargetOf(s)
+	if !mine.Supported() {
+		return field.ErrorList{field.NotSupported(path.Child("kind"),
+			s.Spec.TargetReference.Kind+" of "+s.Spec.TargetReference.APIVersion,
+			[]string{"StatefulSet of apps/v1", "StatefulSet of apps.kruise.io/v1beta1"})}
+	}
+	for i := range others {
+		if o := &others[i]; o.Name != s.Name && o.DeletionTimestamp == nil && TargetOf(o) == mine {
+			err := field.Duplicate(path, mine.Kind+" "+mine.Name)
+			err.Detail = "PersistentPodState " + o.Name + " has the same target"
+			return field.ErrorList{err}
+		}
+	}
+	return nil
+}
+
+func validateKeys(keys []string, path *field.Path) field.ErrorList {
+	if len(keys) == 0 {
+		return field.ErrorList{field.Required(path, "at least one key must be named")}
+	}
+	var errs field.ErrorList
+	for i, key := range keys {
+		errs = append(errs, validateKey(key, path.Index(i))...)
+	}
+	return errs
+}
+
+func validateKey(key string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, problem := range validation.IsQualifiedName(key) {
+		errs = append(errs, field.Invalid(path, key, problem))
+	}
+	return errs
+}
+
+// owns tells whether the workload made the state.
+func owns(workload metav1.Object, s *appsv1alpha1.PersistentPodState) bool {
+	return metav1.IsControlledBy(s, workload)
+}
