@@ -1,0 +1,83 @@
+package controller
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// CacheOptions keeps in memory only what decisions are made from: ten thousand whole
+// pods would be a multiple of the memory that the controller should need. Of Secrets
+// only the one with the webhook's certificate is read.
+func CacheOptions(secret client.ObjectKey) cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:         {Transform: stripPod},
+			&corev1.Node{}:        {Transform: stripNode},
+			&appsv1.StatefulSet{}: {Transform: stripStatefulSet},
+			&corev1.Secret{}:      {Namespaces: map[string]cache.Config{secret.Namespace: {}}},
+		},
+	}
+}
+
+func stripPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Pod{ObjectMeta: slimMeta(pod.ObjectMeta)}
+	slim.Annotations = pod.Annotations
+	slim.OwnerReferences = pod.OwnerReferences
+	slim.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates}
+	slim.Status = corev1.PodStatus{Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			slim.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return slim, nil
+}
+
+func stripNode(o any) (any, error) {
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Node{ObjectMeta: slimMeta(node.ObjectMeta)}
+	slim.Labels = node.Labels
+	slim.Spec = corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return slim, nil
+}
+
+func stripStatefulSet(o any) (any, error) {
+	set, ok := o.(*appsv1.StatefulSet)
+	if !ok {
+		return o, nil
+	}
+	slim := &appsv1.StatefulSet{ObjectMeta: slimMeta(set.ObjectMeta)}
+	slim.Annotations = set.Annotations
+	slim.Spec = appsv1.StatefulSetSpec{Replicas: set.Spec.Replicas, Ordinals: set.Spec.Ordinals}
+	slim.Spec.Template.Annotations = set.Spec.Template.Annotations
+	slim.Status = appsv1.StatefulSetStatus{Replicas: set.Status.Replicas}
+	return slim, nil
+}
+
+func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:              m.Name,
+		Namespace:         m.Namespace,
+		UID:               m.UID,
+		ResourceVersion:   m.ResourceVersion,
+		Generation:        m.Generation,
+		CreationTimestamp: m.CreationTimestamp,
+		DeletionTimestamp: m.DeletionTimestamp,
+	}
+}

@@ -1,0 +1,54 @@
+package controller
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// podMoved passes the events of a pod that can change a record.
+var podMoved = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return before.Spec.NodeName != after.Spec.NodeName ||
+			before.Status.Phase != after.Status.Phase ||
+			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			readiness(before) != readiness(after) ||
+			!maps.Equal(before.Annotations, after.Annotations)
+	},
+}
+
+// readiness is the status of the one condition that the cache keeps.
+func readiness(pod *corev1.Pod) corev1.ConditionStatus {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+// nodeRelabelled passes new nodes and changes of labels.
+var nodeRelabelled = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// retrySoon is how long a reconcile waits for the cache to show what it just wrote.
+const retrySoon = 10 * time.Millisecond
+
+// quiet takes a conflict for what it is: the cache was a moment behind. It is retried
+// soon, with neither a log line nor the growing delay of a real error.
+func quiet(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: retrySoon}, nil
+	}
+	return ctrl.Result{}, err
+}

@@ -1,0 +1,100 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// Generator keeps the PersistentPodStates that StatefulSets ask for by annotation.
+type Generator struct {
+	Client client.Client
+	Events events.EventRecorder
+}
+
+// SetupWithManager registers the reconciler.
+func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("generate").
+		For(&appsv1.StatefulSet{}).
+		Owns(&appsv1alpha1.PersistentPodState{}).
+		Complete(g)
+}
+
+// Reconcile makes, updates or removes the PersistentPodState of one StatefulSet.
+func (g *Generator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var set appsv1.StatefulSet
+	if err := g.Client.Get(ctx, req.NamespacedName, &set); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	in, err := g.gather(ctx, &set)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	generation := pin.Generate(in)
+	if err := g.apply(ctx, generation); err != nil {
+		return quiet(fmt.Errorf("generate for StatefulSet %s: %w", req, err))
+	}
+	g.report(ctx, &set, generation)
+	return ctrl.Result{}, nil
+}
+
+func (g *Generator) gather(ctx context.Context, set *appsv1.StatefulSet) (pin.GenerateInput, error) {
+	in := pin.GenerateInput{Workload: set, Kind: appsv1.SchemeGroupVersion.WithKind("StatefulSet")}
+	target := pin.Target{Group: in.Kind.Group, Kind: in.Kind.Kind, Name: set.Name}
+	states, err := StatesOf(ctx, g.Client, set.Namespace, target)
+	if err != nil {
+		return in, err
+	}
+	for i := range states {
+		in.Existing = append(in.Existing, *states[i].DeepCopy())
+	}
+	var named appsv1alpha1.PersistentPodState
+	switch err := g.Client.Get(ctx, client.ObjectKeyFromObject(set), &named); {
+	case apierrors.IsNotFound(err):
+		return in, nil
+	case err != nil:
+		return in, fmt.Errorf("get PersistentPodState %s: %w", set.Name, err)
+	}
+	if pin.TargetOf(&named) != target { // otherwise it is among the states already
+		in.Existing = append(in.Existing, named)
+	}
+	return in, nil
+}
+
+func (g *Generator) apply(ctx context.Context, generation pin.Generation) error {
+	switch o := generation.Object; generation.Action {
+	case pin.Create:
+		return g.Client.Create(ctx, o)
+	case pin.Update:
+		return g.Client.Update(ctx, o) // with the resource version that was read
+	case pin.Delete:
+		return client.IgnoreNotFound(g.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID}))
+	case pin.Keep:
+	}
+	return nil
+}
+
+// report tells what was done, and what could not be done though it was asked for.
+func (g *Generator) report(ctx context.Context, set *appsv1.StatefulSet, generation pin.Generation) {
+	kind := corev1.EventTypeNormal
+	switch generation.Reason {
+	case pin.ReasonNotAsked, pin.ReasonUpToDate:
+		return
+	case pin.ReasonForeign, pin.ReasonNoKeys:
+		kind = corev1.EventTypeWarning
+	default:
+		log.FromContext(ctx).Info("Generated", "reason", generation.Reason)
+	}
+	g.Events.Eventf(set, nil, kind, generation.Reason, "GeneratePersistentPodState", "%s", generation.Message)
+}

@@ -1,0 +1,53 @@
+// Package controller holds one reconciler per file. Each gathers what pin decides from
+// and applies what it decided; no policy is decided here.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// IndexTarget is the cache index of PersistentPodStates by target, and of pods by the
+// workload that made them; its keys are pin.Target strings.
+const IndexTarget = "limpet.target"
+
+// AddIndexes adds the indexes that reconcilers and webhooks look up by, which also makes
+// the cache hold these kinds from its start.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	byTarget := func(o client.Object) []string {
+		return []string{pin.TargetOf(o.(*appsv1alpha1.PersistentPodState)).String()}
+	}
+	byOwner := func(o client.Object) []string {
+		if owner, ok := pin.OwnerOf(o.(*corev1.Pod)); ok && owner.Supported() {
+			return []string{owner.String()}
+		}
+		return nil
+	}
+	err := errors.Join(
+		indexer.IndexField(ctx, &appsv1alpha1.PersistentPodState{}, IndexTarget, byTarget),
+		indexer.IndexField(ctx, &corev1.Pod{}, IndexTarget, byOwner),
+	)
+	if err != nil {
+		return fmt.Errorf("index cache: %w", err)
+	}
+	return nil
+}
+
+// StatesOf returns the PersistentPodStates of a target. They are the cache's own
+// objects: callers must not change them.
+func StatesOf(ctx context.Context, r client.Reader, namespace string, t pin.Target) ([]appsv1alpha1.PersistentPodState, error) {
+	var list appsv1alpha1.PersistentPodStateList
+	err := r.List(ctx, &list, client.InNamespace(namespace),
+		client.MatchingFields{IndexTarget: t.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list PersistentPodStates of %s: %w", t, err)
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,218 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Recorder writes into PersistentPodStates where the pods of their targets are Ready.
+//
+// One reconcile records every pod of the target that changed since the last: a burst of
+// Ready pods costs as many writes as fit into it one after the other, not one per pod.
+type Recorder struct {
+	Client client.Client
+	// Live reads past the cache; it is asked for kinds that are not watched.
+	Live client.Reader
+	// MaxReservation is what the plugin is configured with.
+	MaxReservation time.Duration
+	Clock          clock.PassiveClock
+}
+
+// SetupWithManager registers the reconciler.
+func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("record").
+		For(&appsv1alpha1.PersistentPodState{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(podMoved)).
+		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(r.ofStatefulSet)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode), builder.WithPredicates(nodeRelabelled)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+// Reconcile brings the status of one PersistentPodState in line with what runs.
+func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var state appsv1alpha1.PersistentPodState
+	if err := r.Client.Get(ctx, req.NamespacedName, &state); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	in, err := r.gather(ctx, &state)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
+	}
+	recording := pin.Record(in)
+	if !equality.Semantic.DeepEqual(state.Status, recording.Status) {
+		before := state.DeepCopy()
+		state.Status = recording.Status
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Status().Patch(ctx, &state, patch); err != nil {
+			return quiet(fmt.Errorf("record in PersistentPodState %s: %w", req, err))
+		}
+	}
+	return ctrl.Result{RequeueAfter: recording.Again}, nil
+}
+
+func (r *Recorder) gather(ctx context.Context, state *appsv1alpha1.PersistentPodState) (pin.RecordInput, error) {
+	in := pin.RecordInput{State: state, Retain: r.retain, Now: r.Clock.Now(), Nodes: map[string]*corev1.Node{}}
+	target := pin.TargetOf(state)
+	states, err := StatesOf(ctx, r.Client, state.Namespace, target)
+	if err != nil {
+		return in, err
+	}
+	if first := pin.Choose(states); first != nil && first.Name != state.Name {
+		in.Older = first.Name
+	}
+	if in.Workload, err = r.workload(ctx, state.Namespace, target); err != nil {
+		return in, err
+	}
+	var pods corev1.PodList
+	err = r.Client.List(ctx, &pods, client.InNamespace(state.Namespace),
+		client.MatchingFields{IndexTarget: target.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return in, fmt.Errorf("list pods of %s: %w", target, err)
+	}
+	in.Pods = pods.Items
+	for i := range in.Pods {
+		if err := r.addNode(ctx, in.Nodes, in.Pods[i].Spec.NodeName); err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+func (r *Recorder) addNode(ctx context.Context, nodes map[string]*corev1.Node, name string) error {
+	if _, known := nodes[name]; known || name == "" {
+		return nil
+	}
+	node, err := GetNode(ctx, r.Client, name)
+	if node != nil {
+		nodes[name] = node
+	}
+	return err
+}
+
+// GetNode returns a node, or nil when there is none of that name. It is the cache's own
+// object: callers must not change it.
+func GetNode(ctx context.Context, r client.Reader, name string) (*corev1.Node, error) {
+	var node corev1.Node
+	err := r.Get(ctx, client.ObjectKey{Name: name}, &node, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // no node is an answer that every caller has a use for
+	case err != nil:
+		return nil, fmt.Errorf("get node %s: %w", name, err)
+	}
+	return &node, nil
+}
+
+// workload returns nil for one that does not exist or is being deleted.
+func (r *Recorder) workload(ctx context.Context, namespace string, target pin.Target) (*pin.Workload, error) {
+	if !target.Supported() {
+		return nil, nil //nolint:nilnil // see above
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: target.Name}
+	if target.Group == appsv1alpha1.GroupVersion.Group {
+		return r.kruiseWorkload(ctx, key)
+	}
+	var set appsv1.StatefulSet
+	err := r.Client.Get(ctx, key, &set, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && set.DeletionTimestamp != nil:
+		return nil, nil //nolint:nilnil // see above
+	case err != nil:
+		return nil, fmt.Errorf("get StatefulSet %s: %w", key, err)
+	}
+	w := &pin.Workload{Replicas: ptr.Deref(set.Spec.Replicas, 1)}
+	if set.Spec.Ordinals != nil {
+		w.Start = set.Spec.Ordinals.Start
+	}
+	return w, nil
+}
+
+// kruiseWorkload reads past the cache, which cannot watch a kind that may not be there.
+func (r *Recorder) kruiseWorkload(ctx context.Context, key client.ObjectKey) (*pin.Workload, error) {
+	var set unstructured.Unstructured
+	set.SetAPIVersion("apps.kruise.io/v1beta1")
+	set.SetKind("StatefulSet")
+	err := r.Live.Get(ctx, key, &set)
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && set.GetDeletionTimestamp() != nil:
+		return nil, nil //nolint:nilnil // see above
+	case err != nil:
+		return nil, fmt.Errorf("get StatefulSet %s of apps.kruise.io: %w", key, err)
+	}
+	replicas, found, err := unstructured.NestedInt64(set.Object, "spec", "replicas")
+	if !found || err != nil {
+		replicas = 1
+	}
+	w := &pin.Workload{Replicas: int32(replicas), Reserved: map[int32]bool{}}
+	ordinals, _, _ := unstructured.NestedSlice(set.Object, "spec", "reserveOrdinals")
+	for _, o := range ordinals {
+		if n, ok := o.(int64); ok {
+			w.Reserved[int32(n)] = true
+		}
+	}
+	return w, nil
+}
+
+func (r *Recorder) retain(pod *corev1.Pod) time.Duration {
+	wish, _ := reservation.ParseWish(pod.Annotations, r.MaxReservation) // the webhook has warned
+	return wish.Retain
+}
+
+func (r *Recorder) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
+	owner, ok := pin.OwnerOf(o.(*corev1.Pod))
+	if !ok || !owner.Supported() {
+		return nil
+	}
+	return r.ofTarget(ctx, o.GetNamespace(), owner)
+}
+
+func (r *Recorder) ofStatefulSet(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.ofTarget(ctx, o.GetNamespace(), pin.Target{Group: appsv1.GroupName, Kind: "StatefulSet", Name: o.GetName()})
+}
+
+func (r *Recorder) ofTarget(ctx context.Context, namespace string, t pin.Target) []reconcile.Request {
+	states, err := StatesOf(ctx, r.Client, namespace, t)
+	if err != nil { // only a cache that is being stopped answers with an error
+		return nil
+	}
+	return requests(states)
+}
+
+// ofNode asks for every PersistentPodState: nodes come and change labels seldom.
+func (r *Recorder) ofNode(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list appsv1alpha1.PersistentPodStateList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // see ofTarget
+		return nil
+	}
+	return requests(list.Items)
+}
+
+func requests(states []appsv1alpha1.PersistentPodState) []reconcile.Request {
+	out := make([]reconcile.Request, 0, len(states))
+	for i := range states {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&states[i])})
+	}
+	return out
+}
