@@ -1,0 +1,117 @@
+// Package webhook answers the API server's questions, one kind per file: decode, ask a
+// planner or a validator, answer. Answers have no side effects.
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/controller"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/api/podpatch"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// PodPath is where pods that are being created are sent.
+const PodPath = "/mutate-pod"
+
+// planner says what one feature wants a pod to get.
+type planner struct {
+	name string
+	plan func(context.Context, *corev1.Pod) (podpatch.Patch, error)
+}
+
+// PodCreate answers for pods that are being created.
+type PodCreate struct {
+	// Cached reads PersistentPodStates by controller.IndexTarget, and nodes.
+	Cached client.Reader
+	// Live reads past the cache when it may be behind.
+	Live client.Reader
+	// MaxReservation is what the plugin is configured with.
+	MaxReservation time.Duration
+}
+
+// planners in the order in which they are asked; a later one cannot contradict an
+// earlier one.
+func (w *PodCreate) planners() []planner {
+	return []planner{
+		{name: "pin", plan: w.planPin},
+	}
+}
+
+// Handle answers one request.
+func (w *PodCreate) Handle(ctx context.Context, req admission.Request) admission.Response {
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode pod: %w", err))
+	}
+	pod.Namespace = req.Namespace // the object of a create request need not name it
+	_, warnings := reservation.ParseWish(pod.Annotations, w.MaxReservation)
+
+	var merged podpatch.Patch
+	for _, p := range w.planners() {
+		patch, err := p.plan(ctx, pod)
+		if err == nil {
+			merged, err = merge(merged, patch)
+		}
+		if err == nil {
+			continue
+		}
+		if _, asked := pod.Annotations[reservation.RetainAnnotation]; asked {
+			// Its owner tries again; created now it would lose its place and address.
+			return admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("plan %s: %w", p.name, err))
+		}
+		log.FromContext(ctx).Error(err, "Pod is created without a plan", "planner", p.name)
+		warnings = append(warnings, fmt.Sprintf("limpet: created without %s: %v", p.name, err))
+	}
+	return admission.Patched("", operations(pod, merged)...).WithWarnings(warnings...)
+}
+
+// planPin gathers what pin.Plan decides from.
+func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patch, error) {
+	in := pin.Input{Pod: pod}
+	owner, owned := pin.OwnerOf(pod)
+	if !owned || !owner.Supported() {
+		return podpatch.Patch{}, nil
+	}
+	states, err := controller.StatesOf(ctx, w.Cached, pod.Namespace, owner)
+	if err != nil {
+		return podpatch.Patch{}, err
+	}
+	if in.State, err = w.fresh(ctx, pin.Choose(states), pod.Name); err != nil {
+		return podpatch.Patch{}, err
+	}
+	if name := pin.RecordedNode(in.State, pod.Name); name != "" {
+		if in.Node, err = controller.GetNode(ctx, w.Cached, name); err != nil {
+			return podpatch.Patch{}, err
+		}
+	}
+	decision := pin.Plan(in)
+	log.FromContext(ctx).V(1).Info("Planned pin", "reason", decision.Reason, "message", decision.Message)
+	return decision.Patch, nil
+}
+
+// fresh reads a state that holds nothing for the pod once more from the API server: it
+// may have been written a moment ago, by the other replica.
+func (w *PodCreate) fresh(ctx context.Context, s *appsv1alpha1.PersistentPodState, pod string) (*appsv1alpha1.PersistentPodState, error) {
+	if s == nil || pin.RecordedNode(s, pod) != "" {
+		return s, nil
+	}
+	var live appsv1alpha1.PersistentPodState
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(s), &live); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil, nil //nolint:nilnil // deleted in between: nobody asks for a pin
+		}
+		return nil, fmt.Errorf("get PersistentPodState %s: %w", s.Name, err)
+	}
+	return &live, nil
+}

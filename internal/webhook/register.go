@@ -1,0 +1,21 @@
+package webhook
+
+import (
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// Register adds every webhook to the manager's server.
+func Register(mgr ctrl.Manager, maxReservation time.Duration) {
+	scheme, server := mgr.GetScheme(), mgr.GetWebhookServer()
+	server.Register(PodPath, &webhook.Admission{Handler: &PodCreate{
+		Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), MaxReservation: maxReservation,
+	}})
+	server.Register(PersistentPodStatePath,
+		admission.WithValidator(scheme, &PersistentPodState{Live: mgr.GetAPIReader()}))
+	server.Register(StatefulSetPath,
+		admission.WithValidator(scheme, &StatefulSet{MaxReservation: maxReservation}))
+}
