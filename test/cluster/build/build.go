@@ -1,0 +1,183 @@
+// Package build compiles what a cluster is made of, from Go modules of the
+// published versions, and keeps the binaries outside the repository under a hash
+// of everything that went into them.
+package build
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Modules holds a .mod and a .sum file of each component, which name every version.
+type Modules = embed.FS
+
+// Progress takes one line at a time about work that lasts.
+type Progress func(format string, args ...any)
+
+// Builder compiles components into a cache.
+type Builder struct {
+	// Cache is the directory of the cache, made when missing.
+	Cache string
+	// Modules holds the build modules.
+	Modules Modules
+	// Progress is told what is built and for how long.
+	Progress Progress
+}
+
+// All builds every component that is not in the cache, and returns the directory
+// of each.
+func (b *Builder) All(ctx context.Context) (map[string]string, error) {
+	dirs := map[string]string{}
+	for i, c := range components {
+		dir, err := b.one(ctx, c, fmt.Sprintf("%d/%d", i+1, len(components)))
+		if err != nil {
+			return nil, err
+		}
+		dirs[c.name] = dir
+	}
+	return dirs, nil
+}
+
+// one returns the component's directory in the cache, built when it is not there.
+// Builders at the same time wait for each other.
+func (b *Builder) one(ctx context.Context, c component, count string) (string, error) {
+	hash, err := b.hash(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(b.Cache, "build", c.name+"-"+hash)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", fmt.Errorf("make cache: %w", err)
+	}
+	unlock, err := lock(dir + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	return dir, b.compile(ctx, c, dir, count)
+}
+
+func (b *Builder) compile(ctx context.Context, c component, dir, count string) error {
+	src, err := b.source(c)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(src) //nolint:errcheck // a left-over in the temporary directory does no harm
+	temp := dir + ".new"
+	if err := os.RemoveAll(temp); err != nil {
+		return fmt.Errorf("remove left-over: %w", err)
+	}
+	args := []string{"build", "-trimpath", "-ldflags", c.ldflags, "-o", temp + "/"}
+	if c.tags != "" {
+		args = append(args, "-tags", c.tags)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "tool")...)
+	cmd.Dir = src
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	stop := b.tick(fmt.Sprintf("building %s %s (%s)", c.name, c.version, count))
+	out, err := cmd.CombinedOutput()
+	stop()
+	if err != nil {
+		return fmt.Errorf("build %s: %w\n%s", c.name, err, tail(string(out), 20))
+	}
+	for from, to := range c.rename {
+		if err := os.Rename(filepath.Join(temp, from), filepath.Join(temp, to)); err != nil {
+			return fmt.Errorf("name %s: %w", to, err)
+		}
+	}
+	if err := os.Rename(temp, dir); err != nil {
+		return fmt.Errorf("keep %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// source lays the component's build module out in a directory of its own.
+func (b *Builder) source(c component) (string, error) {
+	src, err := os.MkdirTemp("", "limpet-build-"+c.name+"-")
+	if err != nil {
+		return "", fmt.Errorf("lay out %s: %w", c.name, err)
+	}
+	for _, ext := range []string{".mod", ".sum"} {
+		data, err := fs.ReadFile(b.Modules, "modules/"+c.name+ext)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(src, "go"+ext), data, 0o644)
+		}
+		if err != nil {
+			return "", fmt.Errorf("lay out %s: %w", c.name, err)
+		}
+	}
+	return src, nil
+}
+
+// hash names everything that decides what the binaries are.
+func (b *Builder) hash(ctx context.Context, c component) (string, error) {
+	h := sha256.New()
+	version, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOOS", "GOARCH").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask go for its version (is Go installed and in PATH?): %w", err)
+	}
+	h.Write(version)
+	for _, ext := range []string{".mod", ".sum"} {
+		data, err := fs.ReadFile(b.Modules, "modules/"+c.name+ext)
+		if err != nil {
+			return "", fmt.Errorf("read build module of %s: %w", c.name, err)
+		}
+		h.Write(data)
+	}
+	fmt.Fprintf(h, "%s|%s|%v", c.ldflags, c.tags, c.rename)
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
+// tick says what is going on, again every 15 seconds, until stop.
+func (b *Builder) tick(what string) (stop func()) {
+	start := time.Now()
+	b.Progress("%s; a first build takes minutes, later ones come from the cache", what)
+	done := make(chan struct{})
+	go func() {
+		t := time.NewTicker(15 * time.Second)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				b.Progress("%s … %d s", what, int(time.Since(start).Seconds()))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		b.Progress("%s: done in %d s", what, int(time.Since(start).Seconds()))
+	}
+}
+
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock cache: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock cache: %w", err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // closing drops the lock
+}
+
+func tail(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Component is a program of the control plane.
+type Component string
+
+// The components, in the order in which they start.
+const (
+	Etcd              Component = "etcd"
+	APIServer         Component = "kube-apiserver"
+	ControllerManager Component = "kube-controller-manager"
+	Scheduler         Component = "kube-scheduler"
+)
+
+// StartComponent starts a component of the control plane.
+func (c *Cluster) StartComponent(k Component) error {
+	path := filepath.Join(c.dirs["kubernetes"], string(k))
+	if k == Etcd {
+		path = filepath.Join(c.dirs["etcd"], string(k))
+	}
+	return c.procs.spawn(string(k), controlNetNS(c.Name), exec.Command(path, c.arguments(k)...))
+}
+
+// StopComponent stops a component of the control plane.
+func (c *Cluster) StopComponent(k Component) error {
+	return c.procs.end(string(k), unix.SIGTERM, 10*time.Second)
+}
+
+func (c *Cluster) arguments(k Component) []string {
+	p := func(file string) string { return filepath.Join(c.pkiDir(), file) }
+	manager := func(kubeconfig string) []string {
+		return []string{
+			"--kubeconfig=" + p(kubeconfig), "--authentication-kubeconfig=" + p(kubeconfig), "--authorization-kubeconfig=" + p(kubeconfig),
+			"--bind-address=127.0.0.1", "--leader-elect=false",
+		}
+	}
+	switch k {
+	case Etcd:
+		return []string{
+			"--name=limpet", "--data-dir=" + filepath.Join(dataDir(c.Name), "etcd"), "--log-level=warn", "--unsafe-no-fsync",
+			"--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
+			"--listen-peer-urls=http://127.0.0.1:2380", "--initial-advertise-peer-urls=http://127.0.0.1:2380", "--initial-cluster=limpet=http://127.0.0.1:2380",
+		}
+	case APIServer:
+		return []string{
+			"--advertise-address=" + controlIP4, "--secure-port=" + apiPort, "--etcd-servers=http://127.0.0.1:2379", "--service-cluster-ip-range=" + serviceCIDR,
+			"--client-ca-file=" + p("ca.crt"), "--tls-cert-file=" + p("apiserver.crt"), "--tls-private-key-file=" + p("apiserver.key"),
+			"--kubelet-client-certificate=" + p("kubelet-client.crt"), "--kubelet-client-key=" + p("kubelet-client.key"),
+			"--kubelet-certificate-authority=" + p("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
+			"--service-account-issuer=https://kubernetes.default.svc." + domain, "--service-account-key-file=" + p("tokens.crt"), "--service-account-signing-key-file=" + p("tokens.key"),
+			"--requestheader-client-ca-file=" + p("front-ca.crt"), "--requestheader-allowed-names=front-proxy-client", "--requestheader-username-headers=X-Remote-User",
+			"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			"--proxy-client-cert-file=" + p("front-proxy.crt"), "--proxy-client-key-file=" + p("front-proxy.key"),
+			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true", "--profiling=false",
+			"--enable-aggregator-routing=true", // webhook Services are reached by their endpoints: no kube-proxy runs here
+		}
+	case ControllerManager:
+		return append(manager("kcm.kubeconfig"),
+			"--use-service-account-credentials=true", "--service-account-private-key-file="+p("tokens.key"), "--root-ca-file="+p("ca.crt"),
+			"--allocate-node-cidrs=true", "--cluster-cidr="+podCIDR, "--service-cluster-ip-range="+serviceCIDR, "--node-cidr-mask-size-ipv6=64",
+		)
+	case Scheduler:
+		return manager("scheduler.kubeconfig")
+	}
+	return nil
+}
+
+// startControlPlane starts everything and waits until the API server is ready. The
+// controller manager exits when it comes up before that.
+func (c *Cluster) startControlPlane(ctx context.Context) error {
+	for _, k := range []Component{Etcd, APIServer} {
+		if err := c.StartComponent(k); err != nil {
+			return err
+		}
+	}
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, time.Minute, func(ctx context.Context) (bool, error) {
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if c.procs.pid(string(APIServer)) == 0 {
+			return false, fmt.Errorf("kube-apiserver ended, see %s", filepath.Join(c.logDir(), "kube-apiserver.log"))
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the API server: %w", err)
+	}
+	for _, k := range []Component{ControllerManager, Scheduler} {
+		if err := c.StartComponent(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startForwarder opens a port on the machine's loopback that leads to the API
+// server. The listener belongs to the machine's network namespace, the process
+// that dials to the control plane's.
+func (c *Cluster) startForwarder(listener *net.TCPListener) error {
+	f, err := listener.File()
+	if err != nil {
+		return fmt.Errorf("hand over listener: %w", err)
+	}
+	defer f.Close()
+	cmd := exec.Command(c.config.Self, "forward", controlIP4+":"+apiPort)
+	cmd.ExtraFiles = []*os.File{f}
+	return c.procs.spawn("forwarder", controlNetNS(c.Name), cmd)
+}
+
+// awaitNodes waits until every node has registered and got its pod CIDRs, and lets
+// the control plane reach its pods.
+func (c *Cluster) awaitNodes(ctx context.Context) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	for i := 1; i <= c.config.Nodes; i++ {
+		var cidrs []string
+		err := poll(ctx, time.Minute, func(ctx context.Context) (bool, error) {
+			node, err := client.CoreV1().Nodes().Get(ctx, nodeName(i), metav1.GetOptions{})
+			if err != nil {
+				return false, nil //nolint:nilerr // not registered yet
+			}
+			cidrs = node.Spec.PodCIDRs
+			return len(cidrs) > 0, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for %s to register, see %s: %w", nodeName(i), filepath.Join(c.disk(nodeName(i)), "var/log"), err)
+		}
+		if err := routePods(c.config, i, cidrs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poll asks until the answer is yes, an error, or the time is up.
+func poll(ctx context.Context, limit time.Duration, ask func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		done, err := ask(ctx)
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// retry gives what dies slowly a few seconds.
+func retry(fn func() error) error {
+	var err error
+	for range 100 {
+		if err = fn(); err == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return errors.Join(errors.New("gave up after 5 s"), err)
+}

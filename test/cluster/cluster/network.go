@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+)
+
+const netnsDir = "/run/netns"
+
+// makeNetwork makes a network namespace for the control plane with a bridge in it,
+// and one for each node with a cable to that bridge. The machine's own namespace
+// gets no interface and no route.
+func makeNetwork(c Config) error {
+	if err := makeNetNS(controlNetNS(c.Name)); err != nil {
+		return err
+	}
+	err := withLinks(controlNetNS(c.Name), func(h *netlink.Handle) error {
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}
+		if err := h.LinkAdd(bridge); err != nil {
+			return fmt.Errorf("add bridge: %w", err)
+		}
+		return dress(h, "br0", controlIP4, controlIP6)
+	})
+	if err != nil {
+		return fmt.Errorf("control plane network: %w", err)
+	}
+	for i := 1; i <= c.Nodes; i++ {
+		if err := plugNode(c, i); err != nil {
+			return fmt.Errorf("network of %s: %w", nodeName(i), err)
+		}
+	}
+	return nil
+}
+
+func plugNode(c Config, i int) error {
+	name := nodeNetNS(c.Name, nodeName(i))
+	if err := makeNetNS(name); err != nil {
+		return err
+	}
+	ns, err := netns.GetFromName(name)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	err = withLinks(controlNetNS(c.Name), func(h *netlink.Handle) error {
+		bridge, err := h.LinkByName("br0")
+		if err != nil {
+			return err
+		}
+		cable := &netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: nodeName(i), MasterIndex: bridge.Attrs().Index, Flags: net.FlagUp},
+			PeerName:  "eth0", PeerNamespace: netlink.NsFd(ns),
+		}
+		if err := h.LinkAdd(cable); err != nil {
+			return fmt.Errorf("add cable: %w", err)
+		}
+		return h.LinkSetUp(cable)
+	})
+	if err != nil {
+		return err
+	}
+	err = withLinks(name, func(h *netlink.Handle) error {
+		if err := dress(h, "eth0", nodeIP4(i), nodeIP6(i)); err != nil {
+			return err
+		}
+		for _, gw := range []string{controlIP4, controlIP6} {
+			if err := h.RouteAdd(&netlink.Route{Gw: net.ParseIP(gw)}); err != nil {
+				return fmt.Errorf("add default route: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return inNamespace(name, func() error {
+		return errors.Join(
+			os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644),
+			os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0o644),
+		)
+	})
+}
+
+// dress gives an interface its addresses and brings it up, and the loopback too.
+func dress(h *netlink.Handle, name, ip4, ip6 string) error {
+	for _, up := range []string{"lo", name} {
+		link, err := h.LinkByName(up)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", up, err)
+		}
+		if err := h.LinkSetUp(link); err != nil {
+			return fmt.Errorf("bring %s up: %w", up, err)
+		}
+		if up == "lo" {
+			continue
+		}
+		for _, a := range []*netlink.Addr{
+			{IPNet: &net.IPNet{IP: net.ParseIP(ip4), Mask: net.CIDRMask(24, 32)}},
+			{IPNet: &net.IPNet{IP: net.ParseIP(ip6), Mask: net.CIDRMask(64, 128)}, Flags: 0x02}, // IFA_F_NODAD: nobody else is here
+		} {
+			if err := h.AddrAdd(link, a); err != nil {
+				return fmt.Errorf("add %s: %w", a.IP, err)
+			}
+		}
+	}
+	return nil
+}
+
+// routePods lets the control plane reach pods, for webhooks and the like.
+func routePods(c Config, i int, cidrs []string) error {
+	return withLinks(controlNetNS(c.Name), func(h *netlink.Handle) error {
+		for _, text := range cidrs {
+			_, dst, err := net.ParseCIDR(text)
+			if err != nil {
+				return fmt.Errorf("parse pod CIDR: %w", err)
+			}
+			via := nodeIP4(i)
+			if dst.IP.To4() == nil {
+				via = nodeIP6(i)
+			}
+			if err := h.RouteReplace(&netlink.Route{Dst: dst, Gw: net.ParseIP(via)}); err != nil {
+				return fmt.Errorf("route %s to %s: %w", dst, nodeName(i), err)
+			}
+		}
+		return nil
+	})
+}
+
+func withLinks(name string, fn func(*netlink.Handle) error) error {
+	ns, err := netns.GetFromName(name)
+	if err != nil {
+		return fmt.Errorf("open network namespace %s: %w", name, err)
+	}
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return fmt.Errorf("talk to network namespace %s: %w", name, err)
+	}
+	defer h.Close()
+	return fn(h)
+}
+
+// makeNetNS makes a named network namespace. It does so on a thread of its own,
+// which the namespace stays behind on.
+func makeNetNS(name string) error {
+	return inFreshThread(func() error {
+		ns, err := netns.NewNamed(name)
+		if err != nil {
+			return fmt.Errorf("make network namespace %s: %w", name, err)
+		}
+		return ns.Close()
+	})
+}
+
+func removeNetNS(name string) error {
+	if _, err := os.Stat(filepath.Join(netnsDir, name)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := netns.DeleteNamed(name); err != nil {
+		return errors.Join(fmt.Errorf("remove network namespace %s: %w", name, err), forget(filepath.Join(netnsDir, name)))
+	}
+	return nil
+}

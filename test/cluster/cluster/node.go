@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/test/cluster/nodeinit"
+)
+
+// PowerOn boots a node: its disk is as it was left, its boot ID is a new one.
+func (c *Cluster) PowerOn(node string) error {
+	i, err := strconv.Atoi(strings.TrimPrefix(node, "n"))
+	if err != nil {
+		return fmt.Errorf("node %q: nodes are called n1, n2, …", node)
+	}
+	if c.procs.pid(node) != 0 {
+		return fmt.Errorf("%s is on", node)
+	}
+	all, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	raw := make([]byte, 16)
+	if _, err := rand.Read(raw); err != nil {
+		return fmt.Errorf("make boot ID: %w", err)
+	}
+	config := nodeinit.Config{
+		Name: node, Disk: c.disk(node), Images: c.imageDir(), CgroupsV1: v1Names(all),
+		Binaries:    map[string]string{"kubernetes": c.dirs["kubernetes"], "containerd": c.dirs["containerd"]},
+		BootID:      fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:]),
+		KubeletArgs: []string{"--node-ip=" + nodeIP4(i) + "," + nodeIP6(i), "--v=2"},
+	}
+	data, err := json.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("encode node configuration: %w", err)
+	}
+	path := filepath.Join(stateDir(c.Name), node+".json")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		return fmt.Errorf("write node configuration: %w", err)
+	}
+	return c.boot(node, path)
+}
+
+// boot starts the node's first process by way of one that enters the cgroups, says
+// the PID and ends.
+func (c *Cluster) boot(node, config string) error {
+	log, err := os.OpenFile(filepath.Join(c.logDir(), node+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open log of %s: %w", node, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(c.config.Self, "node-spawn", c.Name, node, config, log.Name())
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, log
+	if err := inNamespace(nodeNetNS(c.Name, node), cmd.Run); err != nil {
+		return fmt.Errorf("boot %s, see %s: %w", node, log.Name(), err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err != nil {
+		return fmt.Errorf("boot %s: read PID: %w", node, err)
+	}
+	return c.procs.remember(node, pid)
+}
+
+// PowerOff takes a node's power: everything on it is gone at once, its disk stays.
+func (c *Cluster) PowerOff(node string) error {
+	if err := c.procs.end(node, unix.SIGKILL, time.Second); err != nil {
+		return err
+	}
+	return killCgroup(c.Name, node)
+}
+
+// Exec runs a program on a node and returns what it printed.
+func (c *Cluster) Exec(ctx context.Context, node string, argv ...string) ([]byte, error) {
+	pid := c.procs.pid(node)
+	if pid == 0 {
+		return nil, fmt.Errorf("%s is off", node)
+	}
+	enter := []string{"-t", strconv.Itoa(pid), "-m", "-p", "-n", "-u", "-i", "-C", "--", "env", "PATH=/limpet/kubernetes:/limpet/containerd:/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd := exec.CommandContext(ctx, "nsenter", append(enter, argv...)...)
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+		}
+		return out, fmt.Errorf("run %s on %s: %w", argv[0], node, err)
+	}
+	return out, nil
+}
+
+// StopService stops containerd, kubelet or kube-proxy on a node, until StartService.
+func (c *Cluster) StopService(ctx context.Context, node, service string) error {
+	if _, err := c.Exec(ctx, node, "touch", filepath.Join(nodeinit.StopDir, service)); err != nil {
+		return err
+	}
+	_, err := c.Exec(ctx, node, "pkill", "-x", service)
+	return err
+}
+
+// StartService starts a service that StopService stopped.
+func (c *Cluster) StartService(ctx context.Context, node, service string) error {
+	_, err := c.Exec(ctx, node, "rm", "-f", filepath.Join(nodeinit.StopDir, service))
+	return err
+}
+
+// ImportImages loads an archive into every node that is on, and keeps it for those
+// that boot later.
+func (c *Cluster) ImportImages(ctx context.Context, archive string) error {
+	kept := filepath.Join(c.imageDir(), filepath.Base(archive))
+	if err := copyFile(archive, kept); err != nil {
+		return err
+	}
+	for _, node := range c.Nodes() {
+		if c.procs.pid(node) == 0 {
+			continue
+		}
+		if _, err := c.Exec(ctx, node, "ctr", "-n", "k8s.io", "images", "import", "/limpet/images/"+filepath.Base(archive)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// KillPause kills the process that holds a pod's sandbox, as a crash of it would.
+func (c *Cluster) KillPause(ctx context.Context, node, podUID string) error {
+	ids, err := c.Exec(ctx, node, "ctr", "-n", "k8s.io", "containers", "list", "-q", "labels.\"io.kubernetes.pod.uid\"=="+podUID+",labels.\"io.cri-containerd.kind\"==sandbox")
+	if err != nil {
+		return err
+	}
+	id := strings.TrimSpace(string(ids))
+	if id == "" || strings.ContainsAny(id, "\n ") {
+		return fmt.Errorf("pod %s on %s: want one sandbox, found %q", podUID, node, id)
+	}
+	_, err = c.Exec(ctx, node, "ctr", "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", id)
+	return err
+}

@@ -1,0 +1,61 @@
+// Command limpet-cluster starts a real three-node Kubernetes on this machine and
+// leaves nothing behind when it is taken down.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `limpet-cluster runs a real three-node Kubernetes on this machine, from Go modules.
+
+  limpet-cluster up [--name N] [--kubectl FILE] [--kubeconfig FILE] [--images FILE]
+                              start a cluster; nodes are Ready once a pod network is installed
+  limpet-cluster down [--name N]
+                              end it and remove all that it made; also after an interrupted up
+  limpet-cluster node on|off NODE        boot a node, or take its power
+  limpet-cluster node exec NODE -- CMD…  run a program on a node
+  limpet-cluster images --out FILE NAME=BINARY[,BINARY…]…
+                              make container images of static binaries
+  limpet-cluster assets       print a directory with kube-apiserver, etcd and kubectl
+  limpet-cluster cni          print a directory with the standard CNI plugins
+  limpet-cluster build        build into the cache what is missing there
+
+The cache is $LIMPET_CACHE, or limpet below the user's cache directory.
+`
+
+// command is one verb of the command line.
+type command func(ctx context.Context, args []string) error
+
+var commands = map[string]command{
+	"up": up, "down": down, "node": node, "images": images, "assets": assets, "cni": cni, "build": buildAll,
+	// for this program's own use
+	"forward": forward, "node-spawn": nodeSpawn, "node-init": nodeInit,
+}
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
+		fmt.Fprint(os.Stderr, usage)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := commands[os.Args[1]](ctx, os.Args[2:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 2
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "limpet-cluster:", err)
+		return 1
+	}
+	return 0
+}
