@@ -1,0 +1,54 @@
+// Package main is limpet-controller: it records where the pods of StatefulSets run, and
+// brings rebuilt ones back there.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2/textlogger"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	options := Default()
+	flags := pflag.NewFlagSet("limpet-controller", pflag.ContinueOnError)
+	options.AddFlags(flags)
+	err := flags.Parse(os.Args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if err = errors.Join(err, options.Validate()); err != nil {
+		fmt.Fprintln(os.Stderr, "limpet-controller:", err)
+		return 2
+	}
+	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
+	if err := serve(ctrl.SetupSignalHandler(), options); err != nil {
+		ctrl.Log.Error(err, "Stopped")
+		return 1
+	}
+	return 0
+}
+
+func serve(ctx context.Context, options Options) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("read cluster configuration: %w", err)
+	}
+	// A burst of Ready pods is recorded at once; the API server's own fairness limits it.
+	config.QPS, config.Burst = 200, 400
+	config.UserAgent = "limpet-controller"
+	mgr, err := newManager(ctx, config, options)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Options is everything that can be chosen about a controller.
+type Options struct {
+	Namespace      string
+	Service        string
+	DNSNames       []string
+	Secret         string
+	CertDir        string
+	WebhookPort    int
+	MetricsAddress string
+	HealthAddress  string
+	LeaderElect    bool
+	MaxReservation time.Duration
+}
+
+// Default returns the options that a controller has when nothing is said.
+func Default() Options {
+	return Options{
+		Namespace:      "limpet-system",
+		Service:        "limpet-controller",
+		Secret:         "limpet-controller-certificate",
+		CertDir:        "/etc/limpet/certificate",
+		WebhookPort:    9443,
+		MetricsAddress: ":8080",
+		HealthAddress:  ":8081",
+		LeaderElect:    true,
+		MaxReservation: reservation.DefaultMaxRetain,
+	}
+}
+
+// AddFlags lets the options be set on the command line.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace that the controller runs in")
+	fs.StringVar(&o.Service, "service", o.Service, "service through which the API server reaches the webhooks")
+	fs.StringSliceVar(&o.DNSNames, "dns-names", o.DNSNames, "further names of the webhook server, where it is reached by URL")
+	fs.StringVar(&o.Secret, "secret", o.Secret, "secret that holds the webhook certificate; it must exist, and may be empty")
+	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory where that secret is mounted")
+	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
+	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics; 0 for none")
+	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "let one replica at a time run the reconcilers")
+	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation,
+		"longest time that a pod may keep its addresses reserved; as ipam.maxReservation in the network configuration")
+}
+
+// Validate names every option that cannot be used.
+func (o *Options) Validate() error {
+	var errs []error
+	for name, value := range map[string]string{
+		"namespace": o.Namespace, "service": o.Service, "secret": o.Secret, "cert-dir": o.CertDir,
+	} {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("--%s: must not be empty", name))
+		}
+	}
+	if o.WebhookPort < 1 || o.WebhookPort > 65535 {
+		errs = append(errs, fmt.Errorf("--webhook-port: %d is not a port", o.WebhookPort))
+	}
+	if o.MaxReservation < time.Minute {
+		errs = append(errs, fmt.Errorf("--max-reservation: %s is less than a minute", o.MaxReservation))
+	}
+	return errors.Join(errs...)
+}
