@@ -12,6 +12,7 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/limpet-io/limpet/internal/cniplugin"
+	"github.com/limpet-io/limpet/internal/machine"
 )
 
 func main() {
@@ -19,7 +20,7 @@ func main() {
 }
 
 func run() int {
-	now, err := cniplugin.ReadClocks(cniplugin.BootIDPath, time.Now)
+	now, err := machine.ReadClocks(machine.BootIDPath, time.Now)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "limpet-ipam:", err)
 		return 1
@@ -27,7 +28,7 @@ func run() int {
 	parent := os.Getppid()
 	plugin := &cniplugin.Plugin{
 		Now:        now,
-		NetNS:      cniplugin.StatNetNS,
+		NetNS:      machine.StatNetNS,
 		Orphaned:   func() bool { return os.Getppid() != parent },
 		ResultsDir: cniplugin.DefaultResultsDir,
 		Stdout:     os.Stdout,

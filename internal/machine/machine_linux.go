@@ -1,4 +1,6 @@
-package cniplugin
+// Package machine reads what only the kernel knows: the clocks of this boot and
+// which network namespace is bound to a path.
+package machine
 
 import (
 	"fmt"

@@ -1,0 +1,100 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// IPState says whether addresses are in use or waiting.
+//
+// +kubebuilder:validation:Enum=Attached;Reserved
+type IPState string
+
+const (
+	// IPAttached is the state of addresses that a running pod holds.
+	IPAttached IPState = "Attached"
+	// IPReserved is the state of addresses that wait for their owner.
+	IPReserved IPState = "Reserved"
+)
+
+// IPReservationStatus says which addresses are kept for whom.
+type IPReservationStatus struct {
+	// node is the name of the node that holds the addresses. Written by its agent, as
+	// every field here is.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node"`
+
+	// network is the name of the CNI network.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Network string `json:"network"`
+
+	// interface is the name of the pod's interface.
+	// +required
+	// +kubebuilder:validation:MaxLength=15
+	Interface string `json:"interface"`
+
+	// pod is the name of the pod, in the namespace of this object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod"`
+
+	// podUID is the UID of the pod's present life, or of the one that ended.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	PodUID string `json:"podUID,omitempty"`
+
+	// ips lists the addresses, of every family, with commas between them.
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	IPs string `json:"ips"`
+
+	// state is Attached while the pod runs and Reserved after its end.
+	// +required
+	State IPState `json:"state"`
+
+	// retainMinutes is how long the addresses stay reserved after the pod's end.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RetainMinutes int32 `json:"retainMinutes,omitempty"`
+
+	// until is when a reservation ends; unset while the pod runs.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+
+	// left is how long a reservation still lasts, in full minutes, for people to read.
+	// It is renewed each minute; until is exact.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Left string `json:"left,omitempty"`
+}
+
+// IPReservation shows the addresses of a pod that asked for them to be kept.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=ipr
+// +kubebuilder:printcolumn:name="POD",type=string,JSONPath=`.status.pod`
+// +kubebuilder:printcolumn:name="NODE",type=string,JSONPath=`.status.node`
+// +kubebuilder:printcolumn:name="IPS",type=string,JSONPath=`.status.ips`
+// +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="LEFT",type=string,JSONPath=`.status.left`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type IPReservation struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the object's own.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// status is what the node's agent reports. There is nothing to ask for in a spec.
+	// +required
+	Status IPReservationStatus `json:"status"`
+}
+
+// IPReservationList is a list of IPReservations.
+//
+// +kubebuilder:object:root=true
+type IPReservationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the objects.
+	// +required
+	Items []IPReservation `json:"items"`
+}

@@ -1,0 +1,22 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of this package's kinds.
+var GroupVersion = schema.GroupVersion{Group: "limpet.dev", Version: "v1alpha1"}
+
+var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &IPReservation{}, &IPReservationList{}, &NodeIPPool{}, &NodeIPPoolList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+})
+
+// AddToScheme registers this package's kinds in a scheme.
+var AddToScheme = schemeBuilder.AddToScheme
+
+// LabelNode on an object names the node whose agent writes it, and no other does.
+const LabelNode = "limpet.dev/node"
