@@ -25,6 +25,16 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
+	if pod.IP != "" {
+		first, err := parseRequested(string(pod.IP))
+		if err != nil {
+			return fmt.Errorf("CNI_ARGS IP: %w: %w", err, errArgs)
+		}
+		conf.requested = append([]netip.Addr{first}, conf.requested...)
+	}
+	if conf.wanted, err = assign(conf.sets, conf.requested); err != nil {
+		return err
+	}
 	wish, warnings := reservation.ParseWish(conf.annotations, conf.maxReservation)
 	for _, w := range warnings {
 		p.Log.Warn(w, "pod", string(pod.K8S_POD_NAMESPACE)+"/"+string(pod.K8S_POD_NAME))
@@ -42,7 +52,7 @@ func (p *Plugin) newAttachment(args *skel.CmdArgs, conf *config, pod *podArgs, w
 	netns.Path = args.Netns
 	return reservation.Attachment{
 		ID: id, Owner: pod.owner(id), UID: string(pod.K8S_POD_UID), NetNS: netns,
-		Retain: wish.Retain, Mode: wish.Mode,
+		Retain: wish.Retain, Mode: wish.Mode, WishKnown: conf.annotations != nil,
 	}
 }
 
@@ -86,7 +96,7 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment) (reservation.AddDecision, error) {
 	in := reservation.AddInput{
 		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, PredecessorWait: conf.predecessorWait,
-		Fits: func(addrs []netip.Addr) error { return ipam.Fit(conf.sets, addrs) },
+		Fits: conf.fits,
 	}
 	existing, found, err := tx.Attachment(a.ID)
 	if err != nil {

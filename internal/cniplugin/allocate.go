@@ -1,6 +1,7 @@
 package cniplugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -15,7 +16,7 @@ import (
 func (p *Plugin) allocate(tx *persistence.Tx, conf *config, now reservation.Moment) ([]netip.Addr, error) {
 	addrs := make([]netip.Addr, 0, len(conf.sets))
 	for n, set := range conf.sets {
-		addr, err := p.next(tx, conf, n, now)
+		addr, err := p.pick(tx, conf, n, now)
 		if errors.Is(err, ipam.ErrExhausted) {
 			reserved, countErr := reservedIn(tx, conf.network, set)
 			return nil, errors.Join(fmt.Errorf("failed to allocate for range %d: %w (%d reserved)", n, err, len(reserved)), countErr)
@@ -29,6 +30,24 @@ func (p *Plugin) allocate(tx *persistence.Tx, conf *config, now reservation.Mome
 		addrs = append(addrs, addr)
 	}
 	return addrs, nil
+}
+
+// pick returns the address asked for by number, or else the next free one.
+func (p *Plugin) pick(tx *persistence.Tx, conf *config, n int, now reservation.Moment) (netip.Addr, error) {
+	want := conf.wanted[n]
+	if !want.IsValid() {
+		return p.next(tx, conf, n, now)
+	}
+	held, err := tx.Held(conf.network, want)
+	if err == nil && held {
+		if err = p.sweep(tx, conf.network, now); err == nil {
+			held, err = tx.Held(conf.network, want)
+		}
+	}
+	if err == nil && held {
+		err = fmt.Errorf("failed to allocate for range %d: %w: requested IP address %s is not available in range set %s", n, errRequested, want, conf.sets[n])
+	}
+	return want, err
 }
 
 // next returns the next free address of a set. When there is none it frees lapsed
@@ -76,7 +95,7 @@ func (p *Plugin) reclaim(tx *persistence.Tx, conf *config, set ipam.Set, now res
 		return err
 	}
 	soonest := slices.MinFunc(held, func(a, b reservation.Reservation) int {
-		return int(a.Deadline.Left(now) - b.Deadline.Left(now))
+		return cmp.Compare(a.Deadline.Left(now), b.Deadline.Left(now))
 	})
 	p.Log.Warn("Range set is exhausted, the reservation that ends soonest gives way",
 		"rangeSet", set.String(), "owner", soonest.Owner.String(), "left", soonest.Deadline.Left(now).String())

@@ -41,7 +41,7 @@ func (p *Plugin) Check(args *skel.CmdArgs) error {
 // compare looks for the attachment's addresses in the earlier result, which may
 // hold others too, of other plugins.
 func compare(a reservation.Attachment, prevResult json.RawMessage) error {
-	if len(prevResult) == 0 {
+	if len(prevResult) == 0 || string(prevResult) == "null" {
 		return nil
 	}
 	var prev struct {

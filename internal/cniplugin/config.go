@@ -23,15 +23,23 @@ type netConf struct {
 	PrevResult    json.RawMessage `json:"prevResult"`
 	RuntimeConfig struct {
 		Annotations map[string]string `json:"io.kubernetes.cri.pod-annotations"`
+		IPs         []string          `json:"ips"`
+		IPRanges    [][]rangeConf     `json:"ipRanges"`
 	} `json:"runtimeConfig"`
+	Args struct {
+		CNI struct {
+			IPs []string `json:"ips"`
+		} `json:"cni"`
+	} `json:"args"`
 	IPAM *ipamConf `json:"ipam"`
 }
 
 type ipamConf struct {
-	rangeConf                // the one range of old configurations
-	Ranges    [][]rangeConf  `json:"ranges"`
-	Routes    []*types.Route `json:"routes"`
-	DataDir   string         `json:"dataDir"`
+	rangeConf                  // the one range of old configurations
+	Ranges     [][]rangeConf   `json:"ranges"`
+	Routes     json.RawMessage `json:"routes"` // has a decoder of its own, which only ADD may fail on
+	DataDir    string          `json:"dataDir"`
+	ResolvConf string          `json:"resolvConf"`
 
 	MaxReservation  string `json:"maxReservation"`
 	OnExhaustion    string `json:"onExhaustion"`
@@ -52,7 +60,10 @@ type config struct {
 	network         string
 	dataDir         string
 	sets            []ipam.Set
+	requested       []netip.Addr // addresses asked for by number
+	wanted          []netip.Addr // the same by range set; not valid where there is none
 	routes          []*types.Route
+	dns             types.DNS
 	annotations     map[string]string
 	prevResult      json.RawMessage
 	maxReservation  time.Duration
@@ -64,6 +75,9 @@ type config struct {
 // parseAdd reads a configuration in full: what ADD needs.
 func parseAdd(stdin []byte) (*config, error) {
 	conf, c, err := parse(stdin)
+	if field := new(json.UnmarshalTypeError); errors.As(err, &field) {
+		return nil, fmt.Errorf("%s: a %s is not allowed here: %w", field.Field, field.Value, errConfig)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -73,18 +87,26 @@ func parseAdd(stdin []byte) (*config, error) {
 	if err := c.settings(conf.IPAM); err != nil {
 		return nil, err
 	}
-	c.routes = conf.IPAM.Routes
-	if c.sets, err = rangeSets(conf.IPAM); err != nil {
+	if len(conf.IPAM.Routes) > 0 {
+		if err := json.Unmarshal(conf.IPAM.Routes, &c.routes); err != nil {
+			return nil, fmt.Errorf("ipam.routes: %w: %w", err, errConfig)
+		}
+	}
+	if c.sets, err = rangeSets(conf); err != nil {
 		return nil, fmt.Errorf("ipam.ranges: %w: %w", err, errConfig)
 	}
-	return c, nil
+	if c.requested, err = requestedIPs(conf); err != nil {
+		return nil, err
+	}
+	c.dns, err = readResolvConf(conf.IPAM.ResolvConf)
+	return c, err
 }
 
 // parseEnd reads what the other verbs need, which is only where the state is: they
 // must work with a configuration that would not do for an ADD.
 func parseEnd(stdin []byte) (*config, error) {
 	conf, c, err := parse(stdin)
-	if err != nil {
+	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) { // a field of the wrong type is passed over
 		return nil, err
 	}
 	if conf.IPAM != nil {
@@ -93,17 +115,19 @@ func parseEnd(stdin []byte) (*config, error) {
 	return c, nil
 }
 
+// parse decodes the configuration. With a *json.UnmarshalTypeError the rest of it is
+// decoded all the same.
 func parse(stdin []byte) (*netConf, *config, error) {
 	var conf netConf
-	if err := json.Unmarshal(stdin, &conf); err != nil {
-		var field *json.UnmarshalTypeError
-		if errors.As(err, &field) {
-			return nil, nil, fmt.Errorf("%s: a %s is not allowed here: %w", field.Field, field.Value, errConfig)
-		}
+	err := json.Unmarshal(stdin, &conf)
+	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return nil, nil, types.NewError(types.ErrDecodingFailure, "decode network configuration: "+err.Error(), "")
 	}
 	if conf.CNIVersion == "" {
 		conf.CNIVersion = "0.1.0"
+	}
+	if string(conf.PrevResult) == "null" {
+		conf.PrevResult = nil
 	}
 	c := &config{
 		cniVersion: conf.CNIVersion, network: conf.Name, annotations: conf.RuntimeConfig.Annotations, prevResult: conf.PrevResult,
@@ -113,7 +137,7 @@ func parse(stdin []byte) (*netConf, *config, error) {
 	if conf.IPAM != nil && conf.IPAM.DataDir != "" {
 		c.dataDir = filepath.Clean(conf.IPAM.DataDir)
 	}
-	return &conf, c, nil
+	return &conf, c, err
 }
 
 func (c *config) settings(i *ipamConf) error {
@@ -142,52 +166,4 @@ func (c *config) settings(i *ipamConf) error {
 		*d.to = v
 	}
 	return nil
-}
-
-// rangeSets puts the one range of old configurations in front of the others, as
-// host-local does.
-func rangeSets(i *ipamConf) ([]ipam.Set, error) {
-	all := i.Ranges
-	if i.Subnet != "" {
-		all = append([][]rangeConf{{i.rangeConf}}, all...)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("no IP ranges specified")
-	}
-	sets := make([]ipam.Set, 0, len(all))
-	for n, ranges := range all {
-		set := make(ipam.Set, 0, len(ranges))
-		for m, r := range ranges {
-			parsed, err := r.parse()
-			if err != nil {
-				return nil, fmt.Errorf("[%d][%d].%w", n, m, err)
-			}
-			set = append(set, parsed)
-		}
-		sets = append(sets, set)
-	}
-	return ipam.CompleteSets(sets)
-}
-
-func (r rangeConf) parse() (ipam.Range, error) {
-	var parsed ipam.Range
-	subnet, err := netip.ParsePrefix(r.Subnet)
-	if err != nil {
-		return parsed, fmt.Errorf("subnet: %q is not a network in CIDR notation", r.Subnet)
-	}
-	parsed.Subnet = netip.PrefixFrom(subnet.Addr().Unmap(), subnet.Bits())
-	for _, a := range []struct {
-		key, value string
-		to         *netip.Addr
-	}{{"rangeStart", r.RangeStart, &parsed.Start}, {"rangeEnd", r.RangeEnd, &parsed.End}, {"gateway", r.Gateway, &parsed.Gateway}} {
-		if a.value == "" {
-			continue
-		}
-		addr, err := netip.ParseAddr(a.value)
-		if err != nil {
-			return parsed, fmt.Errorf("%s: %q is not an IP address", a.key, a.value)
-		}
-		*a.to = addr.Unmap()
-	}
-	return parsed, nil
 }

@@ -1,7 +1,7 @@
 package cniplugin
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,48 +33,21 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		if !found {
 			return persistence.ErrUnchanged
 		}
-		if a.Retain == 0 && wish.Retain > 0 { // a runtime that sends annotations only now
+		if !a.WishKnown { // a runtime that sends the annotations only now, if at all
 			a.Retain, a.Mode = wish.Retain, wish.Mode
 		}
 		now := p.Now()
-		return p.end(tx, a, now, p.rollback(conf, a, now))
+		_, err = tx.End(a, now, p.rollback(conf, a, now))
+		return err
 	})
 }
 
-// end carries out what PlanEnd decides.
-func (p *Plugin) end(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, rollback bool) error {
-	newer, err := newerLife(tx, a)
-	if err != nil {
-		return err
-	}
-	plan := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: a, Newer: newer, Rollback: rollback})
-	if err := tx.DeleteAttachment(a.ID); err != nil {
-		return err
-	}
-	if plan.Reserve != nil {
-		return tx.PutReservation(*plan.Reserve)
-	}
-	return nil
-}
-
-// newerLife reports whether a later life of the owner is attached or reserved.
-func newerLife(tx *persistence.Tx, a reservation.Attachment) (bool, error) {
-	if !a.Owner.Named() {
-		return false, nil
-	}
-	r, found, err := tx.Reservation(a.Owner)
-	if err != nil || (found && r.Seq > a.Seq) {
-		return true, err
-	}
-	others, err := tx.AttachmentsOf(a.Owner)
-	return slices.ContainsFunc(others, func(o reservation.Attachment) bool { return o.Seq > a.Seq }), err
-}
-
 // rollback tells a DEL inside a failing ADD from one that ends a pod. libcni hands
-// over the earlier result, or at least keeps it in its cache, once the whole chain
+// over the earlier result (a plugin further down the chain has one at ADD as well,
+// but not with these addresses), or at least keeps it in its cache, once the whole chain
 // of plugins has succeeded; the age guards against a runtime that keeps none.
 func (p *Plugin) rollback(conf *config, a reservation.Attachment, now reservation.Moment) bool {
-	if len(conf.prevResult) > 0 && !bytes.Equal(conf.prevResult, []byte("null")) {
+	if len(conf.prevResult) > 0 && compare(a, conf.prevResult) == nil {
 		return false
 	}
 	cached := filepath.Join(p.ResultsDir, fmt.Sprintf("%s-%s-%s", a.ID.Network, a.ID.ContainerID, a.ID.IfName))
@@ -106,11 +79,11 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 			return persistence.ErrUnchanged
 		}
 		// The newest first, so that an older life of the same owner sees it.
-		slices.SortFunc(stale, func(a, b reservation.Attachment) int { return int(b.Seq) - int(a.Seq) })
+		slices.SortFunc(stale, func(a, b reservation.Attachment) int { return cmp.Compare(b.Seq, a.Seq) })
 		now := p.Now()
 		for _, a := range stale {
 			p.Log.Info("Garbage collected", "container", a.ID.ContainerID, "interface", a.ID.IfName, "pod", a.Owner.String())
-			if err := p.end(tx, a, now, false); err != nil {
+			if _, err := tx.End(a, now, false); err != nil {
 				return err
 			}
 		}

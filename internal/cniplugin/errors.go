@@ -22,6 +22,8 @@ const (
 	CodeDuplicate uint = 102
 	// CodeUnknown says that CHECK found no such attachment, or other addresses.
 	CodeUnknown uint = 103
+	// CodeRequested says that an address asked for by number cannot be had.
+	CodeRequested uint = 104
 	// codeStatusUnavailable is the specification's "plugin not available".
 	codeStatusUnavailable uint = 50
 )
@@ -54,6 +56,7 @@ var codes = []struct {
 	{reservation.ErrRequired, CodeRequired},
 	{reservation.ErrDuplicate, CodeDuplicate},
 	{ipam.ErrExhausted, CodeExhausted},
+	{errRequested, CodeRequested},
 	{errUnknown, CodeUnknown},
 }
 

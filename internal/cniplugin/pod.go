@@ -11,6 +11,7 @@ import (
 // podArgs is what a Kubernetes runtime tells of the pod in CNI_ARGS.
 type podArgs struct {
 	types.CommonArgs
+	IP                types.UnmarshallableString
 	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's
 	K8S_POD_NAME      types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's
 	K8S_POD_UID       types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's

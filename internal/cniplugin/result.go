@@ -10,7 +10,7 @@ import (
 
 // printResult answers in the version that was asked in.
 func (p *Plugin) printResult(conf *config, addrs []netip.Addr) error {
-	result := &current.Result{CNIVersion: current.ImplementedSpecVersion, Routes: conf.routes}
+	result := &current.Result{CNIVersion: current.ImplementedSpecVersion, Routes: conf.routes, DNS: conf.dns}
 	for n, a := range addrs {
 		r, _ := conf.sets[n].Contains(a)
 		result.IPs = append(result.IPs, &current.IPConfig{

@@ -38,6 +38,7 @@ type attachmentRecord struct {
 	Addresses    []netip.Addr     `json:"ips"`
 	Retain       time.Duration    `json:"retain,omitempty"`
 	Mode         reservation.Mode `json:"mode,omitempty"`
+	WishKnown    bool             `json:"wish,omitempty"`
 	NetNS        string           `json:"netns,omitempty"`
 	NetNSDev     uint64           `json:"nsdev,omitempty"`
 	NetNSInode   uint64           `json:"nsino,omitempty"`
@@ -77,7 +78,7 @@ func (r deadlineRecord) deadline() reservation.Deadline {
 func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 	r := attachmentRecord{
 		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
-		Retain: a.Retain, Mode: a.Mode, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
+		Retain: a.Retain, Mode: a.Mode, WishKnown: a.WishKnown, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
 		Since: fromMoment(a.Since), Seq: a.Seq,
 	}
 	if a.Claimed != nil {
@@ -98,7 +99,7 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 	}
 	a := reservation.Attachment{
 		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
-		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode,
+		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode, WishKnown: r.WishKnown,
 		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode},
 		Since: r.Since.moment(), Seq: r.Seq,
 	}

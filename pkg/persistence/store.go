@@ -126,9 +126,16 @@ func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error
 // panic or fault on its memory map; both become ErrDamaged here.
 func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	path := filepath.Join(s.dir, databaseName)
+	var file *os.File // bbolt's own, to drop its lock when it panics before it has a DB to close
+	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		f, err := os.OpenFile(name, flag, mode)
+		file = f
+		return f, err
+	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
+			_ = file.Close() // the damage is the news
 			err = fmt.Errorf("read %s: %v: %w", path, p, ErrDamaged)
 		}
 	}()
@@ -139,7 +146,7 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("open %s: %w", path, ErrLocked)
-	case errors.Is(err, os.ErrPermission):
+	case errors.As(err, new(unix.Errno)): // the disk or the rights are at fault, not the file
 		return fmt.Errorf("open state: %w", err)
 	case err != nil:
 		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
@@ -196,7 +203,7 @@ func (s *Store) create() error {
 	if err != nil {
 		return fmt.Errorf("create state file: %w", err)
 	}
-	if err := errors.Join(db.Update(migrate), db.Close()); err != nil {
+	if err := errors.Join(db.Update(makeBuckets), db.Close()); err != nil {
 		return fmt.Errorf("create state file: %w", err)
 	}
 	if err := os.Rename(temp, filepath.Join(s.dir, databaseName)); err != nil {
@@ -226,11 +233,16 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// migrate makes the buckets that are missing and refuses a later schema.
+// migrate makes the buckets that an earlier version did not have, and refuses a
+// later schema.
 func migrate(tx *bolt.Tx) error {
 	if err := checkSchema(tx); err != nil {
 		return err
 	}
+	return makeBuckets(tx)
+}
+
+func makeBuckets(tx *bolt.Tx) error {
 	for _, name := range buckets {
 		if tx.Bucket(name) != nil {
 			continue
@@ -248,10 +260,13 @@ func migrate(tx *bolt.Tx) error {
 func checkSchema(tx *bolt.Tx) error {
 	meta := tx.Bucket(bucketMeta)
 	if meta == nil {
-		return nil
+		return fmt.Errorf("no schema: %w", ErrDamaged) // it is there before the file has its name
 	}
 	v := meta.Get(keySchema)
-	if len(v) == 4 && binary.BigEndian.Uint32(v) > schema {
+	if len(v) != 4 {
+		return fmt.Errorf("schema of %d bytes: %w", len(v), ErrDamaged)
+	}
+	if binary.BigEndian.Uint32(v) > schema {
 		return fmt.Errorf("schema %d, this version reads up to %d: install the newer limpet-ipam again: %w", binary.BigEndian.Uint32(v), schema, ErrNewer)
 	}
 	return nil

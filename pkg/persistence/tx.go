@@ -3,6 +3,7 @@ package persistence
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
@@ -189,4 +190,34 @@ func attachmentKey(id reservation.AttachmentID) []byte {
 
 func ownerKey(o reservation.Owner) []byte {
 	return key(o.Network, o.Namespace, o.Pod, o.IfName)
+}
+
+// End deletes an attachment and, in the same step, stores what PlanEnd makes of its
+// addresses. The caller says whether the attachment's ADD is being undone.
+func (t *Tx) End(a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndDecision, error) {
+	newer, err := t.newerLife(a)
+	if err != nil {
+		return reservation.EndDecision{}, err
+	}
+	plan := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: a, Newer: newer, Rollback: rollback})
+	if err := t.DeleteAttachment(a.ID); err != nil {
+		return plan, err
+	}
+	if plan.Reserve == nil {
+		return plan, nil
+	}
+	return plan, t.PutReservation(*plan.Reserve)
+}
+
+// newerLife reports whether a later life of the owner is attached or reserved.
+func (t *Tx) newerLife(a reservation.Attachment) (bool, error) {
+	if !a.Owner.Named() {
+		return false, nil
+	}
+	r, found, err := t.Reservation(a.Owner)
+	if err != nil || (found && r.Seq > a.Seq) {
+		return true, err
+	}
+	others, err := t.AttachmentsOf(a.Owner)
+	return slices.ContainsFunc(others, func(o reservation.Attachment) bool { return o.Seq > a.Seq }), err
 }

@@ -73,16 +73,29 @@ func PlanAdd(in AddInput) AddDecision {
 	if in.Existing != nil {
 		return AddDecision{Err: fmt.Errorf("%s has been allocated to %s, %w", join(in.Existing.Addresses), in.Existing.ID.ContainerID, ErrDuplicate)}
 	}
-	if living := newest(in.Earlier, true); living != nil && in.Reserved == nil {
+	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
+	if living := newestLife(in); living != nil {
 		if d, wait := waitFor(in, living); wait {
 			return d
 		}
-		d := AddDecision{Verdict: Allocate, Reason: fmt.Sprintf("%s of the same name still had its network namespace after %s: took a free address", living.Holder(), in.PredecessorWait)}
-		d.Ended = endedOf(in.Earlier)
+		d.DropReserved = in.Reserved != nil
+		d.Reason = fmt.Sprintf("%s of the same name still had its network namespace after %s: took a free address", living.Holder(), in.PredecessorWait)
 		return d
 	}
-	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
 	return claim(in, d)
+}
+
+// newestLife returns the living predecessor if it is the latest life of the owner:
+// the one whose addresses the owner would come back to.
+func newestLife(in AddInput) *Predecessor {
+	living, dead := newest(in.Earlier, true), newest(in.Earlier, false)
+	switch {
+	case living == nil,
+		dead != nil && dead.Seq > living.Seq,
+		in.Reserved != nil && in.Reserved.Seq > living.Seq && !in.Reserved.Deadline.Passed(in.Now):
+		return nil
+	}
+	return living
 }
 
 // waitFor refuses the ADD while a living predecessor may still end in time.

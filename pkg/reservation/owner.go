@@ -71,8 +71,11 @@ type Attachment struct {
 	// Retain is how long the addresses stay reserved after the end; 0 frees them.
 	Retain time.Duration
 	Mode   Mode
-	NetNS  NetNS
-	Since  Moment
+	// WishKnown tells that Retain and Mode are what the pod asked for; until then
+	// they are only what is assumed of a pod whose annotations nobody passed on.
+	WishKnown bool
+	NetNS     NetNS
+	Since     Moment
 	// Seq grows with every ADD on the node: the higher one is the newer life.
 	Seq uint64
 	// Claimed is the deadline of the reservation that the ADD claimed, kept to put

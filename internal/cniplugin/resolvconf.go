@@ -1,0 +1,45 @@
+package cniplugin
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+// readResolvConf reads the DNS part of the result from a file in the format of
+// resolv.conf(5); without a path there is none.
+func readResolvConf(path string) (types.DNS, error) {
+	var dns types.DNS
+	if path == "" {
+		return dns, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return dns, fmt.Errorf("ipam.resolvConf: %w: %w", err, errConfig)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) < 2 {
+			continue
+		}
+		switch words[0] { // a comment begins with no keyword
+		case "nameserver":
+			dns.Nameservers = append(dns.Nameservers, words[1])
+		case "domain":
+			dns.Domain = words[1]
+		case "search":
+			dns.Search = append(dns.Search, words[1:]...)
+		case "options":
+			dns.Options = append(dns.Options, words[1:]...)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return dns, fmt.Errorf("ipam.resolvConf: %s: %w: %w", path, err, errConfig)
+	}
+	return dns, nil
+}
