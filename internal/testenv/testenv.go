@@ -120,9 +120,16 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 			t.Fatalf("create %T %s: %v", o, want.GetName(), err)
 		}
 		t.Cleanup(func() { e.remove(t, o) })
-		switch want.(type) {
-		case *corev1.Pod, *corev1.Node, *appsv1alpha1.PersistentPodState:
+		switch w := want.(type) {
+		case *corev1.Node:
+			e.untaint(t, w, o)
 			e.putStatus(t, want, o)
+		case *corev1.Pod:
+			e.putStatus(t, want, o)
+		case *appsv1alpha1.PersistentPodState:
+			if w.Status.PodStates != nil { // otherwise controllers under test may be first
+				e.putStatus(t, want, o)
+			}
 		}
 	}
 }
@@ -133,6 +140,17 @@ func (e *Env) remove(t testing.TB, o client.Object) {
 	err := e.Client.Delete(ctx, o, client.GracePeriodSeconds(0))
 	if client.IgnoreNotFound(err) != nil {
 		t.Errorf("remove %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+// untaint takes away the not-ready taint that the API server gives every new node, and
+// that a controller which is not here would remove.
+func (e *Env) untaint(t testing.TB, want *corev1.Node, made client.Object) {
+	t.Helper()
+	node := made.(*corev1.Node)
+	node.Spec.Taints = want.Spec.Taints
+	if err := e.Client.Update(t.Context(), node); err != nil {
+		t.Fatalf("untaint node %s: %v", node.Name, err)
 	}
 }
 

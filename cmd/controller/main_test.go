@@ -1,0 +1,200 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+const hostname = corev1.LabelHostname
+
+// One installation of two replicas is taken through its life; the steps build on each
+// other, as they do for a user.
+func TestTwoReplicas(t *testing.T) {
+	install(t)
+	first := startReplica(t)
+	first.waitReady(t)
+	pointWebhooksAt(t, first)
+	second := startReplica(t)
+	second.waitReady(t) // the certificate reached the replica that did not make it
+	env.Create(t, testenv.ANode("n1").Node, testenv.ANode("n2").Node)
+
+	t.Run("a rebuilt pod is pinned to its node", func(t *testing.T) { rebuilt(t, env.Namespace(t)) })
+	t.Run("refusals name the field", refusals)
+	t.Run("a bad annotation is answered with a warning", warnings)
+	t.Run("the other replica answers as well", func(t *testing.T) {
+		pointWebhooksAt(t, second)
+		rebuilt(t, env.Namespace(t))
+	})
+	t.Run("the other replica takes over when the leader is killed", func(t *testing.T) {
+		first.kill(t)
+		rebuilt(t, env.Namespace(t))
+	})
+	t.Run("without any replica only retained pods wait", func(t *testing.T) {
+		second.kill(t)
+		away(t)
+	})
+}
+
+// rebuilt sees a StatefulSet's pod recorded and its successor pinned.
+func rebuilt(t *testing.T, ns string) {
+	set := testenv.AStatefulSet("web", 2).In(ns).
+		With(appsv1alpha1.AnnotationAutoGenerate, "true").With(appsv1alpha1.AnnotationPreferredTopology, hostname)
+	env.Create(t, set.StatefulSet)
+	pod := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10")
+	env.Create(t, pod.On("n1").Ready().Pod)
+
+	key := client.ObjectKey{Namespace: ns, Name: "web"}
+	var state appsv1alpha1.PersistentPodState
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), key, &state); err != nil {
+			return err
+		}
+		if state.Status.PodStates["web-0"].NodeName != "n1" {
+			return fmt.Errorf("status: %+v", state.Status)
+		}
+		return nil
+	})
+	want := appsv1alpha1.PodState{NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: 600}
+	if diff := cmp.Diff(want, state.Status.PodStates["web-0"]); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+
+	if err := env.Client.Delete(t.Context(), pod.Pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	next := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10")
+	testenv.Eventually(t, func() error { // a webhook that moved is found by the API server in a moment
+		next.ResourceVersion = ""
+		return env.Client.Create(t.Context(), next.Pod)
+	})
+	t.Cleanup(func() { _ = env.Client.Delete(within(t, time.Second), next.Pod, client.GracePeriodSeconds(0)) })
+	if got := next.Annotations[appsv1alpha1.AnnotationInjected]; got != "web" {
+		t.Errorf("annotation %s: %q", appsv1alpha1.AnnotationInjected, got)
+	}
+	wantAffinity := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 100,
+			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: hostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}},
+			}},
+		}},
+	}}
+	if diff := cmp.Diff(wantAffinity, next.Spec.Affinity); diff != "" {
+		t.Errorf("affinity (-want +got):\n%s", diff)
+	}
+}
+
+func refusals(t *testing.T) {
+	ns := env.Namespace(t)
+	env.Create(t, testenv.APersistentPodState("first").In(ns).Requires(hostname).PersistentPodState)
+	job := testenv.APersistentPodState("job").In(ns).Requires(hostname)
+	job.Spec.TargetReference.Kind, job.Spec.TargetReference.APIVersion = "Job", "batch/v1"
+	second := testenv.APersistentPodState("second").In(ns).Requires(hostname)
+	second.Spec.TargetReference.Name = "first"
+	cases := map[string]struct {
+		state testenv.PersistentPodState
+		field string
+	}{
+		"the wrong kind of target":        {job, "spec.targetRef.kind"},
+		"a second one for a target":       {second, "spec.targetRef"},
+		"no topology":                     {testenv.APersistentPodState("none").In(ns), "spec"},
+		"a weight of 101":                 {testenv.APersistentPodState("heavy").In(ns).Prefers(101, hostname), "spec.preferredPersistentTopology[0].weight"},
+		"a key that is not a label's key": {testenv.APersistentPodState("key").In(ns).Requires("a,b"), "spec.requiredPersistentTopology.nodeTopologyKeys[0]"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := env.Client.Create(t.Context(), tc.state.PersistentPodState)
+			if !apierrors.IsInvalid(err) {
+				t.Fatalf("create: %v, want a refusal as invalid", err)
+			}
+			if !strings.Contains(err.Error(), tc.field) {
+				t.Errorf("refusal %q does not name %s", err, tc.field)
+			}
+		})
+	}
+}
+
+func warnings(t *testing.T) {
+	ns := env.Namespace(t)
+	config := rest.CopyConfig(env.Config)
+	heard := &listener{}
+	config.WarningHandler = heard
+	c, err := client.New(config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "soon"}
+	cases := map[string]client.Object{
+		"on a pod of a StatefulSet": testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "-1").Pod,
+		"on a pod of nobody":        testenv.APod("alone").In(ns).With(reservation.RetainAnnotation, "1441").Pod,
+		"in a template":             set.StatefulSet,
+	}
+	for name, o := range cases {
+		t.Run(name, func(t *testing.T) {
+			heard.reset()
+			if err := c.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(heard.text(), reservation.RetainAnnotation) {
+				t.Errorf("warnings %q do not name the annotation", heard.text())
+			}
+		})
+	}
+}
+
+// away sees who can create pods while no webhook answers.
+func away(t *testing.T) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 3).In(ns)
+	env.Create(t, set.StatefulSet)
+	env.Create(t,
+		testenv.APod("bystander").In(ns).Pod,
+		testenv.APod("alone").In(ns).With(reservation.RetainAnnotation, "10").Pod,
+		testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).Pod)
+	retained := testenv.APod("web-1").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10")
+	if err := env.Client.Create(t.Context(), retained.Pod); !apierrors.IsInternalError(err) {
+		t.Errorf("create retained pod: %v, want it refused until the webhook is back", err)
+	}
+	if err := env.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-0"}}); err != nil {
+		t.Errorf("delete pod: %v", err)
+	}
+}
+
+// listener collects the API server's warnings.
+type listener struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (l *listener) HandleWarningHeader(_ int, _, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.texts = append(l.texts, text)
+}
+
+func (l *listener) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.texts = nil
+}
+
+func (l *listener) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.texts, "; ")
+}

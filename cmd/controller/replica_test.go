@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+// replicaVar makes the test binary run as the controller itself.
+const replicaVar = "LIMPET_TEST_REPLICA"
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	if os.Getenv(replicaVar) != "" {
+		os.Exit(run())
+	}
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env))
+}
+
+// replica is a controller process.
+type replica struct {
+	cmd     *exec.Cmd
+	webhook string // host:port
+	health  string
+}
+
+// install makes what deploy/ makes around the controller, apart from the Deployment.
+func install(t *testing.T) {
+	t.Helper()
+	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limpet-system"}})
+	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "limpet-system", Name: "limpet-controller-certificate",
+	}})
+}
+
+// startReplica runs a controller until it is ready or, where it is not the leader of a
+// new installation, at least healthy.
+func startReplica(t *testing.T) *replica {
+	t.Helper()
+	r := &replica{webhook: freeAddress(t), health: freeAddress(t)}
+	_, port, _ := net.SplitHostPort(r.webhook)
+	r.cmd = exec.Command(os.Args[0], "--webhook-port="+port, "--health-address="+r.health, //nolint:noctx // ended below
+		"--metrics-address=0", "--dns-names=localhost", "--cert-dir="+t.TempDir())
+	r.cmd.Env = append(os.Environ(), replicaVar+"=1", "KUBECONFIG="+kubeconfig(t))
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cmd.Stdout, r.cmd.Stderr = log, log
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.kill(t)
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("replica %d:\n%s", r.cmd.Process.Pid, text)
+		}
+	})
+	return r
+}
+
+func (r *replica) kill(t *testing.T) {
+	t.Helper()
+	if r.cmd.ProcessState != nil {
+		return
+	}
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Errorf("kill replica: %v", err)
+	}
+	_ = r.cmd.Wait() // it was killed, and says so
+}
+
+func (r *replica) waitReady(t *testing.T) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.health+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("readyz: %s", resp.Status)
+		}
+		return nil
+	})
+}
+
+// pointWebhooksAt installs deploy/controller/webhooks.yaml, with the service replaced by
+// the address of one replica.
+func pointWebhooksAt(t *testing.T, r *replica) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(r.webhook)
+	redirect := func(c *admissionv1.WebhookClientConfig, old []byte) {
+		url := "https://localhost:" + port + *c.Service.Path
+		*c = admissionv1.WebhookClientConfig{URL: &url, CABundle: old}
+	}
+	mutating, validating := readWebhooks(t)
+	var m admissionv1.MutatingWebhookConfiguration
+	var v admissionv1.ValidatingWebhookConfiguration
+	replace(t, mutating, &m, func() {
+		for i := range mutating.Webhooks {
+			redirect(&mutating.Webhooks[i].ClientConfig, caOf(m.Webhooks, func(w admissionv1.MutatingWebhook) []byte { return w.ClientConfig.CABundle }))
+		}
+	})
+	replace(t, validating, &v, func() {
+		for i := range validating.Webhooks {
+			redirect(&validating.Webhooks[i].ClientConfig, caOf(v.Webhooks, func(w admissionv1.ValidatingWebhook) []byte { return w.ClientConfig.CABundle }))
+		}
+	})
+	testenv.Eventually(t, func() error { // the leader fills in the authority
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(mutating), mutating); err != nil {
+			return err
+		}
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(validating), validating); err != nil {
+			return err
+		}
+		if len(mutating.Webhooks[0].ClientConfig.CABundle) == 0 || len(validating.Webhooks[0].ClientConfig.CABundle) == 0 {
+			return fmt.Errorf("no authority in the webhook configurations yet")
+		}
+		return nil
+	})
+}
+
+func caOf[W any](webhooks []W, ca func(W) []byte) []byte {
+	if len(webhooks) == 0 {
+		return nil
+	}
+	return ca(webhooks[0])
+}
+
+// replace creates want, or updates the one of its name, which is read into old first.
+func replace(t *testing.T, want, old client.Object, change func()) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(want), old)
+		change()
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err != nil {
+			env.Create(t, want)
+			return nil
+		}
+		want.SetResourceVersion(old.GetResourceVersion())
+		return env.Client.Update(t.Context(), want)
+	})
+}
+
+func readWebhooks(t *testing.T) (m *admissionv1.MutatingWebhookConfiguration, v *admissionv1.ValidatingWebhookConfiguration) {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(root, "deploy", "controller", "webhooks.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, v = &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
+	decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
+	if err := decoder.Decode(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := decoder.Decode(v); err != nil {
+		t.Fatal(err)
+	}
+	return m, v
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	c := clientcmdapi.NewConfig()
+	c.Clusters["test"] = &clientcmdapi.Cluster{Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}
+	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: env.Config.CertData, ClientKeyData: env.Config.KeyData}
+	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	c.CurrentContext = "test"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// within returns a context for one request of a test.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
