@@ -1,0 +1,145 @@
+package pin_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/api/podpatch"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+const (
+	hostname = corev1.LabelHostname
+	zone     = corev1.LabelTopologyZone
+)
+
+var home = map[string]string{hostname: "n1", zone: "a"}
+
+func in(key string, values ...string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+}
+
+func preferred(weight int32, reqs ...corev1.NodeSelectorRequirement) corev1.PreferredSchedulingTerm {
+	return corev1.PreferredSchedulingTerm{Weight: weight, Preference: corev1.NodeSelectorTerm{MatchExpressions: reqs}}
+}
+
+func TestPlan(t *testing.T) {
+	state := testenv.APersistentPodState("web").Prefers(100, hostname).Prefers(7, zone, "missing").
+		Recorded("web-0", "n1", home).PersistentPodState
+	strict := testenv.APersistentPodState("web").Requires(zone).Recorded("web-0", "n1", home).PersistentPodState
+	annotated := state.DeepCopy()
+	annotated.Status.PodStates["web-0"] = appsv1alpha1.PodState{
+		NodeName: "n1", NodeTopologyLabels: home, Annotations: map[string]string{"mine": "old", "lost": "kept"},
+	}
+	elsewhere := testenv.APod("web-0")
+	elsewhere.Spec.NodeSelector = map[string]string{zone: "b"}
+	either := testenv.APod("web-0")
+	either.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{in(zone, "b")}},
+			{MatchExpressions: []corev1.NodeSelectorRequirement{in(zone, "a", "c")}},
+		}},
+	}}
+	tolerant := testenv.APod("web-0")
+	tolerant.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+
+	injected := map[string]string{appsv1alpha1.AnnotationInjected: "web"}
+	all := podpatch.Patch{
+		Annotations: injected,
+		Preferred:   []corev1.PreferredSchedulingTerm{preferred(100, in(hostname, "n1")), preferred(7, in(zone, "a"))},
+	}
+	away := podpatch.Patch{Annotations: injected, Preferred: all.Preferred[1:]}
+	zoned := podpatch.Patch{Annotations: injected, Required: []corev1.NodeSelectorRequirement{in(zone, "a")}}
+
+	cases := map[string]struct {
+		in         pin.Input
+		wantReason string
+		want       podpatch.Patch
+	}{
+		"a pod that nobody asked for is left": {
+			in: pin.Input{Pod: testenv.APod("web-0").Pod}, wantReason: pin.ReasonNoState,
+		},
+		"a pod without a record is left": {
+			in: pin.Input{Pod: testenv.APod("web-1").Pod, State: state}, wantReason: pin.ReasonNoRecord,
+		},
+		"a recorded pod prefers what was recorded, each item with its weight": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Node},
+			wantReason: pin.ReasonPinned, want: all,
+		},
+		"the node is not preferred when it is gone": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state},
+			wantReason: pin.ReasonNodeGone, want: away,
+		},
+		"the node is not preferred while it is cordoned": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Cordoned().Node},
+			wantReason: pin.ReasonNodeCordoned, want: away,
+		},
+		"the node is not preferred while it is not ready": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").NotReady().Node},
+			wantReason: pin.ReasonNodeNotReady, want: away,
+		},
+		"the node is not preferred with a taint": {
+			in: pin.Input{
+				Pod: testenv.APod("web-0").Pod, State: state,
+				Node: testenv.ANode("n1").Tainted(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute).Node,
+			},
+			wantReason: pin.ReasonNodeTainted, want: away,
+		},
+		"a soft taint changes nothing": {
+			in: pin.Input{
+				Pod: testenv.APod("web-0").Pod, State: state,
+				Node: testenv.ANode("n1").Tainted("soft", corev1.TaintEffectPreferNoSchedule).Node,
+			},
+			wantReason: pin.ReasonPinned, want: all,
+		},
+		"a pod that tolerates everything returns to a cordoned node": {
+			in: pin.Input{
+				Pod: tolerant.Pod, State: state,
+				Node: testenv.ANode("n1").Cordoned().Tainted("k", corev1.TaintEffectNoSchedule).Node,
+			},
+			wantReason: pin.ReasonPinned, want: all,
+		},
+		"a required place stays though the node is gone": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: strict},
+			wantReason: pin.ReasonNodeGone, want: zoned,
+		},
+		"the pod's own selector wins over a required place": {
+			in:         pin.Input{Pod: elsewhere.Pod, State: strict, Node: testenv.ANode("n1").Node},
+			wantReason: pin.ReasonPodElsewhere, want: podpatch.Patch{Annotations: injected},
+		},
+		"one fitting alternative of the pod's own affinity is enough": {
+			in:         pin.Input{Pod: either.Pod, State: strict, Node: testenv.ANode("n1").Node},
+			wantReason: pin.ReasonPinned, want: zoned,
+		},
+		"recorded annotations are put back unless the pod sets them": {
+			in: pin.Input{
+				Pod: testenv.APod("web-0").With("mine", "new").Pod, State: annotated, Node: testenv.ANode("n1").Node,
+			},
+			wantReason: pin.ReasonPinned,
+			want: podpatch.Patch{
+				Annotations: map[string]string{appsv1alpha1.AnnotationInjected: "web", "lost": "kept"},
+				Preferred:   all.Preferred,
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := tc.in.Pod.DeepCopy()
+			got := pin.Plan(tc.in)
+			if got.Reason != tc.wantReason {
+				t.Errorf("reason %s (%s), want %s", got.Reason, got.Message, tc.wantReason)
+			}
+			if diff := cmp.Diff(tc.want, got.Patch, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("patch (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.in.Pod); diff != "" {
+				t.Errorf("the pod was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}

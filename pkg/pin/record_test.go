@@ -1,0 +1,153 @@
+package pin_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestRecord(t *testing.T) {
+	recorded := func(retain int32, names ...string) *appsv1alpha1.PersistentPodState {
+		s := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+		s.Status.PodStates = map[string]appsv1alpha1.PodState{}
+		for _, name := range names {
+			s.Status.PodStates[name] = appsv1alpha1.PodState{
+				NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: retain,
+			}
+		}
+		return s
+	}
+	whenDeleted := recorded(0, "web-0", "web-1")
+	whenDeleted.Spec.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenDeleted
+	expiring := recorded(60, "web-0")
+	expired := expiring.Status.PodStates["web-0"]
+	expired.ExpiresAt = &metav1.Time{Time: now}
+	expiring.Status.PodStates["web-0"] = expired
+	pod := func(name, node string) testenv.Pod { return testenv.APod(name).On(node) }
+	leaving := pod("web-1", "n1").Ready()
+	leaving.DeletionTimestamp = &metav1.Time{Time: now}
+
+	cases := map[string]struct {
+		state     *appsv1alpha1.PersistentPodState
+		older     string
+		workload  *pin.Workload
+		pods      []corev1.Pod
+		want      map[string]string // pod → node
+		wantAgain time.Duration
+	}{
+		"a Ready pod is recorded": {
+			state: recorded(0), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod},
+			want: map[string]string{"web-0": "n2"},
+		},
+		"a pod that is Ready elsewhere is recorded there": {
+			state: recorded(0, "web-0"), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod},
+			want: map[string]string{"web-0": "n2"},
+		},
+		"a pod that is not Ready keeps its record": {
+			state: recorded(0, "web-0"), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Pod},
+			want: map[string]string{"web-0": "n1"},
+		},
+		"a pod on an unknown node keeps its record": {
+			state: recorded(0, "web-0"), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "gone").Ready().Pod},
+			want: map[string]string{"web-0": "n1"},
+		},
+		"a pod that is away keeps its record": {
+			state: recorded(0, "web-0"), workload: &pin.Workload{Replicas: 1},
+			want: map[string]string{"web-0": "n1"},
+		},
+		"an ordinal that is scaled away loses its record": {
+			state: recorded(0, "web-0", "web-1"), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*leaving.Pod},
+			want: map[string]string{"web-0": "n1"},
+		},
+		"an ordinal that is scaled away keeps its record while its pod lives": {
+			state: recorded(0, "web-1"), workload: &pin.Workload{}, pods: []corev1.Pod{*pod("web-1", "n1").Pod},
+			want: map[string]string{"web-1": "n1"},
+		},
+		"an ordinal that is scaled away keeps its record while its address may be reserved": {
+			state: recorded(60, "web-0"), workload: &pin.Workload{},
+			want: map[string]string{"web-0": "n1"}, wantAgain: time.Minute,
+		},
+		"a record ends at its time": {
+			state: expiring, workload: &pin.Workload{}, want: map[string]string{},
+		},
+		"a record that is wanted again does not end": {
+			state: expiring, workload: &pin.Workload{Replicas: 1}, want: map[string]string{"web-0": "n1"},
+		},
+		"with WhenDeleted scaling ends nothing": {
+			state: whenDeleted, workload: &pin.Workload{}, want: map[string]string{"web-0": "n1", "web-1": "n1"},
+		},
+		"with WhenDeleted the end of the workload ends all": {
+			state: whenDeleted, want: map[string]string{},
+		},
+		"ordinals begin where the workload says": {
+			state: recorded(0, "web-0", "web-4", "web-5", "web-6"), workload: &pin.Workload{Replicas: 2, Start: 5},
+			want: map[string]string{"web-5": "n1", "web-6": "n1"},
+		},
+		"reserved ordinals are skipped": {
+			state:    recorded(0, "web-0", "web-1", "web-2", "web-3"),
+			workload: &pin.Workload{Replicas: 2, Reserved: map[int32]bool{1: true}},
+			want:     map[string]string{"web-0": "n1", "web-2": "n1"},
+		},
+		"two reserved ordinals in a row move later ones up by two": {
+			state:    recorded(0, "web-0", "web-1", "web-2", "web-3", "web-4"),
+			workload: &pin.Workload{Replicas: 2, Reserved: map[int32]bool{1: true, 2: true, 9: true}},
+			want:     map[string]string{"web-0": "n1", "web-3": "n1"},
+		},
+		"a name without an ordinal is kept": {
+			state: recorded(0, "web-x"), workload: &pin.Workload{}, want: map[string]string{"web-x": "n1"},
+		},
+		"a younger one for the same target records nothing": {
+			state: recorded(0, "web-0"), older: "first", workload: &pin.Workload{Replicas: 1},
+			pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod}, want: map[string]string{},
+		},
+	}
+	nodes := map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := tc.state.DeepCopy()
+			got := pin.Record(pin.RecordInput{
+				State: tc.state, Older: tc.older, Workload: tc.workload, Pods: tc.pods, Nodes: nodes,
+				Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now,
+			})
+			places := map[string]string{}
+			for pod, s := range got.Status.PodStates {
+				places[pod] = s.NodeName
+			}
+			if diff := cmp.Diff(tc.want, places); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+			if got.Again != tc.wantAgain {
+				t.Errorf("again after %s, want %s", got.Again, tc.wantAgain)
+			}
+			if diff := cmp.Diff(before, tc.state); diff != "" {
+				t.Errorf("the state was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Deciding again from what was decided changes nothing: a status that keeps changing
+// would wake its own reconciler for ever.
+func TestRecordIsStable(t *testing.T) {
+	state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+	input := pin.RecordInput{
+		State: state, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*testenv.APod("web-0").On("n1").Ready().Pod},
+		Nodes:  map[string]*corev1.Node{"n1": testenv.ANode("n1").Node},
+		Retain: func(*corev1.Pod) time.Duration { return time.Minute }, Now: now,
+	}
+	first := pin.Record(input)
+	state.Status = first.Status
+	input.Now = now.Add(time.Hour)
+	if diff := cmp.Diff(first, pin.Record(input)); diff != "" {
+		t.Errorf("second decision (-first +second):\n%s", diff)
+	}
+}
