@@ -91,7 +91,7 @@ func (g *Generator) report(ctx context.Context, set *appsv1.StatefulSet, generat
 	switch generation.Reason {
 	case pin.ReasonNotAsked, pin.ReasonUpToDate:
 		return
-	case pin.ReasonForeign, pin.ReasonNoKeys:
+	case pin.ReasonForeign, pin.ReasonNoKeys, pin.ReasonBadKeys:
 		kind = corev1.EventTypeWarning
 	default:
 		log.FromContext(ctx).Info("Generated", "reason", generation.Reason)

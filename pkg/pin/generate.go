@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 )
@@ -30,6 +31,7 @@ const (
 const (
 	ReasonNotAsked  = "NotAsked"                   // the workload has none of the annotations
 	ReasonNoKeys    = "NoPersistentTopology"       // generation is asked for, but no topology named
+	ReasonBadKeys   = "InvalidPersistentTopology"  // a named key is not one that a label can have
 	ReasonForeign   = "PersistentPodStateNotOurs"  // an object of that name or target was made by somebody else
 	ReasonUpToDate  = "UpToDate"                   // the object is as the annotations say
 	ReasonGenerated = "PersistentPodStateMade"     // the object was made or adopted
@@ -76,6 +78,11 @@ func Generate(in GenerateInput) Generation {
 	case !hasKeys:
 		return Generation{Reason: ReasonNoKeys, Message: fmt.Sprintf("generation needs annotation %s or %s with at least one key",
 			appsv1alpha1.AnnotationPreferredTopology, appsv1alpha1.AnnotationRequiredTopology)}
+	}
+	if errs := validateGenerated(want); len(errs) > 0 {
+		return Generation{Reason: ReasonBadKeys, Message: errs.ToAggregate().Error()}
+	}
+	switch {
 	case mine >= 0:
 		return follow(in, &in.Existing[mine], want)
 	case len(in.Existing) > 0:
@@ -88,6 +95,11 @@ func Generate(in GenerateInput) Generation {
 	}
 	claim(in, made)
 	return Generation{Create, ReasonGenerated, "made PersistentPodState " + made.Name, made}
+}
+
+// validateGenerated finds the keys that the API would refuse in the object.
+func validateGenerated(spec appsv1alpha1.PersistentPodStateSpec) field.ErrorList {
+	return Validate(&appsv1alpha1.PersistentPodState{Spec: spec}, nil)
 }
 
 // follow brings a generated object in line with the annotations. What annotations

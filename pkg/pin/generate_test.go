@@ -1,0 +1,82 @@
+package pin_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+func TestGenerate(t *testing.T) {
+	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+	plain := testenv.AStatefulSet("web", 1)
+	plain.UID = "new"
+	asks := testenv.StatefulSet{StatefulSet: plain.DeepCopy()}.With(appsv1alpha1.AnnotationAutoGenerate, "true")
+	full := testenv.StatefulSet{StatefulSet: asks.DeepCopy()}.
+		With(appsv1alpha1.AnnotationPreferredTopology, hostname+", "+zone+",").
+		With(appsv1alpha1.AnnotationRequiredTopology, zone).
+		With(appsv1alpha1.AnnotationPodAnnotations, "a")
+	bad := testenv.StatefulSet{StatefulSet: asks.DeepCopy()}.With(appsv1alpha1.AnnotationPreferredTopology, "not a key")
+	deleted := testenv.StatefulSet{StatefulSet: plain.DeepCopy()}
+	deleted.DeletionTimestamp = &metav1.Time{Time: now}
+
+	foreign := *testenv.APersistentPodState("web").Prefers(5, hostname).PersistentPodState
+	own := *foreign.DeepCopy()
+	own.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(plain, kind)}
+	own.Spec.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenDeleted
+	orphan := *foreign.DeepCopy()
+	orphan.Labels = map[string]string{pin.LabelGenerated: "true"}
+
+	made := testenv.APersistentPodState("web").Prefers(100, hostname, zone).Requires(zone).Spec
+	made.PersistentPodAnnotations = []appsv1alpha1.PersistentPodAnnotation{{Key: "a"}}
+	kept := *made.DeepCopy()
+	kept.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenDeleted
+
+	cases := map[string]struct {
+		set        testenv.StatefulSet
+		existing   []appsv1alpha1.PersistentPodState
+		wantAction pin.Action
+		wantReason string
+		wantSpec   *appsv1alpha1.PersistentPodStateSpec
+	}{
+		"nothing asked, nothing made":                       {set: plain, wantReason: pin.ReasonNotAsked},
+		"asked without a topology":                          {set: asks, wantReason: pin.ReasonNoKeys},
+		"asked with a key that cannot be":                   {set: bad, wantReason: pin.ReasonBadKeys},
+		"asked, so made":                                    {set: full, wantAction: pin.Create, wantReason: pin.ReasonGenerated, wantSpec: &made},
+		"annotations changed, hand-set policy stays":        {set: full, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &kept},
+		"left behind by a predecessor, so adopted":          {set: full, existing: []appsv1alpha1.PersistentPodState{orphan}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
+		"annotations gone, so removed":                      {set: plain, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
+		"topology gone, so removed":                         {set: asks, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
+		"somebody else's is not overwritten":                {set: full, existing: []appsv1alpha1.PersistentPodState{foreign}, wantReason: pin.ReasonForeign},
+		"somebody else's is not removed":                    {set: plain, existing: []appsv1alpha1.PersistentPodState{foreign}, wantReason: pin.ReasonNotAsked},
+		"that of a workload in deletion is the collector's": {set: deleted, existing: []appsv1alpha1.PersistentPodState{own}, wantReason: pin.ReasonNotAsked},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := pin.Generate(pin.GenerateInput{Workload: tc.set.StatefulSet, Kind: kind, Existing: tc.existing})
+			if got.Action != tc.wantAction || got.Reason != tc.wantReason {
+				t.Fatalf("got action %d, %s (%s), want %d, %s", got.Action, got.Reason, got.Message, tc.wantAction, tc.wantReason)
+			}
+			if tc.wantSpec == nil {
+				return
+			}
+			if diff := cmp.Diff(*tc.wantSpec, got.Object.Spec); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if !metav1.IsControlledBy(got.Object, tc.set) {
+				t.Error("the workload is not the object's controller")
+			}
+			again := pin.Generate(pin.GenerateInput{
+				Workload: tc.set.StatefulSet, Kind: kind, Existing: []appsv1alpha1.PersistentPodState{*got.Object},
+			})
+			if again.Action != pin.Keep {
+				t.Errorf("a second decision is %s, want nothing to do", again.Reason)
+			}
+		})
+	}
+}
