@@ -9,7 +9,6 @@ import (
 
 	"github.com/containernetworking/cni/pkg/skel"
 
-	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -161,11 +160,7 @@ func Down(name string) error {
 	procs := processes{dir: filepath.Join(stateDir(name), "processes")}
 	var errs []error
 	for _, p := range procs.names() {
-		sig := unix.SIGTERM
-		if strings.HasPrefix(p, "n") {
-			sig = unix.SIGKILL // a node has no shutdown
-		}
-		errs = append(errs, procs.end(p, sig, 5*time.Second))
+		errs = append(errs, procs.end(p, unix.SIGKILL, 5*time.Second)) // nothing of it is to be kept
 	}
 	errs = append(errs, killCgroup(name), removeNetNSOf(name))
 	errs = append(errs, retry(func() error { return os.RemoveAll(dataDir(name)) }), os.RemoveAll(stateDir(name)))

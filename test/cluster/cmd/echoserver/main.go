@@ -1,6 +1,6 @@
 // Command echoserver stands in for any small server in the tests: it answers with
 // its name and both ends of the connection. As `echoserver get URL` it is the
-// client, and as `echoserver pause` it does nothing until it is told to stop.
+// client, and under the name of pause it does nothing until it is told to stop.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -24,7 +25,7 @@ func run() int {
 	defer stop()
 	var err error
 	switch {
-	case len(os.Args) == 2 && os.Args[1] == "pause":
+	case filepath.Base(os.Args[0]) == "pause":
 		<-ctx.Done()
 	case len(os.Args) == 3 && os.Args[1] == "get":
 		err = get(ctx, os.Args[2])

@@ -1,0 +1,98 @@
+// Command node-agent is limpet-agent, which runs on every node: it installs
+// limpet-ipam, keeps its state true and shows it in the API. `limpet-agent uninstall`
+// removes what it put on the node.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/agent"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	o := Default()
+	o.AddFlags(pflag.CommandLine)
+	pflag.Parse()
+	if o.Node == "" {
+		o.Node = os.Getenv("NODE_NAME")
+	}
+	log := textlogger.NewLogger(textlogger.NewConfig())
+	ctrl.SetLogger(log)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := start(ctx, o, log); err != nil {
+		fmt.Fprintln(os.Stderr, "limpet-agent:", err)
+		return 1
+	}
+	return 0
+}
+
+func start(ctx context.Context, o Options, log logr.Logger) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	config := agent.Config{
+		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
+		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation,
+		NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
+	}
+	if pflag.Arg(0) == "uninstall" {
+		return agent.Uninstall(ctx, config)
+	}
+	var err error
+	if config.Now, err = machine.ReadClocks(o.BootIDFile, time.Now); err != nil {
+		return err
+	}
+	if config.REST, err = ctrl.GetConfig(); err != nil {
+		return fmt.Errorf("find the API server: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	config.Registry = registry
+	a, err := agent.New(config)
+	if err != nil {
+		return err
+	}
+	go serve(o.Address, a, registry, log)
+	return a.Run(ctx)
+}
+
+// serve answers those who ask how the agent is. A port that is taken must not stop
+// the agent: the probes will tell.
+func serve(address string, a *agent.Agent, registry *prometheus.Registry, log logr.Logger) {
+	if address == "" {
+		return
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := a.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	log.Error(server.ListenAndServe(), "Serving probes and metrics ended", "address", address)
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Options are the agent's flags.
+type Options struct {
+	Node           string
+	Network        string
+	PluginFile     string
+	BinDir         string
+	ConfDir        string
+	StateDir       string
+	BootIDFile     string
+	MaxReservation time.Duration
+	Address        string
+}
+
+// Default returns the options of an agent that runs by the shipped manifests.
+func Default() Options {
+	return Options{
+		Network: "none", PluginFile: "/limpet-ipam", BinDir: "/opt/cni/bin", ConfDir: "/etc/cni/net.d",
+		StateDir: persistence.DefaultDir, BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain, Address: ":9414",
+	}
+}
+
+// AddFlags registers the options.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Node, "node-name", o.Node, "name of the node this agent runs on; taken from NODE_NAME when empty")
+	fs.StringVar(&o.Network, "network", o.Network, "none: leave network configuration and routes alone; own: be the node's pod network")
+	fs.StringVar(&o.PluginFile, "plugin", o.PluginFile, "plugin binary to install; empty to install none")
+	fs.StringVar(&o.BinDir, "cni-bin-dir", o.BinDir, "directory where the runtime looks for plugins")
+	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory where the runtime looks for network configurations")
+	fs.StringVar(&o.StateDir, "state-dir", o.StateDir, "ipam.dataDir of the networks on this node")
+	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the node's boot ID, the one that the plugin reads")
+	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod's annotation can ask for, the same as ipam.maxReservation")
+	fs.StringVar(&o.Address, "address", o.Address, "address that /healthz, /readyz and /metrics are served on; empty for none")
+}
+
+// Validate names every option that cannot work.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Node == "" {
+		errs = append(errs, errors.New("--node-name: empty, and NODE_NAME is not set"))
+	}
+	if o.Network != "none" && o.Network != "own" {
+		errs = append(errs, fmt.Errorf("--network: %q is neither \"none\" nor \"own\"", o.Network))
+	}
+	for _, d := range []struct{ flag, value string }{
+		{"cni-bin-dir", o.BinDir}, {"cni-conf-dir", o.ConfDir}, {"state-dir", o.StateDir}, {"boot-id-file", o.BootIDFile},
+	} {
+		if d.value == "" {
+			errs = append(errs, fmt.Errorf("--%s: must not be empty", d.flag))
+		}
+	}
+	if o.MaxReservation < time.Minute {
+		errs = append(errs, fmt.Errorf("--max-reservation: %s is less than a minute", o.MaxReservation))
+	}
+	return errors.Join(errs...)
+}

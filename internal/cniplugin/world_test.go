@@ -1,0 +1,211 @@
+package cniplugin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/cniplugin"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+const network = "net"
+
+// ranges make a pool of six IPv4 and many IPv6 addresses: small enough to be full
+// now and then.
+const ranges = `[[{"subnet":"10.1.0.0/29"}],[{"subnet":"fd00:1::/64"}]]`
+
+// world is a machine for the plugin: clocks that a test moves, network namespaces
+// that it makes and removes, and a real state file.
+type world struct {
+	t       *testing.T
+	plugin  *cniplugin.Plugin
+	dir     string
+	results string
+	out     bytes.Buffer
+	log     bytes.Buffer
+
+	now     reservation.Moment
+	elapsed time.Duration // true time since the beginning, whatever the clocks say
+	netns   map[string]reservation.NetNS
+	orphan  bool
+	inode   uint64
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{
+		t: t, dir: filepath.Join(t.TempDir(), "state"), results: t.TempDir(),
+		now:   reservation.Moment{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), BootID: "boot-0", Up: time.Hour},
+		netns: map[string]reservation.NetNS{},
+	}
+	w.plugin = &cniplugin.Plugin{
+		Now:        func() reservation.Moment { return w.now },
+		NetNS:      func(path string) (reservation.NetNS, bool) { n, ok := w.netns[path]; return n, ok },
+		Orphaned:   func() bool { return w.orphan },
+		ResultsDir: w.results, Stdout: &w.out, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+	}
+	return w
+}
+
+// sandbox is a pod's sandbox as its runtime knows it.
+type sandbox struct {
+	id, pod, uid string
+	ifName       string
+	annotations  map[string]string
+}
+
+func (s sandbox) attachment() reservation.AttachmentID {
+	return reservation.AttachmentID{Network: network, ContainerID: s.id, IfName: s.ifName}
+}
+
+func (s sandbox) owner() reservation.Owner {
+	return reservation.Owner{Network: network, Namespace: "ns", Pod: s.pod, IfName: s.ifName}
+}
+
+func (s sandbox) netns() string { return "/netns/" + s.id }
+
+func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
+	conf := map[string]any{
+		"cniVersion": "1.1.0", "name": network, "type": "ptp",
+		"ipam":          map[string]any{"type": "limpet-ipam", "dataDir": w.dir, "ranges": json.RawMessage(ranges)},
+		"runtimeConfig": map[string]any{"io.kubernetes.cri.pod-annotations": s.annotations},
+	}
+	maps.Copy(conf, more)
+	stdin, err := json.Marshal(conf)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &skel.CmdArgs{
+		ContainerID: s.id, IfName: s.ifName, Netns: s.netns(), StdinData: stdin,
+		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s;K8S_POD_UID=%s;K8S_POD_INFRA_CONTAINER_ID=%s", s.pod, s.uid, s.id),
+	}
+}
+
+// start makes the sandbox's network namespace, as a runtime does before ADD.
+func (w *world) start(s sandbox) {
+	if _, found := w.netns[s.netns()]; !found {
+		w.inode++
+		w.netns[s.netns()] = reservation.NetNS{Path: s.netns(), Dev: 4, Inode: w.inode}
+	}
+}
+
+// add runs ADD; on success libcni's cache file appears, as at the end of a chain.
+func (w *world) add(s sandbox) ([]netip.Addr, error) {
+	addrs, err := w.addUncached(s, nil)
+	if err == nil {
+		w.cache(s)
+	}
+	return addrs, err
+}
+
+func (w *world) cache(s sandbox) {
+	if err := os.WriteFile(w.cacheFile(s), []byte("{}"), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) cacheFile(s sandbox) string {
+	return filepath.Join(w.results, network+"-"+s.id+"-"+s.ifName)
+}
+
+func (w *world) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error) {
+	w.out.Reset()
+	if err := w.plugin.Funcs().Add(w.args(s, more)); err != nil {
+		if w.out.Len() > 0 {
+			w.t.Fatalf("a failing ADD printed %s", w.out.String())
+		}
+		return nil, err
+	}
+	var result struct {
+		IPs []struct {
+			Address netip.Prefix `json:"address"`
+		} `json:"ips"`
+	}
+	if err := json.Unmarshal(w.out.Bytes(), &result); err != nil {
+		w.t.Fatalf("result %s: %v", w.out.String(), err)
+	}
+	var addrs []netip.Addr
+	for _, ip := range result.IPs {
+		addrs = append(addrs, ip.Address.Addr())
+	}
+	return addrs, nil
+}
+
+// del runs DEL and, as libcni does, removes the cache file.
+func (w *world) del(s sandbox) error {
+	err := w.plugin.Funcs().Del(w.args(s, nil))
+	_ = os.Remove(w.cacheFile(s)) // there is none after a rollback
+	return err
+}
+
+// pass lets time pass, by every clock.
+func (w *world) pass(d time.Duration) {
+	w.elapsed += d
+	w.now.Up += d
+	w.now.Wall = w.now.Wall.Add(d)
+}
+
+// step moves the wall clock only.
+func (w *world) step(d time.Duration) { w.now.Wall = w.now.Wall.Add(d) }
+
+// reboot ends every network namespace and begins another count of up time.
+func (w *world) reboot(off time.Duration) {
+	w.pass(off)
+	w.now.BootID += "'"
+	w.now.Up = time.Second
+	clear(w.netns)
+}
+
+// state is everything that the state file holds, as plain maps.
+type state struct {
+	Attached map[reservation.AttachmentID]reservation.Attachment
+	Reserved map[reservation.Owner]reservation.Reservation
+}
+
+func (w *world) read() state {
+	w.t.Helper()
+	s := state{map[reservation.AttachmentID]reservation.Attachment{}, map[reservation.Owner]reservation.Reservation{}}
+	err := persistence.New(persistence.Options{Dir: w.dir}).View(w.t.Context(), func(tx *persistence.Tx) error {
+		attached, err := tx.Attachments(network)
+		if err != nil {
+			return err
+		}
+		for _, a := range attached {
+			s.Attached[a.ID] = a
+		}
+		reserved, err := tx.Reservations(network)
+		for _, r := range reserved {
+			s.Reserved[r.Owner] = r
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, persistence.ErrNoState) {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// codeOf returns the CNI code of an error, 0 for none.
+func codeOf(err error) uint {
+	var coded *types.Error
+	if errors.As(err, &coded) {
+		return coded.Code
+	}
+	if err != nil {
+		return types.ErrInternal
+	}
+	return 0
+}

@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// PlanMirror says what the API should show of a node's state: an IPReservation for
+// each owner that asked for its addresses to be kept, and a NodeIPPool for each
+// network.
+func PlanMirror(node string, networks []Network, now reservation.Moment) []client.Object {
+	var objects []client.Object
+	for _, n := range networks {
+		for _, a := range n.Attachments {
+			if a.Owner.Named() && a.Retain > 0 {
+				objects = append(objects, newIPReservation(node, a.Owner, a.UID, a.Addresses, a.Retain))
+			}
+		}
+		reserved := 0
+		for _, r := range n.Reservations {
+			if r.Deadline.Passed(now) {
+				continue
+			}
+			reserved++
+			o := newIPReservation(node, r.Owner, r.UID, r.Addresses, r.Retain)
+			until := metav1.NewTime(r.Deadline.From.Wall.Add(r.Deadline.For).Truncate(time.Second))
+			o.Status.State, o.Status.Until, o.Status.Left = v1alpha1.IPReserved, &until, left(r.Deadline.Left(now))
+			objects = append(objects, o)
+		}
+		objects = append(objects, newNodeIPPool(node, n, reserved))
+	}
+	return objects
+}
+
+func newIPReservation(node string, o reservation.Owner, uid string, addrs []netip.Addr, retain time.Duration) *v1alpha1.IPReservation {
+	ips := make([]string, len(addrs))
+	for i, a := range addrs {
+		ips[i] = a.String()
+	}
+	return &v1alpha1.IPReservation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.Namespace, Name: objectName(o.Pod, o.IfName, o.Network, node),
+			Labels: map[string]string{v1alpha1.LabelNode: node},
+		},
+		Status: v1alpha1.IPReservationStatus{
+			Node: node, Network: o.Network, Interface: o.IfName, Pod: o.Pod, PodUID: uid,
+			IPs: strings.Join(ips, ","), State: v1alpha1.IPAttached, RetainMinutes: int32(retain / time.Minute),
+		},
+	}
+}
+
+func newNodeIPPool(node string, n Network, reserved int) *v1alpha1.NodeIPPool {
+	p := &v1alpha1.NodeIPPool{
+		ObjectMeta: metav1.ObjectMeta{Name: objectName(node, n.Name), Labels: map[string]string{v1alpha1.LabelNode: node}},
+		Status: v1alpha1.NodeIPPoolStatus{
+			Node: node, Network: n.Name, Attached: int64(len(n.Attachments)), Reserved: int64(reserved),
+		},
+	}
+	for i, set := range n.Sets {
+		var size uint64
+		for _, r := range set {
+			size += r.Size()
+		}
+		if total := int64(min(size, 1<<53)); i == 0 || total < p.Status.Total { // 1<<53: what JSON carries exactly
+			p.Status.Total = total
+		}
+		p.Status.Ranges = append(p.Status.Ranges, set.String())
+	}
+	p.Status.Free = max(0, p.Status.Total-p.Status.Attached-p.Status.Reserved)
+	return p
+}
+
+// left says a length of time in full minutes.
+func left(d time.Duration) string {
+	if d < time.Minute {
+		return "<1m"
+	}
+	return fmt.Sprintf("%dm", int(d.Minutes()))
+}
+
+// objectName joins parts into a name that is legal and that no other parts have.
+func objectName(parts ...string) string {
+	name := strings.Join(parts, ".")
+	if len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return name
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return "x" + hex.EncodeToString(sum[:12])
+}
+
+// mirror keeps the API objects of one node like the plan. It remembers what it has
+// written, so that a quiet node writes nothing.
+type mirror struct {
+	client client.Client
+	node   string
+	shown  map[string]client.Object // nil: not known, to be listed
+}
+
+func key(o client.Object) string {
+	return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
+}
+
+// show makes the API show exactly the objects. After an error the next call starts
+// over from what the API server has.
+func (m *mirror) show(ctx context.Context, want []client.Object) error {
+	if m.shown == nil {
+		if err := m.list(ctx); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	wanted := map[string]bool{}
+	for _, o := range want {
+		wanted[key(o)] = true
+		errs = append(errs, m.put(ctx, o))
+	}
+	for k, o := range m.shown {
+		if wanted[k] {
+			continue
+		}
+		if err := client.IgnoreNotFound(m.client.Delete(ctx, o)); err != nil {
+			errs = append(errs, fmt.Errorf("delete %s: %w", k, err))
+			continue
+		}
+		delete(m.shown, k)
+	}
+	err := errors.Join(errs...)
+	if err != nil {
+		m.shown = nil
+	}
+	return err
+}
+
+func (m *mirror) list(ctx context.Context) error {
+	var ips v1alpha1.IPReservationList
+	var pools v1alpha1.NodeIPPoolList
+	ours := client.MatchingLabels{v1alpha1.LabelNode: m.node}
+	if err := m.client.List(ctx, &ips, ours); err != nil {
+		return fmt.Errorf("list IPReservations: %w", err)
+	}
+	if err := m.client.List(ctx, &pools, ours); err != nil {
+		return fmt.Errorf("list NodeIPPools: %w", err)
+	}
+	m.shown = map[string]client.Object{}
+	for i := range ips.Items {
+		m.shown[key(&ips.Items[i])] = &ips.Items[i]
+	}
+	for i := range pools.Items {
+		m.shown[key(&pools.Items[i])] = &pools.Items[i]
+	}
+	return nil
+}
+
+// put creates or updates one object, unless it is shown already.
+func (m *mirror) put(ctx context.Context, o client.Object) error {
+	old, found := m.shown[key(o)]
+	if !found {
+		err := m.client.Create(ctx, o)
+		switch {
+		case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating"):
+			return nil // the namespace is going or gone, and its reservations lapse by themselves
+		case err != nil:
+			return fmt.Errorf("create %s: %w", key(o), err)
+		}
+		m.shown[key(o)] = o
+		return nil
+	}
+	if sameStatus(old, o) {
+		return nil
+	}
+	o.SetResourceVersion(old.GetResourceVersion())
+	if err := m.client.Update(ctx, o); err != nil {
+		return fmt.Errorf("update %s: %w", key(o), err)
+	}
+	m.shown[key(o)] = o
+	return nil
+}
+
+func sameStatus(a, b client.Object) bool {
+	switch a := a.(type) {
+	case *v1alpha1.IPReservation:
+		return apiequality.Semantic.DeepEqual(a.Status, b.(*v1alpha1.IPReservation).Status)
+	case *v1alpha1.NodeIPPool:
+		return apiequality.Semantic.DeepEqual(a.Status, b.(*v1alpha1.NodeIPPool).Status)
+	}
+	return false
+}
