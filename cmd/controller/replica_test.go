@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -45,9 +48,41 @@ type replica struct {
 func install(t *testing.T) {
 	t.Helper()
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limpet-system"}})
+	grant(t)
 	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "limpet-system", Name: "limpet-controller-certificate",
 	}})
+}
+
+// grant gives the replicas the rights of deploy/controller/rbac.yaml, and no others.
+func grant(t *testing.T) {
+	t.Helper()
+	decoder := manifest(t, "rbac.yaml")
+	for {
+		o := &unstructured.Unstructured{}
+		switch err := decoder.Decode(o); {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			t.Fatal(err)
+		}
+		env.Create(t, o)
+	}
+}
+
+// manifest reads one of the files that users apply.
+func manifest(t *testing.T, name string) *utilyaml.YAMLOrJSONDecoder {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(root, "deploy", "controller", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() }) // it was only read
+	return utilyaml.NewYAMLOrJSONDecoder(f, 4096)
 }
 
 // startReplica runs a controller until it is ready or, where it is not the leader of a
@@ -169,17 +204,8 @@ func replace(t *testing.T, want, old client.Object, change func()) {
 
 func readWebhooks(t *testing.T) (m *admissionv1.MutatingWebhookConfiguration, v *admissionv1.ValidatingWebhookConfiguration) {
 	t.Helper()
-	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(root, "deploy", "controller", "webhooks.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	m, v = &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
-	decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
+	decoder := manifest(t, "webhooks.yaml")
 	if err := decoder.Decode(m); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +229,10 @@ func kubeconfig(t *testing.T) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
 	c.Clusters["test"] = &clientcmdapi.Cluster{Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}
-	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: env.Config.CertData, ClientKeyData: env.Config.KeyData}
+	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: env.Config.CertData, ClientKeyData: env.Config.KeyData,
+		Impersonate: "system:serviceaccount:limpet-system:limpet-controller",
+	}
 	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	c.CurrentContext = "test"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
