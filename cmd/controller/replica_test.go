@@ -15,6 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -91,7 +92,7 @@ func startReplica(t *testing.T) *replica {
 	t.Helper()
 	r := &replica{webhook: freeAddress(t), health: freeAddress(t)}
 	_, port, _ := net.SplitHostPort(r.webhook)
-	r.cmd = exec.Command(os.Args[0], "--webhook-port="+port, "--health-address="+r.health, //nolint:noctx // ended below
+	r.cmd = exec.Command(os.Args[0], "--webhook-port="+port, "--health-address="+r.health,
 		"--metrics-address=0", "--dns-names=localhost", "--cert-dir="+t.TempDir())
 	r.cmd.Env = append(os.Environ(), replicaVar+"=1", "KUBECONFIG="+kubeconfig(t))
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -133,7 +134,7 @@ func (r *replica) waitReady(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer resp.Body.Close()
+		_ = resp.Body.Close() // nothing in it is read
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("readyz: %s", resp.Status)
 		}
@@ -190,12 +191,12 @@ func replace(t *testing.T, want, old client.Object, change func()) {
 	testenv.Eventually(t, func() error {
 		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(want), old)
 		change()
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
-		if err != nil {
+		if apierrors.IsNotFound(err) {
 			env.Create(t, want)
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		want.SetResourceVersion(old.GetResourceVersion())
 		return env.Client.Update(t.Context(), want)
@@ -221,8 +222,11 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 func kubeconfig(t *testing.T) string {

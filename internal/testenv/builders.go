@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 )
@@ -92,7 +91,7 @@ func AStatefulSet(name string, replicas int32) StatefulSet {
 	return StatefulSet{&appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas:    ptr.To(replicas),
+			Replicas:    new(replicas),
 			ServiceName: name,
 			Selector:    &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{

@@ -135,7 +135,7 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 }
 
 func (e *Env) remove(t testing.TB, o client.Object) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 	defer cancel()
 	err := e.Client.Delete(ctx, o, client.GracePeriodSeconds(0))
 	if client.IgnoreNotFound(err) != nil {
@@ -172,7 +172,8 @@ func (e *Env) putStatus(t testing.TB, want, made client.Object) {
 // with the last error.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -180,10 +181,9 @@ func Eventually(t testing.TB, check func() error) {
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %v", err)
-		}
 		select {
+		case <-deadline.C:
+			t.Fatalf("not in time: %v", err)
 		case <-tick.C:
 		case <-t.Context().Done():
 			t.Fatalf("test ended: %v", err)

@@ -17,13 +17,13 @@ import (
 type Action int
 
 const (
-	// Keep: nothing is written.
+	// Keep means that nothing is written.
 	Keep Action = iota
-	// Create: the Generation's object is made.
+	// Create means that the Generation's object is made.
 	Create
-	// Update: the Generation's object replaces the one of its name.
+	// Update means that the Generation's object replaces the one of its name.
 	Update
-	// Delete: the Generation's object is removed.
+	// Delete means that the Generation's object is removed.
 	Delete
 )
 

@@ -52,6 +52,7 @@ func tolerated(taint corev1.Taint, tolerations []corev1.Toleration) bool {
 			if t.Key != "" && t.Value == taint.Value {
 				return true
 			}
+		default:
 		}
 	}
 	return false

@@ -16,9 +16,9 @@ import (
 type Verdict int
 
 const (
-	// Leave: the pod is created as its owner wrote it.
+	// Leave means that the pod is created as its owner wrote it.
 	Leave Verdict = iota
-	// Pin: the pod gets the Decision's patch.
+	// Pin means that the pod gets the Decision's patch.
 	Pin
 )
 
