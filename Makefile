@@ -32,14 +32,15 @@ build: harness ## Build the product and the cluster harness into bin/
 
 harness:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go $$(sed -n 's/^go //p' go.mod) or newer from https://go.dev/dl" >&2; exit 1; }
-	cd test/cluster && $(BUILD) -o $(CURDIR)/bin/ ./cmd/limpet-cluster
+	cd test/cluster && $(BUILD) -o $(CURDIR)/bin/ ./cmd/limpet-cluster ./cmd/echoserver
+	cp bin/echoserver bin/pause
 
 images: build ## Write both images as one archive, bin/images.tar
 	$(CLUSTER) images --out bin/images.tar \
 	  limpet-io/limpet-agent:dev=bin/limpet-agent,bin/limpet-ipam limpet-io/limpet-controller:dev=bin/limpet-controller
 
-cluster-up: build ## Start a three-node cluster to play with (kubeconfig, bin/kubectl); Limpet is not installed yet
-	$(CLUSTER) up --kubectl bin/kubectl --kubeconfig kubeconfig
+cluster-up: build ## Start a three-node cluster with Limpet on it, to play with: kubeconfig, bin/kubectl
+	cd test/e2e && $(GO) run ./cmd/demo --install-only --name limpet --kubectl $(CURDIR)/bin/kubectl --kubeconfig $(CURDIR)/kubeconfig
 
 cluster-down: harness ## Stop that cluster and leave nothing behind
 	$(CLUSTER) down

@@ -1,0 +1,182 @@
+// Package bed makes a cluster with Limpet on it, installed by the manifests that a
+// user applies, for the demo and the end-to-end tests.
+package bed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/limpet-io/limpet/test/cluster/cluster"
+	"github.com/limpet-io/limpet/test/cluster/image"
+)
+
+// System is the namespace that Limpet runs in.
+const System = "limpet-system"
+
+// Bed is a running cluster with Limpet on it.
+type Bed struct {
+	Cluster *cluster.Cluster
+	Client  *kubernetes.Clientset
+	// Repo is the root of this repository, with its binaries built into bin.
+	Repo string
+}
+
+// images are what the nodes get instead of a registry.
+func images(repo string) []image.Image {
+	bin := func(name string) string { return filepath.Join(repo, "bin", name) }
+	return []image.Image{
+		{Name: "limpet.test/pause:1", Files: []string{bin("pause")}},
+		{Name: "cilium/echoserver:latest", Files: []string{bin("echoserver")}},
+		{Name: "limpet-io/limpet-agent:dev", Files: []string{bin("limpet-agent"), bin("limpet-ipam")}},
+		{Name: "limpet-io/limpet-controller:dev", Files: []string{bin("limpet-controller")}},
+	}
+}
+
+// Up starts a cluster and installs Limpet.
+func Up(ctx context.Context, name, repo string, progress func(string, ...any)) (*Bed, error) {
+	repo, err := filepath.Abs(repo)
+	if err != nil {
+		return nil, fmt.Errorf("find repository: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "limpet-images-")
+	if err != nil {
+		return nil, fmt.Errorf("make directory for images: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a left-over in the temporary directory does no harm
+	archive := filepath.Join(dir, "images.tar")
+	if err := image.Write(archive, images(repo)); err != nil {
+		return nil, err
+	}
+	c, err := cluster.Up(ctx, cluster.Config{
+		Name: name, Self: filepath.Join(repo, "bin", "limpet-cluster"), Images: []string{archive}, Progress: progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b := &Bed{Cluster: c, Repo: repo}
+	if b.Client, err = c.Client(); err == nil {
+		progress("installing Limpet: kubectl apply -k deploy/own-network")
+		err = b.install(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, cluster.Down(name))
+	}
+	return b, nil
+}
+
+// Down takes the cluster down.
+func (b *Bed) Down() error { return cluster.Down(b.Cluster.Name) }
+
+func (b *Bed) install(ctx context.Context) error {
+	if _, err := b.Kubectl(ctx, "apply", "-k", filepath.Join(b.Repo, "deploy/own-network")); err != nil {
+		return err
+	}
+	if err := b.Cluster.WaitReady(ctx, time.Minute); err != nil {
+		return err
+	}
+	return b.AwaitLimpet(ctx)
+}
+
+// AwaitLimpet waits until every agent and every replica of the controller is ready.
+func (b *Bed) AwaitLimpet(ctx context.Context) error {
+	return Await(ctx, 2*time.Minute, "Limpet to be ready", func(ctx context.Context) (bool, string) {
+		d, err := b.Client.AppsV1().Deployments(System).Get(ctx, "limpet-controller", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		s, err := b.Client.AppsV1().DaemonSets(System).Get(ctx, "limpet-agent", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		ok := d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas && d.Status.ReadyReplicas == *d.Spec.Replicas &&
+			d.Status.Replicas == *d.Spec.Replicas &&
+			s.Status.ObservedGeneration == s.Generation && s.Status.DesiredNumberScheduled == 3 && s.Status.NumberReady == 3
+		return ok, fmt.Sprintf("%d controllers and %d agents are ready", d.Status.ReadyReplicas, s.Status.NumberReady)
+	})
+}
+
+// Kubectl runs kubectl on the cluster and returns what it printed.
+func (b *Bed) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return b.KubectlIn(ctx, "", args...)
+}
+
+// KubectlIn is Kubectl with something on its standard input.
+func (b *Bed) KubectlIn(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, b.Cluster.Kubectl(), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.Cluster.Kubeconfig())
+	cmd.Stdin = bytes.NewBufferString(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("kubectl %v: %w: %s", args, err, bytes.TrimSpace(errs.Bytes()))
+	}
+	return out.String() + errs.String(), nil
+}
+
+// Probe starts a pod on every node from which others are called.
+func (b *Bed) Probe(ctx context.Context) error {
+	manifest := `{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"probe","namespace":"default"},"spec":{
+	  "selector":{"matchLabels":{"app":"probe"}},"template":{"metadata":{"labels":{"app":"probe"}},"spec":{
+	  "tolerations":[{"operator":"Exists"}],"terminationGracePeriodSeconds":1,
+	  "containers":[{"name":"probe","image":"cilium/echoserver:latest","imagePullPolicy":"IfNotPresent"}]}}}}`
+	if _, err := b.KubectlIn(ctx, manifest, "apply", "-f", "-"); err != nil {
+		return err
+	}
+	_, err := b.Kubectl(ctx, "rollout", "status", "daemonset/probe", "--timeout=60s")
+	return err
+}
+
+// Call opens a TCP connection to address from a pod that is not on the node, and
+// returns the answer.
+func (b *Bed) Call(ctx context.Context, notOn, address string) (string, error) {
+	pods, err := b.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=probe"})
+	if err != nil {
+		return "", fmt.Errorf("list probes: %w", err)
+	}
+	for _, p := range pods.Items {
+		if p.Spec.NodeName != notOn && p.DeletionTimestamp == nil && Ready(&p) {
+			return b.Kubectl(ctx, "exec", p.Name, "--", "/echoserver", "get", "http://"+address+"/")
+		}
+	}
+	return "", fmt.Errorf("no probe is ready on a node other than %s", notOn)
+}
+
+// Ready reports whether a pod is Ready.
+func Ready(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Await asks until the answer is yes or the time is up; the error then says what it
+// waited for and the last state.
+func Await(ctx context.Context, limit time.Duration, what string, ask func(context.Context) (done bool, state string)) error {
+	deadline := time.Now().Add(limit)
+	for {
+		done, state := ask(ctx)
+		if done {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait %s for %s: %s", limit, what, state)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

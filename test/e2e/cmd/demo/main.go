@@ -1,0 +1,168 @@
+// Command demo shows the main job: on a real three-node cluster that it makes for
+// itself, pods are rebuilt in every ordinary way and keep their node and addresses.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
+	"github.com/limpet-io/limpet/test/e2e/rebuild"
+)
+
+type options struct {
+	name, repo, out     string
+	keep, installOnly   bool
+	kubectl, kubeconfig string
+}
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	var o options
+	flag.StringVar(&o.name, "name", "demo", "`name` of the cluster")
+	flag.StringVar(&o.repo, "repo", "../..", "root of the repository, with its binaries in bin")
+	flag.StringVar(&o.out, "out", "", "also write the results to this JSON `file`")
+	flag.BoolVar(&o.keep, "keep", false, "leave the cluster running")
+	flag.BoolVar(&o.installOnly, "install-only", false, "start the cluster with Limpet on it, leave it running and stop there")
+	flag.StringVar(&o.kubectl, "kubectl", "", "link kubectl to this `file`")
+	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "copy the kubeconfig to this `file`")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	good, err := demo(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+	}
+	if !good {
+		return 1
+	}
+	return 0
+}
+
+func demo(ctx context.Context, o options) (good bool, err error) {
+	start := time.Now()
+	progress := func(format string, args ...any) {
+		fmt.Printf("%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+	}
+	b, err := bed.Up(ctx, o.name, o.repo, progress)
+	if err != nil {
+		return false, err
+	}
+	if o.installOnly {
+		return true, handOver(b, o, progress)
+	}
+	defer func() {
+		if !o.keep {
+			progress("taking the cluster down")
+			err = errors.Join(err, b.Down())
+		}
+	}()
+	results, err := story(ctx, b, o, progress)
+	if o.out != "" {
+		data, jsonErr := json.MarshalIndent(results, "", "  ")
+		err = errors.Join(err, jsonErr, os.WriteFile(o.out, data, 0o644))
+	}
+	kept, of, excused := rebuild.Count(results)
+	if excused > 0 {
+		fmt.Printf("\nmoved with the node that was drained: %d, counted apart\n", excused)
+	}
+	defer func() { fmt.Printf("kept %d/%d\n", kept, of) }()
+	return err == nil && kept == of && of > 0, err
+}
+
+// handOver leaves the cluster to a person.
+func handOver(b *bed.Bed, o options, progress func(string, ...any)) error {
+	if o.kubectl != "" {
+		if err := errors.Join(os.RemoveAll(o.kubectl), os.Symlink(b.Cluster.Kubectl(), o.kubectl)); err != nil {
+			return fmt.Errorf("link kubectl: %w", err)
+		}
+	}
+	if o.kubeconfig != "" {
+		data, err := os.ReadFile(b.Cluster.Kubeconfig())
+		if err == nil {
+			err = os.WriteFile(o.kubeconfig, data, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("copy kubeconfig: %w", err)
+		}
+	}
+	progress("the cluster is ready: export KUBECONFIG=%s", b.Cluster.Kubeconfig())
+	return nil
+}
+
+// story tells everything from the user's manifest to the last rebuilt pod.
+func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...any)) ([]rebuild.Result, error) {
+	runner := &rebuild.Runner{Bed: b}
+	if err := b.Probe(ctx); err != nil {
+		return nil, err
+	}
+	manifest := o.repo + "/test/e2e/testdata/statefulset-annotations.yaml"
+	progress("kubectl apply -f %s", strings.TrimPrefix(manifest, o.repo+"/"))
+	if err := runner.Apply(ctx, manifest); err != nil {
+		return nil, err
+	}
+	for _, args := range [][]string{
+		{"get", "pods", "-l", "app=" + rebuild.Set, "-o", "wide"},
+		{"get", "persistentpodstates"}, {"get", "ipreservations"}, {"get", "nodeippools"},
+	} {
+		out, err := b.Kubectl(ctx, args...)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Printf("\n$ kubectl %s\n%s", strings.Join(args, " "), out)
+	}
+	var all []rebuild.Result
+	for _, step := range rebuild.Steps() {
+		fmt.Println()
+		progress("%s: %s", step.Name, step.Command)
+		results, err := runner.Run(ctx, step)
+		for _, r := range results {
+			fmt.Println(line(r))
+		}
+		all = append(all, results...)
+		if err != nil {
+			dump(b)
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func line(r rebuild.Result) string {
+	verdict := string(r.Outcome)
+	if r.Excused != "" && r.Outcome == rebuild.Moved {
+		verdict += " (" + r.Excused + ")"
+	}
+	if r.Problem != "" {
+		verdict += ", but " + r.Problem
+	} else if r.Answered {
+		verdict += ", answers"
+	}
+	return fmt.Sprintf("         %-13s node %s → %s   IP %s → %s   %5.1f s   %s",
+		r.Pod, r.Before.Node, r.After.Node, strings.Join(r.Before.IPs, ","), strings.Join(r.After.IPs, ","), r.Took.Seconds(), verdict)
+}
+
+// dump shows what a person would look at first after a failure.
+func dump(b *bed.Bed) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "nodes,pods", "-A", "-o", "wide"}, {"get", "ipreservations,nodeippools", "-A"},
+		{"get", "events", "-A", "--sort-by=.lastTimestamp"}, {"-n", bed.System, "logs", "-l", "app.kubernetes.io/part-of!=x", "--tail=30", "--prefix"},
+	} {
+		out, err := b.Kubectl(ctx, args...)
+		fmt.Fprintf(os.Stderr, "$ kubectl %s\n%s%v\n", strings.Join(args, " "), out, err)
+	}
+	fmt.Fprintln(os.Stderr, "control plane logs:", b.Cluster.LogDir())
+}

@@ -1,0 +1,48 @@
+package rebuild_test
+
+import (
+	"testing"
+
+	"github.com/limpet-io/limpet/test/e2e/rebuild"
+)
+
+func TestJudge(t *testing.T) {
+	before := rebuild.Seen{Name: "web-0", Node: "n1", IPs: []string{"10.0.0.2", "fd00::2"}, UID: "a", Ready: true}
+	cases := map[string]struct {
+		change func(*rebuild.Seen)
+		want   rebuild.Outcome
+	}{
+		"another life in the same place is kept":        {func(s *rebuild.Seen) { s.UID = "b" }, rebuild.Kept},
+		"restarted containers are a rebuild":            {func(s *rebuild.Seen) { s.Restarts = 1 }, rebuild.Kept},
+		"the same life is no rebuild":                   {func(*rebuild.Seen) {}, rebuild.Gone},
+		"a successor that is not Ready is no rebuild":   {func(s *rebuild.Seen) { s.UID, s.Ready = "b", false }, rebuild.Gone},
+		"a successor in deletion is no rebuild":         {func(s *rebuild.Seen) { s.UID, s.Deleting = "b", true }, rebuild.Gone},
+		"another node is moved, whatever the addresses": {func(s *rebuild.Seen) { s.UID, s.Node = "b", "n2" }, rebuild.Moved},
+		"one other address of two is lost":              {func(s *rebuild.Seen) { s.UID, s.IPs = "b", []string{"10.0.0.2", "fd00::3"} }, rebuild.Lost},
+		"a missing family is lost":                      {func(s *rebuild.Seen) { s.UID, s.IPs = "b", []string{"10.0.0.2"} }, rebuild.Lost},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			after := before
+			c.change(&after)
+			if got := rebuild.Judge(before, after); got != c.want {
+				t.Errorf("Judge() = %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCount(t *testing.T) {
+	kept, of, excused := rebuild.Count([]rebuild.Result{
+		{Outcome: rebuild.Kept, Answered: true},
+		{Outcome: rebuild.Kept},                                       // nobody answered
+		{Outcome: rebuild.Lost, Answered: true},                       //
+		{Outcome: rebuild.Moved, Answered: true, Excused: "drained"},  // free to move
+		{Outcome: rebuild.Moved, Answered: false, Excused: "drained"}, // but it must answer
+		{Outcome: rebuild.Lost, Answered: true, Excused: "drained"},   // and losing its address at home is not moving
+		{Outcome: rebuild.Kept, Answered: true, Excused: "drained"},
+	})
+	if kept != 2 || of != 6 || excused != 1 {
+		t.Errorf("Count() = %d of %d, %d excused; want 2 of 6, 1 excused", kept, of, excused)
+	}
+}

@@ -1,0 +1,158 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
+)
+
+// Runner carries steps out.
+type Runner struct {
+	Bed    *bed.Bed
+	before map[string]Seen
+}
+
+// limit is how long the pods of one step may take to come back.
+const limit = 3 * time.Minute
+
+// Run carries one step out and tells what became of each pod.
+func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
+	var err error
+	if r.before, err = r.observe(ctx); err != nil {
+		return nil, err
+	}
+	pods := s.Pods
+	if len(pods) == 0 {
+		pods = slices.Sorted(maps.Keys(r.before))
+	}
+	times := watchTimes(ctx, r, pods)
+	if err := s.Do(ctx, r); err != nil {
+		times.stop()
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	waitErr := bed.Await(ctx, limit, strings.Join(pods, ", ")+" to be rebuilt", func(ctx context.Context) (bool, string) {
+		now, err := r.observe(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, p := range pods {
+			if !Rebuilt(r.before[p], now[p]) {
+				return false, fmt.Sprintf("%+v", now[p])
+			}
+		}
+		return true, ""
+	})
+	took := times.stop()
+	after, err := r.observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var results []Result
+	for _, p := range pods {
+		result := Result{Step: s.Name, Pod: p, Before: r.before[p], After: after[p], Took: took[p], Excused: s.Excuse, Outcome: Judge(r.before[p], after[p])}
+		if result.Outcome != Gone {
+			result.Problem = r.call(ctx, result)
+			result.Answered = result.Problem == ""
+		}
+		results = append(results, result)
+	}
+	if s.Undo != nil {
+		waitErr = errors.Join(waitErr, s.Undo(ctx, r))
+	}
+	return results, waitErr
+}
+
+// call asks at every address that the pod had, or has now if it was free to move, for
+// its name, and returns what is wrong with the answers.
+func (r *Runner) call(ctx context.Context, result Result) string {
+	ips := result.Before.IPs
+	if result.Excused != "" && result.Outcome == Moved {
+		ips = result.After.IPs
+	}
+	for _, ip := range ips {
+		var answer string
+		err := bed.Await(ctx, 10*time.Second, "an answer", func(ctx context.Context) (bool, string) {
+			var err error
+			answer, err = r.Bed.Call(ctx, result.After.Node, net.JoinHostPort(ip, "8080"))
+			return err == nil, fmt.Sprint(err)
+		})
+		if err != nil {
+			return fmt.Sprintf("nobody answers at %s: %v", ip, err)
+		}
+		if !strings.Contains(answer, "name="+result.Pod+" ") {
+			return fmt.Sprintf("at %s somebody else answers: %s", ip, strings.TrimSpace(answer))
+		}
+	}
+	return ""
+}
+
+// Apply applies the user's manifest and waits until its pods are Ready and recorded.
+func (r *Runner) Apply(ctx context.Context, manifest string) error {
+	if err := r.kubectl(ctx, "apply", "-f", manifest); err != nil {
+		return err
+	}
+	return bed.Await(ctx, time.Minute, "two pods to be Ready and recorded", func(ctx context.Context) (bool, string) {
+		pods, err := r.observe(ctx)
+		if err != nil || len(pods) != 2 {
+			return false, fmt.Sprint(len(pods), " pods ", err)
+		}
+		recorded, err := r.Bed.Kubectl(ctx, "get", "persistentpodstate", Set, "-o", "jsonpath={.status.podStates}")
+		for _, p := range pods {
+			if !p.Ready || !strings.Contains(recorded, `"`+p.Name+`"`) {
+				return false, fmt.Sprintf("%+v, recorded: %s %v", p, recorded, err)
+			}
+		}
+		return true, ""
+	})
+}
+
+// observe looks at the pods of the StatefulSet.
+func (r *Runner) observe(ctx context.Context) (map[string]Seen, error) {
+	list, err := r.Bed.Client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + Set})
+	if err != nil {
+		return nil, fmt.Errorf("observe pods: %w", err)
+	}
+	pods := map[string]Seen{}
+	for i := range list.Items {
+		pods[list.Items[i].Name] = see(&list.Items[i])
+	}
+	return pods, nil
+}
+
+func see(p *corev1.Pod) Seen {
+	s := Seen{Name: p.Name, Node: p.Spec.NodeName, UID: p.UID, Ready: bed.Ready(p), Deleting: p.DeletionTimestamp != nil}
+	for _, ip := range p.Status.PodIPs {
+		s.IPs = append(s.IPs, ip.IP)
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		s.Restarts += c.RestartCount
+	}
+	return s
+}
+
+func (r *Runner) kubectl(ctx context.Context, args ...string) error {
+	_, err := r.Bed.Kubectl(ctx, args...)
+	return err
+}
+
+func (r *Runner) delete(ctx context.Context, pods ...string) error {
+	return r.kubectl(ctx, append([]string{"delete", "pod", "--wait=false"}, pods...)...)
+}
+
+// awaitPods waits until a part of Limpet has that many pods.
+func (r *Runner) awaitPods(ctx context.Context, app string, want int) error {
+	return bed.Await(ctx, time.Minute, fmt.Sprintf("%d pods of %s", want, app), func(ctx context.Context) (bool, string) {
+		pods, err := r.Bed.Client.CoreV1().Pods(bed.System).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + app})
+		return err == nil && len(pods.Items) == want, fmt.Sprint(len(pods.Items), " pods ", err)
+	})
+}

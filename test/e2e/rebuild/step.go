@@ -1,0 +1,134 @@
+package rebuild
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
+)
+
+const (
+	// Namespace and Set name the StatefulSet of the user's manifest.
+	Namespace = "default"
+	// Set is its name, and the first part of its pods'.
+	Set = "echoserver"
+)
+
+// Step is one way in which pods are rebuilt.
+type Step struct {
+	Name    string
+	Command string // what a person would type
+	// Pods are those that are rebuilt; all of them when empty.
+	Pods []string
+	// Excuse says why the pods are free to move; "" when they are not.
+	Excuse string
+	// Do causes the rebuild. It returns when the cause is over; the pods may still be
+	// on their way.
+	Do func(ctx context.Context, r *Runner) error
+	// Undo puts the cluster back as it was, after the pods were judged.
+	Undo func(ctx context.Context, r *Runner) error
+}
+
+// Steps are the ordinary ways, in the order in which the demo goes through them.
+func Steps() []Step {
+	first, second := Set+"-0", Set+"-1"
+	return []Step{
+		{Name: "delete one", Command: "kubectl delete pod " + first, Pods: []string{first}, Do: func(ctx context.Context, r *Runner) error {
+			return r.delete(ctx, first)
+		}},
+		{Name: "delete all", Command: "kubectl delete pod " + first + " " + second, Do: func(ctx context.Context, r *Runner) error {
+			return r.delete(ctx, first, second)
+		}},
+		{Name: "rolling update", Command: "kubectl rollout restart statefulset " + Set, Do: func(ctx context.Context, r *Runner) error {
+			return r.kubectl(ctx, "rollout", "restart", "statefulset", Set)
+		}},
+		{Name: "eviction", Command: "POST /api/v1/namespaces/default/pods/" + second + "/eviction", Pods: []string{second}, Do: func(ctx context.Context, r *Runner) error {
+			return r.Bed.Client.PolicyV1().Evictions(Namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: second}})
+		}},
+		{Name: "pause container killed", Command: "kill -9 of the pause process of " + first, Pods: []string{first}, Do: func(ctx context.Context, r *Runner) error {
+			return r.Bed.Cluster.KillPause(ctx, r.before[first].Node, string(r.before[first].UID))
+		}},
+		{Name: "node powered off and on", Command: "limpet-cluster node off, then node on, where " + first + " runs", Pods: []string{first}, Do: func(_ context.Context, r *Runner) error {
+			if err := r.Bed.Cluster.PowerOff(r.before[first].Node); err != nil {
+				return err
+			}
+			return r.Bed.Cluster.PowerOn(r.before[first].Node)
+		}},
+		{Name: "scale 2→0→2", Command: "kubectl scale statefulset " + Set + " --replicas=0, then 2", Do: scaleToZeroAndBack},
+		{Name: "agent stopped", Command: "kubectl delete pod " + first + " while no agent runs", Pods: []string{first}, Do: withoutAgent(first), Undo: startAgent},
+		{Name: "controller stopped", Command: "kubectl delete pod " + second + " while no controller runs; it waits for one", Pods: []string{second}, Do: withoutController(second)},
+		{Name: "drain", Command: "kubectl drain of the node of " + second + " (it may move while the node is cordoned)", Pods: []string{second}, Excuse: "drained node",
+			Do: func(ctx context.Context, r *Runner) error {
+				return r.kubectl(ctx, "drain", r.before[second].Node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
+			},
+			Undo: func(ctx context.Context, r *Runner) error { return r.kubectl(ctx, "uncordon", r.before[second].Node) }},
+		{Name: "delete all after uncordon", Command: "kubectl delete pod " + first + " " + second, Do: func(ctx context.Context, r *Runner) error {
+			return r.delete(ctx, first, second)
+		}},
+	}
+}
+
+func scaleToZeroAndBack(ctx context.Context, r *Runner) error {
+	if err := r.kubectl(ctx, "scale", "statefulset", Set, "--replicas=0"); err != nil {
+		return err
+	}
+	err := bed.Await(ctx, time.Minute, "no pod to be left", func(ctx context.Context) (bool, string) {
+		left, err := r.observe(ctx)
+		return err == nil && len(left) == 0, fmt.Sprint(len(left), " left ", err)
+	})
+	if err != nil {
+		return err
+	}
+	return r.kubectl(ctx, "scale", "statefulset", Set, "--replicas=2")
+}
+
+func withoutAgent(pod string) func(context.Context, *Runner) error {
+	return func(ctx context.Context, r *Runner) error {
+		if err := r.kubectl(ctx, "-n", bed.System, "patch", "daemonset", "limpet-agent", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`); err != nil {
+			return err
+		}
+		if err := r.awaitPods(ctx, "limpet-agent", 0); err != nil {
+			return err
+		}
+		return r.delete(ctx, pod)
+	}
+}
+
+func startAgent(ctx context.Context, r *Runner) error {
+	if err := r.kubectl(ctx, "-n", bed.System, "patch", "daemonset", "limpet-agent", "-p", `{"spec":{"template":{"spec":{"nodeSelector":null}}}}`); err != nil {
+		return err
+	}
+	return r.Bed.AwaitLimpet(ctx)
+}
+
+// withoutController deletes a pod while there is no controller. It goes at once; its
+// successor waits, because it would start elsewhere and lose its address.
+func withoutController(pod string) func(context.Context, *Runner) error {
+	return func(ctx context.Context, r *Runner) error {
+		if err := r.kubectl(ctx, "-n", bed.System, "scale", "deployment", "limpet-controller", "--replicas=0"); err != nil {
+			return err
+		}
+		if err := r.awaitPods(ctx, "limpet-controller", 0); err != nil {
+			return err
+		}
+		if err := r.delete(ctx, pod); err != nil {
+			return err
+		}
+		err := bed.Await(ctx, 30*time.Second, pod+" to be gone", func(ctx context.Context) (bool, string) {
+			left, err := r.observe(ctx)
+			_, there := left[pod]
+			return err == nil && !there, "it is still there"
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.kubectl(ctx, "-n", bed.System, "scale", "deployment", "limpet-controller", "--replicas=2"); err != nil {
+			return err
+		}
+		return r.Bed.AwaitLimpet(ctx)
+	}
+}
