@@ -35,7 +35,7 @@ func TestRulesHoldUnderRandomOperations(t *testing.T) {
 	for n := range *runs {
 		t.Run(fmt.Sprintf("seed %d", first+n), func(t *testing.T) {
 			t.Parallel()
-			m := &model{world: newWorld(t), rand: rand.New(rand.NewPCG(first+n, 0)), truth: map[string]time.Duration{}, holds: map[reservation.AttachmentID][]netip.Addr{}}
+			m := &model{world: newWorld(t), rand: rand.New(rand.NewPCG(first+n, 0)), truth: map[string]time.Duration{}, holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[reservation.AttachmentID]time.Duration{}}
 			for m.step = range *steps {
 				m.do()
 			}
@@ -54,8 +54,9 @@ type model struct {
 	rand    *rand.Rand
 	step    int
 	made    []sandbox
-	truth   map[string]time.Duration                  // true time by clock reading
-	holds   map[reservation.AttachmentID][]netip.Addr // what each attachment was told
+	truth   map[string]time.Duration                   // true time by clock reading
+	holds   map[reservation.AttachmentID][]netip.Addr  // what each attachment was told
+	refused map[reservation.AttachmentID]time.Duration // true time of the first refusal because of it
 	history []string
 	seen    map[string]int
 }
@@ -130,12 +131,17 @@ func (m *model) make(s sandbox) sandbox {
 
 func (m *model) happened(verb string, of sandbox) happened {
 	alive := maps.Clone(m.netns)
+	refused := maps.Clone(m.refused)
 	return happened{
+		refused: func(id reservation.AttachmentID) (time.Duration, bool) {
+			since, found := refused[id]
+			return m.elapsed - since, found
+		},
 		verb: verb, of: of, before: m.read(), now: m.now,
 		alive: func(a reservation.Attachment) bool { return a.NetNS.Inode != 0 && alive[a.NetNS.Path] == a.NetNS },
 		expired: func(r reservation.Reservation) bool {
-			if r.Deadline.From.BootID != m.now.BootID {
-				return r.Deadline.Passed(m.now)
+			if r.Deadline.From.BootID != m.now.BootID { // only the wall clock can tell
+				return m.now.Wall.Sub(r.Deadline.From.Wall) >= r.Deadline.For
 			}
 			return m.elapsed-m.truth[reading(r.Deadline.From)] >= r.Deadline.For
 		},
@@ -262,6 +268,7 @@ func (m *model) judge(h happened) {
 		m.seen = map[string]int{}
 	}
 	m.seen[fmt.Sprintf("%s %d", h.verb, h.code)]++
+	m.noteRefusal(h)
 	if h.rollback {
 		m.seen["rollback"]++
 	}
@@ -286,5 +293,19 @@ func (m *model) judge(h happened) {
 			m.t.Log(l)
 		}
 		m.t.FailNow()
+	}
+}
+
+// noteRefusal remembers when a living predecessor first turned a successor away.
+func (m *model) noteRefusal(h happened) {
+	if h.verb != "ADD" || h.code != 11 {
+		return
+	}
+	for id, a := range h.before.Attached {
+		if a.Owner == h.of.owner() && h.alive(a) && a.Seq == newestSeq(h.before, h.of.owner()) {
+			if _, noted := m.refused[id]; !noted {
+				m.refused[id] = m.elapsed
+			}
+		}
 	}
 }

@@ -27,6 +27,8 @@ type happened struct {
 	before, after state
 	beforeAdd     map[reservation.Owner]reservation.Reservation // what the ADD that is rolled back found
 	expired       func(reservation.Reservation) bool            // by true time, not by any clock
+	// refused tells how long ago, in true time, a successor was first turned away.
+	refused func(reservation.AttachmentID) (time.Duration, bool)
 }
 
 // rules are the ten rules of docs/design/0001-architecture.md, as far as one step
@@ -203,15 +205,21 @@ func waits(h happened) error {
 			}
 		}
 	}
+	var waited time.Duration
+	if living != nil {
+		if since, found := h.refused(living.ID); found {
+			waited = since
+		}
+	}
 	required := h.of.annotations[reservation.ModeAnnotation] == "required"
 	switch {
 	case h.code == 11 && !h.orphan && living == nil:
 		return fmt.Errorf("%s was told to wait for nobody", h.of.id)
 	case h.code == 0 && living != nil && required:
 		return fmt.Errorf("%s insists on its addresses and got others", h.of.id)
-	case h.code == 0 && living != nil && (living.RefusedSince == nil || h.now.Since(*living.RefusedSince) < time.Minute):
+	case h.code == 0 && living != nil && waited < time.Minute:
 		return fmt.Errorf("%s took others before the wait was over", h.of.id)
-	case h.code == 11 && !h.orphan && !required && living.RefusedSince != nil && h.now.Since(*living.RefusedSince) >= time.Minute:
+	case h.code == 11 && !h.orphan && !required && waited >= time.Minute:
 		return fmt.Errorf("%s waits without a bound", h.of.id)
 	}
 	return nil
@@ -220,6 +228,9 @@ func waits(h happened) error {
 // nothingHalf is rule 5 for a verb that returns an error. That a successor was
 // refused is the one thing a failing ADD may leave.
 func nothingHalf(h happened) error {
+	if h.orphan && h.code == 0 {
+		return fmt.Errorf("an ADD whose caller is gone allocated %v", h.addrs)
+	}
 	if h.code == 0 {
 		return nil
 	}

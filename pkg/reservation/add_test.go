@@ -1,0 +1,131 @@
+package reservation_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+var (
+	now   = reservation.Moment{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), BootID: "b", Up: time.Hour}
+	owner = reservation.Owner{Network: "net", Namespace: "ns", Pod: "web-0", IfName: "eth0"}
+	addrs = []netip.Addr{netip.MustParseAddr("10.1.0.2"), netip.MustParseAddr("fd00::2")}
+)
+
+func ago(d time.Duration) reservation.Moment {
+	return reservation.Moment{Wall: now.Wall.Add(-d), BootID: now.BootID, Up: now.Up - d}
+}
+
+func idOf(container string) reservation.AttachmentID {
+	return reservation.AttachmentID{Network: "net", ContainerID: container, IfName: "eth0"}
+}
+
+// life returns an earlier attachment of the owner.
+func life(container string, seq uint64, alive bool, change ...func(*reservation.Attachment)) reservation.Predecessor {
+	a := reservation.Attachment{ID: idOf(container), Owner: owner, Addresses: addrs, Retain: 10 * time.Minute, Seq: seq}
+	for _, c := range change {
+		c(&a)
+	}
+	return reservation.Predecessor{Attachment: a, Alive: alive}
+}
+
+func refused(d time.Duration) func(*reservation.Attachment) {
+	return func(a *reservation.Attachment) { m := ago(d); a.RefusedSince = &m }
+}
+
+func reserved(seq uint64, endedAgo time.Duration) *reservation.Reservation {
+	return &reservation.Reservation{Owner: owner, Addresses: addrs, Seq: seq, Deadline: reservation.Deadline{From: ago(endedAgo), For: 10 * time.Minute}}
+}
+
+func TestPlanAdd(t *testing.T) {
+	outgrown := errors.New("10.1.0.2 is not in the ranges")
+	dead, deadline := life("dead", 2, false), reserved(1, time.Minute).Deadline
+	tookOver := reservation.Deadline{From: now, For: 10 * time.Minute}
+	predecessor := idOf("old")
+	for name, tc := range map[string]struct {
+		in      reservation.AddInput
+		want    reservation.AddDecision
+		wantErr error
+	}{
+		"a first ADD takes a free address": {
+			want: reservation.AddDecision{Verdict: reservation.Allocate},
+		},
+		"a repeated ADD of one attachment is an error": {
+			in:      reservation.AddInput{Existing: &dead.Attachment},
+			wantErr: reservation.ErrDuplicate,
+		},
+		"an owner that returns in time claims all its addresses": {
+			in:   reservation.AddInput{Reserved: reserved(1, time.Minute)},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: &deadline, DropReserved: true},
+		},
+		"a lapsed reservation counts for nothing": {
+			in:   reservation.AddInput{Reserved: reserved(1, 10*time.Minute)},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true},
+		},
+		"a dead predecessor is succeeded to": {
+			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: &tookOver, Ended: []reservation.AttachmentID{dead.ID}},
+		},
+		"a living predecessor is waited for and marked": {
+			in:      reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true)}},
+			want:    reservation.AddDecision{RefusedBy: &predecessor},
+			wantErr: reservation.ErrPredecessor,
+		},
+		"within the wait the mark stays as it is": {
+			in:      reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true, refused(59*time.Second))}},
+			wantErr: reservation.ErrPredecessor,
+		},
+		"after the wait a free address is taken": {
+			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Minute))}},
+			want: reservation.AddDecision{Verdict: reservation.Allocate},
+		},
+		"a pod that requires its addresses waits on": {
+			in:      reservation.AddInput{Mode: reservation.Required, Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Hour))}},
+			wantErr: reservation.ErrPredecessor,
+		},
+		"a lapsed reservation does not free a pod from the wait": {
+			in: reservation.AddInput{
+				Mode: reservation.Required, Reserved: reserved(2, time.Hour),
+				Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Hour))},
+			},
+			wantErr: reservation.ErrPredecessor,
+		},
+		"a living predecessor that is not the latest life does not matter": {
+			in:   reservation.AddInput{Reserved: reserved(2, time.Minute), Earlier: []reservation.Predecessor{life("old", 1, true)}},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: &deadline, DropReserved: true},
+		},
+		"a later life that is dead is succeeded to, beside one that lives": {
+			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true), dead}},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: &tookOver, Ended: []reservation.AttachmentID{dead.ID}},
+		},
+		"addresses that the ranges lost are dropped": {
+			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true},
+		},
+		"addresses that the ranges lost fail a pod that requires them": {
+			in:      reservation.AddInput{Mode: reservation.Required, Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
+			wantErr: reservation.ErrRequired,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.in.Now, tc.in.ID, tc.in.Owner, tc.in.PredecessorWait = now, idOf("new"), owner, time.Minute
+			if tc.in.Fits == nil {
+				tc.in.Fits = func([]netip.Addr) error { return nil }
+			}
+			got := reservation.PlanAdd(tc.in)
+			if !errors.Is(got.Err, tc.wantErr) {
+				t.Errorf("err = %v, want %v", got.Err, tc.wantErr)
+			}
+			ignore := cmpopts.IgnoreFields(reservation.AddDecision{}, "Err", "Reason")
+			if diff := cmp.Diff(tc.want, got, ignore, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package reservation_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+func TestPlanEnd(t *testing.T) {
+	claimed := reservation.Deadline{From: ago(time.Minute), For: 10 * time.Minute}
+	asked := life("c", 7, false).Attachment
+	with := func(change func(*reservation.Attachment)) reservation.Attachment {
+		a := asked
+		change(&a)
+		return a
+	}
+	for name, tc := range map[string]struct {
+		in   reservation.EndInput
+		want *reservation.Deadline
+	}{
+		"an owner that asked for it has its addresses reserved": {
+			in: reservation.EndInput{Attachment: asked}, want: &reservation.Deadline{From: now, For: 10 * time.Minute},
+		},
+		"one that did not ask leaves nothing": {
+			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Retain = 0 })},
+		},
+		"an older life leaves nothing": {
+			in: reservation.EndInput{Attachment: asked, Newer: true},
+		},
+		"a rollback reserves nothing new": {
+			in: reservation.EndInput{Attachment: asked, Rollback: true},
+		},
+		"a rollback puts the claimed reservation back": {
+			in:   reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Claimed, a.Retain = &claimed, 0 }), Rollback: true},
+			want: &claimed,
+		},
+		"the end of a pod that had claimed begins a new deadline": {
+			in:   reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Claimed = &claimed })},
+			want: &reservation.Deadline{From: now, For: 10 * time.Minute},
+		},
+		"a container without a pod name has nobody to come back": {
+			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Owner.Pod = "" })},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.in.Now = now
+			got := reservation.PlanEnd(tc.in)
+			if got.Reason == "" {
+				t.Error("no reason given")
+			}
+			if tc.want == nil {
+				if got.Reserve != nil {
+					t.Fatalf("reserved %v", got.Reserve)
+				}
+				return
+			}
+			want := &reservation.Reservation{
+				Owner: owner, ContainerID: "c", Addresses: addrs, Deadline: *tc.want, Retain: tc.in.Attachment.Retain, Seq: 7,
+			}
+			if diff := cmp.Diff(want, got.Reserve, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLapsed(t *testing.T) {
+	all := []reservation.Reservation{*reserved(1, 9*time.Minute), *reserved(2, 10*time.Minute), *reserved(3, time.Hour)}
+	got := reservation.Lapsed(all, now)
+	if len(got) != 2 || got[0].Seq != 2 || got[1].Seq != 3 {
+		t.Errorf("lapsed: %v, want the second and the third", got)
+	}
+}
