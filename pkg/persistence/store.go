@@ -126,7 +126,7 @@ func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error
 // panic or fault on its memory map; both become ErrDamaged here.
 func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	path := filepath.Join(s.dir, databaseName)
-	var file *os.File // bbolt's own, to drop its lock when it panics before it has a DB to close
+	var file *os.File // bbolt's own, which it leaves locked when it panics
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		f, err := os.OpenFile(name, flag, mode)
 		file = f
@@ -135,7 +135,7 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			_ = file.Close() // the damage is the news
+			abandon(file)
 			err = fmt.Errorf("read %s: %v: %w", path, p, ErrDamaged)
 		}
 	}()
@@ -153,6 +153,15 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	}
 	err = fn(db)
 	return errors.Join(err, db.Close())
+}
+
+// abandon gives up a file that bbolt left open. Its lock must be dropped by name: the
+// memory map would hold it beyond the close. The damage is the news, not these.
+func abandon(f *os.File) {
+	if f != nil {
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+		_ = f.Close()
+	}
 }
 
 // look reports whether the database and the marker are there.

@@ -1,0 +1,170 @@
+package persistence_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+)
+
+// TestDamagedStateIsNeverTakenForNew is rule 6: whatever happened to the file, it
+// is neither read as empty nor written to, and the error says which it is.
+func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
+	for name, tc := range map[string]struct {
+		damage func(t *testing.T, path string)
+		want   error
+	}{
+		"removed":                {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
+		"empty":                  {damage: truncate(0), want: persistence.ErrDamaged},
+		"cut within a page":      {damage: truncate(100), want: persistence.ErrDamaged},
+		"cut to one page":        {damage: truncate(4096), want: persistence.ErrDamaged},
+		"cut to two pages":       {damage: truncate(8192), want: persistence.ErrDamaged},
+		"cut in the middle":      {damage: truncate(16384), want: persistence.ErrDamaged},
+		"zeroed":                 {damage: zero(0, -1), want: persistence.ErrDamaged},
+		"both meta pages zeroed": {damage: zero(0, 8192), want: persistence.ErrDamaged},
+		"data pages zeroed":      {damage: zero(8192, -1), want: persistence.ErrDamaged},
+		"not a database": {damage: func(t *testing.T, path string) {
+			must(t, os.WriteFile(path, bytes.Repeat([]byte("limpet\n"), 9000), 0o600))
+		}, want: persistence.ErrDamaged},
+		"another program's":        {damage: foreign, want: persistence.ErrDamaged},
+		"written by a later one":   {damage: later, want: persistence.ErrNewer},
+		"a record that is no JSON": {damage: badRecord, want: persistence.ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := persistence.New(persistence.Options{Dir: dir})
+			update(t, s, func(tx *persistence.Tx) error {
+				for i := range 200 { // enough for several pages
+					if err := tx.PutAttachment(attachment(i)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			path := filepath.Join(dir, "limpet.db")
+			tc.damage(t, path)
+			before, _ := os.ReadFile(path) // none when it was removed
+
+			read := func(tx *persistence.Tx) error {
+				_, err := tx.Attachments("net")
+				return err
+			}
+			if err := s.View(t.Context(), read); !errors.Is(err, tc.want) {
+				t.Errorf("View: %v, want %v", err, tc.want)
+			}
+			write := func(tx *persistence.Tx) error {
+				if err := read(tx); err != nil {
+					return err
+				}
+				return tx.PutAttachment(attachment(300))
+			}
+			if err := s.Update(t.Context(), write); !errors.Is(err, tc.want) {
+				t.Errorf("Update: %v, want %v", err, tc.want)
+			}
+			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+// TestRepairedStateCanBeOpened shows that finding damage leaves no lock behind in
+// this process.
+func TestRepairedStateCanBeOpened(t *testing.T) {
+	dir := t.TempDir()
+	s := persistence.New(persistence.Options{Dir: dir})
+	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+	path := filepath.Join(dir, "limpet.db")
+	good, err := os.ReadFile(path)
+	must(t, err)
+	zero(8192, -1)(t, path)
+	if err := s.Update(t.Context(), func(*persistence.Tx) error { return nil }); !errors.Is(err, persistence.ErrDamaged) {
+		t.Fatalf("Update: %v, want %v", err, persistence.ErrDamaged)
+	}
+	must(t, os.WriteFile(path, good, 0o600))
+	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(2)) })
+}
+
+func TestNewNodeHasNoState(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: filepath.Join(t.TempDir(), "none")})
+	err := s.View(t.Context(), func(*persistence.Tx) error { return nil })
+	if !errors.Is(err, persistence.ErrNoState) {
+		t.Errorf("View: %v, want %v", err, persistence.ErrNoState)
+	}
+	if _, err := os.Stat(s.Dir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("View made %s", s.Dir())
+	}
+}
+
+// TestCrashWhileCreatingLeavesNothingLost begins anew after each of the steps of
+// making a state.
+func TestCrashWhileCreatingLeavesNothingLost(t *testing.T) {
+	for name, left := range map[string][]string{
+		"a half-made database":        {"limpet.db.new"},
+		"a database without a marker": {"limpet.db"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made, dir := t.TempDir(), t.TempDir()
+			update(t, persistence.New(persistence.Options{Dir: made}), func(*persistence.Tx) error { return nil })
+			data, err := os.ReadFile(filepath.Join(made, "limpet.db"))
+			must(t, err)
+			for _, f := range left {
+				must(t, os.WriteFile(filepath.Join(dir, f), data, 0o600))
+			}
+			s := persistence.New(persistence.Options{Dir: dir})
+			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+		})
+	}
+}
+
+func truncate(size int64) func(*testing.T, string) {
+	return func(t *testing.T, path string) { must(t, os.Truncate(path, size)) }
+}
+
+// zero overwrites [from, to) with zeros; -1 is the end of the file.
+func zero(from, to int) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		data, err := os.ReadFile(path)
+		must(t, err)
+		if to < 0 {
+			to = len(data)
+		}
+		clear(data[from:to])
+		must(t, os.WriteFile(path, data, 0o600))
+	}
+}
+
+func foreign(t *testing.T, path string) {
+	must(t, os.Remove(path))
+	inside(t, path, func(tx *bolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("something"))
+		return err
+	})
+}
+
+func later(t *testing.T, path string) {
+	inside(t, path, func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint32(nil, 99))
+	})
+}
+
+func badRecord(t *testing.T, path string) {
+	inside(t, path, func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte("attachments"))
+		k, _ := b.Cursor().First()
+		return b.Put(k, []byte("{"))
+	})
+}
+
+func inside(t *testing.T, path string, fn func(*bolt.Tx) error) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	must(t, errors.Join(db.Update(fn), db.Close()))
+}

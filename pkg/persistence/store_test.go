@@ -1,0 +1,153 @@
+package persistence_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+var byValue = cmpopts.EquateComparable(netip.Addr{})
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func update(t testing.TB, s *persistence.Store, fn func(*persistence.Tx) error) {
+	t.Helper()
+	must(t, s.Update(t.Context(), fn))
+}
+
+func view(t testing.TB, s *persistence.Store, fn func(*persistence.Tx) error) {
+	t.Helper()
+	must(t, s.View(t.Context(), fn))
+}
+
+var moment = reservation.Moment{Wall: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), BootID: "boot", Up: 12345}
+
+// attachment returns the i-th of many attachments, each field of it filled.
+func attachment(i int) reservation.Attachment {
+	name := fmt.Sprintf("c%d", i)
+	return reservation.Attachment{
+		ID:    reservation.AttachmentID{Network: "net", ContainerID: name, IfName: "eth0"},
+		Owner: reservation.Owner{Network: "net", Namespace: "ns", Pod: name, IfName: "eth0"}, UID: "uid-" + name,
+		Addresses: []netip.Addr{v4(i), netip.MustParseAddr(fmt.Sprintf("fd00::%x", i+1))},
+		Retain:    10 * time.Minute, Mode: reservation.Required, WishKnown: true,
+		NetNS: reservation.NetNS{Path: "/run/netns/" + name, Dev: 4, Inode: uint64(i)}, Since: moment, Seq: uint64(i),
+		Claimed: &reservation.Deadline{From: moment, For: time.Minute}, RefusedSince: &moment,
+	}
+}
+
+func v4(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
+
+func reserve(a reservation.Attachment) reservation.Reservation {
+	return reservation.Reservation{
+		Owner: a.Owner, UID: a.UID, ContainerID: a.ID.ContainerID, Addresses: a.Addresses,
+		Deadline: reservation.Deadline{From: moment, For: time.Hour}, Retain: time.Hour, Mode: a.Mode, Seq: a.Seq,
+	}
+}
+
+func TestRecordsComeBackWhole(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	a, plain, r := attachment(1), attachment(2), reserve(attachment(3))
+	plain.Owner.Namespace, plain.Owner.Pod, plain.Claimed, plain.RefusedSince = "", "", nil, nil
+	update(t, s, func(tx *persistence.Tx) error {
+		return errors.Join(tx.PutAttachment(a), tx.PutAttachment(plain), tx.PutReservation(r), tx.SetConfig("net", []byte("[]")))
+	})
+	view(t, s, func(tx *persistence.Tx) error {
+		all, err := tx.Attachments("net")
+		must(t, err)
+		if diff := cmp.Diff([]reservation.Attachment{a, plain}, all, byValue); diff != "" {
+			t.Errorf("attachments (-want +got):\n%s", diff)
+		}
+		of, err := tx.AttachmentsOf(a.Owner)
+		must(t, err)
+		if diff := cmp.Diff([]reservation.Attachment{a}, of, byValue); diff != "" {
+			t.Errorf("attachments of %s (-want +got):\n%s", a.Owner, diff)
+		}
+		reserved, err := tx.Reservations("net")
+		must(t, err)
+		if diff := cmp.Diff([]reservation.Reservation{r}, reserved, byValue); diff != "" {
+			t.Errorf("reservations (-want +got):\n%s", diff)
+		}
+		configs, err := tx.Configs()
+		if string(configs["net"]) != "[]" {
+			t.Errorf("configs %q", configs)
+		}
+		other, _ := tx.Attachments("ne") // a network whose name begins another's
+		if len(other) != 0 {
+			t.Errorf("network ne has %v", other)
+		}
+		return err
+	})
+}
+
+func TestAnAddressHasOneHolder(t *testing.T) {
+	other := attachment(2)
+	other.Addresses = attachment(1).Addresses[1:]
+	for name, second := range map[string]func(*persistence.Tx) error{
+		"attached and attached": func(tx *persistence.Tx) error { return tx.PutAttachment(other) },
+		"attached and reserved": func(tx *persistence.Tx) error { return tx.PutReservation(reserve(other)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := persistence.New(persistence.Options{Dir: t.TempDir()})
+			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+			if err := s.Update(t.Context(), second); !errors.Is(err, reservation.ErrHeld) {
+				t.Errorf("got %v, want %v", err, reservation.ErrHeld)
+			}
+		})
+	}
+}
+
+func TestAFailedUpdateHasNotHappened(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	update(t, s, func(*persistence.Tx) error { return nil })
+	broken := errors.New("broken")
+	err := s.Update(t.Context(), func(tx *persistence.Tx) error { return errors.Join(tx.PutAttachment(attachment(1)), broken) })
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+	if err := s.Update(t.Context(), func(tx *persistence.Tx) error {
+		return errors.Join(tx.PutAttachment(attachment(1)), persistence.ErrUnchanged)
+	}); err != nil {
+		t.Errorf("ErrUnchanged came out as %v", err)
+	}
+	view(t, s, func(tx *persistence.Tx) error {
+		if _, found, err := tx.Attachment(attachment(1).ID); found || err != nil {
+			t.Errorf("found %t, %v", found, err)
+		}
+		return nil
+	})
+}
+
+// TestTheWaitForTheLockIsBounded is the storage's part of rule 7.
+func TestTheWaitForTheLockIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.OpenFile(filepath.Join(dir, "limpet.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	must(t, err)
+	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	s := persistence.New(persistence.Options{Dir: dir, LockWait: 50 * time.Millisecond})
+	begin := time.Now()
+	if err := s.Update(t.Context(), func(*persistence.Tx) error { return nil }); !errors.Is(err, persistence.ErrLocked) {
+		t.Errorf("got %v, want %v", err, persistence.ErrLocked)
+	}
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("waited %s", d)
+	}
+	must(t, f.Close())
+	patient := persistence.New(persistence.Options{Dir: dir}) // the one that gave up must not keep the lock
+	update(t, patient, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+}
