@@ -1,0 +1,27 @@
+package main_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The plugin runs once per pod, so what it links is what every pod start pays
+// for. depguard sees only direct imports; this sees all of them.
+func TestLinksNothingHeavy(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.Lines(string(out)) {
+		dep = strings.TrimSpace(dep)
+		for _, banned := range []string{"k8s.io/", "sigs.k8s.io/", "github.com/prometheus/", "google.golang.org/grpc", "go.opentelemetry.io/", "github.com/containernetworking/cni/pkg/invoke"} {
+			if strings.HasPrefix(dep, banned) {
+				t.Errorf("limpet-ipam links %s", dep)
+			}
+		}
+		if dep == "net/http" {
+			t.Error("limpet-ipam links net/http")
+		}
+	}
+}
