@@ -117,7 +117,7 @@ func handDown(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range strings.Fields(string(data)) {
+	for c := range strings.FieldsSeq(string(data)) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0o644); err != nil {
 			return err
 		}

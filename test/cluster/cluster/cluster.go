@@ -193,7 +193,7 @@ func (c *Cluster) WaitReady(ctx context.Context, limit time.Duration) error {
 		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			last = err.Error()
-			return false, nil
+			return false, nil //nolint:nilerr // it is asked again, and told when the time is up
 		}
 		ready := 0
 		for _, n := range nodes.Items {

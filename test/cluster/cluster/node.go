@@ -92,8 +92,7 @@ func (c *Cluster) Exec(ctx context.Context, node string, argv ...string) ([]byte
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, argv...)...)
 	out, err := cmd.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
 		}
 		return out, fmt.Errorf("run %s on %s: %w", argv[0], node, err)

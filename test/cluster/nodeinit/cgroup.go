@@ -52,7 +52,7 @@ func enterLeafCgroup(c Config) error {
 	if err != nil {
 		return fmt.Errorf("read controllers: %w", err)
 	}
-	for _, name := range strings.Fields(string(controllers)) {
+	for name := range strings.FieldsSeq(string(controllers)) {
 		if err := os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+name), 0o644); err != nil {
 			return fmt.Errorf("hand down controller %s: %w", name, err)
 		}

@@ -30,13 +30,9 @@ type supervisor struct {
 }
 
 func newSupervisor(c Config) *supervisor {
-	path := "PATH="
-	for _, name := range []string{"kubernetes", "containerd"} {
-		path += "/limpet/" + name + ":"
-	}
 	return &supervisor{
 		config: c, exits: map[int]chan struct{}{},
-		env: []string{path + "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},
+		env: []string{"PATH=/limpet/kubernetes:/limpet/containerd:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},
 	}
 }
 

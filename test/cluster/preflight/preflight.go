@@ -38,7 +38,7 @@ func Check(ctx context.Context, dir string, progress func(string, ...any)) error
 
 func goVersion() error {
 	if _, err := exec.LookPath("go"); err != nil {
-		return errors.New("Go is missing: install it from https://go.dev/dl") //nolint:staticcheck,revive // a name
+		return errors.New("Go is missing: install it from https://go.dev/dl") //nolint:staticcheck // a name
 	}
 	return nil
 }

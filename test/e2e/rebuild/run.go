@@ -35,31 +35,19 @@ func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
 	if len(pods) == 0 {
 		pods = slices.Sorted(maps.Keys(r.before))
 	}
-	times := watchTimes(ctx, r, pods)
+	w := startWatch(ctx, r, pods)
 	if err := s.Do(ctx, r); err != nil {
-		times.stop()
+		w.stop()
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
 	}
-	waitErr := bed.Await(ctx, limit, strings.Join(pods, ", ")+" to be rebuilt", func(ctx context.Context) (bool, string) {
-		now, err := r.observe(ctx)
-		if err != nil {
-			return false, err.Error()
-		}
-		for _, p := range pods {
-			if !Rebuilt(r.before[p], now[p]) {
-				return false, fmt.Sprintf("%+v", now[p])
-			}
-		}
-		return true, ""
-	})
-	took := times.stop()
+	waitErr := w.wait(limit, pods)
 	after, err := r.observe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var results []Result
 	for _, p := range pods {
-		result := Result{Step: s.Name, Pod: p, Before: r.before[p], After: after[p], Took: took[p], Excused: s.Excuse, Outcome: Judge(r.before[p], after[p])}
+		result := Result{Step: s.Name, Pod: p, Before: r.before[p], After: after[p], Took: w.took[p], Excused: s.Excuse, Outcome: Judge(r.before[p], after[p])}
 		if result.Outcome != Gone {
 			result.Problem = r.call(ctx, result)
 			result.Answered = result.Problem == ""

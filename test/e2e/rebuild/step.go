@@ -61,11 +61,13 @@ func Steps() []Step {
 		{Name: "scale 2→0→2", Command: "kubectl scale statefulset " + Set + " --replicas=0, then 2", Do: scaleToZeroAndBack},
 		{Name: "agent stopped", Command: "kubectl delete pod " + first + " while no agent runs", Pods: []string{first}, Do: withoutAgent(first), Undo: startAgent},
 		{Name: "controller stopped", Command: "kubectl delete pod " + second + " while no controller runs; it waits for one", Pods: []string{second}, Do: withoutController(second)},
-		{Name: "drain", Command: "kubectl drain of the node of " + second + " (it may move while the node is cordoned)", Pods: []string{second}, Excuse: "drained node",
+		{
+			Name: "drain", Command: "kubectl drain of the node of " + second + " (it may move while the node is cordoned)", Pods: []string{second}, Excuse: "drained node",
 			Do: func(ctx context.Context, r *Runner) error {
 				return r.kubectl(ctx, "drain", r.before[second].Node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
 			},
-			Undo: func(ctx context.Context, r *Runner) error { return r.kubectl(ctx, "uncordon", r.before[second].Node) }},
+			Undo: func(ctx context.Context, r *Runner) error { return r.kubectl(ctx, "uncordon", r.before[second].Node) },
+		},
 		{Name: "delete all after uncordon", Command: "kubectl delete pod " + first + " " + second, Do: func(ctx context.Context, r *Runner) error {
 			return r.delete(ctx, first, second)
 		}},

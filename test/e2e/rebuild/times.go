@@ -2,49 +2,75 @@ package rebuild
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
-// times measures, for each pod of a step, from the moment it is seen to end until its
-// successor is seen Ready.
-type times struct {
+// watch looks at the pods of a step until all are rebuilt or ctx ends. It measures,
+// for each, from the moment it is seen to end until its successor is seen Ready; a
+// pod whose end nobody could see, because its sandbox was replaced under it, counts
+// from the beginning of the step.
+type watch struct {
 	cancel context.CancelFunc
-	result chan map[string]time.Duration
+	done   chan struct{}
+	took   map[string]time.Duration
+	last   map[string]Seen
 }
 
-func watchTimes(ctx context.Context, r *Runner, pods []string) *times {
+func startWatch(ctx context.Context, r *Runner, pods []string) *watch {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &times{cancel: cancel, result: make(chan map[string]time.Duration, 1)}
-	before := r.before
+	w := &watch{cancel: cancel, done: make(chan struct{}), took: map[string]time.Duration{}}
 	go func() {
-		ended, took := map[string]time.Time{}, map[string]time.Duration{}
-		for ctx.Err() == nil {
-			seen, err := r.observe(ctx)
-			now := time.Now()
-			for _, p := range pods {
-				if err != nil {
-					break
-				}
-				s, there := seen[p]
-				lives := there && s.UID == before[p].UID && !s.Deleting && s.Ready && s.Restarts == before[p].Restarts
-				if !lives && ended[p].IsZero() {
-					ended[p] = now
-				}
-				if Rebuilt(before[p], s) && took[p] == 0 {
-					took[p] = now.Sub(ended[p])
-				}
+		defer close(w.done)
+		start, ended := time.Now(), map[string]time.Time{}
+		for ctx.Err() == nil && len(w.took) < len(pods) {
+			if seen, err := r.observe(ctx); err == nil {
+				w.last = seen
+				w.note(pods, r.before, start, ended)
 			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(25 * time.Millisecond):
 			}
 		}
-		t.result <- took
 	}()
-	return t
+	return w
 }
 
-func (t *times) stop() map[string]time.Duration {
-	t.cancel()
-	return <-t.result
+func (w *watch) note(pods []string, before map[string]Seen, start time.Time, ended map[string]time.Time) {
+	now := time.Now()
+	for _, p := range pods {
+		s, there := w.last[p]
+		rebuilt := Rebuilt(before[p], s)
+		if lives := there && s.UID == before[p].UID && !s.Deleting && s.Ready; !lives && ended[p].IsZero() {
+			ended[p] = now
+		}
+		if _, known := w.took[p]; !rebuilt || known {
+			continue
+		}
+		if ended[p].IsZero() || ended[p].Equal(now) {
+			ended[p] = start
+		}
+		w.took[p] = now.Sub(ended[p])
+	}
+}
+
+// wait waits until all are rebuilt, at most limit, and says which are not.
+func (w *watch) wait(limit time.Duration, pods []string) error {
+	select {
+	case <-w.done:
+	case <-time.After(limit):
+	}
+	w.stop()
+	for _, p := range pods {
+		if _, ok := w.took[p]; !ok {
+			return fmt.Errorf("%s was not rebuilt within %s: %+v", p, limit, w.last[p])
+		}
+	}
+	return nil
+}
+
+func (w *watch) stop() {
+	w.cancel()
+	<-w.done
 }

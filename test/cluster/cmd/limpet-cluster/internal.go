@@ -31,7 +31,7 @@ func forward(ctx context.Context, args []string) error {
 	for {
 		in, err := listener.Accept()
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // closed on purpose
 		}
 		if err != nil {
 			return fmt.Errorf("accept: %w", err)

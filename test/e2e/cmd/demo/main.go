@@ -114,7 +114,9 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 	}
 	for _, args := range [][]string{
 		{"get", "pods", "-l", "app=" + rebuild.Set, "-o", "wide"},
-		{"get", "persistentpodstates"}, {"get", "ipreservations"}, {"get", "nodeippools"},
+		{"get", "persistentpodstates"},
+		{"get", "ipreservations"},
+		{"get", "nodeippools"},
 	} {
 		out, err := b.Kubectl(ctx, args...)
 		if err != nil {
@@ -132,7 +134,7 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 		}
 		all = append(all, results...)
 		if err != nil {
-			dump(b)
+			dump(context.WithoutCancel(ctx), b)
 			return all, err
 		}
 	}
@@ -154,12 +156,15 @@ func line(r rebuild.Result) string {
 }
 
 // dump shows what a person would look at first after a failure.
-func dump(b *bed.Bed) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+func dump(ctx context.Context, b *bed.Bed) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for _, args := range [][]string{
-		{"get", "nodes,pods", "-A", "-o", "wide"}, {"get", "ipreservations,nodeippools", "-A"},
-		{"get", "events", "-A", "--sort-by=.lastTimestamp"}, {"-n", bed.System, "logs", "-l", "app.kubernetes.io/part-of!=x", "--tail=30", "--prefix"},
+		{"get", "nodes,pods", "-A", "-o", "wide"},
+		{"get", "ipreservations,nodeippools", "-A"},
+		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
+		{"-n", bed.System, "logs", "-l", "app.kubernetes.io/name=limpet-agent", "--tail=30", "--prefix"},
+		{"-n", bed.System, "logs", "-l", "app.kubernetes.io/name=limpet-controller", "--tail=30", "--prefix"},
 	} {
 		out, err := b.Kubectl(ctx, args...)
 		fmt.Fprintf(os.Stderr, "$ kubectl %s\n%s%v\n", strings.Join(args, " "), out, err)
