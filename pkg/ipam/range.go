@@ -25,10 +25,10 @@ func (r Range) Complete() (Range, error) {
 	}
 	bits := r.Subnet.Addr().BitLen()
 	if bits-r.Subnet.Bits() < 2 {
-		return r, fmt.Errorf("Network %s too small to allocate from", r.Subnet) //nolint:revive,staticcheck // host-local's text, which people search for
+		return r, fmt.Errorf("Network %s too small to allocate from", r.Subnet) //nolint:staticcheck // host-local's text, which people search for
 	}
 	if network := r.Subnet.Masked().Addr(); network != r.Subnet.Addr() {
-		return r, fmt.Errorf("Network has host bits set. For a subnet mask of length %d the network address is %s", r.Subnet.Bits(), network) //nolint:revive,staticcheck // host-local's text, which people search for
+		return r, fmt.Errorf("Network has host bits set. For a subnet mask of length %d the network address is %s", r.Subnet.Bits(), network) //nolint:staticcheck // host-local's text, which people search for
 	}
 	if !r.Gateway.IsValid() {
 		r.Gateway = r.Subnet.Addr().Next()
@@ -36,15 +36,15 @@ func (r Range) Complete() (Range, error) {
 	if !r.Start.IsValid() {
 		r.Start = r.Subnet.Addr().Next()
 	} else if !r.Subnet.Contains(r.Start) {
-		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet) //nolint:revive,staticcheck // host-local's text, which people search for
+		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet)
 	}
 	if !r.End.IsValid() {
 		r.End = lastUsable(r.Subnet)
 	} else if !r.Subnet.Contains(r.End) {
-		return r, fmt.Errorf("RangeEnd %s not in network %s", r.End, r.Subnet) //nolint:revive,staticcheck // host-local's text, which people search for
+		return r, fmt.Errorf("RangeEnd %s not in network %s", r.End, r.Subnet)
 	}
 	if r.Start.Compare(r.End) > 0 {
-		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet) //nolint:revive,staticcheck // host-local's text, which people search for
+		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet)
 	}
 	return r, nil
 }

@@ -12,8 +12,8 @@ var (
 	ErrDamaged = errors.New("state file is damaged")
 	// ErrNewer is returned for a state file of a later schema.
 	ErrNewer = errors.New("state file was written by a newer version")
-	// ErrUnchanged, returned by the function given to Update, ends the transaction
-	// without writing; Update then returns nil.
+	// ErrUnchanged ends the transaction without writing when the function given to
+	// Update returns it; Update then returns nil.
 	ErrUnchanged = errors.New("nothing to change")
 	// ErrLocked is returned when the lock was not free within the bound.
 	ErrLocked = errors.New("state is locked by others")
