@@ -36,7 +36,7 @@ var (
 	// errOrphaned aborts an ADD whose caller is gone.
 	errOrphaned = errors.New("the calling plugin is gone; nothing was allocated")
 	// errUnknown is returned by CHECK.
-	errUnknown = errors.New("Failed to find address added by container") //nolint:staticcheck,revive // host-local's text, which people search for
+	errUnknown = errors.New("Failed to find address added by container") //nolint:staticcheck // host-local's text, which people search for
 	// errStatus is returned by STATUS.
 	errStatus = errors.New("addresses cannot be handed out")
 )

@@ -101,7 +101,11 @@ func (m *model) any() sandbox { return m.made[m.rand.IntN(len(m.made))] }
 // earlier life is gone more often than not.
 func (m *model) newLife() sandbox {
 	asks := []map[string]string{
-		nil, {}, {reservation.RetainAnnotation: "5"}, {reservation.RetainAnnotation: "10"}, {reservation.RetainAnnotation: "soon"},
+		nil,
+		{},
+		{reservation.RetainAnnotation: "5"},
+		{reservation.RetainAnnotation: "10"},
+		{reservation.RetainAnnotation: "soon"},
 		{reservation.RetainAnnotation: "10", reservation.ModeAnnotation: "required"},
 	}
 	n := len(m.made)

@@ -12,9 +12,9 @@ import (
 type podArgs struct {
 	types.CommonArgs
 	IP                types.UnmarshallableString
-	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's
-	K8S_POD_NAME      types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's
-	K8S_POD_UID       types.UnmarshallableString //nolint:revive,staticcheck // the names are the runtime's
+	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive // the names are the runtime's
+	K8S_POD_NAME      types.UnmarshallableString //nolint:revive // the names are the runtime's
+	K8S_POD_UID       types.UnmarshallableString //nolint:revive // the names are the runtime's
 }
 
 func parsePod(args string) (*podArgs, error) {

@@ -30,7 +30,7 @@ const ranges = `[[{"subnet":"10.1.0.0/29"}],[{"subnet":"fd00:1::/64"}]]`
 // world is a machine for the plugin: clocks that a test moves, network namespaces
 // that it makes and removes, and a real state file.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	plugin  *cniplugin.Plugin
 	dir     string
 	results string
@@ -44,7 +44,7 @@ type world struct {
 	inode   uint64
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{
 		t: t, dir: filepath.Join(t.TempDir(), "state"), results: t.TempDir(),
@@ -200,8 +200,7 @@ func (w *world) read() state {
 
 // codeOf returns the CNI code of an error, 0 for none.
 func codeOf(err error) uint {
-	var coded *types.Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*types.Error](err); ok {
 		return coded.Code
 	}
 	if err != nil {
