@@ -152,7 +152,7 @@ func (m *model) happened(verb string, of sandbox) happened {
 	}
 }
 
-func (m *model) addStep(s sandbox, orphan bool) bool {
+func (m *model) addStep(s sandbox, orphan bool) {
 	h := m.happened("ADD", s)
 	m.orphan = orphan
 	addrs, err := m.add(s)
@@ -167,7 +167,6 @@ func (m *model) addStep(s sandbox, orphan bool) bool {
 		}
 	}
 	m.judge(h)
-	return err == nil
 }
 
 func (m *model) delStep(s sandbox) {

@@ -59,7 +59,7 @@ func assign(sets []ipam.Set, requested []netip.Addr) ([]netip.Addr, error) {
 		left = slices.DeleteFunc(left, func(a netip.Addr) bool { return a == wanted[n] })
 	}
 	if len(left) > 0 {
-		return nil, fmt.Errorf("failed to allocate all requested IPs: %w", leftOver(left))
+		return nil, fmt.Errorf("failed to allocate all requested IPs: %w", leftOverError(left))
 	}
 	return wanted, nil
 }
@@ -78,11 +78,11 @@ func (c *config) fits(addrs []netip.Addr) error {
 	return nil
 }
 
-// leftOver are requested addresses that are in no range set.
-type leftOver []netip.Addr
+// leftOverError are requested addresses that are in no range set.
+type leftOverError []netip.Addr
 
 // Error lists the addresses.
-func (l leftOver) Error() string {
+func (l leftOverError) Error() string {
 	names := make([]string, len(l))
 	for i, a := range l {
 		names[i] = a.String()
@@ -91,4 +91,4 @@ func (l leftOver) Error() string {
 }
 
 // Is makes the left-over ones requested addresses that cannot be had.
-func (l leftOver) Is(target error) bool { return target == errRequested }
+func (l leftOverError) Is(target error) bool { return target == errRequested }

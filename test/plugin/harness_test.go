@@ -40,7 +40,7 @@ func buildAndRun(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "limpet-ipam")
 	if err := build("-o", binary, "../../cmd/ipam-plugin"); err != nil {
 		return 0, err

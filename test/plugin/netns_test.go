@@ -196,7 +196,7 @@ func ping(t *testing.T, from, to space, addr netip.Addr) {
 			t.Fatalf("listen on %s: %v", addr, err)
 		}
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	go func() {
 		if conn, err := listener.Accept(); err == nil {
 			_, _ = io.Copy(conn, conn)
@@ -213,7 +213,7 @@ func ping(t *testing.T, from, to space, addr netip.Addr) {
 			t.Fatalf("dial %s: %v", addr, err)
 		}
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(deadline)
 	if _, err := conn.Write([]byte("limpet")); err != nil {
 		t.Fatalf("write to %s: %v", addr, err)
