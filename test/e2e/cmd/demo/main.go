@@ -134,7 +134,7 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 		}
 		all = append(all, results...)
 		if err != nil {
-			dump(context.WithoutCancel(ctx), b)
+			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(ctx), b))
 			return all, err
 		}
 	}
@@ -153,21 +153,4 @@ func line(r rebuild.Result) string {
 	}
 	return fmt.Sprintf("         %-13s node %s → %s   IP %s → %s   %5.1f s   %s",
 		r.Pod, r.Before.Node, r.After.Node, strings.Join(r.Before.IPs, ","), strings.Join(r.After.IPs, ","), r.Took.Seconds(), verdict)
-}
-
-// dump shows what a person would look at first after a failure.
-func dump(ctx context.Context, b *bed.Bed) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	for _, args := range [][]string{
-		{"get", "nodes,pods", "-A", "-o", "wide"},
-		{"get", "ipreservations,nodeippools", "-A"},
-		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
-		{"-n", bed.System, "logs", "-l", "app.kubernetes.io/name=limpet-agent", "--tail=30", "--prefix"},
-		{"-n", bed.System, "logs", "-l", "app.kubernetes.io/name=limpet-controller", "--tail=30", "--prefix"},
-	} {
-		out, err := b.Kubectl(ctx, args...)
-		fmt.Fprintf(os.Stderr, "$ kubectl %s\n%s%v\n", strings.Join(args, " "), out, err)
-	}
-	fmt.Fprintln(os.Stderr, "control plane logs:", b.Cluster.LogDir())
 }

@@ -1,0 +1,30 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Describe tells what a person would look at first after a failure.
+func Describe(ctx context.Context, b *Bed) string {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var report strings.Builder
+	for _, args := range [][]string{
+		{"get", "nodes,pods", "-A", "-o", "wide"},
+		{"get", "persistentpodstates,ipreservations,nodeippools", "-A"},
+		{"get", "events", "-A", "--field-selector=type!=Normal", "--sort-by=.lastTimestamp"},
+		{"-n", System, "logs", "-l", "app.kubernetes.io/name=limpet-agent", "--tail=30", "--prefix"},
+		{"-n", System, "logs", "-l", "app.kubernetes.io/name=limpet-controller", "--tail=30", "--prefix"},
+	} {
+		out, err := b.Kubectl(ctx, args...)
+		fmt.Fprintf(&report, "$ kubectl %s\n%s", strings.Join(args, " "), out)
+		if err != nil {
+			fmt.Fprintf(&report, "%v\n", err)
+		}
+	}
+	fmt.Fprintf(&report, "control plane logs: %s, nodes' logs: %s and its like\n", b.Cluster.LogDir(), b.Cluster.Disk("n1")+"/var/log")
+	return report.String()
+}

@@ -1,0 +1,215 @@
+// Package e2e_test holds what users are promised, tested on a real three-node cluster
+// with Limpet installed by the manifests that users apply.
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
+)
+
+// theBed is the one cluster of this test run.
+var theBed *bed.Bed
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx := context.Background()
+	var err error
+	theBed, err = bed.Up(ctx, "e2e", "../..", func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start cluster:", err)
+		return 1
+	}
+	code := 1
+	if err := theBed.Probe(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "start probes:", err)
+	} else {
+		twins := watchTwins(ctx)
+		code = m.Run()
+		if found := twins.stop(); len(found) > 0 {
+			fmt.Fprintf(os.Stderr, "FAIL: two running pods had one address: %v\n", found)
+			code = 1
+		}
+	}
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, bed.Describe(ctx, theBed))
+	}
+	if err := theBed.Down(); err != nil {
+		fmt.Fprintln(os.Stderr, "take cluster down:", err)
+		return 1
+	}
+	return code
+}
+
+// twins looks all the time for two running pods with one address (rule 1, from the
+// outside).
+type twins struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	found  []string
+}
+
+func watchTwins(ctx context.Context) *twins {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &twins{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		for ctx.Err() == nil {
+			if pods, err := theBed.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
+				t.look(pods.Items)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return t
+}
+
+func (t *twins) look(pods []corev1.Pod) {
+	holder := map[string]string{}
+	for _, p := range pods {
+		if p.Spec.HostNetwork || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		for _, ip := range p.Status.PodIPs {
+			if other, taken := holder[ip.IP]; taken {
+				t.found = append(t.found, fmt.Sprintf("%s: %s and %s", ip.IP, other, p.Name))
+			}
+			holder[ip.IP] = p.Name
+		}
+	}
+}
+
+func (t *twins) stop() []string {
+	t.cancel()
+	<-t.done
+	return t.found
+}
+
+// apply applies a manifest and removes it when the test ends.
+func apply(t *testing.T, manifest string) string {
+	t.Helper()
+	out, err := theBed.KubectlIn(t.Context(), manifest, "apply", "-f", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := theBed.KubectlIn(ctx, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil {
+			t.Error(err)
+		}
+	})
+	return out
+}
+
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := theBed.Kubectl(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+func await(t *testing.T, limit time.Duration, what string, ask func(context.Context) (bool, string)) {
+	t.Helper()
+	if err := bed.Await(t.Context(), limit, what, ask); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// set is the manifest of a StatefulSet in the shape of the user's.
+func set(name string, replicas int, annotations ...string) string {
+	pod := ""
+	for i := 0; i < len(annotations); i += 2 {
+		pod += fmt.Sprintf("        %s: %q\n", annotations[i], annotations[i+1])
+	}
+	if pod != "" {
+		pod = "      annotations:\n" + pod
+	}
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: %[1]s
+  annotations:
+    kruise.io/auto-generate-persistent-pod-state: "true"
+    kruise.io/preferred-persistent-topology: kubernetes.io/hostname
+spec:
+  serviceName: %[1]s
+  replicas: %[2]d
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata:
+      labels: {app: %[1]s}
+%[3]s    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent}]
+`, name, replicas, pod)
+}
+
+// pods returns the pods of a set by name, once all of them are Ready and, where they
+// are recorded at all, recorded where they run.
+func pods(t *testing.T, name string, want int) map[string]corev1.Pod {
+	t.Helper()
+	found := map[string]corev1.Pod{}
+	await(t, 2*time.Minute, fmt.Sprintf("%d Ready pods of %s", want, name), func(ctx context.Context) (bool, string) {
+		list, err := theBed.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+		if err != nil {
+			return false, err.Error()
+		}
+		clear(found)
+		for _, p := range list.Items {
+			if bed.Ready(&p) && p.DeletionTimestamp == nil {
+				found[p.Name] = p
+			}
+		}
+		if len(found) != want {
+			return false, fmt.Sprintf("%d Ready", len(found))
+		}
+		recorded, err := theBed.Kubectl(ctx, "get", "persistentpodstate", name, "-o", "jsonpath={.status.podStates}")
+		for _, p := range found {
+			if err == nil && !strings.Contains(recorded, fmt.Sprintf(`"%s":{"nodeName":"%s"`, p.Name, p.Spec.NodeName)) {
+				return false, p.Name + " is not recorded on " + p.Spec.NodeName + ": " + recorded
+			}
+		}
+		return true, ""
+	})
+	return found
+}
+
+func ips(p corev1.Pod) string {
+	var all []string
+	for _, ip := range p.Status.PodIPs {
+		all = append(all, ip.IP)
+	}
+	return strings.Join(all, ",")
+}
+
+// sameHomes fails for each pod that is not on its node with its addresses.
+func sameHomes(t *testing.T, before, after map[string]corev1.Pod) {
+	t.Helper()
+	for name, b := range before {
+		a := after[name]
+		if a.UID == b.UID {
+			t.Errorf("%s was not rebuilt", name)
+		}
+		if a.Spec.NodeName != b.Spec.NodeName || ips(a) != ips(b) {
+			t.Errorf("%s was on %s with %s, is on %s with %s", name, b.Spec.NodeName, ips(b), a.Spec.NodeName, ips(a))
+		}
+	}
+}
