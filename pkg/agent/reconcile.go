@@ -50,7 +50,7 @@ func PlanReconcile(in ReconcileInput) ReconcileDecision {
 		switch {
 		case runs && a.UID != "":
 			wish, _ := reservation.ParseWish(pod.Annotations, in.MaxRetain) // the webhook has warned
-			if wish.Retain != a.Retain || wish.Mode != a.Mode {
+			if !a.WishKnown || wish.Retain != a.Retain || wish.Mode != a.Mode {
 				d.Wishes[a.ID] = wish
 			}
 		case !byName[a.Owner.String()] && in.Gone(a) && in.Now.Since(a.Since) > in.Grace:
@@ -74,7 +74,7 @@ func (d ReconcileDecision) apply(ctx context.Context, store *persistence.Store, 
 			if !found {
 				continue // it ended meanwhile
 			}
-			a.Retain, a.Mode = wish.Retain, wish.Mode
+			a.Retain, a.Mode, a.WishKnown = wish.Retain, wish.Mode, true
 			if err := tx.PutAttachment(a); err != nil {
 				return err
 			}
