@@ -2,13 +2,13 @@
 SHELL    := /bin/bash -eo pipefail
 GO       ?= go
 MODULES  := . test/cluster test/e2e
-TIDY     := $(MODULES) tools $(wildcard test/cluster/modules/*) $(dir $(wildcard test/plugin/*/go.mod))
+TIDY     := $(MODULES) tools $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e build images generate fmt lint verify cluster-up cluster-down clean harness
+.PHONY: help demo test test-unit test-e2e build images generate fmt lint verify cluster-up cluster-down clean harness prerequisites
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -18,8 +18,8 @@ demo: build ## Rebuild pods in every ordinary way on a real three-node cluster; 
 
 test: test-unit test-e2e ## Run all tests: tables, the plugin as a process, a real API server, the cluster
 
-test-unit: build ## Run all tests but those that need the three-node cluster
-	export LIMPET_KUBE_ASSETS=$$($(CLUSTER) assets) && \
+test-unit: build prerequisites ## Run all tests but those that need the three-node cluster
+	export LIMPET_KUBE_ASSETS=$$($(CLUSTER) assets) LIMPET_CNI_BIN=$$($(CLUSTER) cni) && \
 	for m in . test/cluster; do (cd $$m && $(GO) test -race -shuffle=on -timeout 20m ./...); done
 
 test-e2e: build ## Run the end-to-end tests on a three-node cluster of their own
@@ -29,6 +29,9 @@ build: harness ## Build the product and the cluster harness into bin/
 	$(BUILD) -o bin/limpet-ipam ./cmd/ipam-plugin
 	$(BUILD) -o bin/limpet-agent ./cmd/node-agent
 	$(BUILD) -o bin/limpet-controller ./cmd/controller
+
+prerequisites: harness
+	$(CLUSTER) build
 
 harness:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go $$(sed -n 's/^go //p' go.mod) or newer from https://go.dev/dl" >&2; exit 1; }

@@ -107,7 +107,7 @@ func apply(t *testing.T, manifest string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		if _, err := theBed.KubectlIn(ctx, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil {
 			t.Error(err)

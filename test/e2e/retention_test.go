@@ -22,7 +22,7 @@ func TestRebuildsInEveryOrdinaryWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		if _, err := theBed.Kubectl(ctx, "delete", "-f", "testdata/statefulset-annotations.yaml"); err != nil {
 			t.Error(err)
@@ -150,7 +150,7 @@ func TestWithoutAController(t *testing.T) {
 		return theBed.AwaitLimpet(ctx)
 	}
 	t.Cleanup(func() {
-		if err := back(context.Background()); err != nil {
+		if err := back(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
