@@ -116,13 +116,11 @@ func apply(t *testing.T, manifest string) string {
 	return out
 }
 
-func kubectl(t *testing.T, args ...string) string {
+func kubectl(t *testing.T, args ...string) {
 	t.Helper()
-	out, err := theBed.Kubectl(t.Context(), args...)
-	if err != nil {
+	if _, err := theBed.Kubectl(t.Context(), args...); err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(out)
 }
 
 func await(t *testing.T, limit time.Duration, what string, ask func(context.Context) (bool, string)) {
