@@ -3,6 +3,7 @@ module github.com/limpet-io/limpet/test/cluster
 go 1.26.8
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
