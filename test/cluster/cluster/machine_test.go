@@ -30,7 +30,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // a left-over in the temporary directory does no harm
 	self = filepath.Join(dir, "limpet-cluster")
 	if out, err := exec.Command("go", "build", "-o", self, "../cmd/limpet-cluster").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build limpet-cluster: %v\n%s", err, out)
