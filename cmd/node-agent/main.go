@@ -54,7 +54,7 @@ func start(ctx context.Context, o Options, log logr.Logger) error {
 	config := agent.Config{
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
 		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation,
-		NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
+		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
 	}
 	if pflag.Arg(0) == "uninstall" {
 		return agent.Uninstall(ctx, config)

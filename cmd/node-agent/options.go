@@ -20,6 +20,7 @@ type Options struct {
 	BinDir         string
 	ConfDir        string
 	StateDir       string
+	NetNSDir       string
 	BootIDFile     string
 	MaxReservation time.Duration
 	Address        string
@@ -29,7 +30,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Network: "none", PluginFile: "/limpet-ipam", BinDir: "/opt/cni/bin", ConfDir: "/etc/cni/net.d",
-		StateDir: persistence.DefaultDir, BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain, Address: ":9414",
+		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain, Address: ":9414",
 	}
 }
 
@@ -41,6 +42,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.BinDir, "cni-bin-dir", o.BinDir, "directory where the runtime looks for plugins")
 	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory where the runtime looks for network configurations")
 	fs.StringVar(&o.StateDir, "state-dir", o.StateDir, "ipam.dataDir of the networks on this node")
+	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory where the runtime binds the pods' network namespaces; those elsewhere are never taken for gone")
 	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the node's boot ID, the one that the plugin reads")
 	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod's annotation can ask for, the same as ipam.maxReservation")
 	fs.StringVar(&o.Address, "address", o.Address, "address that /healthz, /readyz and /metrics are served on; empty for none")
@@ -56,7 +58,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--network: %q is neither \"none\" nor \"own\"", o.Network))
 	}
 	for _, d := range []struct{ flag, value string }{
-		{"cni-bin-dir", o.BinDir}, {"cni-conf-dir", o.ConfDir}, {"state-dir", o.StateDir}, {"boot-id-file", o.BootIDFile},
+		{"cni-bin-dir", o.BinDir}, {"cni-conf-dir", o.ConfDir}, {"state-dir", o.StateDir}, {"netns-dir", o.NetNSDir}, {"boot-id-file", o.BootIDFile},
 	} {
 		if d.value == "" {
 			errs = append(errs, fmt.Errorf("--%s: must not be empty", d.flag))

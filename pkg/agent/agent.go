@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -30,9 +31,12 @@ type Config struct {
 	MaxRetain  time.Duration
 	// REST leads to the API server.
 	REST *rest.Config
-	// Now reads the clocks; NetNS looks at the network namespace bound to a path.
+	// NetNSDir is where the runtime binds network namespaces, as far as the agent sees
+	// them; NetNS looks at the one bound to a path.
+	NetNSDir string
+	NetNS    func(path string) (reservation.NetNS, bool)
+	// Now reads the clocks.
 	Now   func() reservation.Moment
-	NetNS func(path string) (reservation.NetNS, bool)
 	Clock clock.WithTicker
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
@@ -56,10 +60,15 @@ type Agent struct {
 	world   *world
 	mirror  *mirror
 
-	installed atomic.Bool
-	seen      time.Time // modification time of the state when it was last read
-	full      time.Time // when everything was last gone through
-	failing   map[string]string
+	// plans holds what the API should show, if that was not shown yet.
+	plans chan []client.Object
+
+	plugin, network atomic.Bool // what is installed
+	seen            time.Time   // modification time of the state when it was last read
+	full            time.Time   // when everything was last gone through
+
+	mu      sync.Mutex
+	failing map[string]string // the steps that fail, and how
 }
 
 // New returns an agent that has not started anything.
@@ -70,25 +79,19 @@ func New(c Config) (*Agent, error) {
 	}
 	return &Agent{
 		Config: c, world: w, mirror: &mirror{client: w.client, node: c.Node}, metrics: newMetrics(c.Registry),
-		store: persistence.New(persistence.Options{Dir: c.StateDir}), failing: map[string]string{},
+		store: persistence.New(persistence.Options{Dir: c.StateDir}),
+		plans: make(chan []client.Object, 1), failing: map[string]string{},
 	}, nil
 }
 
-// Run works until ctx ends. Nothing in it waits for the API server but what shows
-// things there.
+// Run works until ctx ends. Installing and sweeping wait for no API server: what does
+// is done beside the rounds, or left out of them until the server answers.
 func (a *Agent) Run(ctx context.Context) error {
-	if a.PluginFile != "" {
-		changed, err := installPlugin(a.PluginFile, a.BinDir)
-		if err != nil {
-			return err
-		}
-		if changed {
-			a.Log.Info("Installed plugin", "path", filepath.Join(a.BinDir, pluginName))
-		}
-	}
-	a.installed.Store(!a.OwnNetwork)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	watching := make(chan error, 1)
 	go func() { watching <- a.world.start(ctx) }()
+	go a.show(ctx)
 	tick := a.Clock.NewTicker(period)
 	defer tick.Stop()
 	for {
@@ -99,7 +102,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		case err := <-watching:
 			return err
 		case <-tick.C():
-		case <-a.world.nodesChanged:
+		case <-a.world.news:
+			a.full = time.Time{} // everything is due
 		}
 	}
 }
@@ -107,10 +111,26 @@ func (a *Agent) Run(ctx context.Context) error {
 // Ready reports whether the plugin, and in own mode the network configuration, are
 // in place.
 func (a *Agent) Ready() error {
-	if !a.installed.Load() {
+	switch {
+	case !a.plugin.Load():
+		return errors.New("the plugin is not installed yet")
+	case a.OwnNetwork && !a.network.Load():
 		return errors.New("the network configuration is not installed yet")
 	}
 	return nil
+}
+
+// show keeps the API like the latest plan. An API server that does not answer holds
+// up whoever asks it, so this is not part of the rounds.
+func (a *Agent) show(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case plan := <-a.plans:
+			a.step("mirror", func() error { return a.mirror.show(ctx, plan, a.Clock.Now()) })
+		}
+	}
 }
 
 // step runs one part of a round. What fails is tried again in the next round, and
@@ -119,25 +139,41 @@ func (a *Agent) step(name string, do func() error) {
 	start := a.Clock.Now()
 	err := do()
 	a.metrics.duration.WithLabelValues(name).Observe(a.Clock.Since(start).Seconds())
-	if err == nil {
-		delete(a.failing, name)
+	old := a.outcome(name, err)
+	if err == nil || errors.Is(err, context.Canceled) { // the agent is stopping
 		return
 	}
 	a.metrics.failures.WithLabelValues(name).Inc()
-	if a.failing[name] != err.Error() {
-		a.failing[name] = err.Error()
+	if old != err.Error() {
 		a.Log.Error(err, "Step failed, trying again", "step", name)
 	}
 }
 
+// outcome remembers how a step ended, and returns how it failed before.
+func (a *Agent) outcome(name string, err error) (before string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before = a.failing[name]
+	if err == nil {
+		delete(a.failing, name)
+	} else {
+		a.failing[name] = err.Error()
+	}
+	return before
+}
+
 // round does what is due.
 func (a *Agent) round(ctx context.Context) {
-	if a.OwnNetwork && a.world.synced() {
-		a.step("network", func() error { return a.network(ctx) })
-	}
 	now := a.Clock.Now()
+	full := now.Sub(a.full) >= fullPeriod
+	if full || !a.plugin.Load() {
+		a.step("install", a.installPlugin)
+	}
+	if a.OwnNetwork && a.world.synced() && (full || !a.network.Load()) {
+		a.step("network", func() error { return a.beNetwork(ctx) })
+	}
 	changed, err := a.changed()
-	if err == nil && !changed && now.Sub(a.full) < fullPeriod {
+	if err == nil && !changed && !full {
 		return
 	}
 	a.full = now
@@ -173,15 +209,21 @@ func (a *Agent) state(ctx context.Context) error {
 		}
 		return err
 	})
-	if !a.world.synced() {
-		return nil
+	if a.world.synced() {
+		a.step("reconcile", func() error { return a.reconcile(ctx, networks) })
 	}
-	a.step("reconcile", func() error { return a.reconcile(ctx, networks) })
-	a.step("mirror", func() error {
-		a.metrics.mirrored.Inc()
-		return a.mirror.show(ctx, PlanMirror(a.Node, networks, a.Now()))
-	})
+	a.plan(PlanMirror(a.Node, networks, a.Now()))
 	return nil
+}
+
+// plan leaves objects to be shown, in place of a plan that was not shown yet. Only
+// the rounds call it, so that there is room for it then.
+func (a *Agent) plan(objects []client.Object) {
+	select {
+	case <-a.plans:
+	default:
+	}
+	a.plans <- objects
 }
 
 func (a *Agent) reconcile(ctx context.Context, networks []Network) error {
@@ -205,50 +247,31 @@ func (a *Agent) reconcile(ctx context.Context, networks []Network) error {
 	return nil
 }
 
+// gone reports whether the network namespace of an attachment is gone for sure. One
+// that the agent cannot see is not: it is bound elsewhere, or its mount did not reach
+// the agent, and what lies at its path is a plain file of another device.
 func (a *Agent) gone(at reservation.Attachment) bool {
+	if filepath.Dir(at.NetNS.Path) != filepath.Clean(a.NetNSDir) {
+		return false
+	}
+	if _, err := os.Stat(a.NetNSDir); err != nil {
+		return false
+	}
 	now, found := a.NetNS(at.NetNS.Path)
-	return !found || now != at.NetNS
+	return !found || now.Dev == at.NetNS.Dev && now.Inode != at.NetNS.Inode
 }
 
-// network keeps the routes to the other nodes, and writes the network configuration
-// as the last thing, since with it the node becomes Ready.
-func (a *Agent) network(ctx context.Context) error {
-	nodes, err := a.world.nodes(ctx)
-	if err != nil {
-		return err
+// installPlugin puts the plugin in place, and back when somebody took it away.
+func (a *Agent) installPlugin() error {
+	path := filepath.Join(a.BinDir, pluginName)
+	if _, err := os.Stat(path); a.PluginFile == "" || (a.plugin.Load() && err == nil) {
+		a.plugin.Store(true)
+		return nil
 	}
-	foreign, err := foreignConfig(a.ConfDir)
-	if err != nil {
-		return err
-	}
-	if foreign != "" {
-		a.installed.Store(true)
-		return fmt.Errorf("%s is the node's network configuration: it and the routes are left alone; remove it, or run the agent with --network=none", filepath.Join(a.ConfDir, foreign))
-	}
-	if err := ApplyRoutes(a.world.links, PlanRoutes(a.Node, nodes)); err != nil {
-		return err
-	}
-	for _, n := range nodes {
-		if n.Name == a.Node {
-			return a.installConflist(n)
-		}
-	}
-	return fmt.Errorf("node %s is not registered yet", a.Node)
-}
-
-func (a *Agent) installConflist(n corev1.Node) error {
-	if len(n.Spec.PodCIDRs) == 0 {
-		return fmt.Errorf("node %s has no pod CIDR: run kube-controller-manager with --allocate-node-cidrs, or use another network", n.Name)
-	}
-	data, err := conflist(n.Spec.PodCIDRs)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(a.ConfDir, conflistName)
-	changed, err := installFile(path, data, 0o644)
+	changed, err := installPlugin(a.PluginFile, path)
 	if changed {
-		a.Log.Info("Installed network configuration", "path", path, "podCIDRs", n.Spec.PodCIDRs)
+		a.Log.Info("Installed plugin", "path", path)
 	}
-	a.installed.Store(err == nil)
+	a.plugin.Store(err == nil)
 	return err
 }

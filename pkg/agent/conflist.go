@@ -8,6 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 const (
@@ -23,7 +27,8 @@ type object = map[string]any
 // conflist returns the network configuration of own mode: ptp, which routes each
 // address by itself, with one range set for each of the node's pod CIDRs, and
 // portmap for host ports. There is no masquerading: pods see each other's addresses.
-func conflist(podCIDRs []string) ([]byte, error) {
+// The plugin is told what the agent was, where that is not what it assumes anyway.
+func conflist(podCIDRs []string, stateDir string, maxRetain time.Duration) ([]byte, error) {
 	var ranges [][]object
 	var routes []object
 	for _, text := range podCIDRs {
@@ -38,13 +43,20 @@ func conflist(podCIDRs []string) ([]byte, error) {
 		}
 		routes = append(routes, object{"dst": everywhere})
 	}
+	ipam := object{"type": pluginName, "ranges": ranges, "routes": routes}
+	if stateDir != persistence.DefaultDir {
+		ipam["dataDir"] = stateDir
+	}
+	if maxRetain != reservation.DefaultMaxRetain {
+		ipam["maxReservation"] = maxRetain.String()
+	}
 	return json.MarshalIndent(object{
 		"cniVersion": "1.1.0",
 		"name":       networkName,
 		"plugins": []object{
 			{
 				"type": "ptp", "ipMasq": false, "capabilities": object{annotationsCapability: true},
-				"ipam": object{"type": pluginName, "ranges": ranges, "routes": routes},
+				"ipam": ipam,
 			},
 			{"type": "portmap", "capabilities": object{"portMappings": true}, "snat": true},
 		},

@@ -39,10 +39,10 @@ func installFile(path string, data []byte, mode fs.FileMode) (changed bool, err 
 }
 
 // installPlugin copies the plugin's binary to where runtimes look for plugins.
-func installPlugin(from, binDir string) (changed bool, err error) {
+func installPlugin(from, to string) (changed bool, err error) {
 	data, err := os.ReadFile(from)
 	if err != nil {
 		return false, fmt.Errorf("read plugin: %w", err)
 	}
-	return installFile(filepath.Join(binDir, pluginName), data, 0o755)
+	return installFile(to, data, 0o755)
 }

@@ -11,7 +11,6 @@ type metrics struct {
 	lapsed    prometheus.Counter
 	ended     prometheus.Counter
 	wishes    prometheus.Counter
-	mirrored  prometheus.Counter
 	failures  *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 }
@@ -24,13 +23,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		lapsed:   prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_reservations_lapsed_total", Help: "Reservations freed because their time was over."}),
 		ended:    prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_ended_total", Help: "Attachments ended because their sandbox was gone without a DEL."}),
 		wishes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_corrected_total", Help: "Attachments whose pod asked for something else than was stored."}),
-		mirrored: prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_mirror_rounds_total", Help: "Times that the API was brought in line with the node's state."}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "limpet_agent_failures_total", Help: "Failed steps of the agent by step."}, []string{"step"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "limpet_agent_step_seconds", Help: "How long a step of the agent took.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}, []string{"step"}),
 	}
-	r.MustRegister(m.addresses, m.lapsed, m.ended, m.wishes, m.mirrored, m.failures, m.duration)
+	r.MustRegister(m.addresses, m.lapsed, m.ended, m.wishes, m.failures, m.duration)
 	return m
 }
 

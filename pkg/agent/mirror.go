@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,15 +95,25 @@ func left(d time.Duration) string {
 	return fmt.Sprintf("%dm", int(d.Minutes()))
 }
 
-// objectName joins parts into a name that is legal and that no other parts have.
+// objectName joins parts into a name that is legal and that no other parts have. A
+// dot within any part but the last would make two ways to read the name.
 func objectName(parts ...string) string {
 	name := strings.Join(parts, ".")
-	if len(validation.IsDNS1123Subdomain(name)) == 0 {
+	dotted := slices.ContainsFunc(parts[:len(parts)-1], func(p string) bool { return strings.Contains(p, ".") })
+	if !dotted && len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return name
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return "x" + hex.EncodeToString(sum[:12])
 }
+
+const (
+	// showWait bounds how long one go at the API server may take.
+	showWait = 30 * time.Second
+	// relist is how often the mirror looks at what the API server has, to put right
+	// what others have changed or deleted.
+	relist = 10 * time.Minute
+)
 
 // mirror keeps the API objects of one node like the plan. It remembers what it has
 // written, so that a quiet node writes nothing.
@@ -109,6 +121,10 @@ type mirror struct {
 	client client.Client
 	node   string
 	shown  map[string]client.Object // nil: not known, to be listed
+	listed time.Time
+	// homeless are objects whose namespace is going or gone. They are not tried again
+	// before the next listing; their reservations lapse by themselves.
+	homeless map[string]bool
 }
 
 func key(o client.Object) string {
@@ -117,33 +133,47 @@ func key(o client.Object) string {
 
 // show makes the API show exactly the objects. After an error the next call starts
 // over from what the API server has.
-func (m *mirror) show(ctx context.Context, want []client.Object) error {
-	if m.shown == nil {
+func (m *mirror) show(ctx context.Context, want []client.Object, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, showWait)
+	defer cancel()
+	if m.shown == nil || now.Sub(m.listed) >= relist {
+		m.listed = now
 		if err := m.list(ctx); err != nil {
+			m.shown = nil
 			return err
 		}
 	}
+	err := m.putAndDelete(ctx, want)
+	if err != nil {
+		m.shown = nil
+	}
+	return err
+}
+
+// putAndDelete goes on past objects that the API server refuses, and stops when there
+// is no answer: then there will be none for the others either.
+func (m *mirror) putAndDelete(ctx context.Context, want []client.Object) error {
 	var errs []error
 	wanted := map[string]bool{}
 	for _, o := range want {
 		wanted[key(o)] = true
-		errs = append(errs, m.put(ctx, o))
+		if err := m.put(ctx, o); err != nil {
+			errs = append(errs, err)
+			if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+				return errors.Join(errs...)
+			}
+		}
 	}
 	for k, o := range m.shown {
 		if wanted[k] {
 			continue
 		}
 		if err := client.IgnoreNotFound(m.client.Delete(ctx, o)); err != nil {
-			errs = append(errs, fmt.Errorf("delete %s: %w", k, err))
-			continue
+			return errors.Join(append(errs, fmt.Errorf("delete %s: %w", k, err))...)
 		}
 		delete(m.shown, k)
 	}
-	err := errors.Join(errs...)
-	if err != nil {
-		m.shown = nil
-	}
-	return err
+	return errors.Join(errs...)
 }
 
 func (m *mirror) list(ctx context.Context) error {
@@ -156,7 +186,7 @@ func (m *mirror) list(ctx context.Context) error {
 	if err := m.client.List(ctx, &pools, ours); err != nil {
 		return fmt.Errorf("list NodeIPPools: %w", err)
 	}
-	m.shown = map[string]client.Object{}
+	m.shown, m.homeless = map[string]client.Object{}, map[string]bool{}
 	for i := range ips.Items {
 		m.shown[key(&ips.Items[i])] = &ips.Items[i]
 	}
@@ -168,26 +198,36 @@ func (m *mirror) list(ctx context.Context) error {
 
 // put creates or updates one object, unless it is shown already.
 func (m *mirror) put(ctx context.Context, o client.Object) error {
-	old, found := m.shown[key(o)]
-	if !found {
-		err := m.client.Create(ctx, o)
-		switch {
-		case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating"):
-			return nil // the namespace is going or gone, and its reservations lapse by themselves
-		case err != nil:
-			return fmt.Errorf("create %s: %w", key(o), err)
-		}
-		m.shown[key(o)] = o
+	k := key(o)
+	if m.homeless[k] {
 		return nil
+	}
+	old, found := m.shown[k]
+	if !found {
+		return m.create(ctx, o)
 	}
 	if sameStatus(old, o) {
 		return nil
 	}
 	o.SetResourceVersion(old.GetResourceVersion())
 	if err := m.client.Update(ctx, o); err != nil {
-		return fmt.Errorf("update %s: %w", key(o), err)
+		return fmt.Errorf("update %s: %w", k, err)
 	}
-	m.shown[key(o)] = o
+	m.shown[k] = o
+	return nil
+}
+
+func (m *mirror) create(ctx context.Context, o client.Object) error {
+	k := key(o)
+	err := m.client.Create(ctx, o)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		m.homeless[k] = true
+		return nil
+	case err != nil:
+		return fmt.Errorf("create %s: %w", k, err)
+	}
+	m.shown[k] = o
 	return nil
 }
 

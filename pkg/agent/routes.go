@@ -55,7 +55,8 @@ func internalIP(n corev1.Node, v4 bool) (netip.Addr, bool) {
 }
 
 // ApplyRoutes makes the agent's routes on this node those that are wanted: missing
-// ones are added, its own others removed, and everybody else's left alone.
+// ones are added, its own others removed, and everybody else's left alone, also where
+// one of them is in the way.
 func ApplyRoutes(h *netlink.Handle, want []Route) error {
 	have, err := ownRoutes(h)
 	if err != nil {
@@ -66,12 +67,16 @@ func ApplyRoutes(h *netlink.Handle, want []Route) error {
 		if slices.Contains(have, r) {
 			continue
 		}
-		if err := h.RouteReplace(r.netlink()); err != nil {
+		set := h.RouteAdd
+		if slices.ContainsFunc(have, r.sameTarget) {
+			set = h.RouteReplace
+		}
+		if err := set(r.netlink()); err != nil {
 			errs = append(errs, fmt.Errorf("route %s via %s: %w", r.To, r.Via, err))
 		}
 	}
 	for _, r := range have {
-		if slices.ContainsFunc(want, func(w Route) bool { return w.To == r.To }) {
+		if slices.ContainsFunc(want, r.sameTarget) {
 			continue // kept, or replaced above
 		}
 		if err := h.RouteDel(r.netlink()); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -100,6 +105,8 @@ func ownRoutes(h *netlink.Handle) ([]Route, error) {
 	}
 	return own, nil
 }
+
+func (r Route) sameTarget(o Route) bool { return r.To == o.To }
 
 func (r Route) netlink() *netlink.Route {
 	return &netlink.Route{

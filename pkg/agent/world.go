@@ -3,10 +3,13 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -16,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // world is what the agent sees outside its node's disk: the API server, of which it
@@ -26,9 +30,9 @@ type world struct {
 	cache  cache.Cache
 	links  *netlink.Handle
 	ready  atomic.Bool
-	// nodesChanged is sent to when a node came, went or changed.
-	nodesChanged chan struct{}
-	ownNetwork   bool
+	// news is sent to when the cache is filled, and when a node came, went or moved.
+	news       chan struct{}
+	ownNetwork bool
 }
 
 func newWorld(config *rest.Config, node string, ownNetwork bool) (*world, error) {
@@ -38,12 +42,13 @@ func newWorld(config *rest.Config, node string, ownNetwork bool) (*world, error)
 			return nil, fmt.Errorf("register kinds: %w", err)
 		}
 	}
-	w := &world{nodesChanged: make(chan struct{}, 1), ownNetwork: ownNetwork}
+	w := &world{news: make(chan struct{}, 1), ownNetwork: ownNetwork}
+	mapper := kinds()
 	var err error
-	if w.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	if w.client, err = client.New(config, client.Options{Scheme: scheme, Mapper: mapper}); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	w.cache, err = cache.New(config, cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
+	w.cache, err = cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper, ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}:  {Field: fields.OneTermEqualSelector("spec.nodeName", node), Transform: stripPod},
 		&corev1.Node{}: {Transform: stripNode},
 	}})
@@ -54,6 +59,17 @@ func newWorld(config *rest.Config, node string, ownNetwork bool) (*world, error)
 		return nil, fmt.Errorf("talk to the kernel about routes: %w", err)
 	}
 	return w, nil
+}
+
+// kinds says where the API serves what the agent uses. It is written down rather than
+// asked for, because the agent must start while the API server is away.
+func kinds() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	m.Add(v1alpha1.GroupVersion.WithKind("IPReservation"), meta.RESTScopeNamespace)
+	m.Add(v1alpha1.GroupVersion.WithKind("NodeIPPool"), meta.RESTScopeRoot)
+	return m
 }
 
 // start fills the cache and keeps it until ctx ends. While the API server is away
@@ -69,20 +85,32 @@ func (w *world) start(ctx context.Context) error {
 		}
 		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { w.poke() },
-			UpdateFunc: func(any, any) { w.poke() },
+			UpdateFunc: func(old, now any) { w.pokeIfMoved(old, now) },
 			DeleteFunc: func(any) { w.poke() },
 		}); err != nil {
 			return fmt.Errorf("watch nodes: %w", err)
 		}
 	}
-	go func() { w.ready.Store(w.cache.WaitForCacheSync(ctx)) }()
+	go func() {
+		w.ready.Store(w.cache.WaitForCacheSync(ctx))
+		w.poke()
+	}()
 	return w.cache.Start(ctx)
 }
 
 func (w *world) poke() {
 	select {
-	case w.nodesChanged <- struct{}{}:
+	case w.news <- struct{}{}:
 	default: // one is on its way
+	}
+}
+
+// pokeIfMoved leaves out the heartbeats of a large cluster, which change no route.
+func (w *world) pokeIfMoved(old, now any) {
+	a, ok := old.(*corev1.Node)
+	b, ok2 := now.(*corev1.Node)
+	if !ok || !ok2 || !apiequality.Semantic.DeepEqual(a.Spec, b.Spec) || !apiequality.Semantic.DeepEqual(a.Status, b.Status) {
+		w.poke()
 	}
 }
 
@@ -113,6 +141,9 @@ func stripPod(o any) (any, error) {
 	}
 	p.Spec, p.Status = corev1.PodSpec{NodeName: p.Spec.NodeName}, corev1.PodStatus{}
 	p.ManagedFields, p.Labels, p.OwnerReferences = nil, nil, nil
+	maps.DeleteFunc(p.Annotations, func(key, _ string) bool {
+		return key != reservation.RetainAnnotation && key != reservation.ModeAnnotation
+	})
 	return p, nil
 }
 
@@ -121,7 +152,7 @@ func stripNode(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses}
+	n.Spec, n.Status = corev1.NodeSpec{PodCIDRs: n.Spec.PodCIDRs}, corev1.NodeStatus{Addresses: n.Status.Addresses}
 	n.ManagedFields, n.Annotations, n.Labels = nil, nil, nil
 	return n, nil
 }

@@ -1,0 +1,163 @@
+package agent_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/limpet-io/limpet/pkg/agent"
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+var addrs = []netip.Addr{netip.MustParseAddr("10.1.0.2"), netip.MustParseAddr("fd00::2")}
+
+// sets make a pool of 5 pods: what the IPv4 set has beside its gateway.
+func sets(t testing.TB) []ipam.Set {
+	t.Helper()
+	sets, err := ipam.CompleteSets([]ipam.Set{
+		{{Subnet: netip.MustParsePrefix("10.1.0.0/29")}}, {{Subnet: netip.MustParsePrefix("fd00::/64")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sets
+}
+
+// reserved returns a reservation of 10 minutes for web-0 that has run for a while.
+func reserved(since time.Duration) reservation.Reservation {
+	return reservation.Reservation{
+		Owner: attached().Owner, UID: "uid", Addresses: addrs, Retain: 10 * time.Minute,
+		Deadline: reservation.Deadline{From: ago(since), For: 10 * time.Minute},
+	}
+}
+
+func TestPlanMirrorOfAnOwner(t *testing.T) {
+	asks := attached(func(a *reservation.Attachment) { a.Addresses, a.Retain = addrs, 10*time.Minute })
+	base := v1alpha1.IPReservationStatus{
+		Node: "n1", Network: "net", Interface: "eth0", Pod: "web-0", PodUID: "uid", IPs: "10.1.0.2,fd00::2", RetainMinutes: 10,
+	}
+	with := func(state v1alpha1.IPState, left string) *v1alpha1.IPReservationStatus {
+		s := base
+		s.State, s.Left = state, left
+		return &s
+	}
+	for name, tc := range map[string]struct {
+		network agent.Network
+		want    *v1alpha1.IPReservationStatus
+		until   time.Time
+	}{
+		"an attached owner that asked": {
+			network: agent.Network{Attachments: []reservation.Attachment{asks}}, want: with(v1alpha1.IPAttached, ""),
+		},
+		"an attached owner that asked for nothing": {
+			network: agent.Network{Attachments: []reservation.Attachment{attached()}},
+		},
+		"a reservation": {
+			network: agent.Network{Reservations: []reservation.Reservation{reserved(30 * time.Second)}},
+			want:    with(v1alpha1.IPReserved, "9m"), until: now.Wall.Add(9*time.Minute + 30*time.Second),
+		},
+		"a reservation in its last minute": {
+			network: agent.Network{Reservations: []reservation.Reservation{reserved(9*time.Minute + time.Second)}},
+			want:    with(v1alpha1.IPReserved, "<1m"), until: now.Wall.Add(59 * time.Second),
+		},
+		"a lapsed reservation": {
+			network: agent.Network{Reservations: []reservation.Reservation{reserved(10 * time.Minute)}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.network.Name, tc.network.Sets = "net", sets(t)
+			var got *v1alpha1.IPReservationStatus
+			for _, o := range agent.PlanMirror("n1", []agent.Network{tc.network}, now) {
+				if o.GetLabels()[v1alpha1.LabelNode] != "n1" {
+					t.Errorf("%s lacks its node's label", o.GetName())
+				}
+				if r, ok := o.(*v1alpha1.IPReservation); ok {
+					got = &r.Status
+				}
+			}
+			if got != nil && got.Until != nil {
+				if !got.Until.Time.Equal(tc.until) {
+					t.Errorf("until = %s, want %s", got.Until, tc.until)
+				}
+				got.Until = nil
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPlanMirrorOfAPool(t *testing.T) {
+	for name, tc := range map[string]struct {
+		network agent.Network
+		want    v1alpha1.NodeIPPoolStatus
+	}{
+		"an empty one": {want: v1alpha1.NodeIPPoolStatus{Total: 5, Free: 5}},
+		"one in use, one waiting, one lapsed": {
+			network: agent.Network{
+				Attachments:  []reservation.Attachment{attached()},
+				Reservations: []reservation.Reservation{reserved(0), reserved(time.Hour)},
+			},
+			want: v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 1, Reserved: 1, Free: 3},
+		},
+		"more in use than today's ranges have": {
+			network: agent.Network{Attachments: make([]reservation.Attachment, 7)},
+			want:    v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 7},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.network.Name, tc.network.Sets = "net", sets(t)
+			tc.want.Node, tc.want.Network = "n1", "net"
+			tc.want.Ranges = []string{sets(t)[0].String(), sets(t)[1].String()}
+			var got []v1alpha1.NodeIPPoolStatus
+			for _, o := range agent.PlanMirror("n1", []agent.Network{tc.network}, now) {
+				if p, ok := o.(*v1alpha1.NodeIPPool); ok {
+					got = append(got, p.Status)
+				}
+			}
+			if diff := cmp.Diff([]v1alpha1.NodeIPPoolStatus{tc.want}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Two owners never share an object, whatever they, their network and their node are
+// called.
+func TestNamesOfMirrors(t *testing.T) {
+	type parts struct{ pod, ifName, network, node string }
+	names := map[string]parts{}
+	for _, p := range []parts{
+		{"web-0", "eth0", "net", "n1"},
+		{"web-0", "eth0", "net", "n1.example.com"},
+		{"web-0", "net1", "net", "n1"},
+		{"web-0", "eth0", "Net_2", "n1"},
+		{"web-0", "eth0", "net.2", "n1"},
+		{"web-0", "eth0", "net", "2.n1"},
+		{"a", "b", "c.d", "n1"},
+		{"a.b", "c", "d", "n1"},
+		{"a", "b", "c", "d.n1"},
+		{strings.Repeat("p", 253), "eth0", "net", "n1"},
+		{strings.Repeat("p", 253), "eth1", "net", "n1"},
+	} {
+		a := attached(func(a *reservation.Attachment) {
+			a.Owner.Pod, a.Owner.IfName, a.Owner.Network, a.Retain = p.pod, p.ifName, p.network, time.Minute
+		})
+		objects := agent.PlanMirror(p.node, []agent.Network{{Name: p.network, Attachments: []reservation.Attachment{a}}}, now)
+		name := objects[0].GetName()
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			t.Errorf("%+v: name %q: %v", p, name, problems)
+		}
+		if other, taken := names[name]; taken {
+			t.Errorf("%+v and %+v are both called %q", p, other, name)
+		}
+		names[name] = p
+	}
+}
