@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/test/cluster/preflight"
 )
 
 // Modules holds a .mod and a .sum file of each component, which name every version.
@@ -61,15 +63,21 @@ func (b *Builder) one(ctx context.Context, c component, count string) (string, e
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", fmt.Errorf("make cache: %w", err)
 	}
-	unlock, err := lock(dir + ".lock")
+	unlock, err := lock(filepath.Join(b.Cache, "build", c.name+".lock"))
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
+		return dir, used(dir)
 	}
-	return dir, b.compile(ctx, c, dir, count)
+	if err := preflight.Space(ctx); err != nil {
+		return "", err
+	}
+	if err := b.compile(ctx, c, dir, count); err != nil {
+		return "", err
+	}
+	return dir, prune(dir, time.Now())
 }
 
 func (b *Builder) compile(ctx context.Context, c component, dir, count string) error {
@@ -164,6 +172,38 @@ func (b *Builder) tick(what string) (stop func()) {
 		close(done)
 		b.Progress("%s: done in %d s", what, int(time.Since(start).Seconds()))
 	}
+}
+
+// kept is how long binaries stay in the cache that nobody uses.
+const kept = 30 * 24 * time.Hour
+
+// used notes that binaries in the cache are of use.
+func used(dir string) error {
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err != nil {
+		return fmt.Errorf("note use: %w", err)
+	}
+	return nil
+}
+
+// prune removes what the cache holds of the same component and nobody has used for
+// long. It must be called with the component's lock held.
+func prune(dir string, now time.Time) error {
+	component, _, _ := strings.Cut(filepath.Base(dir), "-")
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(dir), component+"-*"))
+	if err != nil {
+		return fmt.Errorf("list cache: %w", err)
+	}
+	for _, old := range all {
+		info, err := os.Stat(old)
+		if err != nil || now.Sub(info.ModTime()) < kept {
+			continue
+		}
+		if err := os.RemoveAll(old); err != nil {
+			return fmt.Errorf("prune cache: %w", err)
+		}
+	}
+	return nil
 }
 
 func lock(path string) (unlock func(), err error) {

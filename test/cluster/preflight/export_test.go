@@ -1,0 +1,7 @@
+package preflight
+
+// What the tests look at.
+var (
+	Release     = release
+	EnoughSpace = space
+)
