@@ -64,21 +64,22 @@ func v1Names(all []hierarchy) []string {
 	return names
 }
 
-// EnterCgroups puts this process into the cgroup of a node, in every hierarchy,
-// making it where it is missing.
+// EnterCgroups puts this process into the cgroup of a node, or of the control plane,
+// in every hierarchy, making it where it is missing.
 func EnterCgroups(name, node string) error {
+	name, err := properName(name)
+	if err != nil {
+		return err
+	}
 	all, err := hierarchies()
 	if err != nil {
 		return err
 	}
+	unified := len(v1Names(all)) == 0 // else the controllers are with v1, and there is nothing to hand down
 	for _, h := range all {
-		dir := h.dir
-		for _, part := range []string{cgroupName(name), node} {
-			parent := dir
-			dir = filepath.Join(dir, part)
-			if err := makeCgroup(h, parent, dir); err != nil {
-				return fmt.Errorf("make cgroup %s: %w", dir, err)
-			}
+		dir, err := makeCgroups(h, name, node, unified)
+		if err != nil {
+			return fmt.Errorf("make cgroup of %s below %s: %w", node, h.dir, err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 			return fmt.Errorf("enter cgroup %s: %w", dir, err)
@@ -87,12 +88,27 @@ func EnterCgroups(name, node string) error {
 	return nil
 }
 
-func makeCgroup(h hierarchy, parent, dir string) error {
-	if h.v1 == "" && !slices.Contains([]string{"/sys/fs/cgroup/unified"}, h.dir) {
-		if err := handDown(parent); err != nil {
-			return err
+// makeCgroups makes the cgroup of a node and the cluster's around it.
+func makeCgroups(h hierarchy, name, node string, unified bool) (dir string, err error) {
+	around := filepath.Join(h.dir, cgroupName(name))
+	dir = filepath.Join(around, node)
+	if unified {
+		if err := handDown(h.dir, filepath.Join(stateDir(name), lentFile)); err != nil {
+			return "", err
 		}
 	}
+	if err := makeCgroup(h, h.dir, around); err != nil {
+		return "", err
+	}
+	if unified {
+		if err := handDown(around, os.DevNull); err != nil {
+			return "", err
+		}
+	}
+	return dir, makeCgroup(h, around, dir)
+}
+
+func makeCgroup(h hierarchy, parent, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -111,16 +127,53 @@ func makeCgroup(h hierarchy, parent, dir string) error {
 	return nil
 }
 
-// handDown lets the children of a unified cgroup use its controllers.
-func handDown(dir string) error {
-	data, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+// lentFile names the controllers that the machine's root cgroup did not hand down
+// before.
+const lentFile = "controllers"
+
+// handDown lets the children of a unified cgroup use its controllers, and first adds
+// those that they could not use to the file. Machines with a unified hierarchy only
+// have not run this yet; see also nodeinit.
+func handDown(dir, file string) error {
+	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return err
 	}
-	for c := range strings.FieldsSeq(string(data)) {
+	hands, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	if err != nil {
+		return err
+	}
+	lent, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lent.Close()
+	for c := range strings.FieldsSeq(string(has)) {
+		if slices.Contains(strings.Fields(string(hands)), c) {
+			continue
+		}
+		if _, err := lent.WriteString(c + "\n"); err != nil {
+			return err
+		}
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0o644); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// takeBack undoes handDown of the machine's root cgroup.
+func takeBack(file string) error {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read lent controllers: %w", err)
+	}
+	for c := range strings.FieldsSeq(string(data)) {
+		// Refused while others use it by now; then it is theirs to keep.
+		_ = os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("-"+c), 0o644)
 	}
 	return nil
 }

@@ -35,9 +35,10 @@ type Cluster struct {
 
 // record is what a later process needs to know of a running cluster.
 type record struct {
-	Nodes int
-	Dirs  map[string]string
-	Self  string
+	Nodes    int
+	IPv4Only bool
+	Dirs     map[string]string
+	Self     string
 }
 
 // Up starts a cluster and returns when its API server answers and all nodes have
@@ -47,7 +48,7 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	if err := preflight.Check(ctx, config.Cache, config.Progress); err != nil {
+	if err := preflight.Check(ctx, filepath.Dir(dataDir("")), config.Progress); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(stateDir(config.Name)); err == nil {
@@ -77,6 +78,10 @@ func Build(ctx context.Context, config Config) (map[string]string, error) {
 
 // Attach returns a cluster that another process started.
 func Attach(name string) (*Cluster, error) {
+	name, err := properName(name)
+	if err != nil {
+		return nil, err
+	}
 	data, err := os.ReadFile(filepath.Join(stateDir(name), "record.json"))
 	if err != nil {
 		return nil, fmt.Errorf("cluster %q is not up: %w", name, err)
@@ -85,7 +90,7 @@ func Attach(name string) (*Cluster, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("decode record of cluster %q: %w", name, err)
 	}
-	config := Config{Name: name, Nodes: r.Nodes, Self: r.Self}
+	config := Config{Name: name, Nodes: r.Nodes, IPv4Only: r.IPv4Only, Self: r.Self}
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
@@ -105,7 +110,7 @@ func (c *Cluster) start(ctx context.Context) error {
 			return fmt.Errorf("make state: %w", err)
 		}
 	}
-	data, err := json.Marshal(record{Nodes: c.config.Nodes, Dirs: c.dirs, Self: c.config.Self})
+	data, err := json.Marshal(record{Nodes: c.config.Nodes, IPv4Only: c.config.IPv4Only, Dirs: c.dirs, Self: c.config.Self})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(stateDir(c.Name), "record.json"), data, 0o644)
 	}
@@ -154,15 +159,16 @@ func (c *Cluster) start(ctx context.Context) error {
 // Down ends a cluster and removes all that it made, also when Up was killed
 // half-way or Down was. What is not there is no error.
 func Down(name string) error {
-	if name == "" {
-		name = "limpet"
+	name, err := properName(name) // whatever else it is, it is not to be removed
+	if err != nil {
+		return err
 	}
 	procs := processes{dir: filepath.Join(stateDir(name), "processes")}
 	var errs []error
 	for _, p := range procs.names() {
 		errs = append(errs, procs.end(p, unix.SIGKILL, 5*time.Second)) // nothing of it is to be kept
 	}
-	errs = append(errs, killCgroup(name), removeNetNSOf(name))
+	errs = append(errs, killCgroup(name), takeBack(filepath.Join(stateDir(name), lentFile)), removeNetNSOf(name))
 	errs = append(errs, retry(func() error { return os.RemoveAll(dataDir(name)) }), os.RemoveAll(stateDir(name)))
 	for _, parent := range []string{dataDir(""), stateDir("")} {
 		_ = os.Remove(parent) // other clusters may be in it

@@ -31,7 +31,19 @@ func (c *Cluster) StartComponent(k Component) error {
 	if k == Etcd {
 		path = filepath.Join(c.dirs["etcd"], string(k))
 	}
-	return c.procs.spawn(string(k), controlNetNS(c.Name), exec.Command(path, c.arguments(k)...))
+	return c.spawnControl(string(k), append([]string{path}, c.arguments(k)...))
+}
+
+// spawnControl starts a program in the control plane's network namespace. It enters
+// its cgroup before it becomes that program, so Down finds it even when Up was
+// killed before it wrote the PID down.
+func (c *Cluster) spawnControl(name string, argv []string, files ...*os.File) error {
+	if c.procs.pid(name) != 0 {
+		return fmt.Errorf("%s is running", name)
+	}
+	cmd := exec.Command(c.config.Self, append([]string{"control-exec", c.Name}, argv...)...)
+	cmd.ExtraFiles = files
+	return c.procs.spawn(name, controlNetNS(c.Name), cmd)
 }
 
 // StopComponent stops a component of the control plane.
@@ -56,7 +68,7 @@ func (c *Cluster) arguments(k Component) []string {
 		}
 	case APIServer:
 		return []string{
-			"--advertise-address=" + controlIP4, "--secure-port=" + apiPort, "--etcd-servers=http://127.0.0.1:2379", "--service-cluster-ip-range=" + serviceCIDR,
+			"--advertise-address=" + controlIP4, "--secure-port=" + apiPort, "--etcd-servers=http://127.0.0.1:2379", "--service-cluster-ip-range=" + c.config.families(serviceCIDR4, serviceCIDR6),
 			"--client-ca-file=" + p("ca.crt"), "--tls-cert-file=" + p("apiserver.crt"), "--tls-private-key-file=" + p("apiserver.key"),
 			"--kubelet-client-certificate=" + p("kubelet-client.crt"), "--kubelet-client-key=" + p("kubelet-client.key"),
 			"--kubelet-certificate-authority=" + p("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
@@ -68,10 +80,14 @@ func (c *Cluster) arguments(k Component) []string {
 			"--enable-aggregator-routing=true", // webhook Services are reached by their endpoints: no kube-proxy runs here
 		}
 	case ControllerManager:
-		return append(manager("kcm.kubeconfig"),
+		args := append(manager("kcm.kubeconfig"),
 			"--use-service-account-credentials=true", "--service-account-private-key-file="+p("tokens.key"), "--root-ca-file="+p("ca.crt"),
-			"--allocate-node-cidrs=true", "--cluster-cidr="+podCIDR, "--service-cluster-ip-range="+serviceCIDR, "--node-cidr-mask-size-ipv6=64",
+			"--allocate-node-cidrs=true", "--cluster-cidr="+c.config.families(podCIDR4, podCIDR6), "--service-cluster-ip-range="+c.config.families(serviceCIDR4, serviceCIDR6),
 		)
+		if !c.config.IPv4Only {
+			args = append(args, "--node-cidr-mask-size-ipv6=64")
+		}
+		return args
 	case Scheduler:
 		return manager("scheduler.kubeconfig")
 	}
@@ -117,9 +133,7 @@ func (c *Cluster) startForwarder(listener *net.TCPListener) error {
 		return fmt.Errorf("hand over listener: %w", err)
 	}
 	defer f.Close()
-	cmd := exec.Command(c.config.Self, "forward", controlIP4+":"+apiPort)
-	cmd.ExtraFiles = []*os.File{f}
-	return c.procs.spawn("forwarder", controlNetNS(c.Name), cmd)
+	return c.spawnControl("forwarder", []string{c.config.Self, "forward", controlIP4 + ":" + apiPort}, f)
 }
 
 // awaitNodes waits until every node has registered and got its pod CIDRs, and lets

@@ -63,7 +63,6 @@ maxPods: 110
 const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: nftables
-clusterCIDR: ` + podCIDR + `
 clientConnection: {kubeconfig: /etc/kubernetes/kube-proxy.kubeconfig}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 `
@@ -99,7 +98,7 @@ func (c *Cluster) layDisk(i int, cniDir string) error {
 		"hosts":                      "127.0.0.1 localhost\n::1 localhost\n" + nodeIP4(i) + " " + name + "\n",
 		"containerd/config.toml":     containerdConfig,
 		"kubernetes/kubelet.yaml":    kubeletConfig,
-		"kubernetes/kube-proxy.yaml": proxyConfig + "hostnameOverride: " + name + "\n",
+		"kubernetes/kube-proxy.yaml": proxyConfig + "hostnameOverride: " + name + "\nclusterCIDR: " + c.config.families(podCIDR4, podCIDR6) + "\n",
 	}
 	for f, text := range files {
 		if err := os.WriteFile(filepath.Join(etc, f), []byte(text), 0o644); err != nil {

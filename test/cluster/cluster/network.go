@@ -6,9 +6,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 const netnsDir = "/run/netns"
@@ -25,7 +27,7 @@ func makeNetwork(c Config) error {
 		if err := h.LinkAdd(bridge); err != nil {
 			return fmt.Errorf("add bridge: %w", err)
 		}
-		return dress(h, "br0", controlIP4, controlIP6)
+		return dress(c, h, "br0", controlIP4, controlIP6)
 	})
 	if err != nil {
 		return fmt.Errorf("control plane network: %w", err)
@@ -66,10 +68,10 @@ func plugNode(c Config, i int) error {
 		return err
 	}
 	err = withLinks(name, func(h *netlink.Handle) error {
-		if err := dress(h, "eth0", nodeIP4(i), nodeIP6(i)); err != nil {
+		if err := dress(c, h, "eth0", nodeIP4(i), nodeIP6(i)); err != nil {
 			return err
 		}
-		for _, gw := range []string{controlIP4, controlIP6} {
+		for gw := range strings.SplitSeq(c.families(controlIP4, controlIP6), ",") {
 			if err := h.RouteAdd(&netlink.Route{Gw: net.ParseIP(gw)}); err != nil {
 				return fmt.Errorf("add default route: %w", err)
 			}
@@ -80,15 +82,17 @@ func plugNode(c Config, i int) error {
 		return err
 	}
 	return inNamespace(name, func() error {
-		return errors.Join(
-			os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644),
-			os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0o644),
-		)
+		for path := range strings.SplitSeq(c.families("/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"), ",") {
+			if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
+				return fmt.Errorf("let %s forward: %w", nodeName(i), err)
+			}
+		}
+		return nil
 	})
 }
 
 // dress gives an interface its addresses and brings it up, and the loopback too.
-func dress(h *netlink.Handle, name, ip4, ip6 string) error {
+func dress(c Config, h *netlink.Handle, name, ip4, ip6 string) error {
 	for _, up := range []string{"lo", name} {
 		link, err := h.LinkByName(up)
 		if err != nil {
@@ -100,10 +104,11 @@ func dress(h *netlink.Handle, name, ip4, ip6 string) error {
 		if up == "lo" {
 			continue
 		}
-		for _, a := range []*netlink.Addr{
-			{IPNet: &net.IPNet{IP: net.ParseIP(ip4), Mask: net.CIDRMask(24, 32)}},
-			{IPNet: &net.IPNet{IP: net.ParseIP(ip6), Mask: net.CIDRMask(64, 128)}, Flags: 0x02}, // IFA_F_NODAD: nobody else is here
-		} {
+		addrs := []*netlink.Addr{{IPNet: &net.IPNet{IP: net.ParseIP(ip4), Mask: net.CIDRMask(24, 32)}}}
+		if !c.IPv4Only {
+			addrs = append(addrs, &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(ip6), Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD}) // nobody else is here
+		}
+		for _, a := range addrs {
 			if err := h.AddrAdd(link, a); err != nil {
 				return fmt.Errorf("add %s: %w", a.IP, err)
 			}
@@ -158,12 +163,13 @@ func makeNetNS(name string) error {
 	})
 }
 
+// removeNetNS removes a named network namespace. The name of one whose maker was
+// killed may be a plain file, with nothing mounted on it yet.
 func removeNetNS(name string) error {
-	if _, err := os.Stat(filepath.Join(netnsDir, name)); errors.Is(err, os.ErrNotExist) {
-		return nil
+	path := filepath.Join(netnsDir, name)
+	err := unix.Unmount(path, unix.MNT_DETACH)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove network namespace %s: %w", name, err)
 	}
-	if err := netns.DeleteNamed(name); err != nil {
-		return errors.Join(fmt.Errorf("remove network namespace %s: %w", name, err), forget(filepath.Join(netnsDir, name)))
-	}
-	return nil
+	return forget(path)
 }

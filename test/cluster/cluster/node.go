@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,9 +22,9 @@ import (
 
 // PowerOn boots a node: its disk is as it was left, its boot ID is a new one.
 func (c *Cluster) PowerOn(node string) error {
-	i, err := strconv.Atoi(strings.TrimPrefix(node, "n"))
+	i, err := c.index(node)
 	if err != nil {
-		return fmt.Errorf("node %q: nodes are called n1, n2, …", node)
+		return err
 	}
 	if c.procs.pid(node) != 0 {
 		return fmt.Errorf("%s is on", node)
@@ -40,7 +41,7 @@ func (c *Cluster) PowerOn(node string) error {
 		Name: node, Disk: c.disk(node), Images: c.imageDir(), CgroupsV1: v1Names(all),
 		Binaries:    map[string]string{"kubernetes": c.dirs["kubernetes"], "containerd": c.dirs["containerd"]},
 		BootID:      fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:]),
-		KubeletArgs: []string{"--node-ip=" + nodeIP4(i) + "," + nodeIP6(i), "--v=2"},
+		KubeletArgs: []string{"--node-ip=" + c.config.families(nodeIP4(i), nodeIP6(i)), "--v=2"},
 	}
 	data, err := json.Marshal(config)
 	if err != nil {
@@ -51,6 +52,15 @@ func (c *Cluster) PowerOn(node string) error {
 		return fmt.Errorf("write node configuration: %w", err)
 	}
 	return c.boot(node, path)
+}
+
+// index returns the number of a node.
+func (c *Cluster) index(node string) (int, error) {
+	i := slices.Index(c.Nodes(), node)
+	if i < 0 {
+		return 0, fmt.Errorf("node %q: there are %s", node, strings.Join(c.Nodes(), ", "))
+	}
+	return i + 1, nil
 }
 
 // boot starts the node's first process by way of one that enters the cgroups, says
@@ -76,43 +86,46 @@ func (c *Cluster) boot(node, config string) error {
 
 // PowerOff takes a node's power: everything on it is gone at once, its disk stays.
 func (c *Cluster) PowerOff(node string) error {
+	if _, err := c.index(node); err != nil {
+		return err
+	}
 	if err := c.procs.end(node, unix.SIGKILL, time.Second); err != nil {
 		return err
 	}
 	return killCgroup(c.Name, node)
 }
 
-// Exec runs a program on a node and returns what it printed.
-func (c *Cluster) Exec(ctx context.Context, node string, argv ...string) ([]byte, error) {
+// firstProcess returns the PID of a node's first process.
+func (c *Cluster) firstProcess(node string) (int, error) {
+	if _, err := c.index(node); err != nil {
+		return 0, err
+	}
 	pid := c.procs.pid(node)
 	if pid == 0 {
-		return nil, fmt.Errorf("%s is off", node)
+		return 0, fmt.Errorf("%s is off", node)
+	}
+	return pid, nil
+}
+
+// Exec runs a program on a node and returns what it printed.
+func (c *Cluster) Exec(ctx context.Context, node string, argv ...string) ([]byte, error) {
+	if len(argv) == 0 {
+		return nil, errors.New("exec: want a program to run")
+	}
+	pid, err := c.firstProcess(node)
+	if err != nil {
+		return nil, err
 	}
 	enter := []string{"-t", strconv.Itoa(pid), "-m", "-p", "-n", "-u", "-i", "-C", "--", "env", "PATH=/limpet/kubernetes:/limpet/containerd:/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, argv...)...)
 	out, err := cmd.Output()
 	if err != nil {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
 			err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
 		}
 		return out, fmt.Errorf("run %s on %s: %w", argv[0], node, err)
 	}
 	return out, nil
-}
-
-// StopService stops containerd, kubelet or kube-proxy on a node, until StartService.
-func (c *Cluster) StopService(ctx context.Context, node, service string) error {
-	if _, err := c.Exec(ctx, node, "touch", filepath.Join(nodeinit.StopDir, service)); err != nil {
-		return err
-	}
-	_, err := c.Exec(ctx, node, "pkill", "-x", service)
-	return err
-}
-
-// StartService starts a service that StopService stopped.
-func (c *Cluster) StartService(ctx context.Context, node, service string) error {
-	_, err := c.Exec(ctx, node, "rm", "-f", filepath.Join(nodeinit.StopDir, service))
-	return err
 }
 
 // ImportImages loads an archive into every node that is on, and keeps it for those

@@ -119,22 +119,17 @@ func inNamespace(name string, fn func() error) error {
 	if name == "" {
 		return fn()
 	}
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+	return inFreshThread(func() error {
 		ns, err := netns.GetFromName(name)
 		if err != nil {
-			result <- fmt.Errorf("open network namespace %s: %w", name, err)
-			return
+			return fmt.Errorf("open network namespace %s: %w", name, err)
 		}
 		defer ns.Close()
 		if err := netns.Set(ns); err != nil {
-			result <- fmt.Errorf("enter network namespace %s: %w", name, err)
-			return
+			return fmt.Errorf("enter network namespace %s: %w", name, err)
 		}
-		result <- fn()
-	}()
-	return <-result
+		return fn()
+	})
 }
 
 // forget removes what may be gone already.
@@ -150,7 +145,14 @@ func inFreshThread(fn func() error) error {
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
-		result <- fn()
+		if unix.Gettid() != unix.Getpid() {
+			result <- fn()
+			return
+		}
+		// The main thread does not end, and would stay in the namespace. It is kept
+		// busy until another one has done the work.
+		defer runtime.UnlockOSThread()
+		result <- inFreshThread(fn)
 	}()
 	return <-result
 }

@@ -32,6 +32,9 @@ type Image struct {
 func Write(path string, images []Image) error {
 	all := map[name.Tag]v1.Image{}
 	for _, i := range images {
+		if len(i.Files) == 0 {
+			return fmt.Errorf("build image %q: want a binary", i.Name)
+		}
 		tag, err := name.NewTag(i.Name)
 		if err != nil {
 			return fmt.Errorf("name image %q: %w", i.Name, err)

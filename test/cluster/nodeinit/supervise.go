@@ -3,92 +3,150 @@ package nodeinit
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// StopDir holds a file for each service that is to stay down.
-const StopDir = "/run/limpet-node"
+// ServiceDir holds files named after a service: with Running behind the name while it
+// runs, its PID in it; and with Stopped behind it, made by others, to keep it down.
+const (
+	ServiceDir = "/run/limpet-node"
+	Running    = ".pid"
+	Stopped    = ".stopped"
+)
 
-const containerdSocket = "/run/containerd/containerd.sock"
+const (
+	containerdSocket = "/run/containerd/containerd.sock"
+	path             = "/limpet/kubernetes:/limpet/containerd:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
+
+// service is a program that a node keeps running.
+type service struct {
+	name string
+	argv []string
+}
+
+// services lists them in the order in which they start.
+func services(c Config) []service {
+	return []service{
+		{"containerd", []string{"containerd", "--config", "/etc/containerd/config.toml"}},
+		{"kubelet", append([]string{
+			"kubelet", "--config=/etc/kubernetes/kubelet.yaml", "--kubeconfig=/etc/kubernetes/kubelet.kubeconfig",
+			"--root-dir=/var/lib/kubelet", "--oom-score-adj=0", "--cert-dir=/var/lib/kubelet/pki",
+		}, c.KubeletArgs...)},
+		{"kube-proxy", []string{"kube-proxy", "--config=/etc/kubernetes/kube-proxy.yaml"}},
+	}
+}
+
+// Services lists the names of what a node keeps running.
+func Services() []string {
+	var names []string
+	for _, s := range services(Config{}) {
+		names = append(names, s.name)
+	}
+	return names
+}
 
 // supervisor keeps the services of a node running and buries orphans: it is the
 // node's process 1.
 type supervisor struct {
 	config Config
-	env    []string
 
 	lock  sync.Mutex
 	exits map[int]chan struct{}
 }
 
 func newSupervisor(c Config) *supervisor {
-	return &supervisor{
-		config: c, exits: map[int]chan struct{}{},
-		env: []string{"PATH=/limpet/kubernetes:/limpet/containerd:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},
-	}
+	return &supervisor{config: c, exits: map[int]chan struct{}{}}
 }
 
 func (s *supervisor) run() error {
-	if err := os.MkdirAll(StopDir, 0o755); err != nil {
-		return fmt.Errorf("make stop directory: %w", err)
+	if err := os.MkdirAll(ServiceDir, 0o755); err != nil {
+		return fmt.Errorf("make service directory: %w", err)
+	}
+	if err := os.Setenv("PATH", path); err != nil { // programs are looked up in it, too
+		return fmt.Errorf("set PATH: %w", err)
 	}
 	go s.reap()
-	s.setPath()
-	go s.keep("containerd", "containerd", "--config", "/etc/containerd/config.toml")
-	s.awaitSocket()
+	all := services(s.config)
+	go s.keep(all[0])
+	awaitSocket(containerdSocket)
 	if err := s.importImages(); err != nil {
 		return err
 	}
-	go s.keep("kubelet", append([]string{
-		"kubelet", "--config=/etc/kubernetes/kubelet.yaml", "--kubeconfig=/etc/kubernetes/kubelet.kubeconfig",
-		"--root-dir=/var/lib/kubelet", "--oom-score-adj=0", "--cert-dir=/var/lib/kubelet/pki",
-	}, s.config.KubeletArgs...)...)
-	go s.keep("kube-proxy", "kube-proxy", "--config=/etc/kubernetes/kube-proxy.yaml")
+	for _, v := range all[1:] {
+		go s.keep(v)
+	}
 	select {}
 }
 
-// setPath makes exec look programs up where the services will.
-func (s *supervisor) setPath() {
-	_ = os.Setenv("PATH", s.env[0][len("PATH="):]) // cannot fail with a valid name
-}
-
-// keep runs a service for ever, except while its stop file is there.
-func (s *supervisor) keep(service string, argv ...string) {
+// keep runs a service for ever, except while it is to be stopped.
+func (s *supervisor) keep(v service) {
 	for {
-		if _, err := os.Stat(filepath.Join(StopDir, service)); errors.Is(err, os.ErrNotExist) {
-			s.once("/var/log/"+service+".log", argv...)
+		if !stopped(v) {
+			s.once(v)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-// once runs a program to its end, with its output added to a log file.
-func (s *supervisor) once(logFile string, argv ...string) {
-	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+func stopped(v service) bool {
+	_, err := os.Stat(filepath.Join(ServiceDir, v.name+Stopped))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// once runs a program to its end, with its output added to a log of its name.
+func (s *supervisor) once(v service) {
+	log, err := os.OpenFile("/var/log/"+v.name+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
+		fmt.Fprintf(os.Stderr, "open log of %s: %v\n", v.name, err)
 		return
 	}
 	defer log.Close()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, log, log
-	s.lock.Lock()
-	if err := cmd.Start(); err != nil {
-		s.lock.Unlock()
-		fmt.Fprintf(log, "start %s: %v\n", argv[0], err)
+	cmd := exec.Command(v.argv[0], v.argv[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = []string{"PATH=" + path, "HOME=/root"}, log, log
+	done, err := s.start(cmd)
+	if err != nil {
+		fmt.Fprintf(log, "start %s: %v\n", v.name, err)
 		return
+	}
+	pidFile := filepath.Join(ServiceDir, v.name+Running)
+	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
+		fmt.Fprintf(log, "note PID of %s: %v\n", v.name, err)
+	}
+	defer os.Remove(pidFile) //nolint:errcheck // it may not have been written
+	for asked := false; ; {
+		select {
+		case <-done:
+			return
+		case <-time.After(100 * time.Millisecond):
+			if !asked && stopped(v) {
+				_ = cmd.Process.Signal(unix.SIGTERM) // it may have ended just now
+				asked = true
+			}
+		}
+	}
+}
+
+// start starts a program; what it returns is closed when the program has ended.
+func (s *supervisor) start(cmd *exec.Cmd) (<-chan struct{}, error) {
+	s.lock.Lock() // so that reap does not bury it before it is known
+	defer s.lock.Unlock()
+	if err := cmd.Start(); err != nil {
+		return nil, err
 	}
 	done := make(chan struct{})
 	s.exits[cmd.Process.Pid] = done
-	s.lock.Unlock()
-	<-done
+	return done, nil
 }
 
 // reap waits for every child, those that containers left behind among them.
@@ -108,9 +166,9 @@ func (s *supervisor) reap() {
 	}
 }
 
-func (s *supervisor) awaitSocket() {
+func awaitSocket(socket string) {
 	for {
-		if c, err := net.Dial("unix", containerdSocket); err == nil {
+		if c, err := net.Dial("unix", socket); err == nil {
 			_ = c.Close() // it was only a probe
 			return
 		}
@@ -118,7 +176,7 @@ func (s *supervisor) awaitSocket() {
 	}
 }
 
-// importImages loads every archive that this node has not loaded yet.
+// importImages loads every archive. What is loaded already costs little.
 func (s *supervisor) importImages() error {
 	archives, err := filepath.Glob("/limpet/images/*.tar")
 	if err != nil {
@@ -126,7 +184,7 @@ func (s *supervisor) importImages() error {
 	}
 	slices.Sort(archives)
 	for _, a := range archives {
-		s.once("/var/log/import.log", "ctr", "-n", "k8s.io", "images", "import", a)
+		s.once(service{"import", []string{"ctr", "-n", "k8s.io", "images", "import", a}})
 	}
 	return nil
 }

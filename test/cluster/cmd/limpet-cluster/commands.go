@@ -5,9 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	"github.com/limpet-io/limpet/test/cluster/image"
@@ -24,10 +27,11 @@ func up(ctx context.Context, args []string) error {
 	kubectl := flags.String("kubectl", "", "link kubectl to this `file`")
 	kubeconfig := flags.String("kubeconfig", "", "copy the kubeconfig to this `file`")
 	archive := flags.String("images", "", "import the images of this `file` into every node")
+	ipv4 := flags.Bool("ipv4-only", false, "leave IPv6 out, as is done anyway where the kernel has none")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	config := cluster.Config{Name: *name, Progress: progress}
+	config := cluster.Config{Name: *name, IPv4Only: *ipv4, Progress: progress}
 	if *archive != "" {
 		config.Images = []string{*archive}
 	}
@@ -63,6 +67,46 @@ func down(_ context.Context, args []string) error {
 	return cluster.Down(*name)
 }
 
+// attach returns the cluster that the flags of a verb name.
+func attach(verb string, args []string) (*cluster.Cluster, error) {
+	flags := flag.NewFlagSet(verb, flag.ContinueOnError)
+	name := flags.String("name", "limpet", "`name` of the cluster")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	return cluster.Attach(*name)
+}
+
+func kubeconfig(_ context.Context, args []string) error {
+	c, err := attach("kubeconfig", args)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Println(c.Kubeconfig())
+	return err
+}
+
+func status(_ context.Context, args []string) error {
+	c, err := attach("status", args)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	for _, s := range c.Status() {
+		state := "off"
+		if s.PID != 0 {
+			state = fmt.Sprintf("on\tpid %d", s.PID)
+		}
+		for _, service := range slices.Sorted(maps.Keys(s.Services)) {
+			if s.PID != 0 && !s.Services[service] {
+				state += "\t" + service + " is down"
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\n", s.Name, state)
+	}
+	return w.Flush()
+}
+
 func node(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("node", flag.ContinueOnError)
 	name := flags.String("name", "limpet", "`name` of the cluster")
@@ -71,17 +115,25 @@ func node(ctx context.Context, args []string) error {
 	}
 	args = flags.Args()
 	if len(args) < 2 {
-		return errors.New("usage: limpet-cluster node [--name N] on|off|exec NODE [-- CMD…]")
+		return errors.New("usage: limpet-cluster node [--name N] on|off|stop|start|exec NODE [SERVICE | -- CMD…]")
 	}
 	c, err := cluster.Attach(*name)
 	if err != nil {
 		return err
 	}
-	switch args[0] {
+	switch verb := args[0]; verb {
 	case "on":
 		return c.PowerOn(args[1])
 	case "off":
 		return c.PowerOff(args[1])
+	case "stop", "start":
+		if len(args) != 3 {
+			return fmt.Errorf("node %s: want a node and a service", verb)
+		}
+		if verb == "stop" {
+			return c.StopService(ctx, args[1], args[2])
+		}
+		return c.StartService(ctx, args[1], args[2])
 	case "exec":
 		argv := args[2:]
 		if len(argv) > 0 && argv[0] == "--" {
@@ -91,7 +143,7 @@ func node(ctx context.Context, args []string) error {
 		os.Stdout.Write(out) //nolint:errcheck // nobody to tell when the terminal is gone
 		return err
 	}
-	return fmt.Errorf("node %q: want on, off or exec", args[0])
+	return fmt.Errorf("node %q: want on, off, stop, start or exec", args[0])
 }
 
 func images(_ context.Context, args []string) error {

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	"github.com/limpet-io/limpet/test/cluster/nodeinit"
 )
@@ -55,6 +57,17 @@ func pass(in net.Conn, address string) {
 		}()
 	}
 	<-done
+}
+
+// controlExec enters the control plane's cgroup and becomes another program.
+func controlExec(_ context.Context, args []string) error {
+	if len(args) < 2 {
+		return errors.New("control-exec: want cluster and program")
+	}
+	if err := cluster.EnterCgroups(args[0], "control"); err != nil {
+		return err
+	}
+	return fmt.Errorf("become %s: %w", args[1], unix.Exec(args[1], args[1:], os.Environ()))
 }
 
 // nodeSpawn enters a node's cgroups, starts its first process in namespaces of its

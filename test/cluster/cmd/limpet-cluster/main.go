@@ -14,12 +14,20 @@ import (
 
 const usage = `limpet-cluster runs a real three-node Kubernetes on this machine, from Go modules.
 
-  limpet-cluster up [--name N] [--kubectl FILE] [--kubeconfig FILE] [--images FILE]
+  limpet-cluster up [--name N] [--kubectl FILE] [--kubeconfig FILE] [--images FILE] [--ipv4-only]
                               start a cluster; nodes are Ready once a pod network is installed
   limpet-cluster down [--name N]
                               end it and remove all that it made; also after an interrupted up
-  limpet-cluster node on|off NODE        boot a node, or take its power
-  limpet-cluster node exec NODE -- CMD…  run a program on a node
+  limpet-cluster status [--name N]
+                              tell what runs of it
+  limpet-cluster kubeconfig [--name N]
+                              print the path of a kubeconfig that works on this machine
+  limpet-cluster node [--name N] on|off NODE
+                              boot a node, or take its power
+  limpet-cluster node [--name N] stop|start NODE SERVICE
+                              stop or start containerd, kubelet or kube-proxy on it
+  limpet-cluster node [--name N] exec NODE -- CMD…
+                              run a program on it
   limpet-cluster images --out FILE NAME=BINARY[,BINARY…]…
                               make container images of static binaries
   limpet-cluster assets       print a directory with kube-apiserver, etcd and kubectl
@@ -33,9 +41,9 @@ The cache is $LIMPET_CACHE, or limpet below the user's cache directory.
 type command func(ctx context.Context, args []string) error
 
 var commands = map[string]command{
-	"up": up, "down": down, "node": node, "images": images, "assets": assets, "cni": cni, "build": buildAll,
+	"up": up, "down": down, "status": status, "kubeconfig": kubeconfig, "node": node, "images": images, "assets": assets, "cni": cni, "build": buildAll,
 	// for this program's own use
-	"forward": forward, "node-spawn": nodeSpawn, "node-init": nodeInit,
+	"forward": forward, "control-exec": controlExec, "node-spawn": nodeSpawn, "node-init": nodeInit,
 }
 
 func main() {
