@@ -2,14 +2,17 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
 // beNetwork keeps the routes to the other nodes, and writes the network configuration
-// as the last thing, since with it the node becomes Ready.
+// as the last thing, since with it the node becomes Ready. A route that cannot be set
+// is told of, but one odd node must not keep all the others from getting ready.
 func (a *Agent) beNetwork(ctx context.Context) error {
 	nodes, err := a.world.nodes(ctx)
 	if err != nil {
@@ -23,15 +26,12 @@ func (a *Agent) beNetwork(ctx context.Context) error {
 		a.network.Store(true)
 		return fmt.Errorf("%s is the node's network configuration: it and the routes are left alone; remove it, or run the agent with --network=none", filepath.Join(a.ConfDir, foreign))
 	}
-	if err := ApplyRoutes(a.world.links, PlanRoutes(a.Node, nodes)); err != nil {
-		return err
+	err = ApplyRoutes(a.world.links, PlanRoutes(a.Node, nodes))
+	self := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == a.Node })
+	if self < 0 {
+		return errors.Join(err, fmt.Errorf("node %s is not registered yet", a.Node))
 	}
-	for _, n := range nodes {
-		if n.Name == a.Node {
-			return a.installConflist(n)
-		}
-	}
-	return fmt.Errorf("node %s is not registered yet", a.Node)
+	return errors.Join(err, a.installConflist(nodes[self]))
 }
 
 func (a *Agent) installConflist(n corev1.Node) error {
