@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// agentVar makes the test binary run as the agent itself.
+const agentVar = "LIMPET_TEST_AGENT"
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	if os.Getenv(agentVar) != "" {
+		os.Exit(run())
+	}
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, v1alpha1.AddToScheme))
+}
+
+// The agent as a process, with the rights that deploy/daemonset/rbac.yaml gives and no
+// others: it learns of a pod's wish, shows it, answers probes, and ends when told to.
+func TestAgentProcess(t *testing.T) {
+	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limpet-system"}})
+	grant(t)
+	state := filepath.Join(t.TempDir(), "state")
+	pod := testenv.APod("web-0").On("n1").With(reservation.RetainAnnotation, "10")
+	env.Create(t, pod.Pod)
+	attach(t, state, string(pod.UID))
+
+	address := freeAddress(t)
+	cmd := startAgent(t, "--state-dir="+state, "--address="+address)
+	testenv.Eventually(t, func() error {
+		var list v1alpha1.IPReservationList
+		if err := env.Client.List(t.Context(), &list, client.MatchingLabels{v1alpha1.LabelNode: "n1"}); err != nil {
+			return err
+		}
+		if len(list.Items) != 1 || list.Items[0].Status.RetainMinutes != 10 {
+			return fmt.Errorf("IPReservations: %+v", list.Items)
+		}
+		return nil
+	})
+	for path, want := range map[string]string{
+		"/healthz": "ok", "/readyz": "ok", "/metrics": `limpet_pool_pods{network="net",state="attached"} 1`,
+	} {
+		if got := get(t, "http://"+address+path); !strings.Contains(got, want) {
+			t.Errorf("GET %s: %q lacks %q", path, got, want)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("agent after SIGTERM: %v", err)
+	}
+}
+
+func grant(t *testing.T) {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(root, "deploy", "daemonset", "rbac.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096); ; {
+		o := &unstructured.Unstructured{}
+		switch err := decoder.Decode(o); {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			t.Fatal(err)
+		}
+		env.Create(t, o)
+	}
+}
+
+// attach stores what an ADD stores whose runtime passed on no annotations.
+func attach(t *testing.T, state, uid string) {
+	t.Helper()
+	sets, err := ipam.CompleteSets([]ipam.Set{{{Subnet: netip.MustParsePrefix("10.1.0.0/24")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = persistence.New(persistence.Options{Dir: state}).Update(t.Context(), func(tx *persistence.Tx) error {
+		return errors.Join(tx.SetConfig("net", data), tx.PutAttachment(reservation.Attachment{
+			ID:    reservation.AttachmentID{Network: "net", ContainerID: "c", IfName: "eth0"},
+			Owner: reservation.Owner{Network: "net", Namespace: "default", Pod: "web-0", IfName: "eth0"},
+			UID:   uid, Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.2")},
+		}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startAgent runs the agent of node n1 and kills it with the test, if it still runs.
+func startAgent(t *testing.T, flags ...string) *exec.Cmd {
+	t.Helper()
+	dir := t.TempDir()
+	flags = append(flags, "--plugin="+os.Args[0], "--cni-bin-dir="+filepath.Join(dir, "bin"), "--cni-conf-dir="+filepath.Join(dir, "conf"))
+	cmd := exec.Command(os.Args[0], flags...)
+	cmd.Env = append(os.Environ(), agentVar+"=1", "NODE_NAME=n1", "KUBECONFIG="+kubeconfig(t))
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // the test has failed already
+			_ = cmd.Wait()
+		}
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("agent:\n%s", text)
+		}
+	})
+	return cmd
+}
+
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	c := clientcmdapi.NewConfig()
+	c.Clusters["test"] = &clientcmdapi.Cluster{Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}
+	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: env.Config.CertData, ClientKeyData: env.Config.KeyData,
+		Impersonate: "system:serviceaccount:limpet-system:limpet-agent",
+	}
+	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	c.CurrentContext = "test"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// get waits for an answer and returns its body.
+func get(t *testing.T, url string) (body string) {
+	t.Helper()
+	browser := http.Client{Timeout: time.Second}
+	testenv.Eventually(t, func() error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := browser.Do(req)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }() // it is read to its end
+		data, err := io.ReadAll(resp.Body)
+		body = string(data)
+		return err
+	})
+	return body
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
