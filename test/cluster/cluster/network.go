@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -165,11 +164,25 @@ func makeNetNS(name string) error {
 
 // removeNetNS removes a named network namespace. The name of one whose maker was
 // killed may be a plain file, with nothing mounted on it yet.
+//
+// Whoever runs `ip netns add` for the first time on a machine mounts the directory
+// over itself, with a copy of every namespace in it, and the one below can then be
+// reached by no path. So the mounts are taken away in a mount namespace that lasts
+// for this call only; there the name can be removed, and the kernel then detaches
+// what is mounted on it everywhere else.
 func removeNetNS(name string) error {
 	path := filepath.Join(netnsDir, name)
-	err := unix.Unmount(path, unix.MNT_DETACH)
-	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("remove network namespace %s: %w", name, err)
-	}
-	return forget(path)
+	return inFreshThread(func() error {
+		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("remove network namespace %s: %w", name, err)
+		}
+		if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("remove network namespace %s: %w", name, err)
+		}
+		for _, dir := range []string{path, netnsDir, path} {
+			for unix.Unmount(dir, unix.MNT_DETACH) == nil { // until nothing is mounted there
+			}
+		}
+		return forget(path)
+	})
 }
