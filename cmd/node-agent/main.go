@@ -19,7 +19,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/agent"
@@ -37,7 +38,7 @@ func run() int {
 		o.Node = os.Getenv("NODE_NAME")
 	}
 	log := textlogger.NewLogger(textlogger.NewConfig())
-	ctrl.SetLogger(log)
+	ctrllog.SetLogger(log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := start(ctx, o, log); err != nil {
@@ -51,25 +52,25 @@ func start(ctx context.Context, o Options, log logr.Logger) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	config := agent.Config{
+	c := agent.Config{
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
 		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
 	}
 	if pflag.Arg(0) == "uninstall" {
-		return agent.Uninstall(ctx, config)
+		return agent.Uninstall(ctx, c)
 	}
 	var err error
-	if config.Now, err = machine.ReadClocks(o.BootIDFile, time.Now); err != nil {
+	if c.Now, err = machine.ReadClocks(o.BootIDFile, time.Now); err != nil {
 		return err
 	}
-	if config.REST, err = ctrl.GetConfig(); err != nil {
+	if c.REST, err = config.GetConfig(); err != nil {
 		return fmt.Errorf("find the API server: %w", err)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	config.Registry = registry
-	a, err := agent.New(config)
+	c.Registry = registry
+	a, err := agent.New(c)
 	if err != nil {
 		return err
 	}
