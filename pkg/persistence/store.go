@@ -65,8 +65,8 @@ func (s *Store) Dir() string { return s.dir }
 // on disk when Update returns nil, and has not happened when it returns an error.
 // The first Update on a node makes the state.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make state directory: %w", err)
+	if err := s.makeDir(); err != nil {
+		return err
 	}
 	err := s.locked(ctx, unix.LOCK_EX, func() error {
 		if err := s.ensure(); err != nil {
@@ -201,6 +201,17 @@ func (s *Store) ensure() error {
 		}
 	}
 	return s.mark()
+}
+
+// makeDir makes the directory so that it outlasts a power loss.
+func (s *Store) makeDir() error {
+	if _, err := os.Stat(s.dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("make state directory: %w", err)
+	}
+	return syncDir(filepath.Dir(s.dir))
 }
 
 func (s *Store) create() error {

@@ -54,11 +54,11 @@ func ParseRetain(value string, limit time.Duration) (retain time.Duration, warni
 	switch {
 	case minutes > int64(limit/time.Minute): // ParseInt returns the largest number for one out of range
 		return limit, fmt.Sprintf("annotation %s: %q exceeds the maximum of %d minutes; the maximum is used",
-			RetainAnnotation, value, int64(limit/time.Minute))
+			RetainAnnotation, shorten(value), int64(limit/time.Minute))
 	case err != nil && !errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Sprintf("annotation %s: %q is not a whole number of minutes; the IP will not be reserved", RetainAnnotation, value)
+		return 0, fmt.Sprintf("annotation %s: %q is not a whole number of minutes; the IP will not be reserved", RetainAnnotation, shorten(value))
 	case minutes < 0:
-		return 0, fmt.Sprintf("annotation %s: %q is negative; the IP will not be reserved", RetainAnnotation, value)
+		return 0, fmt.Sprintf("annotation %s: %q is negative; the IP will not be reserved", RetainAnnotation, shorten(value))
 	}
 	return time.Duration(minutes) * time.Minute, ""
 }
@@ -73,5 +73,14 @@ func ParseMode(value string) (mode Mode, warning string) {
 		return Preferred, ""
 	}
 	return Preferred, fmt.Sprintf("annotation %s: %q is neither %q nor %q; %q is used",
-		ModeAnnotation, value, Required, Preferred, Preferred)
+		ModeAnnotation, shorten(value), Required, Preferred, Preferred)
+}
+
+// shorten keeps a value from filling logs and answers; annotations can be 256 KiB.
+func shorten(value string) string {
+	const most = 64
+	if len(value) <= most {
+		return value
+	}
+	return value[:most] + "…"
 }
