@@ -8,15 +8,15 @@ CLUSTER  := $(CURDIR)/bin/limpet-cluster
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e build images generate fmt lint verify cluster-up cluster-down clean harness prerequisites
+.PHONY: help demo test test-unit test-e2e build images generate fmt lint verify cluster-up cluster-down clean harness prerequisites root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-demo: build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
+demo: root build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
 	cd test/e2e && $(GO) run ./cmd/demo $(DEMO_FLAGS)
 
-test: test-unit test-e2e ## Run all tests: tables, the plugin as a process, a real API server, the cluster
+test: root test-unit test-e2e ## Run all tests: tables, the plugin as a process, a real API server, the cluster
 
 test-unit: build prerequisites ## Run all tests but those that need the three-node cluster
 	export LIMPET_KUBE_ASSETS=$$($(CLUSTER) assets) LIMPET_CNI_BIN=$$($(CLUSTER) cni) && \
@@ -33,6 +33,9 @@ build: harness ## Build the product and the cluster harness into bin/
 prerequisites: harness
 	$(CLUSTER) build
 
+root:
+	@test $$(id -u) = 0 || { echo "root is needed: nodes are made of namespaces, mounts and cgroups" >&2; exit 1; }
+
 harness:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go $$(sed -n 's/^go //p' go.mod) or newer from https://go.dev/dl" >&2; exit 1; }
 	cd test/cluster && $(BUILD) -o $(CURDIR)/bin/ ./cmd/limpet-cluster ./cmd/echoserver
@@ -42,11 +45,12 @@ images: build ## Write both images as one archive, bin/images.tar
 	$(CLUSTER) images --out bin/images.tar \
 	  limpet-io/limpet-agent:dev=bin/limpet-agent,bin/limpet-ipam limpet-io/limpet-controller:dev=bin/limpet-controller
 
-cluster-up: build ## Start a three-node cluster with Limpet on it, to play with: kubeconfig, bin/kubectl
+cluster-up: root build ## Start a three-node cluster with Limpet on it, to play with: kubeconfig, bin/kubectl
 	cd test/e2e && $(GO) run ./cmd/demo --install-only --name limpet --kubectl $(CURDIR)/bin/kubectl --kubeconfig $(CURDIR)/kubeconfig
 
-cluster-down: harness ## Stop that cluster and leave nothing behind
-	$(CLUSTER) down
+cluster-down: harness root ## Stop that cluster, and what an interrupted demo or test left, and leave nothing behind
+	for name in limpet demo e2e; do $(CLUSTER) down --name $$name; done
+	rm -f kubeconfig bin/kubectl
 
 generate: ## Regenerate deepcopy functions and CRDs
 	$(GO) generate ./...
