@@ -94,7 +94,7 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 // planAdd gathers what is known of the owner and asks the planner.
 func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment) (reservation.AddDecision, error) {
 	in := reservation.AddInput{
-		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, Asks: a.Asks(), PredecessorWait: conf.predecessorWait,
+		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, PredecessorWait: conf.predecessorWait,
 		Fits: conf.fits,
 	}
 	existing, found, err := tx.Attachment(a.ID)

@@ -95,7 +95,7 @@ func (p *Plugin) reclaim(tx *persistence.Tx, conf *config, set ipam.Set, now res
 		return err
 	}
 	soonest := slices.MinFunc(held, func(a, b reservation.Reservation) int {
-		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Deadline.Left(now), b.Deadline.Left(now))) // those that insist go last
+		return cmp.Compare(a.Deadline.Left(now), b.Deadline.Left(now))
 	})
 	p.Log.Warn("Range set is exhausted, the reservation that ends soonest gives way",
 		"rangeSet", set.String(), "owner", soonest.Owner.String(), "left", soonest.Deadline.Left(now).String())

@@ -13,8 +13,6 @@ type AddInput struct {
 	Owner Owner
 	UID   string
 	Mode  Mode
-	// Asks is what Attachment.Asks says of the new life.
-	Asks bool
 	// Existing is the attachment of the same ID, if there is one.
 	Existing *Attachment
 	// Earlier are the other live attachments of the owner.
@@ -76,9 +74,7 @@ func PlanAdd(in AddInput) AddDecision {
 		return AddDecision{Err: fmt.Errorf("%s has been allocated to %s, %w", join(in.Existing.Addresses), in.Existing.ID.ContainerID, ErrDuplicate)}
 	}
 	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
-	// Where neither life asks for anything there is nothing to come back to, and nobody
-	// waits longer than with host-local (rule 10).
-	if living := newestLife(in); living != nil && (in.Asks || living.Asks()) {
+	if living := newestLife(in); living != nil {
 		if d, wait := waitFor(in, living); wait {
 			return d
 		}

@@ -129,29 +129,3 @@ func TestPlanAdd(t *testing.T) {
 		})
 	}
 }
-
-// Rule 10: pods that ask for nothing do not wait for each other.
-func TestPlanAddWaitsOnlyWhereSomethingIsAskedFor(t *testing.T) {
-	cases := map[string]struct {
-		predecessor reservation.Attachment
-		asks        bool
-		want        reservation.AddVerdict
-	}{
-		"neither asks":                         {reservation.Attachment{WishKnown: true}, false, reservation.Allocate},
-		"the new life asks":                    {reservation.Attachment{WishKnown: true}, true, reservation.Refuse},
-		"the predecessor asked":                {reservation.Attachment{WishKnown: true, Retain: time.Minute}, false, reservation.Refuse},
-		"the predecessor insists":              {reservation.Attachment{WishKnown: true, Mode: reservation.Required}, false, reservation.Refuse},
-		"the predecessor's wish was not heard": {reservation.Attachment{}, false, reservation.Refuse},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			d := reservation.PlanAdd(reservation.AddInput{
-				Asks: c.asks, Earlier: []reservation.Predecessor{{Attachment: c.predecessor, Alive: true}}, PredecessorWait: time.Minute,
-				Fits: func([]netip.Addr) error { return nil },
-			})
-			if d.Verdict != c.want {
-				t.Errorf("PlanAdd() = %v (%v), want %v", d.Verdict, d.Err, c.want)
-			}
-		})
-	}
-}

@@ -100,10 +100,6 @@ type Reservation struct {
 	Seq uint64
 }
 
-// Asks reports whether the pod asked for anything to be kept. One that has not been
-// heard may have.
-func (a Attachment) Asks() bool { return a.Retain > 0 || a.Mode == Required || !a.WishKnown }
-
 // Holder names who holds an address, for messages.
 func (a Attachment) Holder() string {
 	if a.Owner.Named() {
