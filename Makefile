@@ -23,7 +23,7 @@ test-unit: build prerequisites ## Run all tests but those that need the three-no
 	for m in . test/cluster; do (cd $$m && $(GO) test -race -shuffle=on -timeout 20m ./...); done
 
 test-e2e: build ## Run the end-to-end tests on a three-node cluster of their own
-	cd test/e2e && $(GO) test -timeout 25m ./...
+	cd test/e2e && $(GO) test -count=1 -timeout 25m ./...
 
 build: harness ## Build the product and the cluster harness into bin/
 	$(BUILD) -o bin/limpet-ipam ./cmd/ipam-plugin
