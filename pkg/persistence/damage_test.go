@@ -20,15 +20,20 @@ func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 		damage func(t *testing.T, path string)
 		want   error
 	}{
-		"removed":                {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
-		"empty":                  {damage: truncate(0), want: persistence.ErrDamaged},
-		"cut within a page":      {damage: truncate(100), want: persistence.ErrDamaged},
-		"cut to one page":        {damage: truncate(4096), want: persistence.ErrDamaged},
-		"cut to two pages":       {damage: truncate(8192), want: persistence.ErrDamaged},
-		"cut in the middle":      {damage: truncate(16384), want: persistence.ErrDamaged},
-		"zeroed":                 {damage: zero(0, -1), want: persistence.ErrDamaged},
-		"both meta pages zeroed": {damage: zero(0, 8192), want: persistence.ErrDamaged},
-		"data pages zeroed":      {damage: zero(8192, -1), want: persistence.ErrDamaged},
+		"removed":                      {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
+		"empty":                        {damage: truncate(0), want: persistence.ErrDamaged},
+		"cut within a page":            {damage: truncate(100), want: persistence.ErrDamaged},
+		"cut to one page":              {damage: truncate(4096), want: persistence.ErrDamaged},
+		"cut to two pages":             {damage: truncate(8192), want: persistence.ErrDamaged},
+		"cut in the middle":            {damage: truncate(16384), want: persistence.ErrDamaged},
+		"zeroed":                       {damage: zero(0, -1), want: persistence.ErrDamaged},
+		"both meta pages zeroed":       {damage: zero(0, 8192), want: persistence.ErrDamaged},
+		"first meta page zeroed":       {damage: zero(0, 4096), want: persistence.ErrDamaged},
+		"second meta page zeroed":      {damage: zero(4096, 8192), want: persistence.ErrDamaged},
+		"meta of a far older one":      {damage: oldMeta, want: persistence.ErrDamaged},
+		"cut behind what a verb reads": {damage: cutTail, want: persistence.ErrDamaged},
+		"a flipped bit in a record":    {damage: flipBit, want: persistence.ErrDamaged},
+		"data pages zeroed":            {damage: zero(8192, -1), want: persistence.ErrDamaged},
 		"not a database": {damage: func(t *testing.T, path string) {
 			must(t, os.WriteFile(path, bytes.Repeat([]byte("limpet\n"), 9000), 0o600))
 		}, want: persistence.ErrDamaged},
@@ -138,6 +143,59 @@ func zero(from, to int) func(*testing.T, string) {
 		clear(data[from:to])
 		must(t, os.WriteFile(path, data, 0o600))
 	}
+}
+
+// TestEveryBitOfTheMetaPagesCounts flips each bit of both in turn.
+func TestEveryBitOfTheMetaPagesCounts(t *testing.T) {
+	dir := t.TempDir()
+	s := persistence.New(persistence.Options{Dir: dir})
+	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+	path := filepath.Join(dir, "limpet.db")
+	good, err := os.ReadFile(path)
+	must(t, err)
+	for _, page := range []int{0, os.Getpagesize()} {
+		for bit := range 64 * 8 {
+			bad := bytes.Clone(good)
+			bad[page+16+bit/8] ^= 1 << (bit % 8)
+			must(t, os.WriteFile(path, bad, 0o600))
+			if err := s.View(t.Context(), func(*persistence.Tx) error { return nil }); !errors.Is(err, persistence.ErrDamaged) {
+				t.Errorf("page at %d, bit %d flipped: %v, want %v", page, bit, err, persistence.ErrDamaged)
+			}
+		}
+	}
+}
+
+// oldMeta puts the newest meta page back to what it was two commits ago.
+func oldMeta(t *testing.T, path string) {
+	was, err := os.ReadFile(path)
+	must(t, err)
+	for range 4 {
+		inside(t, path, func(tx *bolt.Tx) error { return tx.Bucket([]byte("cursors")).Put([]byte("x"), []byte("x")) })
+	}
+	data, err := os.ReadFile(path)
+	must(t, err)
+	copy(data[:4096], was[:4096])
+	must(t, os.WriteFile(path, data, 0o600))
+}
+
+// cutTail takes away the last pages of a file of which most is not in use.
+func cutTail(t *testing.T, path string) {
+	var high int64
+	inside(t, path, func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("filler"))
+		high = tx.Size()
+		return errors.Join(err, b.Put([]byte("x"), make([]byte, 1<<20)))
+	})
+	must(t, os.Truncate(path, high))
+}
+
+func flipBit(t *testing.T, path string) {
+	inside(t, path, func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte("attachments"))
+		k, v := b.Cursor().First()
+		v = bytes.Replace(v, []byte("10.0.0.0"), []byte("10.0.0.1"), 1)
+		return b.Put(k, v)
+	})
 }
 
 func foreign(t *testing.T, path string) {

@@ -3,6 +3,7 @@ package persistence
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"net/netip"
 	"time"
 
@@ -11,7 +12,37 @@ import (
 
 // The records are JSON with short keys: readable with any bbolt browser, and a
 // later version may add keys that this one passes over. Identities are in the key
-// of a record as well as in it, so that a record can be understood alone.
+// of a record as well as in it, so that a record can be understood alone. The last key
+// is a checksum of all before it; records of the first version have none.
+
+const (
+	sumKey  = `,"sum":"`
+	sumSize = len(sumKey) + 8 + len(`"}`)
+)
+
+// seal encodes a record and adds its checksum.
+func seal(record any) ([]byte, error) {
+	data, err := json.Marshal(record)
+	if err != nil {
+		return nil, err
+	}
+	data = data[:len(data)-1] // the brace
+	return fmt.Appendf(data, `%s%08x"}`, sumKey, crc32.ChecksumIEEE(data)), nil
+}
+
+// unseal checks and decodes a record.
+func unseal(data []byte, record any) error {
+	if body := len(data) - sumSize; body > 0 && string(data[body:body+len(sumKey)]) == sumKey {
+		want := string(data[body+len(sumKey) : len(data)-2])
+		if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(data[:body])); got != want {
+			return fmt.Errorf("checksum %s, want %s: %w", got, want, ErrDamaged)
+		}
+	}
+	if err := json.Unmarshal(data, record); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrDamaged)
+	}
+	return nil
+}
 
 type momentRecord struct {
 	Wall time.Time     `json:"wall"`
@@ -89,13 +120,13 @@ func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 		m := fromMoment(*a.RefusedSince)
 		r.RefusedSince = &m
 	}
-	return json.Marshal(r)
+	return seal(r)
 }
 
 func decodeAttachment(data []byte) (reservation.Attachment, error) {
 	var r attachmentRecord
-	if err := json.Unmarshal(data, &r); err != nil {
-		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w: %w", err, ErrDamaged)
+	if err := unseal(data, &r); err != nil {
+		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
 	}
 	a := reservation.Attachment{
 		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
@@ -115,7 +146,7 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 }
 
 func encodeReservation(r reservation.Reservation) ([]byte, error) {
-	return json.Marshal(reservationRecord{
+	return seal(reservationRecord{
 		Owner: ownerRecord(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
 		Deadline: fromDeadline(r.Deadline), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
 	})
@@ -123,8 +154,8 @@ func encodeReservation(r reservation.Reservation) ([]byte, error) {
 
 func decodeReservation(data []byte) (reservation.Reservation, error) {
 	var r reservationRecord
-	if err := json.Unmarshal(data, &r); err != nil {
-		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w: %w", err, ErrDamaged)
+	if err := unseal(data, &r); err != nil {
+		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
 	}
 	return reservation.Reservation{
 		Owner: reservation.Owner(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,

@@ -128,7 +128,7 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	path := filepath.Join(s.dir, databaseName)
 	var file *os.File // bbolt's own, which it leaves locked when it panics
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		f, err := os.OpenFile(name, flag, mode)
+		f, err := openChecked(name, flag, mode)
 		file = f
 		return f, err
 	}
@@ -139,11 +139,10 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 			err = fmt.Errorf("read %s: %v: %w", path, p, ErrDamaged)
 		}
 	}()
-	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
-		return fmt.Errorf("open %s: it is empty: %w", path, ErrDamaged) // bbolt would take it for a new one
-	}
 	db, err := bolt.Open(path, 0o600, o)
 	switch {
+	case errors.Is(err, ErrDamaged):
+		return fmt.Errorf("open %s: %w", path, err)
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("open %s: %w", path, ErrLocked)
 	case errors.As(err, new(unix.Errno)): // the disk or the rights are at fault, not the file
@@ -153,6 +152,23 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	}
 	err = fn(db)
 	return errors.Join(err, db.Close())
+}
+
+// openChecked opens a file for bbolt if it is one that bbolt can be trusted with: it
+// would take an empty file for a new one, and an older state for the newest.
+func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(name, flag, mode)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = checkMetas(f, info.Size())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // abandon gives up a file that bbolt left open. Its lock must be dropped by name: the
