@@ -3,6 +3,7 @@ module github.com/limpet-io/limpet/test/e2e
 go 1.26.8
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/limpet-io/limpet/test/cluster v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

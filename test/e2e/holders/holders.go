@@ -1,0 +1,93 @@
+// Package holders tells from inside a node which sandboxes hold which addresses. The
+// API cannot: a force-deleted pod is gone from it while its sandbox still runs.
+package holders
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Script is for a node's shell: until the file named by its first argument is there, it
+// prints, for one sandbox after the other and again and again, the network namespace
+// and the kernel's table of the addresses in it.
+const Script = `
+until [ -e "$0" ]; do
+  for ns in /run/netns/cni-*; do
+    echo "netns $ns"
+    nsenter --net="$ns" cat /proc/net/fib_trie /proc/net/if_inet6 2>/dev/null
+  done
+done`
+
+// Sighting is one look into one network namespace.
+type Sighting struct {
+	NetNS string
+	Addrs []netip.Addr
+}
+
+// Parse reads what Script printed.
+func Parse(out string) []Sighting {
+	var seen []Sighting
+	var last netip.Addr
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 2 && fields[0] == "netns":
+			seen = append(seen, Sighting{NetNS: fields[1]})
+			continue
+		case len(seen) == 0 || len(fields) < 2:
+			continue
+		case fields[0] == "|--":
+			last, _ = netip.ParseAddr(fields[1]) // a node of the trie; whether it is an address of this host, the next line says
+			continue
+		case strings.Join(fields, " ") == "/32 host LOCAL":
+			seen[len(seen)-1].add(last)
+		case len(fields) == 6 && len(fields[0]) == 32:
+			seen[len(seen)-1].add(parseHex(fields[0]))
+		}
+	}
+	return seen
+}
+
+// parseHex reads an address as if_inet6 writes it: 32 digits.
+func parseHex(digits string) netip.Addr {
+	var groups []string
+	for group := range slices.Chunk([]byte(digits), 4) {
+		groups = append(groups, string(group))
+	}
+	addr, _ := netip.ParseAddr(strings.Join(groups, ":"))
+	return addr
+}
+
+func (s *Sighting) add(addr netip.Addr) {
+	if addr.IsGlobalUnicast() && !slices.Contains(s.Addrs, addr) {
+		s.Addrs = append(s.Addrs, addr)
+	}
+}
+
+// Twice returns, for each address that two sandboxes held at the same time, a line that
+// says so. Sandboxes are looked at one after the other, so that one after the other may
+// show an address that was handed on in between; that both held it is certain when the
+// first one shows it once more after the second.
+func Twice(seen []Sighting) []string {
+	holders := map[netip.Addr][]string{} // in the order of their first sighting
+	var found []string
+	for _, s := range seen {
+		for _, addr := range s.Addrs {
+			earlier := holders[addr]
+			i := slices.Index(earlier, s.NetNS)
+			if i < 0 {
+				holders[addr] = append(earlier, s.NetNS)
+				continue
+			}
+			for _, later := range earlier[i+1:] {
+				said := fmt.Sprintf("%s is in %s and in %s", addr, s.NetNS, later)
+				if !slices.Contains(found, said) {
+					found = append(found, said)
+				}
+			}
+		}
+	}
+	return found
+}
