@@ -51,7 +51,27 @@ func (c *Cluster) PowerOn(node string) error {
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		return fmt.Errorf("write node configuration: %w", err)
 	}
-	return c.boot(node, path)
+	if err := c.boot(node, path); err != nil {
+		return err
+	}
+	return c.awaitRoot(node, config.BootID)
+}
+
+// awaitRoot waits until a node's first process has left the machine's files for its
+// own: a program that is run on the node before would see the machine's.
+func (c *Cluster) awaitRoot(node, bootID string) error {
+	const limit = 30 * time.Second
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		pid := c.procs.pid(node)
+		if pid == 0 {
+			return fmt.Errorf("%s ended while it booted, see %s", node, filepath.Join(c.logDir(), node+".log"))
+		}
+		now, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/proc/sys/kernel/random/boot_id", pid))
+		if err == nil && strings.TrimSpace(string(now)) == bootID {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no file system of its own after %s, see %s", node, limit, filepath.Join(c.logDir(), node+".log"))
 }
 
 // index returns the number of a node.
