@@ -3,6 +3,7 @@ package reservation
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -69,4 +70,9 @@ func Lapsed(all []Reservation, now Moment) []Reservation {
 		}
 	}
 	return lapsed
+}
+
+// Unlapsed returns the reservations whose deadline is still to come.
+func Unlapsed(all []Reservation, now Moment) []Reservation {
+	return slices.DeleteFunc(slices.Clone(all), func(r Reservation) bool { return r.Deadline.Passed(now) })
 }

@@ -1,0 +1,166 @@
+package reservation_test
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// TestPlanRebuild states who holds an address when the sources disagree. Records are
+// written "name address", a number behind the address is the Seq.
+func TestPlanRebuild(t *testing.T) {
+	for name, tc := range map[string]struct {
+		read, stray, seen []reservation.Attachment
+		found             []reservation.Attachment
+		readReserved      []reservation.Reservation
+		strayReserved     []reservation.Reservation
+		whole             bool
+		alive             string // names of containers
+		want              string // who holds what, in order of names
+	}{
+		"what was read stays": {
+			read: of(at("c1", "a", 2, 1)), readReserved: []reservation.Reservation{kept(3, 2)}, whole: true,
+			want: "c1=2 reserved b=3",
+		},
+		"nothing is left but what the node knows": {
+			seen: of(at("c1", "a", 2, 0), at("c2", "b", 3, 0)), alive: "c1",
+			want: "c1=2 c2=3",
+		},
+		"a live container wins over an outdated reservation": {
+			seen: of(at("c9", "x", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true, alive: "c9",
+			want: "c9=2",
+		},
+		"a reservation wins over a container that is gone": {
+			seen: of(at("c1", "a", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true,
+			want: "reserved b=2",
+		},
+		"a reservation that its owner has claimed is gone": {
+			seen: of(at("c2", "b", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true, alive: "c2",
+			want: "c2=2",
+		},
+		"an owner that went on without its reservation has none": {
+			seen: of(at("c2", "b", 4, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true, alive: "c2",
+			want: "c2=4",
+		},
+		"an older life that still runs does not end the reservation of a newer one": {
+			read: of(at("c1", "b", 4, 1)), seen: of(at("c1", "b", 4, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true, alive: "c1",
+			want: "c1=4 reserved b=2",
+		},
+		"a stray attachment counts when its namespace lives": {
+			stray: of(at("c1", "a", 2, 1), at("c2", "b", 3, 2)), alive: "c1",
+			want: "c1=2",
+		},
+		"a stray reservation counts when the tree had holes": {
+			strayReserved: []reservation.Reservation{kept(2, 2)},
+			want:          "reserved b=2",
+		},
+		"a stray reservation does not count beside a whole tree": {
+			strayReserved: []reservation.Reservation{kept(2, 2)}, whole: true,
+			want: "",
+		},
+		"a stray reservation that has lapsed is nothing": {
+			strayReserved: []reservation.Reservation{lapsed(kept(2, 2))},
+			want:          "",
+		},
+		"what was read wins over what is stray of the same owner": {
+			readReserved: []reservation.Reservation{kept(2, 5)}, strayReserved: []reservation.Reservation{kept(3, 2)},
+			want: "reserved b=2",
+		},
+		"an address in a namespace is held": {
+			found: of(at("netns:/p", "", 2, 0)), alive: "netns:/p",
+			want: "netns:/p=2",
+		},
+		"an address in a namespace that is explained is not held twice": {
+			found: of(at("netns:/p", "", 2, 0)), seen: of(at("c1", "a", 2, 0)), alive: "netns:/p c1",
+			want: "c1=2",
+		},
+		"the newer of two that are gone had the address last": {
+			seen: of(at("c1", "a", 2, 0), at("c2", "a", 2, 0)),
+			want: "c2=2",
+		},
+		"two that live with one address: one of them holds it": {
+			seen: of(at("c1", "a", 2, 0), at("c2", "b", 2, 0)), alive: "c1 c2",
+			want: "c2=2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := reservation.PlanRebuild(reservation.RebuildInput{
+				Now: rebuildNow, Whole: tc.whole, Seen: tc.seen, Found: tc.found,
+				Read:  reservation.Records{Attachments: tc.read, Reservations: tc.readReserved},
+				Stray: reservation.Records{Attachments: tc.stray, Reservations: tc.strayReserved},
+				Alive: func(a reservation.Attachment) bool {
+					return slices.Contains(strings.Fields(tc.alive), a.ID.ContainerID)
+				},
+			})
+			if diff := cmp.Diff(tc.want, holders(d)); diff != "" {
+				t.Errorf("holders (-want +got):\n%s\ndropped: %q", diff, d.Dropped)
+			}
+		})
+	}
+}
+
+// TestRebuiltLivesKeepTheirOrder shows that what the state did not know is newer than all
+// it did, unless it is over.
+func TestRebuiltLivesKeepTheirOrder(t *testing.T) {
+	in := reservation.RebuildInput{
+		Read: reservation.Records{Attachments: of(at("c1", "a", 2, 7))}, Whole: true,
+		Seen:  of(at("old", "a", 3, 0), at("new", "a", 4, 0), at("c1", "a", 2, 0)),
+		Alive: func(a reservation.Attachment) bool { return a.ID.ContainerID != "old" },
+	}
+	seq := map[string]uint64{}
+	for _, a := range reservation.PlanRebuild(in).Attachments {
+		seq[a.ID.ContainerID] = a.Seq
+	}
+	if diff := cmp.Diff(map[string]uint64{"old": 0, "c1": 7, "new": 8}, seq); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+var rebuildNow = reservation.Moment{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), BootID: "b", Up: time.Hour}
+
+func of(a ...reservation.Attachment) []reservation.Attachment { return a }
+
+func at(container, pod string, ip byte, seq uint64) reservation.Attachment {
+	a := reservation.Attachment{ID: reservation.AttachmentID{Network: "n", ContainerID: container, IfName: "eth0"}, Seq: seq}
+	a.Owner = reservation.Owner{Network: "n", IfName: "eth0", Pod: pod}
+	if pod != "" {
+		a.Owner.Namespace = "ns"
+	}
+	a.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, ip})}
+	return a
+}
+
+// kept returns a reservation of pod b.
+func kept(ip byte, seq uint64) reservation.Reservation {
+	a := at("", "b", ip, seq)
+	return reservation.Reservation{Owner: a.Owner, Addresses: a.Addresses, Seq: seq, Deadline: reservation.Deadline{From: rebuildNow, For: time.Minute}}
+}
+
+func lapsed(r reservation.Reservation) reservation.Reservation {
+	r.Deadline.From.Up -= time.Hour
+	return r
+}
+
+// holders lists who holds which address.
+func holders(d reservation.RebuildDecision) string {
+	var all []string
+	for _, a := range d.Attachments {
+		all = append(all, a.ID.ContainerID+"="+last(a.Addresses))
+	}
+	slices.Sort(all)
+	for _, r := range d.Reservations {
+		all = append(all, "reserved "+r.Owner.Pod+"="+last(r.Addresses))
+	}
+	return strings.Join(all, " ")
+}
+
+func last(addrs []netip.Addr) string {
+	_, n, _ := strings.Cut(addrs[0].String(), "10.0.0.")
+	return n
+}
