@@ -6,13 +6,15 @@
 // wait: bbolt's own lock is polled every 50 ms, which is unfair and makes long
 // tails when many pods start at once.
 //
-// Three files, all in Options.Dir:
+// These files, all in Options.Dir:
 //
 //	limpet.db      the state
 //	limpet.lock    the lock, always empty
 //	limpet.marker  says that a state was made here once
 //
-// A missing database beside a marker is a lost one, not a new node (rule 6). fsync
+// A missing database beside a marker is a lost one, not a new node (rule 6). One that is
+// lost or damaged is made again by the verb that finds it, out of what can be read of it
+// and what Options.Rebuild knows; the damaged file stays as limpet.db.damaged-<time>. fsync
 // is never switched off: an acknowledged verb survives a power loss (rule 5).
 //
 // The address index is a bitmap per 256 addresses, so that finding a free address

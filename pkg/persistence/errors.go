@@ -18,3 +18,9 @@ var (
 	// ErrLocked is returned when the lock was not free within the bound.
 	ErrLocked = errors.New("state is locked by others")
 )
+
+// Broken reports whether an error says that the state is lost or damaged, which is no
+// fault of what was asked of it.
+func Broken(err error) bool {
+	return (errors.Is(err, ErrLost) || errors.Is(err, ErrDamaged)) && !errors.Is(err, ErrNewer)
+}

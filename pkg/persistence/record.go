@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"net/netip"
@@ -90,6 +91,16 @@ type reservationRecord struct {
 	Seq         uint64           `json:"seq"`
 }
 
+// checkAddresses refuses what JSON can say and the index cannot hold.
+func checkAddresses(addrs []netip.Addr) error {
+	for _, a := range addrs {
+		if !a.IsValid() || a.Zone() != "" {
+			return fmt.Errorf("address %q: %w", a, ErrDamaged)
+		}
+	}
+	return nil
+}
+
 func fromMoment(m reservation.Moment) momentRecord {
 	return momentRecord{Wall: m.Wall.Round(0).UTC(), Boot: m.BootID, Up: m.Up}
 }
@@ -125,7 +136,7 @@ func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 
 func decodeAttachment(data []byte) (reservation.Attachment, error) {
 	var r attachmentRecord
-	if err := unseal(data, &r); err != nil {
+	if err := errors.Join(unseal(data, &r), checkAddresses(r.Addresses)); err != nil {
 		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
 	}
 	a := reservation.Attachment{
@@ -154,7 +165,7 @@ func encodeReservation(r reservation.Reservation) ([]byte, error) {
 
 func decodeReservation(data []byte) (reservation.Reservation, error) {
 	var r reservationRecord
-	if err := unseal(data, &r); err != nil {
+	if err := errors.Join(unseal(data, &r), checkAddresses(r.Addresses)); err != nil {
 		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
 	}
 	return reservation.Reservation{

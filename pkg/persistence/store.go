@@ -2,7 +2,6 @@ package persistence
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 const (
@@ -25,10 +26,6 @@ const (
 	databaseName = "limpet.db"
 	lockName     = "limpet.lock"
 	markerName   = "limpet.marker"
-
-	// schema is the version of the layout. Additions are new buckets and keep it,
-	// so that a plugin of one version back still reads the file.
-	schema = 1
 )
 
 // Options say where the state is and how long to wait for it.
@@ -37,18 +34,23 @@ type Options struct {
 	Dir string
 	// LockWait bounds the wait for the lock; DefaultLockWait when 0.
 	LockWait time.Duration
+	// Rebuild says what a state begins with: a new one, and one that is made again
+	// because it was lost or is damaged. It is called under the lock. Without it a new
+	// state is empty, and a lost or damaged one is an error.
+	Rebuild func(Remains) (reservation.Records, error)
 }
 
 // Store is the state of one node. It holds nothing open between calls, and may be
 // used by many goroutines and processes at once.
 type Store struct {
-	dir  string
-	wait time.Duration
+	dir     string
+	wait    time.Duration
+	rebuild func(Remains) (reservation.Records, error)
 }
 
 // New returns the store in o.Dir. It touches no file.
 func New(o Options) *Store {
-	s := &Store{dir: o.Dir, wait: o.LockWait}
+	s := &Store{dir: o.Dir, wait: o.LockWait, rebuild: o.Rebuild}
 	if s.dir == "" {
 		s.dir = DefaultDir
 	}
@@ -63,28 +65,40 @@ func (s *Store) Dir() string { return s.dir }
 
 // Update runs fn in one read-write transaction, alone on the node. What fn did is
 // on disk when Update returns nil, and has not happened when it returns an error.
-// The first Update on a node makes the state.
+// The first Update on a node makes the state. One that finds it lost or damaged makes
+// it again, and then runs fn once more.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
 	err := s.locked(ctx, unix.LOCK_EX, func() error {
-		if err := s.ensure(); err != nil {
+		err := s.update(fn)
+		if s.rebuild == nil || !Broken(err) {
 			return err
 		}
-		return s.withDB(&bolt.Options{Timeout: s.wait}, func(db *bolt.DB) error {
-			return db.Update(func(tx *bolt.Tx) error {
-				if err := migrate(tx); err != nil {
-					return err
-				}
-				return fn(&Tx{tx: tx})
-			})
-		})
+		if failed := s.recover(err); failed != nil {
+			return errors.Join(err, failed)
+		}
+		return s.update(fn)
 	})
 	if errors.Is(err, ErrUnchanged) {
 		return nil
 	}
 	return err
+}
+
+func (s *Store) update(fn func(*Tx) error) error {
+	if err := s.ensure(); err != nil {
+		return err
+	}
+	return s.withDB(&bolt.Options{Timeout: s.wait}, func(db *bolt.DB) error {
+		return db.Update(func(tx *bolt.Tx) error {
+			if err := migrate(tx); err != nil {
+				return err
+			}
+			return fn(&Tx{tx: tx})
+		})
+	})
 }
 
 // View runs fn in one read-only transaction. It returns ErrNoState on a node
@@ -93,22 +107,33 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	if _, err := os.Stat(s.dir); errors.Is(err, os.ErrNotExist) {
 		return ErrNoState
 	}
-	return s.locked(ctx, unix.LOCK_SH, func() error {
-		switch found, marked, err := s.look(); {
-		case err != nil:
+	err := s.locked(ctx, unix.LOCK_SH, func() error { return s.view(fn) })
+	if s.rebuild == nil || !Broken(err) {
+		return err
+	}
+	return s.Update(ctx, func(tx *Tx) error {
+		if err := fn(tx); err != nil {
 			return err
-		case !found && marked:
-			return s.lost()
-		case !found:
-			return ErrNoState
 		}
-		return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true}, func(db *bolt.DB) error {
-			return db.View(func(tx *bolt.Tx) error {
-				if err := checkSchema(tx); err != nil {
-					return err
-				}
-				return fn(&Tx{tx: tx})
-			})
+		return ErrUnchanged
+	})
+}
+
+func (s *Store) view(fn func(*Tx) error) error {
+	switch found, marked, err := s.look(); {
+	case err != nil:
+		return err
+	case !found && marked:
+		return s.lost()
+	case !found:
+		return ErrNoState
+	}
+	return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true}, func(db *bolt.DB) error {
+		return db.View(func(tx *bolt.Tx) error {
+			if err := checkSchema(tx); err != nil {
+				return err
+			}
+			return fn(&Tx{tx: tx})
 		})
 	})
 }
@@ -178,132 +203,4 @@ func abandon(f *os.File) {
 		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 		_ = f.Close()
 	}
-}
-
-// look reports whether the database and the marker are there.
-func (s *Store) look() (found, marked bool, err error) {
-	for _, f := range []struct {
-		name string
-		is   *bool
-	}{{databaseName, &found}, {markerName, &marked}} {
-		_, err := os.Stat(filepath.Join(s.dir, f.name))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return false, false, fmt.Errorf("look for state: %w", err)
-		}
-		*f.is = err == nil
-	}
-	return found, marked, nil
-}
-
-func (s *Store) lost() error {
-	return fmt.Errorf("%s is missing although %s says that it was made: restore it, or remove the marker when no pod runs on this node: %w",
-		filepath.Join(s.dir, databaseName), filepath.Join(s.dir, markerName), ErrLost)
-}
-
-// ensure makes the database on a new node. It appears under its name complete, and
-// the marker after it, so that no crash leaves something that looks lost.
-func (s *Store) ensure() error {
-	found, marked, err := s.look()
-	switch {
-	case err != nil:
-		return err
-	case found && marked:
-		return nil
-	case marked:
-		return s.lost()
-	case !found:
-		if err := s.create(); err != nil {
-			return err
-		}
-	}
-	return s.mark()
-}
-
-// makeDir makes the directory so that it outlasts a power loss.
-func (s *Store) makeDir() error {
-	if _, err := os.Stat(s.dir); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make state directory: %w", err)
-	}
-	return syncDir(filepath.Dir(s.dir))
-}
-
-func (s *Store) create() error {
-	temp := filepath.Join(s.dir, databaseName+".new")
-	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove left-over: %w", err)
-	}
-	db, err := bolt.Open(temp, 0o600, nil)
-	if err != nil {
-		return fmt.Errorf("create state file: %w", err)
-	}
-	if err := errors.Join(db.Update(makeBuckets), db.Close()); err != nil {
-		return fmt.Errorf("create state file: %w", err)
-	}
-	if err := os.Rename(temp, filepath.Join(s.dir, databaseName)); err != nil {
-		return fmt.Errorf("create state file: %w", err)
-	}
-	return syncDir(s.dir)
-}
-
-func (s *Store) mark() error {
-	text := "Limpet keeps the state of this node beside this file. Without its database the state is lost, not new.\n"
-	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("write marker: %w", err)
-	}
-	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write marker: %w", err)
-	}
-	return syncDir(s.dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync directory: %w", err)
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// migrate makes the buckets that an earlier version did not have, and refuses a
-// later schema.
-func migrate(tx *bolt.Tx) error {
-	if err := checkSchema(tx); err != nil {
-		return err
-	}
-	return makeBuckets(tx)
-}
-
-func makeBuckets(tx *bolt.Tx) error {
-	for _, name := range buckets {
-		if tx.Bucket(name) != nil {
-			continue
-		}
-		if _, err := tx.CreateBucket(name); err != nil {
-			return fmt.Errorf("create bucket %s: %w", name, err)
-		}
-	}
-	if meta := tx.Bucket(bucketMeta); meta.Get(keySchema) == nil {
-		return meta.Put(keySchema, binary.BigEndian.AppendUint32(nil, schema))
-	}
-	return nil
-}
-
-func checkSchema(tx *bolt.Tx) error {
-	meta := tx.Bucket(bucketMeta)
-	if meta == nil {
-		return fmt.Errorf("no schema: %w", ErrDamaged) // it is there before the file has its name
-	}
-	v := meta.Get(keySchema)
-	if len(v) != 4 {
-		return fmt.Errorf("schema of %d bytes: %w", len(v), ErrDamaged)
-	}
-	if binary.BigEndian.Uint32(v) > schema {
-		return fmt.Errorf("schema %d, this version reads up to %d: install the newer limpet-ipam again: %w", binary.BigEndian.Uint32(v), schema, ErrNewer)
-	}
-	return nil
 }

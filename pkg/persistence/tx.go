@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,8 @@ var (
 
 	buckets = [][]byte{bucketMeta, bucketAttachments, bucketOwners, bucketReservations, bucketHeld, bucketNetworks, bucketCursors}
 
-	keySchema = []byte("schema")
+	keySchema     = []byte("schema")
+	keyRecoveries = []byte("recoveries")
 )
 
 // Tx is one transaction on the state. It keeps the address index in step with the
@@ -34,6 +36,15 @@ type Tx struct {
 // NextSeq returns a number higher than any it returned before.
 func (t *Tx) NextSeq() (uint64, error) {
 	return t.tx.Bucket(bucketMeta).NextSequence()
+}
+
+// Recoveries tells how often the state had to be made again because it was lost or
+// damaged.
+func (t *Tx) Recoveries() uint64 {
+	if v := t.tx.Bucket(bucketMeta).Get(keyRecoveries); len(v) == 8 {
+		return binary.BigEndian.Uint64(v)
+	}
+	return 0
 }
 
 // Attachment returns the attachment of that ID.
@@ -68,6 +79,12 @@ func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error
 // Attachments returns all live attachments of a network.
 func (t *Tx) Attachments(network string) ([]reservation.Attachment, error) {
 	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), decodeAttachment)
+}
+
+// FoundAttachments returns those attachments of a network that a rebuilt state holds for
+// namespaces in which it could not tell the container.
+func (t *Tx) FoundAttachments(network string) ([]reservation.Attachment, error) {
+	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.FoundIn(reservation.NetNS{})), decodeAttachment)
 }
 
 // PutAttachment stores a new attachment or a change to one, and holds its

@@ -1,0 +1,122 @@
+package persistence
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// look reports whether the database and the marker are there.
+func (s *Store) look() (found, marked bool, err error) {
+	for _, f := range []struct {
+		name string
+		is   *bool
+	}{{databaseName, &found}, {markerName, &marked}} {
+		_, err := os.Stat(filepath.Join(s.dir, f.name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false, false, fmt.Errorf("look for state: %w", err)
+		}
+		*f.is = err == nil
+	}
+	return found, marked, nil
+}
+
+func (s *Store) lost() error {
+	return fmt.Errorf("%s is missing although %s says that it was made: %w",
+		filepath.Join(s.dir, databaseName), filepath.Join(s.dir, markerName), ErrLost)
+}
+
+// ensure makes the database on a new node. It appears under its name complete, and
+// the marker after it, so that no crash leaves something that looks lost.
+func (s *Store) ensure() error {
+	found, marked, err := s.look()
+	switch {
+	case err != nil:
+		return err
+	case found && marked:
+		return nil
+	case marked:
+		return s.lost()
+	case !found:
+		if err := s.create(); err != nil {
+			return err
+		}
+	}
+	return s.mark()
+}
+
+// makeDir makes the directory so that it outlasts a power loss.
+func (s *Store) makeDir() error {
+	if _, err := os.Stat(s.dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("make state directory: %w", err)
+	}
+	return syncDir(filepath.Dir(s.dir))
+}
+
+// create makes the first state of a node. It is empty, unless the node knows of pods
+// from before: of another plugin's time, or of a state that was removed with its marker.
+func (s *Store) create() error {
+	if s.rebuild == nil {
+		return s.build(reservation.Records{}, Remains{})
+	}
+	records, err := s.rebuild(Remains{})
+	if err != nil {
+		return fmt.Errorf("look for earlier pods: %w", err)
+	}
+	return s.build(records, Remains{})
+}
+
+// build makes a complete database beside the one that may be there, and puts it in its
+// place.
+func (s *Store) build(records reservation.Records, left Remains) error {
+	temp := filepath.Join(s.dir, databaseName+".new")
+	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove left-over: %w", err)
+	}
+	db, err := bolt.Open(temp, 0o600, nil)
+	if err != nil {
+		return fmt.Errorf("create state file: %w", err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		if err := makeBuckets(tx); err != nil {
+			return err
+		}
+		return left.restore(&Tx{tx: tx}, records)
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("create state file: %w", err)
+	}
+	if err := os.Rename(temp, filepath.Join(s.dir, databaseName)); err != nil {
+		return fmt.Errorf("create state file: %w", err)
+	}
+	return syncDir(s.dir)
+}
+
+func (s *Store) mark() error {
+	text := "Limpet keeps the state of this node beside this file. Without its database the state is lost, not new.\n"
+	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("write marker: %w", err)
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write marker: %w", err)
+	}
+	return syncDir(s.dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,211 @@
+package persistence_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// TestRandomDamage puts random damage into a file and lets a verb find it. Whatever it
+// was, the verb ends well, the new file is sound, and holds nothing that the old one
+// never did.
+func TestRandomDamage(t *testing.T) {
+	const rounds = 60
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0))
+	good := filledState(t)
+	kept, rebuilt := 0, 0
+	for round := range rounds {
+		dir := t.TempDir()
+		bad := damaged(r, good)
+		must(t, os.WriteFile(filepath.Join(dir, "limpet.db"), bad, 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, "limpet.marker"), nil, 0o600))
+		s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
+		all := everything(t, s, seed, round)
+		for _, a := range all.Attachments {
+			if want := attachment(int(a.Seq)); a.ID != want.ID || !slices.Equal(a.Addresses, want.Addresses) {
+				t.Errorf("seed %d, round %d: there never was %+v", seed, round, a)
+			}
+		}
+		kept += len(all.Attachments)
+		backups, _ := filepath.Glob(filepath.Join(dir, "limpet.db.damaged-*"))
+		rebuilt += len(backups)
+		for _, b := range backups {
+			if data, err := os.ReadFile(b); err != nil || !slices.Equal(data, bad) {
+				t.Errorf("seed %d, round %d: the damaged file was changed: %v", seed, round, err)
+			}
+		}
+		if len(backups) > 0 {
+			sound(t, filepath.Join(dir, "limpet.db"))
+		}
+	}
+	t.Logf("rebuilt %d of %d, %d of %d attachments survived", rebuilt, rounds, kept, rounds*200)
+	if rebuilt < rounds/3 || kept < rounds*200/2 {
+		t.Errorf("seed %d: rebuilt %d, kept %d: the test tests little, or too little survives", seed, rebuilt, kept)
+	}
+}
+
+// everything reads all in one Update, which makes the state again when it is damaged.
+func everything(t *testing.T, s *persistence.Store, seed uint64, round int) reservation.Records {
+	t.Helper()
+	var all reservation.Records
+	err := s.Update(t.Context(), func(tx *persistence.Tx) error {
+		as, err := tx.Attachments("net")
+		rs, err2 := tx.Reservations("net")
+		all = reservation.Records{Attachments: as, Reservations: rs}
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		for _, a := range as { // so that the index is compared with the records
+			if err := tx.PutAttachment(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("seed %d, round %d: %v", seed, round, err)
+	}
+	return all
+}
+
+// asRead rebuilds from the file alone, its stray records included.
+func asRead(left persistence.Remains) (reservation.Records, error) {
+	in := reservation.RebuildInput{Now: moment, Read: left.Read, Whole: left.Whole, Stray: left.Stray, Alive: func(reservation.Attachment) bool { return true }}
+	return reservation.PlanRebuild(in).Records, nil
+}
+
+func filledState(t *testing.T) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	s := persistence.New(persistence.Options{Dir: dir})
+	for from := 0; from < 200; from += 20 {
+		update(t, s, func(tx *persistence.Tx) error {
+			for i := from; i < from+20; i++ {
+				if err := errors.Join(tx.PutAttachment(attachment(i)), tx.PutReservation(reserve(attachment(1000+i)))); err != nil {
+					return err
+				}
+			}
+			return tx.SetConfig("net", []byte("[]"))
+		})
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "limpet.db"))
+	must(t, err)
+	return data
+}
+
+// damaged returns a copy with some of it zeroed, flipped, shifted or cut off.
+func damaged(r *rand.Rand, good []byte) []byte {
+	bad := slices.Clone(good)
+	for range 1 + r.IntN(3) {
+		from := r.IntN(len(bad))
+		to := min(from+1+r.IntN(8192), len(bad))
+		switch r.IntN(5) {
+		case 0:
+			clear(bad[from:to])
+		case 1:
+			for range 1 + r.IntN(20) {
+				bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
+			}
+		case 2:
+			copy(bad[from:to], good[r.IntN(len(good)):])
+		case 3: // a write that went to the wrong page
+			page := from / 4096 * 4096
+			copy(bad[page:min(page+4096, len(bad))], good[r.IntN(len(good)/4096)*4096:])
+		case 4:
+			if r.IntN(4) == 0 {
+				bad = bad[:max(from, 1)]
+			}
+		}
+	}
+	return bad
+}
+
+// sound asserts that bbolt finds no fault with a file.
+func sound(t *testing.T, path string) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true})
+	must(t, err)
+	must(t, errors.Join(db.View(func(tx *bolt.Tx) error {
+		var all []error
+		for err := range tx.Check() {
+			all = append(all, err)
+		}
+		return errors.Join(all...)
+	}), db.Close()))
+}
+
+// TestDamagedFilesAreBounded damages the state more often than files are kept.
+func TestDamagedFilesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
+	for i := range 9 {
+		update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(i)) })
+		zero(0, 4096)(t, filepath.Join(dir, "limpet.db"))
+	}
+	view(t, s, func(tx *persistence.Tx) error {
+		if n := tx.Recoveries(); n != 9 {
+			t.Errorf("counted %d recoveries, want 9", n)
+		}
+		return nil
+	})
+	backups, err := filepath.Glob(filepath.Join(dir, "limpet.db.damaged-*"))
+	must(t, err)
+	if len(backups) != 5 {
+		t.Errorf("kept %q", backups)
+	}
+}
+
+// TestRecoveryCutShort begins again behind each step that a recovery leaves on disk.
+func TestRecoveryCutShort(t *testing.T) {
+	for name, left := range map[string]func(t *testing.T, dir string){
+		"a half-made new file": func(t *testing.T, dir string) {
+			must(t, os.WriteFile(filepath.Join(dir, "limpet.db.new"), []byte("half"), 0o600))
+		},
+		"the second name of the old":   linkAside,
+		"an earlier one of the second": func(t *testing.T, dir string) { linkAside(t, dir); replace(t, filepath.Join(dir, "limpet.db")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
+			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+			zero(0, 4096)(t, filepath.Join(dir, "limpet.db"))
+			left(t, dir)
+			view(t, s, func(tx *persistence.Tx) error {
+				_, found, err := tx.Attachment(attachment(1).ID)
+				if !found {
+					t.Error("the attachment is gone")
+				}
+				return err
+			})
+		})
+	}
+}
+
+func linkAside(t *testing.T, dir string) {
+	path := filepath.Join(dir, "limpet.db")
+	info, err := os.Stat(path)
+	must(t, err)
+	must(t, os.Link(path, fmt.Sprintf("%s.damaged-%s", path, info.ModTime().UTC().Format("20060102T150405.000000000Z"))))
+}
+
+// replace makes another file of the same content and time.
+func replace(t *testing.T, path string) {
+	data, err := os.ReadFile(path)
+	must(t, err)
+	info, err := os.Stat(path)
+	must(t, err)
+	must(t, os.Remove(path))
+	must(t, os.WriteFile(path, data, 0o600))
+	must(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+}
