@@ -29,6 +29,7 @@ func run() int {
 	plugin := &cniplugin.Plugin{
 		Now:        now,
 		NetNS:      machine.StatNetNS,
+		Interfaces: func() []machine.Interface { return machine.Interfaces(machine.NetNSDir) },
 		Orphaned:   func() bool { return os.Getppid() != parent },
 		ResultsDir: cniplugin.DefaultResultsDir,
 		Stdout:     os.Stdout,

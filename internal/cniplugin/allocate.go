@@ -57,6 +57,7 @@ func (p *Plugin) next(tx *persistence.Tx, conf *config, n int, now reservation.M
 	for _, relief := range []func() error{
 		func() error { return nil },
 		func() error { return p.sweep(tx, conf.network, now) },
+		func() error { return p.sweepFound(tx, conf.network) },
 		func() error { return p.reclaim(tx, conf, conf.sets[n], now) },
 	} {
 		if err := relief(); err != nil {
@@ -79,6 +80,23 @@ func (p *Plugin) sweep(tx *persistence.Tx, network string, now reservation.Momen
 	}
 	for _, r := range reservation.Lapsed(all, now) {
 		if err := tx.DeleteReservation(r.Owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepFound frees what a rebuilt state holds for namespaces that are gone by now.
+func (p *Plugin) sweepFound(tx *persistence.Tx, network string) error {
+	all, err := tx.FoundAttachments(network)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		if p.alive(a) {
+			continue
+		}
+		if err := tx.DeleteAttachment(a.ID); err != nil {
 			return err
 		}
 	}

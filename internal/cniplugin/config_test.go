@@ -242,13 +242,12 @@ func TestCheckAndStatus(t *testing.T) {
 	if err := w.plugin.Funcs().Check(w.args(web0, prev("10.1.0.6/29"))); codeOf(err) != cniplugin.CodeUnknown {
 		t.Errorf("CHECK with another address: %v", err)
 	}
-	if err := os.Truncate(filepath.Join(w.dir, "limpet.db"), 0); err != nil {
-		t.Fatal(err)
-	}
+	w.damage(func(path string) error { return os.Truncate(path, 0) })
+	w.forbidRepair()
 	if err := w.plugin.Funcs().Status(w.args(web0, nil)); codeOf(err) != 50 {
-		t.Errorf("STATUS with a damaged state: %v, want code 50", err)
+		t.Errorf("STATUS with a state that cannot be repaired: %v, want code 50", err)
 	}
 	if _, err := w.add(sandbox{id: "c9", pod: "p", ifName: "eth0"}); codeOf(err) != types.ErrIOFailure {
-		t.Errorf("ADD with a damaged state: %v, want code 5", err)
+		t.Errorf("ADD with a state that cannot be repaired: %v, want code 5", err)
 	}
 }

@@ -25,13 +25,13 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	}
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
 	wish, _ := reservation.ParseWish(conf.annotations, conf.maxReservation)
-	return p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 		a, found, err := tx.Attachment(id)
 		if err != nil {
 			return err
 		}
 		if !found {
-			return persistence.ErrUnchanged
+			return endFound(tx, id, args.Netns)
 		}
 		if !a.WishKnown { // a runtime that sends the annotations only now, if at all
 			a.Retain, a.Mode = wish.Retain, wish.Mode
@@ -40,6 +40,25 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		_, err = tx.End(a, now, p.rollback(conf, a, now))
 		return err
 	})
+	if persistence.Broken(err) { // the pod's end must not hang on a repair; the next one finds its namespace gone
+		p.Log.Error("State cannot be repaired, ending the container without it", "container", args.ContainerID, "error", err)
+		return nil
+	}
+	return err
+}
+
+// endFound ends what a rebuilt state holds for a namespace, in which it could not tell
+// the container.
+func endFound(tx *persistence.Tx, id reservation.AttachmentID, netns string) error {
+	id.ContainerID = reservation.FoundIn(reservation.NetNS{Path: netns})
+	_, found, err := tx.Attachment(id)
+	if err == nil && !found {
+		err = persistence.ErrUnchanged
+	}
+	if err != nil {
+		return err
+	}
+	return tx.DeleteAttachment(id)
 }
 
 // rollback tells a DEL inside a failing ADD from one that ends a pod. libcni hands

@@ -7,6 +7,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/skel"
 
+	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -18,6 +19,8 @@ const (
 	// DefaultResultsDir is libcni's cache: a file for each attachment whose whole
 	// chain of plugins succeeded.
 	DefaultResultsDir = "/var/lib/cni/results"
+
+	pluginType = "limpet-ipam"
 
 	// rollbackAge is the oldest an attachment can be whose ADD still fails: the
 	// kubelet gives up on a sandbox after four minutes.
@@ -32,6 +35,9 @@ type Plugin struct {
 	// NetNS looks at the network namespace bound to a path; false when there is
 	// none.
 	NetNS func(path string) (reservation.NetNS, bool)
+	// Interfaces lists the interfaces in the network namespaces of the node, for the
+	// rebuilding of a state; none when nil.
+	Interfaces func() []machine.Interface
 	// Orphaned reports that the process that started this verb is gone, so that
 	// nobody will use what the verb allocates.
 	Orphaned func() bool
@@ -56,7 +62,7 @@ func (p *Plugin) Funcs() skel.CNIFuncs {
 
 // store opens nothing yet; each verb locks and opens it once.
 func (p *Plugin) store(c *config) *persistence.Store {
-	return persistence.New(persistence.Options{Dir: c.dataDir, LockWait: c.lockWait})
+	return persistence.New(persistence.Options{Dir: c.dataDir, LockWait: c.lockWait, Rebuild: p.rebuild(c)})
 }
 
 // alive reports whether the network namespace of an attachment is the one that

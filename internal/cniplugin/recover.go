@@ -1,0 +1,127 @@
+package cniplugin
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// rebuild returns what makes a state that is new, lost or damaged out of what is left
+// of it and what the node knows (rule 6).
+func (p *Plugin) rebuild(conf *config) func(persistence.Remains) (reservation.Records, error) {
+	return func(left persistence.Remains) (reservation.Records, error) {
+		seen, err := p.seen(conf)
+		if err != nil {
+			return reservation.Records{}, err
+		}
+		in := reservation.RebuildInput{
+			Now: p.Now(), Read: left.Read, Whole: left.Whole, Stray: left.Stray, Alive: p.alive,
+			Seen: seen, Found: p.found(networksOf(conf.network, seen, left.Read)),
+		}
+		plan := reservation.PlanRebuild(in)
+		p.reportRebuild(left, in, plan)
+		return plan.Records, nil
+	}
+}
+
+// reportRebuild tells a person what happened, once: the next verb finds a sound state.
+func (p *Plugin) reportRebuild(left persistence.Remains, in reservation.RebuildInput, plan reservation.RebuildDecision) {
+	for _, d := range plan.Dropped {
+		p.Log.Warn("Dropped while rebuilding the state", "address", d)
+	}
+	if left.Cause == nil {
+		if len(plan.Attachments) > 0 {
+			p.Log.Info("New state, with the pods that run already", "attachments", len(plan.Attachments))
+		}
+		return
+	}
+	lost := "nothing"
+	if !left.Whole {
+		lost = "reservations that could not be read"
+	}
+	p.Log.Warn("State was lost or damaged and is rebuilt", "cause", left.Cause.Error(), "damagedFile", left.Aside, "lost", lost,
+		"attachments", len(plan.Attachments), "reservations", len(plan.Reservations),
+		"readAttachments", len(in.Read.Attachments), "readReservations", len(in.Read.Reservations),
+		"seenAttachments", len(in.Seen))
+}
+
+// seen returns the attachments that libcni's cache names: those of this network, and of
+// others that keep their addresses in the same state.
+func (p *Plugin) seen(conf *config) ([]reservation.Attachment, error) {
+	all, err := readCache(p.ResultsDir, conf.maxReservation)
+	if err != nil {
+		return nil, err
+	}
+	var seen []reservation.Attachment
+	for _, c := range all {
+		a := c.attachment
+		if a.ID.Network != conf.network && !keptIn(c.config, conf.dataDir) {
+			continue
+		}
+		if now, found := p.NetNS(a.NetNS.Path); found && a.NetNS.Path != "" {
+			a.NetNS = now
+		}
+		seen = append(seen, a)
+	}
+	return seen, nil
+}
+
+// keptIn reports whether a network configuration, or one of a list, is limpet-ipam's with
+// its state in dir.
+func keptIn(config []byte, dir string) bool {
+	type conf struct {
+		IPAM struct {
+			Type    string `json:"type"`
+			DataDir string `json:"dataDir"`
+		} `json:"ipam"`
+	}
+	var list struct {
+		conf
+		Plugins []conf `json:"plugins"`
+	}
+	_ = json.Unmarshal(config, &list) // what does not fit is not ours
+	for _, c := range append(list.Plugins, list.conf) {
+		if c.IPAM.DataDir == "" {
+			c.IPAM.DataDir = persistence.DefaultDir
+		}
+		if c.IPAM.Type == pluginType && filepath.Clean(c.IPAM.DataDir) == dir {
+			return true
+		}
+	}
+	return false
+}
+
+// found returns the addresses in the node's namespaces as nameless attachments, once for
+// each network: of which network an address is cannot be seen. It covers pods whose ADD was
+// under way, and those whose cache is gone.
+func (p *Plugin) found(networks []string) []reservation.Attachment {
+	if p.Interfaces == nil {
+		return nil
+	}
+	var all []reservation.Attachment
+	for _, i := range p.Interfaces() {
+		for _, n := range networks {
+			id := reservation.AttachmentID{Network: n, ContainerID: reservation.FoundIn(i.NetNS), IfName: i.Name}
+			all = append(all, reservation.Attachment{
+				ID: id, Owner: reservation.Owner{Network: n, IfName: i.Name}, NetNS: i.NetNS, Addresses: i.Addresses, Since: p.Now(),
+			})
+		}
+	}
+	return all
+}
+
+// networksOf lists the networks that attachments and reservations are of, and one more.
+func networksOf(network string, seen []reservation.Attachment, read reservation.Records) []string {
+	networks := map[string]bool{network: true}
+	for _, a := range slices.Concat(seen, read.Attachments) {
+		networks[a.ID.Network] = true
+	}
+	for _, r := range read.Reservations {
+		networks[r.Owner.Network] = true
+	}
+	return slices.Sorted(maps.Keys(networks))
+}

@@ -1,0 +1,72 @@
+package machine_test
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/internal/machine"
+)
+
+// TestInterfacesOfNamespaces looks into a namespace that it makes, past things that are
+// none.
+func TestInterfacesOfNamespaces(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Fatal("root is needed to make a network namespace")
+	}
+	dir := t.TempDir()
+	bound := filepath.Join(dir, "pod")
+	for _, name := range []string{bound, filepath.Join(dir, "plain")} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		made <- makeNamespace(bound)
+	}()
+	if err := <-made; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(bound, unix.MNT_DETACH) })
+
+	all := machine.Interfaces(dir)
+	if len(all) != 1 || all[0].Name != "eth0" || all[0].NetNS.Path != bound || !slices.Equal(all[0].Addresses, []netip.Addr{netip.MustParseAddr("10.1.2.3")}) {
+		t.Errorf("got %+v", all)
+	}
+	if now, found := machine.StatNetNS(bound); !found || now != all[0].NetNS {
+		t.Errorf("namespace %+v, want %+v", all[0].NetNS, now)
+	}
+	if none := machine.Interfaces(filepath.Join(dir, "nowhere")); len(none) != 0 {
+		t.Errorf("got %+v from a directory that is not there", none)
+	}
+}
+
+// makeNamespace makes a network namespace with one interface and binds it.
+func makeNamespace(path string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return err
+	}
+	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "peer"}
+	if err := netlink.LinkAdd(link); err != nil {
+		return err
+	}
+	addr, err := netlink.ParseAddr("10.1.2.3/24")
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(link, addr); err != nil {
+		return err
+	}
+	return unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
+}
