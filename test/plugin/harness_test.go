@@ -11,12 +11,11 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/test/cniexec"
 )
 
 var (
@@ -41,33 +40,12 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	binary = filepath.Join(dir, "limpet-ipam")
-	if err := build("-o", binary, "../../cmd/ipam-plugin"); err != nil {
+	built, err := cniexec.Build(context.Background(), "../..", dir, os.Getenv("LIMPET_CNI_BIN"))
+	if err != nil {
 		return 0, err
 	}
-	interfaces := os.Getenv("LIMPET_CNI_BIN")
-	if interfaces == "" {
-		interfaces = dir
-		if err := build("-C", "cniplugins", "-o", dir+"/", "tool"); err != nil {
-			return 0, err
-		}
-	}
-	cniPath = dir + ":" + interfaces
+	binary, cniPath = built.Limpet, built.Path()
 	return m.Run(), nil
-}
-
-func build(args ...string) error {
-	if args[0] == "-C" {
-		args = append([]string{"-C", args[1], "build", "-trimpath", "-ldflags=-s -w"}, args[2:]...)
-	} else {
-		args = append([]string{"build", "-trimpath", "-ldflags=-s -w"}, args...)
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
 }
 
 // call is one execution of a plugin.
