@@ -24,12 +24,8 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	if pod.IP != "" {
-		first, err := parseRequested(string(pod.IP))
-		if err != nil {
-			return fmt.Errorf("CNI_ARGS IP: %w: %w", err, errArgs)
-		}
-		conf.requested = append([]netip.Addr{first}, conf.requested...)
+	if pod.IP.IsValid() {
+		conf.requested = append([]netip.Addr{pod.IP.Addr}, conf.requested...)
 	}
 	if conf.wanted, err = assign(conf.sets, conf.requested); err != nil {
 		return err

@@ -45,7 +45,7 @@ func (p *Plugin) pick(tx *persistence.Tx, conf *config, n int, now reservation.M
 		}
 	}
 	if err == nil && held {
-		err = fmt.Errorf("failed to allocate for range %d: %w: requested IP address %s is not available in range set %s", n, errRequested, want, conf.sets[n])
+		err = requestedError(fmt.Sprintf("failed to allocate for range %d: requested IP address %s is not available in range set %s", n, want, conf.sets[n]))
 	}
 	return want, err
 }

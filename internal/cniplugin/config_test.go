@@ -87,7 +87,7 @@ func TestRequestedAddresses(t *testing.T) {
 		"one that is held":            {args: ";IP=10.1.0.6", want: "requested IP address 10.1.0.6 is not available in range set 10.1.0.1-10.1.0.6", code: cniplugin.CodeRequested},
 		"one that is in no set":       {args: ";IP=10.2.0.6", want: "failed to allocate all requested IPs: 10.2.0.6", code: cniplugin.CodeRequested},
 		"two of one set":              {more: `{"args":{"cni":{"ips":["10.1.0.3","10.1.0.4"]}}}`, want: "failed to allocate all requested IPs: 10.1.0.4", code: cniplugin.CodeRequested},
-		"no address":                  {args: ";IP=here", want: `CNI_ARGS IP: "here" is not an IP address`, code: types.ErrInvalidEnvironmentVariables},
+		"no address":                  {args: ";IP=here", want: `invalid IP address here`, code: types.ErrInvalidEnvironmentVariables},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

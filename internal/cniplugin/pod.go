@@ -2,6 +2,7 @@ package cniplugin
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/containernetworking/cni/pkg/types"
 
@@ -11,10 +12,21 @@ import (
 // podArgs is what a Kubernetes runtime tells of the pod in CNI_ARGS.
 type podArgs struct {
 	types.CommonArgs
-	IP                types.UnmarshallableString
+	IP                requestedIP
 	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive // the names are the runtime's
 	K8S_POD_NAME      types.UnmarshallableString //nolint:revive // the names are the runtime's
 	K8S_POD_UID       types.UnmarshallableString //nolint:revive // the names are the runtime's
+}
+
+// requestedIP is not valid where none is asked for.
+type requestedIP struct{ netip.Addr }
+
+// UnmarshalText reads an address that may have a prefix length.
+func (r *requestedIP) UnmarshalText(text []byte) (err error) {
+	if len(text) > 0 {
+		r.Addr, err = parseRequested(string(text))
+	}
+	return err
 }
 
 func parsePod(args string) (*podArgs, error) {

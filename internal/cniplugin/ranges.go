@@ -3,6 +3,7 @@ package cniplugin
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/containernetworking/cni/pkg/version"
@@ -38,16 +39,27 @@ func rangeSets(conf *netConf) ([]ipam.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sets, onePerFamily(conf.CNIVersion, sets)
+	if err := onePerFamily(conf.CNIVersion, sets); err != nil {
+		return nil, err
+	}
+	return sets, ipam.Disjoint(sets)
 }
 
 func (r rangeConf) parse() (ipam.Range, error) {
 	var parsed ipam.Range
-	subnet, err := netip.ParsePrefix(r.Subnet)
-	if err != nil {
-		return parsed, fmt.Errorf("subnet: %q is not a network in CIDR notation", r.Subnet)
+	if r.Subnet == "" {
+		return parsed, errors.New("subnet: missing")
 	}
-	parsed.Subnet = netip.PrefixFrom(subnet.Addr().Unmap(), subnet.Bits())
+	ip, subnet, err := net.ParseCIDR(r.Subnet) // it allows what host-local allows, and complains in its words
+	if err != nil {
+		return parsed, fmt.Errorf("subnet: %w", err)
+	}
+	bits, of := subnet.Mask.Size()
+	network, _ := netip.AddrFromSlice(ip)
+	if network = network.Unmap(); network.BitLen() != of {
+		bits = -1 // an IPv4 address in IPv6 notation, which Complete refuses
+	}
+	parsed.Subnet = netip.PrefixFrom(network, bits)
 	for _, a := range []struct {
 		key, value string
 		to         *netip.Addr
@@ -56,8 +68,8 @@ func (r rangeConf) parse() (ipam.Range, error) {
 			continue
 		}
 		addr, err := netip.ParseAddr(a.value)
-		if err != nil {
-			return parsed, fmt.Errorf("%s: %q is not an IP address", a.key, a.value)
+		if err != nil || addr.Zone() != "" {
+			return parsed, fmt.Errorf("%s: invalid IP address: %s", a.key, a.value)
 		}
 		*a.to = addr.Unmap()
 	}

@@ -3,6 +3,7 @@ package cniplugin
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,8 +11,17 @@ import (
 	"github.com/limpet-io/limpet/pkg/ipam"
 )
 
-// errRequested is returned when an address asked for by number cannot be had.
+// errRequested is the kind of error of an address asked for by number that cannot
+// be had.
 var errRequested = errors.New("requested address")
+
+// requestedError says why in host-local's words.
+type requestedError string
+
+func (e requestedError) Error() string { return string(e) }
+
+// Is tells its kind.
+func (e requestedError) Is(target error) bool { return target == errRequested }
 
 // requestedIPs collects the addresses asked for by number in the configuration.
 func requestedIPs(conf *netConf) ([]netip.Addr, error) {
@@ -34,10 +44,15 @@ func requestedIPs(conf *netConf) ([]netip.Addr, error) {
 // parseRequested reads an address that may have a prefix length, which means
 // nothing: the range has one.
 func parseRequested(s string) (netip.Addr, error) {
-	s, _, _ = strings.Cut(s, "/")
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		return a, fmt.Errorf("%q is not an IP address", s)
+	var a netip.Addr
+	if strings.Contains(s, "/") {
+		ip, _, _ := net.ParseCIDR(s) // nil where it is none
+		a, _ = netip.AddrFromSlice(ip)
+	} else {
+		a, _ = netip.ParseAddr(s)
+	}
+	if !a.IsValid() || a.Zone() != "" {
+		return a, fmt.Errorf("invalid IP address %s", s)
 	}
 	return a.Unmap(), nil
 }
@@ -53,13 +68,13 @@ func assign(sets []ipam.Set, requested []netip.Addr) ([]netip.Addr, error) {
 			continue
 		}
 		if r, _ := set.Contains(left[i]); r.Gateway == left[i] {
-			return nil, fmt.Errorf("failed to allocate for range %d: %w: requested ip %s is subnet's gateway", n, errRequested, left[i])
+			return nil, requestedError(fmt.Sprintf("failed to allocate for range %d: requested ip %s is subnet's gateway", n, left[i]))
 		}
 		wanted[n] = left[i]
 		left = slices.DeleteFunc(left, func(a netip.Addr) bool { return a == wanted[n] })
 	}
 	if len(left) > 0 {
-		return nil, fmt.Errorf("failed to allocate all requested IPs: %w", leftOverError(left))
+		return nil, leftOver(left)
 	}
 	return wanted, nil
 }
@@ -78,17 +93,11 @@ func (c *config) fits(addrs []netip.Addr) error {
 	return nil
 }
 
-// leftOverError are requested addresses that are in no range set.
-type leftOverError []netip.Addr
-
-// Error lists the addresses.
-func (l leftOverError) Error() string {
-	names := make([]string, len(l))
-	for i, a := range l {
+// leftOver names requested addresses that are in no range set.
+func leftOver(left []netip.Addr) error {
+	names := make([]string, len(left))
+	for i, a := range left {
 		names[i] = a.String()
 	}
-	return strings.Join(names, " ")
+	return requestedError("failed to allocate all requested IPs: " + strings.Join(names, " "))
 }
-
-// Is makes the left-over ones requested addresses that cannot be had.
-func (l leftOverError) Is(target error) bool { return target == errRequested }

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 )
@@ -20,8 +21,11 @@ type Range struct {
 // first address after the network address to the last before the broadcast
 // address (IPv6: to the last), with the first one as the gateway.
 func (r Range) Complete() (Range, error) {
-	if !r.Subnet.IsValid() {
-		return r, fmt.Errorf("subnet is missing")
+	switch {
+	case !r.Subnet.Addr().IsValid():
+		return r, errors.New("subnet is missing")
+	case !r.Subnet.IsValid():
+		return r, errors.New("IPNet IP and Mask version mismatch")
 	}
 	bits := r.Subnet.Addr().BitLen()
 	if bits-r.Subnet.Bits() < 2 {
@@ -33,18 +37,25 @@ func (r Range) Complete() (Range, error) {
 	if !r.Gateway.IsValid() {
 		r.Gateway = r.Subnet.Addr().Next()
 	}
-	if !r.Start.IsValid() {
+	return r.completeEnds()
+}
+
+// completeEnds blames the start for an order that is wrong where both ends are
+// given, as host-local does.
+func (r Range) completeEnds() (Range, error) {
+	start, end := r.Start, r.End
+	if !start.IsValid() {
 		r.Start = r.Subnet.Addr().Next()
-	} else if !r.Subnet.Contains(r.Start) {
-		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet)
 	}
-	if !r.End.IsValid() {
+	if !end.IsValid() {
 		r.End = lastUsable(r.Subnet)
-	} else if !r.Subnet.Contains(r.End) {
-		return r, fmt.Errorf("RangeEnd %s not in network %s", r.End, r.Subnet)
 	}
-	if r.Start.Compare(r.End) > 0 {
+	behind := r.Start.BitLen() == r.End.BitLen() && r.Start.Compare(r.End) > 0
+	switch {
+	case !r.Subnet.Contains(r.Start), start.IsValid() && behind:
 		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet)
+	case !r.Subnet.Contains(r.End), behind:
+		return r, fmt.Errorf("RangeEnd %s not in network %s", r.End, r.Subnet)
 	}
 	return r, nil
 }

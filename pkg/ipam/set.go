@@ -32,14 +32,14 @@ func (s Set) Complete() (Set, error) {
 			return nil, err
 		}
 		done = append(done, r)
-	}
-	for i, r := range done {
 		if r.Start.BitLen() != done[0].Start.BitLen() {
 			return nil, errors.New("mixed address families")
 		}
-		for _, o := range done[:i] {
+	}
+	for i, r := range done {
+		for _, o := range done[i+1:] {
 			if r.Overlaps(o) {
-				return nil, fmt.Errorf("subnets %s and %s overlap", o, r)
+				return nil, fmt.Errorf("subnets %s and %s overlap", r, o)
 			}
 		}
 	}
@@ -123,8 +123,7 @@ func (s Set) order(last netip.Addr) []stretch {
 	return todo
 }
 
-// CompleteSets checks the sets of one network together: each for itself, and
-// that no two of them overlap.
+// CompleteSets checks the sets of one network, each for itself.
 func CompleteSets(sets []Set) ([]Set, error) {
 	done := make([]Set, 0, len(sets))
 	for i, s := range sets {
@@ -134,14 +133,19 @@ func CompleteSets(sets []Set) ([]Set, error) {
 		}
 		done = append(done, s)
 	}
-	for i, s := range done {
-		for j, o := range done[:i] {
+	return done, nil
+}
+
+// Disjoint fails when two sets of one network overlap.
+func Disjoint(sets []Set) error {
+	for i, s := range sets {
+		for j, o := range sets[i+1:] {
 			if s.Overlaps(o) {
-				return nil, fmt.Errorf("range set %d overlaps with %d", j, i)
+				return fmt.Errorf("range set %d overlaps with %d", i, i+j+1)
 			}
 		}
 	}
-	return done, nil
+	return nil
 }
 
 // Fit reports why addresses, one for each set in order, cannot be handed out

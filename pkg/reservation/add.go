@@ -71,7 +71,8 @@ type AddDecision struct {
 // nobody else gets a held address is the business of the address index.
 func PlanAdd(in AddInput) AddDecision {
 	if in.Existing != nil {
-		return AddDecision{Err: fmt.Errorf("%s has been allocated to %s, %w", join(in.Existing.Addresses), in.Existing.ID.ContainerID, ErrDuplicate)}
+		first := in.Existing.Addresses[:min(1, len(in.Existing.Addresses))] // host-local's words, which stop at the first
+		return AddDecision{Err: fmt.Errorf("failed to allocate for range 0: %s has been allocated to %s, %w", join(first), in.Existing.ID.ContainerID, ErrDuplicate)}
 	}
 	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
 	if living := newestLife(in); living != nil {
