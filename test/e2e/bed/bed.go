@@ -48,12 +48,7 @@ func Up(ctx context.Context, name, repo string, progress func(string, ...any)) (
 	if err != nil {
 		return nil, fmt.Errorf("find repository: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "limpet-images-")
-	if err != nil {
-		return nil, fmt.Errorf("make directory for images: %w", err)
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a left-over in the temporary directory does no harm
-	archive := filepath.Join(dir, "images.tar")
+	archive := filepath.Join(repo, "bin", "images-"+name+".tar") // written over by the next one, so an interrupted run leaves nothing else
 	if err := image.Write(archive, images(repo)); err != nil {
 		return nil, err
 	}

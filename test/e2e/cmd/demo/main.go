@@ -151,6 +151,6 @@ func line(r rebuild.Result) string {
 	} else if r.Answered {
 		verdict += ", answers"
 	}
-	return fmt.Sprintf("         %-13s node %s → %s   IP %s → %s   %5.1f s   %s",
+	return fmt.Sprintf("         %-13s node %s → %-2s   IP %s → %-24s   %5.1f s   %s",
 		r.Pod, r.Before.Node, r.After.Node, strings.Join(r.Before.IPs, ","), strings.Join(r.After.IPs, ","), r.Took.Seconds(), verdict)
 }
