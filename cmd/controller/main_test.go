@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -43,9 +45,20 @@ func TestTwoReplicas(t *testing.T) {
 		first.kill(t)
 		rebuilt(t, env.Namespace(t))
 	})
+	t.Run("a gate is opened whoever closed it, and those of others stay", func(t *testing.T) {
+		pod := gated(env.Namespace(t))
+		env.Create(t, pod)
+		opened(t, pod, "n2", "example.com/own")
+	})
 	t.Run("without any replica only retained pods wait", func(t *testing.T) {
 		second.kill(t)
 		away(t)
+	})
+	t.Run("a gate that was left closed is opened by the next replica", func(t *testing.T) {
+		pod := gated(env.Namespace(t))
+		env.Create(t, pod)
+		startReplica(t)
+		opened(t, pod, "n2", "example.com/own")
 	})
 }
 
@@ -96,6 +109,35 @@ func rebuilt(t *testing.T, ns string) {
 	if diff := cmp.Diff(wantAffinity, next.Spec.Affinity); diff != "" {
 		t.Errorf("affinity (-want +got):\n%s", diff)
 	}
+	if len(next.Spec.SchedulingGates) != 1 {
+		t.Errorf("gates %v, want the one that a nomination is made behind", next.Spec.SchedulingGates)
+	}
+	opened(t, next.Pod, "n1")
+}
+
+// opened waits until a pod is behind no gate of ours, with its node nominated.
+func opened(t *testing.T, pod *corev1.Pod, node string, left ...string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		var gates []string
+		for _, g := range pod.Spec.SchedulingGates {
+			gates = append(gates, g.Name)
+		}
+		if !slices.Equal(gates, left) || pod.Status.NominatedNodeName != node {
+			return fmt.Errorf("gates %v, nominated %q", gates, pod.Status.NominatedNodeName)
+		}
+		return nil
+	})
+}
+
+// gated is a pod behind our gate and one of somebody else.
+func gated(ns string) *corev1.Pod {
+	pod := testenv.APod("alone").In(ns).With(pin.AnnotationNode, "n2").Pod
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: pin.Gate}, {Name: "example.com/own"}}
+	return pod
 }
 
 func refusals(t *testing.T) {

@@ -78,6 +78,7 @@ func controllers(mgr ctrl.Manager, o Options) []setupper {
 		&controller.Recorder{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), MaxReservation: o.MaxReservation, Clock: clock.RealClock{},
 		},
+		&controller.Nominator{Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected()},
 		&controller.Nudger{Client: mgr.GetClient(), Clock: clock.RealClock{}},
 	}
 }

@@ -60,9 +60,10 @@ func RecordedNode(s *appsv1alpha1.PersistentPodState, pod string) string {
 	return s.Status.PodStates[pod].NodeName
 }
 
-// Plan decides what a pod that is being created gets so that it returns. A preferred
-// place on a node that cannot take the pod is left out, so that the pod goes elsewhere
-// at once; a required one stays, as its user asked.
+// Plan decides what a pod that is being created gets so that it returns. The recorded
+// node is nominated behind a gate, since the scheduler's other wishes outvote a mere
+// preference. A preferred place on a node that cannot take the pod is left out, so that
+// the pod goes elsewhere at once; a required one stays, as its user asked.
 func Plan(in Input) Decision {
 	if in.State == nil {
 		return Decision{Reason: ReasonNoState, Message: "no PersistentPodState has the pod's owner as its target"}
@@ -90,6 +91,10 @@ func Plan(in Input) Decision {
 		d.Message = fmt.Sprintf("node %s %s", record.NodeName, message)
 	}
 	d.Patch.Preferred = preferred(in.State, record, reason == "")
+	if d.Reason == ReasonPinned && nominates(in, record) {
+		d.Patch.Gates = []string{Gate}
+		d.Patch.Annotations[AnnotationNode] = record.NodeName
+	}
 	return d
 }
 
@@ -132,16 +137,16 @@ func preferred(state *appsv1alpha1.PersistentPodState, record appsv1alpha1.PodSt
 	var terms []corev1.PreferredSchedulingTerm
 	for _, item := range state.Spec.PreferredPersistentTopology {
 		var reqs []corev1.NodeSelectorRequirement
-		oneNode := false
+		alone := false
 		for _, key := range distinct(item.Preference.NodeTopologyKeys) {
 			value, recorded := record.NodeTopologyLabels[key]
 			if !recorded {
 				continue
 			}
-			oneNode = oneNode || key == corev1.LabelHostname || value == record.NodeName
+			alone = alone || oneNode(key, record)
 			reqs = append(reqs, is(key, value))
 		}
-		if len(reqs) == 0 || oneNode && !fits {
+		if len(reqs) == 0 || alone && !fits {
 			continue
 		}
 		terms = append(terms, corev1.PreferredSchedulingTerm{

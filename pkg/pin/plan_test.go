@@ -11,6 +11,7 @@ import (
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/api/podpatch"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 const (
@@ -48,9 +49,16 @@ func TestPlan(t *testing.T) {
 	tolerant := testenv.APod("web-0")
 	tolerant.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 
+	placed := testenv.APod("web-0")
+	placed.Spec.NodeName = "n3"
+	other := testenv.APod("web-0")
+	other.Spec.NodeSelector = map[string]string{hostname: "n2"}
+
 	injected := map[string]string{appsv1alpha1.AnnotationInjected: "web"}
+	nominated := map[string]string{appsv1alpha1.AnnotationInjected: "web", pin.AnnotationNode: "n1"}
 	all := podpatch.Patch{
-		Annotations: injected,
+		Annotations: nominated,
+		Gates:       []string{pin.Gate},
 		Preferred:   []corev1.PreferredSchedulingTerm{preferred(100, in(hostname, "n1")), preferred(7, in(zone, "a"))},
 	}
 	away := podpatch.Patch{Annotations: injected, Preferred: all.Preferred[1:]}
@@ -122,9 +130,25 @@ func TestPlan(t *testing.T) {
 			},
 			wantReason: pin.ReasonPinned,
 			want: podpatch.Patch{
-				Annotations: map[string]string{appsv1alpha1.AnnotationInjected: "web", "lost": "kept"},
+				Annotations: map[string]string{appsv1alpha1.AnnotationInjected: "web", pin.AnnotationNode: "n1", "lost": "kept"},
+				Gates:       all.Gates,
 				Preferred:   all.Preferred,
 			},
+		},
+		"a pod that asks for its address returns to its node, not just to its zone": {
+			in: pin.Input{
+				Pod: testenv.APod("web-0").With(reservation.RetainAnnotation, "5").Pod, State: strict, Node: testenv.ANode("n1").Node,
+			},
+			wantReason: pin.ReasonPinned,
+			want:       podpatch.Patch{Annotations: nominated, Gates: all.Gates, Required: zoned.Required},
+		},
+		"a pod that is put on a node by hand is not gated": {
+			in:         pin.Input{Pod: placed.Pod, State: state, Node: testenv.ANode("n1").Node},
+			wantReason: pin.ReasonPinned, want: podpatch.Patch{Annotations: injected, Preferred: all.Preferred},
+		},
+		"a pod that asks for another node is not gated": {
+			in:         pin.Input{Pod: other.Pod, State: state, Node: testenv.ANode("n1").Node},
+			wantReason: pin.ReasonPinned, want: podpatch.Patch{Annotations: injected, Preferred: all.Preferred},
 		},
 	}
 	for name, tc := range cases {

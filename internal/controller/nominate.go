@@ -1,0 +1,120 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// standIn is how long a replica that does not lead leaves a gated pod to the one that
+// does. Any replica may open a gate, so that none stays closed while a leader is found.
+// Creation times are full seconds, so that it is one second at least.
+const standIn = 2 * time.Second
+
+// Nominator tells the scheduler to which node a gated pod returns, and opens the gate.
+// It runs in every replica.
+type Nominator struct {
+	Client client.Client
+	Clock  clock.PassiveClock
+	// Elected is closed when this replica leads.
+	Elected <-chan struct{}
+}
+
+// SetupWithManager registers the reconciler.
+func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
+	waits := predicate.NewPredicateFuncs(func(o client.Object) bool { return pin.PlanGate(o.(*corev1.Pod)).Open })
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("nominate").
+		For(&corev1.Pod{}, builder.WithPredicates(waits)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 8,
+			NeedLeaderElection:      ptr.To(false),
+			// Nobody should wait behind a gate longer than a failing API server forces.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Second),
+		}).
+		Complete(n)
+}
+
+// Reconcile nominates a pod's node and opens its gate.
+func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var pod corev1.Pod
+	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	decision := pin.PlanGate(&pod)
+	if !decision.Open {
+		return ctrl.Result{}, nil
+	}
+	if wait := standIn - n.Clock.Since(pod.CreationTimestamp.Time); !n.leads() && wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if decision.Nominate != "" {
+		if err := n.nominate(ctx, &pod, decision.Nominate); err != nil {
+			// Better on another node, by the preference that the pod has too, than not at all.
+			log.FromContext(ctx).Error(err, "Pod is scheduled without a nomination")
+		}
+	}
+	if err := n.open(ctx, &pod); err != nil && !over(err) {
+		return ctrl.Result{}, fmt.Errorf("open gate of pod %s: %w", req, err)
+	}
+	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
+	return ctrl.Result{}, nil
+}
+
+func (n *Nominator) leads() bool {
+	select {
+	case <-n.Elected:
+		return true
+	default:
+		return false
+	}
+}
+
+// over tells that the pod has ended, or is another one of the same name by now.
+func over(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+
+// nominate leaves everything else in the status alone.
+func (n *Nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   map[string]any{"nominatedNodeName": node},
+	})
+	if err != nil {
+		return fmt.Errorf("encode nomination: %w", err)
+	}
+	err = n.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	if err != nil && !over(err) {
+		return fmt.Errorf("nominate node %s: %w", node, err)
+	}
+	return nil
+}
+
+// open removes the one gate by its name: gates of others stay, whatever happened to the
+// pod since it was read.
+func (n *Nominator) open(ctx context.Context, pod *corev1.Pod) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"spec":     map[string]any{"schedulingGates": []any{map[string]any{"$patch": "delete", "name": pin.Gate}}},
+	})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	return n.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+}
