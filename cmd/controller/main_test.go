@@ -46,8 +46,7 @@ func TestTwoReplicas(t *testing.T) {
 		rebuilt(t, env.Namespace(t))
 	})
 	t.Run("a gate is opened whoever closed it, and those of others stay", func(t *testing.T) {
-		pod := gated(env.Namespace(t))
-		env.Create(t, pod)
+		pod := gated(t, env.Namespace(t))
 		opened(t, pod, "n2", "example.com/own")
 	})
 	t.Run("without any replica only retained pods wait", func(t *testing.T) {
@@ -55,8 +54,7 @@ func TestTwoReplicas(t *testing.T) {
 		away(t)
 	})
 	t.Run("a gate that was left closed is opened by the next replica", func(t *testing.T) {
-		pod := gated(env.Namespace(t))
-		env.Create(t, pod)
+		pod := gated(t, env.Namespace(t))
 		startReplica(t)
 		opened(t, pod, "n2", "example.com/own")
 	})
@@ -133,10 +131,14 @@ func opened(t *testing.T, pod *corev1.Pod, node string, left ...string) {
 	})
 }
 
-// gated is a pod behind our gate and one of somebody else.
-func gated(ns string) *corev1.Pod {
+// gated makes a pod behind our gate and one of somebody else.
+func gated(t *testing.T, ns string) *corev1.Pod {
+	t.Helper()
 	pod := testenv.APod("alone").In(ns).With(pin.AnnotationNode, "n2").Pod
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: pin.Gate}, {Name: "example.com/own"}}
+	if err := env.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
 	return pod
 }
 

@@ -78,7 +78,8 @@ func (w *PodCreate) Handle(ctx context.Context, req admission.Request) admission
 
 // planPin gathers what pin.Plan decides from.
 func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patch, error) {
-	in := pin.Input{Pod: pod}
+	wish, _ := reservation.ParseWish(pod.Annotations, w.MaxReservation) // Handle warns
+	in := pin.Input{Pod: pod, Retains: wish.Retain > 0}
 	owner, owned := pin.OwnerOf(pod)
 	if !owned || !owner.Supported() {
 		return podpatch.Patch{}, nil

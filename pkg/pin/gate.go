@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Gate is the scheduling gate that holds a pod back until its node is nominated. The
@@ -64,7 +63,7 @@ func nominates(in Input, record appsv1alpha1.PodState) bool {
 	if in.Pod.Spec.NodeName != "" || excludes(in.Pod, corev1.LabelHostname, hostname(in.Node)) {
 		return false
 	}
-	if _, asks := in.Pod.Annotations[reservation.RetainAnnotation]; asks {
+	if in.Retains {
 		return true
 	}
 	var terms []appsv1alpha1.NodeTopologyTerm

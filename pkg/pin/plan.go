@@ -42,6 +42,8 @@ type Input struct {
 	State *appsv1alpha1.PersistentPodState
 	// Node that is recorded for the pod; nil when it does not exist.
 	Node *corev1.Node
+	// Retains tells that the pod asks to keep its addresses.
+	Retains bool
 }
 
 // Decision says what to do with a pod and why.

@@ -11,7 +11,6 @@ import (
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/api/podpatch"
 	"github.com/limpet-io/limpet/pkg/pin"
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 const (
@@ -137,7 +136,7 @@ func TestPlan(t *testing.T) {
 		},
 		"a pod that asks for its address returns to its node, not just to its zone": {
 			in: pin.Input{
-				Pod: testenv.APod("web-0").With(reservation.RetainAnnotation, "5").Pod, State: strict, Node: testenv.ANode("n1").Node,
+				Pod: testenv.APod("web-0").Pod, State: strict, Node: testenv.ANode("n1").Node, Retains: true,
 			},
 			wantReason: pin.ReasonPinned,
 			want:       podpatch.Patch{Annotations: nominated, Gates: all.Gates, Required: zoned.Required},
