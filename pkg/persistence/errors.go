@@ -1,6 +1,10 @@
 package persistence
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/limpet-io/limpet/internal/flock"
+)
 
 var (
 	// ErrNoState is returned by View on a node where no state was ever made.
@@ -16,7 +20,7 @@ var (
 	// Update returns it; Update then returns nil.
 	ErrUnchanged = errors.New("nothing to change")
 	// ErrLocked is returned when the lock was not free within the bound.
-	ErrLocked = errors.New("state is locked by others")
+	ErrLocked = flock.ErrLocked
 )
 
 // Broken reports whether an error says that the state is lost or damaged, which is no

@@ -13,6 +13,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
+	"github.com/limpet-io/limpet/internal/flock"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -139,7 +140,7 @@ func (s *Store) view(fn func(*Tx) error) error {
 }
 
 func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error) {
-	l, err := lock(ctx, filepath.Join(s.dir, lockName), how, s.wait)
+	l, err := flock.Lock(ctx, filepath.Join(s.dir, lockName), how, s.wait)
 	if err != nil {
 		return err
 	}

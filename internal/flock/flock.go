@@ -1,4 +1,5 @@
-package persistence
+// Package flock waits for a file lock in the kernel's queue, with a bound.
+package flock
 
 import (
 	"context"
@@ -10,9 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the flock how (unix.LOCK_EX or LOCK_SH) on path within wait. The
+// ErrLocked is returned when the lock was not free within the bound.
+var ErrLocked = errors.New("locked by others")
+
+// Lock takes the flock how (unix.LOCK_EX or LOCK_SH) on path within wait. The
 // returned file holds it until it is closed.
-func lock(ctx context.Context, path string, how int, wait time.Duration) (*os.File, error) {
+func Lock(ctx context.Context, path string, how int, wait time.Duration) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
