@@ -9,6 +9,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/skel"
 
+	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -53,10 +54,14 @@ func (p *Plugin) newAttachment(args *skel.CmdArgs, conf *config, pod *podArgs, w
 
 // add fills in the attachment's addresses and stores it.
 func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment) error {
+	heir, err := conf.inherit(a.Owner)
+	if err != nil {
+		return err
+	}
 	var refused error
-	err := p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 		a.Since = p.Now()
-		plan, err := p.planAdd(tx, conf, *a)
+		plan, err := p.planAdd(tx, conf, *a, heir)
 		if err != nil {
 			return err
 		}
@@ -64,34 +69,52 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 			refused = plan.Err
 			return markRefused(tx, plan, a.Since)
 		}
-		if err := settle(tx, a, plan); err != nil {
-			return err
-		}
 		if plan.Reason != "" {
 			p.Log.Info("Addresses of the pod", "pod", a.Owner.String(), "container", args.ContainerID, "reason", plan.Reason)
 		}
-		a.Addresses, a.Claimed = plan.Addresses, plan.Claimed
-		if plan.Verdict == reservation.Allocate {
-			if a.Addresses, err = p.allocate(tx, conf, a.Since); err != nil {
-				return err
-			}
-		}
-		if err := put(tx, conf, a); err != nil {
+		return p.carryOut(tx, conf, a, plan)
+	})
+	if err := errors.Join(err, refused); err != nil {
+		return errors.Join(err, conf.unmirror(*a))
+	}
+	return conf.came(heir)
+}
+
+// carryOut does what the planner decided.
+func (p *Plugin) carryOut(tx *persistence.Tx, conf *config, a *reservation.Attachment, plan reservation.AddDecision) error {
+	if err := settle(tx, a, plan); err != nil {
+		return err
+	}
+	a.Addresses, a.Claimed = plan.Addresses, plan.Claimed
+	if plan.Verdict == reservation.Allocate {
+		var err error
+		if a.Addresses, err = p.allocate(tx, conf, a.Since); err != nil {
 			return err
 		}
-		if p.Orphaned() {
-			return errOrphaned
-		}
-		return nil
-	})
-	return errors.Join(err, refused)
+	}
+	if err := put(tx, conf, a); err != nil {
+		return err
+	}
+	if err := p.mirrorAdd(tx, conf, a); err != nil {
+		return err
+	}
+	if p.Orphaned() {
+		return errOrphaned
+	}
+	return nil
 }
 
 // planAdd gathers what is known of the owner and asks the planner.
-func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment) (reservation.AddDecision, error) {
+func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment, heir *hostlocal.Reserved) (reservation.AddDecision, error) {
 	in := reservation.AddInput{
 		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, PredecessorWait: conf.predecessorWait,
-		Fits: conf.fits,
+		Fits: func(addrs []netip.Addr) error {
+			if err := conf.fits(addrs); err != nil {
+				return err
+			}
+			return conf.heldElsewhere(addrs, heir)
+		},
+		Reserved: conf.inheritance(a.Owner, heir),
 	}
 	existing, found, err := tx.Attachment(a.ID)
 	if err != nil {

@@ -44,6 +44,9 @@ func (p *Plugin) pick(tx *persistence.Tx, conf *config, n int, now reservation.M
 			held, err = tx.Held(conf.network, want)
 		}
 	}
+	if err == nil && !held {
+		held, err = takenIn(conf.hostLocal, want)
+	}
 	if err == nil && held {
 		err = requestedError(fmt.Sprintf("failed to allocate for range %d: requested IP address %s is not available in range set %s", n, want, conf.sets[n]))
 	}
@@ -54,16 +57,22 @@ func (p *Plugin) pick(tx *persistence.Tx, conf *config, n int, now reservation.M
 // reservations, and then, unless the network says refuse, the one that ends
 // soonest (rule 2).
 func (p *Plugin) next(tx *persistence.Tx, conf *config, n int, now reservation.Moment) (netip.Addr, error) {
+	cursor := tx.Cursor(conf.network, n)
+	if !cursor.IsValid() {
+		cursor = conf.hostLocal.Cursor(n) // go on where it stopped
+	}
 	for _, relief := range []func() error{
 		func() error { return nil },
 		func() error { return p.sweep(tx, conf.network, now) },
 		func() error { return p.sweepFound(tx, conf.network) },
+		func() error { return conf.sweepHostLocal(tx, now) },
+		func() error { return p.sweepUnmirrored(tx, conf, now) },
 		func() error { return p.reclaim(tx, conf, conf.sets[n], now) },
 	} {
 		if err := relief(); err != nil {
 			return netip.Addr{}, err
 		}
-		addr, _, err := conf.sets[n].Next(tx.Cursor(conf.network, n), tx.Free(conf.network))
+		addr, _, err := conf.sets[n].Next(cursor, freeView{tx.Free(conf.network), conf.hostLocal})
 		if !errors.Is(err, ipam.ErrExhausted) {
 			return addr, err
 		}

@@ -28,14 +28,32 @@ func (p *Plugin) Check(args *skel.CmdArgs) error {
 			return err
 		}
 		if !found {
-			return fmt.Errorf("%w %s", errUnknown, args.ContainerID)
+			return conf.checkHostLocal(id)
 		}
 		return compare(a, conf.prevResult)
 	})
 	if errors.Is(err, persistence.ErrNoState) {
-		return fmt.Errorf("%w %s", errUnknown, args.ContainerID)
+		return conf.checkHostLocal(id)
 	}
 	return err
+}
+
+// checkHostLocal looks for a container of host-local's time.
+func (c *config) checkHostLocal(id reservation.AttachmentID) error {
+	files, err := c.hostLocal.Of(id.ContainerID, id.IfName)
+	if err != nil {
+		return err
+	}
+	a := reservation.Attachment{ID: id}
+	for _, f := range files {
+		if !f.Holder.Mirrored {
+			a.Addresses = append(a.Addresses, f.Addr)
+		}
+	}
+	if len(a.Addresses) == 0 {
+		return fmt.Errorf("%w %s", errUnknown, id.ContainerID)
+	}
+	return compare(a, c.prevResult)
 }
 
 // compare looks for the attachment's addresses in the earlier result, which may

@@ -10,6 +10,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
+	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -45,6 +46,7 @@ type ipamConf struct {
 	OnExhaustion    string `json:"onExhaustion"`
 	PredecessorWait string `json:"predecessorWait"`
 	LockWait        string `json:"lockWait"`
+	MirrorHostLocal bool   `json:"mirrorHostLocal"`
 }
 
 type rangeConf struct {
@@ -70,6 +72,9 @@ type config struct {
 	predecessorWait time.Duration
 	lockWait        time.Duration
 	refuse          bool // on exhaustion, rather than reclaim a reservation
+	hostLocal       hostlocal.Dir
+	ancestor        hostlocal.Ancestor
+	mirror          bool // keep host-local's files beside the state
 }
 
 // parseAdd reads a configuration in full: what ADD needs.
@@ -110,7 +115,8 @@ func parseEnd(stdin []byte) (*config, error) {
 		return nil, err
 	}
 	if conf.IPAM != nil {
-		_ = c.settings(conf.IPAM) // a bad setting is ADD's to report; the default serves here
+		_ = c.settings(conf.IPAM)   // a bad setting is ADD's to report; the default serves here
+		c.sets, _ = rangeSets(conf) // only for the order of a pod's addresses
 	}
 	return c, nil
 }
@@ -134,9 +140,13 @@ func parse(stdin []byte) (*netConf, *config, error) {
 		dataDir: persistence.DefaultDir, maxReservation: reservation.DefaultMaxRetain,
 		predecessorWait: DefaultPredecessorWait, lockWait: persistence.DefaultLockWait,
 	}
+	neighbours := hostlocal.DefaultDataDir
 	if conf.IPAM != nil && conf.IPAM.DataDir != "" {
 		c.dataDir = filepath.Clean(conf.IPAM.DataDir)
+		neighbours = c.dataDir
 	}
+	c.hostLocal, c.ancestor = hostlocal.New(filepath.Join(neighbours, conf.Name)), hostlocal.NewAncestor(filepath.Join(neighbours, "reserved"))
+	c.mirror = conf.IPAM != nil && conf.IPAM.MirrorHostLocal
 	return &conf, c, err
 }
 

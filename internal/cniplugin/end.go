@@ -25,14 +25,21 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	}
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
 	wish, _ := reservation.ParseWish(conf.annotations, conf.maxReservation)
+	var ended reservation.Attachment
+	var old remnant
 	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 		a, found, err := tx.Attachment(id)
 		if err != nil {
 			return err
 		}
 		if !found {
-			return endFound(tx, id, args.Netns)
+			if err := endFound(tx, id, args.Netns); !errors.Is(err, persistence.ErrUnchanged) {
+				return err
+			}
+			old, err = p.endRemnant(tx, conf, args, wish)
+			return err
 		}
+		ended = a
 		if !a.WishKnown { // a runtime that sends the annotations only now, if at all
 			a.Retain, a.Mode = wish.Retain, wish.Mode
 		}
@@ -44,7 +51,10 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		p.Log.Error("State cannot be repaired, ending the container without it", "container", args.ContainerID, "error", err)
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return errors.Join(conf.unmirror(ended), conf.clear(old))
 }
 
 // endFound ends what a rebuilt state holds for a namespace, in which it could not tell
@@ -88,12 +98,15 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 	if err != nil || !known {
 		return err
 	}
-	return p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	var ended []reservation.Attachment
+	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 		all, err := tx.Attachments(conf.network)
 		if err != nil {
 			return err
 		}
-		stale := slices.DeleteFunc(all, func(a reservation.Attachment) bool { return valid[a.ID] })
+		stale := slices.DeleteFunc(all, func(a reservation.Attachment) bool {
+			return valid[a.ID] || a.ID.Found() && p.alive(a) // by its container's ID it may be valid
+		})
 		if len(stale) == 0 {
 			return persistence.ErrUnchanged
 		}
@@ -106,8 +119,13 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 				return err
 			}
 		}
+		ended = stale
 		return nil
 	})
+	for _, a := range ended {
+		err = errors.Join(err, conf.unmirror(a))
+	}
+	return errors.Join(err, conf.clearInvalid(valid))
 }
 
 // validAttachments reads the list of a GC. A null list says that nothing is valid,

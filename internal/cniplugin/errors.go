@@ -6,6 +6,7 @@ import (
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
+	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -52,6 +53,7 @@ var codes = []struct {
 	{errArgs, types.ErrInvalidEnvironmentVariables},
 	{persistence.ErrLocked, types.ErrTryAgainLater},
 	{errOrphaned, types.ErrTryAgainLater},
+	{hostlocal.ErrTaken, types.ErrTryAgainLater},
 	{reservation.ErrPredecessor, types.ErrTryAgainLater},
 	{reservation.ErrRequired, CodeRequired},
 	{reservation.ErrDuplicate, CodeDuplicate},

@@ -50,7 +50,8 @@ func (p *Plugin) reportRebuild(left persistence.Remains, in reservation.RebuildI
 }
 
 // seen returns the attachments that libcni's cache names: those of this network, and of
-// others that keep their addresses in the same state.
+// others that keep their addresses in the same state; and those that only mirrored
+// files name. What host-local holds by a file of its own needs no second holder.
 func (p *Plugin) seen(conf *config) ([]reservation.Attachment, error) {
 	all, err := readCache(p.ResultsDir, conf.maxReservation)
 	if err != nil {
@@ -62,12 +63,30 @@ func (p *Plugin) seen(conf *config) ([]reservation.Attachment, error) {
 		if a.ID.Network != conf.network && !keptIn(c.config, conf.dataDir) {
 			continue
 		}
+		if a.ID.Network == conf.network && conf.hostLocalHolds(a) {
+			continue
+		}
 		if now, found := p.NetNS(a.NetNS.Path); found && a.NetNS.Path != "" {
 			a.NetNS = now
 		}
 		seen = append(seen, a)
 	}
-	return seen, nil
+	nameless, err := conf.mirrored()
+	nameless = slices.DeleteFunc(nameless, func(m reservation.Attachment) bool {
+		return slices.ContainsFunc(seen, func(a reservation.Attachment) bool { return a.ID == m.ID })
+	})
+	return append(nameless, seen...), err
+}
+
+// hostLocalHolds reports whether a file of host-local's own names the attachment.
+func (c *config) hostLocalHolds(a reservation.Attachment) bool {
+	for _, addr := range a.Addresses {
+		h, found, err := c.hostLocal.Holder(addr)
+		if err == nil && found && !h.Mirrored && h.Is(a.ID.ContainerID, a.ID.IfName) {
+			return true
+		}
+	}
+	return false
 }
 
 // keptIn reports whether a network configuration, or one of a list, is limpet-ipam's with

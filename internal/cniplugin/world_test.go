@@ -42,6 +42,7 @@ type world struct {
 	netns   map[string]reservation.NetNS
 	orphan  bool
 	inode   uint64
+	ipam    map[string]any // keys of ipam beyond the usual, or instead
 }
 
 func newWorld(t testing.TB) *world {
@@ -83,6 +84,7 @@ func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
 		"ipam":          map[string]any{"type": "limpet-ipam", "dataDir": w.dir, "ranges": json.RawMessage(ranges)},
 		"runtimeConfig": map[string]any{"io.kubernetes.cri.pod-annotations": s.annotations},
 	}
+	maps.Copy(conf["ipam"].(map[string]any), w.ipam)
 	maps.Copy(conf, more)
 	stdin, err := json.Marshal(conf)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // was, the verb ends well, the new file is sound, and holds nothing that the old one
 // never did.
 func TestRandomDamage(t *testing.T) {
-	const rounds = 60
+	const rounds = 30
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
 	good := filledState(t)

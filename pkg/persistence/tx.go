@@ -47,6 +47,19 @@ func (t *Tx) Recoveries() uint64 {
 	return 0
 }
 
+// Mirrored reports whether another plugin's files repeat what the state says of a network.
+func (t *Tx) Mirrored(network string) bool {
+	return t.tx.Bucket(bucketMeta).Get(key("mirrored", network)) != nil
+}
+
+// SetMirrored remembers whether they do.
+func (t *Tx) SetMirrored(network string, mirrored bool) error {
+	if mirrored {
+		return t.tx.Bucket(bucketMeta).Put(key("mirrored", network), []byte{1})
+	}
+	return t.tx.Bucket(bucketMeta).Delete(key("mirrored", network))
+}
+
 // Attachment returns the attachment of that ID.
 func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, found bool, err error) {
 	data := t.tx.Bucket(bucketAttachments).Get(attachmentKey(id))

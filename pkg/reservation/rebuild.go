@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Records are attachments and reservations of one node.
@@ -67,6 +68,9 @@ const foundPrefix = "netns:"
 // FoundIn returns the container ID under which addresses are held that were found in a
 // namespace and that nothing else explains.
 func FoundIn(n NetNS) string { return foundPrefix + n.Path }
+
+// Found reports whether FoundIn made the container ID.
+func (id AttachmentID) Found() bool { return strings.HasPrefix(id.ContainerID, foundPrefix) }
 
 // netIP is an address of one network.
 type netIP struct {

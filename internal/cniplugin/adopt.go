@@ -1,0 +1,254 @@
+package cniplugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"github.com/limpet-io/limpet/pkg/hostlocal"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// abandonedAge is how old an address file must be that names nobody: its writer was
+// killed or the power failed, and no DEL will ever match it.
+const abandonedAge = 10 * time.Minute
+
+// freeView tells which addresses neither the state nor host-local holds. Where
+// host-local never was, that costs one look at a file that is not there.
+type freeView struct {
+	persistence.FreeView
+	dir hostlocal.Dir
+}
+
+// FirstFree returns the lowest free address within [from, to].
+func (v freeView) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
+	for {
+		a, found, err := v.FreeView.FirstFree(from, to)
+		if err != nil || !found {
+			return a, false, err
+		}
+		taken, err := takenIn(v.dir, a)
+		if err != nil || !taken {
+			return a, err == nil, err
+		}
+		if a == to {
+			return a, false, nil
+		}
+		from = a.Next()
+	}
+}
+
+func takenIn(dir hostlocal.Dir, a netip.Addr) (bool, error) {
+	h, found, err := dir.Holder(a)
+	return found && !h.Mirrored, err
+}
+
+// heldElsewhere says who of host-local's time holds one of the addresses; nil when nobody
+// does. What the ancestor kept for the owner itself is its own.
+func (c *config) heldElsewhere(addrs []netip.Addr, heir *hostlocal.Reserved) error {
+	for _, a := range addrs {
+		if heir != nil && heir.Addr == a {
+			continue
+		}
+		h, found, err := c.hostLocal.Holder(a)
+		if err != nil {
+			return err
+		}
+		if found && !h.Mirrored {
+			return fmt.Errorf("host-local holds %s for container %s", a, h.ContainerID)
+		}
+	}
+	return nil
+}
+
+// inherit returns what the ancestor kept for an owner on this network, if it did.
+func (c *config) inherit(o reservation.Owner) (*hostlocal.Reserved, error) {
+	if !o.Named() {
+		return nil, nil
+	}
+	r, found, err := c.ancestor.Of(o.Namespace, o.Pod)
+	if err != nil || !found || r.Released.IsZero() || r.IfName != o.IfName {
+		return nil, err
+	}
+	taken, err := takenIn(c.hostLocal, r.Addr) // by whichever of the pod's containers
+	if err != nil || !taken {
+		return nil, err // of another network, or given back
+	}
+	return &r, nil
+}
+
+// inheritance puts what the ancestor kept in our words.
+func (c *config) inheritance(o reservation.Owner, r *hostlocal.Reserved) *reservation.Reservation {
+	if r == nil {
+		return nil
+	}
+	retain := min(r.For, c.maxReservation)
+	return &reservation.Reservation{
+		Owner: o, ContainerID: r.ContainerID, Addresses: []netip.Addr{r.Addr}, Retain: retain,
+		Deadline: reservation.Deadline{From: reservation.Moment{Wall: r.Released}, For: retain},
+	}
+}
+
+// remnant is what is on disk of a container of host-local's time.
+type remnant struct {
+	files  []hostlocal.Entry
+	record *hostlocal.Reserved // the ancestor's
+}
+
+// remnantOf finds the files of a container that the state does not know. The address
+// file of the ancestor's record may name an earlier container of the pod.
+func (c *config) remnantOf(id reservation.AttachmentID, o reservation.Owner) (remnant, error) {
+	var r remnant
+	var err error
+	if r.files, err = c.hostLocal.Of(id.ContainerID, id.IfName); err != nil {
+		return r, err
+	}
+	r.files = slices.DeleteFunc(r.files, func(e hostlocal.Entry) bool { return e.Holder.Mirrored })
+	if !o.Named() {
+		return r, nil
+	}
+	record, found, err := c.ancestor.Of(o.Namespace, o.Pod)
+	if err != nil || !found || record.ContainerID != id.ContainerID || record.IfName != id.IfName {
+		return r, err
+	}
+	h, there, err := c.hostLocal.Holder(record.Addr)
+	if err != nil || !there || h.Mirrored {
+		return r, err
+	}
+	r.record = &record
+	if !slices.ContainsFunc(r.files, func(e hostlocal.Entry) bool { return e.Addr == record.Addr }) {
+		r.files = append(r.files, hostlocal.Entry{Addr: record.Addr, Holder: h})
+	}
+	return r, nil
+}
+
+// endRemnant reserves the addresses of a container of host-local's time, if its pod asks
+// for that. They are freed by clear, once this is on disk.
+func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs, wish reservation.Wish) (remnant, error) {
+	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
+	pod, err := parsePod(args.Args)
+	if err != nil {
+		pod = &podArgs{} // what cannot be told is ADD's to report
+	}
+	owner := pod.owner(id)
+	r, err := conf.remnantOf(id, owner)
+	if err != nil || len(r.files) == 0 {
+		return r, errors.Join(err, persistence.ErrUnchanged)
+	}
+	a := reservation.Attachment{ID: id, Owner: owner, UID: string(pod.K8S_POD_UID), Retain: wish.Retain, Mode: wish.Mode}
+	if r.record != nil && conf.annotations == nil {
+		a.Retain = min(r.record.For, conf.maxReservation)
+	}
+	for _, f := range r.files {
+		held, err := tx.Held(conf.network, f.Addr)
+		if err != nil {
+			return r, err
+		}
+		if held { // by one of ours as well, when host-local went on unmirrored
+			a.Retain = 0
+		}
+		a.Addresses = append(a.Addresses, f.Addr)
+	}
+	slices.SortFunc(a.Addresses, func(x, y netip.Addr) int { return cmp.Or(cmp.Compare(conf.setOf(x), conf.setOf(y)), x.Compare(y)) })
+	now := p.Now()
+	plan, err := tx.End(a, now, p.rollback(conf, a, now))
+	if err == nil && plan.Reserve == nil {
+		err = persistence.ErrUnchanged
+	}
+	return r, err
+}
+
+// setOf returns the number of the range set that has an address.
+func (c *config) setOf(a netip.Addr) int {
+	for n, s := range c.sets {
+		if _, in := s.Contains(a); in {
+			return n
+		}
+	}
+	return len(c.sets)
+}
+
+// clear removes files of host-local's time under its lock.
+func (c *config) clear(r remnant) (err error) {
+	if len(r.files) == 0 {
+		return nil
+	}
+	lock, err := c.hostLocal.Lock(context.Background(), c.lockWait) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	for _, f := range r.files {
+		if err := c.hostLocal.Remove(f.Addr, f.Holder); err != nil {
+			return err
+		}
+	}
+	if r.record != nil {
+		return c.ancestor.Remove(*r.record)
+	}
+	return nil
+}
+
+// clearInvalid removes the files of containers that are not valid any more.
+func (c *config) clearInvalid(valid map[reservation.AttachmentID]bool) error {
+	all, err := c.hostLocal.Entries()
+	return errors.Join(err, c.clear(remnant{files: slices.DeleteFunc(all, func(e hostlocal.Entry) bool {
+		for id := range valid {
+			if e.Holder.Is(id.ContainerID, id.IfName) {
+				return true
+			}
+		}
+		return e.Holder.Mirrored || e.Holder.ContainerID == ""
+	})}))
+}
+
+// came removes what the ancestor kept for a pod that has come back.
+func (c *config) came(heir *hostlocal.Reserved) error {
+	if heir == nil {
+		return nil
+	}
+	h, found, err := c.hostLocal.Holder(heir.Addr)
+	if err != nil || !found || h.Mirrored {
+		return errors.Join(err, c.ancestor.Remove(*heir))
+	}
+	return c.clear(remnant{files: []hostlocal.Entry{{Addr: heir.Addr, Holder: h}}, record: heir})
+}
+
+// sweepHostLocal frees what host-local and the ancestor never would: files that name
+// nobody, reservations that have lapsed, and mirrored files that a power loss brought back.
+func (c *config) sweepHostLocal(tx *persistence.Tx, now reservation.Moment) error {
+	all, err := c.hostLocal.Entries()
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	stale := slices.DeleteFunc(slices.Clone(all), func(e hostlocal.Entry) bool {
+		held, heldErr := tx.Held(c.network, e.Addr)
+		err = errors.Join(err, heldErr)
+		abandoned := e.Holder.ContainerID == "" && now.Wall.Sub(e.Changed) > abandonedAge
+		return held || (!e.Holder.Mirrored && !abandoned)
+	})
+	if err := errors.Join(err, c.clear(remnant{files: stale})); err != nil {
+		return err
+	}
+	records, err := c.ancestor.All()
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		i := slices.IndexFunc(all, func(e hostlocal.Entry) bool { return e.Addr == r.Addr && !e.Holder.Mirrored })
+		if i < 0 || r.Released.IsZero() || !c.inheritance(reservation.Owner{}, &r).Deadline.Passed(now) {
+			continue
+		}
+		if err := c.clear(remnant{files: all[i : i+1], record: &r}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package cniplugin
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/limpet-io/limpet/pkg/hostlocal"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// mirrorAdd writes host-local's files of an attachment, if that is wished. The first time
+// it writes those of all attachments of the network.
+func (p *Plugin) mirrorAdd(tx *persistence.Tx, conf *config, a *reservation.Attachment) error {
+	if conf.mirror != tx.Mirrored(conf.network) {
+		if err := tx.SetMirrored(conf.network, conf.mirror); err != nil {
+			return fmt.Errorf("remember mirroring: %w", err)
+		}
+		if conf.mirror {
+			return p.mirrorAll(tx, conf)
+		}
+	}
+	if !conf.mirror {
+		return nil
+	}
+	return conf.mirrorFiles(*a)
+}
+
+func (p *Plugin) mirrorAll(tx *persistence.Tx, conf *config) error {
+	all, err := tx.Attachments(conf.network)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		err := conf.mirrorFiles(a)
+		if errors.Is(err, hostlocal.ErrTaken) { // it came between a look and the lock; neither can be taken back now
+			p.Log.Warn("An address has two holders", "container", a.ID.ContainerID, "error", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *config) mirrorFiles(a reservation.Attachment) error {
+	for _, addr := range a.Addresses {
+		if err := c.hostLocal.Mirror(addr, a.ID.ContainerID, a.ID.IfName); err != nil {
+			return err
+		}
+		if n := c.setOf(addr); n < len(c.sets) {
+			if err := c.hostLocal.MirrorCursor(n, addr); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unmirror removes the mirrored files of an attachment that is no more. It looks for them
+// whether mirroring is wished or not, so that none outlasts the wish.
+func (c *config) unmirror(a reservation.Attachment) error {
+	var errs []error
+	for _, addr := range a.Addresses {
+		errs = append(errs, c.hostLocal.Remove(addr, hostlocal.Holder{ContainerID: a.ID.ContainerID, IfName: a.ID.IfName, Mirrored: true}))
+	}
+	return errors.Join(errs...)
+}
+
+// sweepUnmirrored ends attachments whose DEL went to host-local: their files are gone, and
+// so are their namespaces.
+func (p *Plugin) sweepUnmirrored(tx *persistence.Tx, conf *config, now reservation.Moment) error {
+	if !tx.Mirrored(conf.network) {
+		return nil
+	}
+	all, err := tx.Attachments(conf.network)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		has := func(addr netip.Addr) bool {
+			h, _, holderErr := conf.hostLocal.Holder(addr)
+			err = errors.Join(err, holderErr)
+			return h.Is(a.ID.ContainerID, a.ID.IfName)
+		}
+		if p.alive(a) || slices.ContainsFunc(a.Addresses, has) || err != nil {
+			continue
+		}
+		if _, err := tx.End(a, now, false); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// mirrored returns the attachments that mirrored files name, without their pods. Of which
+// container an address is, is what a lost state needs most.
+func (c *config) mirrored() ([]reservation.Attachment, error) {
+	all, err := c.hostLocal.Entries()
+	if err != nil {
+		return nil, err
+	}
+	at := map[reservation.AttachmentID]int{}
+	var found []reservation.Attachment
+	for _, e := range all {
+		if !e.Holder.Mirrored {
+			continue
+		}
+		id := reservation.AttachmentID{Network: c.network, ContainerID: e.Holder.ContainerID, IfName: e.Holder.IfName}
+		if i, known := at[id]; known {
+			found[i].Addresses = append(found[i].Addresses, e.Addr)
+			continue
+		}
+		at[id] = len(found)
+		found = append(found, reservation.Attachment{
+			ID: id, Owner: reservation.Owner{Network: id.Network, IfName: id.IfName},
+			Addresses: []netip.Addr{e.Addr}, Since: reservation.Moment{Wall: e.Changed},
+		})
+	}
+	return found, nil
+}
