@@ -84,28 +84,6 @@ func TestAReservationLapses(t *testing.T) {
 	})
 }
 
-// Forty pods at once, of which each comes home: with many replicas on the move the
-// scheduler's wish to spread them outvotes a mere preference for some.
-func TestManyPodsAtOnce(t *testing.T) {
-	const many = 40
-	apply(t, set("many", many, retain, "10"))
-	before := pods(t, "many", many)
-	kubectl(t, "delete", "pod", "-l", "app=many", "--wait=false")
-	await(t, time.Minute, "all to be in deletion or replaced", func(ctx context.Context) (bool, string) {
-		list, err := theBed.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=many"})
-		if err != nil {
-			return false, err.Error()
-		}
-		for _, p := range list.Items {
-			if p.UID == before[p.Name].UID && p.DeletionTimestamp == nil {
-				return false, p.Name
-			}
-		}
-		return true, ""
-	})
-	sameHomes(t, before, pods(t, "many", many))
-}
-
 // While no controller runs, pods of everybody else come and go, and a pod that asks for
 // its address waits and then comes home.
 func TestWithoutAController(t *testing.T) {
