@@ -20,7 +20,10 @@ func (p *Plugin) rebuild(conf *config) func(persistence.Remains) (reservation.Re
 		}
 		in := reservation.RebuildInput{
 			Now: p.Now(), Read: left.Read, Whole: left.Whole, Stray: left.Stray, Alive: p.alive,
-			Seen: seen, Found: p.found(networksOf(conf.network, seen, left.Read)),
+			Seen: seen,
+		}
+		if left.Cause != nil { // a new node has none of ours
+			in.Found = p.found(networksOf(conf.network, seen, left.Read))
 		}
 		plan := reservation.PlanRebuild(in)
 		p.reportRebuild(left, in, plan)

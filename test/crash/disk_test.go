@@ -1,0 +1,223 @@
+package crash_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// kind is what an operation does.
+type kind int
+
+const (
+	write kind = iota
+	resize
+	fsync
+	create
+	mkdir
+	rename
+	link
+	unlink
+)
+
+// op is one operation on a file or directory.
+type op struct {
+	kind     kind
+	path, to string
+	off      int64
+	size     int64
+	data     []byte
+}
+
+func (o op) String() string {
+	names := []string{"write", "resize", "sync", "create", "mkdir", "rename", "link", "unlink"}
+	return fmt.Sprintf("%s %s %s at %d, %d bytes", names[o.kind], filepath.Base(o.path), filepath.Base(o.to), o.off, max(o.size, int64(len(o.data))))
+}
+
+// sector is what a disk writes in one piece.
+const sector = 512
+
+// disk is a file system that forgets, when the power fails, any of what was not synced:
+// of the data of a file, any sectors; of a directory, the last entries.
+type disk struct {
+	root  string
+	names map[string]*file // as they would be found now
+	// durable are the names that are on disk, and entries those that are under way.
+	durable map[string]*file
+	entries []func(map[string]*file)
+}
+
+type file struct {
+	dir     bool
+	durable []byte
+	pending []op
+}
+
+// load returns a disk with what is below root, all of it synced.
+func load(root string) (*disk, error) {
+	d := &disk{root: root, names: map[string]*file{}}
+	err := filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		f := &file{dir: e.IsDir()}
+		if !f.dir {
+			if f.durable, err = os.ReadFile(path); err != nil {
+				return err
+			}
+		}
+		d.names[path] = f
+		return nil
+	})
+	if os.IsNotExist(err) {
+		err = nil
+	}
+	d.durable = maps.Clone(d.names)
+	return d, err
+}
+
+// do applies an operation.
+func (d *disk) do(o op) error {
+	f := d.names[o.path]
+	if f == nil && o.kind != create && o.kind != mkdir {
+		return fmt.Errorf("%s: no such file", o)
+	}
+	switch o.kind {
+	case write, resize:
+		f.pending = append(f.pending, o)
+	case fsync:
+		if f.dir {
+			d.settle()
+		} else {
+			f.durable, f.pending = f.content(f.pending), nil
+		}
+	case create, mkdir:
+		if f == nil {
+			made := &file{dir: o.kind == mkdir}
+			d.entry(func(names map[string]*file) { names[o.path] = made })
+		}
+	case rename:
+		d.entry(func(names map[string]*file) { names[o.to] = names[o.path]; delete(names, o.path) })
+	case link:
+		d.entry(func(names map[string]*file) { names[o.to] = names[o.path] })
+	case unlink:
+		d.entry(func(names map[string]*file) { delete(names, o.path) })
+	}
+	return nil
+}
+
+func (d *disk) entry(change func(map[string]*file)) {
+	change(d.names)
+	d.entries = append(d.entries, change)
+}
+
+// settle syncs the directories. There is one that matters.
+func (d *disk) settle() {
+	for _, change := range d.entries {
+		change(d.durable)
+	}
+	d.entries = nil
+}
+
+// content is what a file holds when only some of its pending operations came through.
+func (f *file) content(some []op) []byte {
+	data := slices.Clone(f.durable)
+	for _, o := range some {
+		end := o.off + int64(len(o.data))
+		if o.kind == resize {
+			end = o.size
+		}
+		for int64(len(data)) < end {
+			data = append(data, make([]byte, end-int64(len(data)))...)
+		}
+		if o.kind == resize {
+			data = data[:o.size]
+		}
+		copy(data[o.off:], o.data)
+	}
+	return data
+}
+
+// loss says what comes through a power loss: how many of the pending directory entries,
+// and which of the pending operations of a file, whose writes it may cut to sectors.
+type loss struct {
+	name    string
+	entries func(pending int) int
+	data    func(pending []op) []op
+}
+
+// losses are the ways in which the power fails. The random ones differ each time.
+func losses(r *rand.Rand) []loss {
+	all := func(pending []op) []op { return pending }
+	none := func([]op) []op { return nil }
+	every, no := func(n int) int { return n }, func(int) int { return 0 }
+	ways := []loss{
+		{"nothing is lost", every, all}, // SIGKILL
+		{"all that was not synced is lost", no, none},
+		{"only names come through", every, none},
+		{"only data comes through", no, all},
+		{"the last write is lost", every, func(p []op) []op { return p[:max(len(p)-1, 0)] }},
+		{"only the last write comes through", every, func(p []op) []op { return p[max(len(p)-1, 0):] }},
+		{"the last write is torn", every, func(p []op) []op {
+			return append(p[:max(len(p)-1, 0):max(len(p)-1, 0)], torn(r, p[max(len(p)-1, 0):])...)
+		}},
+		{"writes come through in the wrong order", every, reversed},
+	}
+	for range 12 {
+		ways = append(ways, loss{"some sectors come through", func(n int) int { return r.IntN(n + 1) }, func(p []op) []op { return torn(r, p) }})
+	}
+	return ways
+}
+
+// torn cuts writes into sectors and drops some.
+func torn(r *rand.Rand, pending []op) []op {
+	var some []op
+	for _, o := range pending {
+		if o.kind != write {
+			if r.IntN(2) == 0 {
+				some = append(some, o)
+			}
+			continue
+		}
+		for at := 0; at < len(o.data); at += sector {
+			if r.IntN(2) == 0 {
+				some = append(some, op{kind: write, path: o.path, off: o.off + int64(at), data: o.data[at:min(at+sector, len(o.data))]})
+			}
+		}
+	}
+	return some
+}
+
+func reversed(pending []op) []op {
+	turned := slices.Clone(pending)
+	slices.Reverse(turned)
+	return turned
+}
+
+// fail writes below dir what is left after a loss of power.
+func (d *disk) fail(l loss, dir string) error {
+	names := maps.Clone(d.durable)
+	for _, change := range d.entries[:l.entries(len(d.entries))] {
+		change(names)
+	}
+	for _, path := range slices.Sorted(maps.Keys(names)) {
+		f := names[path]
+		relative, err := filepath.Rel(d.root, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, relative)
+		if f.dir {
+			err = os.MkdirAll(to, 0o700)
+		} else {
+			err = os.WriteFile(to, f.content(l.data(f.pending)), 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package crash_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/test/cniexec"
+)
+
+var (
+	kills = flag.Int("kills", 2000, "processes that are killed")
+	pods  = flag.Int("pods", 60, "pods that come and go meanwhile")
+)
+
+// together is how many processes run at once.
+const together = 4
+
+// TestKilledAtAnyInstant kills processes that run at the same time, and looks after each
+// round. What a killed one was about is done in whole or not at all; what one has answered
+// stays; and nobody else is touched. Now and then the file is damaged, so that
+// what is killed is a recovery.
+func TestKilledAtAnyInstant(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0))
+	dir := filepath.Join(t.TempDir(), "state")
+	before, err := read(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives := make([]int, *pods)
+	killed, answered, damages := 0, 0, 0
+	for round := 0; killed < *kills; round++ {
+		if round > 10*(*kills) {
+			t.Fatalf("only %d of %d were killed: the machine is too fast for this test", killed, round*together)
+		}
+		if round%20 == 19 && damage(t, filepath.Join(dir, "limpet.db"), r) {
+			damages++
+		}
+		attempts := attempt(t, dir, before, lives, r)
+		after, err := read(t.Context(), dir, mend)
+		for _, a := range attempts {
+			if a.answered {
+				answered++
+			} else {
+				killed++
+			}
+			err = errors.Join(err, a.judge(after))
+			delete(before.attached, a.life.id())
+			delete(before.reserved, a.life.owner())
+			a.forget(&after)
+		}
+		if diff := cmp.Diff(before.String(), after.String()); err != nil || diff != "" {
+			t.Fatalf("seed %d, round %d: %v\n%v\nof others (-before +after):\n%s", seed, round, err, attempts, diff)
+		}
+		for _, a := range attempts {
+			a.remember(&after)
+		}
+		before = after
+	}
+	t.Logf("killed %d, answered %d, damaged %d times", killed, answered, damages)
+	if answered < killed/20 || answered > killed*20 {
+		t.Errorf("killed %d, answered %d: the instants are badly spread", killed, answered)
+	}
+}
+
+// try is one verb of a process that may be killed.
+type try struct {
+	verb     string
+	life     life
+	had      []netip.Addr // of the attachment to end, or of the reservation
+	answered bool
+	got      []netip.Addr // what an ADD answered
+
+	attached, reserved []netip.Addr // what was found afterwards
+}
+
+// attempt runs some verbs at once, of different pods, and kills them.
+func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand) []*try {
+	t.Helper()
+	var all []*try
+	var wg sync.WaitGroup
+	for _, pod := range r.Perm(len(lives))[:together] {
+		a := &try{verb: "DEL", life: life{pod, lives[pod]}}
+		a.had = before.attached[a.life.id()]
+		if a.had == nil {
+			lives[pod]++
+			a.verb, a.life.n, a.had = "ADD", lives[pod], before.reserved[a.life.owner()]
+		}
+		c := call(dir, a.verb, a.life, nil)
+		if a.verb == "DEL" {
+			c = call(dir, a.verb, a.life, a.had)
+		}
+		// Between no time at all and a little more than a verb takes, less often later.
+		wait := time.Duration(r.IntN(4000)+r.IntN(1+r.IntN(12_000))) * time.Microsecond
+		wg.Go(func() { a.run(t, c, wait) })
+		all = append(all, a)
+	}
+	wg.Wait()
+	return all
+}
+
+func (a *try) run(t *testing.T, c cniexec.Call, wait time.Duration) {
+	var stdout, stderr bytes.Buffer
+	cmd := c.Command(t.Context())
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Errorf("start: %v", err)
+		return
+	}
+	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() }) // it may be over
+	defer timer.Stop()
+	_ = cmd.Wait() // the process state says more
+	a.answered, a.got = cmd.ProcessState.Success(), addresses(stdout.Bytes())
+	if cmd.ProcessState.Exited() && !a.answered {
+		t.Errorf("%s failed: %s%s", a, stdout.Bytes(), stderr.Bytes())
+	}
+}
+
+// judge compares what was found of the pod with what may be.
+func (a *try) judge(after state) error {
+	a.attached, a.reserved = after.attached[a.life.id()], after.reserved[a.life.owner()]
+	done := a.attached != nil && a.reserved == nil
+	undone := a.attached == nil && slices.Equal(a.reserved, a.had)
+	if a.verb == "DEL" {
+		done, undone = a.attached == nil && slices.Equal(a.reserved, a.had), slices.Equal(a.attached, a.had) && a.reserved == nil
+	}
+	switch {
+	case !done && !undone:
+		return fmt.Errorf("%s left half: attached %v, reserved %v", a, a.attached, a.reserved)
+	case a.answered && !done:
+		return fmt.Errorf("%s was answered and has not happened", a)
+	case done && a.verb == "ADD" && a.had != nil && !slices.Equal(a.attached, a.had):
+		return fmt.Errorf("%s gave %v", a, a.attached)
+	case a.answered && a.verb == "ADD" && !slices.Equal(a.attached, a.got):
+		return fmt.Errorf("%s answered %v and stored %v", a, a.got, a.attached)
+	}
+	return nil
+}
+
+// forget leaves the pod out of a state, so that the rest can be compared; remember puts
+// it back.
+func (a *try) forget(s *state) {
+	delete(s.attached, a.life.id())
+	delete(s.reserved, a.life.owner())
+}
+
+func (a *try) remember(s *state) {
+	if a.attached != nil {
+		s.attached[a.life.id()] = a.attached
+	}
+	if a.reserved != nil {
+		s.reserved[a.life.owner()] = a.reserved
+	}
+}
+
+func (a *try) String() string {
+	return fmt.Sprintf("%s of %s, which had %v, answered: %t", a.verb, a.life.container(), a.had, a.answered)
+}
+
+// damage breaks the older of the meta pages, if there is a file, which loses nothing. What
+// is lost with more is for other tests to say.
+func damage(t *testing.T, path string, r *rand.Rand) bool {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) < 8192 {
+		return false
+	}
+	const txid, page = 16 + 48, 4096
+	older := 0
+	if binary.NativeEndian.Uint64(data[txid:]) > binary.NativeEndian.Uint64(data[page+txid:]) {
+		older = page
+	}
+	data[older+16+r.IntN(64)] ^= 1 << r.IntN(8)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// mend does what a verb would do, but ask the node.
+func mend(left persistence.Remains) (reservation.Records, error) {
+	plan := reservation.PlanRebuild(reservation.RebuildInput{
+		Read: left.Read, Whole: left.Whole, Stray: left.Stray, Alive: func(reservation.Attachment) bool { return false },
+	})
+	return plan.Records, nil
+}

@@ -1,0 +1,195 @@
+// Package crash_test kills limpet-ipam at any instant and fails the power at any
+// instant, and looks at what is left (rule 5).
+package crash_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/test/cniexec"
+)
+
+// network is nobody else's on this machine, whose result cache the plugin reads.
+const network = "limpet-crash-test"
+
+var plugin string
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prepare:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "limpet-crash-test-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	built, err := cniexec.Build(context.Background(), "../..", dir, dir) // none of the published plugins is needed
+	plugin = built.Limpet
+	if err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// life is one life of a pod.
+type life struct {
+	pod, n int
+}
+
+func (l life) container() string { return fmt.Sprintf("c%d-%d", l.pod, l.n) }
+
+func (l life) owner() reservation.Owner {
+	return reservation.Owner{Network: network, Namespace: "ns", Pod: fmt.Sprintf("web-%d", l.pod), IfName: "eth0"}
+}
+
+func (l life) id() reservation.AttachmentID {
+	return reservation.AttachmentID{Network: network, ContainerID: l.container(), IfName: "eth0"}
+}
+
+// call returns a verb for one life of a pod. With its earlier addresses a DEL is a real one
+// and no rollback.
+func call(dir, verb string, l life, had []netip.Addr) cniexec.Call {
+	conf := map[string]any{
+		"cniVersion": "1.1.0", "name": network, "type": "test",
+		"ipam":          map[string]any{"type": "limpet-ipam", "dataDir": dir, "ranges": json.RawMessage(`[[{"subnet":"10.1.0.0/23"}],[{"subnet":"fd00:1::/64"}]]`)},
+		"runtimeConfig": map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{reservation.RetainAnnotation: "10"}},
+	}
+	if had != nil {
+		var ips []map[string]string
+		for _, a := range had {
+			ips = append(ips, map[string]string{"address": netip.PrefixFrom(a, a.BitLen()).String()})
+		}
+		conf["prevResult"] = map[string]any{"cniVersion": "1.1.0", "ips": ips}
+	}
+	stdin, err := json.Marshal(conf)
+	if err != nil {
+		panic(err)
+	}
+	return cniexec.Call{
+		Plugin: plugin, Verb: verb, Container: l.container(), IfName: "eth0", NetNS: "/nowhere/" + l.container(), Path: "/nowhere", Stdin: stdin,
+		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=web-%d;K8S_POD_UID=%s", l.pod, l.container()),
+	}
+}
+
+// state is what a state file says.
+type state struct {
+	attached map[reservation.AttachmentID][]netip.Addr
+	reserved map[reservation.Owner][]netip.Addr
+}
+
+// read returns the state, and an error when the rules are broken in it or the file is not
+// sound. A state that was never made is empty.
+func read(ctx context.Context, dir string, rebuild func(persistence.Remains) (reservation.Records, error)) (state, error) {
+	s := state{map[reservation.AttachmentID][]netip.Addr{}, map[reservation.Owner][]netip.Addr{}}
+	held := map[netip.Addr]bool{}
+	store := persistence.New(persistence.Options{Dir: dir, Rebuild: rebuild})
+	err := store.View(ctx, func(tx *persistence.Tx) error {
+		as, err := tx.Attachments(network)
+		rs, err2 := tx.Reservations(network)
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		for _, a := range as {
+			if a.ID.Found() {
+				continue // in some namespace of this machine
+			}
+			s.attached[a.ID] = a.Addresses
+			if err := take(held, a.Addresses); err != nil {
+				return err
+			}
+		}
+		for _, r := range rs {
+			s.reserved[r.Owner] = r.Addresses
+			if err := take(held, r.Addresses); err != nil {
+				return err
+			}
+		}
+		for a := netip.MustParseAddr("10.1.0.0"); a.As4()[2] < 2; a = a.Next() {
+			if is, err := tx.Held(network, a); err != nil || is != held[a] {
+				return fmt.Errorf("the index says that %s is held: %t, %w; the records say %t", a, is, err, held[a])
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, persistence.ErrNoState) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, sound(filepath.Join(dir, "limpet.db"))
+}
+
+func take(held map[netip.Addr]bool, addrs []netip.Addr) error {
+	if len(addrs) != 2 {
+		return fmt.Errorf("%v is half of what a pod has", addrs)
+	}
+	for _, a := range addrs {
+		if held[a] {
+			return fmt.Errorf("%s has two holders", a)
+		}
+		held[a] = true
+	}
+	return nil
+}
+
+// sound asserts that bbolt finds no fault with a file.
+func sound(path string) error {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.View(func(tx *bolt.Tx) error {
+		var all []error
+		for err := range tx.Check() {
+			all = append(all, err)
+		}
+		return errors.Join(all...)
+	}), db.Close())
+}
+
+// String lists who has what.
+func (s state) String() string {
+	var lines []string
+	for id, addrs := range s.attached {
+		lines = append(lines, fmt.Sprint(id, " has ", addrs))
+	}
+	for o, addrs := range s.reserved {
+		lines = append(lines, fmt.Sprint(o, " keeps ", addrs))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func addresses(stdout []byte) []netip.Addr {
+	var r struct {
+		IPs []struct {
+			Address netip.Prefix `json:"address"`
+		} `json:"ips"`
+	}
+	_ = json.NewDecoder(bytes.NewReader(stdout)).Decode(&r) // a DEL says nothing
+	var addrs []netip.Addr
+	for _, ip := range r.IPs {
+		addrs = append(addrs, ip.Address.Addr())
+	}
+	return addrs
+}

@@ -1,0 +1,150 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/test/cniexec"
+)
+
+var powerSeed = flag.Uint64("power-seed", 0, "replay the losses of power of this seed")
+
+// TestPowerFailsAtAnyInstant records what verbs do to their files, and fails the power
+// after each step, losing some of what was not synced. What is found then is the state
+// before the verb or the one after it, and the latter once the verb has answered.
+func TestPowerFailsAtAnyInstant(t *testing.T) {
+	seed := *powerSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	ways := losses(rand.New(rand.NewPCG(seed, 0)))
+	root := t.TempDir()
+	dir := filepath.Join(root, "state")
+	verbs := 0
+	script(t, dir, func(what string, c cniexec.Call) []byte {
+		verbs++
+		before, err := read(t.Context(), dir, nil)
+		damaged := persistence.Broken(err)
+		if err != nil && !damaged {
+			t.Fatalf("before %s: %v", what, err)
+		}
+		d, err := load(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ops, out := traced(t, c, root)
+		after, err := read(t.Context(), dir, nil)
+		if err != nil {
+			t.Fatalf("after %s: %v", what, err)
+		}
+		for n := 0; ; n++ {
+			for _, way := range ways {
+				left := filepath.Join(t.TempDir(), "disk")
+				if err := d.fail(way, left); err != nil {
+					t.Fatal(err)
+				}
+				found, err := afterwards(t.Context(), filepath.Join(left, "state"), damaged)
+				switch is := found.String(); {
+				case err != nil:
+				case damaged && n < len(ops): // the file may still be the damaged one, of which all can be read
+				case is == after.String(), is == before.String() && n < len(ops):
+				default:
+					err = fmt.Errorf("found neither the state before nor the one after:\n%s", is)
+				}
+				if err != nil {
+					t.Fatalf("seed %d: %s, after step %d of %d, %s: %v\nsteps: %v", seed, what, n, len(ops), way.name, err, ops)
+				}
+			}
+			if n == len(ops) {
+				break
+			}
+			if err := d.do(ops[n]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out
+	})
+	t.Logf("%d verbs, %d ways to lose power", verbs, len(ways))
+}
+
+// script runs verbs that write in all the ways there are: on a new node, into a growing
+// file, into one with free pages, and into one that is damaged.
+func script(t *testing.T, dir string, run func(what string, c cniexec.Call) []byte) {
+	t.Helper()
+	had := map[int][]netip.Addr{}
+	for pod := range 12 {
+		had[pod] = addresses(run(fmt.Sprintf("ADD %d", pod), call(dir, "ADD", life{pod, 0}, nil)))
+	}
+	for pod := range 6 {
+		run(fmt.Sprintf("DEL %d", pod), call(dir, "DEL", life{pod, 0}, had[pod]))
+	}
+	run("repeated DEL", call(dir, "DEL", life{0, 0}, had[0]))
+	for pod := range 3 {
+		if got := addresses(run(fmt.Sprintf("second ADD %d", pod), call(dir, "ADD", life{pod, 1}, nil))); !slices.Equal(got, had[pod]) {
+			t.Fatalf("pod %d came back to %v, had %v", pod, got, had[pod])
+		}
+	}
+	path := filepath.Join(dir, "limpet.db")
+	data, err := os.ReadFile(path)
+	if err == nil {
+		clear(data[:4096])
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("ADD that recovers", call(dir, "ADD", life{20, 0}, nil))
+	run("DEL after it", call(dir, "DEL", life{20, 0}, nil))
+}
+
+// afterwards reads what is left. A file that was damaged before may be so still; then the
+// next verb makes it again.
+func afterwards(ctx context.Context, dir string, damaged bool) (state, error) {
+	if !damaged {
+		return read(ctx, dir, nil)
+	}
+	s, err := read(ctx, dir, mend)
+	if err == nil && len(s.attached)+len(s.reserved) < 12 {
+		err = fmt.Errorf("12 pods had addresses, left is\n%s", s)
+	}
+	return s, err
+}
+
+// traced runs a verb and returns what it did below root, and what it answered.
+func traced(t *testing.T, c cniexec.Call, root string) ([]op, []byte) {
+	t.Helper()
+	files := t.TempDir()
+	in, out := filepath.Join(files, "in"), filepath.Join(files, "out")
+	if err := os.WriteFile(in, c.Stdin, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := os.Open(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := c.Command(t.Context())
+	cmd.Stdin, cmd.Stdout = stdin, stdout // files, so that nothing but the tracer waits for the process
+	ops, exit, err := trace(cmd, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := os.ReadFile(out)
+	if err := errors.Join(err, stdin.Close(), stdout.Close()); err != nil || exit != 0 {
+		t.Fatalf("%s %s: exit %d, %v: %s", c.Verb, c.Container, exit, err, answer)
+	}
+	return ops, answer
+}

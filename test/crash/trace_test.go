@@ -1,0 +1,204 @@
+package crash_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// trace runs a command to its end and returns what it did to files below dir, in order.
+// The calling thread becomes its tracer.
+func trace(cmd *exec.Cmd, dir string) (ops []op, exit int, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		return nil, 0, err
+	}
+	tr := tracer{pid: cmd.Process.Pid, dir: dir, entered: map[int]*op{}}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(tr.pid, &status, 0, nil); err != nil {
+		return nil, 0, fmt.Errorf("wait for exec: %w", err)
+	}
+	const options = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_EXITKILL
+	if err := unix.PtraceSetOptions(tr.pid, options); err != nil {
+		return nil, 0, fmt.Errorf("trace: %w", err)
+	}
+	if err := unix.PtraceSyscall(tr.pid, 0); err != nil {
+		return nil, 0, fmt.Errorf("trace: %w", err)
+	}
+	exit, err = tr.run()
+	return tr.ops, exit, err
+}
+
+type tracer struct {
+	pid     int
+	dir     string
+	entered map[int]*op // what each thread is about; nil for what is of no interest
+	ops     []op
+}
+
+// run follows all threads until the process is gone.
+func (tr *tracer) run() (exit int, err error) {
+	for {
+		var status unix.WaitStatus
+		tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return 0, fmt.Errorf("wait: %w", err)
+		case status.Exited() || status.Signaled():
+			if tid == tr.pid {
+				return status.ExitStatus(), nil
+			}
+			continue
+		}
+		signal := 0
+		switch {
+		case status.StopSignal() == unix.SIGTRAP|0x80:
+			if err := tr.syscall(tid); err != nil {
+				return 0, err
+			}
+		case status.StopSignal() != unix.SIGTRAP && status.StopSignal() != unix.SIGSTOP:
+			signal = int(status.StopSignal())
+		}
+		if err := unix.PtraceSyscall(tid, signal); err != nil && !errors.Is(err, unix.ESRCH) {
+			return 0, fmt.Errorf("go on: %w", err)
+		}
+	}
+}
+
+// syscallInfo is the kernel's struct ptrace_syscall_info.
+type syscallInfo struct {
+	op     uint8
+	_      [3]byte
+	_      uint32
+	_      [2]uint64
+	number uint64 // at the exit, the result
+	args   [6]uint64
+}
+
+const (
+	getSyscallInfo = 0x420e
+	atEntry        = 1
+	atExit         = 2
+)
+
+// syscall is called when a thread enters or leaves a system call.
+func (tr *tracer) syscall(tid int) error {
+	var info syscallInfo
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, getSyscallInfo, uintptr(tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("look at a system call: %w", errno)
+	}
+	if info.op == atEntry {
+		o, err := tr.decode(tid, info)
+		tr.entered[tid] = o
+		return err
+	}
+	o := tr.entered[tid]
+	delete(tr.entered, tid)
+	if info.op != atExit || o == nil || int64(info.number) < 0 {
+		return nil
+	}
+	if o.kind == write && int64(info.number) != int64(len(o.data)) {
+		return fmt.Errorf("short write to %s", o.path)
+	}
+	tr.ops = append(tr.ops, *o)
+	return nil
+}
+
+// decode returns what a system call will do to a file below the directory; nil when
+// nothing.
+func (tr *tracer) decode(tid int, info syscallInfo) (*op, error) {
+	a := info.args
+	var o op
+	switch info.number {
+	case unix.SYS_PWRITE64:
+		o = op{kind: write, path: tr.fd(a[0]), off: int64(a[3]), size: int64(a[2])}
+	case unix.SYS_WRITE:
+		o = op{kind: write, path: tr.fd(a[0]), off: tr.position(a[0]), size: int64(a[2])}
+	case unix.SYS_FTRUNCATE:
+		o = op{kind: resize, path: tr.fd(a[0]), size: int64(a[1])}
+	case unix.SYS_FSYNC, unix.SYS_FDATASYNC:
+		o = op{kind: fsync, path: tr.fd(a[0])}
+	case unix.SYS_OPENAT:
+		if a[2]&unix.O_TRUNC != 0 {
+			return nil, fmt.Errorf("%s is truncated in place", tr.text(tid, a[1]))
+		}
+		if a[2]&unix.O_CREAT == 0 {
+			return nil, nil
+		}
+		o = op{kind: create, path: tr.text(tid, a[1])}
+	case unix.SYS_MKDIRAT:
+		o = op{kind: mkdir, path: tr.text(tid, a[1])}
+	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2:
+		o = op{kind: rename, path: tr.text(tid, a[1]), to: tr.text(tid, a[3])}
+	case unix.SYS_LINKAT:
+		o = op{kind: link, path: tr.text(tid, a[1]), to: tr.text(tid, a[3])}
+	case unix.SYS_UNLINKAT:
+		o = op{kind: unlink, path: tr.text(tid, a[1])}
+	default:
+		return nil, nil
+	}
+	if o.path != tr.dir && !strings.HasPrefix(o.path, tr.dir+"/") {
+		return nil, nil
+	}
+	if o.kind == write {
+		var err error
+		if o.data, err = tr.memory(tid, a[1], int(o.size)); err != nil {
+			return nil, err
+		}
+	}
+	return &o, nil
+}
+
+// fd returns the path of an open file.
+func (tr *tracer) fd(n uint64) string {
+	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tr.pid, int32(n))) // one that is closed is none of ours
+	return path
+}
+
+func (tr *tracer) position(n uint64) int64 {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", tr.pid, int32(n)))
+	_, rest, _ := strings.Cut(string(data), "pos:")
+	line, _, _ := strings.Cut(rest, "\n")
+	pos, _ := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	return pos
+}
+
+func (tr *tracer) memory(tid int, at uint64, n int) ([]byte, error) {
+	data := make([]byte, n)
+	got, err := unix.PtracePeekData(tid, uintptr(at), data)
+	if err != nil || got != n {
+		return nil, fmt.Errorf("read %d bytes of the tracee: %d, %w", n, got, err)
+	}
+	return data, nil
+}
+
+// text returns the path that an argument points to.
+func (tr *tracer) text(tid int, at uint64) string {
+	var path []byte
+	word := make([]byte, 8)
+	for len(path) < unix.PathMax {
+		if n, err := unix.PtracePeekData(tid, uintptr(at)+uintptr(len(path)), word); err != nil || n != len(word) {
+			break
+		}
+		binary.NativeEndian.PutUint64(word, binary.NativeEndian.Uint64(word))
+		if end := strings.IndexByte(string(word), 0); end >= 0 {
+			return filepath.Clean(string(append(path, word[:end]...)))
+		}
+		path = append(path, word...)
+	}
+	return filepath.Clean(string(path))
+}
