@@ -12,12 +12,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/limpet-io/limpet/test/cluster/cluster"
+	"github.com/limpet-io/limpet/test/cluster/image"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/limpet-io/limpet/test/cluster/cluster"
-	"github.com/limpet-io/limpet/test/cluster/image"
 )
 
 // System is the namespace that Limpet runs in.
