@@ -20,7 +20,7 @@ import (
 var binaries cniexec.Binaries
 
 func TestMain(m *testing.M) {
-	code, err := buildAndRun(m)
+	code, err := cniexec.Alone(func() (int, error) { return buildAndRun(m) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prepare:", err)
 		code = 1
