@@ -8,7 +8,7 @@ CLUSTER  := $(CURDIR)/bin/limpet-cluster
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e build images generate fmt lint verify cluster-up cluster-down clean harness prerequisites root
+.PHONY: help demo test test-unit test-e2e build images bench generate fmt lint verify cluster-up cluster-down clean harness prerequisites root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ test-unit: build prerequisites ## Run all tests but those that need the three-no
 
 test-e2e: build ## Run the end-to-end tests on a three-node cluster of their own
 	cd test/e2e && $(GO) test -count=1 -timeout 25m ./...
+
+bench: harness ## Measure limpet-ipam beside upstream host-local; writes docs/benchmarks.md
+	CGO_ENABLED=0 $(GO) run ./test/bench -upstream $$($(CLUSTER) cni) -out docs/benchmarks.md $(BENCH_FLAGS)
 
 build: harness ## Build the product and the cluster harness into bin/
 	$(BUILD) -o bin/limpet-ipam ./cmd/ipam-plugin

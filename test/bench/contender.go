@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/limpet-io/limpet/test/cniexec"
+)
+
+// network is the name of the network that is measured.
+const network = "bench"
+
+// contender is a plugin with a state of its own.
+type contender struct {
+	name   string
+	plugin string // its path
+	dir    string // ipam.dataDir
+	ranges string // one range
+	fill   func(ctx context.Context, dir string, n int) error
+}
+
+// subnet has room for 65 000 addresses.
+const subnet = `{"subnet":"10.1.0.0/16"}`
+
+func hostLocal(b cniexec.Binaries, dir string) *contender {
+	return &contender{name: "host-local", plugin: b.HostLocal(), dir: filepath.Join(dir, "host-local"), ranges: subnet, fill: fillHostLocal}
+}
+
+func limpet(b cniexec.Binaries, dir string) *contender {
+	return &contender{name: "limpet-ipam", plugin: b.Limpet, dir: filepath.Join(dir, "limpet-ipam"), ranges: subnet, fill: fillLimpet}
+}
+
+// call returns a verb for a pod as a Kubernetes runtime asks for it. The pod asks
+// for nothing.
+func (c *contender) call(verb, pod string) cniexec.Call {
+	return cniexec.Call{
+		Plugin: c.plugin, Verb: verb, Container: "sandbox-" + pod, IfName: "eth0", NetNS: "/run/netns/cni-" + pod, Path: filepath.Dir(c.plugin),
+		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=sandbox-%s;K8S_POD_UID=uid-%s", pod, pod, pod),
+		Stdin: fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":%q,"type":"ptp","ipam":{"type":"x","dataDir":%q,"ranges":[[%s]],"routes":[{"dst":"0.0.0.0/0"}]}}`,
+			network, c.dir, c.ranges),
+	}
+}
+
+// do runs a verb and returns how long it took.
+func (c *contender) do(ctx context.Context, verb, pod string) (time.Duration, error) {
+	call := c.call(verb, pod)
+	begin := time.Now()
+	a, err := call.Run(ctx)
+	took := time.Since(begin)
+	if err == nil && a.Exit != 0 {
+		err = fmt.Errorf("%s %s %s: exit %d, %s%s", c.name, verb, pod, a.Exit, a.Stdout, a.Stderr)
+	}
+	return took, err
+}
+
+// pair runs an ADD and the DEL of the same pod.
+func (c *contender) pair(ctx context.Context, pod string) (time.Duration, error) {
+	added, err := c.do(ctx, "ADD", pod)
+	if err != nil {
+		return 0, err
+	}
+	ended, err := c.do(ctx, "DEL", pod)
+	return added + ended, err
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/limpet-io/limpet/test/cniexec"
+)
+
+// peakArgument makes this program a small parent that runs one plugin and prints its
+// peak. A parent's own memory counts as its child's until the child's exec, so that
+// the benchmark itself would be too big.
+const peakArgument = "peak-of"
+
+// printPeak runs the command with this process's environment and standard input, and
+// prints the peak of its resident memory in KiB.
+func printPeak(ctx context.Context, command []string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdin = os.Stdin
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", command[0], err, out)
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return errors.New("no resource usage on this system")
+	}
+	_, err = fmt.Println(usage.Maxrss)
+	return err
+}
+
+// peak returns the peak of a call's resident memory in bytes.
+func peak(ctx context.Context, call cniexec.Call) (int64, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("find this program: %w", err)
+	}
+	plugin := call.Plugin
+	call.Plugin = self
+	cmd := call.Command(ctx)
+	cmd.Args = append(cmd.Args, peakArgument, plugin)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return 0, fmt.Errorf("measure memory: %w: %s", err, complaint.String())
+	}
+	kib, err := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("measure memory: %w", err)
+	}
+	return kib << 10, nil
+}
+
+// memory is the highest peak of an ADD and of a DEL with so many addresses in use.
+type memory struct {
+	used         int
+	theirs, ours int64
+}
+
+func measureMemory(ctx context.Context, b bench, used int) (memory, error) {
+	m := memory{used: used}
+	dir, err := os.MkdirTemp(b.dir, "memory-")
+	if err != nil {
+		return m, fmt.Errorf("measure: %w", err)
+	}
+	defer b.remove(dir)
+	for c, to := range map[*contender]*int64{limpet(b.binaries, dir): &m.ours, hostLocal(b.binaries, dir): &m.theirs} {
+		if err := c.fill(ctx, c.dir, used); err != nil {
+			return m, err
+		}
+		for range 5 {
+			for _, verb := range []string{"ADD", "DEL"} {
+				p, err := peak(ctx, c.call(verb, "new"))
+				if err != nil {
+					return m, err
+				}
+				*to = max(*to, p)
+			}
+		}
+	}
+	return m, nil
+}
