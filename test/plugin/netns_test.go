@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,11 +27,15 @@ func TestBelowInterfacePlugins(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("network namespaces need root")
 	}
-	for _, plugin := range []string{"ptp", "bridge"} {
+	for _, plugin := range []string{"ptp", "bridge", "macvlan", "ipvlan"} {
 		t.Run(plugin, func(t *testing.T) {
 			node := newNetNS(t, "node")
 			dir := t.TempDir()
 			c := call{plugin: lookPath(t, plugin), conf: interfaceConf(dir, plugin)}
+			caller := node
+			if plugin == "macvlan" || plugin == "ipvlan" {
+				caller = node.neighbour(t, plugin, c)
+			}
 
 			first := newNetNS(t, "pod-1")
 			c.container, c.netns, c.args = first.name, first.path, pod("web-0", "u1")
@@ -39,7 +44,7 @@ func TestBelowInterfacePlugins(t *testing.T) {
 				t.Fatalf("ADD: %s%s", added.stdout, added.stderr)
 			}
 			for _, a := range added.addrs() {
-				ping(t, node, first, a)
+				ping(t, caller, first, a)
 			}
 
 			refused, second := newNetNS(t, "pod-2"), newNetNS(t, "pod-3")
@@ -66,15 +71,16 @@ func TestBelowInterfacePlugins(t *testing.T) {
 				t.Fatalf("came back to %v, had %v: %s%s", again.addrs(), added.addrs(), again.stdout, again.stderr)
 			}
 			for _, a := range again.addrs() {
-				ping(t, node, second, a)
+				ping(t, caller, second, a)
 			}
 			if a := node.run(t, c, "DEL"); a.exit != 0 { // late and repeated
 				t.Errorf("late DEL: %s%s", a.stdout, a.stderr)
 			}
 			for _, a := range again.addrs() {
-				ping(t, node, second, a)
+				ping(t, caller, second, a)
 			}
-			if attached, reserved := read(t, dir); len(attached) != 1 || len(reserved) != 0 {
+			attached, reserved := read(t, dir)
+			if _, still := attached[second.name]; !still || len(reserved) != 0 {
 				t.Errorf("a late DEL left %v attached, %v reserved", attached, reserved)
 			}
 		})
@@ -102,11 +108,55 @@ func interfaceConf(dir, plugin string) map[string]any {
 	c := conf(dir, "1.1.0")
 	c["type"] = plugin
 	c["ipam"].(map[string]any)["routes"] = json.RawMessage(`[{"dst":"0.0.0.0/0"},{"dst":"::/0"}]`)
-	if plugin == "bridge" {
+	switch plugin {
+	case "bridge":
 		c["bridge"], c["isGateway"] = "br-limpet", true
+	case "macvlan", "ipvlan":
+		c["master"] = master
+		delete(c["ipam"].(map[string]any), "routes") // there is nobody at the gateway's address
 	}
 	c["runtimeConfig"] = map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{reservation.RetainAnnotation: "10"}}
 	return c
+}
+
+var errNoSuchDevice = errors.New("the kernel does not know this type of interface")
+
+// master is the interface that macvlan and ipvlan share.
+const master = "limpet-master"
+
+// neighbour makes the master, and a pod on it: the node itself cannot talk to its own
+// macvlan and ipvlan interfaces. The other end of the master is a cable to nowhere.
+func (s space) neighbour(t *testing.T, kind string, c call) space {
+	t.Helper()
+	err := s.in(func() error {
+		for _, args := range [][]string{
+			{"link", "add", master, "type", "veth", "peer", "name", "limpet-nowhere"},
+			{"link", "set", master, "up"},
+			{"link", "set", "limpet-nowhere", "up"},
+			{"link", "add", "link", master, "name", "limpet-try", "type", kind},
+			{"link", "delete", "limpet-try"},
+		} {
+			if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+				if strings.Contains(string(out), "Unknown device type") {
+					return errNoSuchDevice
+				}
+				return fmt.Errorf("ip %v: %w: %s", args, err, out)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errNoSuchDevice) {
+		t.Skipf("NOT TESTED: this kernel has no %s", kind)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod0 := newNetNS(t, "neighbour")
+	c.container, c.netns, c.args = pod0.name, pod0.path, pod("neighbour", "u0")
+	if a := s.run(t, c, "ADD"); a.exit != 0 {
+		t.Fatalf("ADD: %s%s", a.stdout, a.stderr)
+	}
+	return pod0
 }
 
 func lookPath(t *testing.T, plugin string) string {
