@@ -183,19 +183,30 @@ func warnings(t *testing.T) {
 	}
 	set := testenv.AStatefulSet("web", 1).In(ns)
 	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "soon"}
-	cases := map[string]client.Object{
-		"on a pod of a StatefulSet": testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "-1").Pod,
-		"on a pod of nobody":        testenv.APod("alone").In(ns).With(reservation.RetainAnnotation, "1441").Pod,
-		"in a template":             set.StatefulSet,
+	cases := map[string]struct {
+		object     client.Object
+		annotation string
+	}{
+		"on a pod of a StatefulSet": {
+			testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "-1").Pod,
+			reservation.RetainAnnotation,
+		},
+		"on a pod of nobody": {
+			testenv.APod("alone").In(ns).With(reservation.RetainAnnotation, "1441").Pod, reservation.RetainAnnotation,
+		},
+		"on a pod of nobody that says how but not for how long": {
+			testenv.APod("how").In(ns).With(reservation.ModeAnnotation, "always").Pod, reservation.ModeAnnotation,
+		},
+		"in a template": {set.StatefulSet, reservation.RetainAnnotation},
 	}
-	for name, o := range cases {
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			heard.reset()
-			if err := c.Create(t.Context(), o); err != nil {
+			if err := c.Create(t.Context(), tc.object); err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(heard.text(), reservation.RetainAnnotation) {
-				t.Errorf("warnings %q do not name the annotation", heard.text())
+			if !strings.Contains(heard.text(), tc.annotation) {
+				t.Errorf("warnings %q do not name annotation %s", heard.text(), tc.annotation)
 			}
 		})
 	}
