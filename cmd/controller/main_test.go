@@ -35,6 +35,7 @@ func TestTwoReplicas(t *testing.T) {
 	env.Create(t, testenv.ANode("n1").Node, testenv.ANode("n2").Node)
 
 	t.Run("a rebuilt pod is pinned to its node", func(t *testing.T) { rebuilt(t, env.Namespace(t)) })
+	t.Run("what became of a rebuilt pod is told", func(t *testing.T) { judged(t, first) })
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
 	t.Run("the other replica answers as well", func(t *testing.T) {
@@ -79,7 +80,7 @@ func rebuilt(t *testing.T, ns string) {
 		}
 		return nil
 	})
-	want := appsv1alpha1.PodState{NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: 600}
+	want := appsv1alpha1.PodState{UID: pod.UID, NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: 600}
 	if diff := cmp.Diff(want, state.Status.PodStates["web-0"]); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -73,10 +74,12 @@ type setupper interface{ SetupWithManager(ctrl.Manager) error }
 
 // controllers is everything that reconciles.
 func controllers(mgr ctrl.Manager, o Options) []setupper {
+	events := mgr.GetEventRecorder("limpet-controller")
 	return []setupper{
-		&controller.Generator{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("limpet-controller")},
+		&controller.Generator{Client: mgr.GetClient(), Events: events},
 		&controller.Recorder{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), MaxReservation: o.MaxReservation, Clock: clock.RealClock{},
+			Events: events, Metrics: controller.NewMetrics(metrics.Registry),
 		},
 		&controller.Nominator{Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected()},
 		&controller.Nudger{Client: mgr.GetClient(), Clock: clock.RealClock{}},

@@ -43,6 +43,7 @@ type replica struct {
 	cmd     *exec.Cmd
 	webhook string // host:port
 	health  string
+	metrics string
 }
 
 // install makes what deploy/ makes around the controller, apart from the Deployment.
@@ -90,10 +91,10 @@ func manifest(t *testing.T, name string) *utilyaml.YAMLOrJSONDecoder {
 // new installation, at least healthy.
 func startReplica(t *testing.T) *replica {
 	t.Helper()
-	r := &replica{webhook: freeAddress(t), health: freeAddress(t)}
+	r := &replica{webhook: freeAddress(t), health: freeAddress(t), metrics: freeAddress(t)}
 	_, port, _ := net.SplitHostPort(r.webhook)
 	r.cmd = exec.Command(os.Args[0], "--webhook-port="+port, "--health-address="+r.health,
-		"--metrics-address=0", "--dns-names=localhost", "--cert-dir="+t.TempDir())
+		"--metrics-address="+r.metrics, "--dns-names=localhost", "--cert-dir="+t.TempDir())
 	r.cmd.Env = append(os.Environ(), replicaVar+"=1", "KUBECONFIG="+kubeconfig(t))
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {

@@ -31,8 +31,12 @@ func stripPod(o any) (any, error) {
 	slim := &corev1.Pod{ObjectMeta: slimMeta(pod.ObjectMeta)}
 	slim.Annotations = pod.Annotations
 	slim.OwnerReferences = pod.OwnerReferences
-	slim.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates}
-	slim.Status = corev1.PodStatus{Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName}
+	slim.Spec = corev1.PodSpec{
+		NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates, Tolerations: pod.Spec.Tolerations,
+	}
+	slim.Status = corev1.PodStatus{
+		Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName, PodIPs: pod.Status.PodIPs,
+	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
 			slim.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
@@ -48,7 +52,7 @@ func stripNode(o any) (any, error) {
 	}
 	slim := &corev1.Node{ObjectMeta: slimMeta(node.ObjectMeta)}
 	slim.Labels = node.Labels
-	slim.Spec = corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints}
+	slim.Spec = corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints, PodCIDRs: node.Spec.PodCIDRs}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ var podMoved = predicate.Funcs{
 			before.Status.Phase != after.Status.Phase ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			readiness(before) != readiness(after) ||
+			!slices.Equal(before.Status.PodIPs, after.Status.PodIPs) ||
 			!maps.Equal(before.Annotations, after.Annotations)
 	},
 }

@@ -2,7 +2,10 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,6 +40,10 @@ type Recorder struct {
 	// MaxReservation is what the plugin is configured with.
 	MaxReservation time.Duration
 	Clock          clock.PassiveClock
+	Events         events.EventRecorder
+	Metrics        *Metrics
+
+	gone sync.Map // of PersistentPodState keys: pin.Recording.Gone
 }
 
 // SetupWithManager registers the reconciler.
@@ -54,11 +62,15 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var state appsv1alpha1.PersistentPodState
 	if err := r.Client.Get(ctx, req.NamespacedName, &state); err != nil {
+		r.gone.Delete(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	in, err := r.gather(ctx, &state)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
+	}
+	if gone, ok := r.gone.Load(req); ok {
+		in.Gone = gone.(map[string]time.Time)
 	}
 	recording := pin.Record(in)
 	if !equality.Semantic.DeepEqual(state.Status, recording.Status) {
@@ -69,7 +81,24 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 			return quiet(fmt.Errorf("record in PersistentPodState %s: %w", req, err))
 		}
 	}
+	r.gone.Store(req, recording.Gone)
+	r.report(in, recording.Rebuilds)
 	return ctrl.Result{RequeueAfter: recording.Again}, nil
+}
+
+// report tells of rebuilds once they are in the status, so that nobody hears of one twice.
+func (r *Recorder) report(in pin.RecordInput, rebuilds []appsv1alpha1.Rebuild) {
+	for _, rebuild := range rebuilds {
+		r.Metrics.rebuilt(rebuild)
+		i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Name == rebuild.Pod })
+		kind, note := corev1.EventTypeNormal, fmt.Sprintf("on node %s with %s", rebuild.To.NodeName, rebuild.To.IPs)
+		if rebuild.Outcome != appsv1alpha1.Kept {
+			kind = corev1.EventTypeWarning
+			note = fmt.Sprintf("%s, before on node %s with %s; %s: %s",
+				note, rebuild.From.NodeName, rebuild.From.IPs, rebuild.Cause, rebuild.Message)
+		}
+		r.Events.Eventf(&in.Pods[i], in.State, kind, string(rebuild.Outcome), "Rebuild", "%s", note)
+	}
 }
 
 func (r *Recorder) gather(ctx context.Context, state *appsv1alpha1.PersistentPodState) (pin.RecordInput, error) {
@@ -93,7 +122,8 @@ func (r *Recorder) gather(ctx context.Context, state *appsv1alpha1.PersistentPod
 	}
 	in.Pods = pods.Items
 	for i := range in.Pods {
-		if err := r.addNode(ctx, in.Nodes, in.Pods[i].Spec.NodeName); err != nil {
+		recorded := state.Status.PodStates[in.Pods[i].Name].NodeName
+		if err := errors.Join(r.addNode(ctx, in.Nodes, in.Pods[i].Spec.NodeName), r.addNode(ctx, in.Nodes, recorded)); err != nil {
 			return in, err
 		}
 	}

@@ -30,6 +30,14 @@ func (p Pod) In(namespace string) Pod { p.Namespace = namespace; return p }
 // On binds the pod to a node.
 func (p Pod) On(node string) Pod { p.Spec.NodeName = node; return p }
 
+// At gives the pod addresses.
+func (p Pod) At(ips ...string) Pod {
+	for _, ip := range ips {
+		p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: ip})
+	}
+	return p
+}
+
 // OwnedBy makes the pod one of a StatefulSet.
 func (p Pod) OwnedBy(s *appsv1.StatefulSet) Pod {
 	p.OwnerReferences = []metav1.OwnerReference{

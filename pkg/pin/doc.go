@@ -8,5 +8,6 @@
 //	Validate  whether a PersistentPodState makes sense
 //	Choose    which one counts when several have the same target
 //	Record    what to remember of a workload's pods
+//	Judge     whether a pod that came back was kept, and if not, why
 //	Plan      what a pod that is being created should get
 package pin

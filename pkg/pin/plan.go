@@ -93,6 +93,9 @@ func Plan(in Input) Decision {
 		d.Message = fmt.Sprintf("node %s %s", record.NodeName, message)
 	}
 	d.Patch.Preferred = preferred(in.State, record, reason == "")
+	if d.Reason != ReasonPinned {
+		d.Patch.Annotations[AnnotationUnpinned] = d.Reason
+	}
 	if d.Reason == ReasonPinned && nominates(in, record) {
 		d.Patch.Gates = []string{Gate}
 		d.Patch.Annotations[AnnotationNode] = record.NodeName

@@ -60,7 +60,12 @@ func TestPlan(t *testing.T) {
 		Gates:       []string{pin.Gate},
 		Preferred:   []corev1.PreferredSchedulingTerm{preferred(100, in(hostname, "n1")), preferred(7, in(zone, "a"))},
 	}
-	away := podpatch.Patch{Annotations: injected, Preferred: all.Preferred[1:]}
+	unpinned := func(reason string) map[string]string {
+		return map[string]string{appsv1alpha1.AnnotationInjected: "web", pin.AnnotationUnpinned: reason}
+	}
+	away := func(reason string) podpatch.Patch {
+		return podpatch.Patch{Annotations: unpinned(reason), Preferred: all.Preferred[1:]}
+	}
 	zoned := podpatch.Patch{Annotations: injected, Required: []corev1.NodeSelectorRequirement{in(zone, "a")}}
 
 	cases := map[string]struct {
@@ -80,22 +85,22 @@ func TestPlan(t *testing.T) {
 		},
 		"the node is not preferred when it is gone": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state},
-			wantReason: pin.ReasonNodeGone, want: away,
+			wantReason: pin.ReasonNodeGone, want: away(pin.ReasonNodeGone),
 		},
 		"the node is not preferred while it is cordoned": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Cordoned().Node},
-			wantReason: pin.ReasonNodeCordoned, want: away,
+			wantReason: pin.ReasonNodeCordoned, want: away(pin.ReasonNodeCordoned),
 		},
 		"the node is not preferred while it is not ready": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").NotReady().Node},
-			wantReason: pin.ReasonNodeNotReady, want: away,
+			wantReason: pin.ReasonNodeNotReady, want: away(pin.ReasonNodeNotReady),
 		},
 		"the node is not preferred with a taint": {
 			in: pin.Input{
 				Pod: testenv.APod("web-0").Pod, State: state,
 				Node: testenv.ANode("n1").Tainted(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute).Node,
 			},
-			wantReason: pin.ReasonNodeTainted, want: away,
+			wantReason: pin.ReasonNodeTainted, want: away(pin.ReasonNodeTainted),
 		},
 		"a soft taint changes nothing": {
 			in: pin.Input{
@@ -113,11 +118,12 @@ func TestPlan(t *testing.T) {
 		},
 		"a required place stays though the node is gone": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: strict},
-			wantReason: pin.ReasonNodeGone, want: zoned,
+			wantReason: pin.ReasonNodeGone,
+			want:       podpatch.Patch{Annotations: unpinned(pin.ReasonNodeGone), Required: zoned.Required},
 		},
 		"the pod's own selector wins over a required place": {
 			in:         pin.Input{Pod: elsewhere.Pod, State: strict, Node: testenv.ANode("n1").Node},
-			wantReason: pin.ReasonPodElsewhere, want: podpatch.Patch{Annotations: injected},
+			wantReason: pin.ReasonPodElsewhere, want: podpatch.Patch{Annotations: unpinned(pin.ReasonPodElsewhere)},
 		},
 		"one fitting alternative of the pod's own affinity is enough": {
 			in:         pin.Input{Pod: either.Pod, State: strict, Node: testenv.ANode("n1").Node},

@@ -52,6 +52,8 @@ type RecordInput struct {
 	Nodes map[string]*corev1.Node
 	// Retain returns for how long a pod's addresses stay reserved after its end.
 	Retain func(*corev1.Pod) time.Duration
+	// Gone says since when pods are known to be gone, as the last Recording did.
+	Gone map[string]time.Time
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -59,6 +61,12 @@ type RecordInput struct {
 // Recording is the status that a PersistentPodState should have.
 type Recording struct {
 	Status appsv1alpha1.PersistentPodStateStatus
+	// Rebuilds are what became of pods that came back since the last Recording. They are
+	// in the status's counters already.
+	Rebuilds []appsv1alpha1.Rebuild
+	// Gone is since when pods with a record are known to be gone. It only helps to find
+	// the cause of a lost address, so nothing but memory need hold it.
+	Gone map[string]time.Time
 	// Again says after how long to decide anew though nothing changed; 0 for never.
 	Again time.Duration
 }
@@ -82,21 +90,59 @@ func Record(in RecordInput) Recording {
 		return Recording{Status: status}
 	}
 	active := map[string]bool{}
+	var out Recording
 	for i := range in.Pods {
 		pod := &in.Pods[i]
-		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if !alive(pod) {
 			continue
 		}
 		active[pod.Name] = true
-		if node := in.Nodes[pod.Spec.NodeName]; node != nil && podReady(pod) {
-			if status.PodStates == nil {
-				status.PodStates = map[string]appsv1alpha1.PodState{}
-			}
-			status.PodStates[pod.Name] = record(in, pod, node)
+		node := in.Nodes[pod.Spec.NodeName]
+		if node == nil || !podReady(pod) {
+			continue
+		}
+		before := status.PodStates[pod.Name]
+		if rebuild := Judge(Return{
+			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Gone: in.Gone[pod.Name], Now: in.Now,
+		}); rebuild != nil {
+			out.Rebuilds = append(out.Rebuilds, *rebuild)
+		}
+		if status.PodStates == nil {
+			status.PodStates = map[string]appsv1alpha1.PodState{}
+		}
+		status.PodStates[pod.Name] = record(in, pod, node)
+	}
+	status.Rebuilds = count(status.Rebuilds, out.Rebuilds)
+	out.Again = expire(in, active, status.PodStates)
+	out.Gone = gone(in, status.PodStates)
+	out.Status = status
+	return out
+}
+
+// alive tells whether a pod is there and not about to end.
+func alive(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !ended(pod) }
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// gone notes the records whose pod holds no addresses any more.
+func gone(in RecordInput, records map[string]appsv1alpha1.PodState) map[string]time.Time {
+	there := map[string]bool{}
+	for i := range in.Pods {
+		there[in.Pods[i].Name] = there[in.Pods[i].Name] || !ended(&in.Pods[i])
+	}
+	since := map[string]time.Time{}
+	for name := range records {
+		if there[name] {
+			continue
+		}
+		since[name] = in.Now
+		if before, known := in.Gone[name]; known {
+			since[name] = before
 		}
 	}
-	again := expire(in, active, status.PodStates)
-	return Recording{Status: status, Again: again}
+	return since
 }
 
 // expire starts, stops and ends the time that records have left, and returns when the
@@ -137,6 +183,8 @@ func wanted(in RecordInput, pod string) bool {
 
 func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1alpha1.PodState {
 	r := appsv1alpha1.PodState{
+		UID:           pod.UID,
+		IPs:           addresses(pod),
 		NodeName:      node.Name,
 		RetainSeconds: int32(min(in.Retain(pod), 1<<31*time.Second-time.Second) / time.Second),
 	}

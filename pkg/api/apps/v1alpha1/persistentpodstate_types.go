@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // RetentionPolicy says which event ends the record of a pod.
 type RetentionPolicy string
@@ -117,6 +120,11 @@ type PersistentPodStateStatus struct {
 	// +optional
 	PodStates map[string]PodState `json:"podStates,omitempty"`
 
+	// rebuilds counts what became of the pods that came back, and tells of the last one.
+	// Written by the controller together with the records.
+	// +optional
+	Rebuilds *Rebuilds `json:"rebuilds,omitempty"`
+
 	// conditions say whether this object does its work: Recording. Written by the
 	// controller.
 	// +optional
@@ -126,8 +134,93 @@ type PersistentPodStateStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// Outcome says what became of a pod that was rebuilt.
+//
+// +kubebuilder:validation:Enum=Kept;Moved;Lost
+type Outcome string
+
+const (
+	// Kept means the same node and the same addresses.
+	Kept Outcome = "Kept"
+	// Moved means another node.
+	Moved Outcome = "Moved"
+	// Lost means the same node, but other addresses.
+	Lost Outcome = "Lost"
+)
+
+// Rebuilds counts the rebuilds of a target's pods by outcome.
+type Rebuilds struct {
+	// kept is how many came back to their node and got their addresses back.
+	// +required
+	Kept int64 `json:"kept"`
+
+	// moved is how many became Ready on another node.
+	// +required
+	Moved int64 `json:"moved"`
+
+	// lost is how many came back to their node and got other addresses.
+	// +required
+	Lost int64 `json:"lost"`
+
+	// last is the most recent rebuild.
+	// +optional
+	Last *Rebuild `json:"last,omitempty"`
+}
+
+// Rebuild tells what became of one pod.
+type Rebuild struct {
+	// pod is the name of the pod.
+	// +required
+	Pod string `json:"pod"`
+
+	// outcome is Kept, Moved or Lost.
+	// +required
+	Outcome Outcome `json:"outcome"`
+
+	// cause is why a pod was not kept, in one word; absent for one that was.
+	// +optional
+	Cause string `json:"cause,omitempty"`
+
+	// message is the cause in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// from is where the pod was before.
+	// +required
+	From Place `json:"from"`
+
+	// to is where the pod is now.
+	// +required
+	To Place `json:"to"`
+
+	// time is when the controller saw the pod Ready again.
+	// +required
+	Time metav1.Time `json:"time"`
+}
+
+// Place is where a pod runs and under which addresses.
+type Place struct {
+	// nodeName is the name of the node.
+	// +required
+	NodeName string `json:"nodeName"`
+
+	// ips are the addresses, with commas between them.
+	// +optional
+	IPs string `json:"ips,omitempty"`
+}
+
 // PodState is the place of one pod and what else is put back on its successor.
 type PodState struct {
+	// uid is the UID of the pod that was last Ready; by it the controller knows a
+	// rebuilt pod from the one before. Written by the controller.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
+	// ips are the addresses that the pod had, with commas between them. Written by the
+	// controller, to compare them with those of the next pod.
+	// +optional
+	IPs string `json:"ips,omitempty"`
+
 	// nodeName is the node on which the pod was last Ready.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
@@ -161,6 +254,11 @@ type PodState struct {
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.targetRef.name`
 // +kubebuilder:printcolumn:name="Recording",type=string,JSONPath=`.status.conditions[?(@.type=="Recording")].status`
 // +kubebuilder:printcolumn:name="Why",type=string,JSONPath=`.status.conditions[?(@.type=="Recording")].reason`
+// +kubebuilder:printcolumn:name="Kept",type=integer,JSONPath=`.status.rebuilds.kept`
+// +kubebuilder:printcolumn:name="Moved",type=integer,JSONPath=`.status.rebuilds.moved`
+// +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.rebuilds.lost`
+// +kubebuilder:printcolumn:name="Last",type=string,priority=1,JSONPath=`.status.rebuilds.last.pod`
+// +kubebuilder:printcolumn:name="Cause",type=string,priority=1,JSONPath=`.status.rebuilds.last.cause`
 // +kubebuilder:printcolumn:name="Required",type=string,priority=1,JSONPath=`.spec.requiredPersistentTopology.nodeTopologyKeys`
 // +kubebuilder:printcolumn:name="Preferred",type=string,priority=1,JSONPath=`.spec.preferredPersistentTopology[*].preference.nodeTopologyKeys`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -1,0 +1,29 @@
+package controller
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+)
+
+// Metrics are what the controller tells Prometheus beside the library's own.
+type Metrics struct {
+	rebuilds *prometheus.CounterVec
+}
+
+// NewMetrics registers them.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		rebuilds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "limpet_rebuilds_total",
+			Help: "Pods that were Ready again after a rebuild, by outcome (Kept, Moved, Lost) and by the cause of one that was not kept.",
+		}, []string{"outcome", "cause"}),
+	}
+	r.MustRegister(m.rebuilds)
+	return m
+}
+
+// rebuilt counts one rebuild. Causes are a dozen constants.
+func (m *Metrics) rebuilt(r appsv1alpha1.Rebuild) {
+	m.rebuilds.WithLabelValues(string(r.Outcome), r.Cause).Inc()
+}

@@ -1,0 +1,152 @@
+package pin
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+)
+
+// AnnotationUnpinned on a pod is the reason why its recorded node was not asked of the
+// scheduler when the pod was created. The node may be well again when the pod is Ready.
+const AnnotationUnpinned = "limpet.dev/unpinned"
+
+// Causes of an outcome other than kept, besides the reasons of a Decision.
+const (
+	CauseNotPinned    = "NotPinned"      // no webhook answered when the pod was created
+	CauseSameTopology = "SameTopology"   // only a part of the cluster was asked for, and the pod is in it
+	CauseNodeRefused  = "NodeRefused"    // the scheduler found that the node could not take the pod
+	CauseNotReserved  = "NotReserved"    // nobody asked for the address to be kept
+	CauseExpired      = "Expired"        // the pod was away for longer than its address was kept
+	CauseRangeChanged = "RangeChanged"   // the node's range does not hold the address any more
+	CauseNotHeld      = "AddressNotHeld" // the node did not hold the address any more
+)
+
+// unpinnedReasons are the values of AnnotationUnpinned; anything else is somebody else's.
+var unpinnedReasons = []string{ReasonNodeGone, ReasonNodeNotReady, ReasonNodeCordoned, ReasonNodeTainted, ReasonPodElsewhere}
+
+// Return is what a rebuild is judged from.
+type Return struct {
+	// Pod that is Ready again.
+	Pod *corev1.Pod
+	// Before is the record of the pod of its name that was Ready last.
+	Before appsv1alpha1.PodState
+	// Node that is recorded; nil when it does not exist any more.
+	Node *corev1.Node
+	// Gone is when the former pod was found gone; zero when nobody saw it go.
+	Gone time.Time
+	// Now is the time of the judgement.
+	Now time.Time
+}
+
+// Judge says whether a pod that came back was kept, and if not, why. It returns nil for a
+// pod that is still the recorded one, and when too little is recorded to tell. A pod whose
+// sandbox alone was rebuilt, as by a reboot, shows by its addresses if it was not kept.
+func Judge(in Return) *appsv1alpha1.Rebuild {
+	from := appsv1alpha1.Place{NodeName: in.Before.NodeName, IPs: in.Before.IPs}
+	to := appsv1alpha1.Place{NodeName: in.Pod.Spec.NodeName, IPs: addresses(in.Pod)}
+	switch {
+	case in.Before.UID == "": // recorded before anybody compared
+		return nil
+	case in.Before.UID == in.Pod.UID && (from.IPs == "" || to.IPs == "" || from == to):
+		return nil // with other addresses its sandbox was rebuilt, which counts
+	}
+	r := &appsv1alpha1.Rebuild{Pod: in.Pod.Name, From: from, To: to, Time: metav1.NewTime(in.Now.Truncate(time.Second))}
+	switch {
+	case from.NodeName != to.NodeName:
+		r.Outcome = appsv1alpha1.Moved
+		r.Cause, r.Message = whyMoved(in)
+	case from.IPs != to.IPs:
+		r.Outcome = appsv1alpha1.Lost
+		r.Cause, r.Message = whyLost(in)
+	default:
+		r.Outcome = appsv1alpha1.Kept
+	}
+	return r
+}
+
+// whyMoved believes what the webhook knew at the pod's creation before what can be seen
+// of the node now.
+func whyMoved(in Return) (cause, message string) {
+	name := in.Before.NodeName
+	noted := in.Pod.Annotations[AnnotationUnpinned]
+	reason, message := unfit(in.Node, in.Pod)
+	switch {
+	case noted == ReasonPodElsewhere:
+		return noted, "the pod itself asks for another place than node " + name
+	case slices.Contains(unpinnedReasons, noted) && noted != reason:
+		return noted, fmt.Sprintf("node %s could not take the pod when it was created", name)
+	case reason != "":
+		return reason, fmt.Sprintf("node %s %s", name, message)
+	case in.Pod.Annotations[appsv1alpha1.AnnotationInjected] == "":
+		return CauseNotPinned, "no webhook answered when the pod was created"
+	case in.Pod.Annotations[AnnotationNode] == "":
+		return CauseSameTopology, fmt.Sprintf("the pod asked for a node like %s, not for that node", name)
+	}
+	return CauseNodeRefused, fmt.Sprintf("the scheduler found no room for the pod on node %s, or a constraint against it", name)
+}
+
+func whyLost(in Return) (cause, message string) {
+	name, retain := in.Before.NodeName, time.Duration(in.Before.RetainSeconds)*time.Second
+	switch {
+	case retain == 0:
+		return CauseNotReserved, "the pod did not ask for its address to be kept"
+	case outside(in.Node, in.Before.IPs) && !outside(in.Node, addresses(in.Pod)):
+		return CauseRangeChanged, fmt.Sprintf("the address is not one of node %s any more", name)
+	case !in.Gone.IsZero() && in.Now.Sub(in.Gone) >= retain:
+		return CauseExpired, fmt.Sprintf("the pod was away for longer than the %s that its address was kept", retain)
+	}
+	return CauseNotHeld, fmt.Sprintf("node %s did not hold the address any more: it was reclaimed or released", name)
+}
+
+// outside tells whether a node has ranges, and an address is in none of them.
+func outside(node *corev1.Node, ips string) bool {
+	if node == nil || len(node.Spec.PodCIDRs) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(ips, ","), func(ip string) bool {
+		addr, err := netip.ParseAddr(ip)
+		return err == nil && !slices.ContainsFunc(node.Spec.PodCIDRs, func(cidr string) bool {
+			prefix, err := netip.ParsePrefix(cidr)
+			return err != nil || prefix.Contains(addr)
+		})
+	})
+}
+
+// addresses are a pod's, in the order that the kubelet reports.
+func addresses(pod *corev1.Pod) string {
+	ips := make([]string, len(pod.Status.PodIPs))
+	for i, ip := range pod.Status.PodIPs {
+		ips[i] = ip.IP
+	}
+	return strings.Join(ips, ",")
+}
+
+// count adds rebuilds to those that a status counts already.
+func count(before *appsv1alpha1.Rebuilds, rebuilds []appsv1alpha1.Rebuild) *appsv1alpha1.Rebuilds {
+	if len(rebuilds) == 0 {
+		return before
+	}
+	after := &appsv1alpha1.Rebuilds{}
+	if before != nil {
+		after = before.DeepCopy()
+	}
+	for i := range rebuilds {
+		switch rebuilds[i].Outcome {
+		case appsv1alpha1.Kept:
+			after.Kept++
+		case appsv1alpha1.Moved:
+			after.Moved++
+		case appsv1alpha1.Lost:
+			after.Lost++
+		}
+	}
+	after.Last = &rebuilds[len(rebuilds)-1]
+	return after
+}
