@@ -1,8 +1,10 @@
 // Command ipam-plugin is limpet-ipam, the CNI IPAM plugin that a container runtime
-// executes for each pod: host-local's job, with reservations.
+// executes for each pod: host-local's job, with reservations. Given a command, it shows
+// and mends the node's state instead (docs/operations.md).
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/limpet-io/limpet/internal/cniplugin"
+	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
 )
 
@@ -24,6 +27,10 @@ func run() int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "limpet-ipam:", err)
 		return 1
+	}
+	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
+		tool := &ipamtool.Tool{Now: now, NetNS: machine.StatNetNS, Stdout: os.Stdout, Stderr: os.Stderr}
+		return tool.Run(context.Background(), os.Args[1:])
 	}
 	parent := os.Getppid()
 	plugin := &cniplugin.Plugin{

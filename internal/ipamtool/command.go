@@ -1,0 +1,131 @@
+package ipamtool
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+)
+
+// command is one word that limpet-ipam understands.
+type command struct {
+	name    string
+	operand string // what it takes beside flags, "" for nothing
+	summary string
+	example string
+	flags   func(*flag.FlagSet, *options) // its own flags; none when nil
+	run     func(*Tool, context.Context, options) error
+}
+
+// options are the flags of all commands, and the operand.
+type options struct {
+	dataDir string
+	network string
+	output  string
+	operand string
+}
+
+var commands = []command{listCommand, showCommand}
+
+func (t *Tool) run(ctx context.Context, args []string) error {
+	name := args[0]
+	for _, c := range commands {
+		if c.name != name {
+			continue
+		}
+		o, err := c.parse(args[1:])
+		if errors.Is(err, flag.ErrHelp) {
+			return c.help(t.Stdout)
+		}
+		if err != nil {
+			return fmt.Errorf("%w (see limpet-ipam %s --help)", err, c.name)
+		}
+		return c.run(t, ctx, o)
+	}
+	if n := strings.TrimLeft(name, "-"); n == "help" || n == "h" {
+		return usage(t.Stdout)
+	}
+	return fmt.Errorf("unknown command %q (see limpet-ipam --help)", name)
+}
+
+// parse reads flags before and after the operand.
+func (c command) parse(args []string) (options, error) {
+	var o options
+	f := c.flagSet(&o)
+	var operands []string
+	for {
+		if err := f.Parse(args); err != nil {
+			return o, err
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		operands = append(operands, f.Arg(0))
+		args = f.Args()[1:]
+	}
+	switch {
+	case c.operand == "" && len(operands) > 0:
+		return o, fmt.Errorf("unexpected argument %q", operands[0])
+	case c.operand != "" && len(operands) != 1:
+		return o, fmt.Errorf("%s takes one argument, %s", c.name, c.operand)
+	case o.output != "table" && o.output != "json":
+		return o, fmt.Errorf("unknown output format %q: table or json", o.output)
+	case c.operand != "":
+		o.operand = operands[0]
+	}
+	return o, nil
+}
+
+func (c command) flagSet(o *options) *flag.FlagSet {
+	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&o.dataDir, "data-dir", persistence.DefaultDir, "`directory` of the state, as ipam.dataDir of the network configuration says")
+	f.StringVar(&o.network, "network", "", "only the network of this `name`")
+	f.StringVar(&o.output, "o", "table", "output `format`: table or json")
+	if c.flags != nil {
+		c.flags(f, o)
+	}
+	return f
+}
+
+func (c command) help(w io.Writer) error {
+	call := strings.TrimSpace(c.name + " " + c.operand)
+	var flags strings.Builder
+	table := tabwriter.NewWriter(&flags, 0, 0, 2, ' ', 0)
+	c.flagSet(&options{}).VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "false" {
+			text += " (" + f.DefValue + ")"
+		}
+		_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(dashed(f.Name)+" "+value), text) // a Builder never fails
+	})
+	_ = table.Flush()
+	_, err := fmt.Fprintf(w, "%s\n\nUsage:\n  limpet-ipam %s [flags]\n\nExample:\n  %s\n\nFlags:\n%s",
+		c.summary, call, strings.ReplaceAll(c.example, "\n", "\n  "), flags.String())
+	return err
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+func usage(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("limpet-ipam is a CNI plugin: a container runtime runs it. By hand it shows and mends the state of this node.\n\nCommands:\n")
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, c := range commands {
+		_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(c.name+" "+c.operand), c.summary) // a Builder never fails
+	}
+	_ = table.Flush()
+	b.WriteString("\nlimpet-ipam COMMAND --help tells more about each.\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

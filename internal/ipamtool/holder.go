@@ -1,0 +1,166 @@
+package ipamtool
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// State says in which way addresses are held.
+type State string
+
+const (
+	// Attached addresses are in use by a container.
+	Attached State = "attached"
+	// Reserved addresses wait for their owner.
+	Reserved State = "reserved"
+)
+
+// Namespace says whether the network namespace of an attachment is the one that was there
+// at its ADD.
+type Namespace string
+
+const (
+	// There is a network namespace that exists.
+	There Namespace = "there"
+	// Gone is one that does not, or whose path is another's now.
+	Gone Namespace = "gone"
+	// Unknown is one of which too little was recorded to tell.
+	Unknown Namespace = "unknown"
+)
+
+// Holder is an attachment or a reservation. Its JSON form is documented in
+// docs/operations.md: keys are added, never changed.
+type Holder struct {
+	Network       string       `json:"network"`
+	Namespace     string       `json:"namespace,omitempty"`
+	Pod           string       `json:"pod,omitempty"`
+	PodUID        string       `json:"podUID,omitempty"`
+	Interface     string       `json:"interface"`
+	IPs           []netip.Addr `json:"ips"`
+	State         State        `json:"state"`
+	ContainerID   string       `json:"containerID"`
+	Since         time.Time    `json:"since"`
+	AgeSeconds    int64        `json:"ageSeconds"`
+	Deadline      *time.Time   `json:"deadline,omitempty"`
+	LeftSeconds   *int64       `json:"leftSeconds,omitempty"`
+	RetainSeconds int64        `json:"retainSeconds"`
+	Retention     string       `json:"retention"`
+	WishKnown     *bool        `json:"wishKnown,omitempty"`
+	NetNS         string       `json:"netns,omitempty"`
+	NetNSState    Namespace    `json:"netnsState,omitempty"`
+	RefusedSince  *time.Time   `json:"refusedSince,omitempty"`
+	Sequence      uint64       `json:"sequence"`
+}
+
+// read returns who holds addresses, as one transaction sees it.
+func (t *Tool) read(ctx context.Context, o options) ([]Holder, error) {
+	var all []Holder
+	store := persistence.New(persistence.Options{Dir: o.dataDir})
+	err := store.View(ctx, func(tx *persistence.Tx) error {
+		records, err := tx.Records()
+		all = t.holders(records, o.network)
+		return err
+	})
+	return all, explain(err, o.dataDir)
+}
+
+// holders returns attachments and reservations by network and address.
+func (t *Tool) holders(records reservation.Records, network string) []Holder {
+	now := t.Now()
+	all := []Holder{} // JSON shows an empty list as one
+	for _, a := range records.Attachments {
+		all = append(all, t.attached(a, now))
+	}
+	for _, r := range records.Reservations {
+		all = append(all, reserved(r, now))
+	}
+	all = slices.DeleteFunc(all, func(h Holder) bool { return network != "" && h.Network != network })
+	slices.SortStableFunc(all, func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(a.Network, b.Network), slices.CompareFunc(a.IPs, b.IPs, netip.Addr.Compare))
+	})
+	return all
+}
+
+func (t *Tool) attached(a reservation.Attachment, now reservation.Moment) Holder {
+	h := Holder{
+		Network: a.ID.Network, Namespace: a.Owner.Namespace, Pod: a.Owner.Pod, PodUID: a.UID, Interface: a.ID.IfName,
+		IPs: a.Addresses, State: Attached, ContainerID: a.ID.ContainerID, Since: a.Since.Wall, AgeSeconds: seconds(now.Since(a.Since)),
+		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), WishKnown: &a.WishKnown,
+		NetNS: a.NetNS.Path, NetNSState: t.namespace(a.NetNS), Sequence: a.Seq,
+	}
+	if a.RefusedSince != nil {
+		h.RefusedSince = &a.RefusedSince.Wall
+	}
+	return h
+}
+
+func reserved(r reservation.Reservation, now reservation.Moment) Holder {
+	left := r.Deadline.Left(now)
+	leftSeconds, deadline := seconds(left), now.Wall.Add(left).Round(time.Second).UTC()
+	if left == 0 {
+		deadline = r.Deadline.From.Wall.Add(r.Deadline.For).UTC()
+	}
+	return Holder{
+		Network: r.Owner.Network, Namespace: r.Owner.Namespace, Pod: r.Owner.Pod, PodUID: r.UID, Interface: r.Owner.IfName,
+		IPs: r.Addresses, State: Reserved, ContainerID: r.ContainerID, Since: r.Deadline.From.Wall, AgeSeconds: seconds(now.Since(r.Deadline.From)),
+		Deadline: &deadline, LeftSeconds: &leftSeconds, RetainSeconds: seconds(r.Retain), Retention: r.Mode.String(), Sequence: r.Seq,
+	}
+}
+
+// namespace looks at the network namespace that was recorded.
+func (t *Tool) namespace(was reservation.NetNS) Namespace {
+	if was.Path == "" {
+		return Unknown
+	}
+	now, found := t.NetNS(was.Path)
+	switch {
+	case !found:
+		return Gone
+	case was.Inode == 0:
+		return Unknown
+	case now != was:
+		return Gone
+	}
+	return There
+}
+
+// seconds rounds up, so that 0 left means lapsed.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// owner returns namespace/pod, or "" for a container that is no pod's.
+func (h Holder) owner() string {
+	o := reservation.Owner{Namespace: h.Namespace, Pod: h.Pod}
+	if !o.Named() {
+		return ""
+	}
+	return o.String()
+}
+
+// addresses joins the addresses as columns and messages show them.
+func (h Holder) addresses() string {
+	s := make([]string, len(h.IPs))
+	for i, a := range h.IPs {
+		s[i] = a.String()
+	}
+	return strings.Join(s, ",")
+}
+
+// match returns the holders that a person means: by address, namespace/pod, or the
+// beginning of a container ID.
+func match(all []Holder, query string) []Holder {
+	addr, err := netip.ParseAddr(query)
+	isAddr := err == nil
+	return slices.DeleteFunc(slices.Clone(all), func(h Holder) bool {
+		if isAddr {
+			return !slices.Contains(h.IPs, addr.Unmap())
+		}
+		return h.owner() != query && !strings.HasPrefix(h.ContainerID, query)
+	})
+}

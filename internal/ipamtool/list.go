@@ -1,0 +1,89 @@
+package ipamtool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+var listCommand = command{
+	name:    "list",
+	summary: "List the addresses that are held on this node, and by whom",
+	example: "limpet-ipam list\nlimpet-ipam list --network limpet -o json | jq '.[] | select(.state == \"reserved\")'",
+	run: func(t *Tool, ctx context.Context, o options) error {
+		all, err := t.read(ctx, o)
+		if err != nil {
+			return err
+		}
+		if o.output == "json" {
+			return writeJSON(t.Stdout, all)
+		}
+		return writeTable(t.Stdout, all)
+	},
+}
+
+func writeTable(w io.Writer, all []Holder) error {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NETWORK\tNAMESPACE\tPOD\tIPS\tSTATE\tCONTAINER\tLEFT\tAGE") // Flush tells
+	for _, h := range all {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			h.Network, dash(h.Namespace), dash(h.Pod), h.addresses(), h.State, dash(short(h.ContainerID)), h.left(), human(h.AgeSeconds))
+	}
+	return table.Flush()
+}
+
+// left is how long a reservation lasts; a lapsed one is free for the taking.
+func (h Holder) left() string {
+	switch {
+	case h.LeftSeconds == nil:
+		return "-"
+	case *h.LeftSeconds == 0:
+		return "lapsed"
+	}
+	return human(*h.LeftSeconds)
+}
+
+// short cuts a container ID as crictl does.
+func short(id string) string {
+	const most = 13
+	if len(id) == 64 {
+		return id[:most]
+	}
+	return id
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// human writes a length of time in its two greatest units: 9m30s, 2h5m, 3d4h.
+func human(seconds int64) string {
+	units := []struct {
+		name string
+		size int64
+	}{{"d", 24 * 60 * 60}, {"h", 60 * 60}, {"m", 60}, {"s", 1}}
+	for i, u := range units[:len(units)-1] {
+		if seconds < u.size {
+			continue
+		}
+		next := units[i+1]
+		text := fmt.Sprintf("%d%s", seconds/u.size, u.name)
+		if rest := seconds % u.size / next.size; rest > 0 {
+			text += fmt.Sprintf("%d%s", rest, next.name)
+		}
+		return text
+	}
+	return fmt.Sprintf("%ds", seconds)
+}

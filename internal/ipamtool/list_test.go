@@ -1,0 +1,113 @@
+package ipamtool_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/ipamtool"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+func TestList(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	n.golden("list.txt", "list", "list --network dmz", "list -o json --network dmz", "list --network none", "list --network none -o json")
+}
+
+func TestShow(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	n.golden("show.txt", "show 10.244.0.5", "show fd00::c", "show default/web-1", "show default/web-2", "show cc", "show default/db-1",
+		"show --network dmz default/web-1", "show 10.244.0.99", "show fd00::5 -o json")
+}
+
+func TestCallsThatNobodyUnderstands(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	n.golden("usage.txt", "lsit", "list web-0", "show", "show 10.0.0.1 10.0.0.2", "list -o yaml", "list --colour")
+}
+
+// TestHelpNamesEveryCommandWithAnExample needs no state.
+func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
+	n := newNode(t)
+	all, exit := n.run("--help")
+	if exit != ipamtool.ExitDone {
+		t.Errorf("help ends with %d", exit)
+	}
+	for _, command := range []string{"list", "show"} {
+		if !strings.Contains(all, "\n  "+command+" ") {
+			t.Errorf("help does not name %s:\n%s", command, all)
+		}
+		out, exit := n.run(command, "--help")
+		if exit != ipamtool.ExitDone || !strings.Contains(out, "\nExample:\n  limpet-ipam "+command) || !strings.Contains(out, "--data-dir directory") {
+			t.Errorf("%s --help ends with %d:\n%s", command, exit, out)
+		}
+	}
+}
+
+// TestReadingMakesNothing asks in directories without a state, and with a lost one.
+func TestReadingMakesNothing(t *testing.T) {
+	n := newNode(t)
+	for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}} {
+		if out, exit := n.on(call...); exit != ipamtool.ExitFailed || !strings.Contains(out, "no state was made yet") {
+			t.Errorf("%v without a state ends with %d: %s", call, exit, out)
+		}
+	}
+	if _, err := os.Stat(n.dir); err == nil {
+		t.Error("a directory was made")
+	}
+	n.must(func(*persistence.Tx) error { return nil })
+	if err := os.Remove(filepath.Join(n.dir, "limpet.db")); err != nil {
+		t.Fatal(err)
+	}
+	if out, exit := n.on("list"); exit != ipamtool.ExitFailed || !strings.Contains(out, "makes it again") {
+		t.Errorf("with a lost state: %d %s", exit, out)
+	}
+	if _, err := os.Stat(filepath.Join(n.dir, "limpet.db")); err == nil {
+		t.Error("a lost state was made again by looking at it")
+	}
+}
+
+// TestARuntimeIsNeverMistaken runs the plugin with an argument, as no runtime does.
+func TestARuntimeIsNeverMistaken(t *testing.T) {
+	n := newNode(t)
+	out, _ := n.withEnv([]string{"CNI_COMMAND=VERSION"}, `{"cniVersion":"1.1.0"}`, "list")
+	if !strings.Contains(out, "supportedVersions") {
+		t.Errorf("VERSION answers %s", out)
+	}
+}
+
+// TestTimeLeft reads a state with clocks of its own.
+func TestTimeLeft(t *testing.T) {
+	n := newNode(t)
+	r := n.reservation("web-0", "aa", "10.0.0.1")
+	r.Deadline = reservation.Deadline{From: n.now, For: 10 * time.Minute}
+	n.must(func(tx *persistence.Tx) error { return tx.PutReservation(r) })
+	for name, tc := range map[string]struct {
+		passed time.Duration
+		want   string
+	}{
+		"at once it is all of it":           {0, "10m"},
+		"minutes come with seconds":         {30 * time.Second, "9m30s"},
+		"what began counts as a second":     {10*time.Minute - time.Millisecond, "1s"},
+		"at the deadline nothing is left":   {10 * time.Minute, "lapsed"},
+		"a clock that steps back adds none": {-time.Hour, "10m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			tool := ipamtool.Tool{Now: func() reservation.Moment { return n.ago(-tc.passed) }, Stdout: &out, Stderr: &out}
+			if exit := tool.Run(t.Context(), []string{"list", "--data-dir", n.dir}); exit != ipamtool.ExitDone {
+				t.Fatalf("exit %d: %s", exit, &out)
+			}
+			fields := strings.Fields(strings.Split(out.String(), "\n")[1])
+			if got := fields[len(fields)-2]; got != tc.want {
+				t.Errorf("%s left, want %s", got, tc.want)
+			}
+		})
+	}
+}

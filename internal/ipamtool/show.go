@@ -1,0 +1,92 @@
+package ipamtool
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+var showCommand = command{
+	name:    "show",
+	operand: "ADDRESS|NAMESPACE/POD|CONTAINER",
+	summary: "Show all that is known of an address, a pod or a container (the beginning of its ID will do)",
+	example: "limpet-ipam show 10.244.0.5\nlimpet-ipam show default/web-0\nlimpet-ipam show 3f2a9c",
+	run: func(t *Tool, ctx context.Context, o options) error {
+		all, err := t.read(ctx, o)
+		if err != nil {
+			return err
+		}
+		found := match(all, o.operand)
+		if len(found) == 0 {
+			return noError("nothing is held for " + o.operand)
+		}
+		if o.output == "json" {
+			return writeJSON(t.Stdout, found)
+		}
+		for i, h := range found {
+			if i > 0 {
+				_, _ = fmt.Fprintln(t.Stdout) // the next write tells
+			}
+			if err := h.describe(t.Stdout); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+// describe writes all that is known of a holder, a line for each fact.
+func (h Holder) describe(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			_, _ = fmt.Fprintf(table, "%s\t%s\n", name, value) // Flush tells
+		}
+	}
+	line("addresses", h.addresses())
+	line("network", h.Network)
+	line("pod", dash(h.owner()))
+	line("pod UID", h.PodUID)
+	line("interface", h.Interface)
+	line("state", h.state())
+	line("since", fmt.Sprintf("%s (%s ago)", h.Since.Format(time.RFC3339), human(h.AgeSeconds)))
+	line("container", dash(h.ContainerID))
+	line("netns", h.netns())
+	line("asked for", h.wish())
+	if h.RefusedSince != nil {
+		line("successor", "waits since "+h.RefusedSince.Format(time.RFC3339)+" for this network namespace to go")
+	}
+	line("sequence", fmt.Sprint(h.Sequence))
+	return table.Flush()
+}
+
+func (h Holder) state() string {
+	switch {
+	case h.State == Attached:
+		return "attached"
+	case *h.LeftSeconds == 0:
+		return "reserved, lapsed at " + h.Deadline.Format(time.RFC3339) + ": free for the taking"
+	}
+	return fmt.Sprintf("reserved, %s left (until %s)", h.left(), h.Deadline.Format(time.RFC3339))
+}
+
+func (h Holder) netns() string {
+	if h.State == Reserved {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", dash(h.NetNS), h.NetNSState)
+}
+
+// wish says what the pod asked for with its annotations.
+func (h Holder) wish() string {
+	text := "no reservation"
+	if h.RetainSeconds > 0 {
+		text = fmt.Sprintf("%s after its end, %s", human(h.RetainSeconds), h.Retention)
+	}
+	if h.WishKnown != nil && !*h.WishKnown {
+		text += " (assumed: the runtime passed no annotations)"
+	}
+	return text
+}

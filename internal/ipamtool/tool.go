@@ -1,0 +1,71 @@
+// Package ipamtool is the part of limpet-ipam that people run: it shows and mends the
+// state of the node it runs on. It needs neither the API server nor the agent, and
+// reads through the same lock as the plugin, so that it may be run at any time.
+//
+// Each command is a file: list.go, show.go and so on. Commands that only show never make
+// or repair a state.
+package ipamtool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Exit codes of every command.
+const (
+	// ExitDone is that of a command that did what it was asked.
+	ExitDone = 0
+	// ExitNo is that of one whose answer is no: nothing found, release refused, the state
+	// has faults.
+	ExitNo = 1
+	// ExitFailed is that of one that could not read or write the state, or was called
+	// wrongly.
+	ExitFailed = 2
+)
+
+// Tool is what the commands need of the machine.
+type Tool struct {
+	// Now reads the clocks.
+	Now func() reservation.Moment
+	// NetNS looks at the network namespace bound to a path; false when there is none.
+	NetNS func(path string) (reservation.NetNS, bool)
+	// Stdout takes the answer.
+	Stdout io.Writer
+	// Stderr takes what went wrong.
+	Stderr io.Writer
+}
+
+// noError is an answer that is no, which is not a failure.
+type noError string
+
+// Error returns the answer.
+func (e noError) Error() string { return string(e) }
+
+// Run carries out the command that the arguments name and returns the exit code.
+func (t *Tool) Run(ctx context.Context, args []string) int {
+	err := t.run(ctx, args)
+	if err == nil {
+		return ExitDone
+	}
+	_, _ = fmt.Fprintln(t.Stderr, "limpet-ipam:", err) // nobody to tell when stderr is gone
+	if errors.As(err, new(noError)) {
+		return ExitNo
+	}
+	return ExitFailed
+}
+
+// explain adds to an error of the state what a person can do about it.
+func explain(err error, dir string) error {
+	switch {
+	case errors.Is(err, persistence.ErrNoState):
+		return fmt.Errorf("%s: %w: no pod was given an address here, or ipam.dataDir says another directory (--data-dir)", dir, err)
+	case persistence.Broken(err):
+		return fmt.Errorf("%w: nothing needs to be done, the next pod that starts or ends makes it again and keeps the damaged file", err)
+	}
+	return err
+}
