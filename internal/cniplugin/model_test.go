@@ -1,27 +1,24 @@
 package cniplugin_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 var (
 	seed  = flag.Uint64("seed", 0, "replay the model test with this seed only")
 	steps = flag.Int("steps", 250, "operations of each run of the model test")
-	runs  = flag.Uint64("runs", 8, "runs of the model test")
+	runs  = flag.Uint64("runs", 12, "runs of the model test")
 
 	explore = flag.Bool("explore", false, "begin the model test's seeds at random")
 )
@@ -40,14 +37,12 @@ func TestRulesHoldUnderRandomOperations(t *testing.T) {
 	for n := range *runs {
 		t.Run(fmt.Sprintf("seed %d", first+n), func(t *testing.T) {
 			t.Parallel()
-			m := &model{world: newWorld(t), rand: rand.New(rand.NewPCG(first+n, 0)), truth: map[string]time.Duration{}, holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[reservation.AttachmentID]time.Duration{}}
-			for m.step = range *steps {
+			m := newModel(newWorld(t), first+n)
+			for m.step = 0; m.step < *steps || (m.unseen() != "" && m.step < 20**steps); m.step++ {
 				m.do()
 			}
-			for _, op := range []string{"ADD 0", "ADD 11", "DEL 0", "GC 0", "rollback"} {
-				if m.seen[op] == 0 && *seed == 0 && *steps >= 250 {
-					t.Errorf("no %q in %d steps: the test tests little (%v)", op, *steps, m.seen)
-				}
+			if op := m.unseen(); op != "" {
+				t.Errorf("no %q in %d steps: the test tests little (%v)", op, m.step, m.seen)
 			}
 		})
 	}
@@ -66,6 +61,24 @@ type model struct {
 	seen    map[string]int
 }
 
+func newModel(w *world, seed uint64) *model {
+	return &model{
+		world: w, rand: rand.New(rand.NewPCG(seed, 0)), truth: map[string]time.Duration{}, seen: map[string]int{},
+		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[reservation.AttachmentID]time.Duration{},
+	}
+}
+
+// unseen returns something that a run must have shown and has not yet; "" for nothing.
+// A run goes on until then, so that no seed tests too little.
+func (m *model) unseen() string {
+	for _, op := range []string{"ADD 0", "ADD 5", "ADD 11", "ADD 100", "DEL 0", "DEL 5", "GC 0", "rollback", "busy"} {
+		if m.seen[op] == 0 {
+			return op
+		}
+	}
+	return ""
+}
+
 func (m *model) do() {
 	m.truth[reading(m.now)] = m.elapsed
 	switch n := m.rand.IntN(100); {
@@ -79,8 +92,12 @@ func (m *model) do() {
 		m.addStep(m.newLife(), true)
 	case n < 51:
 		m.failingAdd(m.newLife())
-	case n < 75 && len(m.made) > 0:
+	case n < 70 && len(m.made) > 0:
 		m.delStep(m.any())
+	case n < 73:
+		m.damageStep()
+	case n < 75:
+		m.busyStep()
 	case n < 78:
 		m.gcStep()
 	case n < 83 && len(m.made) > 0:
@@ -100,7 +117,14 @@ func (m *model) do() {
 
 func reading(now reservation.Moment) string { return now.BootID + now.Up.String() }
 
-func (m *model) any() sandbox { return m.made[m.rand.IntN(len(m.made))] }
+// any returns an earlier sandbox, more often than not one that may still run.
+func (m *model) any() sandbox {
+	from := 0
+	if m.rand.IntN(4) > 0 {
+		from = max(len(m.made)-12, 0)
+	}
+	return m.made[from+m.rand.IntN(len(m.made)-from)]
+}
 
 // newLife makes a sandbox for a new life of one of a few pods. The namespace of an
 // earlier life is gone more often than not.
@@ -157,135 +181,28 @@ func (m *model) happened(verb string, of sandbox) happened {
 	}
 }
 
-func (m *model) addStep(s sandbox, orphan bool) {
-	h := m.happened("ADD", s)
-	m.orphan = orphan
-	addrs, err := m.add(s)
-	m.orphan, h.orphan = false, orphan
-	h.addrs, h.code = addrs, codeOf(err)
-	if err == nil {
-		m.holds[s.attachment()] = addrs
-		for id, a := range h.before.Attached {
-			if a.Owner == s.owner() && !h.alive(a) {
-				delete(m.holds, id)
-			}
-		}
-	}
-	m.judge(h)
-}
-
-func (m *model) delStep(s sandbox) {
-	if m.rand.IntN(3) > 0 {
-		delete(m.netns, s.netns())
-	}
-	h := m.happened("DEL", s)
-	h.code = codeOf(m.del(s))
-	delete(m.holds, s.attachment())
-	m.judge(h)
-}
-
-// failingAdd is an ADD after which a plugin further on fails: no cache file is
-// written, and the DEL has no earlier result.
-func (m *model) failingAdd(s sandbox) {
-	before := m.happened("ADD", s)
-	addrs, err := m.addUncached(s, nil)
-	before.addrs, before.code = addrs, codeOf(err)
-	if err != nil {
-		m.judge(before)
-		return
-	}
-	m.holds[s.attachment()] = addrs
-	found := maps.Clone(before.before.Reserved)
-	for id, a := range before.before.Attached {
-		if a.Owner != s.owner() || before.alive(a) {
-			continue
-		}
-		delete(m.holds, id)
-		if a.Seq == newestSeq(before.before, s.owner()) && a.Retain > 0 { // ended unseen: the ADD reserves and claims in one
-			found[s.owner()] = reservation.Reservation{Addresses: a.Addresses, Deadline: reservation.Deadline{From: m.now, For: a.Retain}}
-		}
-	}
-	m.judge(before)
-
-	h := m.happened("DEL", s)
-	h.rollback, h.beforeAdd = true, found
-	h.code = codeOf(m.del(s))
-	delete(m.holds, s.attachment())
-	m.judge(h)
-}
-
-func (m *model) gcStep() {
-	h := m.happened("GC", sandbox{id: "none", ifName: "eth0"})
-	list := []map[string]string{}
-	for _, s := range m.made {
-		if m.rand.IntN(10) > 0 {
-			h.valid = append(h.valid, s)
-			list = append(list, map[string]string{"containerID": s.id, "ifname": s.ifName})
-		}
-	}
-	raw, err := json.Marshal(list)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	h.code = codeOf(m.plugin.Funcs().GC(m.args(h.of, map[string]any{"cni.dev/valid-attachments": json.RawMessage(raw)})))
-	maps.DeleteFunc(m.holds, func(id reservation.AttachmentID, _ []netip.Addr) bool {
-		return !slices.ContainsFunc(h.valid, func(s sandbox) bool { return s.attachment() == id })
-	})
-	m.judge(h)
-}
-
-// agentStep does to the state what the agent does.
-func (m *model) agentStep(what string, do func(*persistence.Tx) error) {
-	if m.step == 0 {
-		return
-	}
-	h := m.happened(what, sandbox{})
-	if err := persistence.New(persistence.Options{Dir: m.dir}).Update(m.t.Context(), do); err != nil {
-		m.t.Fatal(err)
-	}
-	m.judge(h)
-}
-
-func (m *model) sweep(tx *persistence.Tx) error {
-	all, err := tx.Reservations(network)
-	for _, r := range reservation.Lapsed(all, m.now) {
-		if err := tx.DeleteReservation(r.Owner); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
-func (m *model) annotate(tx *persistence.Tx) error {
-	all, err := tx.Attachments(network)
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	a := all[m.rand.IntN(len(all))]
-	a.Retain, a.WishKnown = time.Duration(m.rand.IntN(3))*5*time.Minute, true
-	return tx.PutAttachment(a)
-}
-
 // judge asserts the rules and compares the state with the model.
 func (m *model) judge(h happened) {
 	m.t.Helper()
 	h.after = m.read()
-	line := fmt.Sprintf("%d %s %s %s rollback=%t -> %d %v", m.step, h.verb, h.of.pod, h.of.id, h.rollback, h.code, h.addrs)
+	h.took = m.took
+	line := fmt.Sprintf("%d %s %s %s rollback=%t orphan=%t busy=%t damage=%q -> %d %v",
+		m.step, h.verb, h.of.pod, h.of.id, h.rollback, h.orphan, h.busy, h.damage, h.code, h.addrs)
 	m.history = append(m.history, line)
-	if m.seen == nil {
-		m.seen = map[string]int{}
-	}
 	m.seen[fmt.Sprintf("%s %d", h.verb, h.code)]++
 	m.noteRefusal(h)
 	if h.rollback {
 		m.seen["rollback"]++
+	}
+	if h.busy {
+		m.seen["busy"]++
 	}
 	for _, rule := range rules {
 		if err := rule.check(h); err != nil {
 			m.t.Errorf("rule %s: %v", rule.name, err)
 		}
 	}
-	if h.code != 0 && h.code != 11 && h.code != 100 && h.code != 102 {
+	if h.damage == "" && h.code != 0 && h.code != 11 && h.code != 100 && h.code != 102 {
 		m.t.Errorf("%s failed with code %d", h.verb, h.code)
 	}
 	holds := map[reservation.AttachmentID][]netip.Addr{}
@@ -304,16 +221,16 @@ func (m *model) judge(h happened) {
 	}
 }
 
-// noteRefusal remembers when a living predecessor first turned a successor away.
+// noteRefusal remembers when a living predecessor first turned a successor away, for as
+// long as that predecessor is there.
 func (m *model) noteRefusal(h happened) {
-	if h.verb != "ADD" || h.code != 11 {
-		return
-	}
-	for id, a := range h.before.Attached {
-		if a.Owner == h.of.owner() && h.alive(a) && a.Seq == newestSeq(h.before, h.of.owner()) {
-			if _, noted := m.refused[id]; !noted {
-				m.refused[id] = m.elapsed
-			}
+	if living, found := h.newestAlive(); found && h.verb == "ADD" && h.code == 11 && !h.busy {
+		if _, noted := m.refused[living.ID]; !noted {
+			m.refused[living.ID] = m.elapsed
 		}
 	}
+	maps.DeleteFunc(m.refused, func(id reservation.AttachmentID, _ time.Duration) bool {
+		_, still := h.after.Attached[id]
+		return !still
+	})
 }

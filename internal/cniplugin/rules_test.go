@@ -20,7 +20,11 @@ type happened struct {
 	valid         []sandbox // of a GC
 	rollback      bool      // of a DEL
 	orphan        bool      // the caller of an ADD is gone
+	busy          bool      // somebody else keeps the state locked
+	damage        string    // what had become of the state file
+	appeared      []string  // the directory of the state, if the verb changed it while damaged
 	code          uint
+	took          time.Duration // real time
 	addrs         []netip.Addr
 	now           reservation.Moment
 	alive         func(reservation.Attachment) bool
@@ -32,7 +36,7 @@ type happened struct {
 }
 
 // rules are the ten rules of docs/design/0001-architecture.md, as far as one step
-// can show them. Rules 5, 6 and 7 have tests of their own beside these.
+// can show them. What the plugin links (rule 7) is tested with cmd/ipam-plugin.
 var rules = []struct {
 	name  string
 	check func(happened) error
@@ -43,6 +47,9 @@ var rules = []struct {
 	{"4: an owner that returns in time gets all its addresses", returns},
 	{"4: no address is shared with a living predecessor", waits},
 	{"5: a verb that fails has not happened", nothingHalf},
+	{"6: a missing or damaged state file is never taken for a fresh one", neverFresh},
+	{"7: nobody waits without a bound", bounded},
+	{"7: nobody needs the agent", needsNoAgent},
 	{"8: a rollback puts a claimed reservation back and makes none", undone},
 	{"9: clock steps and reboots move no deadline", inTime},
 	{"10: a pod that asks for nothing leaves nothing behind", leavesNothing},
@@ -115,6 +122,9 @@ func freeIPv4(s state, o reservation.Owner, h happened) []netip.Addr {
 
 // endsOnlyItsOwn is rule 3, for DEL and GC.
 func endsOnlyItsOwn(h happened) error {
+	if h.code != 0 {
+		return nil // rule 5 has it
+	}
 	var ends func(reservation.AttachmentID) bool
 	switch h.verb {
 	case "DEL":
@@ -161,13 +171,13 @@ func returns(h happened) error {
 	if h.verb != "ADD" || h.code != 0 {
 		return nil
 	}
-	if r, found := h.before.Reserved[h.of.owner()]; found && !h.expired(r) && r.Seq == newestSeq(h.before, h.of.owner()) {
+	if r, found := h.before.Reserved[h.of.owner()]; found && !h.expired(r) && r.Seq == h.newestSeq() {
 		if !slices.Equal(r.Addresses, h.addrs) {
 			return fmt.Errorf("%s came back in time to %v and got %v", h.of.owner(), r.Addresses, h.addrs)
 		}
 	}
 	for _, a := range h.before.Attached {
-		if a.Owner == h.of.owner() && !h.alive(a) && a.Seq == newestSeq(h.before, h.of.owner()) && !slices.Equal(a.Addresses, h.addrs) {
+		if a.Owner == h.of.owner() && !h.alive(a) && a.Seq == h.newestSeq() && !slices.Equal(a.Addresses, h.addrs) {
 			return fmt.Errorf("%s succeeded to %v and got %v", h.of.owner(), a.Addresses, h.addrs)
 		}
 	}
@@ -177,14 +187,30 @@ func returns(h happened) error {
 	return nil
 }
 
-func newestSeq(s state, o reservation.Owner) uint64 {
-	seq := s.Reserved[o].Seq
-	for _, a := range s.Attached {
-		if a.Owner == o {
+// newestSeq tells the latest life of the owner that counts: a lapsed reservation, which the
+// agent may sweep at any time, does not.
+func (h happened) newestSeq() uint64 {
+	var seq uint64
+	if r, found := h.before.Reserved[h.of.owner()]; found && !h.expired(r) {
+		seq = r.Seq
+	}
+	for _, a := range h.before.Attached {
+		if a.Owner == h.of.owner() {
 			seq = max(seq, a.Seq)
 		}
 	}
 	return seq
+}
+
+// newestAlive returns the predecessor that an ADD has to wait for: the latest life of the
+// owner, if it is alive.
+func (h happened) newestAlive() (reservation.Attachment, bool) {
+	for _, a := range h.before.Attached {
+		if a.Owner == h.of.owner() && a.ID != h.of.attachment() && h.alive(a) && a.Seq == h.newestSeq() {
+			return a, true
+		}
+	}
+	return reservation.Attachment{}, false
 }
 
 // waits is the second half of rule 4.
@@ -192,37 +218,34 @@ func waits(h happened) error {
 	if h.verb != "ADD" {
 		return nil
 	}
-	var living *reservation.Attachment
 	for _, a := range h.before.Attached {
-		if a.Owner == h.of.owner() && a.ID != h.of.attachment() && h.alive(a) {
-			for _, got := range h.addrs {
-				if slices.Contains(a.Addresses, got) {
-					return fmt.Errorf("%s shares %s with %s, which is alive", h.of.id, got, a.ID)
-				}
-			}
-			if a.Seq == newestSeq(h.before, h.of.owner()) {
-				living = &a
+		if a.Owner != h.of.owner() || a.ID == h.of.attachment() || !h.alive(a) {
+			continue
+		}
+		for _, got := range h.addrs {
+			if slices.Contains(a.Addresses, got) {
+				return fmt.Errorf("%s shares %s with %s, which is alive", h.of.id, got, a.ID)
 			}
 		}
 	}
-	var waited time.Duration
-	if living != nil {
-		if since, found := h.refused(living.ID); found {
-			waited = since
-		}
-	}
-	required := h.of.annotations[reservation.ModeAnnotation] == "required"
+	living, found := h.newestAlive()
 	switch {
-	case h.code == 11 && !h.orphan && living == nil:
+	case !found && h.code == 11 && !h.orphan && !h.busy:
 		return fmt.Errorf("%s was told to wait for nobody", h.of.id)
-	case h.code == 0 && living != nil && required:
+	case found && h.code == 0 && h.of.required():
 		return fmt.Errorf("%s insists on its addresses and got others", h.of.id)
-	case h.code == 0 && living != nil && waited < time.Minute:
+	case found && h.code == 0 && h.waitedFor(living) < predecessorWait:
 		return fmt.Errorf("%s took others before the wait was over", h.of.id)
-	case h.code == 11 && !h.orphan && !required && waited >= time.Minute:
-		return fmt.Errorf("%s waits without a bound", h.of.id)
 	}
 	return nil
+}
+
+// waitedFor returns how long ago the first successor was turned away because of a.
+func (h happened) waitedFor(a reservation.Attachment) time.Duration {
+	if since, found := h.refused(a.ID); found {
+		return since
+	}
+	return 0
 }
 
 // nothingHalf is rule 5 for a verb that returns an error. That a successor was
@@ -237,54 +260,6 @@ func nothingHalf(h happened) error {
 	ignore := cmpopts.IgnoreFields(reservation.Attachment{}, "RefusedSince")
 	if diff := cmp.Diff(h.before, h.after, ignore, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		return fmt.Errorf("%s failed with code %d and left (-before +after):\n%s", h.verb, h.code, diff)
-	}
-	return nil
-}
-
-// undone is rule 8.
-func undone(h happened) error {
-	if !h.rollback {
-		return nil
-	}
-	was, had := h.beforeAdd[h.of.owner()]
-	is, has := h.after.Reserved[h.of.owner()]
-	had = had && !h.expired(was)
-	switch {
-	case has && !had:
-		return fmt.Errorf("the rollback reserved %v for %s", is.Addresses, h.of.owner())
-	case had && !has:
-		return fmt.Errorf("the rollback lost the reservation of %s", h.of.owner())
-	case had && !cmp.Equal(was.Deadline, is.Deadline):
-		return fmt.Errorf("the rollback moved the deadline of %s from %v to %v", h.of.owner(), was.Deadline, is.Deadline)
-	case had && !slices.Equal(was.Addresses, is.Addresses):
-		return fmt.Errorf("the rollback put %v back instead of %v", is.Addresses, was.Addresses)
-	}
-	return nil
-}
-
-// inTime is rule 9. Across boots only the wall clock can tell, so there it is only
-// bounded.
-func inTime(h happened) error {
-	for o, r := range h.after.Reserved {
-		left := r.Deadline.Left(h.now)
-		if left < 0 || left > r.Deadline.For {
-			return fmt.Errorf("%s has %s left of %s", o, left, r.Deadline.For)
-		}
-		if r.Deadline.From.BootID == h.now.BootID && (left == 0) != h.expired(r) {
-			return fmt.Errorf("%s has %s left, and truly expired: %t", o, left, h.expired(r))
-		}
-	}
-	return nil
-}
-
-// leavesNothing is what rule 10 means for the state.
-func leavesNothing(h happened) error {
-	if h.verb != "DEL" || h.rollback {
-		return nil
-	}
-	a, known := h.before.Attached[h.of.attachment()]
-	if r, found := h.after.Reserved[h.of.owner()]; known && a.Retain == 0 && found && r.Seq == a.Seq {
-		return fmt.Errorf("%s asked for nothing and has %v reserved", h.of.owner(), r.Addresses)
 	}
 	return nil
 }

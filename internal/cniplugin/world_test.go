@@ -43,6 +43,7 @@ type world struct {
 	orphan  bool
 	inode   uint64
 	ipam    map[string]any // keys of ipam beyond the usual, or instead
+	took    time.Duration  // real time of the latest verb
 }
 
 func newWorld(t testing.TB) *world {
@@ -76,6 +77,10 @@ func (s sandbox) owner() reservation.Owner {
 	return reservation.Owner{Network: network, Namespace: "ns", Pod: s.pod, IfName: s.ifName}
 }
 
+func (s sandbox) required() bool {
+	return s.annotations[reservation.ModeAnnotation] == reservation.Required.String()
+}
+
 func (s sandbox) netns() string { return "/netns/" + s.id }
 
 func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
@@ -93,6 +98,24 @@ func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
 	return &skel.CmdArgs{
 		ContainerID: s.id, IfName: s.ifName, Netns: s.netns(), StdinData: stdin,
 		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s;K8S_POD_UID=%s;K8S_POD_INFRA_CONTAINER_ID=%s", s.pod, s.uid, s.id),
+	}
+}
+
+// bound is how long a verb may take on a busy machine. It is less than the plugin's own
+// bound of the wait for the lock, which nobody here has to use up.
+const bound = persistence.DefaultLockWait - 5*time.Second
+
+// run runs a verb and gives it up when it does not come back (rule 7).
+func (w *world) run(verb func(*skel.CmdArgs) error, args *skel.CmdArgs) error {
+	began, done := time.Now(), make(chan error, 1)
+	go func() { done <- verb(args) }()
+	select {
+	case err := <-done:
+		w.took = time.Since(began)
+		return err
+	case <-time.After(2 * bound):
+		w.t.Fatalf("a verb still waits after %s (rule 7)", 2*bound)
+		return nil
 	}
 }
 
@@ -125,7 +148,7 @@ func (w *world) cacheFile(s sandbox) string {
 
 func (w *world) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error) {
 	w.out.Reset()
-	if err := w.plugin.Funcs().Add(w.args(s, more)); err != nil {
+	if err := w.run(w.plugin.Funcs().Add, w.args(s, more)); err != nil {
 		if w.out.Len() > 0 {
 			w.t.Fatalf("a failing ADD printed %s", w.out.String())
 		}
@@ -148,7 +171,7 @@ func (w *world) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error
 
 // del runs DEL and, as libcni does, removes the cache file.
 func (w *world) del(s sandbox) error {
-	err := w.plugin.Funcs().Del(w.args(s, nil))
+	err := w.run(w.plugin.Funcs().Del, w.args(s, nil))
 	_ = os.Remove(w.cacheFile(s)) // there is none after a rollback
 	return err
 }
