@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -62,16 +63,29 @@ type model struct {
 }
 
 func newModel(w *world, seed uint64) *model {
-	return &model{
+	m := &model{
 		world: w, rand: rand.New(rand.NewPCG(seed, 0)), truth: map[string]time.Duration{}, seen: map[string]int{},
 		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[reservation.AttachmentID]time.Duration{},
 	}
+	w.plugin.Interfaces = m.interfaces
+	return m
+}
+
+// interfaces is what a look into the namespaces finds.
+func (m *model) interfaces() []machine.Interface {
+	var all []machine.Interface
+	for id, addrs := range m.holds {
+		if n, lives := m.netns["/netns/"+id.ContainerID]; lives {
+			all = append(all, machine.Interface{NetNS: n, Name: id.IfName, Addresses: addrs})
+		}
+	}
+	return all
 }
 
 // unseen returns something that a run must have shown and has not yet; "" for nothing.
 // A run goes on until then, so that no seed tests too little.
 func (m *model) unseen() string {
-	for _, op := range []string{"ADD 0", "ADD 5", "ADD 11", "ADD 100", "DEL 0", "DEL 5", "GC 0", "rollback", "busy"} {
+	for _, op := range []string{"ADD 0", "ADD 5", "ADD 11", "ADD 100", "DEL 0", "GC 0", "rollback", "busy", "rebuilt"} {
 		if m.seen[op] == 0 {
 			return op
 		}
@@ -184,13 +198,18 @@ func (m *model) happened(verb string, of sandbox) happened {
 // judge asserts the rules and compares the state with the model.
 func (m *model) judge(h happened) {
 	m.t.Helper()
-	h.after = m.read()
+	h.after = h.before
+	if !h.hopeless {
+		h.after = m.read()
+	}
 	h.took = m.took
-	line := fmt.Sprintf("%d %s %s %s rollback=%t orphan=%t busy=%t damage=%q -> %d %v",
-		m.step, h.verb, h.of.pod, h.of.id, h.rollback, h.orphan, h.busy, h.damage, h.code, h.addrs)
+	line := fmt.Sprintf("%d %s %s %s rollback=%t orphan=%t busy=%t damage=%q hopeless=%t -> %d %v",
+		m.step, h.verb, h.of.pod, h.of.id, h.rollback, h.orphan, h.busy, h.damage, h.hopeless, h.code, h.addrs)
 	m.history = append(m.history, line)
 	m.seen[fmt.Sprintf("%s %d", h.verb, h.code)]++
-	m.noteRefusal(h)
+	if h.damage == "" { // which is undone
+		m.noteRefusal(h)
+	}
 	if h.rollback {
 		m.seen["rollback"]++
 	}
@@ -198,18 +217,24 @@ func (m *model) judge(h happened) {
 		m.seen["busy"]++
 	}
 	for _, rule := range rules {
+		if h.damage != "" && !rule.rebuilt {
+			continue
+		}
 		if err := rule.check(h); err != nil {
 			m.t.Errorf("rule %s: %v", rule.name, err)
 		}
 	}
-	if h.damage == "" && h.code != 0 && h.code != 11 && h.code != 100 && h.code != 102 {
+	if h.damage != "" && !h.hopeless {
+		m.seen["rebuilt"]++
+	}
+	if !h.hopeless && h.code != 0 && h.code != 11 && h.code != 100 && h.code != 102 {
 		m.t.Errorf("%s failed with code %d", h.verb, h.code)
 	}
 	holds := map[reservation.AttachmentID][]netip.Addr{}
 	for id, a := range h.after.Attached {
 		holds[id] = a.Addresses
 	}
-	if diff := cmp.Diff(m.holds, holds, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+	if diff := cmp.Diff(m.holds, holds, cmpopts.EquateComparable(netip.Addr{})); diff != "" && h.damage == "" {
 		m.t.Errorf("attached (-model +state file):\n%s", diff)
 	}
 	if m.t.Failed() {

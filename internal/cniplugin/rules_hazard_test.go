@@ -1,28 +1,52 @@
 package cniplugin_test
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // predecessorWait is what rule 4 promises.
 const predecessorWait = time.Minute
 
-// neverFresh is rule 6: nothing is handed out or ended by a state that is not there, and
-// nothing takes its place.
+// neverFresh is rule 6: a state that is lost or damaged is made again, in which every pod
+// that runs has its addresses, and the damaged file is kept; or nothing is handed out.
 func neverFresh(h happened) error {
 	switch {
 	case h.damage == "":
 		return nil
-	case len(h.addrs) > 0:
-		return fmt.Errorf("%v handed out with a state file that is %s", h.addrs, h.damage)
-	case h.code != 5:
-		return fmt.Errorf("%s answered code %d with a state file that is %s", h.verb, h.code, h.damage)
-	case h.appeared != nil:
-		return fmt.Errorf("%s changed the directory of a state file that is %s: %v", h.verb, h.damage, h.appeared)
+	case h.hopeless && (h.changed || len(h.addrs) > 0):
+		return fmt.Errorf("%s handed out %v or wrote although the state cannot be repaired", h.verb, h.addrs)
+	case h.hopeless && h.verb == "ADD" && h.code != 5:
+		return fmt.Errorf("ADD answered code %d although the state cannot be repaired", h.code)
+	case h.hopeless:
+		return nil
+	case !h.kept && !damages[h.damage].noBackup:
+		return errors.New("the damaged file was not set aside")
+	}
+	holder := map[netip.Addr]reservation.AttachmentID{}
+	for id, a := range h.after.Attached {
+		for _, addr := range a.Addresses {
+			holder[addr] = id
+		}
+	}
+	for id, a := range h.before.Attached {
+		if !h.alive(a) || (h.verb == "DEL" && id == h.of.attachment()) {
+			continue
+		}
+		nameless := id
+		nameless.ContainerID = reservation.FoundIn(a.NetNS)
+		for _, addr := range a.Addresses {
+			if holder[addr] != id && holder[addr] != nameless {
+				return fmt.Errorf("%s runs with %s, which is now of %q", id, addr, holder[addr])
+			}
+		}
 	}
 	return nil
 }
@@ -36,8 +60,8 @@ func bounded(h happened) error {
 	if h.busy && h.code != 11 {
 		return fmt.Errorf("%s answered code %d although the state was locked", h.verb, h.code)
 	}
-	if h.verb != "ADD" || h.code != 11 || h.orphan || h.busy || h.of.required() {
-		return nil
+	if h.verb != "ADD" || h.code != 11 || h.orphan || h.busy || h.damage != "" || h.of.required() {
+		return nil // a state that was made again begins to wait anew
 	}
 	if living, found := h.newestAlive(); found && h.waitedFor(living) >= predecessorWait {
 		return fmt.Errorf("%s still waits %s after the first refusal", h.of.id, h.waitedFor(living))

@@ -22,7 +22,8 @@ type happened struct {
 	orphan        bool      // the caller of an ADD is gone
 	busy          bool      // somebody else keeps the state locked
 	damage        string    // what had become of the state file
-	appeared      []string  // the directory of the state, if the verb changed it while damaged
+	hopeless      bool      // and it could not be repaired
+	changed, kept bool      // the file changed, and what it was is kept beside it
 	code          uint
 	took          time.Duration // real time
 	addrs         []netip.Addr
@@ -38,21 +39,22 @@ type happened struct {
 // rules are the ten rules of docs/design/0001-architecture.md, as far as one step
 // can show them. What the plugin links (rule 7) is tested with cmd/ipam-plugin.
 var rules = []struct {
-	name  string
-	check func(happened) error
+	name    string
+	check   func(happened) error
+	rebuilt bool // it holds as well for a step that made a lost or damaged state again
 }{
-	{"1: an address has at most one attachment", oneHolder},
-	{"2: a reserved address goes to nobody but its owner", keptForOwner},
-	{"3: a DEL ends exactly the attachment it names", endsOnlyItsOwn},
-	{"4: an owner that returns in time gets all its addresses", returns},
-	{"4: no address is shared with a living predecessor", waits},
-	{"5: a verb that fails has not happened", nothingHalf},
-	{"6: a missing or damaged state file is never taken for a fresh one", neverFresh},
-	{"7: nobody waits without a bound", bounded},
-	{"7: nobody needs the agent", needsNoAgent},
-	{"8: a rollback puts a claimed reservation back and makes none", undone},
-	{"9: clock steps and reboots move no deadline", inTime},
-	{"10: a pod that asks for nothing leaves nothing behind", leavesNothing},
+	{"1: an address has at most one attachment", oneHolder, true},
+	{"2: a reserved address goes to nobody but its owner", keptForOwner, false},
+	{"3: a DEL ends exactly the attachment it names", endsOnlyItsOwn, false},
+	{"4: an owner that returns in time gets all its addresses", returns, false},
+	{"4: no address is shared with a living predecessor", waits, false},
+	{"5: a verb that fails has not happened", nothingHalf, false},
+	{"6: a missing or damaged state file is never taken for a fresh one", neverFresh, true},
+	{"7: nobody waits without a bound", bounded, true},
+	{"7: nobody needs the agent", needsNoAgent, false},
+	{"8: a rollback puts a claimed reservation back and makes none", undone, false},
+	{"9: clock steps and reboots move no deadline", inTime, false},
+	{"10: a pod that asks for nothing leaves nothing behind", leavesNothing, false},
 }
 
 // oneHolder is rule 1, stricter: neither attached nor reserved twice.

@@ -2,12 +2,13 @@ package cniplugin_test
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,9 @@ func (m *model) addStep(s sandbox, orphan bool) {
 	m.orphan, h.orphan = false, orphan
 	h.addrs, h.code = addrs, codeOf(err)
 	if err == nil {
+		if m.rand.IntN(4) > 0 { // else only its namespace tells of it
+			m.cacheWhole(s, addrs)
+		}
 		m.holds[s.attachment()] = addrs
 		for id, a := range h.before.Attached {
 			if a.Owner == s.owner() && !h.alive(a) {
@@ -75,22 +79,29 @@ func (m *model) failingAdd(s sandbox) {
 
 func (m *model) gcStep() {
 	h := m.happened("GC", sandbox{id: "none", ifName: "eth0"})
-	list := []map[string]string{}
 	for _, s := range m.made {
 		if m.rand.IntN(10) > 0 {
 			h.valid = append(h.valid, s)
-			list = append(list, map[string]string{"containerID": s.id, "ifname": s.ifName})
+			continue
 		}
+		_ = os.Remove(m.cacheFile(s)) // as libcni does, if there is one
 	}
-	raw, err := json.Marshal(list)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	h.code = codeOf(m.run(m.plugin.Funcs().GC, m.args(h.of, map[string]any{"cni.dev/valid-attachments": json.RawMessage(raw)})))
+	h.code = codeOf(m.run(m.plugin.Funcs().GC, m.args(h.of, m.valid(h.valid, nil))))
 	maps.DeleteFunc(m.holds, func(id reservation.AttachmentID, _ []netip.Addr) bool {
 		return !slices.ContainsFunc(h.valid, func(s sandbox) bool { return s.attachment() == id })
 	})
 	m.judge(h)
+}
+
+// valid returns the configuration of a GC that names sandboxes as valid.
+func (m *model) valid(all []sandbox, conf map[string]any) map[string]any {
+	list := []map[string]string{}
+	for _, s := range all {
+		list = append(list, map[string]string{"containerID": s.id, "ifname": s.ifName})
+	}
+	with := map[string]any{"cni.dev/valid-attachments": list}
+	maps.Copy(with, conf)
+	return with
 }
 
 // agentStep does to the state what the agent does.
@@ -125,36 +136,42 @@ func (m *model) annotate(tx *persistence.Tx) error {
 	return tx.PutAttachment(a)
 }
 
-// damageStep runs a verb while the state file is gone or damaged, and brings it back.
+// damageStep runs a verb after something has happened to the state file, now and then with
+// no way to repair it; the sound state is put back afterwards.
 func (m *model) damageStep() {
-	db := filepath.Join(m.dir, "limpet.db")
-	sound, err := os.ReadFile(db)
-	if err != nil {
+	sound := m.files()
+	if len(sound) == 0 {
 		return // a new node has nothing to lose
 	}
-	used := 4 * os.Getpagesize() // at least; what lies behind may be missing
-	damages := map[string][]byte{"missing": nil, "empty": {}, "cut off": sound[:m.rand.IntN(used)]}
-	name := []string{"missing", "empty", "cut off"}[m.rand.IntN(3)]
-	s, verb := m.newLife(), []string{"ADD", "DEL", "GC"}[m.rand.IntN(3)]
-	if verb == "DEL" {
-		s = m.any()
+	h := m.happened([]string{"ADD", "DEL", "GC"}[m.rand.IntN(3)], m.newLife())
+	if h.verb == "DEL" {
+		h.of = m.any()
 	}
-	h := m.happened(verb, s)
-	h.damage = name
-	left := damages[name]
-	if err := os.Remove(db); err != nil {
+	h.valid = m.made
+	h.damage = slices.Sorted(maps.Keys(damages))[m.rand.IntN(len(damages))]
+	m.damage(damages[h.damage].damage)
+	h.hopeless = m.rand.IntN(4) == 0
+	if h.hopeless {
+		m.forbidRepair()
+	}
+	damaged := m.files()
+	m.quietly(&h, nil)
+	left := m.files()
+	h.changed = !bytes.Equal(damaged["limpet.db"], left["limpet.db"])
+	for name, data := range left {
+		h.kept = h.kept || strings.HasPrefix(name, "limpet.db.damaged-") && bytes.Equal(data, damaged["limpet.db"])
+	}
+	m.judge(h)
+
+	if err := os.RemoveAll(m.dir); err != nil {
 		m.t.Fatal(err)
 	}
-	if left != nil {
-		m.write(db, left)
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		m.t.Fatal(err)
 	}
-	before := m.files()
-	m.quietly(&h, nil)
-	if after := m.files(); !maps.EqualFunc(before, after, bytes.Equal) {
-		h.appeared = slices.Sorted(maps.Keys(after))
+	for name, data := range sound {
+		m.write(filepath.Join(m.dir, name), data)
 	}
-	m.write(db, sound)
-	m.judge(h)
 }
 
 // busyStep runs a verb while somebody else keeps the state locked.
@@ -176,7 +193,7 @@ func (m *model) busyStep() {
 	m.judge(h)
 }
 
-// quietly runs the verb of h, which is expected to fail and to change nothing.
+// quietly runs the verb of h, from which the model learns nothing.
 func (m *model) quietly(h *happened, conf map[string]any) {
 	verbs := m.plugin.Funcs()
 	switch h.verb {
@@ -186,20 +203,21 @@ func (m *model) quietly(h *happened, conf map[string]any) {
 	case "DEL":
 		h.code = codeOf(m.run(verbs.Del, m.args(h.of, conf)))
 	case "GC":
-		none := map[string]any{"cni.dev/valid-attachments": nil}
-		maps.Copy(none, conf)
-		h.code = codeOf(m.run(verbs.GC, m.args(h.of, none)))
+		h.code = codeOf(m.run(verbs.GC, m.args(h.of, m.valid(h.valid, conf))))
 	}
 }
 
 // files returns what is in the directory of the state.
 func (m *model) files() map[string][]byte {
 	entries, err := os.ReadDir(m.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		m.t.Fatal(err)
 	}
 	all := map[string][]byte{}
 	for _, e := range entries {
+		if e.IsDir() || e.Name() == "limpet.lock" {
+			continue
+		}
 		if all[e.Name()], err = os.ReadFile(filepath.Join(m.dir, e.Name())); err != nil {
 			m.t.Fatal(err)
 		}
