@@ -41,6 +41,7 @@ func run() int {
 		ResultsDir: cniplugin.DefaultResultsDir,
 		Stdout:     os.Stdout,
 		Log:        slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		LogFile:    cniplugin.DefaultLogFile,
 	}
 	skel.PluginMainFuncs(plugin.Funcs(), version.All, "limpet-ipam: IPAM plugin that keeps a pod's addresses reserved while it is rebuilt")
 	return 0

@@ -86,6 +86,7 @@ func (p *Plugin) carryOut(tx *persistence.Tx, conf *config, a *reservation.Attac
 		return err
 	}
 	a.Addresses, a.Claimed = plan.Addresses, plan.Claimed
+	p.line.says(outcomeClaimed, plan.Reason, a.Addresses)
 	if plan.Verdict == reservation.Allocate {
 		var err error
 		if a.Addresses, err = p.allocate(tx, conf, a.Since); err != nil {

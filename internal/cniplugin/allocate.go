@@ -15,6 +15,7 @@ import (
 // allocate takes the next free address of each range set.
 func (p *Plugin) allocate(tx *persistence.Tx, conf *config, now reservation.Moment) ([]netip.Addr, error) {
 	addrs := make([]netip.Addr, 0, len(conf.sets))
+	p.line.Outcome = outcomeNew
 	for n, set := range conf.sets {
 		addr, err := p.pick(tx, conf, n, now)
 		if errors.Is(err, ipam.ErrExhausted) {
@@ -29,6 +30,7 @@ func (p *Plugin) allocate(tx *persistence.Tx, conf *config, now reservation.Mome
 		}
 		addrs = append(addrs, addr)
 	}
+	p.line.Addresses = addrs
 	return addrs, nil
 }
 
@@ -125,7 +127,8 @@ func (p *Plugin) reclaim(tx *persistence.Tx, conf *config, set ipam.Set, now res
 		return cmp.Compare(a.Deadline.Left(now), b.Deadline.Left(now))
 	})
 	p.Log.Warn("Range set is exhausted, the reservation that ends soonest gives way",
-		"rangeSet", set.String(), "owner", soonest.Owner.String(), "left", soonest.Deadline.Left(now).String())
+		"rangeSet", set.String(), "owner", soonest.Owner.String(), "addresses", soonest.Addresses, "left", soonest.Deadline.Left(now).String())
+	p.line.Outcome = outcomeReclaimed
 	return tx.DeleteReservation(soonest.Owner)
 }
 

@@ -40,6 +40,27 @@ func benchAddDel(b *testing.B, used int, behind bool) {
 	}
 }
 
+// BenchmarkLog runs the same with and without a line for each verb.
+func BenchmarkLog(b *testing.B) {
+	for _, file := range []string{"none", "some"} {
+		b.Run("file="+file, func(b *testing.B) {
+			w := newBenchWorld(b)
+			if file == "some" {
+				w.logTo()
+			}
+			args := w.args(sandbox{id: "bench", pod: "bench", ifName: "eth0"}, nil)
+			for b.Loop() {
+				if err := w.plugin.Funcs().Add(args); err != nil {
+					b.Fatal(err)
+				}
+				if err := w.plugin.Funcs().Del(args); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkUnknownDel runs the DEL that a runtime repeats.
 func BenchmarkUnknownDel(b *testing.B) {
 	for _, used := range []int{0, 50000} {

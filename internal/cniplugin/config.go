@@ -47,6 +47,8 @@ type ipamConf struct {
 	PredecessorWait string `json:"predecessorWait"`
 	LockWait        string `json:"lockWait"`
 	MirrorHostLocal bool   `json:"mirrorHostLocal"`
+	LogFile         string `json:"logFile"`
+	LogMaxBytes     *int64 `json:"logMaxBytes"`
 }
 
 type rangeConf struct {
@@ -157,6 +159,12 @@ func (c *config) settings(i *ipamConf) error {
 		c.refuse = true
 	default:
 		return fmt.Errorf("ipam.onExhaustion: %q is neither \"reclaim\" nor \"refuse\": %w", i.OnExhaustion, errConfig)
+	}
+	if err := checkLogFile(i.LogFile); err != nil {
+		return fmt.Errorf("ipam.logFile: %q is %w: %w", i.LogFile, err, errConfig)
+	}
+	if i.LogMaxBytes != nil && *i.LogMaxBytes <= 0 {
+		return fmt.Errorf("ipam.logMaxBytes: %d is not a positive number of bytes: %w", *i.LogMaxBytes, errConfig)
 	}
 	for _, d := range []struct {
 		key, value string

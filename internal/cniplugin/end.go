@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +34,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 			return err
 		}
 		if !found {
-			if err := endFound(tx, id, args.Netns); !errors.Is(err, persistence.ErrUnchanged) {
+			if err := p.endFound(tx, id, args.Netns); !errors.Is(err, persistence.ErrUnchanged) {
 				return err
 			}
 			old, err = p.endRemnant(tx, conf, args, wish)
@@ -44,11 +45,13 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 			a.Retain, a.Mode = wish.Retain, wish.Mode
 		}
 		now := p.Now()
-		_, err = tx.End(a, now, p.rollback(conf, a, now))
+		plan, err := tx.End(a, now, p.rollback(conf, a, now))
+		p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)
 		return err
 	})
 	if persistence.Broken(err) { // the pod's end must not hang on a repair; the next one finds its namespace gone
 		p.Log.Error("State cannot be repaired, ending the container without it", "container", args.ContainerID, "error", err)
+		p.line.says(outcomeUnrepaired, err.Error(), nil)
 		return nil
 	}
 	if err != nil {
@@ -59,16 +62,25 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 
 // endFound ends what a rebuilt state holds for a namespace, in which it could not tell
 // the container.
-func endFound(tx *persistence.Tx, id reservation.AttachmentID, netns string) error {
+func (p *Plugin) endFound(tx *persistence.Tx, id reservation.AttachmentID, netns string) error {
 	id.ContainerID = reservation.FoundIn(reservation.NetNS{Path: netns})
-	_, found, err := tx.Attachment(id)
+	a, found, err := tx.Attachment(id)
+	p.line.says(outcomeUnknown, "", nil)
 	if err == nil && !found {
 		err = persistence.ErrUnchanged
 	}
 	if err != nil {
 		return err
 	}
+	p.line.says(outcomeFreed, "found in the namespace while the state was rebuilt", a.Addresses)
 	return tx.DeleteAttachment(id)
+}
+
+func outcomeOfEnd(plan reservation.EndDecision) string {
+	if plan.Reserve != nil {
+		return outcomeReserved
+	}
+	return outcomeFreed
 }
 
 // rollback tells a DEL inside a failing ADD from one that ends a pod. libcni hands
@@ -112,14 +124,17 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		}
 		// The newest first, so that an older life of the same owner sees it.
 		slices.SortFunc(stale, func(a, b reservation.Attachment) int { return cmp.Compare(b.Seq, a.Seq) })
-		now := p.Now()
+		now, went := p.Now(), map[string][]netip.Addr{}
 		for _, a := range stale {
 			p.Log.Info("Garbage collected", "container", a.ID.ContainerID, "interface", a.ID.IfName, "pod", a.Owner.String())
-			if _, err := tx.End(a, now, false); err != nil {
+			plan, err := tx.End(a, now, false)
+			if err != nil {
 				return err
 			}
+			went[outcomeOfEnd(plan)] = append(went[outcomeOfEnd(plan)], a.Addresses...)
 		}
 		ended = stale
+		p.line.says(outcomeEnded, fmt.Sprintf("%d containers that the runtime does not know: reserved %v, freed %v", len(stale), went[outcomeReserved], went[outcomeFreed]), nil)
 		return nil
 	})
 	for _, a := range ended {

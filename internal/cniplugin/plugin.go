@@ -47,16 +47,21 @@ type Plugin struct {
 	Stdout io.Writer
 	// Log takes what a person should know; a runtime shows it when a verb succeeds.
 	Log *slog.Logger
+	// LogFile takes one line of each verb, unless the configuration names another; ""
+	// for none.
+	LogFile string
+
+	line line // of the verb that this copy of the plugin runs
 }
 
 // Funcs returns the verbs for skel.PluginMainFuncs.
 func (p *Plugin) Funcs() skel.CNIFuncs {
 	return skel.CNIFuncs{
-		Add:    coded(p.Add),
-		Del:    coded(p.Del),
-		Check:  coded(p.Check),
-		GC:     coded(p.GC),
-		Status: coded(p.Status),
+		Add:    p.logged("ADD", (*Plugin).Add),
+		Del:    p.logged("DEL", (*Plugin).Del),
+		Check:  p.logged("CHECK", (*Plugin).Check),
+		GC:     p.logged("GC", (*Plugin).GC),
+		Status: p.logged("STATUS", (*Plugin).Status),
 	}
 }
 

@@ -88,7 +88,7 @@ func (p *pair) run(plugin, dir string, s step) outcome {
 	p.t.Helper()
 	call := cniexec.Call{
 		Plugin: plugin, Verb: s.verb, Container: s.id, IfName: s.ifName, NetNS: s.netns, Args: s.args,
-		Path: binaries.Path(), Stdin: []byte(strings.ReplaceAll(s.conf, "$DIR", dir)),
+		Path: binaries.Path(), Stdin: []byte(strings.NewReplacer(`"dataDir":"$DIR"`, `"logFile":"none","dataDir":"`+dir+`"`, "$DIR", dir).Replace(s.conf)),
 	}
 	a, err := call.Run(p.t.Context())
 	if err != nil {
