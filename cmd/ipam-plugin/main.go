@@ -37,6 +37,7 @@ func run() int {
 		Now:        now,
 		NetNS:      machine.StatNetNS,
 		Interfaces: func() []machine.Interface { return machine.Interfaces(machine.NetNSDir) },
+		Forget:     machine.ForgetNeighbours,
 		Orphaned:   func() bool { return os.Getppid() != parent },
 		ResultsDir: cniplugin.DefaultResultsDir,
 		Stdout:     os.Stdout,

@@ -59,6 +59,7 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 		return err
 	}
 	var refused error
+	returned := false
 	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 		a.Since = p.Now()
 		plan, err := p.planAdd(tx, conf, *a, heir)
@@ -72,12 +73,24 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 		if plan.Reason != "" {
 			p.Log.Info("Addresses of the pod", "pod", a.Owner.String(), "container", args.ContainerID, "reason", plan.Reason)
 		}
+		returned = plan.Verdict == reservation.Claim
 		return p.carryOut(tx, conf, a, plan)
 	})
 	if err := errors.Join(err, refused); err != nil {
 		return errors.Join(err, conf.unmirror(*a))
 	}
+	if returned {
+		p.announce(a)
+	}
 	return conf.came(heir)
+}
+
+// announce makes the node look for the pod anew: an address that comes back has another
+// link-layer address. It is a help, and no reason to fail the pod.
+func (p *Plugin) announce(a *reservation.Attachment) {
+	if err := p.Forget(a.Addresses); err != nil {
+		p.Log.Warn("Neighbours of the pod may not reach it for up to a minute", "pod", a.Owner.String(), "error", err)
+	}
 }
 
 // carryOut does what the planner decided.

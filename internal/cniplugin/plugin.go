@@ -3,6 +3,7 @@ package cniplugin
 import (
 	"io"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
@@ -38,6 +39,8 @@ type Plugin struct {
 	// Interfaces lists the interfaces in the network namespaces of the node, for the
 	// rebuilding of a state; none when nil.
 	Interfaces func() []machine.Interface
+	// Forget drops what the node remembers of the link-layer addresses of these.
+	Forget func([]netip.Addr) error
 	// Orphaned reports that the process that started this verb is gone, so that
 	// nobody will use what the verb allocates.
 	Orphaned func() bool

@@ -42,6 +42,7 @@ type world struct {
 	netns   map[string]reservation.NetNS
 	orphan  bool
 	inode   uint64
+	forgot  []netip.Addr   // by the node's table of neighbours
 	ipam    map[string]any // keys of ipam beyond the usual, or instead
 	took    time.Duration  // real time of the latest verb
 }
@@ -56,6 +57,7 @@ func newWorld(t testing.TB) *world {
 	w.plugin = &cniplugin.Plugin{
 		Now:        func() reservation.Moment { return w.now },
 		NetNS:      func(path string) (reservation.NetNS, bool) { n, ok := w.netns[path]; return n, ok },
+		Forget:     func(addrs []netip.Addr) error { w.forgot = append(w.forgot, addrs...); return nil },
 		Orphaned:   func() bool { return w.orphan },
 		ResultsDir: w.results, Stdout: &w.out, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 	}
