@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -97,6 +98,9 @@ func parseAdd(stdin []byte) (*config, error) {
 	if len(conf.IPAM.Routes) > 0 {
 		if err := json.Unmarshal(conf.IPAM.Routes, &c.routes); err != nil {
 			return nil, fmt.Errorf("ipam.routes: %w: %w", err, errConfig)
+		}
+		if slices.Contains(c.routes, nil) { // the library would panic on it
+			return nil, fmt.Errorf("ipam.routes: null is no route: %w", errConfig)
 		}
 	}
 	if c.sets, err = rangeSets(conf); err != nil {
