@@ -31,6 +31,19 @@ func (s *Store) lost() error {
 		filepath.Join(s.dir, databaseName), filepath.Join(s.dir, markerName), ErrLost)
 }
 
+// present fails where there is no state to read.
+func (s *Store) present() error {
+	switch found, marked, err := s.look(); {
+	case err != nil:
+		return err
+	case !found && marked:
+		return s.lost()
+	case !found:
+		return ErrNoState
+	}
+	return nil
+}
+
 // ensure makes the database on a new node. It appears under its name complete, and
 // the marker after it, so that no crash leaves something that looks lost.
 func (s *Store) ensure() error {
@@ -78,8 +91,8 @@ func (s *Store) create() error {
 // place.
 func (s *Store) build(records reservation.Records, left Remains) error {
 	temp := filepath.Join(s.dir, databaseName+".new")
-	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove left-over: %w", err)
+	if err := removeLeftover(temp); err != nil {
+		return err
 	}
 	db, err := bolt.Open(temp, 0o600, nil)
 	if err != nil {

@@ -1,6 +1,9 @@
 package persistence
 
 import (
+	"errors"
+	"fmt"
+
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -25,4 +28,32 @@ func every[T any](b *bolt.Bucket, decode func([]byte) (T, error)) ([]T, error) {
 		return err
 	})
 	return all, err
+}
+
+// Reindex derives the indexes from the records again, which stay as they are. It returns
+// ErrDamaged where one cannot be read, and reservation.ErrHeld where two hold an address.
+func (t *Tx) Reindex() error {
+	all, err := t.Records()
+	if err != nil {
+		return err
+	}
+	for _, name := range [][]byte{bucketHeld, bucketOwners} {
+		if err := t.tx.DeleteBucket(name); err != nil {
+			return fmt.Errorf("drop index %s: %w", name, err)
+		}
+		if _, err := t.tx.CreateBucket(name); err != nil {
+			return fmt.Errorf("create index %s: %w", name, err)
+		}
+	}
+	for _, a := range all.Attachments {
+		if err := errors.Join(t.hold(a.ID.Network, a.Addresses), t.indexOwner(a)); err != nil {
+			return err
+		}
+	}
+	for _, r := range all.Reservations {
+		if err := t.hold(r.Owner.Network, r.Addresses); err != nil {
+			return err
+		}
+	}
+	return nil
 }

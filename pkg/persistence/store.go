@@ -121,13 +121,8 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 }
 
 func (s *Store) view(fn func(*Tx) error) error {
-	switch found, marked, err := s.look(); {
-	case err != nil:
+	if err := s.present(); err != nil {
 		return err
-	case !found && marked:
-		return s.lost()
-	case !found:
-		return ErrNoState
 	}
 	return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true}, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
@@ -148,9 +143,26 @@ func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error
 	return fn()
 }
 
-// withDB opens the database, runs fn and closes it. A damaged file makes bbolt
-// panic or fault on its memory map; both become ErrDamaged here.
-func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
+// errReplaced says that the file that was opened has lost its name to another.
+var errReplaced = errors.New("was replaced meanwhile")
+
+// withDB opens the database, runs fn and closes it. Where Compact put another file in its
+// place between the opening and bbolt's lock, it opens that one: the lock on the lock file
+// keeps them apart, unless somebody removed that.
+func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) error {
+	const most = 10 // a bound, where one is the rule
+	var err error
+	for range most {
+		if err = s.openDB(o, fn); !errors.Is(err, errReplaced) {
+			break
+		}
+	}
+	return err
+}
+
+// openDB does so with the file as it finds it. A damaged one makes bbolt panic or fault
+// on its memory map; both become ErrDamaged here.
+func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	path := filepath.Join(s.dir, databaseName)
 	var file *os.File // bbolt's own, which it leaves locked when it panics
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
@@ -176,14 +188,32 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	case err != nil:
 		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
 	}
-	err = fn(db)
+	if err = current(file, path); err == nil {
+		err = fn(db)
+	}
 	return errors.Join(err, db.Close())
 }
 
+// current fails for a file that is not the one at a path, or not any more.
+func current(f *os.File, path string) error {
+	opened, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("look at open state: %w", err)
+	}
+	named, err := os.Stat(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("look at state: %w", err)
+	}
+	if err != nil || !os.SameFile(opened, named) {
+		return fmt.Errorf("%s: %w", path, errReplaced)
+	}
+	return nil
+}
+
 // openChecked opens a file for bbolt if it is one that bbolt can be trusted with: it
-// would take an empty file for a new one, and an older state for the newest.
+// would take an empty file for a new one, and an older state for the newest. It makes none.
 func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
-	f, err := os.OpenFile(name, flag, mode)
+	f, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
 	if err != nil {
 		return nil, err
 	}

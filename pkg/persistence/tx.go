@@ -113,13 +113,22 @@ func (t *Tx) PutAttachment(a reservation.Attachment) error {
 	if err != nil {
 		return fmt.Errorf("encode attachment %s: %w", a.ID, err)
 	}
-	if a.Owner.Named() {
-		if err := t.tx.Bucket(bucketOwners).Put(append(append(ownerKey(a.Owner), 0), a.ID.ContainerID...), nil); err != nil {
-			return fmt.Errorf("index attachment %s: %w", a.ID, err)
-		}
+	if err := t.indexOwner(a); err != nil {
+		return err
 	}
 	if err := t.tx.Bucket(bucketAttachments).Put(attachmentKey(a.ID), data); err != nil {
 		return fmt.Errorf("put attachment %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// indexOwner makes an attachment known under its owner.
+func (t *Tx) indexOwner(a reservation.Attachment) error {
+	if !a.Owner.Named() {
+		return nil
+	}
+	if err := t.tx.Bucket(bucketOwners).Put(indexKey(a), nil); err != nil {
+		return fmt.Errorf("index attachment %s: %w", a.ID, err)
 	}
 	return nil
 }
@@ -135,7 +144,7 @@ func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
 		return err
 	}
 	if a.Owner.Named() {
-		if err := t.tx.Bucket(bucketOwners).Delete(append(append(ownerKey(a.Owner), 0), id.ContainerID...)); err != nil {
+		if err := t.tx.Bucket(bucketOwners).Delete(indexKey(a)); err != nil {
 			return fmt.Errorf("unindex attachment %s: %w", id, err)
 		}
 	}
@@ -220,6 +229,11 @@ func attachmentKey(id reservation.AttachmentID) []byte {
 
 func ownerKey(o reservation.Owner) []byte {
 	return key(o.Network, o.Namespace, o.Pod, o.IfName)
+}
+
+// indexKey is where an attachment is found by its owner.
+func indexKey(a reservation.Attachment) []byte {
+	return append(append(ownerKey(a.Owner), 0), a.ID.ContainerID...)
 }
 
 // End deletes an attachment and, in the same step, stores what PlanEnd makes of its

@@ -1,0 +1,246 @@
+package persistence
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// FaultKind says which part of a state is at fault.
+type FaultKind uint8
+
+const (
+	// FaultFile is in the pages of the file.
+	FaultFile FaultKind = iota
+	// FaultRecord is in a record, which cannot be used.
+	FaultRecord
+	// FaultHolders is an address that more than one holds (rules 1 and 2).
+	FaultHolders
+	// FaultIndex is in what is derived from the records, and can be derived again.
+	FaultIndex
+)
+
+// Fault is a thing that is wrong with a state, and what it is.
+type Fault struct {
+	Kind    FaultKind
+	Subject string
+	Problem string
+}
+
+var errMisplaced = errors.New("is kept under the name of another")
+
+// Report is what an audit found.
+type Report struct {
+	// Records are those that can be read.
+	Records reservation.Records
+	Faults  []Fault
+	// Size is that of the file.
+	Size int64
+	// Recoveries tells how often the state had to be made again.
+	Recoveries uint64
+	// Marked tells that the marker is there, without which a loss would go unnoticed.
+	Marked bool
+}
+
+// Audit reads the whole state and compares its parts with each other. It changes nothing,
+// and repairs nothing even where Options.Rebuild would. Other readers work on meanwhile;
+// verbs wait: 0.4 s where 50 000 addresses are in use.
+func (s *Store) Audit(ctx context.Context) (Report, error) {
+	var r Report
+	if _, err := os.Stat(s.dir); errors.Is(err, os.ErrNotExist) {
+		return r, ErrNoState
+	}
+	err := s.locked(ctx, unix.LOCK_SH, func() error {
+		if err := s.present(); err != nil {
+			return err
+		}
+		_, marked, err := s.look()
+		if err != nil {
+			return err
+		}
+		r.Marked = marked
+		info, err := os.Stat(filepath.Join(s.dir, databaseName))
+		if err != nil {
+			return fmt.Errorf("audit state: %w", err)
+		}
+		r.Size = info.Size()
+		// Without the free list, bbolt's check would read it where no fault can be caught.
+		return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}, func(db *bolt.DB) error {
+			return db.View(r.audit)
+		})
+	})
+	return r, err
+}
+
+// audit reads all that is in the tree before it has bbolt check the pages, in a goroutine
+// of bbolt's own: what cannot be read must fail here, in withDB's care.
+func (r *Report) audit(tx *bolt.Tx) error {
+	if err := checkSchema(tx); err != nil {
+		return err
+	}
+	for _, name := range buckets {
+		if tx.Bucket(name) == nil {
+			return fmt.Errorf("bucket %s is missing: %w", name, ErrDamaged)
+		}
+	}
+	t := &Tx{tx: tx}
+	r.Recoveries = t.Recoveries()
+	r.readRecords(tx)
+	r.compareHeld(tx, r.heldBits())
+	r.compareOwners(tx)
+	for err := range tx.Check() {
+		r.fault(FaultFile, databaseName, err.Error())
+	}
+	slices.SortFunc(r.Faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Problem, b.Problem))
+	})
+	return nil
+}
+
+func (r *Report) fault(kind FaultKind, subject, problem string) {
+	r.Faults = append(r.Faults, Fault{kind, subject, problem})
+}
+
+func (r *Report) readRecords(tx *bolt.Tx) {
+	last := tx.Bucket(bucketMeta).Sequence()
+	for _, bucket := range []struct {
+		name []byte
+		read func(k, v []byte) (seq uint64, err error)
+	}{{bucketAttachments, r.readAttachment}, {bucketReservations, r.readReservation}} {
+		_ = tx.Bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
+			seq, err := bucket.read(k, v)
+			if err == nil && seq > last {
+				err = fmt.Errorf("has the number %d, and the last one given out is %d", seq, last)
+			}
+			if err != nil {
+				r.fault(FaultRecord, fmt.Sprintf("%s %s", bucket.name, readable(k)), err.Error())
+			}
+			return nil
+		})
+	}
+}
+
+func (r *Report) readAttachment(k, v []byte) (seq uint64, err error) {
+	a, err := decodeAttachment(v)
+	if err == nil && !bytes.Equal(attachmentKey(a.ID), k) {
+		err = errMisplaced
+	}
+	if err == nil {
+		r.Records.Attachments = append(r.Records.Attachments, a)
+	}
+	return a.Seq, err
+}
+
+func (r *Report) readReservation(k, v []byte) (seq uint64, err error) {
+	s, err := decodeReservation(v)
+	if err == nil && !bytes.Equal(ownerKey(s.Owner), k) {
+		err = errMisplaced
+	}
+	if err == nil {
+		r.Records.Reservations = append(r.Records.Reservations, s)
+	}
+	return s.Seq, err
+}
+
+// heldBits returns the address index as the records have it, and finds those addresses
+// that more than one holds.
+func (r *Report) heldBits() map[string]chunk {
+	held, holder := map[string]chunk{}, map[string]string{}
+	hold := func(network, who string, addrs []netip.Addr) {
+		for _, a := range addrs {
+			k, at := chunkKey(network, a)
+			c := held[string(k)]
+			c[at/8] |= 1 << (at % 8)
+			held[string(k)] = c
+			name := network + " " + a.String()
+			if other, taken := holder[name]; taken {
+				r.fault(FaultHolders, name, fmt.Sprintf("is held by %s and by %s", other, who))
+			}
+			holder[name] = who
+		}
+	}
+	for _, a := range r.Records.Attachments {
+		hold(a.ID.Network, a.Holder(), a.Addresses)
+	}
+	for _, s := range r.Records.Reservations {
+		hold(s.Owner.Network, "the reservation of "+s.Owner.String(), s.Addresses)
+	}
+	return held
+}
+
+// compareHeld compares the address index of the file with that of the records.
+func (r *Report) compareHeld(tx *bolt.Tx, want map[string]chunk) {
+	b := tx.Bucket(bucketHeld)
+	_ = b.ForEach(func(k, _ []byte) error { // the function returns no error
+		c, err := readChunk(b, k)
+		if err != nil {
+			r.fault(FaultIndex, readable(k), err.Error())
+		}
+		r.compareChunk(k, c, want[string(k)])
+		delete(want, string(k))
+		return nil
+	})
+	for k, c := range want {
+		r.compareChunk([]byte(k), chunk{}, c)
+	}
+}
+
+func (r *Report) compareChunk(k []byte, got, want chunk) {
+	network, raw, _ := bytes.Cut(k, []byte{0})
+	first, ok := netip.AddrFromSlice(raw)
+	for i := range got {
+		for diff := got[i] ^ want[i]; diff != 0 && ok; diff &= diff - 1 {
+			at := byte(i*8 + bits.TrailingZeros8(diff))
+			problem := "is held by no record that can be read, and is never handed out"
+			if want.has(at) {
+				problem = "is held, and may be handed out again"
+			}
+			r.fault(FaultIndex, fmt.Sprintf("%s %s", network, inChunk(first, at)), problem)
+		}
+	}
+	if !ok {
+		r.fault(FaultIndex, readable(k), "is not the place of an address")
+	}
+}
+
+// compareOwners compares the index of attachments by pod with the attachments.
+func (r *Report) compareOwners(tx *bolt.Tx) {
+	want := map[string]bool{}
+	for _, a := range r.Records.Attachments {
+		if a.Owner.Named() {
+			want[string(indexKey(a))] = true
+		}
+	}
+	_ = tx.Bucket(bucketOwners).ForEach(func(k, _ []byte) error { // the function returns no error
+		if !want[string(k)] {
+			r.fault(FaultIndex, readable(k), "is indexed as an attachment of the pod, and is none")
+		}
+		delete(want, string(k))
+		return nil
+	})
+	for k := range want {
+		r.fault(FaultIndex, readable([]byte(k)), "is an attachment of the pod, and is not indexed as one")
+	}
+}
+
+// readable shows a key to a person.
+func readable(k []byte) string {
+	return string(bytes.Map(func(c rune) rune {
+		if c == 0 {
+			return ' '
+		}
+		return c
+	}, bytes.ToValidUTF8(k, []byte("?"))))
+}

@@ -1,0 +1,225 @@
+package persistence_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// audited returns a state with attachments 1 and 2 and a reservation.
+func audited(t *testing.T) *persistence.Store {
+	t.Helper()
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	update(t, s, func(tx *persistence.Tx) error {
+		for range 3 {
+			if _, err := tx.NextSeq(); err != nil {
+				return err
+			}
+		}
+		return errors.Join(tx.PutAttachment(attachment(1)), tx.PutAttachment(attachment(2)), tx.PutReservation(reserve(attachment(3))))
+	})
+	return s
+}
+
+func TestAuditTellsOnePartFromTheOther(t *testing.T) {
+	const (
+		container1 = "net\x00c1\x00eth0"
+		owner1     = "net\x00ns\x00c1\x00eth0"
+		owner3     = "net\x00ns\x00c3\x00eth0"
+		chunk      = "net\x00\x0a\x00\x00\x00"
+	)
+	in := func(bucket string, fn func(b *bolt.Bucket) error) func(*bolt.Tx) error {
+		return func(tx *bolt.Tx) error { return fn(tx.Bucket([]byte(bucket))) }
+	}
+	for name, tc := range map[string]struct {
+		edit func(tx *bolt.Tx) error
+		want []persistence.Fault
+	}{
+		"a sound state has no faults": {edit: func(*bolt.Tx) error { return nil }},
+		"a record that cannot be decoded": {
+			edit: in("reservations", func(b *bolt.Bucket) error { return b.Put([]byte(owner3), []byte(`{"ips":["10.0.0.3","fd00::4"`)) }),
+			want: []persistence.Fault{
+				{Kind: persistence.FaultRecord, Subject: "reservations net ns c3 eth0"},
+				{Kind: persistence.FaultIndex, Subject: "net 10.0.0.3"},
+				{Kind: persistence.FaultIndex, Subject: "net fd00::4"},
+			},
+		},
+		"a record under the key of another": {
+			edit: in("attachments", func(b *bolt.Bucket) error { return b.Put([]byte("net\x00c9\x00eth0"), b.Get([]byte(container1))) }),
+			want: []persistence.Fault{{Kind: persistence.FaultRecord, Subject: "attachments net c9 eth0"}},
+		},
+		"an address of an attachment and of a reservation": {
+			edit: func(tx *bolt.Tx) error {
+				b := tx.Bucket([]byte("reservations"))
+				old := b.Get([]byte(owner3))
+				unsealed := append(bytes.Clone(old[:len(old)-len(`,"sum":"00000000"}`)]), '}')
+				return b.Put([]byte(owner3), bytes.ReplaceAll(unsealed, []byte("10.0.0.3"), []byte("10.0.0.1")))
+			},
+			want: []persistence.Fault{{Kind: persistence.FaultHolders, Subject: "net 10.0.0.1"}, {Kind: persistence.FaultIndex, Subject: "net 10.0.0.3"}},
+		},
+		"a record from the future": {
+			edit: in("meta", func(b *bolt.Bucket) error { return b.SetSequence(2) }),
+			want: []persistence.Fault{{Kind: persistence.FaultRecord, Subject: "reservations net ns c3 eth0"}},
+		},
+		"an address that nobody holds, and one that is not marked as held": {
+			edit: in("held", func(b *bolt.Bucket) error {
+				bits := append([]byte{}, b.Get([]byte(chunk))...)
+				bits[0] = 1<<7 | 1<<2 | 1<<3
+				return b.Put([]byte(chunk), bits)
+			}),
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net 10.0.0.1"}, {Kind: persistence.FaultIndex, Subject: "net 10.0.0.7"}},
+		},
+		"a bitmap that is cut short": {
+			edit: in("held", func(b *bolt.Bucket) error { return b.Put([]byte("net\x00\x0b\x00\x00\x00"), []byte{1}) }),
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net \v   "}},
+		},
+		"an attachment that its owner is not known to have": {
+			edit: in("owners", func(b *bolt.Bucket) error { return b.Delete([]byte(owner1 + "\x00c1")) }),
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net ns c1 eth0 c1"}},
+		},
+		"an owner that has no such attachment": {
+			edit: in("owners", func(b *bolt.Bucket) error { return b.Put([]byte(owner1+"\x00c8"), nil) }),
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net ns c1 eth0 c8"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := audited(t)
+			inside(t, filepath.Join(s.Dir(), "limpet.db"), tc.edit)
+			got, err := s.Audit(t.Context())
+			must(t, err)
+			for i := range got.Faults {
+				if got.Faults[i].Problem == "" {
+					t.Errorf("no words for %+v", got.Faults[i])
+				}
+				got.Faults[i].Problem = ""
+			}
+			if diff := cmp.Diff(tc.want, got.Faults); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAuditLooksAtEveryPage changes the page that lists the free ones.
+func TestAuditLooksAtEveryPage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		offset int64 // in the page
+		faults bool
+		err    error
+	}{
+		"pages that are neither free nor in use": {offset: 10, faults: true}, // how many there are
+		"a page of no kind":                      {offset: 8, err: persistence.ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := grown(t)
+			f, err := os.OpenFile(filepath.Join(s.Dir(), "limpet.db"), os.O_RDWR, 0)
+			must(t, err)
+			_, err = f.WriteAt([]byte{0, 0}, freelist(t, f)+tc.offset)
+			must(t, errors.Join(err, f.Close()))
+			report, err := s.Audit(t.Context())
+			if !errors.Is(err, tc.err) || (len(report.Faults) > 0) != tc.faults {
+				t.Errorf("error %v, faults %v", err, report.Faults)
+			}
+			if _, _, err := s.Compact(t.Context()); !errors.Is(err, persistence.ErrDamaged) {
+				t.Errorf("compacted: %v", err)
+			}
+		})
+	}
+}
+
+// freelist returns where the page that lists the free ones begins.
+func freelist(t *testing.T, f *os.File) int64 {
+	t.Helper()
+	var newest, at uint64
+	size := int64(os.Getpagesize())
+	for _, meta := range []int64{0, size} {
+		var page [80]byte
+		_, err := f.ReadAt(page[:], meta)
+		must(t, err)
+		if txid := binary.NativeEndian.Uint64(page[64:]); txid >= newest {
+			newest, at = txid, binary.NativeEndian.Uint64(page[48:])
+		}
+	}
+	return int64(at) * size
+}
+
+func TestReindexFollowsTheRecords(t *testing.T) {
+	s := audited(t)
+	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+		return errors.Join(tx.DeleteBucket([]byte("held")), tx.DeleteBucket([]byte("owners")), create(tx, "held"), create(tx, "owners"))
+	})
+	update(t, s, (*persistence.Tx).Reindex)
+	got, err := s.Audit(t.Context())
+	must(t, err)
+	if len(got.Faults) != 0 {
+		t.Errorf("still at fault: %v", got.Faults)
+	}
+	want := reservation.Records{
+		Attachments:  []reservation.Attachment{attachment(1), attachment(2)},
+		Reservations: []reservation.Reservation{reserve(attachment(3))},
+	}
+	if diff := cmp.Diff(want, got.Records, byValue); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestReindexGivesNoAddressAway leaves a state alone in which a record is unreadable, or
+// two hold one address.
+func TestReindexGivesNoAddressAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(tx *bolt.Tx) error
+		want error
+	}{
+		"unreadable": {func(tx *bolt.Tx) error {
+			return tx.Bucket([]byte("reservations")).Put([]byte("net\x00ns\x00c3\x00eth0"), []byte("{"))
+		}, persistence.ErrDamaged},
+		"twice": {func(tx *bolt.Tx) error {
+			b := tx.Bucket([]byte("attachments"))
+			return b.Put([]byte("net\x00c9\x00eth0"), b.Get([]byte("net\x00c1\x00eth0")))
+		}, reservation.ErrHeld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := audited(t)
+			inside(t, filepath.Join(s.Dir(), "limpet.db"), tc.edit)
+			if err := s.Update(t.Context(), (*persistence.Tx).Reindex); !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			view(t, s, func(tx *persistence.Tx) error {
+				held, err := tx.Held("net", netip.MustParseAddr("10.0.0.3"))
+				if !held {
+					t.Error("an address was given away")
+				}
+				return err
+			})
+		})
+	}
+}
+
+func create(tx *bolt.Tx, name string) error {
+	_, err := tx.CreateBucket([]byte(name))
+	return err
+}
+
+func TestAuditMissesTheMarker(t *testing.T) {
+	s := audited(t)
+	for _, want := range []bool{true, false} {
+		got, err := s.Audit(t.Context())
+		must(t, err)
+		if got.Marked != want {
+			t.Errorf("marked: %t, want %t", got.Marked, want)
+		}
+		if want {
+			must(t, os.Remove(filepath.Join(s.Dir(), "limpet.marker")))
+		}
+	}
+}

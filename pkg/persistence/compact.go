@@ -1,0 +1,100 @@
+package persistence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// Compact rewrites the file without the pages that are free, alone on the node. A crash
+// leaves the old file or the new one. It returns the sizes; the file stays as it is where
+// none is gained, and where it is damaged.
+func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
+	if _, err := os.Stat(s.dir); errors.Is(err, os.ErrNotExist) {
+		return 0, 0, ErrNoState
+	}
+	err = s.locked(ctx, unix.LOCK_EX, func() error {
+		if err := s.present(); err != nil {
+			return err
+		}
+		// The open database keeps out even those who do not share the lock, until its
+		// name is that of the new file; withDB has them notice.
+		return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}, func(db *bolt.DB) error {
+			before, after, err = s.replace(db)
+			return err
+		})
+	})
+	return before, after, err
+}
+
+// replace puts a smaller copy in the place of the database, if there is one.
+func (s *Store) replace(db *bolt.DB) (before, after int64, err error) {
+	temp := db.Path() + ".new"
+	if err := removeLeftover(temp); err != nil {
+		return 0, 0, err
+	}
+	if err := copyTo(temp, db); err != nil {
+		return 0, 0, errors.Join(err, removeLeftover(temp))
+	}
+	before, after, err = sizes(db.Path(), temp)
+	if err != nil || after >= before {
+		return before, before, errors.Join(err, removeLeftover(temp))
+	}
+	if err := os.Rename(temp, db.Path()); err != nil {
+		return before, before, errors.Join(fmt.Errorf("compact state: %w", err), removeLeftover(temp))
+	}
+	return before, after, syncDir(s.dir)
+}
+
+// copyTo writes a copy of the database that has no free pages, and is on disk.
+func copyTo(temp string, from *bolt.DB) error {
+	err := from.View(func(tx *bolt.Tx) error {
+		return errors.Join(checkSchema(tx), pageFaults(tx))
+	})
+	if err != nil {
+		return err
+	}
+	to, err := bolt.Open(temp, 0o600, nil)
+	if err != nil {
+		return fmt.Errorf("compact state: %w", err)
+	}
+	err = bolt.Compact(to, from, 0) // in one transaction, whose end syncs
+	if err == nil {
+		err = to.View(pageFaults)
+	}
+	if err := errors.Join(err, to.Close()); err != nil {
+		return fmt.Errorf("compact state: %w", err)
+	}
+	return nil
+}
+
+// pageFaults returns the first fault that bbolt finds in a file.
+func pageFaults(tx *bolt.Tx) error {
+	var first error
+	for err := range tx.Check() { // to its end, or its goroutine stays
+		if first == nil {
+			first = fmt.Errorf("%w: %w", err, ErrDamaged)
+		}
+	}
+	return first
+}
+
+func sizes(a, b string) (sizeA, sizeB int64, err error) {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if err := errors.Join(errA, errB); err != nil {
+		return 0, 0, fmt.Errorf("compare sizes: %w", err)
+	}
+	return infoA.Size(), infoB.Size(), nil
+}
+
+func removeLeftover(temp string) error {
+	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove left-over: %w", err)
+	}
+	return nil
+}

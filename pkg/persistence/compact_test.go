@@ -1,0 +1,189 @@
+package persistence_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// grown returns a state that once held many attachments and holds a few now.
+func grown(t *testing.T) *persistence.Store {
+	t.Helper()
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	update(t, s, func(tx *persistence.Tx) error {
+		for i := range 500 {
+			if _, err := tx.NextSeq(); err != nil {
+				return err
+			}
+			if err := tx.PutAttachment(attachment(i)); err != nil {
+				return err
+			}
+		}
+		return errors.Join(tx.SetConfig("net", []byte("[]")), tx.SetCursor("net", 0, v4(499)))
+	})
+	update(t, s, func(tx *persistence.Tx) error {
+		for i := 3; i < 500; i++ {
+			if err := tx.DeleteAttachment(attachment(i).ID); err != nil {
+				return err
+			}
+		}
+		return tx.PutReservation(reserve(attachment(7)))
+	})
+	return s
+}
+
+func records(t *testing.T, s *persistence.Store) (all reservation.Records) {
+	t.Helper()
+	view(t, s, func(tx *persistence.Tx) (err error) {
+		all, err = tx.Records()
+		return err
+	})
+	return all
+}
+
+func TestCompactKeepsAllButTheRoom(t *testing.T) {
+	s := grown(t)
+	must(t, os.WriteFile(filepath.Join(s.Dir(), "limpet.db.new"), []byte("cut short"), 0o600))
+	want := records(t, s)
+	before, after, err := s.Compact(t.Context())
+	must(t, err)
+	info, err := os.Stat(filepath.Join(s.Dir(), "limpet.db"))
+	must(t, err)
+	if after >= before/2 || info.Size() != after || info.Mode().Perm() != 0o600 {
+		t.Errorf("from %d to %d bytes, the file has %d and mode %v", before, after, info.Size(), info.Mode())
+	}
+	if diff := cmp.Diff(want, records(t, s), byValue); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	report, err := s.Audit(t.Context())
+	must(t, err)
+	if len(report.Faults) != 0 {
+		t.Errorf("faults: %v", report.Faults)
+	}
+	update(t, s, func(tx *persistence.Tx) error {
+		seq, err := tx.NextSeq()
+		configs, errConfigs := tx.Configs()
+		if seq != 501 || len(configs) != 1 || tx.Cursor("net", 0) != v4(499) {
+			t.Errorf("next number %d, configurations %v, cursor %s", seq, configs, tx.Cursor("net", 0))
+		}
+		return errors.Join(err, errConfigs)
+	})
+
+	again, same, err := s.Compact(t.Context())
+	must(t, err)
+	if same > again {
+		t.Errorf("from %d to %d bytes", again, same)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.Dir(), "*.new")); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// TestCompactAmongVerbs loses none of what others write meanwhile.
+func TestCompactAmongVerbs(t *testing.T) {
+	s := grown(t)
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := range 20 {
+				a := attachment(1000 + w*100 + i)
+				if err := s.Update(t.Context(), func(tx *persistence.Tx) error { return tx.PutAttachment(a) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 10 {
+		if _, _, err := s.Compact(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	all.Wait()
+	if n := len(records(t, s).Attachments); n != 3+80 {
+		t.Errorf("%d attachments, want 83", n)
+	}
+}
+
+// TestAVerbNoticesThatTheFileWasReplaced has the verb open the file, and wait for bbolt's
+// lock on it, while another takes its name: nothing may be written to the old one.
+func TestAVerbNoticesThatTheFileWasReplaced(t *testing.T) {
+	s := grown(t)
+	path := filepath.Join(s.Dir(), "limpet.db")
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Update(t.Context(), func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1000)) })
+	}()
+	for deadline := time.Now().Add(10 * time.Second); openTimes(t, path) < 2; {
+		if time.Now().After(deadline) {
+			t.Fatal("the verb does not open the file")
+		}
+	}
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path+".copy", data, 0o600))
+	must(t, os.Rename(path+".copy", path))
+	must(t, db.Close())
+	must(t, <-done)
+	view(t, s, func(tx *persistence.Tx) error {
+		if _, found, err := tx.Attachment(attachment(1000).ID); !found || err != nil {
+			t.Errorf("found %t, %v", found, err)
+		}
+		return nil
+	})
+}
+
+// openTimes counts how often this process has a file open.
+func openTimes(t *testing.T, path string) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	n := 0
+	for _, fd := range fds {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && to == path {
+			n++
+		}
+	}
+	return n
+}
+
+func TestCompactLeavesAloneWhatItDoesNotUnderstand(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*testing.T, *persistence.Store)
+		want   error
+	}{
+		"a newer schema": {func(t *testing.T, s *persistence.Store) {
+			inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte{0, 0, 0, 9}) })
+		}, persistence.ErrNewer},
+		"half a file": {func(t *testing.T, s *persistence.Store) {
+			must(t, os.Truncate(filepath.Join(s.Dir(), "limpet.db"), 8192))
+		}, persistence.ErrDamaged},
+		"a lost file": {func(t *testing.T, s *persistence.Store) {
+			must(t, os.Remove(filepath.Join(s.Dir(), "limpet.db")))
+		}, persistence.ErrLost},
+		"no state": {func(t *testing.T, s *persistence.Store) { must(t, os.RemoveAll(s.Dir())) }, persistence.ErrNoState},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := grown(t)
+			tc.change(t, s)
+			was, _ := os.ReadFile(filepath.Join(s.Dir(), "limpet.db"))
+			if _, _, err := s.Compact(t.Context()); !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			is, _ := os.ReadFile(filepath.Join(s.Dir(), "limpet.db"))
+			if string(was) != string(is) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
