@@ -148,7 +148,7 @@ func TestZNothingLeaks(t *testing.T) {
 		if err != nil {
 			return false, err.Error()
 		}
-		for _, node := range strings.Fields(reserved) {
+		for node := range strings.FieldsSeq(reserved) {
 			n := want[node]
 			want[node] = [2]int{n[0], n[1] + 1}
 		}
