@@ -68,7 +68,7 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 		}
 		if plan.Verdict == reservation.Refuse {
 			refused = plan.Err
-			return markRefused(tx, plan, a.Since)
+			return markRefused(tx, plan, a)
 		}
 		if plan.Reason != "" {
 			p.Log.Info("Addresses of the pod", "pod", a.Owner.String(), "container", args.ContainerID, "reason", plan.Reason)
@@ -121,7 +121,7 @@ func (p *Plugin) carryOut(tx *persistence.Tx, conf *config, a *reservation.Attac
 // planAdd gathers what is known of the owner and asks the planner.
 func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment, heir *hostlocal.Reserved) (reservation.AddDecision, error) {
 	in := reservation.AddInput{
-		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, PredecessorWait: conf.predecessorWait,
+		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, Asks: a.Asks(), PredecessorWait: conf.predecessorWait,
 		Fits: func(addrs []netip.Addr) error {
 			if err := conf.fits(addrs); err != nil {
 				return err
@@ -157,7 +157,7 @@ func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachm
 
 // markRefused remembers on the predecessor when a successor was first turned away.
 // It is the one thing that an ADD stores although it fails.
-func markRefused(tx *persistence.Tx, plan reservation.AddDecision, now reservation.Moment) error {
+func markRefused(tx *persistence.Tx, plan reservation.AddDecision, a *reservation.Attachment) error {
 	if plan.RefusedBy == nil {
 		return persistence.ErrUnchanged
 	}
@@ -165,7 +165,7 @@ func markRefused(tx *persistence.Tx, plan reservation.AddDecision, now reservati
 	if err != nil {
 		return err
 	}
-	predecessor.RefusedSince = &now
+	predecessor.RefusedSince, predecessor.RefusedUID = &a.Since, a.UID
 	return tx.PutAttachment(predecessor)
 }
 

@@ -55,9 +55,9 @@ type model struct {
 	rand    *rand.Rand
 	step    int
 	made    []sandbox
-	truth   map[string]time.Duration                   // true time by clock reading
-	holds   map[reservation.AttachmentID][]netip.Addr  // what each attachment was told
-	refused map[reservation.AttachmentID]time.Duration // true time of the first refusal because of it
+	truth   map[string]time.Duration                  // true time by clock reading
+	holds   map[reservation.AttachmentID][]netip.Addr // what each attachment was told
+	refused map[refusal]time.Duration                 // true time of the first
 	history []string
 	seen    map[string]int
 }
@@ -65,7 +65,7 @@ type model struct {
 func newModel(w *world, seed uint64) *model {
 	m := &model{
 		world: w, rand: rand.New(rand.NewPCG(seed, 0)), truth: map[string]time.Duration{}, seen: map[string]int{},
-		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[reservation.AttachmentID]time.Duration{},
+		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[refusal]time.Duration{},
 	}
 	w.plugin.Interfaces = m.interfaces
 	return m
@@ -180,12 +180,13 @@ func (m *model) happened(verb string, of sandbox) happened {
 	alive := maps.Clone(m.netns)
 	refused := maps.Clone(m.refused)
 	return happened{
-		refused: func(id reservation.AttachmentID) (time.Duration, bool) {
-			since, found := refused[id]
+		refused: func(r refusal) (time.Duration, bool) {
+			since, found := refused[r]
 			return m.elapsed - since, found
 		},
 		verb: verb, of: of, before: m.read(), now: m.now,
-		alive: func(a reservation.Attachment) bool { return a.NetNS.Inode != 0 && alive[a.NetNS.Path] == a.NetNS },
+		alive:  func(a reservation.Attachment) bool { return a.NetNS.Inode != 0 && alive[a.NetNS.Path] == a.NetNS },
+		cached: m.cachedWhole,
 		expired: func(r reservation.Reservation) bool {
 			if r.Deadline.From.BootID != m.now.BootID { // only the wall clock can tell
 				return m.now.Wall.Sub(r.Deadline.From.Wall) >= r.Deadline.For
@@ -246,16 +247,18 @@ func (m *model) judge(h happened) {
 	}
 }
 
-// noteRefusal remembers when a living predecessor first turned a successor away, for as
-// long as that predecessor is there.
+// noteRefusal remembers when a successor was first turned away by a living predecessor, for
+// as long as that is there and nobody else was.
 func (m *model) noteRefusal(h happened) {
-	if living, found := h.newestAlive(); found && h.verb == "ADD" && h.code == 11 && !h.busy {
-		if _, noted := m.refused[living.ID]; !noted {
-			m.refused[living.ID] = m.elapsed
+	if living, found := h.mustWait(); found && h.verb == "ADD" && h.code == 11 && !h.busy {
+		now := refusal{living.ID, h.of.uid}
+		maps.DeleteFunc(m.refused, func(r refusal, _ time.Duration) bool { return r.by == now.by && r != now })
+		if _, noted := m.refused[now]; !noted {
+			m.refused[now] = m.elapsed
 		}
 	}
-	maps.DeleteFunc(m.refused, func(id reservation.AttachmentID, _ time.Duration) bool {
-		_, still := h.after.Attached[id]
+	maps.DeleteFunc(m.refused, func(r refusal, _ time.Duration) bool {
+		_, still := h.after.Attached[r.by]
 		return !still
 	})
 }

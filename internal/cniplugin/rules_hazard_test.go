@@ -16,7 +16,8 @@ import (
 const predecessorWait = time.Minute
 
 // neverFresh is rule 6: a state that is lost or damaged is made again, in which every pod
-// that runs has its addresses, and the damaged file is kept; or nothing is handed out.
+// that runs has its addresses, and the damaged file is kept; or nothing is handed out. What
+// looks like a new node finds its pods in libcni's cache only.
 func neverFresh(h happened) error {
 	switch {
 	case h.damage == "":
@@ -37,7 +38,7 @@ func neverFresh(h happened) error {
 		}
 	}
 	for id, a := range h.before.Attached {
-		if !h.alive(a) || (h.verb == "DEL" && id == h.of.attachment()) {
+		if !h.alive(a) || (h.verb == "DEL" && id == h.of.attachment()) || (damages[h.damage].unseen && !h.cached(id)) {
 			continue
 		}
 		nameless := id
@@ -63,7 +64,7 @@ func bounded(h happened) error {
 	if h.verb != "ADD" || h.code != 11 || h.orphan || h.busy || h.damage != "" || h.of.required() {
 		return nil // a state that was made again begins to wait anew
 	}
-	if living, found := h.newestAlive(); found && h.waitedFor(living) >= predecessorWait {
+	if living, found := h.mustWait(); found && h.waitedFor(living) >= predecessorWait {
 		return fmt.Errorf("%s still waits %s after the first refusal", h.of.id, h.waitedFor(living))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cniplugin_test
 
 import (
+	gocmp "cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -29,11 +30,18 @@ type happened struct {
 	addrs         []netip.Addr
 	now           reservation.Moment
 	alive         func(reservation.Attachment) bool
+	cached        func(reservation.AttachmentID) bool // libcni's cache tells its addresses
 	before, after state
 	beforeAdd     map[reservation.Owner]reservation.Reservation // what the ADD that is rolled back found
 	expired       func(reservation.Reservation) bool            // by true time, not by any clock
 	// refused tells how long ago, in true time, a successor was first turned away.
-	refused func(reservation.AttachmentID) (time.Duration, bool)
+	refused func(refusal) (time.Duration, bool)
+}
+
+// refusal is of one successor by one predecessor.
+type refusal struct {
+	by  reservation.AttachmentID
+	uid string
 }
 
 // rules are the ten rules of docs/design/0001-architecture.md, as far as one step
@@ -83,7 +91,7 @@ func oneHolder(h happened) error {
 }
 
 // keptForOwner is rule 2. A reservation that gives way under pressure is the one
-// that ended soonest, and the set was full.
+// that ended soonest, of those that insist only when there is no other, and the set was full.
 func keptForOwner(h happened) error {
 	for o, r := range h.before.Reserved {
 		if _, still := h.after.Reserved[o]; still || h.expired(r) || (h.verb == "ADD" && h.of.owner() == o) {
@@ -96,8 +104,9 @@ func keptForOwner(h happened) error {
 			return fmt.Errorf("the reservation of %s gave way although %v were free", o, free)
 		}
 		for other, r2 := range h.before.Reserved {
-			if other != h.of.owner() && !h.expired(r2) && r2.Deadline.Left(h.now) < r.Deadline.Left(h.now) {
-				return fmt.Errorf("the reservation of %s gave way, that of %s ends sooner", o, other)
+			earlier := gocmp.Or(gocmp.Compare(r2.Mode, r.Mode), gocmp.Compare(r2.Deadline.Left(h.now), r.Deadline.Left(h.now))) < 0
+			if other != h.of.owner() && !h.expired(r2) && earlier {
+				return fmt.Errorf("the reservation of %s (%s) gave way before that of %s (%s)", o, r.Mode, other, r2.Mode)
 			}
 		}
 	}
@@ -204,8 +213,7 @@ func (h happened) newestSeq() uint64 {
 	return seq
 }
 
-// newestAlive returns the predecessor that an ADD has to wait for: the latest life of the
-// owner, if it is alive.
+// newestAlive returns the latest life of the owner, if it is alive.
 func (h happened) newestAlive() (reservation.Attachment, bool) {
 	for _, a := range h.before.Attached {
 		if a.Owner == h.of.owner() && a.ID != h.of.attachment() && h.alive(a) && a.Seq == h.newestSeq() {
@@ -230,7 +238,7 @@ func waits(h happened) error {
 			}
 		}
 	}
-	living, found := h.newestAlive()
+	living, found := h.mustWait()
 	switch {
 	case !found && h.code == 11 && !h.orphan && !h.busy:
 		return fmt.Errorf("%s was told to wait for nobody", h.of.id)
@@ -242,9 +250,16 @@ func waits(h happened) error {
 	return nil
 }
 
-// waitedFor returns how long ago the first successor was turned away because of a.
+// mustWait returns the predecessor that an ADD has to wait for: none where neither life
+// asks for anything (rule 10).
+func (h happened) mustWait() (reservation.Attachment, bool) {
+	living, found := h.newestAlive()
+	return living, found && (h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required || !living.WishKnown)
+}
+
+// waitedFor returns how long ago this successor was first turned away because of a.
 func (h happened) waitedFor(a reservation.Attachment) time.Duration {
-	if since, found := h.refused(a.ID); found {
+	if since, found := h.refused(refusal{a.ID, h.of.uid}); found {
 		return since
 	}
 	return 0
@@ -259,7 +274,7 @@ func nothingHalf(h happened) error {
 	if h.code == 0 {
 		return nil
 	}
-	ignore := cmpopts.IgnoreFields(reservation.Attachment{}, "RefusedSince")
+	ignore := cmpopts.IgnoreFields(reservation.Attachment{}, "RefusedSince", "RefusedUID")
 	if diff := cmp.Diff(h.before, h.after, ignore, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		return fmt.Errorf("%s failed with code %d and left (-before +after):\n%s", h.verb, h.code, diff)
 	}

@@ -83,6 +83,11 @@ func (s sandbox) required() bool {
 	return s.annotations[reservation.ModeAnnotation] == reservation.Required.String()
 }
 
+func (s sandbox) asks() bool {
+	wish, _ := reservation.ParseWish(s.annotations, reservation.DefaultMaxRetain)
+	return s.annotations == nil || wish.Retain > 0 || s.required()
+}
+
 func (s sandbox) netns() string { return "/netns/" + s.id }
 
 func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
@@ -146,6 +151,12 @@ func (w *world) cache(s sandbox) {
 
 func (w *world) cacheFile(s sandbox) string {
 	return filepath.Join(w.results, network+"-"+s.id+"-"+s.ifName)
+}
+
+// cachedWhole reports whether the cache file tells the addresses, as libcni's do.
+func (w *world) cachedWhole(id reservation.AttachmentID) bool {
+	data, err := os.ReadFile(w.cacheFile(sandbox{id: id.ContainerID, ifName: id.IfName}))
+	return err == nil && bytes.Contains(data, []byte("result"))
 }
 
 func (w *world) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error) {

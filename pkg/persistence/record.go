@@ -78,6 +78,7 @@ type attachmentRecord struct {
 	Seq          uint64           `json:"seq"`
 	Claimed      *deadlineRecord  `json:"claimed,omitempty"`
 	RefusedSince *momentRecord    `json:"refused,omitempty"`
+	RefusedUID   string           `json:"refuseduid,omitempty"`
 }
 
 type reservationRecord struct {
@@ -121,7 +122,7 @@ func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 	r := attachmentRecord{
 		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
 		Retain: a.Retain, Mode: a.Mode, WishKnown: a.WishKnown, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
-		Since: fromMoment(a.Since), Seq: a.Seq,
+		Since: fromMoment(a.Since), Seq: a.Seq, RefusedUID: a.RefusedUID,
 	}
 	if a.Claimed != nil {
 		d := fromDeadline(*a.Claimed)
@@ -143,7 +144,7 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
 		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode, WishKnown: r.WishKnown,
 		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode},
-		Since: r.Since.moment(), Seq: r.Seq,
+		Since: r.Since.moment(), Seq: r.Seq, RefusedUID: r.RefusedUID,
 	}
 	if r.Claimed != nil {
 		d := r.Claimed.deadline()

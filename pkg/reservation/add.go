@@ -13,6 +13,8 @@ type AddInput struct {
 	Owner Owner
 	UID   string
 	Mode  Mode
+	// Asks is what Attachment.Asks says of the new life.
+	Asks bool
 	// Existing is the attachment of the same ID, if there is one.
 	Existing *Attachment
 	// Earlier are the other live attachments of the owner.
@@ -60,7 +62,7 @@ type AddDecision struct {
 	// DropReserved tells to delete the owner's reservation: it is claimed, lapsed
 	// or of no use any more.
 	DropReserved bool
-	// RefusedBy is the living predecessor that was not yet marked as refusing.
+	// RefusedBy is the living predecessor that was not yet marked as refusing this life.
 	RefusedBy *AttachmentID
 	// Reason says in words why the addresses are not the ones the owner had, or
 	// which they are; "" for an ordinary first ADD.
@@ -76,12 +78,7 @@ func PlanAdd(in AddInput) AddDecision {
 	}
 	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
 	if living := newestLife(in); living != nil {
-		if d, wait := waitFor(in, living); wait {
-			return d
-		}
-		d.DropReserved = in.Reserved != nil
-		d.Reason = fmt.Sprintf("%s of the same name still had its network namespace after %s: took a free address", living.Holder(), in.PredecessorWait)
-		return d
+		return besides(in, d, living)
 	}
 	return claim(in, d)
 }
@@ -99,16 +96,28 @@ func newestLife(in AddInput) *Predecessor {
 	return living
 }
 
-// waitFor refuses the ADD while a living predecessor may still end in time.
-func waitFor(in AddInput, living *Predecessor) (AddDecision, bool) {
-	var d AddDecision
-	if living.RefusedSince == nil {
-		d.RefusedBy = &living.ID
-	} else if in.Mode != Required && in.Now.Since(*living.RefusedSince) >= in.PredecessorWait {
-		return AddDecision{}, false
+// besides lets an ADD take a free address beside a living predecessor, at once where
+// neither life asks for anything: there is nothing to come back to, and nobody waits longer
+// than with host-local (rule 10). Otherwise it refuses while the predecessor may still end in
+// time. A wait is of one successor: a later one begins its own.
+func besides(in AddInput, d AddDecision, living *Predecessor) AddDecision {
+	refused := living.RefusedSince != nil && living.RefusedUID == in.UID
+	waited := refused && in.Now.Since(*living.RefusedSince) >= in.PredecessorWait
+	switch {
+	case !in.Asks && !living.Asks():
+		d.Reason = living.Holder() + " of the same name still has its network namespace, and neither asks for a reservation: took a free address"
+	case waited && in.Mode != Required:
+		d.Reason = fmt.Sprintf("%s of the same name still had its network namespace after %s: took a free address", living.Holder(), in.PredecessorWait)
+	default:
+		d = AddDecision{Err: fmt.Errorf("%s of the same name still has its network namespace %s and holds %s: %w",
+			living.Holder(), living.NetNS.Path, join(living.Addresses), ErrPredecessor)}
+		if !refused {
+			d.RefusedBy = &living.ID
+		}
+		return d
 	}
-	d.Err = fmt.Errorf("%s of the same name still has its network namespace %s and holds %s: %w", living.Holder(), living.NetNS.Path, join(living.Addresses), ErrPredecessor)
-	return d, true
+	d.DropReserved = in.Reserved != nil
+	return d
 }
 
 // claim takes the owner's own addresses, from its reservation or from a

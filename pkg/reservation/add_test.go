@@ -39,6 +39,8 @@ func refused(d time.Duration) func(*reservation.Attachment) {
 	return func(a *reservation.Attachment) { m := ago(d); a.RefusedSince = &m }
 }
 
+func asksNothing(a *reservation.Attachment) { a.WishKnown, a.Retain = true, 0 }
+
 func reserved(seq uint64, endedAgo time.Duration) *reservation.Reservation {
 	return &reservation.Reservation{Owner: owner, Addresses: addrs, Seq: seq, Deadline: reservation.Deadline{From: ago(endedAgo), For: 10 * time.Minute}}
 }
@@ -80,6 +82,21 @@ func TestPlanAdd(t *testing.T) {
 		"within the wait the mark stays as it is": {
 			in:      reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true, refused(59*time.Second))}},
 			wantErr: reservation.ErrPredecessor,
+		},
+		"a wait is of one successor, and a later one begins its own": {
+			in: reservation.AddInput{UID: "third", Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Hour), func(a *reservation.Attachment) {
+				a.RefusedUID = "second"
+			})}},
+			want:    reservation.AddDecision{RefusedBy: &predecessor},
+			wantErr: reservation.ErrPredecessor,
+		},
+		"a runtime that tells no UID has one wait for all": {
+			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Hour))}},
+			want: reservation.AddDecision{Verdict: reservation.Allocate},
+		},
+		"beside a living predecessor nobody takes what an older life had": {
+			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("older", 1, false), life("old", 2, true, asksNothing)}},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, Ended: []reservation.AttachmentID{idOf("older")}},
 		},
 		"after the wait a free address is taken": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Minute))}},
@@ -125,6 +142,31 @@ func TestPlanAdd(t *testing.T) {
 			ignore := cmpopts.IgnoreFields(reservation.AddDecision{}, "Err", "Reason")
 			if diff := cmp.Diff(tc.want, got, ignore, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Rule 10: pods that ask for nothing do not wait for each other.
+func TestPlanAddWaitsOnlyWhereSomethingIsAskedFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		predecessor reservation.Attachment
+		asks        bool
+		want        reservation.AddVerdict
+	}{
+		"neither asks":                         {reservation.Attachment{WishKnown: true}, false, reservation.Allocate},
+		"the new life asks":                    {reservation.Attachment{WishKnown: true}, true, reservation.Refuse},
+		"the predecessor asked":                {reservation.Attachment{WishKnown: true, Retain: time.Minute}, false, reservation.Refuse},
+		"the predecessor insists":              {reservation.Attachment{WishKnown: true, Mode: reservation.Required}, false, reservation.Refuse},
+		"the predecessor's wish was not heard": {reservation.Attachment{}, false, reservation.Refuse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := reservation.PlanAdd(reservation.AddInput{
+				Asks: tc.asks, Earlier: []reservation.Predecessor{{Attachment: tc.predecessor, Alive: true}}, PredecessorWait: time.Minute,
+				Fits: func([]netip.Addr) error { return nil },
+			})
+			if d.Verdict != tc.want || (d.Err == nil) != (tc.want == reservation.Allocate) || (d.Err == nil && d.Reason == "") {
+				t.Errorf("verdict %v (%v, %q), want %v", d.Verdict, d.Err, d.Reason, tc.want)
 			}
 		})
 	}

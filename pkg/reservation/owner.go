@@ -81,9 +81,15 @@ type Attachment struct {
 	// Claimed is the deadline of the reservation that the ADD claimed, kept to put
 	// it back when the ADD is rolled back.
 	Claimed *Deadline
-	// RefusedSince is when a successor was first told to wait for this one's end.
+	// RefusedSince is when the successor with RefusedUID was first told to wait for this
+	// one's end.
 	RefusedSince *Moment
+	RefusedUID   string
 }
+
+// Asks reports whether the pod asked for anything to be kept. One that has not been
+// heard may have.
+func (a Attachment) Asks() bool { return a.Retain > 0 || a.Mode == Required || !a.WishKnown }
 
 // Reservation is a set of addresses kept for an owner until a deadline.
 type Reservation struct {
