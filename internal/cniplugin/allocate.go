@@ -114,7 +114,7 @@ func (p *Plugin) sweepFound(tx *persistence.Tx, network string) error {
 	return nil
 }
 
-// reclaim frees the reservation of a set that ends soonest.
+// reclaim frees the reservation of a set that ends soonest; those that insist go last.
 func (p *Plugin) reclaim(tx *persistence.Tx, conf *config, set ipam.Set, now reservation.Moment) error {
 	if conf.refuse {
 		return nil
@@ -124,7 +124,7 @@ func (p *Plugin) reclaim(tx *persistence.Tx, conf *config, set ipam.Set, now res
 		return err
 	}
 	soonest := slices.MinFunc(held, func(a, b reservation.Reservation) int {
-		return cmp.Compare(a.Deadline.Left(now), b.Deadline.Left(now))
+		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Deadline.Left(now), b.Deadline.Left(now)))
 	})
 	p.Log.Warn("Range set is exhausted, the reservation that ends soonest gives way",
 		"rangeSet", set.String(), "owner", soonest.Owner.String(), "addresses", soonest.Addresses, "left", soonest.Deadline.Left(now).String())
