@@ -36,16 +36,16 @@ func TestTwoReplicas(t *testing.T) {
 
 	t.Run("a rebuilt pod is pinned to its node", func(t *testing.T) { rebuilt(t, env.Namespace(t)) })
 	t.Run("what became of a rebuilt pod is told", func(t *testing.T) { judged(t, first) })
+	t.Run("pods return to a StatefulSet that was deleted and applied again", reapplied)
+	t.Run("a StatefulSet is scaled to zero and back", scaled)
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
 	t.Run("the other replica answers as well", func(t *testing.T) {
 		pointWebhooksAt(t, second)
 		rebuilt(t, env.Namespace(t))
 	})
-	t.Run("the other replica takes over when the leader is killed", func(t *testing.T) {
-		first.kill(t)
-		rebuilt(t, env.Namespace(t))
-	})
+	t.Run("a pod that moved while nobody led is known by its addresses", func(t *testing.T) { unseen(t, first) })
+	t.Run("the other replica takes over when the leader is killed", func(t *testing.T) { rebuilt(t, env.Namespace(t)) })
 	t.Run("a gate is opened whoever closed it, and those of others stay", func(t *testing.T) {
 		pod := gated(t, env.Namespace(t))
 		opened(t, pod, "n2", "example.com/own")

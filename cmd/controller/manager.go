@@ -22,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/controller"
 	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // webhookConfiguration is the name of both webhook configurations in deploy/controller.
@@ -32,6 +33,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(appsv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(limpetv1alpha1.AddToScheme(scheme))
 
 	secret := client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}
 	certificate := &limpetwebhook.Certificate{}
@@ -61,7 +63,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := addRotator(mgr, o, secret); err != nil {
 		return nil, err
 	}
-	limpetwebhook.Register(mgr, o.MaxReservation)
+	limpetwebhook.Register(mgr, o.MaxReservation, clock.RealClock{})
 	for _, c := range controllers(mgr, o) {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return nil, fmt.Errorf("set up %T: %w", c, err)

@@ -51,9 +51,25 @@ func judged(t *testing.T, leader *replica) {
 	}
 }
 
-// living makes the set's pod, plays scheduler and kubelet for it, and waits until its
-// place is recorded.
+// living makes the set's pod and waits until its place is recorded.
 func living(t *testing.T, set *appsv1.StatefulSet, node, ip string) *corev1.Pod {
+	t.Helper()
+	pod := scheduled(t, set, node, ip)
+	testenv.Eventually(t, func() error {
+		state, err := stateOf(t, set)
+		if err != nil {
+			return err
+		}
+		if got := state.Status.PodStates[pod.Name]; got.UID != pod.UID || got.NodeName != node || got.IPs != ip {
+			return fmt.Errorf("record: %+v", got)
+		}
+		return nil
+	})
+	return pod
+}
+
+// scheduled makes the set's pod, and plays scheduler and kubelet for it.
+func scheduled(t *testing.T, set *appsv1.StatefulSet, node, ip string) *corev1.Pod {
 	t.Helper()
 	pod := testenv.APod("web-0").In(set.Namespace).OwnedBy(set).With(reservation.RetainAnnotation, "10").Pod
 	if err := env.Client.Create(t.Context(), pod); err != nil {
@@ -79,16 +95,6 @@ func living(t *testing.T, set *appsv1.StatefulSet, node, ip string) *corev1.Pod 
 	if err := env.Client.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, func() error {
-		var state appsv1alpha1.PersistentPodState
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(set), &state); err != nil {
-			return err
-		}
-		if got := state.Status.PodStates[pod.Name]; got.UID != pod.UID || got.NodeName != node || got.IPs != ip {
-			return fmt.Errorf("record: %+v", got)
-		}
-		return nil
-	})
 	return pod
 }
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // replicaVar makes the test binary run as the controller itself.
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(replicaVar) != "" {
 		os.Exit(run())
 	}
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env))
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme))
 }
 
 // replica is a controller process.

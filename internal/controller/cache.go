@@ -6,6 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // CacheOptions keeps in memory only what decisions are made from: ten thousand whole
@@ -15,10 +17,11 @@ func CacheOptions(secret client.ObjectKey) cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:         {Transform: stripPod},
-			&corev1.Node{}:        {Transform: stripNode},
-			&appsv1.StatefulSet{}: {Transform: stripStatefulSet},
-			&corev1.Secret{}:      {Namespaces: map[string]cache.Config{secret.Namespace: {}}},
+			&corev1.Pod{}:                   {Transform: stripPod},
+			&corev1.Node{}:                  {Transform: stripNode},
+			&appsv1.StatefulSet{}:           {Transform: stripStatefulSet},
+			&limpetv1alpha1.IPReservation{}: {Transform: stripReservation},
+			&corev1.Secret{}:                {Namespaces: map[string]cache.Config{secret.Namespace: {}}},
 		},
 	}
 }
@@ -72,6 +75,17 @@ func stripStatefulSet(o any) (any, error) {
 	slim.Spec.Template.Annotations = set.Spec.Template.Annotations
 	slim.Status = appsv1.StatefulSetStatus{Replicas: set.Status.Replicas}
 	return slim, nil
+}
+
+func stripReservation(o any) (any, error) {
+	r, ok := o.(*limpetv1alpha1.IPReservation)
+	if !ok {
+		return o, nil
+	}
+	return &limpetv1alpha1.IPReservation{
+		ObjectMeta: slimMeta(r.ObjectMeta),
+		Status:     limpetv1alpha1.IPReservationStatus{Node: r.Status.Node, Pod: r.Status.Pod, Until: r.Status.Until},
+	}, nil
 }
 
 func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {

@@ -46,10 +46,11 @@ var nodeRelabelled = predicate.Funcs{
 // retrySoon is how long a reconcile waits for the cache to show what it just wrote.
 const retrySoon = 10 * time.Millisecond
 
-// quiet takes a conflict for what it is: the cache was a moment behind. It is retried
-// soon, with neither a log line nor the growing delay of a real error.
+// quiet takes a conflict, or an object that is gone, for what it is: the cache was a
+// moment behind. It is retried soon, with neither a log line nor the growing delay of a
+// real error.
 func quiet(err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: retrySoon}, nil
 	}
 	return ctrl.Result{}, err

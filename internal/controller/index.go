@@ -11,12 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // IndexTarget is the cache index of PersistentPodStates by target, and of pods by the
 // workload that made them; its keys are pin.Target strings.
 const IndexTarget = "limpet.target"
+
+// IndexPod is the cache index of IPReservations by the name of the pod.
+const IndexPod = "limpet.pod"
 
 // AddIndexes adds the indexes that reconcilers and webhooks look up by, which also makes
 // the cache hold these kinds from its start.
@@ -30,9 +34,11 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 		return nil
 	}
+	byPod := func(o client.Object) []string { return []string{o.(*limpetv1alpha1.IPReservation).Status.Pod} }
 	err := errors.Join(
 		indexer.IndexField(ctx, &appsv1alpha1.PersistentPodState{}, IndexTarget, byTarget),
 		indexer.IndexField(ctx, &corev1.Pod{}, IndexTarget, byOwner),
+		indexer.IndexField(ctx, &limpetv1alpha1.IPReservation{}, IndexPod, byPod),
 	)
 	if err != nil {
 		return fmt.Errorf("index cache: %w", err)
@@ -48,6 +54,18 @@ func StatesOf(ctx context.Context, r client.Reader, namespace string, t pin.Targ
 		client.MatchingFields{IndexTarget: t.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list PersistentPodStates of %s: %w", t, err)
+	}
+	return list.Items, nil
+}
+
+// ReservationsOf returns what the nodes hold for a pod's name. They are the cache's own
+// objects: callers must not change them.
+func ReservationsOf(ctx context.Context, r client.Reader, pod client.ObjectKey) ([]limpetv1alpha1.IPReservation, error) {
+	var list limpetv1alpha1.IPReservationList
+	err := r.List(ctx, &list, client.InNamespace(pod.Namespace),
+		client.MatchingFields{IndexPod: pod.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list IPReservations of %s: %w", pod, err)
 	}
 	return list.Items, nil
 }

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/controller"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/api/podpatch"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -32,12 +32,14 @@ type planner struct {
 
 // PodCreate answers for pods that are being created.
 type PodCreate struct {
-	// Cached reads PersistentPodStates by controller.IndexTarget, and nodes.
+	// Cached reads PersistentPodStates by controller.IndexTarget, IPReservations by
+	// controller.IndexPod, StatefulSets and nodes.
 	Cached client.Reader
 	// Live reads past the cache when it may be behind.
 	Live client.Reader
 	// MaxReservation is what the plugin is configured with.
 	MaxReservation time.Duration
+	Clock          clock.PassiveClock
 }
 
 // planners in the order in which they are asked; a later one cannot contradict an
@@ -88,7 +90,7 @@ func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patc
 	if err != nil {
 		return podpatch.Patch{}, err
 	}
-	if in.State, err = w.fresh(ctx, pin.Choose(states), pod.Name); err != nil {
+	if in.State, err = w.recall(ctx, pin.Choose(states), pod, in.Retains); err != nil {
 		return podpatch.Patch{}, err
 	}
 	if name := pin.RecordedNode(in.State, pod.Name); name != "" {
@@ -99,20 +101,4 @@ func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patc
 	decision := pin.Plan(in)
 	log.FromContext(ctx).V(1).Info("Planned pin", "reason", decision.Reason, "message", decision.Message)
 	return decision.Patch, nil
-}
-
-// fresh reads a state that holds nothing for the pod once more from the API server: it
-// may have been written a moment ago, by the other replica.
-func (w *PodCreate) fresh(ctx context.Context, s *appsv1alpha1.PersistentPodState, pod string) (*appsv1alpha1.PersistentPodState, error) {
-	if s == nil || pin.RecordedNode(s, pod) != "" {
-		return s, nil
-	}
-	var live appsv1alpha1.PersistentPodState
-	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(s), &live); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil, nil //nolint:nilnil // deleted in between: nobody asks for a pin
-		}
-		return nil, fmt.Errorf("get PersistentPodState %s: %w", s.Name, err)
-	}
-	return &live, nil
 }

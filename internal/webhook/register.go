@@ -3,16 +3,17 @@ package webhook
 import (
 	"time"
 
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
 // Register adds every webhook to the manager's server.
-func Register(mgr ctrl.Manager, maxReservation time.Duration) {
+func Register(mgr ctrl.Manager, maxReservation time.Duration, c clock.PassiveClock) {
 	scheme, server := mgr.GetScheme(), mgr.GetWebhookServer()
 	server.Register(PodPath, &webhook.Admission{Handler: &PodCreate{
-		Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), MaxReservation: maxReservation,
+		Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), MaxReservation: maxReservation, Clock: c,
 	}})
 	server.Register(PersistentPodStatePath,
 		admission.WithValidator(scheme, &PersistentPodState{Live: mgr.GetAPIReader()}))

@@ -67,7 +67,7 @@ func Generate(in GenerateInput) Generation {
 	want := specOf(in)
 	hasKeys := want.RequiredPersistentTopology != nil || len(want.PreferredPersistentTopology) > 0
 
-	mine := slices.IndexFunc(in.Existing, func(s appsv1alpha1.PersistentPodState) bool { return ours(in.Workload, &s) })
+	mine := slices.IndexFunc(in.Existing, func(s appsv1alpha1.PersistentPodState) bool { return ours(in, &s) })
 	switch {
 	case mine >= 0 && !asked && in.Workload.GetDeletionTimestamp() == nil:
 		return Generation{Delete, ReasonWithdrawn, "the annotation that asked for it is gone", &in.Existing[mine]}
@@ -117,17 +117,29 @@ func follow(in GenerateInput, old *appsv1alpha1.PersistentPodState, want appsv1a
 }
 
 // ours tells whether the object was generated for the workload: it is its controller,
-// or it was left behind by a predecessor of the same name.
-func ours(workload metav1.Object, s *appsv1alpha1.PersistentPodState) bool {
-	return owns(workload, s) ||
-		s.Labels[LabelGenerated] == "true" && s.Name == workload.GetName() && metav1.GetControllerOfNoCopy(s) == nil
+// or a predecessor of the same name was and left it behind.
+func ours(in GenerateInput, s *appsv1alpha1.PersistentPodState) bool {
+	return owns(in.Workload, s) || s.Labels[LabelGenerated] == "true" && s.Name == in.Workload.GetName() &&
+		(metav1.GetControllerOfNoCopy(s) == nil || predecessor(in, s) >= 0)
 }
 
-// claim makes the workload the object's controller and marks it as generated.
+// predecessor finds the owner that had the workload's kind and name before it.
+func predecessor(in GenerateInput, s *appsv1alpha1.PersistentPodState) int {
+	return slices.IndexFunc(s.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Controller != nil && *o.Controller && o.UID != in.Workload.GetUID() && o.Name == in.Workload.GetName() &&
+			target(o.APIVersion, o.Kind, o.Name) == target(in.Kind.GroupVersion().String(), in.Kind.Kind, o.Name)
+	})
+}
+
+// claim makes the workload the object's controller and marks it as generated. Instead of
+// a predecessor, for the garbage collector comes for what that one owned.
 func claim(in GenerateInput, s *appsv1alpha1.PersistentPodState) {
 	metav1.SetMetaDataLabel(&s.ObjectMeta, LabelGenerated, "true")
 	if owns(in.Workload, s) {
 		return
+	}
+	if i := predecessor(in, s); i >= 0 {
+		s.OwnerReferences = slices.Delete(s.OwnerReferences, i, i+1)
 	}
 	ref := metav1.NewControllerRef(in.Workload, in.Kind)
 	ref.BlockOwnerDeletion = nil // foreground deletion of the workload need not wait for a record

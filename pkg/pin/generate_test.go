@@ -32,6 +32,14 @@ func TestGenerate(t *testing.T) {
 	orphan := *foreign.DeepCopy()
 	orphan.Labels = map[string]string{pin.LabelGenerated: "true"}
 
+	inherited := *orphan.DeepCopy()
+	gone := plain.DeepCopy()
+	gone.UID = "old"
+	inherited.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(gone, kind)}
+	others := *orphan.DeepCopy()
+	gone.Name = "other"
+	others.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(gone, kind)}
+
 	made := testenv.APersistentPodState("web").Prefers(100, hostname, zone).Requires(zone).Spec
 	made.PersistentPodAnnotations = []appsv1alpha1.PersistentPodAnnotation{{Key: "a"}}
 	kept := *made.DeepCopy()
@@ -50,6 +58,8 @@ func TestGenerate(t *testing.T) {
 		"asked, so made":                                    {set: full, wantAction: pin.Create, wantReason: pin.ReasonGenerated, wantSpec: &made},
 		"annotations changed, hand-set policy stays":        {set: full, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &kept},
 		"left behind by a predecessor, so adopted":          {set: full, existing: []appsv1alpha1.PersistentPodState{orphan}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
+		"still owned by a predecessor, so adopted":          {set: full, existing: []appsv1alpha1.PersistentPodState{inherited}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
+		"owned by another workload, so left":                {set: full, existing: []appsv1alpha1.PersistentPodState{others}, wantReason: pin.ReasonForeign},
 		"annotations gone, so removed":                      {set: plain, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
 		"topology gone, so removed":                         {set: asks, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
 		"somebody else's is not overwritten":                {set: full, existing: []appsv1alpha1.PersistentPodState{foreign}, wantReason: pin.ReasonForeign},
@@ -70,6 +80,9 @@ func TestGenerate(t *testing.T) {
 			}
 			if !metav1.IsControlledBy(got.Object, tc.set) {
 				t.Error("the workload is not the object's controller")
+			}
+			if n := len(got.Object.OwnerReferences); n != 1 {
+				t.Errorf("the object has %d owners, want 1", n)
 			}
 			again := pin.Generate(pin.GenerateInput{
 				Workload: tc.set.StatefulSet, Kind: kind, Existing: []appsv1alpha1.PersistentPodState{*got.Object},

@@ -79,8 +79,9 @@ type Recording struct {
 //	ordinal scaled away           ends                kept
 //	workload gone                 ends                ends
 //
-// A record that ends outlives its pod for as long as the pod's addresses may be
-// reserved, for a pod that is wanted again in that time can have them back.
+// Where no policy is set it is WhenScaled with a delay: a record that ends outlives its
+// pod for as long as the pod's addresses may be reserved, for a pod that is wanted again
+// in that time can have them back.
 func Record(in RecordInput) Recording {
 	status := *in.State.Status.DeepCopy()
 	status.ObservedGeneration = in.State.Generation
@@ -162,7 +163,7 @@ func expire(in RecordInput, active map[string]bool, records map[string]appsv1alp
 			continue
 		}
 		left := r.ExpiresAt.Sub(in.Now)
-		if left <= 0 || r.RetainSeconds == 0 {
+		if left <= 0 || r.RetainSeconds == 0 || in.State.Spec.PersistentPodStateRetentionPolicy != "" {
 			delete(records, name)
 			continue
 		}
@@ -187,11 +188,8 @@ func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1alpha1.Pod
 		IPs:           addresses(pod),
 		NodeName:      node.Name,
 		RetainSeconds: int32(min(in.Retain(pod), 1<<31*time.Second-time.Second) / time.Second),
-	}
-	for _, key := range Keys(in.State) {
-		if value, ok := node.Labels[key]; ok {
-			set(&r.NodeTopologyLabels, key, value)
-		}
+
+		NodeTopologyLabels: labels(in.State, node),
 	}
 	for _, a := range in.State.Spec.PersistentPodAnnotations {
 		if value, ok := pod.Annotations[a.Key]; ok {

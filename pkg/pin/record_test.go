@@ -26,7 +26,8 @@ func TestRecord(t *testing.T) {
 		}
 		return s
 	}
-	whenDeleted := recorded(0, "web-0", "web-1")
+	whenDeleted, whenScaled := recorded(60, "web-0", "web-1"), recorded(60, "web-0", "web-1")
+	whenScaled.Spec.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenScaled
 	whenDeleted.Spec.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenDeleted
 	expiring := recorded(60, "web-0")
 	expired := expiring.Status.PodStates["web-0"]
@@ -87,6 +88,16 @@ func TestRecord(t *testing.T) {
 		},
 		"with WhenDeleted the end of the workload ends all": {
 			state: whenDeleted, want: map[string]string{},
+		},
+		"with WhenScaled an ordinal that is scaled away ends at once, whatever is reserved": {
+			state: whenScaled, workload: &pin.Workload{Replicas: 1}, want: map[string]string{"web-0": "n1"},
+		},
+		"with WhenScaled an ordinal that is scaled away keeps its record while its pod lives": {
+			state: whenScaled, workload: &pin.Workload{}, pods: []corev1.Pod{*pod("web-1", "n1").Pod},
+			want: map[string]string{"web-1": "n1"},
+		},
+		"with WhenScaled the end of the workload ends all": {
+			state: whenScaled, want: map[string]string{},
 		},
 		"ordinals begin where the workload says": {
 			state: recorded(0, "web-0", "web-4", "web-5", "web-6"), workload: &pin.Workload{Replicas: 2, Start: 5},

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// reapplied deletes a StatefulSet and applies it again; its pods return all the same.
+// There is no garbage collector here, so each case does what it would have done.
+func reapplied(t *testing.T) {
+	cases := map[string]struct {
+		collect func(*testing.T, *appsv1alpha1.PersistentPodState)
+		adopted bool // the former object is expected to live on
+	}{
+		"before the collector came": {func(*testing.T, *appsv1alpha1.PersistentPodState) {}, true},
+		"with --cascade=orphan": {func(t *testing.T, s *appsv1alpha1.PersistentPodState) {
+			testenv.Eventually(t, func() error {
+				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+					return err
+				}
+				s.OwnerReferences = nil
+				return env.Client.Update(t.Context(), s)
+			})
+		}, true},
+		"after the record was collected too": {func(t *testing.T, s *appsv1alpha1.PersistentPodState) {
+			if err := env.Client.Delete(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ns := env.Namespace(t)
+			aSet := func() testenv.StatefulSet {
+				return testenv.AStatefulSet("web", 1).In(ns).
+					With(appsv1alpha1.AnnotationAutoGenerate, "true").With(appsv1alpha1.AnnotationPreferredTopology, hostname)
+			}
+			former, next := aSet(), aSet()
+			env.Create(t, former.StatefulSet)
+			pod := living(t, former.StatefulSet, "n2", "10.0.2.9")
+			hold(t, pod)
+			state, err := stateOf(t, former.StatefulSet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range []client.Object{former.StatefulSet, pod} {
+				if err := env.Client.Delete(t.Context(), o, client.GracePeriodSeconds(0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tc.collect(t, state)
+
+			env.Create(t, next.StatefulSet)
+			again := testenv.APod("web-0").In(ns).OwnedBy(next.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
+			testenv.Eventually(t, func() error { return pinnedAtOnce(t, again, "n2") })
+			opened(t, again, "n2")
+			testenv.Eventually(t, func() error { return belongsTo(t, next, *state, tc.adopted) })
+		})
+	}
+}
+
+// pinnedAtOnce creates a pod as soon as its StatefulSet is there, as its controller does.
+// The reservation alone may be new to the replica's cache.
+func pinnedAtOnce(t *testing.T, pod *corev1.Pod, node string) error {
+	t.Helper()
+	fresh := pod.DeepCopy()
+	if err := env.Client.Create(t.Context(), fresh); err != nil {
+		return err
+	}
+	if fresh.Annotations[pin.AnnotationNode] == node {
+		*pod = *fresh
+		return nil
+	}
+	if err := env.Client.Delete(t.Context(), fresh, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Errorf("annotations %v, want a pin to %s", fresh.Annotations, node)
+}
+
+// hold shows a pod's addresses as reserved, as the agent of its node would.
+func hold(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	until := metav1.NewTime(time.Now().Add(time.Minute))
+	env.Create(t, &limpetv1alpha1.IPReservation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "web-0.eth0.net." + pod.Spec.NodeName},
+		Status: limpetv1alpha1.IPReservationStatus{
+			Node: pod.Spec.NodeName, Network: "net", Interface: "eth0", Pod: pod.Name, PodUID: string(pod.UID),
+			IPs: pod.Status.PodIPs[0].IP, State: limpetv1alpha1.IPReserved, Until: &until,
+		},
+	})
+}
+
+func belongsTo(t *testing.T, set testenv.StatefulSet, before appsv1alpha1.PersistentPodState, adopted bool) error {
+	t.Helper()
+	state, err := stateOf(t, set.StatefulSet)
+	if err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(state, set) {
+		return fmt.Errorf("owners %v, want the new StatefulSet", state.OwnerReferences)
+	}
+	if (state.UID == before.UID) != adopted {
+		t.Errorf("adopted %v, want %v", state.UID == before.UID, adopted)
+	}
+	return nil
+}
+
+func stateOf(t *testing.T, set *appsv1.StatefulSet) (*appsv1alpha1.PersistentPodState, error) {
+	t.Helper()
+	var state appsv1alpha1.PersistentPodState
+	return &state, env.Client.Get(t.Context(), client.ObjectKeyFromObject(set), &state)
+}
+
+// scaled takes a StatefulSet to zero and back under each retention policy.
+func scaled(t *testing.T) {
+	cases := map[string]struct {
+		policy  appsv1alpha1.RetentionPolicy
+		kept    bool // the record outlives the pod
+		expires bool // but not for ever
+	}{
+		"without a policy the record lives as long as the reservation": {"", true, true},
+		"WhenScaled ends it":   {appsv1alpha1.RetainWhenScaled, false, false},
+		"WhenDeleted keeps it": {appsv1alpha1.RetainWhenDeleted, true, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ns := env.Namespace(t)
+			set := testenv.AStatefulSet("web", 1).In(ns)
+			wish := testenv.APersistentPodState("web").In(ns).Prefers(100, hostname)
+			wish.Spec.PersistentPodStateRetentionPolicy = tc.policy
+			env.Create(t, set.StatefulSet, wish.PersistentPodState)
+			pod := living(t, set.StatefulSet, "n2", "10.0.2.9")
+			scale(t, set.StatefulSet, 0)
+			if err := env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+				t.Fatal(err)
+			}
+			testenv.Eventually(t, func() error {
+				state, err := stateOf(t, set.StatefulSet)
+				if err != nil {
+					return err
+				}
+				record, kept := state.Status.PodStates["web-0"]
+				if kept != tc.kept || (record.ExpiresAt != nil) != tc.expires {
+					return fmt.Errorf("recorded %v until %v", kept, record.ExpiresAt)
+				}
+				return nil
+			})
+			scale(t, set.StatefulSet, 1)
+			again := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
+			if err := env.Client.Create(t.Context(), again); err != nil {
+				t.Fatal(err)
+			}
+			if got := again.Annotations[pin.AnnotationNode] == "n2"; got != tc.kept {
+				t.Errorf("pinned %v, want %v", got, tc.kept)
+			}
+		})
+	}
+}
+
+func scale(t *testing.T, set *appsv1.StatefulSet, replicas int32) {
+	t.Helper()
+	before := set.DeepCopy()
+	set.Spec.Replicas = &replicas
+	if err := env.Client.Patch(t.Context(), set, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unseen lets a pod move and be deleted while nobody leads, so that nobody records where
+// it was. Its next life is to go there all the same: the node that holds its addresses
+// says so.
+func unseen(t *testing.T, leader *replica) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState)
+	pod := living(t, set.StatefulSet, "n1", "10.0.1.9")
+	leader.kill(t)
+
+	if err := env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	moved := scheduled(t, set.StatefulSet, "n2", "10.0.2.9")
+	hold(t, moved)
+	if err := env.Client.Delete(t.Context(), moved, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := stateOf(t, set.StatefulSet); err != nil || state.Status.PodStates["web-0"].NodeName != "n1" {
+		t.Fatalf("record %v (%v), want the one that the leader left", state.Status.PodStates, err)
+	}
+	again := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
+	testenv.Eventually(t, func() error { return pinnedAtOnce(t, again, "n2") })
+}

@@ -1,0 +1,102 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/controller"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// recall returns the state with the record that the pod should be planned from. Most
+// often that is the state as it is in the cache. Where that says nothing, or the pod's
+// addresses are held by another node than it says, the cache may be behind the API
+// server; and where that says no more, the record was lost with its StatefulSet or never
+// written, and the node that holds the addresses is where the pod was.
+func (w *PodCreate) recall(ctx context.Context, s *appsv1alpha1.PersistentPodState, pod *corev1.Pod, retains bool) (*appsv1alpha1.PersistentPodState, error) {
+	var holders []string
+	var nodes map[string]*corev1.Node
+	var err error
+	if retains {
+		if holders, nodes, err = w.holders(ctx, pod); err != nil {
+			return nil, err
+		}
+	}
+	if !pin.Doubtful(s, pod.Name, holders) {
+		return s, nil
+	}
+	if s, err = w.fresh(ctx, s); err != nil || !pin.Doubtful(s, pod.Name, holders) {
+		return s, err
+	}
+	if len(holders) == 0 || nodes[holders[0]] == nil {
+		return s, nil
+	}
+	if s == nil {
+		if s, err = w.asked(ctx, pod); s == nil || err != nil {
+			return nil, err
+		}
+	}
+	return pin.Recall(s, pod.Name, nodes[holders[0]]), nil
+}
+
+// holders gathers which nodes hold a pod's addresses.
+func (w *PodCreate) holders(ctx context.Context, pod *corev1.Pod) ([]string, map[string]*corev1.Node, error) {
+	held, err := controller.ReservationsOf(ctx, w.Cached, client.ObjectKeyFromObject(pod))
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes := map[string]*corev1.Node{}
+	for i := range held {
+		name := held[i].Status.Node
+		if nodes[name], err = controller.GetNode(ctx, w.Cached, name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return pin.Holders(held, nodes, w.Clock.Now()), nodes, nil
+}
+
+// fresh reads a state once more, from the API server: the other replica may have written
+// it a moment ago.
+func (w *PodCreate) fresh(ctx context.Context, s *appsv1alpha1.PersistentPodState) (*appsv1alpha1.PersistentPodState, error) {
+	if s == nil {
+		return nil, nil //nolint:nilnil // nobody asks for a pin
+	}
+	var live appsv1alpha1.PersistentPodState
+	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(s), &live); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // deleted in between
+	case err != nil:
+		return nil, fmt.Errorf("get PersistentPodState %s: %w", s.Name, err)
+	}
+	return &live, nil
+}
+
+// asked is the PersistentPodState that the pod's owner asks for by annotation. The first
+// pods of a StatefulSet are faster than its generation.
+func (w *PodCreate) asked(ctx context.Context, pod *corev1.Pod) (*appsv1alpha1.PersistentPodState, error) {
+	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref.Kind != kind.Kind || ref.APIVersion != kind.GroupVersion().String() {
+		return nil, nil //nolint:nilnil // nothing is generated for other kinds
+	}
+	var cached, live appsv1.StatefulSet
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}
+	set, err := &cached, w.Cached.Get(ctx, key, &cached)
+	if err != nil || set.UID != ref.UID { // the cache shows the predecessor yet, or none
+		set, err = &live, w.Live.Get(ctx, key, &live)
+	}
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && set.UID != ref.UID:
+		return nil, nil //nolint:nilnil // deleted in between: nobody asks for a pin
+	case err != nil:
+		return nil, fmt.Errorf("get StatefulSet %s: %w", key, err)
+	}
+	return pin.Generate(pin.GenerateInput{Workload: set, Kind: kind}).Object, nil
+}
