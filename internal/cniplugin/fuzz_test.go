@@ -23,7 +23,7 @@ func FuzzNetworkConfiguration(f *testing.F) {
 		`{}`, `null`, `5`, `{"ranges":[]}`, `{"ranges":[[]]}`, `{"ranges":[[{"subnet":"10.1.0.0/29"}],[{"subnet":"fd00:1::/64"}]]}`,
 		`{"subnet":"10.1.0.0/24","rangeStart":"10.1.0.5","rangeEnd":"10.1.0.9","gateway":"10.1.0.254"}`, `{"subnet":"::ffff:10.1.0.0/120"}`,
 		`{"subnet":"10.1.0.0/30","routes":[{"dst":"0.0.0.0/0","gw":"10.1.0.1","mtu":1400},null]}`, `{"ranges":[[{"subnet":"0.0.0.0/0"}],[{"subnet":"::/0"}]]}`,
-		`{"subnet":"10.1.0.0/24","maxReservation":"1h","onExhaustion":"refuse","predecessorWait":"1s","lockWait":"1s","resolvConf":"/none","mirrorHostLocal":true}`,
+		`{"subnet":"10.1.0.0/24","maxReservation":"1h","onExhaustion":"refuse","predecessorWait":"1s","lockWait":"1s","resolvConf":"/none","mirrorHostLocal":true,"logFile":"/none","logMaxBytes":1}`,
 		`{"subnet":"255.255.255.0/24","rangeStart":"255.255.255.255","rangeEnd":"255.255.255.255"}`, `{"subnet":"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00/120"}`,
 	} {
 		f.Add([]byte(`{"cniVersion":"1.1.0","name":"net","ipam":` + ipam + `}`))
@@ -119,6 +119,9 @@ func confined(text []byte, dir string) (stdin []byte, ok bool) {
 		return nil, false
 	}
 	ipam["dataDir"] = dir
+	if _, ok := ipam["logFile"].(string); ok {
+		ipam["logFile"] = filepath.Join(dir, "ipam.log")
+	}
 	if _, ok := ipam["resolvConf"].(string); ok {
 		ipam["resolvConf"] = filepath.Join(dir, "resolv.conf")
 	}
@@ -127,8 +130,9 @@ func confined(text []byte, dir string) (stdin []byte, ok bool) {
 		return nil, false
 	}
 	var seen struct {
-		IPAM struct{ DataDir, ResolvConf string }
+		IPAM struct{ DataDir, ResolvConf, LogFile string }
 	} // keys are found in any case
 	_ = json.Unmarshal(stdin, &seen)
-	return stdin, seen.IPAM.DataDir == dir && (seen.IPAM.ResolvConf == "" || strings.HasPrefix(seen.IPAM.ResolvConf, dir))
+	inside := func(path string) bool { return path == "" || strings.HasPrefix(path, dir) }
+	return stdin, seen.IPAM.DataDir == dir && inside(seen.IPAM.ResolvConf) && inside(seen.IPAM.LogFile)
 }
