@@ -40,8 +40,8 @@ func TestOneProcessNeedsLittleMemory(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	plugin := build(t).Limpet
-	conf := fmt.Appendf(nil, `{"cniVersion":"1.1.0","name":"net","type":"ptp","ipam":{"dataDir":%q,"ranges":[[{"subnet":"10.1.0.0/16"}],[{"subnet":"fd00:1::/64"}]]},
-		"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"io.kubernetes.cri/reserved-ip-duration":"10"}}}`, filepath.Join(dir, "state"))
+	conf := fmt.Appendf(nil, `{"cniVersion":"1.1.0","name":"net","type":"ptp","ipam":{"dataDir":%q,"logFile":%q,"ranges":[[{"subnet":"10.1.0.0/16"}],[{"subnet":"fd00:1::/64"}]]},
+		"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"io.kubernetes.cri/reserved-ip-duration":"10"}}}`, filepath.Join(dir, "state"), filepath.Join(dir, "ipam.log"))
 	for _, verb := range []string{"VERSION", "STATUS", "ADD", "CHECK", "GC", "DEL"} {
 		call := cniexec.Call{
 			Plugin: parent, Verb: verb, Container: "c", IfName: "eth0", NetNS: "/some/where", Path: dir, Stdin: conf,

@@ -33,13 +33,13 @@ func limpet(b cniexec.Binaries, dir string) *contender {
 }
 
 // call returns a verb for a pod as a Kubernetes runtime asks for it. The pod asks
-// for nothing.
+// for nothing. limpet-ipam keeps its log, beside the state instead of the machine's.
 func (c *contender) call(verb, pod string) cniexec.Call {
 	return cniexec.Call{
 		Plugin: c.plugin, Verb: verb, Container: "sandbox-" + pod, IfName: "eth0", NetNS: "/run/netns/cni-" + pod, Path: filepath.Dir(c.plugin),
 		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=sandbox-%s;K8S_POD_UID=uid-%s", pod, pod, pod),
-		Stdin: fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":%q,"type":"ptp","ipam":{"type":"x","dataDir":%q,"ranges":[[%s]],"routes":[{"dst":"0.0.0.0/0"}]}}`,
-			network, c.dir, c.ranges),
+		Stdin: fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":%q,"type":"ptp","ipam":{"type":"x","dataDir":%q,"logFile":%q,"ranges":[[%s]],"routes":[{"dst":"0.0.0.0/0"}]}}`,
+			network, c.dir, filepath.Join(c.dir, "ipam.log"), c.ranges),
 	}
 }
 

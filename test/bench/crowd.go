@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 // crowd is many processes at once, each an ADD and then a DEL of a pod of its own.
@@ -24,7 +26,7 @@ var crowds = []crowd{
 	{0, 200, 2, 3 * time.Second},
 	{10_000, 1, 2, 3 * time.Second},
 	{10_000, 8, 2, 4 * time.Second},
-	{10_000, 32, 2, 8 * time.Second},
+	{10_000, 32, 4, 6 * time.Second},
 	{10_000, 200, 1, 20 * time.Second},
 }
 
@@ -36,12 +38,14 @@ type throng struct {
 
 // flow is how much got through, and how long each pair took.
 type flow struct {
-	sample
+	measure.Sample
 	busy time.Duration
 }
 
 // perSecond returns the pairs that got through in a second.
-func (f flow) perSecond() float64 { return float64(len(f.sample)) / f.busy.Seconds() }
+func (f flow) perSecond() float64 { return float64(len(f.Sample)) / f.busy.Seconds() }
+
+func (c crowd) name() string { return fmt.Sprintf("%d at once, %d in use", c.processes, c.used) }
 
 func (c crowd) run(ctx context.Context, b bench) (throng, error) {
 	t := throng{crowd: c}
@@ -57,7 +61,7 @@ func (c crowd) run(ctx context.Context, b bench) (throng, error) {
 		}
 	}
 	for i := range c.slices {
-		b.progress(fmt.Sprintf("%d at once, %d in use", c.processes, c.used), i, c.slices)
+		b.progress(c.name(), i, c.slices)
 		if err := errors.Join(c.press(ctx, theirs, &t.theirs), c.press(ctx, ours, &t.ours)); err != nil {
 			return t, err
 		}
@@ -78,7 +82,7 @@ func (c crowd) press(ctx context.Context, who *contender, to *flow) error {
 			for i := 0; i == 0 || time.Since(begin) < c.slice; i++ {
 				took, err := who.pair(ctx, fmt.Sprintf("crowd-%d-%d", w, i))
 				mu.Lock()
-				to.sample, all = append(to.sample, took), errors.Join(all, err)
+				to.Sample, all = append(to.Sample, took), errors.Join(all, err)
 				mu.Unlock()
 				if err != nil {
 					return

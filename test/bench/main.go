@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/test/bench/measure"
 	"github.com/limpet-io/limpet/test/cniexec"
 )
 
@@ -28,8 +30,9 @@ func run() int {
 	upstream := flag.String("upstream", "", "directory of the published plugins; built when empty")
 	out := flag.String("out", "", "file to write the tables to, as well as to standard output")
 	dir := flag.String("dir", "", "directory for the states, on the file system to measure; a temporary one when empty")
+	only := flag.String("only", "", "measure only what has this in its name, and write no file")
 	flag.Parse()
-	return exit(measure(ctx, *root, *upstream, *out, *dir))
+	return exit(runAll(ctx, *root, *upstream, *out, *dir, *only))
 }
 
 func exit(err error) int {
@@ -44,15 +47,16 @@ func exit(err error) int {
 type bench struct {
 	binaries cniexec.Binaries
 	dir      string
+	only     string
 	begin    time.Time
 }
 
-func measure(ctx context.Context, root, upstream, out, parent string) error {
+func runAll(ctx context.Context, root, upstream, out, parent, only string) error {
 	dir, err := os.MkdirTemp(parent, "limpet-bench-")
 	if err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	b := bench{dir: dir, begin: time.Now()}
+	b := bench{dir: dir, only: only, begin: time.Now()}
 	defer b.remove(dir)
 	b.progress("building", 0, 1)
 	if b.binaries, err = cniexec.Build(ctx, root, dir, upstream); err != nil {
@@ -64,7 +68,7 @@ func measure(ctx context.Context, root, upstream, out, parent string) error {
 	}
 	text := r.markdown()
 	fmt.Print(text)
-	if out == "" {
+	if out == "" || only != "" {
 		return nil
 	}
 	return os.WriteFile(filepath.Join(root, out), []byte(text), 0o644)
@@ -74,10 +78,16 @@ func measure(ctx context.Context, root, upstream, out, parent string) error {
 func (b bench) all(ctx context.Context) (report, error) {
 	var r report
 	var err error
-	if r.machine, err = lookAround(b); err != nil {
+	if r.machine, err = measure.LookAround(b.dir); err != nil {
+		return r, err
+	}
+	if r.plugins, err = lookAtPlugins(b.binaries); err != nil {
 		return r, err
 	}
 	for _, s := range scenes {
+		if !strings.Contains(s.name, b.only) {
+			continue
+		}
 		p, err := s.run(ctx, b)
 		if err != nil {
 			return r, err
@@ -85,6 +95,9 @@ func (b bench) all(ctx context.Context) (report, error) {
 		r.scenes = append(r.scenes, p)
 	}
 	for _, c := range crowds {
+		if !strings.Contains(c.name(), b.only) {
+			continue
+		}
 		t, err := c.run(ctx, b)
 		if err != nil {
 			return r, err

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 // report is all that was measured.
 type report struct {
-	machine machine
+	machine measure.Machine
+	plugins plugins
 	scenes  []played
 	crowds  []throng
 	memory  []memory
@@ -25,10 +28,10 @@ func (p played) rows(w *strings.Builder) {
 	}
 }
 
-func (p played) row(w *strings.Builder, what string, theirs, ours, empty sample) {
+func (p played) row(w *strings.Builder, what string, theirs, ours, empty measure.Sample) {
 	times := "–"
 	if len(theirs) > 0 {
-		times = fmt.Sprintf("%.3g", ratio(ours, theirs))
+		times = fmt.Sprintf("%.3g", measure.Ratio(ours, theirs))
 	}
 	fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %d, %d | %s |\n", p.name, what, theirs, ours, times, len(theirs), len(ours), empty)
 }
@@ -36,36 +39,32 @@ func (p played) row(w *strings.Builder, what string, theirs, ours, empty sample)
 // markdown renders the report.
 func (r report) markdown() string {
 	var w strings.Builder
-	m := r.machine
+	p := r.plugins
 	fmt.Fprintf(&w, `# Benchmarks
 
 Written by `+"`make bench`"+`, which builds limpet-ipam and upstream host-local and runs both in turns, each call a process with its environment and its
 configuration on standard input. The pods ask for nothing. Read the ratios: absolute times are this machine's.
 
-* %s, %d cores, %.0f GB; Linux %s; state on %s; load %s at the start
+* %s
 * host-local %s (%s), limpet-ipam of this commit (%s), both %s, stripped, without cgo
 * %s, %.0f s in all
 
 ## Numbers to reach
 
-| what | target | measured | |
-|---|---|---|---|
-`, m.cpu, m.cores, float64(m.memory)/1e9, m.kernel, m.fileSystem, m.load, m.hostLocal, megabytes(m.hostLocalSize), megabytes(m.size), m.goVersion, m.day, r.took.Seconds())
-	for _, t := range r.targets() {
-		fmt.Fprintf(&w, "| %s | %s | %s | %s |\n", t.what, t.limit, t.got, map[bool]string{true: "met", false: "**missed**"}[t.met])
-	}
+`, r.machine, p.hostLocal, measure.Megabytes(p.hostLocalSize), measure.Megabytes(p.size), p.goVersion, r.machine.Day, r.took.Seconds())
+	w.WriteString(measure.Targets(r.targets()))
 	w.WriteString("\n## One process at a time\n\nMilliseconds, median / 99th percentile (the slowest, where there are fewer than 100 runs).\n\nThe last column is limpet-ipam with nothing in use, in the same minutes.\n\n| state | what | host-local | limpet-ipam | ratio | runs | limpet-ipam, empty |\n|---|---|---|---|---|---|---|\n")
-	for _, p := range r.scenes {
-		p.rows(&w)
+	for _, s := range r.scenes {
+		s.rows(&w)
 	}
 	w.WriteString("\n## Many processes at once\n\nEach an ADD and then a DEL of a pod of its own: pairs in a second, and seconds of the slowest pair.\n\n| at once | in use | host-local | limpet-ipam | ratio | host-local, slowest | limpet-ipam, slowest |\n|---|---|---|---|---|---|---|\n")
 	for _, t := range r.crowds {
 		fmt.Fprintf(&w, "| %d | %d | %.1f/s | %.1f/s | %.1f | %.2f s | %.2f s |\n", t.processes, t.used,
-			t.theirs.perSecond(), t.ours.perSecond(), t.ours.perSecond()/t.theirs.perSecond(), t.theirs.worst().Seconds(), t.ours.worst().Seconds())
+			t.theirs.perSecond(), t.ours.perSecond(), t.ours.perSecond()/t.theirs.perSecond(), t.theirs.Worst().Seconds(), t.ours.Worst().Seconds())
 	}
 	w.WriteString("\n## Memory of one process\n\nThe highest resident memory of an ADD or DEL, mapped pages of the state file among it.\n\n| in use | host-local | limpet-ipam |\n|---|---|---|\n")
 	for _, m := range r.memory {
-		fmt.Fprintf(&w, "| %d | %s | %s |\n", m.used, megabytes(m.theirs), megabytes(m.ours))
+		fmt.Fprintf(&w, "| %d | %s | %s |\n", m.used, measure.Megabytes(m.theirs), measure.Megabytes(m.ours))
 	}
 	return w.String()
 }

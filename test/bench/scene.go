@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 // scene is a state and what one process after the other does to it.
@@ -66,11 +68,11 @@ func fullButOne(ctx context.Context, c *contender, n int) error {
 }
 
 // times are the samples of a contender by act.
-type times map[string]sample
+type times map[string]measure.Sample
 
 // pair returns ADD and DEL together.
-func (t times) pair() sample {
-	var both sample
+func (t times) pair() measure.Sample {
+	var both measure.Sample
 	for i, took := range t[add.name] {
 		both = append(both, took+t[end.name][i])
 	}

@@ -1,0 +1,77 @@
+package measure
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is what was measured on, and when.
+type Machine struct {
+	CPU, Kernel, FileSystem string
+	Cores                   int
+	Memory                  int64   // bytes
+	Load                    float64 // average of the minute before
+	Day                     string
+}
+
+// LookAround describes this machine, and the file system that a directory is on.
+func LookAround(dir string) (Machine, error) {
+	m := Machine{Cores: runtime.NumCPU(), Day: time.Now().Format(time.DateOnly), CPU: "unknown CPU"}
+	cpus, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return m, fmt.Errorf("look at the machine: %w", err)
+	}
+	for line := range strings.Lines(string(cpus)) {
+		if key, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(key) == "model name" {
+			m.CPU = strings.TrimSpace(value)
+			break
+		}
+	}
+	var name unix.Utsname
+	var system unix.Sysinfo_t
+	if err := unix.Uname(&name); err != nil {
+		return m, fmt.Errorf("look at the machine: %w", err)
+	}
+	if err := unix.Sysinfo(&system); err != nil {
+		return m, fmt.Errorf("look at the machine: %w", err)
+	}
+	m.Kernel, m.Memory = unix.ByteSliceToString(name.Release[:]), int64(system.Totalram)*int64(system.Unit)
+	m.Load = float64(system.Loads[0]) / (1 << 16)
+	m.FileSystem, err = fileSystem(dir)
+	return m, err
+}
+
+// String describes the machine in a line.
+func (m Machine) String() string {
+	return fmt.Sprintf("%s, %d cores, %.0f GB; Linux %s; state on %s; load %.1f at the start",
+		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, m.Load)
+}
+
+// fileSystem returns the type of the file system that a directory is on.
+func fileSystem(dir string) (string, error) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return "", fmt.Errorf("look for the file system: %w", err)
+	}
+	dir, err = filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("look for the file system: %w", err)
+	}
+	longest, kind := -1, "unknown"
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		if len(f) < 3 || len(f[1]) < longest {
+			continue
+		}
+		if rel, err := filepath.Rel(f[1], dir); err == nil && !strings.HasPrefix(rel, "..") {
+			longest, kind = len(f[1]), f[2]
+		}
+	}
+	return kind, nil
+}
