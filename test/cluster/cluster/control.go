@@ -109,7 +109,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	err = poll(ctx, time.Minute, func(ctx context.Context) (bool, error) {
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		if c.procs.pid(string(APIServer)) == 0 {
-			return false, fmt.Errorf("kube-apiserver ended, see %s", filepath.Join(c.logDir(), "kube-apiserver.log"))
+			return false, c.procs.ended(string(APIServer))
 		}
 		return err == nil, nil
 	})

@@ -64,7 +64,7 @@ func (c *Cluster) awaitRoot(node, bootID string) error {
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		pid := c.procs.pid(node)
 		if pid == 0 {
-			return fmt.Errorf("%s ended while it booted, see %s", node, filepath.Join(c.logDir(), node+".log"))
+			return c.procs.ended(node)
 		}
 		now, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/proc/sys/kernel/random/boot_id", pid))
 		if err == nil && strings.TrimSpace(string(now)) == bootID {

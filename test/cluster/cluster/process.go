@@ -45,9 +45,21 @@ func (p processes) spawn(name, inNetNS string, cmd *exec.Cmd) error {
 func (p processes) remember(name string, pid int) error {
 	born, err := startTime(pid)
 	if err != nil {
-		return fmt.Errorf("%s ended at once, see %s: %w", name, filepath.Join(p.log, name+".log"), err)
+		return p.ended(name)
 	}
 	return os.WriteFile(filepath.Join(p.dir, name), fmt.Appendf(nil, "%d %s", pid, born), 0o644)
+}
+
+// ended says that a program ended by itself, with the last lines that it logged: the log
+// goes when what was started is taken down again.
+func (p processes) ended(name string) error {
+	const lines = 10
+	data, err := os.ReadFile(filepath.Join(p.log, name+".log"))
+	if err != nil {
+		return fmt.Errorf("%s ended, and its log cannot be read: %w", name, err)
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return fmt.Errorf("%s ended by itself; the end of its log:\n%s", name, strings.Join(all[max(0, len(all)-lines):], "\n"))
 }
 
 // pid returns the PID of a remembered process that is still the same one; 0 when
@@ -105,12 +117,21 @@ func startTime(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, rest, _ := strings.Cut(string(data), ") ") // the name before may hold anything
-	fields := strings.Fields(rest)
-	if len(fields) < 20 || fields[0] == "Z" {
+	return parseStat(string(data))
+}
+
+// parseStat reads the start from proc_pid_stat(5). The main thread of a living process
+// is a zombie, too, for a moment: while another thread of it becomes another program.
+func parseStat(stat string) (string, error) {
+	const state, threads, start = 0, 17, 19 // counted from behind the name, which may hold anything
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= start || fields[state] == "X" {
 		return "", os.ErrProcessDone
 	}
-	return fields[19], nil
+	if n, err := strconv.Atoi(fields[threads]); fields[state] == "Z" && (err != nil || n <= 1) {
+		return "", os.ErrProcessDone
+	}
+	return fields[start], nil
 }
 
 // inNamespace runs fn on a thread in a named network namespace. What fn starts is
