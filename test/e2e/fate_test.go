@@ -29,6 +29,14 @@ func TestNodeFate(t *testing.T) {
 			heal:   func(t *testing.T, node string) { kubectl(t, "taint", "node", node, "kept-") },
 			stays:  true,
 		},
+		"not ready": {
+			strike: func(t *testing.T, node string) {
+				powerOff(t, node)
+				kubectl(t, "wait", "node/"+node, "--for=condition=Ready=Unknown", "--timeout=2m")
+				kubectl(t, "delete", "pod", "fate-0", "--force", "--grace-period=0")
+			},
+			heal: powerOn,
+		},
 		"out of service": {
 			strike: func(t *testing.T, node string) {
 				powerOff(t, node)

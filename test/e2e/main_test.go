@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
@@ -179,10 +180,13 @@ func pods(t *testing.T, name string, want int) map[string]corev1.Pod {
 		if len(found) != want {
 			return false, fmt.Sprintf("%d Ready", len(found))
 		}
-		recorded, err := theBed.Kubectl(ctx, "get", "persistentpodstate", name, "-o", "jsonpath={.status.podStates}")
+		recorded, err := theBed.Recorded(ctx, "default", name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return false, err.Error()
+		}
 		for _, p := range found {
-			if err == nil && !strings.Contains(recorded, fmt.Sprintf(`"%s":{"nodeName":"%s"`, p.Name, p.Spec.NodeName)) {
-				return false, p.Name + " is not recorded on " + p.Spec.NodeName + ": " + recorded
+			if err == nil && recorded[p.Name] != p.Spec.NodeName {
+				return false, fmt.Sprintf("%s is on %s, recorded: %v", p.Name, p.Spec.NodeName, recorded)
 			}
 		}
 		return true, ""

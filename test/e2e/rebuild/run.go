@@ -94,10 +94,10 @@ func (r *Runner) Apply(ctx context.Context, manifest string) error {
 		if err != nil || len(pods) != 2 {
 			return false, fmt.Sprint(len(pods), " pods ", err)
 		}
-		recorded, err := r.Bed.Kubectl(ctx, "get", "persistentpodstate", Set, "-o", "jsonpath={.status.podStates}")
+		recorded, err := r.Bed.Recorded(ctx, Namespace, Set)
 		for _, p := range pods {
-			if !p.Ready || !strings.Contains(recorded, `"`+p.Name+`"`) {
-				return false, fmt.Sprintf("%+v, recorded: %s %v", p, recorded, err)
+			if !p.Ready || recorded[p.Name] == "" {
+				return false, fmt.Sprintf("%+v, recorded: %v %v", p, recorded, err)
 			}
 		}
 		return true, ""
