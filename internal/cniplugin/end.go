@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/containernetworking/cni/pkg/skel"
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -49,8 +50,10 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)
 		return err
 	})
-	if persistence.Broken(err) { // the pod's end must not hang on a repair; the next one finds its namespace gone
-		p.Log.Error("State cannot be repaired, ending the container without it", "container", args.ContainerID, "error", err)
+	if persistence.Broken(err) || full(err) {
+		// The pod's end must not hang on a repair or on a full disk. What is stored is held for
+		// its owner, until a repeated DEL, the agent or a successor finds the namespace gone.
+		p.Log.Error("State cannot be written, ending the container without it", "container", args.ContainerID, "error", err)
 		p.line.says(outcomeUnrepaired, err.Error(), nil)
 		return nil
 	}
@@ -59,6 +62,9 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	}
 	return errors.Join(conf.unmirror(ended), conf.clear(old))
 }
+
+// full reports whether there is no space for what was to be written.
+func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // endFound ends what a rebuilt state holds for a namespace, in which it could not tell
 // the container.

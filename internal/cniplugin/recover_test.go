@@ -138,7 +138,7 @@ func TestEndsWithoutRepair(t *testing.T) {
 	if _, err := w.add(lostSandbox("other", false)); codeOf(err) != types.ErrIOFailure {
 		t.Errorf("ADD: %v, want code 5", err)
 	}
-	if !strings.Contains(w.log.String(), "State cannot be repaired") {
+	if !strings.Contains(w.log.String(), "State cannot be written") {
 		t.Errorf("the log says %s", w.log.String())
 	}
 	if err := os.RemoveAll(filepath.Join(w.dir, "limpet.db.new")); err != nil {

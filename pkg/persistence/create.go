@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -63,6 +64,24 @@ func (s *Store) ensure() error {
 	return s.mark()
 }
 
+// reserve takes the space for the records of a large node, so that its pods can end, and
+// keep their addresses, on a disk that is full by then.
+func (s *Store) reserve(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("reserve space: %w", err)
+	}
+	allocate(f, reservedSize)
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("reserve space: %w", err)
+	}
+	return nil
+}
+
+// allocate gives a file its space ahead of time. Where it cannot be had, or file systems
+// know no such thing, a write says so when it comes to that.
+func allocate(f *os.File, size int64) { _ = unix.Fallocate(int(f.Fd()), 0, 0, size) }
+
 // makeDir makes the directory so that it outlasts a power loss.
 func (s *Store) makeDir() error {
 	if _, err := os.Stat(s.dir); err == nil {
@@ -106,6 +125,9 @@ func (s *Store) build(records reservation.Records, left Remains) error {
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("create state file: %w", err)
+	}
+	if err := s.reserve(temp); err != nil {
+		return err
 	}
 	if err := os.Rename(temp, filepath.Join(s.dir, databaseName)); err != nil {
 		return fmt.Errorf("create state file: %w", err)

@@ -37,9 +37,10 @@ func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 		"not a database": {damage: func(t *testing.T, path string) {
 			must(t, os.WriteFile(path, bytes.Repeat([]byte("limpet\n"), 9000), 0o600))
 		}, want: persistence.ErrDamaged},
-		"another program's":        {damage: foreign, want: persistence.ErrDamaged},
-		"written by a later one":   {damage: later, want: persistence.ErrNewer},
-		"a record that is no JSON": {damage: badRecord, want: persistence.ErrDamaged},
+		"another program's":         {damage: foreign, want: persistence.ErrDamaged},
+		"written by a later one":    {damage: later, want: persistence.ErrNewer},
+		"a record that is no JSON":  {damage: badRecord, want: persistence.ErrDamaged},
+		"a record at another's key": {damage: misplaced, want: persistence.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -151,18 +152,28 @@ func TestEveryBitOfTheMetaPagesCounts(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: dir})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
 	path := filepath.Join(dir, "limpet.db")
-	good, err := os.ReadFile(path)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)
+	flip := func(at int64, bit int) {
+		b := make([]byte, 1)
+		_, err := f.ReadAt(b, at)
+		must(t, err)
+		b[0] ^= 1 << bit
+		_, err = f.WriteAt(b, at)
+		must(t, err)
+	}
 	for _, page := range []int{0, os.Getpagesize()} {
 		for bit := range 64 * 8 {
-			bad := bytes.Clone(good)
-			bad[page+16+bit/8] ^= 1 << (bit % 8)
-			must(t, os.WriteFile(path, bad, 0o600))
+			at := int64(page + 16 + bit/8)
+			flip(at, bit%8)
 			if err := s.View(t.Context(), func(*persistence.Tx) error { return nil }); !errors.Is(err, persistence.ErrDamaged) {
 				t.Errorf("page at %d, bit %d flipped: %v, want %v", page, bit, err, persistence.ErrDamaged)
 			}
+			flip(at, bit%8)
 		}
 	}
+	view(t, s, func(*persistence.Tx) error { return nil })
+	must(t, f.Close())
 }
 
 // oldMeta puts the newest meta page back to what it was two commits ago.
@@ -217,6 +228,15 @@ func badRecord(t *testing.T, path string) {
 		b := tx.Bucket([]byte("attachments"))
 		k, _ := b.Cursor().First()
 		return b.Put(k, []byte("{"))
+	})
+}
+
+func misplaced(t *testing.T, path string) {
+	inside(t, path, func(tx *bolt.Tx) error {
+		c := tx.Bucket([]byte("attachments")).Cursor()
+		_, v := c.First()
+		k, _ := c.Next()
+		return tx.Bucket([]byte("attachments")).Put(k, v)
 	})
 }
 

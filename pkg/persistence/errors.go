@@ -16,6 +16,8 @@ var (
 	ErrDamaged = errors.New("state file is damaged")
 	// ErrNewer is returned for a state file of a later schema.
 	ErrNewer = errors.New("state file was written by a newer version")
+	// errOlder is for a file that lacks what this version added.
+	errOlder = errors.New("state file was written by an older version")
 	// ErrUnchanged ends the transaction without writing when the function given to
 	// Update returns it; Update then returns nil.
 	ErrUnchanged = errors.New("nothing to change")

@@ -12,7 +12,10 @@ import (
 )
 
 func holder(i int, addrs ...netip.Addr) reservation.Attachment {
-	return reservation.Attachment{ID: reservation.AttachmentID{Network: "net", ContainerID: fmt.Sprintf("c%d", i), IfName: "eth0"}, Addresses: addrs}
+	return reservation.Attachment{
+		ID:    reservation.AttachmentID{Network: "net", ContainerID: fmt.Sprintf("c%d", i), IfName: "eth0"},
+		Owner: reservation.Owner{Network: "net", IfName: "eth0"}, Addresses: addrs,
+	}
 }
 
 // TestFirstFreeAgreesWithAScan compares the bitmaps with a plain map, over chunk

@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -108,11 +107,11 @@ func newest[T any, K comparable](all []T, of func(T) (K, uint64)) []T {
 
 // collect adds the record in an entry, if it is one and says the same as its key.
 func collect(to *reservation.Records, e element) bool {
-	if a, err := decodeAttachment(e.value); err == nil && bytes.Equal(attachmentKey(a.ID), e.key) {
+	if a, err := decodeAttachment(e.value); err == nil && atKey(e.key, keyOfAttachment(a)) == nil {
 		to.Attachments = append(to.Attachments, a)
 		return true
 	}
-	if r, err := decodeReservation(e.value); err == nil && bytes.Equal(ownerKey(r.Owner), e.key) {
+	if r, err := decodeReservation(e.value); err == nil && atKey(e.key, keyOfReservation(r)) == nil {
 		to.Reservations = append(to.Reservations, r)
 		return true
 	}

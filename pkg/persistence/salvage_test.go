@@ -1,6 +1,7 @@
 package persistence_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -107,21 +108,22 @@ func filledState(t *testing.T) []byte {
 // damaged returns a copy with some of it zeroed, flipped, shifted or cut off.
 func damaged(r *rand.Rand, good []byte) []byte {
 	bad := slices.Clone(good)
+	used := len(bytes.TrimRight(good, "\x00"))
 	for range 1 + r.IntN(3) {
-		from := r.IntN(len(bad))
+		from := r.IntN(min(used, len(bad)))
 		to := min(from+1+r.IntN(8192), len(bad))
 		switch r.IntN(5) {
 		case 0:
 			clear(bad[from:to])
 		case 1:
 			for range 1 + r.IntN(20) {
-				bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
+				bad[r.IntN(min(used, len(bad)))] ^= 1 << r.IntN(8)
 			}
 		case 2:
-			copy(bad[from:to], good[r.IntN(len(good)):])
+			copy(bad[from:to], good[r.IntN(used):])
 		case 3: // a write that went to the wrong page
 			page := from / 4096 * 4096
-			copy(bad[page:min(page+4096, len(bad))], good[r.IntN(len(good)/4096)*4096:])
+			copy(bad[page:min(page+4096, len(bad))], good[r.IntN(used/4096)*4096:])
 		case 4:
 			if r.IntN(4) == 0 {
 				bad = bad[:max(from, 1)]

@@ -47,6 +47,17 @@ func checkSchema(tx *bolt.Tx) error {
 	return refuseNewer(v)
 }
 
+// checkBuckets fails where an earlier version made the file and none has written to it
+// since that had these buckets.
+func checkBuckets(tx *bolt.Tx) error {
+	for _, name := range buckets {
+		if tx.Bucket(name) == nil {
+			return fmt.Errorf("no bucket %s: %w", name, errOlder)
+		}
+	}
+	return nil
+}
+
 // refuseNewer fails for a schema that this version cannot read.
 func refuseNewer(v []byte) error {
 	if binary.BigEndian.Uint32(v) > schema {

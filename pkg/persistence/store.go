@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -27,6 +28,9 @@ const (
 	databaseName = "limpet.db"
 	lockName     = "limpet.lock"
 	markerName   = "limpet.marker"
+
+	// reservedSize is the least size of a state file: room for the records of about 700 pods.
+	reservedSize = 1 << 20
 )
 
 // Options say where the state is and how long to wait for it.
@@ -102,14 +106,15 @@ func (s *Store) update(fn func(*Tx) error) error {
 	})
 }
 
-// View runs fn in one read-only transaction. It returns ErrNoState on a node
-// where no state was made yet.
+// View runs fn in one read-only transaction; in one that writes nothing, where the file
+// has to be made again or is older than this version. It returns ErrNoState on a node where
+// no state was made yet.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	if _, err := os.Stat(s.dir); errors.Is(err, os.ErrNotExist) {
 		return ErrNoState
 	}
 	err := s.locked(ctx, unix.LOCK_SH, func() error { return s.view(fn) })
-	if s.rebuild == nil || !Broken(err) {
+	if !errors.Is(err, errOlder) && (s.rebuild == nil || !Broken(err)) {
 		return err
 	}
 	return s.Update(ctx, func(tx *Tx) error {
@@ -126,7 +131,7 @@ func (s *Store) view(fn func(*Tx) error) error {
 	}
 	return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true}, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
-			if err := checkSchema(tx); err != nil {
+			if err := errors.Join(checkSchema(tx), checkBuckets(tx)); err != nil {
 				return err
 			}
 			return fn(&Tx{tx: tx})
@@ -224,7 +229,18 @@ func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if flag&os.O_RDWR != 0 && holes(info) > reservedSize/2 { // it has grown
+		allocate(f, info.Size())
+	}
 	return f, nil
+}
+
+// holes returns how much of a file has no space on disk.
+func holes(info os.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return info.Size() - st.Blocks*512
+	}
+	return 0
 }
 
 // abandon gives up a file that bbolt left open. Its lock must be dropped by name: the

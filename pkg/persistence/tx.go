@@ -67,6 +67,9 @@ func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, 
 		return a, false, nil
 	}
 	a, err = decodeAttachment(data)
+	if err == nil {
+		err = atKey(attachmentKey(id), keyOfAttachment(a))
+	}
 	return a, err == nil, err
 }
 
@@ -91,13 +94,13 @@ func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error
 
 // Attachments returns all live attachments of a network.
 func (t *Tx) Attachments(network string) ([]reservation.Attachment, error) {
-	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), decodeAttachment)
+	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), decodeAttachment, keyOfAttachment)
 }
 
 // FoundAttachments returns those attachments of a network that a rebuilt state holds for
 // namespaces in which it could not tell the container.
 func (t *Tx) FoundAttachments(network string) ([]reservation.Attachment, error) {
-	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.FoundIn(reservation.NetNS{})), decodeAttachment)
+	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.FoundIn(reservation.NetNS{})), decodeAttachment, keyOfAttachment)
 }
 
 // PutAttachment stores a new attachment or a change to one, and holds its
@@ -161,12 +164,15 @@ func (t *Tx) Reservation(o reservation.Owner) (r reservation.Reservation, found 
 		return r, false, nil
 	}
 	r, err = decodeReservation(data)
+	if err == nil {
+		err = atKey(ownerKey(o), keyOfReservation(r))
+	}
 	return r, err == nil, err
 }
 
 // Reservations returns all reservations of a network, lapsed ones among them.
 func (t *Tx) Reservations(network string) ([]reservation.Reservation, error) {
-	return scan(t.tx.Bucket(bucketReservations), key(network, ""), decodeReservation)
+	return scan(t.tx.Bucket(bucketReservations), key(network, ""), decodeReservation, keyOfReservation)
 }
 
 // PutReservation stores a reservation in place of any that the owner has, and
@@ -206,7 +212,7 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 }
 
 // scan decodes every record whose key begins with prefix.
-func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error)) ([]T, error) {
+func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), keyOf func(T) []byte) ([]T, error) {
 	var all []T
 	c := b.Cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
@@ -214,10 +220,25 @@ func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error)) 
 		if err != nil {
 			return nil, err
 		}
+		if err := atKey(k, keyOf(r)); err != nil {
+			return nil, err
+		}
 		all = append(all, r)
 	}
 	return all, nil
 }
+
+// atKey checks that a record lies at its own key. A key has no checksum, but says what its
+// record says.
+func atKey(k, own []byte) error {
+	if !bytes.Equal(k, own) {
+		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
+	}
+	return nil
+}
+
+func keyOfAttachment(a reservation.Attachment) []byte   { return attachmentKey(a.ID) }
+func keyOfReservation(r reservation.Reservation) []byte { return ownerKey(r.Owner) }
 
 // key joins parts with a byte that none of them can contain: CNI and Kubernetes
 // allow only printable names.

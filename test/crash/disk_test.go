@@ -1,6 +1,9 @@
 package crash_test
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +18,7 @@ type kind int
 const (
 	write kind = iota
 	resize
+	grow // to a size, if the file is shorter
 	fsync
 	create
 	mkdir
@@ -33,7 +37,7 @@ type op struct {
 }
 
 func (o op) String() string {
-	names := []string{"write", "resize", "sync", "create", "mkdir", "rename", "link", "unlink"}
+	names := []string{"write", "resize", "grow", "sync", "create", "mkdir", "rename", "link", "unlink"}
 	return fmt.Sprintf("%s %s %s at %d, %d bytes", names[o.kind], filepath.Base(o.path), filepath.Base(o.to), o.off, max(o.size, int64(len(o.data))))
 }
 
@@ -52,8 +56,14 @@ type disk struct {
 
 type file struct {
 	dir     bool
-	durable []byte
+	durable image
 	pending []op
+}
+
+// image is what is in a file: data, and zeros from there to its size.
+type image struct {
+	data []byte
+	size int64
 }
 
 // load returns a disk with what is below root, all of it synced.
@@ -65,9 +75,11 @@ func load(root string) (*disk, error) {
 		}
 		f := &file{dir: e.IsDir()}
 		if !f.dir {
-			if f.durable, err = os.ReadFile(path); err != nil {
+			data, err := os.ReadFile(path)
+			if err != nil {
 				return err
 			}
+			f.durable = image{bytes.TrimRight(data, "\x00"), int64(len(data))}
 		}
 		d.names[path] = f
 		return nil
@@ -86,7 +98,7 @@ func (d *disk) do(o op) error {
 		return fmt.Errorf("%s: no such file", o)
 	}
 	switch o.kind {
-	case write, resize:
+	case write, resize, grow:
 		f.pending = append(f.pending, o)
 	case fsync:
 		if f.dir {
@@ -123,22 +135,23 @@ func (d *disk) settle() {
 }
 
 // content is what a file holds when only some of its pending operations came through.
-func (f *file) content(some []op) []byte {
-	data := slices.Clone(f.durable)
+func (f *file) content(some []op) image {
+	i := image{slices.Clone(f.durable.data), f.durable.size}
 	for _, o := range some {
-		end := o.off + int64(len(o.data))
-		if o.kind == resize {
-			end = o.size
+		switch o.kind {
+		case resize:
+			i.size = o.size
+			i.data = i.data[:min(int64(len(i.data)), i.size)]
+		case grow:
+			i.size = max(i.size, o.size)
+		default:
+			end := o.off + int64(len(o.data))
+			i.size = max(i.size, end)
+			i.data = append(i.data, make([]byte, max(end-int64(len(i.data)), 0))...)
+			copy(i.data[o.off:], o.data)
 		}
-		for int64(len(data)) < end {
-			data = append(data, make([]byte, end-int64(len(data)))...)
-		}
-		if o.kind == resize {
-			data = data[:o.size]
-		}
-		copy(data[o.off:], o.data)
 	}
-	return data
+	return i
 }
 
 // loss says what comes through a power loss: how many of the pending directory entries,
@@ -149,8 +162,8 @@ type loss struct {
 	data    func(pending []op) []op
 }
 
-// losses are the ways in which the power fails. The random ones differ each time.
-func losses(r *rand.Rand) []loss {
+// waysToFail are the ways in which the power fails. The random ones differ each time.
+func waysToFail(r *rand.Rand) []loss {
 	all := func(pending []op) []op { return pending }
 	none := func([]op) []op { return nil }
 	every, no := func(n int) int { return n }, func(int) int { return 0 }
@@ -197,23 +210,47 @@ func reversed(pending []op) []op {
 	return turned
 }
 
-// fail writes below dir what is left after a loss of power.
-func (d *disk) fail(l loss, dir string) error {
+// fail returns what is left after a loss of power.
+func (d *disk) fail(l loss) remains {
 	names := maps.Clone(d.durable)
 	for _, change := range d.entries[:l.entries(len(d.entries))] {
 		change(names)
 	}
-	for _, path := range slices.Sorted(maps.Keys(names)) {
-		f := names[path]
-		relative, err := filepath.Rel(d.root, path)
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(dir, relative)
+	left := remains{}
+	for path, f := range names {
+		relative, _ := filepath.Rel(d.root, path) // it is below the root
 		if f.dir {
-			err = os.MkdirAll(to, 0o700)
+			left[relative] = image{size: -1}
 		} else {
-			err = os.WriteFile(to, f.content(l.data(f.pending)), 0o600)
+			left[relative] = f.content(l.data(f.pending))
+		}
+	}
+	return left
+}
+
+// remains are the files that a loss of power has left, by their names; directories have
+// the size -1.
+type remains map[string]image
+
+// sum tells remains from others.
+func (r remains) sum() [sha256.Size]byte {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		_, _ = fmt.Fprintf(h, "%q %d %d\n", name, r[name].size, len(r[name].data)) // a hash never fails
+		h.Write(r[name].data)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// write writes them below dir.
+func (r remains) write(dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		to, i := filepath.Join(dir, name), r[name]
+		err := os.MkdirAll(filepath.Dir(to), 0o700)
+		if i.size < 0 {
+			err = errors.Join(err, os.MkdirAll(to, 0o700))
+		} else {
+			err = errors.Join(err, os.WriteFile(to, i.data, 0o600), os.Truncate(to, i.size))
 		}
 		if err != nil {
 			return err

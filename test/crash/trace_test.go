@@ -130,6 +130,8 @@ func (tr *tracer) decode(tid int, info syscallInfo) (*op, error) {
 		o = op{kind: write, path: tr.fd(a[0]), off: tr.position(a[0]), size: int64(a[2])}
 	case unix.SYS_FTRUNCATE:
 		o = op{kind: resize, path: tr.fd(a[0]), size: int64(a[1])}
+	case unix.SYS_FALLOCATE:
+		o = op{kind: grow, path: tr.fd(a[0]), size: int64(a[2] + a[3])}
 	case unix.SYS_FSYNC, unix.SYS_FDATASYNC:
 		o = op{kind: fsync, path: tr.fd(a[0])}
 	case unix.SYS_OPENAT:

@@ -1,0 +1,41 @@
+package persistence_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+)
+
+// TestOlderFileIsReadAndWritten takes away what a later version may add: buckets, and the
+// checksums of records.
+func TestOlderFileIsReadAndWritten(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte("attachments"))
+		k, v := b.Cursor().First()
+		if err := b.Put(k, append(v[:len(v)-len(`,"sum":"00000000"}`):len(v)-len(`,"sum":"00000000"}`)], '}')); err != nil {
+			return err
+		}
+		return tx.DeleteBucket([]byte("networks"))
+	})
+	read := func(tx *persistence.Tx) error {
+		_, found, err := tx.Attachment(attachment(1).ID)
+		if configs, _ := tx.Configs(); !found || len(configs) > 0 {
+			t.Errorf("found %t, configs %v", found, configs)
+		}
+		return err
+	}
+	view(t, s, read)
+	update(t, s, read)
+	update(t, s, func(tx *persistence.Tx) error { return tx.SetConfig("net", []byte("[]")) })
+	view(t, s, func(tx *persistence.Tx) error {
+		if configs, err := tx.Configs(); err != nil || len(configs) != 1 {
+			t.Errorf("configs %v, %v", configs, err)
+		}
+		return nil
+	})
+}
