@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/utils"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -90,13 +91,9 @@ func parseCached(data []byte, maxRetain time.Duration) (cached, bool) {
 		return cached{}, false
 	}
 	_ = json.Unmarshal(data, &f) // what is of another type than libcni writes is left out, not the address
-	if f.Kind != "cniCacheV1" || f.NetworkName == "" || f.ContainerID == "" || f.IfName == "" {
+	if f.Kind != "cniCacheV1" || utils.ValidateNetworkName(f.NetworkName) != nil ||
+		utils.ValidateContainerID(f.ContainerID) != nil || utils.ValidateInterfaceName(f.IfName) != nil {
 		return cached{}, false
-	}
-	for _, name := range []string{f.NetworkName, f.ContainerID, f.IfName} {
-		if strings.ContainsRune(name, 0) { // it would be another's key
-			return cached{}, false
-		}
 	}
 	addrs := resultAddresses(f.Result)
 	if len(addrs) == 0 {
