@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Compact rewrites the file without the pages that are free, alone on the node. A crash
+// Compact rewrites the file without the pages that are free, but those that a new file has,
+// alone on the node. A crash
 // leaves the old file or the new one. It returns the sizes; the file stays as it is where
 // none is gained, and where it is damaged.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
@@ -69,7 +70,7 @@ func copyTo(temp string, from *bolt.DB) error {
 	if err := errors.Join(err, to.Close()); err != nil {
 		return fmt.Errorf("compact state: %w", err)
 	}
-	return nil
+	return reserve(temp)
 }
 
 // pageFaults returns the first fault that bbolt finds in a file.

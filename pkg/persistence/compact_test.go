@@ -20,7 +20,7 @@ func grown(t *testing.T) *persistence.Store {
 	t.Helper()
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error {
-		for i := range 500 {
+		for i := range 2000 {
 			if _, err := tx.NextSeq(); err != nil {
 				return err
 			}
@@ -28,10 +28,10 @@ func grown(t *testing.T) *persistence.Store {
 				return err
 			}
 		}
-		return errors.Join(tx.SetConfig("net", []byte("[]")), tx.SetCursor("net", 0, v4(499)))
+		return errors.Join(tx.SetConfig("net", []byte("[]")), tx.SetCursor("net", 0, v4(1999)))
 	})
 	update(t, s, func(tx *persistence.Tx) error {
-		for i := 3; i < 500; i++ {
+		for i := 3; i < 2000; i++ {
 			if err := tx.DeleteAttachment(attachment(i).ID); err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func TestCompactKeepsAllButTheRoom(t *testing.T) {
 	update(t, s, func(tx *persistence.Tx) error {
 		seq, err := tx.NextSeq()
 		configs, errConfigs := tx.Configs()
-		if seq != 501 || len(configs) != 1 || tx.Cursor("net", 0) != v4(499) {
+		if seq != 2001 || len(configs) != 1 || tx.Cursor("net", 0) != v4(1999) {
 			t.Errorf("next number %d, configurations %v, cursor %s", seq, configs, tx.Cursor("net", 0))
 		}
 		return errors.Join(err, errConfigs)

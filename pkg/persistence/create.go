@@ -66,7 +66,7 @@ func (s *Store) ensure() error {
 
 // reserve takes the space for the records of a large node, so that its pods can end, and
 // keep their addresses, on a disk that is full by then.
-func (s *Store) reserve(path string) error {
+func reserve(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("reserve space: %w", err)
@@ -126,7 +126,7 @@ func (s *Store) build(records reservation.Records, left Remains) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("create state file: %w", err)
 	}
-	if err := s.reserve(temp); err != nil {
+	if err := reserve(temp); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, filepath.Join(s.dir, databaseName)); err != nil {

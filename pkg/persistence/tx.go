@@ -215,7 +215,7 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), keyOf func(T) []byte) ([]T, error) {
 	var all []T
 	c := b.Cursor()
-	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		r, err := decode(v)
 		if err != nil {
 			return nil, err
