@@ -24,6 +24,10 @@ type EndInput struct {
 type EndDecision struct {
 	Reserve *Reservation
 	Reason  string
+	// GaveWay is the reservation that ended for this one before its deadline, and TurnedAway
+	// tells that this one was not made: PlanShare's part, for those who tell of it.
+	GaveWay    *Reservation
+	TurnedAway bool
 }
 
 // PlanEnd decides what becomes of the addresses of an attachment that ends
