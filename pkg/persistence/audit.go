@@ -100,6 +100,7 @@ func (r *Report) audit(tx *bolt.Tx) error {
 	r.readRecords(tx)
 	r.compareHeld(tx, r.heldBits())
 	r.compareOwners(tx)
+	r.compareCounts(t)
 	for err := range tx.Check() {
 		r.fault(FaultFile, databaseName, err.Error())
 	}
@@ -232,6 +233,22 @@ func (r *Report) compareOwners(tx *bolt.Tx) {
 	})
 	for k := range want {
 		r.fault(FaultIndex, readable([]byte(k)), "is an attachment of the pod, and is not indexed as one")
+	}
+}
+
+// compareCounts compares the counts of reservations with the reservations.
+func (r *Report) compareCounts(t *Tx) {
+	if t.tx.Bucket(bucketPressure) == nil {
+		return // the next verb counts
+	}
+	for network, n := range reservedIn(t.tx) {
+		p, err := t.Pressure(network)
+		if err == nil && p.Reserved != n {
+			err = fmt.Errorf("are %d, and counted as %d", n, p.Reserved)
+		}
+		if err != nil {
+			r.fault(FaultIndex, "reservations of "+network, err.Error())
+		}
 	}
 }
 

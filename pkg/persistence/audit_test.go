@@ -91,6 +91,13 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 			edit: in("owners", func(b *bolt.Bucket) error { return b.Put([]byte(owner1+"\x00c8"), nil) }),
 			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net ns c1 eth0 c8"}},
 		},
+		"a reservation that is not counted": {
+			edit: in("pressure", func(b *bolt.Bucket) error { return b.Delete([]byte("net")) }),
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "reservations of net"}},
+		},
+		"a network of which nothing was ever counted": {
+			edit: func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("pressure")) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := audited(t)
@@ -156,7 +163,8 @@ func freelist(t *testing.T, f *os.File) int64 {
 func TestReindexFollowsTheRecords(t *testing.T) {
 	s := audited(t)
 	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
-		return errors.Join(tx.DeleteBucket([]byte("held")), tx.DeleteBucket([]byte("owners")), create(tx, "held"), create(tx, "owners"))
+		return errors.Join(tx.DeleteBucket([]byte("held")), tx.DeleteBucket([]byte("owners")), create(tx, "held"), create(tx, "owners"),
+			tx.Bucket([]byte("pressure")).Delete([]byte("net")))
 	})
 	update(t, s, (*persistence.Tx).Reindex)
 	got, err := s.Audit(t.Context())

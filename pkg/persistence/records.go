@@ -42,5 +42,5 @@ func (t *Tx) Reindex() error {
 			return err
 		}
 	}
-	return nil
+	return t.count()
 }

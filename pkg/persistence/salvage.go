@@ -65,7 +65,7 @@ func (l *Remains) readTree(p *pages, root uint64) {
 			switch name {
 			case string(bucketAttachments), string(bucketReservations):
 				l.Whole = collect(&l.Read, e) && l.Whole
-			case string(bucketMeta), string(bucketNetworks), string(bucketCursors):
+			case string(bucketMeta), string(bucketNetworks), string(bucketCursors), string(bucketPressure):
 				l.rest[name][string(e.key)] = e.value
 			}
 		})
@@ -135,6 +135,15 @@ func (l *Remains) restore(tx *Tx, records reservation.Records) error {
 	}
 	for network, config := range l.rest[string(bucketNetworks)] {
 		if err := tx.SetConfig(network, config); err != nil {
+			return err
+		}
+	}
+	for network, v := range l.rest[string(bucketPressure)] {
+		was, err := decodePressure(v)
+		if err != nil {
+			continue // the next ADD says the limits again
+		}
+		if err := tx.press(network, func(p *Pressure) { was.Reserved, *p = p.Reserved, was }); err != nil {
 			return err
 		}
 	}

@@ -29,6 +29,9 @@ func makeBuckets(tx *bolt.Tx) error {
 			return fmt.Errorf("create bucket %s: %w", name, err)
 		}
 	}
+	if err := makePressure(tx); err != nil {
+		return err
+	}
 	if meta := tx.Bucket(bucketMeta); meta.Get(keySchema) == nil {
 		return meta.Put(keySchema, binary.BigEndian.AppendUint32(nil, schema))
 	}

@@ -192,7 +192,7 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err := t.tx.Bucket(bucketReservations).Put(ownerKey(r.Owner), data); err != nil {
 		return fmt.Errorf("put reservation of %s: %w", r.Owner, err)
 	}
-	return nil
+	return t.press(r.Owner.Network, func(p *Pressure) { p.Reserved++ })
 }
 
 // DeleteReservation forgets a reservation and frees its addresses. An unknown one
@@ -208,7 +208,7 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 	if err := t.tx.Bucket(bucketReservations).Delete(ownerKey(o)); err != nil {
 		return fmt.Errorf("delete reservation of %s: %w", o, err)
 	}
-	return nil
+	return t.press(o.Network, func(p *Pressure) { p.Reserved-- })
 }
 
 // scan decodes every record whose key begins with prefix.
@@ -257,8 +257,8 @@ func indexKey(a reservation.Attachment) []byte {
 	return append(append(ownerKey(a.Owner), 0), a.ID.ContainerID...)
 }
 
-// End deletes an attachment and, in the same step, stores what PlanEnd makes of its
-// addresses. The caller says whether the attachment's ADD is being undone.
+// End deletes an attachment and, in the same step, stores what PlanEnd and PlanShare make
+// of its addresses. The caller says whether the attachment's ADD is being undone.
 func (t *Tx) End(a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndDecision, error) {
 	newer, err := t.newerLife(a)
 	if err != nil {
@@ -271,7 +271,7 @@ func (t *Tx) End(a reservation.Attachment, now reservation.Moment, rollback bool
 	if plan.Reserve == nil {
 		return plan, nil
 	}
-	return plan, t.PutReservation(*plan.Reserve)
+	return t.reserve(plan, now, rollback)
 }
 
 // newerLife reports whether a later life of the owner is attached or reserved.
