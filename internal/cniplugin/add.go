@@ -183,7 +183,7 @@ func settle(tx *persistence.Tx, a *reservation.Attachment, plan reservation.AddD
 	return nil
 }
 
-// put stores the attachment, and what the agent reports of the network.
+// put stores the attachment, and what others than an ADD need to know of the network.
 func put(tx *persistence.Tx, conf *config, a *reservation.Attachment) error {
 	var err error
 	if a.Seq, err = tx.NextSeq(); err != nil {
@@ -196,5 +196,8 @@ func put(tx *persistence.Tx, conf *config, a *reservation.Attachment) error {
 	if err != nil {
 		return fmt.Errorf("encode ranges: %w", err)
 	}
-	return tx.SetConfig(conf.network, sets)
+	if err := tx.SetConfig(conf.network, sets); err != nil {
+		return err
+	}
+	return tx.SetLimits(conf.network, conf.limits())
 }

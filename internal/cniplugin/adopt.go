@@ -158,7 +158,7 @@ func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs
 	}
 	slices.SortFunc(a.Addresses, func(x, y netip.Addr) int { return cmp.Or(cmp.Compare(conf.setOf(x), conf.setOf(y)), x.Compare(y)) })
 	now := p.Now()
-	plan, err := tx.End(a, now, p.rollback(conf, a, now))
+	plan, err := p.end(tx, a, now, p.rollback(conf, a, now))
 	p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)
 	if err == nil && plan.Reserve == nil {
 		err = persistence.ErrUnchanged

@@ -16,11 +16,10 @@ import (
 func (p *Plugin) allocate(tx *persistence.Tx, conf *config, now reservation.Moment) ([]netip.Addr, error) {
 	addrs := make([]netip.Addr, 0, len(conf.sets))
 	p.line.Outcome = outcomeNew
-	for n, set := range conf.sets {
+	for n := range conf.sets {
 		addr, err := p.pick(tx, conf, n, now)
 		if errors.Is(err, ipam.ErrExhausted) {
-			reserved, countErr := reservedIn(tx, conf.network, set)
-			return nil, errors.Join(fmt.Errorf("failed to allocate for range %d: %w (%d reserved)", n, err, len(reserved)), countErr)
+			return nil, p.exhausted(tx, conf, n, now, err)
 		}
 		if err != nil {
 			return nil, err
@@ -129,7 +128,7 @@ func (p *Plugin) reclaim(tx *persistence.Tx, conf *config, set ipam.Set, now res
 	p.Log.Warn("Range set is exhausted, the reservation that ends soonest gives way",
 		"rangeSet", set.String(), "owner", soonest.Owner.String(), "addresses", soonest.Addresses, "left", soonest.Deadline.Left(now).String())
 	p.line.Outcome = outcomeReclaimed
-	return tx.DeleteReservation(soonest.Owner)
+	return tx.Reclaim(soonest.Owner)
 }
 
 // reservedIn returns the reservations that hold an address of a set.

@@ -43,13 +43,14 @@ type ipamConf struct {
 	DataDir    string          `json:"dataDir"`
 	ResolvConf string          `json:"resolvConf"`
 
-	MaxReservation  string `json:"maxReservation"`
-	OnExhaustion    string `json:"onExhaustion"`
-	PredecessorWait string `json:"predecessorWait"`
-	LockWait        string `json:"lockWait"`
-	MirrorHostLocal bool   `json:"mirrorHostLocal"`
-	LogFile         string `json:"logFile"`
-	LogMaxBytes     *int64 `json:"logMaxBytes"`
+	MaxReservation     string `json:"maxReservation"`
+	MaxReservedPercent *int   `json:"maxReservedPercent"`
+	OnExhaustion       string `json:"onExhaustion"`
+	PredecessorWait    string `json:"predecessorWait"`
+	LockWait           string `json:"lockWait"`
+	MirrorHostLocal    bool   `json:"mirrorHostLocal"`
+	LogFile            string `json:"logFile"`
+	LogMaxBytes        *int64 `json:"logMaxBytes"`
 }
 
 type rangeConf struct {
@@ -74,7 +75,8 @@ type config struct {
 	maxReservation  time.Duration
 	predecessorWait time.Duration
 	lockWait        time.Duration
-	refuse          bool // on exhaustion, rather than reclaim a reservation
+	sharePercent    int  // of the pool, which reservations may hold
+	refuse          bool // where there is no room, rather than end a reservation
 	hostLocal       hostlocal.Dir
 	ancestor        hostlocal.Ancestor
 	mirror          bool // keep host-local's files beside the state
@@ -144,7 +146,7 @@ func parse(stdin []byte) (*netConf, *config, error) {
 	c := &config{
 		cniVersion: conf.CNIVersion, network: conf.Name, annotations: conf.RuntimeConfig.Annotations, prevResult: conf.PrevResult,
 		dataDir: persistence.DefaultDir, maxReservation: reservation.DefaultMaxRetain,
-		predecessorWait: DefaultPredecessorWait, lockWait: persistence.DefaultLockWait,
+		predecessorWait: DefaultPredecessorWait, lockWait: persistence.DefaultLockWait, sharePercent: reservation.DefaultSharePercent,
 	}
 	neighbours := hostlocal.DefaultDataDir
 	if conf.IPAM != nil && conf.IPAM.DataDir != "" {
@@ -163,6 +165,12 @@ func (c *config) settings(i *ipamConf) error {
 		c.refuse = true
 	default:
 		return fmt.Errorf("ipam.onExhaustion: %q is neither \"reclaim\" nor \"refuse\": %w", i.OnExhaustion, errConfig)
+	}
+	if p := i.MaxReservedPercent; p != nil {
+		if *p < 0 || *p > 100 {
+			return fmt.Errorf("ipam.maxReservedPercent: %d is not a percentage from 0 to 100: %w", *p, errConfig)
+		}
+		c.sharePercent = *p
 	}
 	if err := checkLogFile(i.LogFile); err != nil {
 		return fmt.Errorf("ipam.logFile: %q is %w: %w", i.LogFile, err, errConfig)

@@ -3,7 +3,6 @@ package cniplugin_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +45,9 @@ func TestABrokenConfigurationFailsAddButNotDel(t *testing.T) {
 		"overlapping sets":              {`{"ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"10.1.0.0/25"}]]}`, "range set 0 overlaps with 1"},
 		"a route that is none":          {`{"routes":[{"dst":"x"}]}`, "ipam.routes"},
 		"an unknown exhaustion policy":  {`{"onExhaustion":"panic"}`, "ipam.onExhaustion"},
+		"a share of more than all":      {`{"maxReservedPercent":101}`, "ipam.maxReservedPercent: 101 is not"},
+		"a share of less than nothing":  {`{"maxReservedPercent":-1}`, "ipam.maxReservedPercent: -1 is not"},
+		"a share in words":              {`{"maxReservedPercent":"half"}`, "ipam.maxReservedPercent: a string is not allowed here"},
 		"a maximum without a unit":      {`{"maxReservation":"24"}`, "ipam.maxReservation"},
 		"a negative wait":               {`{"predecessorWait":"-1s"}`, "ipam.predecessorWait"},
 		"a lock wait of nothing":        {`{"lockWait":"0s"}`, "ipam.lockWait"},
@@ -156,40 +158,6 @@ func TestAddressesFollowInRoundRobin(t *testing.T) {
 	want := "10.1.0.2 10.1.0.3 10.1.0.4 10.1.0.5 10.1.0.6 10.1.0.2 10.1.0.3 10.1.0.4"
 	if strings.Join(got, " ") != want {
 		t.Errorf("handed out %v, want %s", got, want)
-	}
-}
-
-func TestExhaustion(t *testing.T) {
-	for policy, tc := range map[string]struct {
-		want uint
-		text string
-	}{
-		"reclaim": {want: 0},
-		"refuse":  {want: cniplugin.CodeExhausted, text: "failed to allocate for range 0: no IP addresses available in range set: 10.1.0.1-10.1.0.6 (5 reserved)"},
-	} {
-		t.Run(policy, func(t *testing.T) {
-			w := newWorld(t)
-			for i := range 5 {
-				s := sandbox{id: fmt.Sprintf("c%d", i), pod: fmt.Sprintf("web-%d", i), ifName: "eth0", annotations: map[string]string{"io.kubernetes.cri/reserved-ip-duration": "10"}}
-				if _, err := w.add(s); err != nil {
-					t.Fatal(err)
-				}
-				if err := w.del(s); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.pass(1)
-			addrs, err := w.addUncached(sandbox{id: "new", pod: "new", ifName: "eth0"}, w.ipamWith(fmt.Sprintf(`{"onExhaustion":%q}`, policy)))
-			if codeOf(err) != tc.want || (err != nil && err.Error() != tc.text) {
-				t.Fatalf("code %d, %v; want %d %s", codeOf(err), err, tc.want, tc.text)
-			}
-			if err == nil && addrs[0] != netip.MustParseAddr("10.1.0.2") {
-				t.Errorf("took %s, want the address of the reservation that ends soonest", addrs[0])
-			}
-			if err == nil && !strings.Contains(w.log.String(), "gives way") {
-				t.Errorf("nothing logged: %s", w.log.String())
-			}
-		})
 	}
 }
 

@@ -46,7 +46,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 			a.Retain, a.Mode = wish.Retain, wish.Mode
 		}
 		now := p.Now()
-		plan, err := tx.End(a, now, p.rollback(conf, a, now))
+		plan, err := p.end(tx, a, now, p.rollback(conf, a, now))
 		p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)
 		return err
 	})
@@ -133,7 +133,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		now, went := p.Now(), map[string][]netip.Addr{}
 		for _, a := range stale {
 			p.Log.Info("Garbage collected", "container", a.ID.ContainerID, "interface", a.ID.IfName, "pod", a.Owner.String())
-			plan, err := tx.End(a, now, false)
+			plan, err := p.end(tx, a, now, false)
 			if err != nil {
 				return err
 			}

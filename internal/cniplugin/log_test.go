@@ -116,6 +116,7 @@ func TestEachVerbLeavesOneLine(t *testing.T) {
 func TestWhatIsForcedIsSaid(t *testing.T) {
 	w := newWorld(t)
 	w.logTo()
+	w.ipam = map[string]any{"maxReservedPercent": 100}
 	for n := range 5 { // all of them
 		s := sandbox{id: fmt.Sprintf("c%d", n), pod: fmt.Sprintf("web-%d", n), ifName: "eth0", annotations: map[string]string{reservation.RetainAnnotation: fmt.Sprint(20 - n)}}
 		if _, err := w.add(s); err != nil {

@@ -87,7 +87,7 @@ func (p *Plugin) sweepUnmirrored(tx *persistence.Tx, conf *config, now reservati
 		if p.alive(a) || slices.ContainsFunc(a.Addresses, has) || err != nil {
 			continue
 		}
-		if _, err := tx.End(a, now, false); err != nil {
+		if _, err := p.end(tx, a, now, false); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package cniplugin_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,16 +68,19 @@ func newWorld(t testing.TB) *world {
 // sandbox is a pod's sandbox as its runtime knows it.
 type sandbox struct {
 	id, pod, uid string
+	ns           string // "ns" where empty
 	ifName       string
 	annotations  map[string]string
 }
+
+func (s sandbox) namespace() string { return cmp.Or(s.ns, "ns") }
 
 func (s sandbox) attachment() reservation.AttachmentID {
 	return reservation.AttachmentID{Network: network, ContainerID: s.id, IfName: s.ifName}
 }
 
 func (s sandbox) owner() reservation.Owner {
-	return reservation.Owner{Network: network, Namespace: "ns", Pod: s.pod, IfName: s.ifName}
+	return reservation.Owner{Network: network, Namespace: s.namespace(), Pod: s.pod, IfName: s.ifName}
 }
 
 func (s sandbox) required() bool {
@@ -104,7 +108,7 @@ func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
 	}
 	return &skel.CmdArgs{
 		ContainerID: s.id, IfName: s.ifName, Netns: s.netns(), StdinData: stdin,
-		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s;K8S_POD_UID=%s;K8S_POD_INFRA_CONTAINER_ID=%s", s.pod, s.uid, s.id),
+		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_UID=%s;K8S_POD_INFRA_CONTAINER_ID=%s", s.namespace(), s.pod, s.uid, s.id),
 	}
 }
 

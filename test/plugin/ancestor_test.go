@@ -99,7 +99,7 @@ func TestExpiredAddressIsNotLeaked(t *testing.T) {
 			t.Fatalf("%s %s: %s%s", step[0], step[1], a.stdout, a.stderr)
 		}
 	}
-	if early := pods("ADD", "web-1", "c"); early.Code != 100 || !strings.Contains(early.Msg, "1 reserved") {
+	if early := pods("ADD", "web-1", "c"); early.Code != 100 || !strings.Contains(early.Msg, "1 of its 1 addresses are reserved") {
 		t.Fatalf("ADD before the deadline: %s%s; want code 100", early.stdout, early.stderr)
 	}
 	age(t, dir)
