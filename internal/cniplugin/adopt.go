@@ -133,10 +133,7 @@ func (c *config) remnantOf(id reservation.AttachmentID, o reservation.Owner) (re
 // for that. They are freed by clear, once this is on disk.
 func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs, wish reservation.Wish) (remnant, error) {
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
-	pod, err := parsePod(args.Args)
-	if err != nil {
-		pod = &podArgs{} // what cannot be told is ADD's to report
-	}
+	pod := endedPod(args)
 	owner := pod.owner(id)
 	r, err := conf.remnantOf(id, owner)
 	if err != nil || len(r.files) == 0 {
@@ -186,15 +183,14 @@ func (c *config) clear(r remnant) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	var errs []error
 	for _, f := range r.files {
-		if err := c.hostLocal.Remove(f.Addr, f.Holder); err != nil {
-			return err
-		}
+		errs = append(errs, c.hostLocal.Remove(f.Addr, f.Holder))
 	}
-	if r.record != nil {
-		return c.ancestor.Remove(*r.record)
+	if err := errors.Join(errs...); err != nil || r.record == nil {
+		return err
 	}
-	return nil
+	return c.ancestor.Remove(*r.record)
 }
 
 // clearInvalid removes the files of containers that are not valid any more.

@@ -27,6 +27,9 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	}
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
 	wish, _ := reservation.ParseWish(conf.annotations, conf.maxReservation)
+	if needless, err := p.stateless(conf, args, wish); needless || err != nil {
+		return err
+	}
 	var ended reservation.Attachment
 	var old remnant
 	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
@@ -115,6 +118,9 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 	valid, known, err := validAttachments(args.StdinData, conf.network)
 	if err != nil || !known {
 		return err
+	}
+	if begun, err := p.store(conf).Begun(); err == nil && !begun {
+		return conf.clearInvalid(valid)
 	}
 	var ended []reservation.Attachment
 	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound

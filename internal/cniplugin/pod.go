@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -38,6 +39,16 @@ func parsePod(args string) (*podArgs, error) {
 		return nil, fmt.Errorf("CNI_ARGS %q: %w: %w", args, err, errArgs)
 	}
 	return &pod, nil
+}
+
+// endedPod returns the pod of a container that ends. What cannot be told of it is ADD's to
+// report.
+func endedPod(args *skel.CmdArgs) *podArgs {
+	pod, err := parsePod(args.Args)
+	if err != nil {
+		return &podArgs{}
+	}
+	return pod
 }
 
 func (p *podArgs) owner(id reservation.AttachmentID) reservation.Owner {

@@ -26,7 +26,7 @@ func neverFresh(h happened) error {
 		return fmt.Errorf("%s handed out %v or wrote although the state cannot be repaired", h.verb, h.addrs)
 	case h.hopeless && h.verb == "ADD" && h.code != 5:
 		return fmt.Errorf("ADD answered code %d although the state cannot be repaired", h.code)
-	case h.hopeless:
+	case h.hopeless, damages[h.damage].unseen && h.verb != "ADD": // only what is to be kept makes a state where none was
 		return nil
 	case !h.kept && !damages[h.damage].noBackup:
 		return errors.New("the damaged file was not set aside")

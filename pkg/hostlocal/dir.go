@@ -77,7 +77,8 @@ func parse(data []byte) Holder {
 	return Holder{ContainerID: strings.TrimSpace(id), IfName: strings.TrimSpace(ifName), Mirrored: id != "" && strings.HasSuffix(text, mirrorMark)}
 }
 
-// Entries returns the address files, at the cost of a read for each.
+// Entries returns the address files, at the cost of a read for each. With an error it
+// returns those that can be read.
 func (d Dir) Entries() ([]Entry, error) {
 	files, err := os.ReadDir(d.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -87,6 +88,7 @@ func (d Dir) Entries() ([]Entry, error) {
 		return nil, fmt.Errorf("list host-local's addresses: %w", err)
 	}
 	var all []Entry
+	var errs []error
 	for _, f := range files {
 		a, err := netip.ParseAddr(f.Name())
 		if err != nil || a.Zone() != "" {
@@ -97,14 +99,12 @@ func (d Dir) Entries() ([]Entry, error) {
 			continue // removed meanwhile
 		}
 		h, found, err := d.Holder(a)
-		if err != nil {
-			return nil, err
-		}
+		errs = append(errs, err)
 		if found {
 			all = append(all, Entry{Addr: a, Holder: h, Changed: info.ModTime()})
 		}
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // Cursor returns the address that host-local last handed out from a range set; it is not

@@ -27,6 +27,13 @@ func (s *Store) look() (found, marked bool, err error) {
 	return found, marked, nil
 }
 
+// Begun reports whether a state was ever made here. Where none was, only what is to be
+// kept is a reason to make one.
+func (s *Store) Begun() (bool, error) {
+	found, marked, err := s.look()
+	return found || marked, err
+}
+
 func (s *Store) lost() error {
 	return fmt.Errorf("%s is missing although %s says that it was made: %w",
 		filepath.Join(s.dir, databaseName), filepath.Join(s.dir, markerName), ErrLost)

@@ -110,8 +110,8 @@ func (s *Store) update(fn func(*Tx) error) error {
 // has to be made again or is older than this version. It returns ErrNoState on a node where
 // no state was made yet.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
-	if _, err := os.Stat(s.dir); errors.Is(err, os.ErrNotExist) {
-		return ErrNoState
+	if begun, err := s.Begun(); err == nil && !begun {
+		return ErrNoState // and no lock file either, in a directory that may be another's
 	}
 	err := s.locked(ctx, unix.LOCK_SH, func() error { return s.view(fn) })
 	if !errors.Is(err, errOlder) && (s.rebuild == nil || !Broken(err)) {

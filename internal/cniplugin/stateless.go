@@ -1,0 +1,30 @@
+package cniplugin
+
+import (
+	"slices"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// stateless ends a container on a node that has no state, and reports whether that was all
+// there was to do. A state is made where there is something to write to it: an address of
+// host-local's time to reserve, or a container that had its address from a state that was
+// removed, as libcni's cache or a mirrored file tells.
+func (p *Plugin) stateless(conf *config, args *skel.CmdArgs, wish reservation.Wish) (done bool, err error) {
+	if begun, err := p.store(conf).Begun(); begun || err != nil {
+		return false, nil //nolint:nilerr // what cannot be looked at is Update's to report
+	}
+	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
+	old, err := conf.remnantOf(id, endedPod(args).owner(id))
+	if err != nil || len(old.files) > 0 && (wish.Retain > 0 || old.record != nil) {
+		return err != nil, err
+	}
+	ours, err := p.seen(conf)
+	if err != nil || slices.ContainsFunc(ours, func(a reservation.Attachment) bool { return a.ID == id }) {
+		return err != nil, err
+	}
+	p.line.says(outcomeUnknown, "", nil)
+	return true, conf.clear(old)
+}
