@@ -86,7 +86,7 @@ type config struct {
 func parseAdd(stdin []byte) (*config, error) {
 	conf, c, err := parse(stdin)
 	if field := new(json.UnmarshalTypeError); errors.As(err, &field) {
-		return nil, fmt.Errorf("%s: a %s is not allowed here: %w", field.Field, field.Value, errConfig)
+		return nil, fmt.Errorf("%s: a JSON %s is not allowed here: %w", field.Field, field.Value, errConfig)
 	}
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func parseAdd(stdin []byte) (*config, error) {
 		}
 	}
 	if c.sets, err = rangeSets(conf); err != nil {
-		return nil, fmt.Errorf("ipam.ranges: %w: %w", err, errConfig)
+		return nil, fmt.Errorf("%w: %w", err, errConfig)
 	}
 	if c.requested, err = requestedIPs(conf); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func parse(stdin []byte) (*netConf, *config, error) {
 		predecessorWait: DefaultPredecessorWait, lockWait: persistence.DefaultLockWait, sharePercent: reservation.DefaultSharePercent,
 	}
 	neighbours := hostlocal.DefaultDataDir
-	if conf.IPAM != nil && conf.IPAM.DataDir != "" {
+	if conf.IPAM != nil && filepath.IsAbs(conf.IPAM.DataDir) { // ADD refuses any other
 		c.dataDir = filepath.Clean(conf.IPAM.DataDir)
 		neighbours = c.dataDir
 	}
@@ -171,6 +171,9 @@ func (c *config) settings(i *ipamConf) error {
 			return fmt.Errorf("ipam.maxReservedPercent: %d is not a percentage from 0 to 100: %w", *p, errConfig)
 		}
 		c.sharePercent = *p
+	}
+	if i.DataDir != "" && !filepath.IsAbs(i.DataDir) {
+		return fmt.Errorf("ipam.dataDir: %q is not an absolute path: %w", i.DataDir, errConfig)
 	}
 	if err := checkLogFile(i.LogFile); err != nil {
 		return fmt.Errorf("ipam.logFile: %q is %w: %w", i.LogFile, err, errConfig)

@@ -11,38 +11,66 @@ import (
 	"github.com/limpet-io/limpet/pkg/ipam"
 )
 
-// rangeSets puts the one range of old configurations in front of the others, and
+// setConf is a range set and where in the configuration it stands.
+type setConf struct {
+	key    string
+	ranges []rangeConf
+}
+
+// keyOf returns the key of a range as the user wrote it.
+func (s setConf) keyOf(n int) string {
+	if s.key == "ipam" { // the one range of old configurations
+		return s.key
+	}
+	return fmt.Sprintf("%s[%d]", s.key, n)
+}
+
+// setConfs puts the one range of old configurations in front of the others, and
 // the ranges that the runtime brings in front of all, as host-local does.
-func rangeSets(conf *netConf) ([]ipam.Set, error) {
-	var all [][]rangeConf
-	all = append(all, conf.RuntimeConfig.IPRanges...)
+func setConfs(conf *netConf) []setConf {
+	var all []setConf
+	for n, ranges := range conf.RuntimeConfig.IPRanges {
+		all = append(all, setConf{fmt.Sprintf("runtimeConfig.ipRanges[%d]", n), ranges})
+	}
 	if conf.IPAM.Subnet != "" {
-		all = append(all, []rangeConf{conf.IPAM.rangeConf})
+		all = append(all, setConf{"ipam", []rangeConf{conf.IPAM.rangeConf}})
 	}
-	all = append(all, conf.IPAM.Ranges...)
+	for n, ranges := range conf.IPAM.Ranges {
+		all = append(all, setConf{fmt.Sprintf("ipam.ranges[%d]", n), ranges})
+	}
+	return all
+}
+
+func rangeSets(conf *netConf) ([]ipam.Set, error) {
+	all := setConfs(conf)
 	if len(all) == 0 {
-		return nil, errors.New("no IP ranges specified")
+		return nil, errors.New("ipam.ranges: no IP ranges specified")
 	}
-	sets := make([]ipam.Set, 0, len(all))
-	for n, ranges := range all {
-		set := make(ipam.Set, 0, len(ranges))
-		for m, r := range ranges {
+	sets := make([]ipam.Set, len(all))
+	for n, s := range all {
+		for m, r := range s.ranges {
 			parsed, err := r.parse()
 			if err != nil {
-				return nil, fmt.Errorf("[%d][%d].%w", n, m, err)
+				return nil, fmt.Errorf("%s.%w", s.keyOf(m), err)
 			}
-			set = append(set, parsed)
+			sets[n] = append(sets[n], parsed)
 		}
-		sets = append(sets, set)
 	}
 	sets, err := ipam.CompleteSets(sets)
-	if err != nil {
-		return nil, err
+	if set, ok := errors.AsType[*ipam.SetError](err); ok {
+		key := all[set.Index].key
+		if r, ok := errors.AsType[*ipam.RangeError](err); ok {
+			key = all[set.Index].keyOf(r.Index) + "." + r.Key
+		}
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	if err := onePerFamily(conf.CNIVersion, sets); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ipam.ranges: %w", err)
 	}
-	return sets, ipam.Disjoint(sets)
+	if err := ipam.Disjoint(sets); err != nil {
+		return nil, fmt.Errorf("ipam.ranges: %w", err)
+	}
+	return sets, nil
 }
 
 func (r rangeConf) parse() (ipam.Range, error) {

@@ -1,10 +1,25 @@
 package ipam
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 )
+
+// RangeError says what is wrong with a range, in host-local's words.
+type RangeError struct {
+	// Index is the number of the range in its set.
+	Index int
+	// Key is that of the configuration: subnet, rangeStart or rangeEnd.
+	Key  string
+	text string
+}
+
+// Error returns the words.
+func (e *RangeError) Error() string { return e.text }
+
+func rangeError(key, format string, args ...any) *RangeError {
+	return &RangeError{Key: key, text: fmt.Sprintf(format, args...)}
+}
 
 // Range is a run of addresses inside one subnet.
 type Range struct {
@@ -20,19 +35,19 @@ type Range struct {
 // Complete checks a range and fills in its defaults as host-local does: from the
 // first address after the network address to the last before the broadcast
 // address (IPv6: to the last), with the first one as the gateway.
-func (r Range) Complete() (Range, error) {
+func (r Range) Complete() (Range, *RangeError) {
 	switch {
 	case !r.Subnet.Addr().IsValid():
-		return r, errors.New("subnet is missing")
+		return r, rangeError("subnet", "subnet is missing")
 	case !r.Subnet.IsValid():
-		return r, errors.New("IPNet IP and Mask version mismatch")
+		return r, rangeError("subnet", "IPNet IP and Mask version mismatch")
 	}
 	bits := r.Subnet.Addr().BitLen()
 	if bits-r.Subnet.Bits() < 2 {
-		return r, fmt.Errorf("Network %s too small to allocate from", r.Subnet) //nolint:staticcheck // host-local's text, which people search for
+		return r, rangeError("subnet", "Network %s too small to allocate from", r.Subnet)
 	}
 	if network := r.Subnet.Masked().Addr(); network != r.Subnet.Addr() {
-		return r, fmt.Errorf("Network has host bits set. For a subnet mask of length %d the network address is %s", r.Subnet.Bits(), network) //nolint:staticcheck // host-local's text, which people search for
+		return r, rangeError("subnet", "Network has host bits set. For a subnet mask of length %d the network address is %s", r.Subnet.Bits(), network)
 	}
 	if !r.Gateway.IsValid() {
 		r.Gateway = r.Subnet.Addr().Next()
@@ -42,7 +57,7 @@ func (r Range) Complete() (Range, error) {
 
 // completeEnds blames the start for an order that is wrong where both ends are
 // given, as host-local does.
-func (r Range) completeEnds() (Range, error) {
+func (r Range) completeEnds() (Range, *RangeError) {
 	start, end := r.Start, r.End
 	if !start.IsValid() {
 		r.Start = r.Subnet.Addr().Next()
@@ -53,9 +68,9 @@ func (r Range) completeEnds() (Range, error) {
 	behind := r.Start.BitLen() == r.End.BitLen() && r.Start.Compare(r.End) > 0
 	switch {
 	case !r.Subnet.Contains(r.Start), start.IsValid() && behind:
-		return r, fmt.Errorf("RangeStart %s not in network %s", r.Start, r.Subnet)
+		return r, rangeError("rangeStart", "RangeStart %s not in network %s", r.Start, r.Subnet)
 	case !r.Subnet.Contains(r.End), behind:
-		return r, fmt.Errorf("RangeEnd %s not in network %s", r.End, r.Subnet)
+		return r, rangeError("rangeEnd", "RangeEnd %s not in network %s", r.End, r.Subnet)
 	}
 	return r, nil
 }

@@ -26,9 +26,10 @@ func (s Set) Complete() (Set, error) {
 		return nil, errors.New("empty range set")
 	}
 	done := make(Set, 0, len(s))
-	for _, r := range s {
+	for i, r := range s {
 		r, err := r.Complete()
 		if err != nil {
+			err.Index = i
 			return nil, err
 		}
 		done = append(done, r)
@@ -123,13 +124,27 @@ func (s Set) order(last netip.Addr) []stretch {
 	return todo
 }
 
-// CompleteSets checks the sets of one network, each for itself.
+// SetError says what is wrong with a range set, in host-local's words.
+type SetError struct {
+	// Index is the number of the set.
+	Index int
+	err   error
+}
+
+// Error returns the words.
+func (e *SetError) Error() string { return fmt.Sprintf("invalid range set %d: %v", e.Index, e.err) }
+
+// Unwrap returns a *RangeError where it is one range that is wrong.
+func (e *SetError) Unwrap() error { return e.err }
+
+// CompleteSets checks the sets of one network, each for itself. What is wrong comes as a
+// *SetError.
 func CompleteSets(sets []Set) ([]Set, error) {
 	done := make([]Set, 0, len(sets))
 	for i, s := range sets {
 		s, err := s.Complete()
 		if err != nil {
-			return nil, fmt.Errorf("invalid range set %d: %w", i, err)
+			return nil, &SetError{Index: i, err: err}
 		}
 		done = append(done, s)
 	}

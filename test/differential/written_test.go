@@ -130,6 +130,10 @@ var written = map[string][]asked{
 		add("a").args("IP=10.1.2.5=6"), add("a").args("IgnoreUnknown=maybe"), add("a").args("IgnoreUnknown=1;IgnoreUnknown=1;IP=10.1.2.44"), add("b").args("CommonArgs=x"),
 		add("c").args("IgnoreUnknown=1;IP=fe80::1%eth0"), add("d").args("K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p").but("A pod's names are known arguments"),
 	},
+	"a directory by a relative path": {
+		add("a").with(`{"cniVersion":"1.1.0","name":"net","type":"x","ipam":{"type":"host-local","logFile":"none","dataDir":"` +
+			strings.Repeat("../", 20) + `$DIR/relative",` + dual + `}}`).but("The directory of the state is an absolute path"),
+	},
 	"a second ADD without a DEL": {
 		add("a"), add("a"), add("a").on("eth1"), add("a").on("eth1"), add("b"), del("a"), add("a"), add("a").on("eth1"),
 		add("b").args("IP=10.1.2.200").but("One attachment, one ADD"),
