@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -64,13 +64,13 @@ func TestTwoReplicas(t *testing.T) {
 // rebuilt sees a StatefulSet's pod recorded and its successor pinned.
 func rebuilt(t *testing.T, ns string) {
 	set := testenv.AStatefulSet("web", 2).In(ns).
-		With(appsv1alpha1.AnnotationAutoGenerate, "true").With(appsv1alpha1.AnnotationPreferredTopology, hostname)
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
 	env.Create(t, set.StatefulSet)
 	pod := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10")
 	env.Create(t, pod.On("n1").Ready().Pod)
 
 	key := client.ObjectKey{Namespace: ns, Name: "web"}
-	var state appsv1alpha1.PersistentPodState
+	var state appsv1beta1.PersistentPodState
 	testenv.Eventually(t, func() error {
 		if err := env.Client.Get(t.Context(), key, &state); err != nil {
 			return err
@@ -80,7 +80,7 @@ func rebuilt(t *testing.T, ns string) {
 		}
 		return nil
 	})
-	want := appsv1alpha1.PodState{UID: pod.UID, NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: 600}
+	want := appsv1beta1.PodState{UID: pod.UID, NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: 600}
 	if diff := cmp.Diff(want, state.Status.PodStates["web-0"]); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
@@ -94,8 +94,8 @@ func rebuilt(t *testing.T, ns string) {
 		return env.Client.Create(t.Context(), next.Pod)
 	})
 	t.Cleanup(func() { _ = env.Client.Delete(within(t, time.Second), next.Pod, client.GracePeriodSeconds(0)) })
-	if got := next.Annotations[appsv1alpha1.AnnotationInjected]; got != "web" {
-		t.Errorf("annotation %s: %q", appsv1alpha1.AnnotationInjected, got)
+	if got := next.Annotations[appsv1beta1.AnnotationInjected]; got != "web" {
+		t.Errorf("annotation %s: %q", appsv1beta1.AnnotationInjected, got)
 	}
 	wantAffinity := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
@@ -158,7 +158,7 @@ func refusals(t *testing.T) {
 		"a second one for a target":       {second, "spec.targetRef"},
 		"no topology":                     {testenv.APersistentPodState("none").In(ns), "spec"},
 		"a weight of 101":                 {testenv.APersistentPodState("heavy").In(ns).Prefers(101, hostname), "spec.preferredPersistentTopology[0].weight"},
-		"a key that is not a label's key": {testenv.APersistentPodState("key").In(ns).Requires("a,b"), "spec.requiredPersistentTopology.nodeTopologyKeys[0]"},
+		"a key that is not a label's key": {testenv.APersistentPodState("key").In(ns).Requires("a,b"), "spec.requiredPersistentTopology.keys[0]"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

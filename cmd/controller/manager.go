@@ -21,7 +21,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/controller"
 	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
@@ -32,7 +32,7 @@ const webhookConfiguration = "limpet-controller"
 func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(appsv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(appsv1beta1.AddToScheme(scheme))
 	utilruntime.Must(limpetv1alpha1.AddToScheme(scheme))
 
 	secret := client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -21,11 +21,11 @@ import (
 // There is no garbage collector here, so each case does what it would have done.
 func reapplied(t *testing.T) {
 	cases := map[string]struct {
-		collect func(*testing.T, *appsv1alpha1.PersistentPodState)
+		collect func(*testing.T, *appsv1beta1.PersistentPodState)
 		adopted bool // the former object is expected to live on
 	}{
-		"before the collector came": {func(*testing.T, *appsv1alpha1.PersistentPodState) {}, true},
-		"with --cascade=orphan": {func(t *testing.T, s *appsv1alpha1.PersistentPodState) {
+		"before the collector came": {func(*testing.T, *appsv1beta1.PersistentPodState) {}, true},
+		"with --cascade=orphan": {func(t *testing.T, s *appsv1beta1.PersistentPodState) {
 			testenv.Eventually(t, func() error {
 				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
 					return err
@@ -34,7 +34,7 @@ func reapplied(t *testing.T) {
 				return env.Client.Update(t.Context(), s)
 			})
 		}, true},
-		"after the record was collected too": {func(t *testing.T, s *appsv1alpha1.PersistentPodState) {
+		"after the record was collected too": {func(t *testing.T, s *appsv1beta1.PersistentPodState) {
 			if err := env.Client.Delete(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func reapplied(t *testing.T) {
 			ns := env.Namespace(t)
 			aSet := func() testenv.StatefulSet {
 				return testenv.AStatefulSet("web", 1).In(ns).
-					With(appsv1alpha1.AnnotationAutoGenerate, "true").With(appsv1alpha1.AnnotationPreferredTopology, hostname)
+					With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
 			}
 			former, next := aSet(), aSet()
 			env.Create(t, former.StatefulSet)
@@ -102,7 +102,7 @@ func hold(t *testing.T, pod *corev1.Pod) {
 	})
 }
 
-func belongsTo(t *testing.T, set testenv.StatefulSet, before appsv1alpha1.PersistentPodState, adopted bool) error {
+func belongsTo(t *testing.T, set testenv.StatefulSet, before appsv1beta1.PersistentPodState, adopted bool) error {
 	t.Helper()
 	state, err := stateOf(t, set.StatefulSet)
 	if err != nil {
@@ -117,22 +117,22 @@ func belongsTo(t *testing.T, set testenv.StatefulSet, before appsv1alpha1.Persis
 	return nil
 }
 
-func stateOf(t *testing.T, set *appsv1.StatefulSet) (*appsv1alpha1.PersistentPodState, error) {
+func stateOf(t *testing.T, set *appsv1.StatefulSet) (*appsv1beta1.PersistentPodState, error) {
 	t.Helper()
-	var state appsv1alpha1.PersistentPodState
+	var state appsv1beta1.PersistentPodState
 	return &state, env.Client.Get(t.Context(), client.ObjectKeyFromObject(set), &state)
 }
 
 // scaled takes a StatefulSet to zero and back under each retention policy.
 func scaled(t *testing.T) {
 	cases := map[string]struct {
-		policy  appsv1alpha1.RetentionPolicy
+		policy  appsv1beta1.RetentionPolicy
 		kept    bool // the record outlives the pod
 		expires bool // but not for ever
 	}{
 		"without a policy the record lives as long as the reservation": {"", true, true},
-		"WhenScaled ends it":   {appsv1alpha1.RetainWhenScaled, false, false},
-		"WhenDeleted keeps it": {appsv1alpha1.RetainWhenDeleted, true, false},
+		"WhenScaled ends it":   {appsv1beta1.RetainWhenScaled, false, false},
+		"WhenDeleted keeps it": {appsv1beta1.RetainWhenDeleted, true, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

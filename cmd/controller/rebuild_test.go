@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -24,16 +24,16 @@ import (
 func judged(t *testing.T, leader *replica) {
 	ns := env.Namespace(t)
 	set := testenv.AStatefulSet("web", 1).In(ns).
-		With(appsv1alpha1.AnnotationAutoGenerate, "true").With(appsv1alpha1.AnnotationPreferredTopology, hostname)
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
 	env.Create(t, set.StatefulSet)
 	pod := living(t, set.StatefulSet, "n1", "10.0.1.5")
 	steps := []struct {
 		node, ip string
-		want     appsv1alpha1.Rebuilds
+		want     appsv1beta1.Rebuilds
 	}{
-		{"n1", "10.0.1.5", appsv1alpha1.Rebuilds{Kept: 1, Last: &appsv1alpha1.Rebuild{Outcome: appsv1alpha1.Kept}}},
-		{"n1", "10.0.1.6", appsv1alpha1.Rebuilds{Kept: 1, Lost: 1, Last: &appsv1alpha1.Rebuild{Outcome: appsv1alpha1.Lost, Cause: pin.CauseNotHeld}}},
-		{"n2", "10.0.2.5", appsv1alpha1.Rebuilds{Kept: 1, Lost: 1, Moved: 1, Last: &appsv1alpha1.Rebuild{Outcome: appsv1alpha1.Moved, Cause: pin.CauseNodeRefused}}},
+		{"n1", "10.0.1.5", appsv1beta1.Rebuilds{Kept: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Kept}}},
+		{"n1", "10.0.1.6", appsv1beta1.Rebuilds{Kept: 1, Lost: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Lost, Cause: pin.CauseNotHeld}}},
+		{"n2", "10.0.2.5", appsv1beta1.Rebuilds{Kept: 1, Lost: 1, Moved: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Moved, Cause: pin.CauseNodeRefused}}},
 	}
 	for _, step := range steps {
 		step.want.Last.Pod, step.want.Last.From = "web-0", placeOf(pod)
@@ -98,13 +98,13 @@ func scheduled(t *testing.T, set *appsv1.StatefulSet, node, ip string) *corev1.P
 	return pod
 }
 
-func placeOf(pod *corev1.Pod) appsv1alpha1.Place {
-	return appsv1alpha1.Place{NodeName: pod.Spec.NodeName, IPs: pod.Status.PodIPs[0].IP}
+func placeOf(pod *corev1.Pod) appsv1beta1.Place {
+	return appsv1beta1.Place{NodeName: pod.Spec.NodeName, IPs: pod.Status.PodIPs[0].IP}
 }
 
-func countedAs(t *testing.T, ns string, want appsv1alpha1.Rebuilds) error {
+func countedAs(t *testing.T, ns string, want appsv1beta1.Rebuilds) error {
 	t.Helper()
-	var state appsv1alpha1.PersistentPodState
+	var state appsv1beta1.PersistentPodState
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web"}, &state); err != nil {
 		return err
 	}

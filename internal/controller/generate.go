@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -27,7 +27,7 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("generate").
 		For(&appsv1.StatefulSet{}).
-		Owns(&appsv1alpha1.PersistentPodState{}).
+		Owns(&appsv1beta1.PersistentPodState{}).
 		Complete(g)
 }
 
@@ -59,7 +59,7 @@ func (g *Generator) gather(ctx context.Context, set *appsv1.StatefulSet) (pin.Ge
 	for i := range states {
 		in.Existing = append(in.Existing, *states[i].DeepCopy())
 	}
-	var named appsv1alpha1.PersistentPodState
+	var named appsv1beta1.PersistentPodState
 	switch err := g.Client.Get(ctx, client.ObjectKeyFromObject(set), &named); {
 	case apierrors.IsNotFound(err):
 		return in, nil

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -26,7 +26,7 @@ const IndexPod = "limpet.pod"
 // the cache hold these kinds from its start.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	byTarget := func(o client.Object) []string {
-		return []string{pin.TargetOf(o.(*appsv1alpha1.PersistentPodState)).String()}
+		return []string{pin.TargetOf(o.(*appsv1beta1.PersistentPodState)).String()}
 	}
 	byOwner := func(o client.Object) []string {
 		if owner, ok := pin.OwnerOf(o.(*corev1.Pod)); ok && owner.Supported() {
@@ -36,7 +36,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	byPod := func(o client.Object) []string { return []string{o.(*limpetv1alpha1.IPReservation).Status.Pod} }
 	err := errors.Join(
-		indexer.IndexField(ctx, &appsv1alpha1.PersistentPodState{}, IndexTarget, byTarget),
+		indexer.IndexField(ctx, &appsv1beta1.PersistentPodState{}, IndexTarget, byTarget),
 		indexer.IndexField(ctx, &corev1.Pod{}, IndexTarget, byOwner),
 		indexer.IndexField(ctx, &limpetv1alpha1.IPReservation{}, IndexPod, byPod),
 	)
@@ -48,8 +48,8 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 
 // StatesOf returns the PersistentPodStates of a target. They are the cache's own
 // objects: callers must not change them.
-func StatesOf(ctx context.Context, r client.Reader, namespace string, t pin.Target) ([]appsv1alpha1.PersistentPodState, error) {
-	var list appsv1alpha1.PersistentPodStateList
+func StatesOf(ctx context.Context, r client.Reader, namespace string, t pin.Target) ([]appsv1beta1.PersistentPodState, error) {
+	var list appsv1beta1.PersistentPodStateList
 	err := r.List(ctx, &list, client.InNamespace(namespace),
 		client.MatchingFields{IndexTarget: t.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {

@@ -3,7 +3,7 @@ package controller
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // Metrics are what the controller tells Prometheus beside the library's own.
@@ -24,6 +24,6 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 }
 
 // rebuilt counts one rebuild. Causes are a dozen constants.
-func (m *Metrics) rebuilt(r appsv1alpha1.Rebuild) {
+func (m *Metrics) rebuilt(r appsv1beta1.Rebuild) {
 	m.rebuilds.WithLabelValues(string(r.Outcome), r.Cause).Inc()
 }

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -50,7 +50,7 @@ type Recorder struct {
 func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("record").
-		For(&appsv1alpha1.PersistentPodState{}).
+		For(&appsv1beta1.PersistentPodState{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(podMoved)).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(r.ofStatefulSet)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode), builder.WithPredicates(nodeRelabelled)).
@@ -60,7 +60,7 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile brings the status of one PersistentPodState in line with what runs.
 func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var state appsv1alpha1.PersistentPodState
+	var state appsv1beta1.PersistentPodState
 	if err := r.Client.Get(ctx, req.NamespacedName, &state); err != nil {
 		r.gone.Delete(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -87,12 +87,12 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 }
 
 // report tells of rebuilds once they are in the status, so that nobody hears of one twice.
-func (r *Recorder) report(in pin.RecordInput, rebuilds []appsv1alpha1.Rebuild) {
+func (r *Recorder) report(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 	for _, rebuild := range rebuilds {
 		r.Metrics.rebuilt(rebuild)
 		i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Name == rebuild.Pod })
 		kind, note := corev1.EventTypeNormal, fmt.Sprintf("on node %s with %s", rebuild.To.NodeName, rebuild.To.IPs)
-		if rebuild.Outcome != appsv1alpha1.Kept {
+		if rebuild.Outcome != appsv1beta1.Kept {
 			kind = corev1.EventTypeWarning
 			note = fmt.Sprintf("%s, before on node %s with %s; %s: %s",
 				note, rebuild.From.NodeName, rebuild.From.IPs, rebuild.Cause, rebuild.Message)
@@ -101,7 +101,7 @@ func (r *Recorder) report(in pin.RecordInput, rebuilds []appsv1alpha1.Rebuild) {
 	}
 }
 
-func (r *Recorder) gather(ctx context.Context, state *appsv1alpha1.PersistentPodState) (pin.RecordInput, error) {
+func (r *Recorder) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
 	in := pin.RecordInput{State: state, Retain: r.retain, Now: r.Clock.Now(), Nodes: map[string]*corev1.Node{}}
 	target := pin.TargetOf(state)
 	states, err := StatesOf(ctx, r.Client, state.Namespace, target)
@@ -161,7 +161,7 @@ func (r *Recorder) workload(ctx context.Context, namespace string, target pin.Ta
 		return nil, nil //nolint:nilnil // see above
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: target.Name}
-	if target.Group == appsv1alpha1.GroupVersion.Group {
+	if target.Group == appsv1beta1.GroupVersion.Group {
 		return r.kruiseWorkload(ctx, key)
 	}
 	var set appsv1.StatefulSet
@@ -232,14 +232,14 @@ func (r *Recorder) ofTarget(ctx context.Context, namespace string, t pin.Target)
 
 // ofNode asks for every PersistentPodState: nodes come and change labels seldom.
 func (r *Recorder) ofNode(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list appsv1alpha1.PersistentPodStateList
+	var list appsv1beta1.PersistentPodStateList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // see ofTarget
 		return nil
 	}
 	return requests(list.Items)
 }
 
-func requests(states []appsv1alpha1.PersistentPodState) []reconcile.Request {
+func requests(states []appsv1beta1.PersistentPodState) []reconcile.Request {
 	out := make([]reconcile.Request, 0, len(states))
 	for i := range states {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&states[i])})

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // Pod builds a pod; its methods change it and return it, so that they chain.
@@ -130,17 +130,17 @@ func (s StatefulSet) StartingAt(ordinal int32) StatefulSet {
 
 // APersistentPodState begins a PersistentPodState of the StatefulSet of the same name.
 func APersistentPodState(name string) PersistentPodState {
-	return PersistentPodState{&appsv1alpha1.PersistentPodState{
+	return PersistentPodState{&appsv1beta1.PersistentPodState{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
-		Spec: appsv1alpha1.PersistentPodStateSpec{
-			TargetReference: appsv1alpha1.TargetReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name},
+		Spec: appsv1beta1.PersistentPodStateSpec{
+			TargetReference: appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name},
 		},
 	}}
 }
 
 // PersistentPodState builds a PersistentPodState.
 type PersistentPodState struct {
-	*appsv1alpha1.PersistentPodState
+	*appsv1beta1.PersistentPodState
 }
 
 // In puts the object into a namespace.
@@ -151,23 +151,23 @@ func (s PersistentPodState) In(namespace string) PersistentPodState {
 
 // Prefers adds a preferred topology of the given weight.
 func (s PersistentPodState) Prefers(weight int32, keys ...string) PersistentPodState {
-	s.Spec.PreferredPersistentTopology = append(s.Spec.PreferredPersistentTopology, appsv1alpha1.PreferredTopologyTerm{
-		Weight: weight, Preference: appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: keys},
+	s.Spec.PreferredPersistentTopology = append(s.Spec.PreferredPersistentTopology, appsv1beta1.PreferredTopologyTerm{
+		Weight: weight, Preference: appsv1beta1.NodeTopologyTerm{Keys: keys},
 	})
 	return s
 }
 
 // Requires sets the required topology.
 func (s PersistentPodState) Requires(keys ...string) PersistentPodState {
-	s.Spec.RequiredPersistentTopology = &appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: keys}
+	s.Spec.RequiredPersistentTopology = &appsv1beta1.NodeTopologyTerm{Keys: keys}
 	return s
 }
 
 // Recorded adds the record of a pod on a node with these labels.
 func (s PersistentPodState) Recorded(pod, node string, labels map[string]string) PersistentPodState {
 	if s.Status.PodStates == nil {
-		s.Status.PodStates = map[string]appsv1alpha1.PodState{}
+		s.Status.PodStates = map[string]appsv1beta1.PodState{}
 	}
-	s.Status.PodStates[pod] = appsv1alpha1.PodState{NodeName: node, NodeTopologyLabels: labels}
+	s.Status.PodStates[pod] = appsv1beta1.PodState{NodeName: node, NodeTopologyLabels: labels}
 	return s
 }

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // AssetsVar is the environment variable that names the directory of the binaries.
@@ -68,7 +68,7 @@ func start(assets string, register []func(*runtime.Scheme) error) (*Env, error) 
 		return nil, err
 	}
 	env := &Env{Scheme: runtime.NewScheme()}
-	for _, add := range append(register, clientgoscheme.AddToScheme, appsv1alpha1.AddToScheme) {
+	for _, add := range append(register, clientgoscheme.AddToScheme, appsv1beta1.AddToScheme) {
 		if err := add(env.Scheme); err != nil {
 			return nil, fmt.Errorf("register kinds: %w", err)
 		}
@@ -126,7 +126,7 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 			e.putStatus(t, want, o)
 		case *corev1.Pod:
 			e.putStatus(t, want, o)
-		case *appsv1alpha1.PersistentPodState:
+		case *appsv1beta1.PersistentPodState:
 			if w.Status.PodStates != nil { // otherwise controllers under test may be first
 				e.putStatus(t, want, o)
 			}

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -22,23 +22,23 @@ type PersistentPodState struct {
 	Live client.Reader
 }
 
-var _ admission.Validator[*appsv1alpha1.PersistentPodState] = (*PersistentPodState)(nil)
+var _ admission.Validator[*appsv1beta1.PersistentPodState] = (*PersistentPodState)(nil)
 
 // ValidateCreate names every field that is wrong.
-func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1alpha1.PersistentPodState) (admission.Warnings, error) {
-	var others appsv1alpha1.PersistentPodStateList
+func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
+	var others appsv1beta1.PersistentPodStateList
 	if err := w.Live.List(ctx, &others, client.InNamespace(s.Namespace)); err != nil {
 		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
 	}
 	if errs := pin.Validate(s, others.Items); len(errs) > 0 {
-		kind := appsv1alpha1.GroupVersion.WithKind("PersistentPodState").GroupKind()
+		kind := appsv1beta1.GroupVersion.WithKind("PersistentPodState").GroupKind()
 		return nil, apierrors.NewInvalid(kind, s.Name, errs)
 	}
 	return nil, nil
 }
 
 // ValidateUpdate leaves alone what was stored before these rules, until its spec changes.
-func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *appsv1alpha1.PersistentPodState) (admission.Warnings, error) {
+func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
 	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
@@ -46,6 +46,6 @@ func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *
 }
 
 // ValidateDelete allows every deletion.
-func (w *PersistentPodState) ValidateDelete(context.Context, *appsv1alpha1.PersistentPodState) (admission.Warnings, error) {
+func (w *PersistentPodState) ValidateDelete(context.Context, *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
 	return nil, nil
 }

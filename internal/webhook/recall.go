@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/controller"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -20,7 +20,7 @@ import (
 // addresses are held by another node than it says, the cache may be behind the API
 // server; and where that says no more, the record was lost with its StatefulSet or never
 // written, and the node that holds the addresses is where the pod was.
-func (w *PodCreate) recall(ctx context.Context, s *appsv1alpha1.PersistentPodState, pod *corev1.Pod, retains bool) (*appsv1alpha1.PersistentPodState, error) {
+func (w *PodCreate) recall(ctx context.Context, s *appsv1beta1.PersistentPodState, pod *corev1.Pod, retains bool) (*appsv1beta1.PersistentPodState, error) {
 	var holders []string
 	var nodes map[string]*corev1.Node
 	var err error
@@ -64,11 +64,11 @@ func (w *PodCreate) holders(ctx context.Context, pod *corev1.Pod) ([]string, map
 
 // fresh reads a state once more, from the API server: the other replica may have written
 // it a moment ago.
-func (w *PodCreate) fresh(ctx context.Context, s *appsv1alpha1.PersistentPodState) (*appsv1alpha1.PersistentPodState, error) {
+func (w *PodCreate) fresh(ctx context.Context, s *appsv1beta1.PersistentPodState) (*appsv1beta1.PersistentPodState, error) {
 	if s == nil {
 		return nil, nil //nolint:nilnil // nobody asks for a pin
 	}
-	var live appsv1alpha1.PersistentPodState
+	var live appsv1beta1.PersistentPodState
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(s), &live); {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // deleted in between
@@ -80,7 +80,7 @@ func (w *PodCreate) fresh(ctx context.Context, s *appsv1alpha1.PersistentPodStat
 
 // asked is the PersistentPodState that the pod's owner asks for by annotation. The first
 // pods of a StatefulSet are faster than its generation.
-func (w *PodCreate) asked(ctx context.Context, pod *corev1.Pod) (*appsv1alpha1.PersistentPodState, error) {
+func (w *PodCreate) asked(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
 	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref.Kind != kind.Kind || ref.APIVersion != kind.GroupVersion().String() {

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // Gate is the scheduling gate that holds a pod back until its node is nominated. The
@@ -59,27 +59,27 @@ func gated(pod *corev1.Pod) bool {
 // nominates tells whether the recorded node itself is where the pod wants to be: it
 // asks for an address, which is kept there and nowhere else, or its user names the node
 // and not just a part of the cluster.
-func nominates(in Input, record appsv1alpha1.PodState) bool {
+func nominates(in Input, record appsv1beta1.PodState) bool {
 	if in.Pod.Spec.NodeName != "" || excludes(in.Pod, corev1.LabelHostname, hostname(in.Node)) {
 		return false
 	}
 	if in.Retains {
 		return true
 	}
-	var terms []appsv1alpha1.NodeTopologyTerm
+	var terms []appsv1beta1.NodeTopologyTerm
 	if t := in.State.Spec.RequiredPersistentTopology; t != nil {
 		terms = append(terms, *t)
 	}
 	for _, item := range in.State.Spec.PreferredPersistentTopology {
 		terms = append(terms, item.Preference)
 	}
-	return slices.ContainsFunc(terms, func(t appsv1alpha1.NodeTopologyTerm) bool {
-		return slices.ContainsFunc(t.NodeTopologyKeys, func(key string) bool { return oneNode(key, record) })
+	return slices.ContainsFunc(terms, func(t appsv1beta1.NodeTopologyTerm) bool {
+		return slices.ContainsFunc(t.Keys, func(key string) bool { return oneNode(key, record) })
 	})
 }
 
 // oneNode tells whether a key leads to the recorded node alone.
-func oneNode(key string, record appsv1alpha1.PodState) bool {
+func oneNode(key string, record appsv1beta1.PodState) bool {
 	value, recorded := record.NodeTopologyLabels[key]
 	return recorded && (key == corev1.LabelHostname || value == record.NodeName)
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // Action is what becomes of the PersistentPodState of a workload.
@@ -48,7 +48,7 @@ type GenerateInput struct {
 	Workload metav1.Object
 	Kind     schema.GroupVersionKind
 	// Existing PersistentPodStates of the workload's name or with it as their target.
-	Existing []appsv1alpha1.PersistentPodState
+	Existing []appsv1beta1.PersistentPodState
 }
 
 // Generation says what to do with the PersistentPodState of a workload.
@@ -56,18 +56,18 @@ type Generation struct {
 	Action  Action
 	Reason  string
 	Message string
-	Object  *appsv1alpha1.PersistentPodState
+	Object  *appsv1beta1.PersistentPodState
 }
 
 // Generate decides which PersistentPodState a workload's annotations ask for. Objects
 // that were not generated for this workload are never touched.
 func Generate(in GenerateInput) Generation {
 	annotations := in.Workload.GetAnnotations()
-	asked := annotations[appsv1alpha1.AnnotationAutoGenerate] == "true" && in.Workload.GetDeletionTimestamp() == nil
+	asked := annotations[appsv1beta1.AnnotationAutoGenerate] == "true" && in.Workload.GetDeletionTimestamp() == nil
 	want := specOf(in)
 	hasKeys := want.RequiredPersistentTopology != nil || len(want.PreferredPersistentTopology) > 0
 
-	mine := slices.IndexFunc(in.Existing, func(s appsv1alpha1.PersistentPodState) bool { return ours(in, &s) })
+	mine := slices.IndexFunc(in.Existing, func(s appsv1beta1.PersistentPodState) bool { return ours(in, &s) })
 	switch {
 	case mine >= 0 && !asked && in.Workload.GetDeletionTimestamp() == nil:
 		return Generation{Delete, ReasonWithdrawn, "the annotation that asked for it is gone", &in.Existing[mine]}
@@ -77,7 +77,7 @@ func Generate(in GenerateInput) Generation {
 		return Generation{Reason: ReasonNotAsked, Message: "no PersistentPodState is asked for"}
 	case !hasKeys:
 		return Generation{Reason: ReasonNoKeys, Message: fmt.Sprintf("generation needs annotation %s or %s with at least one key",
-			appsv1alpha1.AnnotationPreferredTopology, appsv1alpha1.AnnotationRequiredTopology)}
+			appsv1beta1.AnnotationPreferredTopology, appsv1beta1.AnnotationRequiredTopology)}
 	}
 	if errs := validateGenerated(want); len(errs) > 0 {
 		return Generation{Reason: ReasonBadKeys, Message: errs.ToAggregate().Error()}
@@ -89,7 +89,7 @@ func Generate(in GenerateInput) Generation {
 		return Generation{Reason: ReasonForeign, Message: fmt.Sprintf(
 			"PersistentPodState %s was not generated for this workload and is left alone", in.Existing[0].Name)}
 	}
-	made := &appsv1alpha1.PersistentPodState{
+	made := &appsv1beta1.PersistentPodState{
 		ObjectMeta: metav1.ObjectMeta{Name: in.Workload.GetName(), Namespace: in.Workload.GetNamespace()},
 		Spec:       want,
 	}
@@ -98,13 +98,13 @@ func Generate(in GenerateInput) Generation {
 }
 
 // validateGenerated finds the keys that the API would refuse in the object.
-func validateGenerated(spec appsv1alpha1.PersistentPodStateSpec) field.ErrorList {
-	return Validate(&appsv1alpha1.PersistentPodState{Spec: spec}, nil)
+func validateGenerated(spec appsv1beta1.PersistentPodStateSpec) field.ErrorList {
+	return Validate(&appsv1beta1.PersistentPodState{Spec: spec}, nil)
 }
 
 // follow brings a generated object in line with the annotations. What annotations
 // cannot say, such as the retention policy, stays as somebody set it.
-func follow(in GenerateInput, old *appsv1alpha1.PersistentPodState, want appsv1alpha1.PersistentPodStateSpec) Generation {
+func follow(in GenerateInput, old *appsv1beta1.PersistentPodState, want appsv1beta1.PersistentPodStateSpec) Generation {
 	object := old.DeepCopy()
 	object.Spec.RequiredPersistentTopology = want.RequiredPersistentTopology
 	object.Spec.PreferredPersistentTopology = want.PreferredPersistentTopology
@@ -118,13 +118,13 @@ func follow(in GenerateInput, old *appsv1alpha1.PersistentPodState, want appsv1a
 
 // ours tells whether the object was generated for the workload: it is its controller,
 // or a predecessor of the same name was and left it behind.
-func ours(in GenerateInput, s *appsv1alpha1.PersistentPodState) bool {
+func ours(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 	return owns(in.Workload, s) || s.Labels[LabelGenerated] == "true" && s.Name == in.Workload.GetName() &&
 		(metav1.GetControllerOfNoCopy(s) == nil || predecessor(in, s) >= 0)
 }
 
 // predecessor finds the owner that had the workload's kind and name before it.
-func predecessor(in GenerateInput, s *appsv1alpha1.PersistentPodState) int {
+func predecessor(in GenerateInput, s *appsv1beta1.PersistentPodState) int {
 	return slices.IndexFunc(s.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Controller != nil && *o.Controller && o.UID != in.Workload.GetUID() && o.Name == in.Workload.GetName() &&
 			target(o.APIVersion, o.Kind, o.Name) == target(in.Kind.GroupVersion().String(), in.Kind.Kind, o.Name)
@@ -133,7 +133,7 @@ func predecessor(in GenerateInput, s *appsv1alpha1.PersistentPodState) int {
 
 // claim makes the workload the object's controller and marks it as generated. Instead of
 // a predecessor, for the garbage collector comes for what that one owned.
-func claim(in GenerateInput, s *appsv1alpha1.PersistentPodState) {
+func claim(in GenerateInput, s *appsv1beta1.PersistentPodState) {
 	metav1.SetMetaDataLabel(&s.ObjectMeta, LabelGenerated, "true")
 	if owns(in.Workload, s) {
 		return
@@ -146,23 +146,23 @@ func claim(in GenerateInput, s *appsv1alpha1.PersistentPodState) {
 	s.OwnerReferences = append(s.OwnerReferences, *ref)
 }
 
-func specOf(in GenerateInput) appsv1alpha1.PersistentPodStateSpec {
+func specOf(in GenerateInput) appsv1beta1.PersistentPodStateSpec {
 	annotations := in.Workload.GetAnnotations()
-	spec := appsv1alpha1.PersistentPodStateSpec{
-		TargetReference: appsv1alpha1.TargetReference{
+	spec := appsv1beta1.PersistentPodStateSpec{
+		TargetReference: appsv1beta1.TargetReference{
 			APIVersion: in.Kind.GroupVersion().String(), Kind: in.Kind.Kind, Name: in.Workload.GetName(),
 		},
 	}
-	if keys := split(annotations[appsv1alpha1.AnnotationRequiredTopology]); len(keys) > 0 {
-		spec.RequiredPersistentTopology = &appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: keys}
+	if keys := split(annotations[appsv1beta1.AnnotationRequiredTopology]); len(keys) > 0 {
+		spec.RequiredPersistentTopology = &appsv1beta1.NodeTopologyTerm{Keys: keys}
 	}
-	if keys := split(annotations[appsv1alpha1.AnnotationPreferredTopology]); len(keys) > 0 {
-		spec.PreferredPersistentTopology = []appsv1alpha1.PreferredTopologyTerm{{
-			Weight: 100, Preference: appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: keys},
+	if keys := split(annotations[appsv1beta1.AnnotationPreferredTopology]); len(keys) > 0 {
+		spec.PreferredPersistentTopology = []appsv1beta1.PreferredTopologyTerm{{
+			Weight: 100, Preference: appsv1beta1.NodeTopologyTerm{Keys: keys},
 		}}
 	}
-	for _, key := range split(annotations[appsv1alpha1.AnnotationPodAnnotations]) {
-		spec.PersistentPodAnnotations = append(spec.PersistentPodAnnotations, appsv1alpha1.PersistentPodAnnotation{Key: key})
+	for _, key := range split(annotations[appsv1beta1.AnnotationPodAnnotations]) {
+		spec.PersistentPodAnnotations = append(spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
 	}
 	return spec
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -16,19 +16,19 @@ func TestGenerate(t *testing.T) {
 	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	plain := testenv.AStatefulSet("web", 1)
 	plain.UID = "new"
-	asks := testenv.StatefulSet{StatefulSet: plain.DeepCopy()}.With(appsv1alpha1.AnnotationAutoGenerate, "true")
+	asks := testenv.StatefulSet{StatefulSet: plain.DeepCopy()}.With(appsv1beta1.AnnotationAutoGenerate, "true")
 	full := testenv.StatefulSet{StatefulSet: asks.DeepCopy()}.
-		With(appsv1alpha1.AnnotationPreferredTopology, hostname+", "+zone+",").
-		With(appsv1alpha1.AnnotationRequiredTopology, zone).
-		With(appsv1alpha1.AnnotationPodAnnotations, "a")
-	bad := testenv.StatefulSet{StatefulSet: asks.DeepCopy()}.With(appsv1alpha1.AnnotationPreferredTopology, "not a key")
+		With(appsv1beta1.AnnotationPreferredTopology, hostname+", "+zone+",").
+		With(appsv1beta1.AnnotationRequiredTopology, zone).
+		With(appsv1beta1.AnnotationPodAnnotations, "a")
+	bad := testenv.StatefulSet{StatefulSet: asks.DeepCopy()}.With(appsv1beta1.AnnotationPreferredTopology, "not a key")
 	deleted := testenv.StatefulSet{StatefulSet: plain.DeepCopy()}
 	deleted.DeletionTimestamp = &metav1.Time{Time: now}
 
 	foreign := *testenv.APersistentPodState("web").Prefers(5, hostname).PersistentPodState
 	own := *foreign.DeepCopy()
 	own.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(plain, kind)}
-	own.Spec.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenDeleted
+	own.Spec.PersistentPodStateRetentionPolicy = appsv1beta1.RetainWhenDeleted
 	orphan := *foreign.DeepCopy()
 	orphan.Labels = map[string]string{pin.LabelGenerated: "true"}
 
@@ -41,30 +41,30 @@ func TestGenerate(t *testing.T) {
 	others.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(gone, kind)}
 
 	made := testenv.APersistentPodState("web").Prefers(100, hostname, zone).Requires(zone).Spec
-	made.PersistentPodAnnotations = []appsv1alpha1.PersistentPodAnnotation{{Key: "a"}}
+	made.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: "a"}}
 	kept := *made.DeepCopy()
-	kept.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenDeleted
+	kept.PersistentPodStateRetentionPolicy = appsv1beta1.RetainWhenDeleted
 
 	cases := map[string]struct {
 		set        testenv.StatefulSet
-		existing   []appsv1alpha1.PersistentPodState
+		existing   []appsv1beta1.PersistentPodState
 		wantAction pin.Action
 		wantReason string
-		wantSpec   *appsv1alpha1.PersistentPodStateSpec
+		wantSpec   *appsv1beta1.PersistentPodStateSpec
 	}{
 		"nothing asked, nothing made":                       {set: plain, wantReason: pin.ReasonNotAsked},
 		"asked without a topology":                          {set: asks, wantReason: pin.ReasonNoKeys},
 		"asked with a key that cannot be":                   {set: bad, wantReason: pin.ReasonBadKeys},
 		"asked, so made":                                    {set: full, wantAction: pin.Create, wantReason: pin.ReasonGenerated, wantSpec: &made},
-		"annotations changed, hand-set policy stays":        {set: full, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &kept},
-		"left behind by a predecessor, so adopted":          {set: full, existing: []appsv1alpha1.PersistentPodState{orphan}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
-		"still owned by a predecessor, so adopted":          {set: full, existing: []appsv1alpha1.PersistentPodState{inherited}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
-		"owned by another workload, so left":                {set: full, existing: []appsv1alpha1.PersistentPodState{others}, wantReason: pin.ReasonForeign},
-		"annotations gone, so removed":                      {set: plain, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
-		"topology gone, so removed":                         {set: asks, existing: []appsv1alpha1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
-		"somebody else's is not overwritten":                {set: full, existing: []appsv1alpha1.PersistentPodState{foreign}, wantReason: pin.ReasonForeign},
-		"somebody else's is not removed":                    {set: plain, existing: []appsv1alpha1.PersistentPodState{foreign}, wantReason: pin.ReasonNotAsked},
-		"that of a workload in deletion is the collector's": {set: deleted, existing: []appsv1alpha1.PersistentPodState{own}, wantReason: pin.ReasonNotAsked},
+		"annotations changed, hand-set policy stays":        {set: full, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &kept},
+		"left behind by a predecessor, so adopted":          {set: full, existing: []appsv1beta1.PersistentPodState{orphan}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
+		"still owned by a predecessor, so adopted":          {set: full, existing: []appsv1beta1.PersistentPodState{inherited}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
+		"owned by another workload, so left":                {set: full, existing: []appsv1beta1.PersistentPodState{others}, wantReason: pin.ReasonForeign},
+		"annotations gone, so removed":                      {set: plain, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
+		"topology gone, so removed":                         {set: asks, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
+		"somebody else's is not overwritten":                {set: full, existing: []appsv1beta1.PersistentPodState{foreign}, wantReason: pin.ReasonForeign},
+		"somebody else's is not removed":                    {set: plain, existing: []appsv1beta1.PersistentPodState{foreign}, wantReason: pin.ReasonNotAsked},
+		"that of a workload in deletion is the collector's": {set: deleted, existing: []appsv1beta1.PersistentPodState{own}, wantReason: pin.ReasonNotAsked},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestGenerate(t *testing.T) {
 				t.Errorf("the object has %d owners, want 1", n)
 			}
 			again := pin.Generate(pin.GenerateInput{
-				Workload: tc.set.StatefulSet, Kind: kind, Existing: []appsv1alpha1.PersistentPodState{*got.Object},
+				Workload: tc.set.StatefulSet, Kind: kind, Existing: []appsv1beta1.PersistentPodState{*got.Object},
 			})
 			if again.Action != pin.Keep {
 				t.Errorf("a second decision is %s, want nothing to do", again.Reason)

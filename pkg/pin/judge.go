@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // AnnotationUnpinned on a pod is the reason why its recorded node was not asked of the
@@ -36,7 +36,7 @@ type Return struct {
 	// Pod that is Ready again.
 	Pod *corev1.Pod
 	// Before is the record of the pod of its name that was Ready last.
-	Before appsv1alpha1.PodState
+	Before appsv1beta1.PodState
 	// Node that is recorded; nil when it does not exist any more.
 	Node *corev1.Node
 	// Gone is when the former pod was found gone; zero when nobody saw it go.
@@ -48,25 +48,25 @@ type Return struct {
 // Judge says whether a pod that came back was kept, and if not, why. It returns nil for a
 // pod that is still the recorded one, and when too little is recorded to tell. A pod whose
 // sandbox alone was rebuilt, as by a reboot, shows by its addresses if it was not kept.
-func Judge(in Return) *appsv1alpha1.Rebuild {
-	from := appsv1alpha1.Place{NodeName: in.Before.NodeName, IPs: in.Before.IPs}
-	to := appsv1alpha1.Place{NodeName: in.Pod.Spec.NodeName, IPs: addresses(in.Pod)}
+func Judge(in Return) *appsv1beta1.Rebuild {
+	from := appsv1beta1.Place{NodeName: in.Before.NodeName, IPs: in.Before.IPs}
+	to := appsv1beta1.Place{NodeName: in.Pod.Spec.NodeName, IPs: addresses(in.Pod)}
 	switch {
 	case in.Before.UID == "": // recorded before anybody compared
 		return nil
 	case in.Before.UID == in.Pod.UID && (from.IPs == "" || to.IPs == "" || from == to):
 		return nil // with other addresses its sandbox was rebuilt, which counts
 	}
-	r := &appsv1alpha1.Rebuild{Pod: in.Pod.Name, From: from, To: to, Time: metav1.NewTime(in.Now.Truncate(time.Second))}
+	r := &appsv1beta1.Rebuild{Pod: in.Pod.Name, From: from, To: to, Time: metav1.NewTime(in.Now.Truncate(time.Second))}
 	switch {
 	case from.NodeName != to.NodeName:
-		r.Outcome = appsv1alpha1.Moved
+		r.Outcome = appsv1beta1.Moved
 		r.Cause, r.Message = whyMoved(in)
 	case from.IPs != to.IPs:
-		r.Outcome = appsv1alpha1.Lost
+		r.Outcome = appsv1beta1.Lost
 		r.Cause, r.Message = whyLost(in)
 	default:
-		r.Outcome = appsv1alpha1.Kept
+		r.Outcome = appsv1beta1.Kept
 	}
 	return r
 }
@@ -84,7 +84,7 @@ func whyMoved(in Return) (cause, message string) {
 		return noted, fmt.Sprintf("node %s could not take the pod when it was created", name)
 	case reason != "":
 		return reason, fmt.Sprintf("node %s %s", name, message)
-	case in.Pod.Annotations[appsv1alpha1.AnnotationInjected] == "":
+	case in.Pod.Annotations[appsv1beta1.AnnotationInjected] == "":
 		return CauseNotPinned, "no webhook answered when the pod was created"
 	case in.Pod.Annotations[AnnotationNode] == "":
 		return CauseSameTopology, fmt.Sprintf("the pod asked for a node like %s, not for that node", name)
@@ -129,21 +129,21 @@ func addresses(pod *corev1.Pod) string {
 }
 
 // count adds rebuilds to those that a status counts already.
-func count(before *appsv1alpha1.Rebuilds, rebuilds []appsv1alpha1.Rebuild) *appsv1alpha1.Rebuilds {
+func count(before *appsv1beta1.Rebuilds, rebuilds []appsv1beta1.Rebuild) *appsv1beta1.Rebuilds {
 	if len(rebuilds) == 0 {
 		return before
 	}
-	after := &appsv1alpha1.Rebuilds{}
+	after := &appsv1beta1.Rebuilds{}
 	if before != nil {
 		after = before.DeepCopy()
 	}
 	for i := range rebuilds {
 		switch rebuilds[i].Outcome {
-		case appsv1alpha1.Kept:
+		case appsv1beta1.Kept:
 			after.Kept++
-		case appsv1alpha1.Moved:
+		case appsv1beta1.Moved:
 			after.Moved++
-		case appsv1alpha1.Lost:
+		case appsv1beta1.Lost:
 			after.Lost++
 		}
 	}

@@ -9,21 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 const homeIPs = "10.0.1.5,fd00:1::5"
 
 func TestJudge(t *testing.T) {
-	before := appsv1alpha1.PodState{UID: "first", NodeName: "n1", IPs: homeIPs, RetainSeconds: 600}
+	before := appsv1beta1.PodState{UID: "first", NodeName: "n1", IPs: homeIPs, RetainSeconds: 600}
 	unasked := before
 	unasked.RetainSeconds = 0
 	older := before
 	older.UID = ""
 	returned := func(uid types.UID, node string, ips ...string) testenv.Pod {
 		pod := testenv.APod("web-0").On(node).Ready().At(ips...).
-			With(appsv1alpha1.AnnotationInjected, "web").With(pin.AnnotationNode, "n1")
+			With(appsv1beta1.AnnotationInjected, "web").With(pin.AnnotationNode, "n1")
 		pod.UID = uid
 		return pod
 	}
@@ -38,33 +38,33 @@ func TestJudge(t *testing.T) {
 
 	cases := map[string]struct {
 		pod     testenv.Pod
-		before  appsv1alpha1.PodState
+		before  appsv1beta1.PodState
 		node    *corev1.Node
 		gone    time.Duration
-		want    appsv1alpha1.Outcome // "" when there is nothing to judge
+		want    appsv1beta1.Outcome // "" when there is nothing to judge
 		because string
 	}{
 		"the recorded pod itself is no rebuild":                   {returned("first", "n1", "10.0.1.5", "fd00:1::5"), before, testenv.ANode("n1").Node, 0, "", ""},
 		"a record without a UID tells nothing":                    {elsewhere(), older, nil, 0, "", ""},
-		"the same node and addresses are kept":                    {home, before, testenv.ANode("n1").Node, time.Minute, appsv1alpha1.Kept, ""},
-		"kept is kept even after the time":                        {home, before, testenv.ANode("n1").Node, time.Hour, appsv1alpha1.Kept, ""},
-		"a new sandbox of the same pod counts if it lost":         {returned("first", "n1", "10.0.1.9"), before, testenv.ANode("n1").Node, 0, appsv1alpha1.Lost, pin.CauseNotHeld},
+		"the same node and addresses are kept":                    {home, before, testenv.ANode("n1").Node, time.Minute, appsv1beta1.Kept, ""},
+		"kept is kept even after the time":                        {home, before, testenv.ANode("n1").Node, time.Hour, appsv1beta1.Kept, ""},
+		"a new sandbox of the same pod counts if it lost":         {returned("first", "n1", "10.0.1.9"), before, testenv.ANode("n1").Node, 0, appsv1beta1.Lost, pin.CauseNotHeld},
 		"a moment without addresses is no rebuild":                {returned("first", "n1"), before, testenv.ANode("n1").Node, 0, "", ""},
-		"other addresses that nobody asked to keep":               {lost, unasked, testenv.ANode("n1").Node, 0, appsv1alpha1.Lost, pin.CauseNotReserved},
-		"other addresses after their time":                        {lost, before, testenv.ANode("n1").Node, 10 * time.Minute, appsv1alpha1.Lost, pin.CauseExpired},
-		"other addresses within their time":                       {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, appsv1alpha1.Lost, pin.CauseNotHeld},
-		"other addresses when nobody saw the pod go":              {lost, before, testenv.ANode("n1").Node, 0, appsv1alpha1.Lost, pin.CauseNotHeld},
-		"other addresses because the node's range changed":        {lost, before, ranged.Node, 0, appsv1alpha1.Lost, pin.CauseRangeChanged},
-		"a node that is gone":                                     {elsewhere(), before, nil, 0, appsv1alpha1.Moved, pin.ReasonNodeGone},
-		"a node that is not ready":                                {elsewhere(), before, testenv.ANode("n1").NotReady().Node, 0, appsv1alpha1.Moved, pin.ReasonNodeNotReady},
-		"a node that is cordoned":                                 {elsewhere(), before, testenv.ANode("n1").Cordoned().Node, 0, appsv1alpha1.Moved, pin.ReasonNodeCordoned},
-		"a node that is tainted":                                  {elsewhere(), before, testenv.ANode("n1").Tainted("k", corev1.TaintEffectNoSchedule).Node, 0, appsv1alpha1.Moved, pin.ReasonNodeTainted},
-		"a node that was cordoned when the pod was created":       {elsewhere().With(pin.AnnotationUnpinned, pin.ReasonNodeCordoned), before, testenv.ANode("n1").Node, 0, appsv1alpha1.Moved, pin.ReasonNodeCordoned},
-		"a pod that asks for another place":                       {elsewhere().With(pin.AnnotationUnpinned, pin.ReasonPodElsewhere), before, testenv.ANode("n1").Node, 0, appsv1alpha1.Moved, pin.ReasonPodElsewhere},
-		"a reason that is not one of ours is not counted as one":  {elsewhere().With(pin.AnnotationUnpinned, "x"), before, testenv.ANode("n1").Node, 0, appsv1alpha1.Moved, pin.CauseNodeRefused},
-		"a pod that was created without the webhook":              {unpinned, before, testenv.ANode("n1").Node, 0, appsv1alpha1.Moved, pin.CauseNotPinned},
-		"a pod that asked for a zone only":                        {zonal, before, testenv.ANode("n1").Node, 0, appsv1alpha1.Moved, pin.CauseSameTopology},
-		"a node that the scheduler refused though it looked well": {elsewhere(), before, testenv.ANode("n1").Node, 0, appsv1alpha1.Moved, pin.CauseNodeRefused},
+		"other addresses that nobody asked to keep":               {lost, unasked, testenv.ANode("n1").Node, 0, appsv1beta1.Lost, pin.CauseNotReserved},
+		"other addresses after their time":                        {lost, before, testenv.ANode("n1").Node, 10 * time.Minute, appsv1beta1.Lost, pin.CauseExpired},
+		"other addresses within their time":                       {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, appsv1beta1.Lost, pin.CauseNotHeld},
+		"other addresses when nobody saw the pod go":              {lost, before, testenv.ANode("n1").Node, 0, appsv1beta1.Lost, pin.CauseNotHeld},
+		"other addresses because the node's range changed":        {lost, before, ranged.Node, 0, appsv1beta1.Lost, pin.CauseRangeChanged},
+		"a node that is gone":                                     {elsewhere(), before, nil, 0, appsv1beta1.Moved, pin.ReasonNodeGone},
+		"a node that is not ready":                                {elsewhere(), before, testenv.ANode("n1").NotReady().Node, 0, appsv1beta1.Moved, pin.ReasonNodeNotReady},
+		"a node that is cordoned":                                 {elsewhere(), before, testenv.ANode("n1").Cordoned().Node, 0, appsv1beta1.Moved, pin.ReasonNodeCordoned},
+		"a node that is tainted":                                  {elsewhere(), before, testenv.ANode("n1").Tainted("k", corev1.TaintEffectNoSchedule).Node, 0, appsv1beta1.Moved, pin.ReasonNodeTainted},
+		"a node that was cordoned when the pod was created":       {elsewhere().With(pin.AnnotationUnpinned, pin.ReasonNodeCordoned), before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.ReasonNodeCordoned},
+		"a pod that asks for another place":                       {elsewhere().With(pin.AnnotationUnpinned, pin.ReasonPodElsewhere), before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.ReasonPodElsewhere},
+		"a reason that is not one of ours is not counted as one":  {elsewhere().With(pin.AnnotationUnpinned, "x"), before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.CauseNodeRefused},
+		"a pod that was created without the webhook":              {unpinned, before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.CauseNotPinned},
+		"a pod that asked for a zone only":                        {zonal, before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.CauseSameTopology},
+		"a node that the scheduler refused though it looked well": {elsewhere(), before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.CauseNodeRefused},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestJudge(t *testing.T) {
 			}
 			got := pin.Judge(in)
 			if got == nil {
-				got = &appsv1alpha1.Rebuild{}
+				got = &appsv1beta1.Rebuild{}
 			}
 			if got.Outcome != tc.want || got.Cause != tc.because {
 				t.Errorf("%s because of %q (%s), want %s because of %q", got.Outcome, got.Cause, got.Message, tc.want, tc.because)
@@ -103,17 +103,17 @@ func TestRecordCountsRebuilds(t *testing.T) {
 	steps := []struct {
 		pods  []corev1.Pod
 		after time.Duration
-		want  *appsv1alpha1.Rebuilds
+		want  *appsv1beta1.Rebuilds
 	}{
 		{pods: at("a", "10.0.1.5")},
 		{after: time.Second},
-		{pods: at("b", "10.0.1.5"), after: time.Second, want: &appsv1alpha1.Rebuilds{Kept: 1}},
-		{pods: at("b", "10.0.1.5"), after: time.Second, want: &appsv1alpha1.Rebuilds{Kept: 1}},
-		{after: 40 * time.Second, want: &appsv1alpha1.Rebuilds{Kept: 1}},
-		{after: 40 * time.Second, want: &appsv1alpha1.Rebuilds{Kept: 1}},
-		{pods: at("c", "10.0.1.6"), after: 40 * time.Second, want: &appsv1alpha1.Rebuilds{Kept: 1, Lost: 1}},
+		{pods: at("b", "10.0.1.5"), after: time.Second, want: &appsv1beta1.Rebuilds{Kept: 1}},
+		{pods: at("b", "10.0.1.5"), after: time.Second, want: &appsv1beta1.Rebuilds{Kept: 1}},
+		{after: 40 * time.Second, want: &appsv1beta1.Rebuilds{Kept: 1}},
+		{after: 40 * time.Second, want: &appsv1beta1.Rebuilds{Kept: 1}},
+		{pods: at("c", "10.0.1.6"), after: 40 * time.Second, want: &appsv1beta1.Rebuilds{Kept: 1, Lost: 1}},
 	}
-	var last []appsv1alpha1.Rebuild
+	var last []appsv1beta1.Rebuild
 	for i, step := range steps {
 		in.Pods, in.Now = step.pods, in.Now.Add(step.after)
 		got := pin.Record(in)

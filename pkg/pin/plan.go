@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/api/podpatch"
 )
 
@@ -39,7 +39,7 @@ type Input struct {
 	// Pod that is being created.
 	Pod *corev1.Pod
 	// State that counts for the pod's owner; nil when there is none.
-	State *appsv1alpha1.PersistentPodState
+	State *appsv1beta1.PersistentPodState
 	// Node that is recorded for the pod; nil when it does not exist.
 	Node *corev1.Node
 	// Retains tells that the pod asks to keep its addresses.
@@ -55,7 +55,7 @@ type Decision struct {
 }
 
 // RecordedNode returns the node that a state holds for a pod; "" when it holds none.
-func RecordedNode(s *appsv1alpha1.PersistentPodState, pod string) string {
+func RecordedNode(s *appsv1beta1.PersistentPodState, pod string) string {
 	if s == nil {
 		return ""
 	}
@@ -80,7 +80,7 @@ func Plan(in Input) Decision {
 		Message: fmt.Sprintf("the pod returns to node %s", record.NodeName),
 		Patch:   podpatch.Patch{Annotations: putBack(in.Pod, record.Annotations)},
 	}
-	d.Patch.Annotations[appsv1alpha1.AnnotationInjected] = in.State.Name
+	d.Patch.Annotations[appsv1beta1.AnnotationInjected] = in.State.Name
 	var given []string
 	d.Patch.Required, given = required(in, record)
 	if len(given) > 0 {
@@ -118,12 +118,12 @@ func putBack(pod *corev1.Pod, recorded map[string]string) map[string]string {
 
 // required returns the requirements for the required keys, and the keys for which the
 // pod itself asks for something else and is given it.
-func required(in Input, record appsv1alpha1.PodState) (reqs []corev1.NodeSelectorRequirement, given []string) {
+func required(in Input, record appsv1beta1.PodState) (reqs []corev1.NodeSelectorRequirement, given []string) {
 	term := in.State.Spec.RequiredPersistentTopology
 	if term == nil {
 		return nil, nil
 	}
-	for _, key := range distinct(term.NodeTopologyKeys) {
+	for _, key := range distinct(term.Keys) {
 		value, recorded := record.NodeTopologyLabels[key]
 		switch {
 		case !recorded:
@@ -138,12 +138,12 @@ func required(in Input, record appsv1alpha1.PodState) (reqs []corev1.NodeSelecto
 
 // preferred returns one term per item of the spec, in its order. Items that lead to the
 // recorded node alone are left out when that node cannot take the pod.
-func preferred(state *appsv1alpha1.PersistentPodState, record appsv1alpha1.PodState, fits bool) []corev1.PreferredSchedulingTerm {
+func preferred(state *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, fits bool) []corev1.PreferredSchedulingTerm {
 	var terms []corev1.PreferredSchedulingTerm
 	for _, item := range state.Spec.PreferredPersistentTopology {
 		var reqs []corev1.NodeSelectorRequirement
 		alone := false
-		for _, key := range distinct(item.Preference.NodeTopologyKeys) {
+		for _, key := range distinct(item.Preference.Keys) {
 			value, recorded := record.NodeTopologyLabels[key]
 			if !recorded {
 				continue

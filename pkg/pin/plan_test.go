@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/api/podpatch"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -33,7 +33,7 @@ func TestPlan(t *testing.T) {
 		Recorded("web-0", "n1", home).PersistentPodState
 	strict := testenv.APersistentPodState("web").Requires(zone).Recorded("web-0", "n1", home).PersistentPodState
 	annotated := state.DeepCopy()
-	annotated.Status.PodStates["web-0"] = appsv1alpha1.PodState{
+	annotated.Status.PodStates["web-0"] = appsv1beta1.PodState{
 		NodeName: "n1", NodeTopologyLabels: home, Annotations: map[string]string{"mine": "old", "lost": "kept"},
 	}
 	elsewhere := testenv.APod("web-0")
@@ -53,15 +53,15 @@ func TestPlan(t *testing.T) {
 	other := testenv.APod("web-0")
 	other.Spec.NodeSelector = map[string]string{hostname: "n2"}
 
-	injected := map[string]string{appsv1alpha1.AnnotationInjected: "web"}
-	nominated := map[string]string{appsv1alpha1.AnnotationInjected: "web", pin.AnnotationNode: "n1"}
+	injected := map[string]string{appsv1beta1.AnnotationInjected: "web"}
+	nominated := map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: "n1"}
 	all := podpatch.Patch{
 		Annotations: nominated,
 		Gates:       []string{pin.Gate},
 		Preferred:   []corev1.PreferredSchedulingTerm{preferred(100, in(hostname, "n1")), preferred(7, in(zone, "a"))},
 	}
 	unpinned := func(reason string) map[string]string {
-		return map[string]string{appsv1alpha1.AnnotationInjected: "web", pin.AnnotationUnpinned: reason}
+		return map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationUnpinned: reason}
 	}
 	away := func(reason string) podpatch.Patch {
 		return podpatch.Patch{Annotations: unpinned(reason), Preferred: all.Preferred[1:]}
@@ -135,7 +135,7 @@ func TestPlan(t *testing.T) {
 			},
 			wantReason: pin.ReasonPinned,
 			want: podpatch.Patch{
-				Annotations: map[string]string{appsv1alpha1.AnnotationInjected: "web", pin.AnnotationNode: "n1", "lost": "kept"},
+				Annotations: map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: "n1", "lost": "kept"},
 				Gates:       all.Gates,
 				Preferred:   all.Preferred,
 			},

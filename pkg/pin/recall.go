@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
@@ -48,7 +48,7 @@ func Holders(reservations []limpetv1alpha1.IPReservation, nodes map[string]*core
 
 // Doubtful tells whether what a state holds for a pod should not be believed: nothing, or
 // a node that holds none of the pod's addresses while others do.
-func Doubtful(s *appsv1alpha1.PersistentPodState, pod string, holders []string) bool {
+func Doubtful(s *appsv1beta1.PersistentPodState, pod string, holders []string) bool {
 	name := RecordedNode(s, pod)
 	return name == "" || len(holders) > 0 && !slices.Contains(holders, name)
 }
@@ -57,10 +57,10 @@ func Doubtful(s *appsv1alpha1.PersistentPodState, pod string, holders []string) 
 // as it would be had it not been lost, or had there been a controller to write it. A
 // required place that is recorded stays, for it may be asked for because of other things
 // than an address.
-func Recall(s *appsv1alpha1.PersistentPodState, pod string, node *corev1.Node) *appsv1alpha1.PersistentPodState {
+func Recall(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node) *appsv1beta1.PersistentPodState {
 	record := s.Status.PodStates[pod]
 	if term := s.Spec.RequiredPersistentTopology; term != nil {
-		for _, key := range term.NodeTopologyKeys {
+		for _, key := range term.Keys {
 			if value, recorded := record.NodeTopologyLabels[key]; recorded && value != node.Labels[key] {
 				return s
 			}
@@ -68,7 +68,7 @@ func Recall(s *appsv1alpha1.PersistentPodState, pod string, node *corev1.Node) *
 	}
 	out := s.DeepCopy()
 	if out.Status.PodStates == nil {
-		out.Status.PodStates = map[string]appsv1alpha1.PodState{}
+		out.Status.PodStates = map[string]appsv1beta1.PodState{}
 	}
 	record.NodeName, record.NodeTopologyLabels = node.Name, labels(s, node)
 	out.Status.PodStates[pod] = record
@@ -76,7 +76,7 @@ func Recall(s *appsv1alpha1.PersistentPodState, pod string, node *corev1.Node) *
 }
 
 // labels are the values that a node has for the wanted keys.
-func labels(s *appsv1alpha1.PersistentPodState, node *corev1.Node) map[string]string {
+func labels(s *appsv1beta1.PersistentPodState, node *corev1.Node) map[string]string {
 	var values map[string]string
 	for _, key := range Keys(s) {
 		if value, ok := node.Labels[key]; ok {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -51,7 +51,7 @@ func TestHolders(t *testing.T) {
 func TestDoubtful(t *testing.T) {
 	state := testenv.APersistentPodState("web").Prefers(100, hostname).Recorded("web-0", "n1", home).PersistentPodState
 	cases := map[string]struct {
-		state   *appsv1alpha1.PersistentPodState
+		state   *appsv1beta1.PersistentPodState
 		pod     string
 		holders []string
 		want    bool
@@ -75,17 +75,17 @@ func TestRecall(t *testing.T) {
 	empty := testenv.APersistentPodState("web").Prefers(100, hostname).Requires(zone)
 	behind := testenv.APersistentPodState("web").Prefers(100, hostname).Requires(zone).Recorded("web-0", "n1", home)
 	annotated := behind.DeepCopy()
-	annotated.Status.PodStates["web-0"] = appsv1alpha1.PodState{NodeName: "n1", Annotations: map[string]string{"mine": "kept"}}
+	annotated.Status.PodStates["web-0"] = appsv1beta1.PodState{NodeName: "n1", Annotations: map[string]string{"mine": "kept"}}
 	there := map[string]string{hostname: "n2", zone: "a"}
 	cases := map[string]struct {
-		state *appsv1alpha1.PersistentPodState
+		state *appsv1beta1.PersistentPodState
 		zone  string // of node n2, which holds the addresses
-		want  appsv1alpha1.PodState
+		want  appsv1beta1.PodState
 	}{
-		"nothing is recorded":                 {empty.PersistentPodState, "a", appsv1alpha1.PodState{NodeName: "n2", NodeTopologyLabels: there}},
-		"another node is recorded":            {behind.PersistentPodState, "a", appsv1alpha1.PodState{NodeName: "n2", NodeTopologyLabels: there}},
-		"another place is recorded, required": {behind.PersistentPodState, "b", appsv1alpha1.PodState{NodeName: "n1", NodeTopologyLabels: home}},
-		"what else is recorded stays": {annotated, "a", appsv1alpha1.PodState{
+		"nothing is recorded":                 {empty.PersistentPodState, "a", appsv1beta1.PodState{NodeName: "n2", NodeTopologyLabels: there}},
+		"another node is recorded":            {behind.PersistentPodState, "a", appsv1beta1.PodState{NodeName: "n2", NodeTopologyLabels: there}},
+		"another place is recorded, required": {behind.PersistentPodState, "b", appsv1beta1.PodState{NodeName: "n1", NodeTopologyLabels: home}},
+		"what else is recorded stays": {annotated, "a", appsv1beta1.PodState{
 			NodeName: "n2", NodeTopologyLabels: there, Annotations: map[string]string{"mine": "kept"},
 		}},
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // Workload is what counts of a target.
@@ -41,7 +41,7 @@ func (w Workload) holds(pod string) bool {
 
 // RecordInput is what a Recording is made of.
 type RecordInput struct {
-	State *appsv1alpha1.PersistentPodState
+	State *appsv1beta1.PersistentPodState
 	// Older names a PersistentPodState that has the same target and counts instead.
 	Older string
 	// Workload is the target; nil when it does not exist or is being deleted.
@@ -60,10 +60,10 @@ type RecordInput struct {
 
 // Recording is the status that a PersistentPodState should have.
 type Recording struct {
-	Status appsv1alpha1.PersistentPodStateStatus
+	Status appsv1beta1.PersistentPodStateStatus
 	// Rebuilds are what became of pods that came back since the last Recording. They are
 	// in the status's counters already.
-	Rebuilds []appsv1alpha1.Rebuild
+	Rebuilds []appsv1beta1.Rebuild
 	// Gone is since when pods with a record are known to be gone. It only helps to find
 	// the cause of a lost address, so nothing but memory need hold it.
 	Gone map[string]time.Time
@@ -109,7 +109,7 @@ func Record(in RecordInput) Recording {
 			out.Rebuilds = append(out.Rebuilds, *rebuild)
 		}
 		if status.PodStates == nil {
-			status.PodStates = map[string]appsv1alpha1.PodState{}
+			status.PodStates = map[string]appsv1beta1.PodState{}
 		}
 		status.PodStates[pod.Name] = record(in, pod, node)
 	}
@@ -128,7 +128,7 @@ func ended(pod *corev1.Pod) bool {
 }
 
 // gone notes the records whose pod holds no addresses any more.
-func gone(in RecordInput, records map[string]appsv1alpha1.PodState) map[string]time.Time {
+func gone(in RecordInput, records map[string]appsv1beta1.PodState) map[string]time.Time {
 	there := map[string]bool{}
 	for i := range in.Pods {
 		there[in.Pods[i].Name] = there[in.Pods[i].Name] || !ended(&in.Pods[i])
@@ -148,7 +148,7 @@ func gone(in RecordInput, records map[string]appsv1alpha1.PodState) map[string]t
 
 // expire starts, stops and ends the time that records have left, and returns when the
 // next of them ends.
-func expire(in RecordInput, active map[string]bool, records map[string]appsv1alpha1.PodState) (again time.Duration) {
+func expire(in RecordInput, active map[string]bool, records map[string]appsv1beta1.PodState) (again time.Duration) {
 	for name, r := range records {
 		switch {
 		case active[name] || wanted(in, name):
@@ -179,11 +179,11 @@ func wanted(in RecordInput, pod string) bool {
 	if in.Workload == nil {
 		return false
 	}
-	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1alpha1.RetainWhenDeleted || in.Workload.holds(pod)
+	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1beta1.RetainWhenDeleted || in.Workload.holds(pod)
 }
 
-func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1alpha1.PodState {
-	r := appsv1alpha1.PodState{
+func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
+	r := appsv1beta1.PodState{
 		UID:           pod.UID,
 		IPs:           addresses(pod),
 		NodeName:      node.Name,
@@ -200,13 +200,13 @@ func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1alpha1.Pod
 }
 
 // Keys returns the node label keys that a state wants recorded.
-func Keys(s *appsv1alpha1.PersistentPodState) []string {
+func Keys(s *appsv1beta1.PersistentPodState) []string {
 	var keys []string
 	if term := s.Spec.RequiredPersistentTopology; term != nil {
-		keys = append(keys, term.NodeTopologyKeys...)
+		keys = append(keys, term.Keys...)
 	}
 	for _, item := range s.Spec.PreferredPersistentTopology {
-		keys = append(keys, item.Preference.NodeTopologyKeys...)
+		keys = append(keys, item.Preference.Keys...)
 	}
 	return distinct(keys)
 }
@@ -221,7 +221,7 @@ func set(m *map[string]string, key, value string) {
 // condition is ConditionRecording as it should be.
 func condition(in RecordInput) metav1.Condition {
 	c := metav1.Condition{
-		Type:               appsv1alpha1.ConditionRecording,
+		Type:               appsv1beta1.ConditionRecording,
 		Status:             metav1.ConditionFalse,
 		ObservedGeneration: in.State.Generation,
 		LastTransitionTime: metav1.NewTime(in.Now),
@@ -229,13 +229,13 @@ func condition(in RecordInput) metav1.Condition {
 	target := TargetOf(in.State)
 	switch {
 	case !target.Supported():
-		c.Reason, c.Message = appsv1alpha1.ReasonTargetUnsupported, "pods of "+target.Kind+" do not return under their names"
+		c.Reason, c.Message = appsv1beta1.ReasonTargetUnsupported, "pods of "+target.Kind+" do not return under their names"
 	case in.Older != "":
-		c.Reason, c.Message = appsv1alpha1.ReasonTargetTaken, "PersistentPodState "+in.Older+" is older and has the same target"
+		c.Reason, c.Message = appsv1beta1.ReasonTargetTaken, "PersistentPodState "+in.Older+" is older and has the same target"
 	case in.Workload == nil:
-		c.Reason, c.Message = appsv1alpha1.ReasonTargetMissing, target.Kind+" "+target.Name+" does not exist"
+		c.Reason, c.Message = appsv1beta1.ReasonTargetMissing, target.Kind+" "+target.Name+" does not exist"
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, appsv1alpha1.ReasonRecording, "pods are recorded when they are Ready"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, appsv1beta1.ReasonRecording, "pods are recorded when they are Ready"
 	}
 	return c
 }

@@ -9,26 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestRecord(t *testing.T) {
-	recorded := func(retain int32, names ...string) *appsv1alpha1.PersistentPodState {
+	recorded := func(retain int32, names ...string) *appsv1beta1.PersistentPodState {
 		s := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
-		s.Status.PodStates = map[string]appsv1alpha1.PodState{}
+		s.Status.PodStates = map[string]appsv1beta1.PodState{}
 		for _, name := range names {
-			s.Status.PodStates[name] = appsv1alpha1.PodState{
+			s.Status.PodStates[name] = appsv1beta1.PodState{
 				NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: retain,
 			}
 		}
 		return s
 	}
 	whenDeleted, whenScaled := recorded(60, "web-0", "web-1"), recorded(60, "web-0", "web-1")
-	whenScaled.Spec.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenScaled
-	whenDeleted.Spec.PersistentPodStateRetentionPolicy = appsv1alpha1.RetainWhenDeleted
+	whenScaled.Spec.PersistentPodStateRetentionPolicy = appsv1beta1.RetainWhenScaled
+	whenDeleted.Spec.PersistentPodStateRetentionPolicy = appsv1beta1.RetainWhenDeleted
 	expiring := recorded(60, "web-0")
 	expired := expiring.Status.PodStates["web-0"]
 	expired.ExpiresAt = &metav1.Time{Time: now}
@@ -38,7 +38,7 @@ func TestRecord(t *testing.T) {
 	leaving.DeletionTimestamp = &metav1.Time{Time: now}
 
 	cases := map[string]struct {
-		state     *appsv1alpha1.PersistentPodState
+		state     *appsv1beta1.PersistentPodState
 		older     string
 		workload  *pin.Workload
 		pods      []corev1.Pod

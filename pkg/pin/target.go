@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // Target is a workload within a namespace, whatever version it is named in.
@@ -16,11 +16,11 @@ func (t Target) String() string { return t.Group + "/" + t.Kind + "/" + t.Name }
 
 // Supported tells whether pods of such a workload come back under their names.
 func (t Target) Supported() bool {
-	return t.Kind == "StatefulSet" && (t.Group == "apps" || t.Group == appsv1alpha1.GroupVersion.Group)
+	return t.Kind == "StatefulSet" && (t.Group == "apps" || t.Group == appsv1beta1.GroupVersion.Group)
 }
 
 // TargetOf returns what a PersistentPodState is for.
-func TargetOf(s *appsv1alpha1.PersistentPodState) Target {
+func TargetOf(s *appsv1beta1.PersistentPodState) Target {
 	return target(s.Spec.TargetReference.APIVersion, s.Spec.TargetReference.Kind, s.Spec.TargetReference.Name)
 }
 
@@ -45,8 +45,8 @@ func target(apiVersion, kind, name string) Target {
 
 // Choose returns the one that counts of the PersistentPodStates with the same target:
 // the oldest. It returns nil when there is none.
-func Choose(states []appsv1alpha1.PersistentPodState) *appsv1alpha1.PersistentPodState {
-	var first *appsv1alpha1.PersistentPodState
+func Choose(states []appsv1beta1.PersistentPodState) *appsv1beta1.PersistentPodState {
+	var first *appsv1beta1.PersistentPodState
 	for i := range states {
 		if s := &states[i]; first == nil || older(s, first) {
 			first = s
@@ -55,7 +55,7 @@ func Choose(states []appsv1alpha1.PersistentPodState) *appsv1alpha1.PersistentPo
 	return first
 }
 
-func older(a, b *appsv1alpha1.PersistentPodState) bool {
+func older(a, b *appsv1beta1.PersistentPodState) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
 	}

@@ -5,12 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // Validate returns what is wrong with a PersistentPodState. others are those of its
 // namespace; itself may be among them.
-func Validate(s *appsv1alpha1.PersistentPodState, others []appsv1alpha1.PersistentPodState) field.ErrorList {
+func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := validateTarget(s, others, spec.Child("targetRef"))
 	if s.Spec.RequiredPersistentTopology == nil && len(s.Spec.PreferredPersistentTopology) == 0 {
@@ -18,14 +18,14 @@ func Validate(s *appsv1alpha1.PersistentPodState, others []appsv1alpha1.Persiste
 			"this or requiredPersistentTopology must be set"))
 	}
 	if term := s.Spec.RequiredPersistentTopology; term != nil {
-		errs = append(errs, validateKeys(term.NodeTopologyKeys, spec.Child("requiredPersistentTopology", "nodeTopologyKeys"))...)
+		errs = append(errs, validateKeys(term.Keys, spec.Child("requiredPersistentTopology", "keys"))...)
 	}
 	for i, item := range s.Spec.PreferredPersistentTopology {
 		path := spec.Child("preferredPersistentTopology").Index(i)
 		if item.Weight < 1 || item.Weight > 100 {
 			errs = append(errs, field.Invalid(path.Child("weight"), item.Weight, "must be 1 to 100"))
 		}
-		errs = append(errs, validateKeys(item.Preference.NodeTopologyKeys, path.Child("preference", "nodeTopologyKeys"))...)
+		errs = append(errs, validateKeys(item.Preference.Keys, path.Child("preference", "keys"))...)
 	}
 	for i, a := range s.Spec.PersistentPodAnnotations {
 		errs = append(errs, validateKey(a.Key, spec.Child("persistentPodAnnotations").Index(i).Child("key"))...)
@@ -33,7 +33,7 @@ func Validate(s *appsv1alpha1.PersistentPodState, others []appsv1alpha1.Persiste
 	return errs
 }
 
-func validateTarget(s *appsv1alpha1.PersistentPodState, others []appsv1alpha1.PersistentPodState, path *field.Path) field.ErrorList {
+func validateTarget(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, path *field.Path) field.ErrorList {
 	mine := TargetOf(s)
 	if !mine.Supported() {
 		return field.ErrorList{field.NotSupported(path.Child("kind"),
@@ -70,6 +70,6 @@ func validateKey(key string, path *field.Path) field.ErrorList {
 }
 
 // owns tells whether the workload made the state.
-func owns(workload metav1.Object, s *appsv1alpha1.PersistentPodState) bool {
+func owns(workload metav1.Object, s *appsv1beta1.PersistentPodState) bool {
 	return metav1.IsControlledBy(s, workload)
 }

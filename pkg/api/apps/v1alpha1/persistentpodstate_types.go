@@ -2,19 +2,8 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-)
 
-// RetentionPolicy says which event ends the record of a pod.
-type RetentionPolicy string
-
-const (
-	// RetainWhenScaled drops a pod's record when its ordinal is scaled away. It is the
-	// default, and unknown values act like it, as in the original.
-	RetainWhenScaled RetentionPolicy = "WhenScaled"
-	// RetainWhenDeleted keeps the records over scaling; only the end of the workload
-	// ends them.
-	RetainWhenDeleted RetentionPolicy = "WhenDeleted"
+	"github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // PersistentPodStateSpec says which workload's pods return, and how close.
@@ -25,14 +14,14 @@ type PersistentPodStateSpec struct {
 	// changed, since the records in the status belong to it.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef is immutable"
-	TargetReference TargetReference `json:"targetRef"`
+	TargetReference v1beta1.TargetReference `json:"targetRef"`
 
 	// persistentPodAnnotations are the annotations that are recorded with a pod and put
 	// back on its successor. Set by the user; empty means none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	PersistentPodAnnotations []PersistentPodAnnotation `json:"persistentPodAnnotations,omitempty"`
+	PersistentPodAnnotations []v1beta1.PersistentPodAnnotation `json:"persistentPodAnnotations,omitempty"`
 
 	// requiredPersistentTopology lists node labels whose recorded values a successor's
 	// node must have. A pod waits rather than go elsewhere. Set by the user.
@@ -46,41 +35,13 @@ type PersistentPodStateSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
 
-	// persistentPodStateRetentionPolicy says what ends a record: WhenScaled (the default;
-	// any other value acts like it) or WhenDeleted. Set by the user.
+	// persistentPodStateRetentionPolicy says what ends a record: WhenScaled (any other word
+	// acts like it) or WhenDeleted. Where it is not set it is WhenScaled, but a record that
+	// ends outlives its pod for as long as the pod's addresses may be reserved. Set by the
+	// user.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	PersistentPodStateRetentionPolicy RetentionPolicy `json:"persistentPodStateRetentionPolicy,omitempty"`
-}
-
-// TargetReference names one workload in the object's namespace.
-type TargetReference struct {
-	// apiVersion is the group and version of the workload, such as apps/v1.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=317
-	APIVersion string `json:"apiVersion"`
-
-	// kind of the workload, such as StatefulSet.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Kind string `json:"kind"`
-
-	// name of the workload.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-}
-
-// PersistentPodAnnotation names one annotation to record.
-type PersistentPodAnnotation struct {
-	// key of the annotation.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=317
-	Key string `json:"key"`
+	PersistentPodStateRetentionPolicy string `json:"persistentPodStateRetentionPolicy,omitempty"`
 }
 
 // NodeTopologyTerm is a set of node labels that together describe a place.
@@ -106,143 +67,6 @@ type PreferredTopologyTerm struct {
 	// preference is the place wished for.
 	// +required
 	Preference NodeTopologyTerm `json:"preference"`
-}
-
-// PersistentPodStateStatus is what the controller remembers.
-type PersistentPodStateStatus struct {
-	// observedGeneration is the generation of the spec that the records were made for.
-	// Written by the controller.
-	// +required
-	ObservedGeneration int64 `json:"observedGeneration"`
-
-	// podStates maps the name of a pod to the place it was last Ready at. Written by the
-	// controller.
-	// +optional
-	PodStates map[string]PodState `json:"podStates,omitempty"`
-
-	// rebuilds counts what became of the pods that came back, and tells of the last one.
-	// Written by the controller together with the records.
-	// +optional
-	Rebuilds *Rebuilds `json:"rebuilds,omitempty"`
-
-	// conditions say whether this object does its work: Recording. Written by the
-	// controller.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=8
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-}
-
-// Outcome says what became of a pod that was rebuilt.
-//
-// +kubebuilder:validation:Enum=Kept;Moved;Lost
-type Outcome string
-
-const (
-	// Kept means the same node and the same addresses.
-	Kept Outcome = "Kept"
-	// Moved means another node.
-	Moved Outcome = "Moved"
-	// Lost means the same node, but other addresses.
-	Lost Outcome = "Lost"
-)
-
-// Rebuilds counts the rebuilds of a target's pods by outcome.
-type Rebuilds struct {
-	// kept is how many came back to their node and got their addresses back.
-	// +required
-	Kept int64 `json:"kept"`
-
-	// moved is how many became Ready on another node.
-	// +required
-	Moved int64 `json:"moved"`
-
-	// lost is how many came back to their node and got other addresses.
-	// +required
-	Lost int64 `json:"lost"`
-
-	// last is the most recent rebuild.
-	// +optional
-	Last *Rebuild `json:"last,omitempty"`
-}
-
-// Rebuild tells what became of one pod.
-type Rebuild struct {
-	// pod is the name of the pod.
-	// +required
-	Pod string `json:"pod"`
-
-	// outcome is Kept, Moved or Lost.
-	// +required
-	Outcome Outcome `json:"outcome"`
-
-	// cause is why a pod was not kept, in one word; absent for one that was.
-	// +optional
-	Cause string `json:"cause,omitempty"`
-
-	// message is the cause in a sentence.
-	// +optional
-	Message string `json:"message,omitempty"`
-
-	// from is where the pod was before.
-	// +required
-	From Place `json:"from"`
-
-	// to is where the pod is now.
-	// +required
-	To Place `json:"to"`
-
-	// time is when the controller saw the pod Ready again.
-	// +required
-	Time metav1.Time `json:"time"`
-}
-
-// Place is where a pod runs and under which addresses.
-type Place struct {
-	// nodeName is the name of the node.
-	// +required
-	NodeName string `json:"nodeName"`
-
-	// ips are the addresses, with commas between them.
-	// +optional
-	IPs string `json:"ips,omitempty"`
-}
-
-// PodState is the place of one pod and what else is put back on its successor.
-type PodState struct {
-	// uid is the UID of the pod that was last Ready; by it the controller knows a
-	// rebuilt pod from the one before. Written by the controller.
-	// +optional
-	UID types.UID `json:"uid,omitempty"`
-
-	// ips are the addresses that the pod had, with commas between them. Written by the
-	// controller, to compare them with those of the next pod.
-	// +optional
-	IPs string `json:"ips,omitempty"`
-
-	// nodeName is the node on which the pod was last Ready.
-	// +optional
-	NodeName string `json:"nodeName,omitempty"`
-
-	// nodeTopologyLabels are the values that the node had for the wanted keys.
-	// +optional
-	NodeTopologyLabels map[string]string `json:"nodeTopologyLabels,omitempty"`
-
-	// annotations are the values that the pod had for the wanted annotations.
-	// +optional
-	Annotations map[string]string `json:"annotations,omitempty"`
-
-	// retainSeconds is for how long the pod asked, by its own annotation, that its
-	// addresses stay reserved after its end. Written by the controller; 0 when it did not.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	RetainSeconds int32 `json:"retainSeconds,omitempty"`
-
-	// expiresAt is when the record ends. Written by the controller when the pod is not
-	// wanted any more, removed when it is wanted again.
-	// +optional
-	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 }
 
 // PersistentPodState brings the rebuilt pods of one workload back to their place.
@@ -275,7 +99,7 @@ type PersistentPodState struct {
 
 	// status holds the records.
 	// +optional
-	Status PersistentPodStateStatus `json:"status,omitempty"`
+	Status v1beta1.PersistentPodStateStatus `json:"status,omitzero"`
 }
 
 // PersistentPodStateList is a list of PersistentPodStates.

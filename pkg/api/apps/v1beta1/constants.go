@@ -1,4 +1,4 @@
-package v1alpha1
+package v1beta1
 
 // Annotations on a workload that ask for a PersistentPodState to be made for it.
 const (
