@@ -27,9 +27,10 @@ const hostname = corev1.LabelHostname
 // other, as they do for a user.
 func TestTwoReplicas(t *testing.T) {
 	install(t)
+	inherited := inherit(t)
 	first := startReplica(t)
-	first.waitReady(t)
 	pointWebhooksAt(t, first)
+	first.waitReady(t)
 	second := startReplica(t)
 	second.waitReady(t) // the certificate reached the replica that did not make it
 	env.Create(t, testenv.ANode("n1").Node, testenv.ANode("n2").Node)
@@ -38,11 +39,15 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("what became of a rebuilt pod is told", func(t *testing.T) { judged(t, first) })
 	t.Run("pods return to a StatefulSet that was deleted and applied again", reapplied)
 	t.Run("a StatefulSet is scaled to zero and back", scaled)
+	t.Run("objects of a former installation are stored anew", func(t *testing.T) { migrated(t, inherited) })
+	t.Run("both versions show every object", bothVersions)
+	t.Run("a manifest of OpenKruise's users applies as it is", sampled)
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
 	t.Run("the other replica answers as well", func(t *testing.T) {
 		pointWebhooksAt(t, second)
 		rebuilt(t, env.Namespace(t))
+		bothVersions(t)
 	})
 	t.Run("a pod that moved while nobody led is known by its addresses", func(t *testing.T) { unseen(t, first) })
 	t.Run("the other replica takes over when the leader is killed", func(t *testing.T) { rebuilt(t, env.Namespace(t)) })
@@ -54,6 +59,7 @@ func TestTwoReplicas(t *testing.T) {
 		second.kill(t)
 		away(t)
 	})
+	t.Run("without any replica what is stored can be read and deleted", func(t *testing.T) { unconverted(t, inherited) })
 	t.Run("a gate that was left closed is opened by the next replica", func(t *testing.T) {
 		pod := gated(t, env.Namespace(t))
 		startReplica(t)
@@ -150,19 +156,22 @@ func refusals(t *testing.T) {
 	job.Spec.TargetReference.Kind, job.Spec.TargetReference.APIVersion = "Job", "batch/v1"
 	second := testenv.APersistentPodState("second").In(ns).Requires(hostname)
 	second.Spec.TargetReference.Name = "first"
+	alpha := anAlpha("alpha", ns)
+	alpha.Spec.PreferredPersistentTopology[0].Preference.NodeTopologyKeys[1] = "a,b"
 	cases := map[string]struct {
-		state testenv.PersistentPodState
+		state client.Object
 		field string
 	}{
-		"the wrong kind of target":        {job, "spec.targetRef.kind"},
-		"a second one for a target":       {second, "spec.targetRef"},
-		"no topology":                     {testenv.APersistentPodState("none").In(ns), "spec"},
-		"a weight of 101":                 {testenv.APersistentPodState("heavy").In(ns).Prefers(101, hostname), "spec.preferredPersistentTopology[0].weight"},
-		"a key that is not a label's key": {testenv.APersistentPodState("key").In(ns).Requires("a,b"), "spec.requiredPersistentTopology.keys[0]"},
+		"the wrong kind of target":        {job.PersistentPodState, "spec.targetRef.kind"},
+		"a second one for a target":       {second.PersistentPodState, "spec.targetRef"},
+		"no topology":                     {testenv.APersistentPodState("none").In(ns).PersistentPodState, "spec"},
+		"a weight of 101":                 {testenv.APersistentPodState("heavy").In(ns).Prefers(101, hostname).PersistentPodState, "spec.preferredPersistentTopology[0].weight"},
+		"a key that is not a label's key": {testenv.APersistentPodState("key").In(ns).Requires("a,b").PersistentPodState, "spec.requiredPersistentTopology.keys[0]"},
+		"a key by its former name":        {alpha, "spec.preferredPersistentTopology[0].preference.nodeTopologyKeys[1]"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := env.Client.Create(t.Context(), tc.state.PersistentPodState)
+			err := env.Client.Create(t.Context(), tc.state)
 			if !apierrors.IsInvalid(err) {
 				t.Fatalf("create: %v, want a refusal as invalid", err)
 			}

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -21,25 +20,18 @@ import (
 
 	"github.com/limpet-io/limpet/internal/controller"
 	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// webhookConfiguration is the name of both webhook configurations in deploy/controller.
-const webhookConfiguration = "limpet-controller"
-
 // newManager builds a manager with everything that a controller runs.
 func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(appsv1beta1.AddToScheme(scheme))
-	utilruntime.Must(limpetv1alpha1.AddToScheme(scheme))
-
-	secret := client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}
+	scheme := newScheme()
 	certificate := &limpetwebhook.Certificate{}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         controller.CacheOptions(secret),
+		Cache:                         controller.CacheOptions(),
 		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:        o.HealthAddress,
 		LeaderElection:                o.LeaderElect,
@@ -57,11 +49,12 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	if err := certificate.Follow(ctx, mgr.GetCache(), secret); err != nil {
+	certifier, err := newCertifier(ctx, config, scheme, o, certificate)
+	if err != nil {
 		return nil, err
 	}
-	if err := addRotator(mgr, o, secret); err != nil {
-		return nil, err
+	if err := mgr.Add(certifier); err != nil { // it starts together with the caches
+		return nil, fmt.Errorf("add manager of the certificate: %w", err)
 	}
 	limpetwebhook.Register(mgr, o.MaxReservation, clock.RealClock{})
 	for _, c := range controllers(mgr, o) {
@@ -70,6 +63,18 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 		}
 	}
 	return mgr, addChecks(mgr, certificate)
+}
+
+// newScheme holds every kind that the controller reads, and both versions of those that
+// it converts.
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(apiextensionsv1.AddToScheme(scheme))
+	utilruntime.Must(appsv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(appsv1beta1.AddToScheme(scheme))
+	utilruntime.Must(limpetv1alpha1.AddToScheme(scheme))
+	return scheme
 }
 
 type setupper interface{ SetupWithManager(ctrl.Manager) error }
@@ -84,32 +89,9 @@ func controllers(mgr ctrl.Manager, o Options) []setupper {
 			Events: events, Metrics: controller.NewMetrics(metrics.Registry),
 		},
 		&controller.Nominator{Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected()},
+		&controller.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRD: convertedCRD, Clock: clock.RealClock{}},
 		&controller.Nudger{Client: mgr.GetClient(), Clock: clock.RealClock{}},
 	}
-}
-
-// addRotator lets the leader make and renew the certificate, and put its authority into
-// the webhook configurations.
-func addRotator(mgr ctrl.Manager, o Options, secret client.ObjectKey) error {
-	name := o.Service + "." + o.Namespace + ".svc"
-	err := rotator.AddRotator(mgr, &rotator.CertRotator{
-		SecretKey:             secret,
-		CertDir:               o.CertDir,
-		CAName:                "limpet-controller-ca",
-		CAOrganization:        "limpet",
-		DNSName:               name,
-		ExtraDNSNames:         append(o.DNSNames, name+".cluster.local"),
-		IsReady:               make(chan struct{}),
-		RequireLeaderElection: o.LeaderElect,
-		Webhooks: []rotator.WebhookInfo{
-			{Name: webhookConfiguration, Type: rotator.Mutating},
-			{Name: webhookConfiguration, Type: rotator.Validating},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("set up certificates: %w", err)
-	}
-	return nil
 }
 
 func addChecks(mgr ctrl.Manager, certificate *limpetwebhook.Certificate) error {

@@ -12,30 +12,32 @@ import (
 
 // Options is everything that can be chosen about a controller.
 type Options struct {
-	Namespace      string
-	Service        string
-	DNSNames       []string
-	Secret         string
-	CertDir        string
-	WebhookPort    int
-	MetricsAddress string
-	HealthAddress  string
-	LeaderElect    bool
-	MaxReservation time.Duration
+	Namespace         string
+	Service           string
+	ConversionService string
+	DNSNames          []string
+	Secret            string
+	CertDir           string
+	WebhookPort       int
+	MetricsAddress    string
+	HealthAddress     string
+	LeaderElect       bool
+	MaxReservation    time.Duration
 }
 
 // Default returns the options that a controller has when nothing is said.
 func Default() Options {
 	return Options{
-		Namespace:      "limpet-system",
-		Service:        "limpet-controller",
-		Secret:         "limpet-controller-certificate",
-		CertDir:        "/etc/limpet/certificate",
-		WebhookPort:    9443,
-		MetricsAddress: ":8080",
-		HealthAddress:  ":8081",
-		LeaderElect:    true,
-		MaxReservation: reservation.DefaultMaxRetain,
+		Namespace:         "limpet-system",
+		Service:           "limpet-controller",
+		ConversionService: "limpet-controller-conversion",
+		Secret:            "limpet-controller-certificate",
+		CertDir:           "/etc/limpet/certificate",
+		WebhookPort:       9443,
+		MetricsAddress:    ":8080",
+		HealthAddress:     ":8081",
+		LeaderElect:       true,
+		MaxReservation:    reservation.DefaultMaxRetain,
 	}
 }
 
@@ -43,6 +45,7 @@ func Default() Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace that the controller runs in")
 	fs.StringVar(&o.Service, "service", o.Service, "service through which the API server reaches the webhooks")
+	fs.StringVar(&o.ConversionService, "conversion-service", o.ConversionService, "service through which the API server has objects converted")
 	fs.StringSliceVar(&o.DNSNames, "dns-names", o.DNSNames, "further names of the webhook server, where it is reached by URL")
 	fs.StringVar(&o.Secret, "secret", o.Secret, "secret that holds the webhook certificate; it must exist, and may be empty")
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory where that secret is mounted")
@@ -58,7 +61,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 func (o *Options) Validate() error {
 	var errs []error
 	for name, value := range map[string]string{
-		"namespace": o.Namespace, "service": o.Service, "secret": o.Secret, "cert-dir": o.CertDir,
+		"namespace": o.Namespace, "service": o.Service, "conversion-service": o.ConversionService, "secret": o.Secret, "cert-dir": o.CertDir,
 	} {
 		if value == "" {
 			errs = append(errs, fmt.Errorf("--%s: must not be empty", name))

@@ -15,6 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
@@ -36,7 +38,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(replicaVar) != "" {
 		os.Exit(run())
 	}
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme))
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
+		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
 // replica is a controller process.
@@ -144,10 +147,11 @@ func (r *replica) waitReady(t *testing.T) {
 	})
 }
 
-// pointWebhooksAt installs deploy/controller/webhooks.yaml, with the service replaced by
-// the address of one replica.
+// pointWebhooksAt installs deploy/controller/webhooks.yaml and the conversion of
+// deploy/crds, with the service replaced by the address of one replica.
 func pointWebhooksAt(t *testing.T, r *replica) {
 	t.Helper()
+	pointConversionAt(t, r.webhook)
 	_, port, _ := net.SplitHostPort(r.webhook)
 	redirect := func(c *admissionv1.WebhookClientConfig, old []byte) {
 		url := "https://localhost:" + port + *c.Service.Path

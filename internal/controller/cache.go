@@ -11,9 +11,8 @@ import (
 )
 
 // CacheOptions keeps in memory only what decisions are made from: ten thousand whole
-// pods would be a multiple of the memory that the controller should need. Of Secrets
-// only the one with the webhook's certificate is read.
-func CacheOptions(secret client.ObjectKey) cache.Options {
+// pods would be a multiple of the memory that the controller should need.
+func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
@@ -21,7 +20,6 @@ func CacheOptions(secret client.ObjectKey) cache.Options {
 			&corev1.Node{}:                  {Transform: stripNode},
 			&appsv1.StatefulSet{}:           {Transform: stripStatefulSet},
 			&limpetv1alpha1.IPReservation{}: {Transform: stripReservation},
-			&corev1.Secret{}:                {Namespaces: map[string]cache.Config{secret.Namespace: {}}},
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -26,15 +27,28 @@ var _ admission.Validator[*appsv1beta1.PersistentPodState] = (*PersistentPodStat
 
 // ValidateCreate names every field that is wrong.
 func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
+	errs, err := w.judge(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return nil, invalid(s.Name, errs)
+}
+
+func (w *PersistentPodState) judge(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	var others appsv1beta1.PersistentPodStateList
 	if err := w.Live.List(ctx, &others, client.InNamespace(s.Namespace)); err != nil {
 		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
 	}
-	if errs := pin.Validate(s, others.Items); len(errs) > 0 {
-		kind := appsv1beta1.GroupVersion.WithKind("PersistentPodState").GroupKind()
-		return nil, apierrors.NewInvalid(kind, s.Name, errs)
+	return pin.Validate(s, others.Items), nil
+}
+
+// invalid is the answer to what was found; nil when that is nothing.
+func invalid(name string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
 	}
-	return nil, nil
+	kind := appsv1beta1.GroupVersion.WithKind("PersistentPodState").GroupKind()
+	return apierrors.NewInvalid(kind, name, errs)
 }
 
 // ValidateUpdate leaves alone what was stored before these rules, until its spec changes.

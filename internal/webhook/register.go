@@ -7,6 +7,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
 // Register adds every webhook to the manager's server.
@@ -15,8 +16,10 @@ func Register(mgr ctrl.Manager, maxReservation time.Duration, c clock.PassiveClo
 	server.Register(PodPath, &webhook.Admission{Handler: &PodCreate{
 		Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), MaxReservation: maxReservation, Clock: c,
 	}})
-	server.Register(PersistentPodStatePath,
-		admission.WithValidator(scheme, &PersistentPodState{Live: mgr.GetAPIReader()}))
+	state := &PersistentPodState{Live: mgr.GetAPIReader()}
+	server.Register(PersistentPodStatePath, admission.WithValidator(scheme, state))
+	server.Register(FormerPersistentPodStatePath, admission.WithValidator(scheme, FormerPersistentPodState{state}))
+	server.Register(ConversionPath, conversion.NewWebhookHandler(scheme, mgr.GetConverterRegistry()))
 	server.Register(StatefulSetPath,
 		admission.WithValidator(scheme, &StatefulSet{MaxReservation: maxReservation}))
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
+)
+
+const (
+	// webhookConfiguration is the name of both webhook configurations in deploy/controller.
+	webhookConfiguration = "limpet-controller"
+	// convertedCRD is the CRD whose conversion webhook the controller serves.
+	convertedCRD = "persistentpodstates.apps.kruise.io"
+)
+
+// newCertifier builds a manager of the certificate alone, which every replica runs beside
+// the caches of the other one. It cannot wait for them: a PersistentPodState that is
+// stored in a former version is read through our own conversion webhook, which the API
+// server does not trust before the certificate is there.
+func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options, c *limpetwebhook.Certificate) (ctrl.Manager, error) {
+	secret := client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: server.Options{BindAddress: "0"}, // the other manager serves them all
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Secret{}: {Namespaces: map[string]cache.Config{secret.Namespace: {}}},
+				&apiextensionsv1.CustomResourceDefinition{}: {
+					Field: fields.OneTermEqualSelector("metadata.name", convertedCRD),
+				},
+			},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make manager of the certificate: %w", err)
+	}
+	if err := c.Follow(ctx, mgr.GetCache(), secret); err != nil {
+		return nil, err
+	}
+	if err := addRotator(mgr, o, secret); err != nil {
+		return nil, err
+	}
+	authority := &limpetwebhook.Authority{Client: mgr.GetClient(), Secret: secret, CRD: convertedCRD}
+	if err := authority.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("set up %T: %w", authority, err)
+	}
+	return mgr, nil
+}
+
+// addRotator makes and renews the certificate, and puts its authority into the webhook
+// configurations. Of two replicas that do so at once the API server refuses the second.
+func addRotator(mgr ctrl.Manager, o Options, secret client.ObjectKey) error {
+	name := o.Service + "." + o.Namespace + ".svc"
+	conversion := o.ConversionService + "." + o.Namespace + ".svc"
+	err := rotator.AddRotator(mgr, &rotator.CertRotator{
+		SecretKey:      secret,
+		CertDir:        o.CertDir,
+		CAName:         "limpet-controller-ca",
+		CAOrganization: "limpet",
+		DNSName:        name,
+		ExtraDNSNames:  append(o.DNSNames, name+".cluster.local", conversion, conversion+".cluster.local"),
+		IsReady:        make(chan struct{}),
+		Webhooks: []rotator.WebhookInfo{
+			{Name: webhookConfiguration, Type: rotator.Mutating},
+			{Name: webhookConfiguration, Type: rotator.Validating},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up certificates: %w", err)
+	}
+	return nil
+}

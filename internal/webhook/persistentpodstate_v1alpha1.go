@@ -1,0 +1,50 @@
+package webhook
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// FormerPersistentPodStatePath is where PersistentPodStates of v1alpha1 are sent.
+const FormerPersistentPodStatePath = "/validate-persistentpodstate-v1alpha1"
+
+// FormerPersistentPodState holds v1alpha1 to the same rules, and names its fields as its
+// user wrote them.
+type FormerPersistentPodState struct{ *PersistentPodState }
+
+var _ admission.Validator[*v1alpha1.PersistentPodState] = FormerPersistentPodState{}
+
+// ValidateCreate names every field that is wrong.
+func (w FormerPersistentPodState) ValidateCreate(ctx context.Context, s *v1alpha1.PersistentPodState) (admission.Warnings, error) {
+	var hub appsv1beta1.PersistentPodState
+	if err := s.ConvertTo(&hub); err != nil {
+		return nil, err
+	}
+	errs, err := w.judge(ctx, &hub)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range errs {
+		e.Field = strings.Replace(e.Field, ".keys", ".nodeTopologyKeys", 1)
+	}
+	return nil, invalid(s.Name, errs)
+}
+
+// ValidateUpdate leaves alone what was stored before these rules, until its spec changes.
+func (w FormerPersistentPodState) ValidateUpdate(ctx context.Context, before, after *v1alpha1.PersistentPodState) (admission.Warnings, error) {
+	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return nil, nil
+	}
+	return w.ValidateCreate(ctx, after)
+}
+
+// ValidateDelete allows every deletion.
+func (w FormerPersistentPodState) ValidateDelete(context.Context, *v1alpha1.PersistentPodState) (admission.Warnings, error) {
+	return nil, nil
+}
