@@ -2,10 +2,10 @@ package persistence
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"net/netip"
 	"os"
@@ -28,7 +28,7 @@ const (
 	FaultRecord
 	// FaultHolders is an address that more than one holds (rules 1 and 2).
 	FaultHolders
-	// FaultIndex is in what is derived from the records, and can be derived again.
+	// FaultIndex is in what is derived from the records.
 	FaultIndex
 )
 
@@ -52,6 +52,8 @@ type Report struct {
 	Recoveries uint64
 	// Marked tells that the marker is there, without which a loss would go unnoticed.
 	Marked bool
+	// Aside are the damaged files that are kept, by their paths.
+	Aside []string
 }
 
 // Audit reads the whole state and compares its parts with each other. It changes nothing,
@@ -71,6 +73,9 @@ func (s *Store) Audit(ctx context.Context) (Report, error) {
 			return err
 		}
 		r.Marked = marked
+		if r.Aside, err = s.damaged(); err != nil {
+			return err
+		}
 		info, err := os.Stat(filepath.Join(s.dir, databaseName))
 		if err != nil {
 			return fmt.Errorf("audit state: %w", err)
@@ -104,9 +109,6 @@ func (r *Report) audit(tx *bolt.Tx) error {
 	for err := range tx.Check() {
 		r.fault(FaultFile, databaseName, err.Error())
 	}
-	slices.SortFunc(r.Faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Problem, b.Problem))
-	})
 	return nil
 }
 
@@ -193,8 +195,8 @@ func (r *Report) compareHeld(tx *bolt.Tx, want map[string]chunk) {
 		delete(want, string(k))
 		return nil
 	})
-	for k, c := range want {
-		r.compareChunk([]byte(k), chunk{}, c)
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		r.compareChunk([]byte(k), chunk{}, want[k])
 	}
 }
 
@@ -231,7 +233,7 @@ func (r *Report) compareOwners(tx *bolt.Tx) {
 		delete(want, string(k))
 		return nil
 	})
-	for k := range want {
+	for _, k := range slices.Sorted(maps.Keys(want)) {
 		r.fault(FaultIndex, readable([]byte(k)), "is an attachment of the pod, and is not indexed as one")
 	}
 }

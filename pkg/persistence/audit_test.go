@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // audited returns a state with attachments 1 and 2 and a reservation.
@@ -158,65 +156,6 @@ func freelist(t *testing.T, f *os.File) int64 {
 		}
 	}
 	return int64(at) * size
-}
-
-func TestReindexFollowsTheRecords(t *testing.T) {
-	s := audited(t)
-	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
-		return errors.Join(tx.DeleteBucket([]byte("held")), tx.DeleteBucket([]byte("owners")), create(tx, "held"), create(tx, "owners"),
-			tx.Bucket([]byte("pressure")).Delete([]byte("net")))
-	})
-	update(t, s, (*persistence.Tx).Reindex)
-	got, err := s.Audit(t.Context())
-	must(t, err)
-	if len(got.Faults) != 0 {
-		t.Errorf("still at fault: %v", got.Faults)
-	}
-	want := reservation.Records{
-		Attachments:  []reservation.Attachment{attachment(1), attachment(2)},
-		Reservations: []reservation.Reservation{reserve(attachment(3))},
-	}
-	if diff := cmp.Diff(want, got.Records, byValue); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestReindexGivesNoAddressAway leaves a state alone in which a record is unreadable, or
-// two hold one address.
-func TestReindexGivesNoAddressAway(t *testing.T) {
-	for name, tc := range map[string]struct {
-		edit func(tx *bolt.Tx) error
-		want error
-	}{
-		"unreadable": {func(tx *bolt.Tx) error {
-			return tx.Bucket([]byte("reservations")).Put([]byte("net\x00ns\x00c3\x00eth0"), []byte("{"))
-		}, persistence.ErrDamaged},
-		"twice": {func(tx *bolt.Tx) error {
-			b := tx.Bucket([]byte("attachments"))
-			c9 := bytes.Replace(b.Get([]byte("net\x00c1\x00eth0")), []byte(`"id":"c1"`), []byte(`"id":"c9"`), 1)
-			return b.Put([]byte("net\x00c9\x00eth0"), withoutSum(c9))
-		}, reservation.ErrHeld},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := audited(t)
-			inside(t, filepath.Join(s.Dir(), "limpet.db"), tc.edit)
-			if err := s.Update(t.Context(), (*persistence.Tx).Reindex); !errors.Is(err, tc.want) {
-				t.Errorf("error %v, want %v", err, tc.want)
-			}
-			view(t, s, func(tx *persistence.Tx) error {
-				held, err := tx.Held("net", netip.MustParseAddr("10.0.0.3"))
-				if !held {
-					t.Error("an address was given away")
-				}
-				return err
-			})
-		})
-	}
-}
-
-func create(tx *bolt.Tx, name string) error {
-	_, err := tx.CreateBucket([]byte(name))
-	return err
 }
 
 func TestAuditMissesTheMarker(t *testing.T) {

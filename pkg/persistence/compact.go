@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Compact rewrites the file without the pages that are free, but those that a new file has,
-// alone on the node. A crash
-// leaves the old file or the new one. It returns the sizes; the file stays as it is where
-// none is gained, and where it is damaged.
+// Compact rewrites the file without the pages that are free, but those that a new file
+// has, alone on the node. A crash leaves the old file or the new one. It returns the
+// sizes; the file stays as it is where none is gained, and where it is damaged.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	if _, err := os.Stat(s.dir); errors.Is(err, os.ErrNotExist) {
 		return 0, 0, ErrNoState

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 )
 
 // keepDamaged is how many damaged files are kept for a person to look at.
@@ -79,22 +78,19 @@ func (s *Store) setAside(name string) error {
 	return nil
 }
 
-// prune removes all but the newest damaged files.
+// damaged returns the files that are kept.
+func (s *Store) damaged() ([]string, error) {
+	return filepath.Glob(filepath.Join(s.dir, databaseName+damagedInfix+"*"))
+}
+
+// prune removes all but the newest damaged files, whose names go by time.
 func (s *Store) prune() error {
-	names, err := filepath.Glob(filepath.Join(s.dir, databaseName+damagedInfix+"*"))
+	names, err := s.damaged()
 	if err != nil || len(names) <= keepDamaged {
 		return err
 	}
-	changed := map[string]time.Time{}
-	for _, n := range names {
-		info, err := os.Stat(n)
-		if err != nil {
-			return fmt.Errorf("count damaged states: %w", err)
-		}
-		changed[n] = info.ModTime()
-	}
-	slices.SortFunc(names, func(a, b string) int { return changed[b].Compare(changed[a]) })
-	for _, n := range names[keepDamaged:] {
+	slices.Sort(names)
+	for _, n := range names[:len(names)-keepDamaged] {
 		if err := os.Remove(n); err != nil {
 			return fmt.Errorf("remove the oldest damaged state: %w", err)
 		}
