@@ -135,7 +135,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 			return persistence.ErrUnchanged
 		}
 		// The newest first, so that an older life of the same owner sees it.
-		slices.SortFunc(stale, func(a, b reservation.Attachment) int { return cmp.Compare(b.Seq, a.Seq) })
+		slices.SortStableFunc(stale, func(a, b reservation.Attachment) int { return cmp.Compare(b.Seq, a.Seq) })
 		now, went := p.Now(), map[string][]netip.Addr{}
 		for _, a := range stale {
 			p.Log.Info("Garbage collected", "container", a.ID.ContainerID, "interface", a.ID.IfName, "pod", a.Owner.String())

@@ -136,7 +136,8 @@ func (p *Plugin) found(networks []string) []reservation.Attachment {
 	return all
 }
 
-// networksOf lists the networks that attachments and reservations are of, and one more.
+// networksOf lists the networks that attachments and reservations are of, and one more
+// unless it is "".
 func networksOf(network string, seen []reservation.Attachment, read reservation.Records) []string {
 	networks := map[string]bool{network: true}
 	for _, a := range slices.Concat(seen, read.Attachments) {
@@ -145,5 +146,6 @@ func networksOf(network string, seen []reservation.Attachment, read reservation.
 	for _, r := range read.Reservations {
 		networks[r.Owner.Network] = true
 	}
+	delete(networks, "")
 	return slices.Sorted(maps.Keys(networks))
 }

@@ -1,0 +1,60 @@
+package cniplugin
+
+import (
+	"net/netip"
+	"path/filepath"
+	"slices"
+
+	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/hostlocal"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Running returns what must be in the state in dir, as far as others know: attachments of
+// libcni's cache that limpet-ipam gave addresses out of that state, with those addresses
+// that the network namespaces still have.
+func (p *Plugin) Running(dir string) ([]reservation.Attachment, error) {
+	all, err := readCache(p.ResultsDir, reservation.DefaultMaxRetain)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	inside := p.Interfaces()
+	var running []reservation.Attachment
+	for _, c := range all {
+		a := c.attachment
+		now, there := p.NetNS(a.NetNS.Path)
+		if !there || !keptIn(c.config, dir) || configOf(a.ID.Network, dir).hostLocalHolds(a) {
+			continue
+		}
+		a.NetNS = now
+		a.Addresses = slices.DeleteFunc(a.Addresses, func(addr netip.Addr) bool { return !has(inside, now, addr) })
+		running = append(running, a)
+	}
+	return running, nil
+}
+
+// has reports whether an interface in a network namespace has an address.
+func has(all []machine.Interface, in reservation.NetNS, addr netip.Addr) bool {
+	return slices.ContainsFunc(all, func(i machine.Interface) bool {
+		return i.NetNS.Dev == in.Dev && i.NetNS.Inode == in.Inode && slices.Contains(i.Addresses, addr)
+	})
+}
+
+// RebuildIn returns what makes the state in dir again where no verb brings the
+// configuration of a network.
+func (p *Plugin) RebuildIn(dir string) func(persistence.Remains) (reservation.Records, error) {
+	return p.rebuild(configOf("", dir))
+}
+
+// configOf returns the defaults of a network whose state is in dir.
+func configOf(network, dir string) *config {
+	neighbours := hostlocal.DefaultDataDir
+	if dir = filepath.Clean(dir); dir != persistence.DefaultDir {
+		neighbours = dir
+	}
+	return &config{
+		network: network, dataDir: dir, maxReservation: reservation.DefaultMaxRetain,
+		hostLocal: hostlocal.New(filepath.Join(neighbours, network)),
+	}
+}
