@@ -28,10 +28,6 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "limpet-ipam:", err)
 		return 1
 	}
-	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
-		tool := &ipamtool.Tool{Now: now, NetNS: machine.StatNetNS, Stdout: os.Stdout, Stderr: os.Stderr}
-		return tool.Run(context.Background(), os.Args[1:])
-	}
 	parent := os.Getppid()
 	plugin := &cniplugin.Plugin{
 		Now:        now,
@@ -43,6 +39,13 @@ func run() int {
 		Stdout:     os.Stdout,
 		Log:        slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		LogFile:    cniplugin.DefaultLogFile,
+	}
+	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
+		tool := &ipamtool.Tool{
+			Now: now, NetNS: machine.StatNetNS, Running: plugin.Running, Rebuild: plugin.RebuildIn,
+			Stdout: os.Stdout, Stderr: os.Stderr,
+		}
+		return tool.Run(context.Background(), os.Args[1:])
 	}
 	skel.PluginMainFuncs(plugin.Funcs(), version.All, "limpet-ipam: IPAM plugin that keeps a pod's addresses reserved while it is rebuilt")
 	return 0

@@ -8,8 +8,10 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // command is one word that limpet-ipam understands.
@@ -24,13 +26,16 @@ type command struct {
 
 // options are the flags of all commands, and the operand.
 type options struct {
-	dataDir string
-	network string
-	output  string
-	operand string
+	dataDir  string
+	lockWait time.Duration
+	network  string
+	output   string
+	dryRun   bool
+	repair   bool
+	operand  string
 }
 
-var commands = []command{listCommand, showCommand}
+var commands = []command{listCommand, showCommand, checkCommand, releaseCommand, compactCommand}
 
 func (t *Tool) run(ctx context.Context, args []string) error {
 	name := args[0]
@@ -73,6 +78,8 @@ func (c command) parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", operands[0])
 	case c.operand != "" && len(operands) != 1:
 		return o, fmt.Errorf("%s takes one argument, %s", c.name, c.operand)
+	case o.lockWait <= 0:
+		return o, fmt.Errorf("--lock-wait %s: wait for how long?", o.lockWait)
 	case o.output != "table" && o.output != "json":
 		return o, fmt.Errorf("unknown output format %q: table or json", o.output)
 	case c.operand != "":
@@ -85,12 +92,21 @@ func (c command) flagSet(o *options) *flag.FlagSet {
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.dataDir, "data-dir", persistence.DefaultDir, "`directory` of the state, as ipam.dataDir of the network configuration says")
-	f.StringVar(&o.network, "network", "", "only the network of this `name`")
+	f.DurationVar(&o.lockWait, "lock-wait", persistence.DefaultLockWait, "give up after this `time` while the plugin works on the state")
 	f.StringVar(&o.output, "o", "table", "output `format`: table or json")
 	if c.flags != nil {
 		c.flags(f, o)
 	}
 	return f
+}
+
+func networkFlag(f *flag.FlagSet, o *options) {
+	f.StringVar(&o.network, "network", "", "only the network of this `name`")
+}
+
+// store is the state that the flags name. It touches no file yet.
+func (o options) store(rebuild func(persistence.Remains) (reservation.Records, error)) *persistence.Store {
+	return persistence.New(persistence.Options{Dir: o.dataDir, LockWait: o.lockWait, Rebuild: rebuild})
 }
 
 func (c command) help(w io.Writer) error {

@@ -3,6 +3,7 @@ package ipamtool
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -60,10 +61,9 @@ type Holder struct {
 }
 
 // read returns who holds addresses, as one transaction sees it.
-func (t *Tool) read(ctx context.Context, o options) ([]Holder, error) {
-	var all []Holder
-	store := persistence.New(persistence.Options{Dir: o.dataDir})
-	err := store.View(ctx, func(tx *persistence.Tx) error {
+func (t *Tool) read(ctx context.Context, o options) ([]*Holder, error) {
+	var all []*Holder
+	err := o.store(nil).View(ctx, func(tx *persistence.Tx) error {
 		records, err := tx.Records()
 		all = t.holders(records, o.network)
 		return err
@@ -72,24 +72,24 @@ func (t *Tool) read(ctx context.Context, o options) ([]Holder, error) {
 }
 
 // holders returns attachments and reservations by network and address.
-func (t *Tool) holders(records reservation.Records, network string) []Holder {
+func (t *Tool) holders(records reservation.Records, network string) []*Holder {
 	now := t.Now()
-	all := []Holder{} // JSON shows an empty list as one
+	all := []*Holder{} // JSON shows an empty list as one
 	for _, a := range records.Attachments {
 		all = append(all, t.attached(a, now))
 	}
 	for _, r := range records.Reservations {
 		all = append(all, reserved(r, now))
 	}
-	all = slices.DeleteFunc(all, func(h Holder) bool { return network != "" && h.Network != network })
-	slices.SortStableFunc(all, func(a, b Holder) int {
+	all = slices.DeleteFunc(all, func(h *Holder) bool { return network != "" && h.Network != network })
+	slices.SortFunc(all, func(a, b *Holder) int {
 		return cmp.Or(cmp.Compare(a.Network, b.Network), slices.CompareFunc(a.IPs, b.IPs, netip.Addr.Compare))
 	})
 	return all
 }
 
-func (t *Tool) attached(a reservation.Attachment, now reservation.Moment) Holder {
-	h := Holder{
+func (t *Tool) attached(a reservation.Attachment, now reservation.Moment) *Holder {
+	h := &Holder{
 		Network: a.ID.Network, Namespace: a.Owner.Namespace, Pod: a.Owner.Pod, PodUID: a.UID, Interface: a.ID.IfName,
 		IPs: a.Addresses, State: Attached, ContainerID: a.ID.ContainerID, Since: a.Since.Wall, AgeSeconds: seconds(now.Since(a.Since)),
 		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), WishKnown: &a.WishKnown,
@@ -101,13 +101,13 @@ func (t *Tool) attached(a reservation.Attachment, now reservation.Moment) Holder
 	return h
 }
 
-func reserved(r reservation.Reservation, now reservation.Moment) Holder {
+func reserved(r reservation.Reservation, now reservation.Moment) *Holder {
 	left := r.Deadline.Left(now)
 	leftSeconds, deadline := seconds(left), now.Wall.Add(left).Round(time.Second).UTC()
 	if left == 0 {
 		deadline = r.Deadline.From.Wall.Add(r.Deadline.For).UTC()
 	}
-	return Holder{
+	return &Holder{
 		Network: r.Owner.Network, Namespace: r.Owner.Namespace, Pod: r.Owner.Pod, PodUID: r.UID, Interface: r.Owner.IfName,
 		IPs: r.Addresses, State: Reserved, ContainerID: r.ContainerID, Since: r.Deadline.From.Wall, AgeSeconds: seconds(now.Since(r.Deadline.From)),
 		Deadline: &deadline, LeftSeconds: &leftSeconds, RetainSeconds: seconds(r.Retain), Retention: r.Mode.String(), Sequence: r.Seq,
@@ -135,7 +135,7 @@ func (t *Tool) namespace(was reservation.NetNS) Namespace {
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // owner returns namespace/pod, or "" for a container that is no pod's.
-func (h Holder) owner() string {
+func (h *Holder) owner() string {
 	o := reservation.Owner{Namespace: h.Namespace, Pod: h.Pod}
 	if !o.Named() {
 		return ""
@@ -143,8 +143,24 @@ func (h Holder) owner() string {
 	return o.String()
 }
 
+// who names the holder in messages.
+func (h *Holder) who() string {
+	if o := h.owner(); o != "" {
+		return fmt.Sprintf("pod %s (container %s)", o, short(h.ContainerID))
+	}
+	return "container " + short(h.ContainerID)
+}
+
+// claim says how the holder holds its addresses.
+func (h *Holder) claim() string {
+	if h.State == Reserved {
+		return "reserved for " + h.owner()
+	}
+	return "attached to " + h.who()
+}
+
 // addresses joins the addresses as columns and messages show them.
-func (h Holder) addresses() string {
+func (h *Holder) addresses() string {
 	s := make([]string, len(h.IPs))
 	for i, a := range h.IPs {
 		s[i] = a.String()
@@ -154,10 +170,10 @@ func (h Holder) addresses() string {
 
 // match returns the holders that a person means: by address, namespace/pod, or the
 // beginning of a container ID.
-func match(all []Holder, query string) []Holder {
+func match(all []*Holder, query string) []*Holder {
 	addr, err := netip.ParseAddr(query)
 	isAddr := err == nil
-	return slices.DeleteFunc(slices.Clone(all), func(h Holder) bool {
+	return slices.DeleteFunc(slices.Clone(all), func(h *Holder) bool {
 		if isAddr {
 			return !slices.Contains(h.IPs, addr.Unmap())
 		}

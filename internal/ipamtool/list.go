@@ -12,6 +12,7 @@ var listCommand = command{
 	name:    "list",
 	summary: "List the addresses that are held on this node, and by whom",
 	example: "limpet-ipam list\nlimpet-ipam list --network limpet -o json | jq '.[] | select(.state == \"reserved\")'",
+	flags:   networkFlag,
 	run: func(t *Tool, ctx context.Context, o options) error {
 		all, err := t.read(ctx, o)
 		if err != nil {
@@ -24,7 +25,7 @@ var listCommand = command{
 	},
 }
 
-func writeTable(w io.Writer, all []Holder) error {
+func writeTable(w io.Writer, all []*Holder) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(table, "NETWORK\tNAMESPACE\tPOD\tIPS\tSTATE\tCONTAINER\tLEFT\tAGE") // Flush tells
 	for _, h := range all {
@@ -35,7 +36,7 @@ func writeTable(w io.Writer, all []Holder) error {
 }
 
 // left is how long a reservation lasts; a lapsed one is free for the taking.
-func (h Holder) left() string {
+func (h *Holder) left() string {
 	switch {
 	case h.LeftSeconds == nil:
 		return "-"

@@ -39,7 +39,7 @@ func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
 	if exit != ipamtool.ExitDone {
 		t.Errorf("help ends with %d", exit)
 	}
-	for _, command := range []string{"list", "show"} {
+	for _, command := range []string{"list", "show", "check", "release", "compact"} {
 		if !strings.Contains(all, "\n  "+command+" ") {
 			t.Errorf("help does not name %s:\n%s", command, all)
 		}
@@ -53,7 +53,7 @@ func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
 // TestReadingMakesNothing asks in directories without a state, and with a lost one.
 func TestReadingMakesNothing(t *testing.T) {
 	n := newNode(t)
-	for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}} {
+	for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}, {"check"}, {"release", "10.0.0.1"}, {"release", "10.0.0.1", "--dry-run"}, {"compact"}} {
 		if out, exit := n.on(call...); exit != ipamtool.ExitFailed || !strings.Contains(out, "no state was made yet") {
 			t.Errorf("%v without a state ends with %d: %s", call, exit, out)
 		}

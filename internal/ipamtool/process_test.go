@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -178,6 +179,28 @@ func (n node) on(args ...string) (out string, exit int) {
 	n.Helper()
 	return n.run(append(args, "--data-dir", n.dir)...)
 }
+
+func (n node) db() string { return filepath.Join(n.dir, "limpet.db") }
+
+// file is about what was done to a file.
+func (n node) file(err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+// edit changes the state behind its back.
+func (n node) edit(fn func(*bolt.Tx) error) {
+	n.Helper()
+	db, err := bolt.Open(n.db(), 0o600, nil)
+	n.file(err)
+	n.file(errors.Join(db.Update(fn), db.Close()))
+}
+
+var blanks = regexp.MustCompile(` +`)
+
+func squeezed(out string) string { return blanks.ReplaceAllString(out, " ") }
 
 var (
 	moments = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)

@@ -13,6 +13,7 @@ var showCommand = command{
 	operand: "ADDRESS|NAMESPACE/POD|CONTAINER",
 	summary: "Show all that is known of an address, a pod or a container (the beginning of its ID will do)",
 	example: "limpet-ipam show 10.244.0.5\nlimpet-ipam show default/web-0\nlimpet-ipam show 3f2a9c",
+	flags:   networkFlag,
 	run: func(t *Tool, ctx context.Context, o options) error {
 		all, err := t.read(ctx, o)
 		if err != nil {
@@ -38,7 +39,7 @@ var showCommand = command{
 }
 
 // describe writes all that is known of a holder, a line for each fact.
-func (h Holder) describe(w io.Writer) error {
+func (h *Holder) describe(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" {
@@ -51,28 +52,28 @@ func (h Holder) describe(w io.Writer) error {
 	line("pod UID", h.PodUID)
 	line("interface", h.Interface)
 	line("state", h.state())
-	line("since", fmt.Sprintf("%s (%s ago)", h.Since.Format(time.RFC3339), human(h.AgeSeconds)))
+	line("since", fmt.Sprintf("%s (%s ago)", stamp(h.Since), human(h.AgeSeconds)))
 	line("container", dash(h.ContainerID))
 	line("netns", h.netns())
 	line("asked for", h.wish())
 	if h.RefusedSince != nil {
-		line("successor", "waits since "+h.RefusedSince.Format(time.RFC3339)+" for this network namespace to go")
+		line("successor", "waits since "+stamp(*h.RefusedSince)+" for this network namespace to go")
 	}
 	line("sequence", fmt.Sprint(h.Sequence))
 	return table.Flush()
 }
 
-func (h Holder) state() string {
+func (h *Holder) state() string {
 	switch {
 	case h.State == Attached:
 		return "attached"
 	case *h.LeftSeconds == 0:
-		return "reserved, lapsed at " + h.Deadline.Format(time.RFC3339) + ": free for the taking"
+		return "reserved, lapsed at " + stamp(*h.Deadline) + ": free for the taking"
 	}
-	return fmt.Sprintf("reserved, %s left (until %s)", h.left(), h.Deadline.Format(time.RFC3339))
+	return fmt.Sprintf("reserved, %s left (until %s)", h.left(), stamp(*h.Deadline))
 }
 
-func (h Holder) netns() string {
+func (h *Holder) netns() string {
 	if h.State == Reserved {
 		return ""
 	}
@@ -80,7 +81,7 @@ func (h Holder) netns() string {
 }
 
 // wish says what the pod asked for with its annotations.
-func (h Holder) wish() string {
+func (h *Holder) wish() string {
 	text := "no reservation"
 	if h.RetainSeconds > 0 {
 		text = fmt.Sprintf("%s after its end, %s", human(h.RetainSeconds), h.Retention)
@@ -90,3 +91,5 @@ func (h Holder) wish() string {
 	}
 	return text
 }
+
+func stamp(t time.Time) string { return t.Format(time.RFC3339) }

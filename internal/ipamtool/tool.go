@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -20,8 +22,8 @@ import (
 const (
 	// ExitDone is that of a command that did what it was asked.
 	ExitDone = 0
-	// ExitNo is that of one whose answer is no: nothing found, release refused, the state
-	// has faults.
+	// ExitNo is that of one whose answer is no: nothing found, release refused, a rule
+	// violated.
 	ExitNo = 1
 	// ExitFailed is that of one that could not read or write the state, or was called
 	// wrongly.
@@ -34,6 +36,11 @@ type Tool struct {
 	Now func() reservation.Moment
 	// NetNS looks at the network namespace bound to a path; false when there is none.
 	NetNS func(path string) (reservation.NetNS, bool)
+	// Running lists the attachments that must be in the state in a directory, as others
+	// than the state know.
+	Running func(dir string) ([]reservation.Attachment, error)
+	// Rebuild returns what makes the state in a directory again.
+	Rebuild func(dir string) func(persistence.Remains) (reservation.Records, error)
 	// Stdout takes the answer.
 	Stdout io.Writer
 	// Stderr takes what went wrong.
@@ -65,7 +72,11 @@ func explain(err error, dir string) error {
 	case errors.Is(err, persistence.ErrNoState):
 		return fmt.Errorf("%s: %w: no pod was given an address here, or ipam.dataDir says another directory (--data-dir)", dir, err)
 	case persistence.Broken(err):
-		return fmt.Errorf("%w: nothing needs to be done, the next pod that starts or ends makes it again and keeps the damaged file", err)
+		return fmt.Errorf("%w: the next pod that starts or ends makes it again and keeps the damaged file; limpet-ipam check --repair does so now", err)
+	case errors.Is(err, persistence.ErrLocked):
+		return fmt.Errorf("%w: a limpet-ipam is at work; fuser -v %s shows which", err, filepath.Join(dir, "limpet.lock"))
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: the state is root's", err)
 	}
 	return err
 }

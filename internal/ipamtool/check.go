@@ -1,0 +1,178 @@
+package ipamtool
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// settle is how long pods that come or go have until the second look.
+const settle = 2 * time.Second
+
+var checkCommand = command{
+	name:    "check",
+	summary: "Audit the state: whether its parts agree with each other, and with what runs on this node",
+	example: "limpet-ipam check\nlimpet-ipam check -o json | jq '.findings[] | select(.severity == \"violation\")'\nlimpet-ipam check --repair",
+	flags: func(f *flag.FlagSet, o *options) {
+		f.BoolVar(&o.repair, "repair", false, "on a violation make the state again, of what can be read of it and what runs")
+	},
+	run: (*Tool).check,
+}
+
+// Verdict is what check says. Its JSON form is documented in docs/operations.md: keys are
+// added, never changed.
+type Verdict struct {
+	DataDir      string    `json:"dataDir"`
+	Bytes        int64     `json:"bytes"`
+	Attachments  int       `json:"attachments"`
+	Reservations int       `json:"reservations"`
+	Recoveries   uint64    `json:"recoveries"`
+	Violations   int       `json:"violations"`
+	Notes        int       `json:"notes"`
+	Findings     []Finding `json:"findings"`
+}
+
+func (t *Tool) check(ctx context.Context, o options) error {
+	v, err := t.audit(ctx, o)
+	if err == nil && v.Violations > 0 && o.repair {
+		if err = t.repair(ctx, o, v); err == nil {
+			v, err = t.audit(ctx, o)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.write(t.Stdout, o.output); err != nil {
+		return err
+	}
+	if v.Violations > 0 {
+		return noError("rules are violated; docs/operations.md says what to do about each kind")
+	}
+	return nil
+}
+
+// audit looks at the state and at what runs, which is not one moment: where they differ
+// it looks again, and believes what it sees twice.
+func (t *Tool) audit(ctx context.Context, o options) (Verdict, error) {
+	v, err := t.look(ctx, o)
+	if err != nil || !slices.ContainsFunc(v.Findings, Finding.fleeting) {
+		return v, err
+	}
+	if err := pause(ctx, settle); err != nil {
+		return v, err
+	}
+	again, err := t.look(ctx, o)
+	again.Findings = slices.DeleteFunc(again.Findings, func(f Finding) bool {
+		return f.fleeting() && !slices.Contains(v.Findings, f)
+	})
+	return again.counted(), err
+}
+
+func (f Finding) fleeting() bool { return f.Kind == KindRunning }
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-timer.Done()
+	return ctx.Err()
+}
+
+// look gathers the evidence once, and judges it.
+func (t *Tool) look(ctx context.Context, o options) (Verdict, error) {
+	report, err := o.store(nil).Audit(ctx)
+	e := evidence{dir: o.dataDir, report: report}
+	if unusable(err) {
+		e.broken, err = err, nil
+	}
+	if err != nil {
+		return Verdict{}, explain(err, o.dataDir)
+	}
+	e.holders = t.holders(report.Records, "")
+	if e.running, err = t.Running(o.dataDir); err != nil {
+		return Verdict{}, err
+	}
+	v := Verdict{
+		DataDir: o.dataDir, Bytes: report.Size, Recoveries: report.Recoveries, Findings: findings(e),
+		Attachments: len(report.Records.Attachments), Reservations: len(report.Records.Reservations),
+	}
+	return v.counted(), nil
+}
+
+func (v Verdict) counted() Verdict {
+	v.Violations, v.Notes = 0, 0
+	for _, f := range v.Findings {
+		if f.Severity == Violation {
+			v.Violations++
+		} else {
+			v.Notes++
+		}
+	}
+	return v
+}
+
+// repair has the store make the state again as it does for a verb that finds it broken.
+func (t *Tool) repair(ctx context.Context, o options, v Verdict) error {
+	made, rebuild := false, t.Rebuild(o.dataDir)
+	store := o.store(func(left persistence.Remains) (reservation.Records, error) {
+		made = true
+		return rebuild(left)
+	})
+	err := store.Update(ctx, func(*persistence.Tx) error {
+		if made {
+			return persistence.ErrUnchanged
+		}
+		return fmt.Errorf("%s %s: %w", v.Findings[0].Subject, v.Findings[0].Problem, persistence.ErrDamaged)
+	})
+	return explain(err, o.dataDir)
+}
+
+func (v Verdict) write(w io.Writer, output string) error {
+	if output == "json" {
+		return writeJSON(w, v)
+	}
+	if len(v.Findings) > 0 {
+		table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+		_, _ = fmt.Fprintln(table, "SEVERITY\tKIND\tSUBJECT\tPROBLEM") // Flush tells
+		for _, f := range v.Findings {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Severity, f.Kind, f.Subject, f.Problem)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	verdict := "sound"
+	if v.Violations > 0 {
+		verdict = count(v.Violations, "violation")
+	}
+	_, err := fmt.Fprintf(w, "%s: %s, %s; %s, %s, %s, made again %s\n", v.DataDir, verdict, count(v.Notes, "note"),
+		count(v.Attachments, "attachment"), count(v.Reservations, "reservation"), size(v.Bytes), count(v.Recoveries, "time"))
+	return err
+}
+
+func count[N int | uint64](n N, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// size writes a number of bytes for a person.
+func size(bytes int64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB"}
+	n, i := float64(bytes), 0
+	for n >= 1024 && i < len(units)-1 {
+		n /= 1024
+		i++
+	}
+	if n < 10 && i > 0 {
+		return fmt.Sprintf("%.1f %s", n, units[i])
+	}
+	return fmt.Sprintf("%.0f %s", n, units[i])
+}

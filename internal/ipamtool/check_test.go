@@ -1,0 +1,184 @@
+package ipamtool_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/internal/flock"
+	"github.com/limpet-io/limpet/internal/ipamtool"
+	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+func TestCheck(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	n.golden("check.txt", "check", "check -o json", "check web-0")
+}
+
+// TestCheckTellsWhatIsWrong breaks a state in each way, and has it repaired.
+func TestCheckTellsWhatIsWrong(t *testing.T) {
+	edit := func(bucket, key, value string) func(node) {
+		return func(n node) {
+			n.edit(func(tx *bolt.Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte(key), []byte(value)) })
+		}
+	}
+	for name, tc := range map[string]struct {
+		harm func(node)
+		want string // a line of the table, its blanks squeezed
+		// lasts tells that a repair does not help.
+		lasts bool
+	}{
+		"a record that cannot be decoded": {
+			harm: edit("reservations", "limpet\x00default\x00db-0\x00eth0", "{"),
+			want: "violation record reservations limpet default db-0 eth0 decode reservation: unexpected end of JSON input: state file is damaged",
+		},
+		"an address that two hold": {
+			harm: func(n node) {
+				n.edit(func(tx *bolt.Tx) error {
+					b := tx.Bucket([]byte("attachments"))
+					record := b.Get([]byte("limpet\x00" + container("aa22") + "\x00eth0"))
+					unsealed := bytes.ReplaceAll(record[:bytes.LastIndex(record, []byte(`,"sum"`))], []byte(container("aa22")), []byte("dd99"))
+					return b.Put([]byte("limpet\x00dd99\x00eth0"), append(unsealed, '}'))
+				})
+			},
+			want: "violation holders limpet 10.244.0.3 is held by pod default/web-1 (container " + container("aa22") + ") and by pod default/web-1 (container dd99)",
+		},
+		"an index that forgot": {
+			harm: edit("held", "dmz\x00\xc0\xa8\x00\x00", strings.Repeat("\x00", 32)),
+			want: "violation index dmz 192.168.0.9 is held, and may be handed out again",
+		},
+		"half a file": {
+			harm: func(n node) { n.file(os.Truncate(n.db(), 8192)) },
+			want: "violation file DIR/state/limpet.db open DIR/state/limpet.db: file of 8192 bytes for 7 pages: state file is damaged",
+		},
+		"a lost file": {
+			harm: func(n node) { n.file(os.Remove(n.db())) },
+			want: "violation file DIR/state/limpet.db DIR/state/limpet.db is missing although DIR/state/limpet.marker says that it was made: state file is lost",
+		},
+		"a newer schema": {
+			harm:  edit("meta", "schema", "\x00\x00\x00\x09"),
+			want:  "violation file DIR/state/limpet.db schema 9, this version reads up to 1: install the newer limpet-ipam again: state file was written by a newer version",
+			lasts: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.fill()
+			tc.harm(n)
+			out, exit := n.on("check")
+			if exit != ipamtool.ExitNo || !strings.Contains(squeezed(n.steady(out)), "\n"+tc.want+"\n") {
+				t.Errorf("exit %d, want the line\n%s\nof\n%s", exit, tc.want, n.steady(out))
+			}
+			if out, exit := n.on("check", "--repair"); (exit == ipamtool.ExitDone) == tc.lasts {
+				t.Errorf("exit %d with --repair:\n%s", exit, out)
+			}
+			if out, exit := n.on("check"); (exit == ipamtool.ExitDone) == tc.lasts {
+				t.Errorf("exit %d after a repair:\n%s", exit, out)
+			}
+		})
+	}
+}
+
+func TestCheckMissesTheMarker(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	n.file(os.Remove(filepath.Join(n.dir, "limpet.marker")))
+	out, exit := n.on("check")
+	if exit != ipamtool.ExitDone || !strings.Contains(squeezed(out), "\nnote marker ") {
+		t.Errorf("exit %d:\n%s", exit, out)
+	}
+}
+
+// TestCheckLooksAtWhatRuns compares the state with containers that others know of.
+func TestCheckLooksAtWhatRuns(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	runs := func(pod, begin, netns, ip string) reservation.Attachment {
+		a := n.attachment(pod, begin, ip)
+		a.NetNS.Path = netns
+		return a
+	}
+	for name, tc := range map[string]struct {
+		first, second []reservation.Attachment
+		want          []string
+	}{
+		"its own address is as it must be": {first: []reservation.Attachment{runs("web-0", "aa11", "", "fd00::c")}},
+		"known by its namespace alone": {
+			first: []reservation.Attachment{runs("other", "ff00", filepath.Join(filepath.Dir(n.dir), "cni-aa11"), "fd00::c")},
+		},
+		"nobody's": {
+			first: []reservation.Attachment{runs("web-7", "ff77", "", "10.244.0.77")},
+			want:  []string{"limpet 10.244.0.77 is in use by pod default/web-7 (container " + container("ff77") + "), and the state does not know"},
+		},
+		"another's": {
+			first: []reservation.Attachment{runs("web-7", "ff77", "", "10.244.0.3")},
+			want:  []string{"limpet 10.244.0.3 is in use by pod default/web-7 (container " + container("ff77") + "), and the state says that it is attached to pod default/web-1 (container aa22000000000)"},
+		},
+		"reserved": {
+			first: []reservation.Attachment{runs("db-0", "ff77", "", "10.244.0.5")},
+			want:  []string{"limpet 10.244.0.5 is in use by pod default/db-0 (container " + container("ff77") + "), and the state says that it is reserved for default/db-0"},
+		},
+		"over at the second look": {first: []reservation.Attachment{runs("web-7", "ff77", "", "10.244.0.77")}, second: []reservation.Attachment{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the second look takes its time
+			if tc.second == nil {
+				tc.second = tc.first
+			}
+			looks := [][]reservation.Attachment{tc.first, tc.second}
+			var out bytes.Buffer
+			tool := ipamtool.Tool{
+				Now: func() reservation.Moment { return n.now }, NetNS: machine.StatNetNS, Stdout: &out, Stderr: &out,
+				Running: func(string) ([]reservation.Attachment, error) {
+					seen := looks[0]
+					looks = looks[1:]
+					return seen, nil
+				},
+			}
+			exit := tool.Run(t.Context(), []string{"check", "-o", "json", "--data-dir", n.dir})
+			if (exit == ipamtool.ExitNo) != (len(tc.want) > 0) {
+				t.Errorf("exit %d", exit)
+			}
+			var v ipamtool.Verdict
+			if err := json.NewDecoder(&out).Decode(&v); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range v.Findings {
+				if f.Kind == ipamtool.KindRunning {
+					got = append(got, f.Subject+" "+f.Problem)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || v.Violations != len(tc.want) {
+				t.Errorf("%d violations (-want +got):\n%s", v.Violations, diff)
+			}
+		})
+	}
+}
+
+// TestNoCommandWaitsForEver holds the lock that a verb would hold.
+func TestNoCommandWaitsForEver(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	lock, err := flock.Lock(t.Context(), filepath.Join(n.dir, "limpet.lock"), unix.LOCK_EX, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	for _, call := range []string{"list", "show 10.244.0.5", "check", "release 10.244.0.5", "compact"} {
+		out, exit := n.on(append(strings.Fields(call), "--lock-wait", "20ms")...)
+		if exit != ipamtool.ExitFailed || !strings.Contains(out, "locked by others") {
+			t.Errorf("%s ends with %d: %s", call, exit, out)
+		}
+	}
+}

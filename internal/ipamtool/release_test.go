@@ -1,0 +1,107 @@
+package ipamtool_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/limpet-io/limpet/internal/ipamtool"
+	"github.com/limpet-io/limpet/pkg/hostlocal"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+func TestRelease(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	n.golden("release.txt",
+		"release default/db-0 --dry-run", "release fd00::5", "release fd00::5", "release default/db-1", "release -o json default/web-2",
+		"release 10.244.0.3", "release 192.168.0.9", "release default/web-0 --network dmz", "release", "list", "check")
+}
+
+// TestReleaseIsAllOrNothing names what may and what must not be released by one word.
+func TestReleaseIsAllOrNothing(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	twin := n.attachment("web-9", "aa11", "10.244.0.3") // the same begin of an ID, and the same address elsewhere
+	twin.ID.Network, twin.Owner.Network, twin.NetNS.Path = "dmz", "dmz", "/nowhere"
+	pair := n.reservation("web-1", "ab00", "10.244.0.30")
+	n.must(func(tx *persistence.Tx) error {
+		if err := tx.PutReservation(pair); err != nil {
+			return err
+		}
+		return tx.PutAttachment(twin)
+	})
+	before, _ := n.on("list", "-o", "json")
+	for call, want := range map[string]struct {
+		exit int
+		text string
+	}{
+		"default/web-1": {ipamtool.ExitNo, "is in use by pod default/web-1"},
+		"10.244.0.3":    {ipamtool.ExitFailed, "in the networks dmz and limpet: choose one with --network"},
+		"aa":            {ipamtool.ExitFailed, "is the beginning of"},
+	} {
+		out, exit := n.on("release", call)
+		if exit != want.exit || !strings.Contains(out, want.text) {
+			t.Errorf("release %s ends with %d: %s", call, exit, out)
+		}
+	}
+	if after, _ := n.on("list", "-o", "json"); n.steady(after) != n.steady(before) {
+		t.Errorf("released, where all was refused:\n%s", after)
+	}
+	if out, exit := n.on("release", "10.244.0.3", "--network", "dmz"); exit != ipamtool.ExitDone {
+		t.Errorf("exit %d: %s", exit, out)
+	}
+}
+
+// TestReleaseRemovesMirroredFiles looks at host-local's files of a released address, and at
+// one that is host-local's own.
+func TestReleaseRemovesMirroredFiles(t *testing.T) {
+	n := newNode(t)
+	lost := n.attachment("web-2", "bb33", "10.244.0.4", "10.244.1.4")
+	n.file(os.Remove(lost.NetNS.Path))
+	n.must(func(tx *persistence.Tx) error { return tx.PutAttachment(lost) })
+	dir := filepath.Join(n.dir, "limpet")
+	n.file(hostlocal.New(dir).Mirror(lost.Addresses[0], lost.ID.ContainerID, lost.ID.IfName))
+	n.file(os.WriteFile(filepath.Join(dir, "10.244.1.4"), []byte("another\r\neth0"), 0o600))
+	if out, exit := n.on("release", "default/web-2"); exit != ipamtool.ExitDone {
+		t.Errorf("exit %d: %s", exit, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "10.244.0.4")); err == nil {
+		t.Error("the mirrored file is left")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "10.244.1.4")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCompact gives back the room of many pods that have gone.
+func TestCompact(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	var many []reservation.Attachment
+	for i := range 2000 {
+		a := n.attachment("many", "ff00")
+		a.ID.ContainerID, a.Owner = fmt.Sprint(i), reservation.Owner{}
+		many = append(many, a)
+	}
+	n.must(func(tx *persistence.Tx) error {
+		for _, a := range many {
+			if err := tx.PutAttachment(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	n.must(func(tx *persistence.Tx) error {
+		for _, a := range many {
+			if err := tx.DeleteAttachment(a.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	n.golden("compact.txt", "compact -o json", "compact", "check", "compact me")
+}
