@@ -84,7 +84,7 @@ func TestCompact(t *testing.T) {
 	var many []reservation.Attachment
 	for i := range 2000 {
 		a := n.attachment("many", "ff00")
-		a.ID.ContainerID, a.Owner = fmt.Sprint(i), reservation.Owner{}
+		a.ID.ContainerID, a.Owner = fmt.Sprint(i), reservation.Owner{Network: "limpet", IfName: "eth0"}
 		many = append(many, a)
 	}
 	n.must(func(tx *persistence.Tx) error {

@@ -95,7 +95,7 @@ func (r *Report) audit(tx *bolt.Tx) error {
 	if err := checkSchema(tx); err != nil {
 		return err
 	}
-	for _, name := range buckets {
+	for _, name := range [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld} { // since the first version
 		if tx.Bucket(name) == nil {
 			return fmt.Errorf("bucket %s is missing: %w", name, ErrDamaged)
 		}
