@@ -153,7 +153,7 @@ func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs
 		}
 		a.Addresses = append(a.Addresses, f.Addr)
 	}
-	slices.SortFunc(a.Addresses, func(x, y netip.Addr) int { return cmp.Or(cmp.Compare(conf.setOf(x), conf.setOf(y)), x.Compare(y)) })
+	slices.SortStableFunc(a.Addresses, func(x, y netip.Addr) int { return cmp.Or(cmp.Compare(conf.setOf(x), conf.setOf(y)), x.Compare(y)) })
 	now := p.Now()
 	plan, err := p.end(tx, a, now, p.rollback(conf, a, now))
 	p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)

@@ -1,6 +1,7 @@
 package cniplugin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ type cacheFile struct {
 
 // readCache returns the attachments in libcni's cache, the oldest first. A file that
 // cannot be understood is another's, and left out.
-func readCache(dir string, maxRetain time.Duration) ([]cached, error) {
+func readCache(dir string, maxRetain time.Duration) ([]*cached, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -55,7 +56,7 @@ func readCache(dir string, maxRetain time.Duration) ([]cached, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read result cache: %w", err)
 	}
-	var all []cached
+	var all []*cached
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() {
@@ -68,10 +69,12 @@ func readCache(dir string, maxRetain time.Duration) ([]cached, error) {
 		if c, ok := parseCached(data, maxRetain); ok {
 			c.since = info.ModTime()
 			c.attachment.Since = reservation.Moment{Wall: c.since}
-			all = append(all, c)
+			all = append(all, &c)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b cached) int { return a.since.Compare(b.since) })
+	slices.SortFunc(all, func(a, b *cached) int {
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.attachment.ID.ContainerID, b.attachment.ID.ContainerID))
+	})
 	return all, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -138,12 +137,12 @@ func (v Verdict) write(w io.Writer, output string) error {
 		return writeJSON(w, v)
 	}
 	if len(v.Findings) > 0 {
-		table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-		_, _ = fmt.Fprintln(table, "SEVERITY\tKIND\tSUBJECT\tPROBLEM") // Flush tells
+		t := table{gap: 3}
+		t.row("SEVERITY", "KIND", "SUBJECT", "PROBLEM")
 		for _, f := range v.Findings {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Severity, f.Kind, f.Subject, f.Problem)
+			t.row(string(f.Severity), string(f.Kind), f.Subject, f.Problem)
 		}
-		if err := table.Flush(); err != nil {
+		if err := t.write(w); err != nil {
 			return err
 		}
 	}

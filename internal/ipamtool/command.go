@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -111,19 +110,17 @@ func (o options) store(rebuild func(persistence.Remains) (reservation.Records, e
 
 func (c command) help(w io.Writer) error {
 	call := strings.TrimSpace(c.name + " " + c.operand)
-	var flags strings.Builder
-	table := tabwriter.NewWriter(&flags, 0, 0, 2, ' ', 0)
+	flags := table{indent: "  ", gap: 2}
 	c.flagSet(&options{}).VisitAll(func(f *flag.Flag) {
 		value, text := flag.UnquoteUsage(f)
 		if f.DefValue != "" && f.DefValue != "false" {
 			text += " (" + f.DefValue + ")"
 		}
-		_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(dashed(f.Name)+" "+value), text) // a Builder never fails
+		flags.row(strings.TrimSpace(dashed(f.Name)+" "+value), text)
 	})
-	_ = table.Flush()
-	_, err := fmt.Fprintf(w, "%s\n\nUsage:\n  limpet-ipam %s [flags]\n\nExample:\n  %s\n\nFlags:\n%s",
-		c.summary, call, strings.ReplaceAll(c.example, "\n", "\n  "), flags.String())
-	return err
+	_, err := fmt.Fprintf(w, "%s\n\nUsage:\n  limpet-ipam %s [flags]\n\nExample:\n  %s\n\nFlags:\n",
+		c.summary, call, strings.ReplaceAll(c.example, "\n", "\n  "))
+	return errors.Join(err, flags.write(w))
 }
 
 func dashed(name string) string {
@@ -134,14 +131,12 @@ func dashed(name string) string {
 }
 
 func usage(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("limpet-ipam is a CNI plugin: a container runtime runs it. By hand it shows and mends the state of this node.\n\nCommands:\n")
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	list := table{indent: "  ", gap: 2}
 	for _, c := range commands {
-		_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(c.name+" "+c.operand), c.summary) // a Builder never fails
+		list.row(strings.TrimSpace(c.name+" "+c.operand), c.summary)
 	}
-	_ = table.Flush()
-	b.WriteString("\nlimpet-ipam COMMAND --help tells more about each.\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	_, before := io.WriteString(w, "limpet-ipam is a CNI plugin: a container runtime runs it. By hand it shows and mends the state of this node.\n\nCommands:\n")
+	err := list.write(w)
+	_, after := io.WriteString(w, "\nlimpet-ipam COMMAND --help tells more about each.\n")
+	return errors.Join(before, err, after)
 }

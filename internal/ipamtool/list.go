@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 )
 
 var listCommand = command{
@@ -26,13 +25,12 @@ var listCommand = command{
 }
 
 func writeTable(w io.Writer, all []*Holder) error {
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NETWORK\tNAMESPACE\tPOD\tIPS\tSTATE\tCONTAINER\tLEFT\tAGE") // Flush tells
+	t := table{gap: 3}
+	t.row("NETWORK", "NAMESPACE", "POD", "IPS", "STATE", "CONTAINER", "LEFT", "AGE")
 	for _, h := range all {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			h.Network, dash(h.Namespace), dash(h.Pod), h.addresses(), h.State, dash(short(h.ContainerID)), h.left(), human(h.AgeSeconds))
+		t.row(h.Network, dash(h.Namespace), dash(h.Pod), h.addresses(), string(h.State), dash(short(h.ContainerID)), h.left(), human(h.AgeSeconds))
 	}
-	return table.Flush()
+	return t.write(w)
 }
 
 // left is how long a reservation lasts; a lapsed one is free for the taking.

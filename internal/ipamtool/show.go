@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 )
 
@@ -40,10 +39,10 @@ var showCommand = command{
 
 // describe writes all that is known of a holder, a line for each fact.
 func (h *Holder) describe(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := table{gap: 2}
 	line := func(name, value string) {
 		if value != "" {
-			_, _ = fmt.Fprintf(table, "%s\t%s\n", name, value) // Flush tells
+			t.row(name, value)
 		}
 	}
 	line("addresses", h.addresses())
@@ -60,7 +59,7 @@ func (h *Holder) describe(w io.Writer) error {
 		line("successor", "waits since "+stamp(*h.RefusedSince)+" for this network namespace to go")
 	}
 	line("sequence", fmt.Sprint(h.Sequence))
-	return table.Flush()
+	return t.write(w)
 }
 
 func (h *Holder) state() string {
