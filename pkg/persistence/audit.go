@@ -185,13 +185,13 @@ func (r *Report) heldBits() map[string]chunk {
 
 // compareHeld compares the address index of the file with that of the records.
 func (r *Report) compareHeld(tx *bolt.Tx, want map[string]chunk) {
-	b := tx.Bucket(bucketHeld)
-	_ = b.ForEach(func(k, _ []byte) error { // the function returns no error
-		c, err := readChunk(b, k)
+	_ = tx.Bucket(bucketHeld).ForEach(func(k, v []byte) error { // the function returns no error
+		c, err := openChunk(k, v)
 		if err != nil {
 			r.fault(FaultIndex, readable(k), err.Error())
+		} else {
+			r.compareChunk(k, c, want[string(k)])
 		}
-		r.compareChunk(k, c, want[string(k)])
 		delete(want, string(k))
 		return nil
 	})

@@ -71,11 +71,19 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 		},
 		"an address that nobody holds, and one that is not marked as held": {
 			edit: in("held", func(b *bolt.Bucket) error {
-				bits := append([]byte{}, b.Get([]byte(chunk))...)
+				bits := append([]byte{}, b.Get([]byte(chunk))[:32]...) // as the first version wrote it
 				bits[0] = 1<<7 | 1<<2 | 1<<3
 				return b.Put([]byte(chunk), bits)
 			}),
 			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net 10.0.0.1"}, {Kind: persistence.FaultIndex, Subject: "net 10.0.0.7"}},
+		},
+		"a bitmap that is not what was written": {
+			edit: in("held", func(b *bolt.Bucket) error {
+				bits := append([]byte{}, b.Get([]byte(chunk))...)
+				bits[0] ^= 1
+				return b.Put([]byte(chunk), bits)
+			}),
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net \n   "}},
 		},
 		"a bitmap that is cut short": {
 			edit: in("held", func(b *bolt.Bucket) error { return b.Put([]byte("net\x00\x0b\x00\x00\x00"), []byte{1}) }),

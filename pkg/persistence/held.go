@@ -2,9 +2,12 @@ package persistence
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math/bits"
 	"net/netip"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -41,14 +44,38 @@ func chunkKey(network string, a netip.Addr) (k []byte, at byte) {
 	return append(key(network, ""), raw...), at
 }
 
-func readChunk(b *bolt.Bucket, k []byte) (chunk, error) {
-	var c chunk
-	data := b.Get(k)
-	if data != nil && len(data) != len(c) {
-		return c, fmt.Errorf("bitmap %x has %d bytes: %w", k, len(data), ErrDamaged)
-	}
+// sealChunk returns a chunk as it is stored: with a checksum of its key and itself.
+func sealChunk(k []byte, c chunk) []byte {
+	return binary.BigEndian.AppendUint32(slices.Clone(c[:]), crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, c[:]))
+}
+
+// openChunk checks a stored chunk. Those of the first version have no checksum.
+func openChunk(k, data []byte) (c chunk, err error) {
 	copy(c[:], data)
+	if len(data) != len(c) && !bytes.Equal(data, sealChunk(k, c)) {
+		return c, fmt.Errorf("bitmap %x of %x: %w", data, k, ErrDamaged)
+	}
 	return c, nil
+}
+
+// readChunk returns the chunk at a key. Where there is none all of its addresses would be
+// free, so the keys that it would be between must be sound: one of them could be its own.
+func readChunk(b *bolt.Bucket, k []byte) (c chunk, err error) {
+	cursor := b.Cursor()
+	at, data := cursor.Seek(k)
+	if bytes.Equal(at, k) {
+		return openChunk(at, data)
+	}
+	before := cursor.Prev
+	if at != nil {
+		_, err = openChunk(at, data)
+	} else {
+		before = cursor.Last
+	}
+	if at, data := before(); err == nil && at != nil {
+		_, err = openChunk(at, data)
+	}
+	return chunk{}, err
 }
 
 // Held reports whether an address is attached or reserved.
@@ -87,7 +114,7 @@ func (t *Tx) flip(network string, addrs []netip.Addr, want bool, wrong func(neti
 		if c == (chunk{}) {
 			err = b.Delete(k)
 		} else {
-			err = b.Put(k, c[:])
+			err = b.Put(k, sealChunk(k, c))
 		}
 		if err != nil {
 			return fmt.Errorf("index %s: %w", a, err)

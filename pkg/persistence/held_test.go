@@ -1,11 +1,17 @@
 package persistence_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -72,4 +78,44 @@ func shuffle(tx *persistence.Tx, r *rand.Rand, span []netip.Addr, held map[netip
 		}
 	}
 	return nil
+}
+
+// TestHeldAddressNeverLooksFree flips each bit that says of some addresses that they are
+// held: of the bitmap and of its key, in the first of several, the last, and between.
+func TestHeldAddressNeverLooksFree(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	update(t, s, func(tx *persistence.Tx) error {
+		for i := range 5 {
+			if err := tx.PutAttachment(holder(i, v4(i*256+7))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	path := filepath.Join(s.Dir(), "limpet.db")
+	good, err := os.ReadFile(path)
+	must(t, err)
+	size := int64(len(good))
+	good = bytes.TrimRight(good, "\x00") // the space that is taken ahead
+	for _, i := range []int{0, 2, 4} {
+		k := append([]byte("net\x00"), 10, 0, byte(i), 0)
+		entry := bytes.Clone(k)
+		inside(t, path, func(tx *bolt.Tx) error {
+			entry = append(entry, tx.Bucket([]byte("held")).Get(k)...)
+			return nil
+		})
+		for bit := range len(entry) * 8 {
+			bad := bytes.Clone(entry)
+			bad[bit/8] ^= 1 << (bit % 8)
+			must(t, os.WriteFile(path, bytes.ReplaceAll(good, entry, bad), 0o600))
+			must(t, os.Truncate(path, size))
+			err := s.View(t.Context(), func(tx *persistence.Tx) error {
+				_, err := tx.Held("net", v4(i*256+7))
+				return err
+			})
+			if !errors.Is(err, persistence.ErrDamaged) {
+				t.Errorf("bit %d of chunk %d flipped: %v, want %v", bit, i, err, persistence.ErrDamaged)
+			}
+		}
+	}
 }
