@@ -34,6 +34,8 @@ var (
 	errConfig = errors.New("invalid network configuration")
 	// errArgs is wrapped by every complaint about CNI_ARGS.
 	errArgs = errors.New("invalid CNI_ARGS")
+	// errNoText is what is wrong with CNI_ARGS that are not valid UTF-8.
+	errNoText = errors.New("not a text")
 	// errOrphaned aborts an ADD whose caller is gone.
 	errOrphaned = errors.New("the calling plugin is gone; nothing was allocated")
 	// errUnknown is returned by CHECK.

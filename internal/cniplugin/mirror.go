@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/containernetworking/cni/pkg/utils"
+
 	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -104,8 +106,8 @@ func (c *config) mirrored() ([]reservation.Attachment, error) {
 	at := map[reservation.AttachmentID]int{}
 	var found []reservation.Attachment
 	for _, e := range all {
-		if !e.Holder.Mirrored {
-			continue
+		if !e.Holder.Mirrored || utils.ValidateContainerID(e.Holder.ContainerID) != nil || utils.ValidateInterfaceName(e.Holder.IfName) != nil {
+			continue // or no verb could name it
 		}
 		id := reservation.AttachmentID{Network: c.network, ContainerID: e.Holder.ContainerID, IfName: e.Holder.IfName}
 		if i, known := at[id]; known {

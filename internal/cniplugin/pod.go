@@ -3,6 +3,7 @@ package cniplugin
 import (
 	"fmt"
 	"net/netip"
+	"unicode/utf8"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
@@ -35,7 +36,11 @@ func parsePod(args string) (*podArgs, error) {
 	if args == "" {
 		return &pod, nil
 	}
-	if err := types.LoadArgs(args, &pod); err != nil {
+	err := types.LoadArgs(args, &pod)
+	if err == nil && !utf8.ValidString(args) {
+		err = errNoText
+	}
+	if err != nil {
 		return nil, fmt.Errorf("CNI_ARGS %q: %w: %w", args, err, errArgs)
 	}
 	return &pod, nil

@@ -73,8 +73,8 @@ func (d Dir) Holder(a netip.Addr) (h Holder, found bool, err error) {
 
 func parse(data []byte) Holder {
 	text := string(data)
-	id, ifName, _ := strings.Cut(strings.TrimSpace(text), separator)
-	return Holder{ContainerID: strings.TrimSpace(id), IfName: strings.TrimSpace(ifName), Mirrored: id != "" && strings.HasSuffix(text, mirrorMark)}
+	id, ifName, two := strings.Cut(strings.TrimSpace(text), separator) // one in a file that a person wrote, as with echo
+	return Holder{ContainerID: strings.TrimSpace(id), IfName: strings.TrimSpace(ifName), Mirrored: two && id != "" && strings.HasSuffix(text, mirrorMark)}
 }
 
 // Entries returns the address files, at the cost of a read for each. With an error it

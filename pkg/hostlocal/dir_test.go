@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ func TestHolder(t *testing.T) {
 		"as it did before 2018":        {file: "c1", want: hostlocal.Holder{ContainerID: "c1"}},
 		"with space around":            {file: " c1 \r\neth0 ", want: hostlocal.Holder{ContainerID: "c1", IfName: "eth0"}},
 		"mirrored":                     {file: "c1\r\neth0\n", want: hostlocal.Holder{ContainerID: "c1", IfName: "eth0", Mirrored: true}},
+		"written by hand, with echo":   {file: "mine\n", want: hostlocal.Holder{ContainerID: "mine"}},
 		"empty":                        {file: ""},
 		"a line feed and nothing else": {file: "\n"},
 	} {
@@ -85,6 +87,48 @@ func TestMirrorPassesNobody(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(path, ".limpet*")); len(left) > 0 {
 		t.Errorf("left %q", left)
 	}
+}
+
+// FuzzDir has a file of any name and content. Whatever host-local would take for a
+// container's, it is that container's here, and what is mirrored is nobody else's.
+func FuzzDir(f *testing.F) {
+	for _, content := range []string{"c1\r\neth0", "c1", " c1 \r\neth0\n", "", "\r\n", "c1\r\neth0\r\nmore", "c1\neth0\n", "\u0085c1\u00a0"} {
+		for _, name := range []string{"10.1.2.3", "fd00::2", "010.1.2.3", "::ffff:10.1.2.3", "FD00::2", "fe80::1%eth0", "last_reserved_ip.0"} {
+			f.Add(name, []byte(content), "c1", "eth0")
+		}
+	}
+	f.Fuzz(func(t *testing.T, name string, content []byte, id, ifName string) {
+		path := t.TempDir()
+		if !filepath.IsLocal(name) || strings.ContainsAny(name, "/\x00") || os.WriteFile(filepath.Join(path, name), content, 0o600) != nil {
+			t.Skip()
+		}
+		dir := hostlocal.New(path)
+		all, err := dir.Entries()
+		must(t, err)
+		addr, err := netip.ParseAddr(name)
+		if is := err == nil && addr.Zone() == "" && addr.String() == name; len(all) != 0 != is {
+			t.Fatalf("%q: %+v", name, all)
+		}
+		if cursor := dir.Cursor(0); cursor.Zone() != "" {
+			t.Errorf("cursor %s", cursor)
+		}
+		if len(all) == 0 {
+			return
+		}
+		h := all[0].Holder
+		text := strings.TrimSpace(string(content)) // as host-local compares
+		theirs := id != "" && (text == strings.TrimSpace(id+"\r\n"+ifName) || text == strings.TrimSpace(id))
+		if plain := strings.TrimSpace(id) == id && strings.TrimSpace(ifName) == ifName && !strings.Contains(id, "\r\n"); plain && theirs && !h.Is(id, ifName) {
+			t.Errorf("%q is of %q %q, and was taken for %+v", content, id, ifName, h)
+		}
+		if h.Mirrored && (h.ContainerID == "" || !strings.HasSuffix(string(content), "\n")) {
+			t.Errorf("%q was taken for %+v", content, h)
+		}
+		must(t, dir.Remove(addr, h))
+		if _, found, err := dir.Holder(addr); found || err != nil {
+			t.Errorf("%q was not removed: %v", content, err)
+		}
+	})
 }
 
 // FuzzAncestor reads records as a killed writer could leave them.

@@ -151,3 +151,22 @@ func TestTheWaitForTheLockIsBounded(t *testing.T) {
 	patient := persistence.New(persistence.Options{Dir: dir}) // the one that gave up must not keep the lock
 	update(t, patient, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
 }
+
+// TestNamesThatCannotBeReadBackAreRefused has names that JSON would change, or that would
+// be another's key.
+func TestNamesThatCannotBeReadBackAreRefused(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	for _, name := range []string{"\xff", "a\x00b"} {
+		a, b := attachment(1), attachment(2)
+		a.ID.ContainerID, b.Owner.Pod = name, name
+		for _, put := range []func(*persistence.Tx) error{
+			func(tx *persistence.Tx) error { return tx.PutAttachment(a) },
+			func(tx *persistence.Tx) error { return tx.PutAttachment(b) },
+			func(tx *persistence.Tx) error { return tx.PutReservation(reserve(b)) },
+		} {
+			if err := s.Update(t.Context(), put); !errors.Is(err, persistence.ErrName) {
+				t.Errorf("%q: %v, want %v", name, err, persistence.ErrName)
+			}
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -106,6 +105,9 @@ func (t *Tx) FoundAttachments(network string) ([]reservation.Attachment, error) 
 // PutAttachment stores a new attachment or a change to one, and holds its
 // addresses. It returns reservation.ErrHeld when one of them is held by another.
 func (t *Tx) PutAttachment(a reservation.Attachment) error {
+	if err := checkNames(a.ID.ContainerID, a.Owner); err != nil {
+		return err
+	}
 	if err := t.DeleteAttachment(a.ID); err != nil {
 		return err
 	}
@@ -179,6 +181,9 @@ func (t *Tx) Reservations(network string) ([]reservation.Reservation, error) {
 // holds its addresses. It returns reservation.ErrHeld when one of them is held by
 // another.
 func (t *Tx) PutReservation(r reservation.Reservation) error {
+	if err := checkNames("", r.Owner); err != nil {
+		return err
+	}
 	if err := t.DeleteReservation(r.Owner); err != nil {
 		return err
 	}
@@ -226,35 +231,6 @@ func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), 
 		all = append(all, r)
 	}
 	return all, nil
-}
-
-// atKey checks that a record lies at its own key. A key has no checksum, but says what its
-// record says.
-func atKey(k, own []byte) error {
-	if !bytes.Equal(k, own) {
-		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
-	}
-	return nil
-}
-
-func keyOfAttachment(a reservation.Attachment) []byte   { return attachmentKey(a.ID) }
-func keyOfReservation(r reservation.Reservation) []byte { return ownerKey(r.Owner) }
-
-// key joins parts with a byte that none of them can contain: CNI and Kubernetes
-// allow only printable names.
-func key(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
-
-func attachmentKey(id reservation.AttachmentID) []byte {
-	return key(id.Network, id.ContainerID, id.IfName)
-}
-
-func ownerKey(o reservation.Owner) []byte {
-	return key(o.Network, o.Namespace, o.Pod, o.IfName)
-}
-
-// indexKey is where an attachment is found by its owner.
-func indexKey(a reservation.Attachment) []byte {
-	return append(append(ownerKey(a.Owner), 0), a.ID.ContainerID...)
 }
 
 // End deletes an attachment and, in the same step, stores what PlanEnd and PlanShare make

@@ -67,7 +67,7 @@ const foundPrefix = "netns:"
 
 // FoundIn returns the container ID under which addresses are held that were found in a
 // namespace and that nothing else explains.
-func FoundIn(n NetNS) string { return foundPrefix + n.Path }
+func FoundIn(n NetNS) string { return foundPrefix + strings.ToValidUTF8(n.Path, "?") }
 
 // Found reports whether FoundIn made the container ID.
 func (id AttachmentID) Found() bool { return strings.HasPrefix(id.ContainerID, foundPrefix) }

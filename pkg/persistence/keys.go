@@ -1,0 +1,49 @@
+package persistence
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// atKey checks that a record lies at its own key. A key has no checksum, but says what its
+// record says.
+func atKey(k, own []byte) error {
+	if !bytes.Equal(k, own) {
+		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
+	}
+	return nil
+}
+
+func keyOfAttachment(a reservation.Attachment) []byte   { return attachmentKey(a.ID) }
+func keyOfReservation(r reservation.Reservation) []byte { return ownerKey(r.Owner) }
+
+// checkNames refuses names that a record or its key could not give back: CNI and
+// Kubernetes allow only printable ones.
+func checkNames(containerID string, o reservation.Owner) error {
+	for _, name := range []string{containerID, o.Network, o.Namespace, o.Pod, o.IfName} {
+		if !utf8.ValidString(name) || strings.Contains(name, "\x00") {
+			return fmt.Errorf("store %q: %w", name, ErrName)
+		}
+	}
+	return nil
+}
+
+// key joins parts with a byte that none of them can contain.
+func key(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
+
+func attachmentKey(id reservation.AttachmentID) []byte {
+	return key(id.Network, id.ContainerID, id.IfName)
+}
+
+func ownerKey(o reservation.Owner) []byte {
+	return key(o.Network, o.Namespace, o.Pod, o.IfName)
+}
+
+// indexKey is where an attachment is found by its owner.
+func indexKey(a reservation.Attachment) []byte {
+	return append(append(ownerKey(a.Owner), 0), a.ID.ContainerID...)
+}
