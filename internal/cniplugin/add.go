@@ -77,6 +77,7 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 		return p.carryOut(tx, conf, a, plan)
 	})
 	if err := errors.Join(err, refused); err != nil {
+		p.countExhausted(conf, err)
 		return errors.Join(err, conf.unmirror(*a))
 	}
 	if returned {

@@ -1,6 +1,7 @@
 package cniplugin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -51,4 +52,15 @@ func (p *Plugin) exhausted(tx *persistence.Tx, conf *config, n int, now reservat
 			"wait, free one with limpet-ipam release, or let the range grow", soonest.Round(time.Second))
 	}
 	return fmt.Errorf("failed to allocate for range %d: %w; %d of its %d addresses are reserved: %s", n, err, len(reserved), ipam.Pods([]ipam.Set{set}), why)
+}
+
+// countExhausted counts an ADD that found no address, for the agent to tell. What that
+// ADD had done is undone by then, so this is a transaction of its own.
+func (p *Plugin) countExhausted(conf *config, err error) {
+	if !errors.Is(err, ipam.ErrExhausted) {
+		return
+	}
+	_ = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+		return tx.CountExhausted(conf.network)
+	}) // the pod has its error, and a number is not worth another one
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/limpet-io/limpet/internal/cniplugin"
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -41,6 +42,19 @@ func (w *world) reserved() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// pressure is what is kept for the agent to tell.
+func (w *world) pressure() (p persistence.Pressure) {
+	w.t.Helper()
+	err := persistence.New(persistence.Options{Dir: w.dir}).View(w.t.Context(), func(tx *persistence.Tx) (err error) {
+		p, err = tx.Pressure(network)
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
 }
 
 func TestExhaustion(t *testing.T) {
@@ -79,6 +93,9 @@ func TestExhaustion(t *testing.T) {
 			}
 			if err == nil && addrs[0] != netip.MustParseAddr("10.1.0.2") {
 				t.Errorf("took %s, want the address of the reservation that ends soonest", addrs[0])
+			}
+			if got := w.pressure(); got.Exhausted != uint64(min(tc.want, 1)) || got.Reclaimed != 1-uint64(min(tc.want, 1)) {
+				t.Errorf("counted %+v", got)
 			}
 			if err == nil && !strings.Contains(w.log.String(), "gives way") {
 				t.Errorf("nothing logged: %s", w.log.String())

@@ -24,6 +24,8 @@ type Pressure struct {
 	// Reclaimed counts those that gave way to a pod, GaveWay those that gave way to another
 	// reservation, and TurnedAway those that were asked for and not made.
 	Reclaimed, GaveWay, TurnedAway uint64
+	// Exhausted counts the ADDs for which there was no address.
+	Exhausted uint64
 }
 
 type pressureRecord struct {
@@ -32,6 +34,7 @@ type pressureRecord struct {
 	Reclaimed  uint64        `json:"reclaimed,omitempty"`
 	GaveWay    uint64        `json:"gaveWay,omitempty"`
 	TurnedAway uint64        `json:"turnedAway,omitempty"`
+	Exhausted  uint64        `json:"exhausted,omitempty"`
 }
 
 type limitsRecord struct {
@@ -41,7 +44,7 @@ type limitsRecord struct {
 }
 
 func encodePressure(p Pressure) ([]byte, error) {
-	r := pressureRecord{Reserved: p.Reserved, Reclaimed: p.Reclaimed, GaveWay: p.GaveWay, TurnedAway: p.TurnedAway}
+	r := pressureRecord{Reserved: p.Reserved, Reclaimed: p.Reclaimed, GaveWay: p.GaveWay, TurnedAway: p.TurnedAway, Exhausted: p.Exhausted}
 	if l := p.Limits; l != nil {
 		r.Limits = &limitsRecord{Pods: l.Share.Pods, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain}
 	}
@@ -53,7 +56,7 @@ func decodePressure(data []byte) (Pressure, error) {
 	if err := unseal(data, &r); err != nil {
 		return Pressure{}, fmt.Errorf("decode pressure: %w", err)
 	}
-	p := Pressure{Reserved: r.Reserved, Reclaimed: r.Reclaimed, GaveWay: r.GaveWay, TurnedAway: r.TurnedAway}
+	p := Pressure{Reserved: r.Reserved, Reclaimed: r.Reclaimed, GaveWay: r.GaveWay, TurnedAway: r.TurnedAway, Exhausted: r.Exhausted}
 	if l := r.Limits; l != nil {
 		p.Limits = &reservation.Limits{Share: reservation.Share{Pods: l.Pods, Refuse: l.Refuse}, MaxRetain: l.MaxRetain}
 	}
@@ -104,6 +107,11 @@ func (t *Tx) Reclaim(o reservation.Owner) error {
 		return err
 	}
 	return t.press(o.Network, func(p *Pressure) { p.Reclaimed++ })
+}
+
+// CountExhausted remembers an ADD for which there was no address.
+func (t *Tx) CountExhausted(network string) error {
+	return t.press(network, func(p *Pressure) { p.Exhausted++ })
 }
 
 // reserve stores the reservation that an end asks for, if there is room for one more or
