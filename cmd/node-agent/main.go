@@ -54,7 +54,7 @@ func start(ctx context.Context, o Options, log logr.Logger) error {
 	}
 	c := agent.Config{
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
-		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation,
+		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
 	}
 	if pflag.Arg(0) == "uninstall" {

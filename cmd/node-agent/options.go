@@ -14,23 +14,25 @@ import (
 
 // Options are the agent's flags.
 type Options struct {
-	Node           string
-	Network        string
-	PluginFile     string
-	BinDir         string
-	ConfDir        string
-	StateDir       string
-	NetNSDir       string
-	BootIDFile     string
-	MaxReservation time.Duration
-	Address        string
+	Node               string
+	Network            string
+	PluginFile         string
+	BinDir             string
+	ConfDir            string
+	StateDir           string
+	NetNSDir           string
+	BootIDFile         string
+	MaxReservation     time.Duration
+	MaxReservedPercent int
+	Address            string
 }
 
 // Default returns the options of an agent that runs by the shipped manifests.
 func Default() Options {
 	return Options{
 		Network: "none", PluginFile: "/limpet-ipam", BinDir: "/opt/cni/bin", ConfDir: "/etc/cni/net.d",
-		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain, Address: ":9414",
+		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain,
+		MaxReservedPercent: reservation.DefaultSharePercent, Address: ":9414",
 	}
 }
 
@@ -44,7 +46,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.StateDir, "state-dir", o.StateDir, "ipam.dataDir of the networks on this node")
 	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory where the runtime binds the pods' network namespaces; those elsewhere are never taken for gone")
 	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the node's boot ID, the one that the plugin reads")
-	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod's annotation can ask for, the same as ipam.maxReservation")
+	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod's annotation can ask for: ipam.maxReservation of the own network, and of others until a pod was started in them")
+	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "how much of the own network's pool reservations may hold: its ipam.maxReservedPercent")
 	fs.StringVar(&o.Address, "address", o.Address, "address that /healthz, /readyz and /metrics are served on; empty for none")
 }
 
@@ -66,6 +69,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxReservation < time.Minute {
 		errs = append(errs, fmt.Errorf("--max-reservation: %s is less than a minute", o.MaxReservation))
+	}
+	if o.MaxReservedPercent < 0 || o.MaxReservedPercent > 100 {
+		errs = append(errs, fmt.Errorf("--max-reserved-percent: %d is not a percentage from 0 to 100", o.MaxReservedPercent))
 	}
 	return errors.Join(errs...)
 }

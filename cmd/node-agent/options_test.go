@@ -17,6 +17,8 @@ func TestOptionsValidate(t *testing.T) {
 		"the plugin need not be installed":       {func(o *Options) { o.PluginFile = "" }, true},
 		"a directory has a name":                 {func(o *Options) { o.StateDir = "" }, false},
 		"a maximum below the unit says nothing":  {func(o *Options) { o.MaxReservation = time.Second }, false},
+		"more than all cannot be reserved":       {func(o *Options) { o.MaxReservedPercent = 101 }, false},
+		"none can be":                            {func(o *Options) { o.MaxReservedPercent = 0 }, true},
 		"a maximum of the unit is the least one": {func(o *Options) { o.MaxReservation = time.Minute }, true},
 	}
 	for name, tc := range cases {

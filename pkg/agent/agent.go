@@ -28,7 +28,10 @@ type Config struct {
 	ConfDir    string // where runtimes look for network configurations
 	StateDir   string
 	OwnNetwork bool // be the node's pod network
-	MaxRetain  time.Duration
+	// MaxRetain and SharePercent are what the node's own network allows; MaxRetain holds also
+	// for networks that have not said what they do.
+	MaxRetain    time.Duration
+	SharePercent int
 	// REST leads to the API server.
 	REST *rest.Config
 	// NetNSDir is where the runtime binds network namespaces, as far as the agent sees
@@ -231,8 +234,11 @@ func (a *Agent) reconcile(ctx context.Context, networks []Network) error {
 	if err != nil {
 		return err
 	}
-	in := ReconcileInput{Now: a.Now(), Pods: pods, Gone: a.gone, Grace: endGrace, MaxRetain: a.MaxRetain}
+	in := ReconcileInput{Now: a.Now(), Pods: pods, Gone: a.gone, Grace: endGrace, MaxRetain: a.MaxRetain, Caps: map[string]time.Duration{}}
 	for _, n := range networks {
+		if l := n.Pressure.Limits; l != nil {
+			in.Caps[n.Name] = l.MaxRetain
+		}
 		in.Attachments = append(in.Attachments, n.Attachments...)
 	}
 	d := PlanReconcile(in)

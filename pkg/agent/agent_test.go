@@ -50,7 +50,7 @@ func newNode(t *testing.T, name string) *node {
 		Node: name, PluginFile: filepath.Join(dir, "image", "limpet-ipam"),
 		BinDir: filepath.Join(dir, "bin"), ConfDir: filepath.Join(dir, "net.d"),
 		StateDir: filepath.Join(dir, "state"), NetNSDir: filepath.Join(dir, "netns"),
-		MaxRetain: time.Hour, REST: rest.CopyConfig(env.Config), Now: clocks, NetNS: machine.StatNetNS,
+		MaxRetain: time.Hour, SharePercent: 40, REST: rest.CopyConfig(env.Config), Now: clocks, NetNS: machine.StatNetNS,
 		Clock: clock.RealClock{}, Registry: prometheus.NewRegistry(), Log: testr.New(t).WithName(name),
 	}}
 	n.store = persistence.New(persistence.Options{Dir: n.StateDir})
@@ -206,7 +206,8 @@ func TestMirrorFollowsTheState(t *testing.T) {
 		}
 		return nil
 	})
-	want := v1alpha1.NodeIPPoolStatus{Node: n.Node, Network: "net", Total: 5, Attached: 2, Reserved: 2, Free: 1, Ranges: pools.Items[0].Status.Ranges}
+	want := v1alpha1.NodeIPPoolStatus{Node: n.Node, Network: "net", Total: 5, Attached: 2, Reserved: 2, Free: 1}
+	want.Ranges, want.Conditions = pools.Items[0].Status.Ranges, pools.Items[0].Status.Conditions
 	if diff := cmp.Diff(want, pools.Items[0].Status); diff != "" {
 		t.Errorf("pool (-want +got):\n%s", diff)
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -28,7 +27,7 @@ type object = map[string]any
 // address by itself, with one range set for each of the node's pod CIDRs, and
 // portmap for host ports. There is no masquerading: pods see each other's addresses.
 // The plugin is told what the agent was, where that is not what it assumes anyway.
-func conflist(podCIDRs []string, stateDir string, maxRetain time.Duration) ([]byte, error) {
+func conflist(podCIDRs []string, c Config) ([]byte, error) {
 	var ranges [][]object
 	var routes []object
 	for _, text := range podCIDRs {
@@ -44,11 +43,14 @@ func conflist(podCIDRs []string, stateDir string, maxRetain time.Duration) ([]by
 		routes = append(routes, object{"dst": everywhere})
 	}
 	ipam := object{"type": pluginName, "ranges": ranges, "routes": routes}
-	if stateDir != persistence.DefaultDir {
-		ipam["dataDir"] = stateDir
+	if c.StateDir != persistence.DefaultDir {
+		ipam["dataDir"] = c.StateDir
 	}
-	if maxRetain != reservation.DefaultMaxRetain {
-		ipam["maxReservation"] = maxRetain.String()
+	if c.MaxRetain != reservation.DefaultMaxRetain {
+		ipam["maxReservation"] = c.MaxRetain.String()
+	}
+	if c.SharePercent != reservation.DefaultSharePercent {
+		ipam["maxReservedPercent"] = c.SharePercent
 	}
 	return json.MarshalIndent(object{
 		"cniVersion": "1.1.0",

@@ -44,7 +44,7 @@ func PlanMirror(node string, networks []Network, now reservation.Moment) []clien
 			o.Status.State, o.Status.Until, o.Status.Left = v1alpha1.IPReserved, &until, left(r.Deadline.Left(now))
 			objects = append(objects, o)
 		}
-		objects = append(objects, newNodeIPPool(node, n, reserved))
+		objects = append(objects, newNodeIPPool(node, n, reserved, now.Wall))
 	}
 	return objects
 }
@@ -64,27 +64,6 @@ func newIPReservation(node string, o reservation.Owner, uid string, addrs []neti
 			IPs: strings.Join(ips, ","), State: v1alpha1.IPAttached, RetainMinutes: int32(retain / time.Minute),
 		},
 	}
-}
-
-func newNodeIPPool(node string, n Network, reserved int) *v1alpha1.NodeIPPool {
-	p := &v1alpha1.NodeIPPool{
-		ObjectMeta: metav1.ObjectMeta{Name: objectName(node, n.Name), Labels: map[string]string{v1alpha1.LabelNode: node}},
-		Status: v1alpha1.NodeIPPoolStatus{
-			Node: node, Network: n.Name, Attached: int64(len(n.Attachments)), Reserved: int64(reserved),
-		},
-	}
-	for i, set := range n.Sets {
-		var size uint64
-		for _, r := range set {
-			size += r.Size()
-		}
-		if total := int64(min(size, 1<<53)); i == 0 || total < p.Status.Total { // 1<<53: what JSON carries exactly
-			p.Status.Total = total
-		}
-		p.Status.Ranges = append(p.Status.Ranges, set.String())
-	}
-	p.Status.Free = max(0, p.Status.Total-p.Status.Attached-p.Status.Reserved)
-	return p
 }
 
 // left says a length of time in full minutes.
@@ -206,6 +185,7 @@ func (m *mirror) put(ctx context.Context, o client.Object) error {
 	if !found {
 		return m.create(ctx, o)
 	}
+	keepTransitions(old, o)
 	if sameStatus(old, o) {
 		return nil
 	}

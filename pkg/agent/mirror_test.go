@@ -94,41 +94,6 @@ func TestPlanMirrorOfAnOwner(t *testing.T) {
 	}
 }
 
-func TestPlanMirrorOfAPool(t *testing.T) {
-	for name, tc := range map[string]struct {
-		network agent.Network
-		want    v1alpha1.NodeIPPoolStatus
-	}{
-		"an empty one": {want: v1alpha1.NodeIPPoolStatus{Total: 5, Free: 5}},
-		"one in use, one waiting, one lapsed": {
-			network: agent.Network{
-				Attachments:  []reservation.Attachment{attached()},
-				Reservations: []reservation.Reservation{reserved(0), reserved(time.Hour)},
-			},
-			want: v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 1, Reserved: 1, Free: 3},
-		},
-		"more in use than today's ranges have": {
-			network: agent.Network{Attachments: make([]reservation.Attachment, 7)},
-			want:    v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 7},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tc.network.Name, tc.network.Sets = "net", sets(t)
-			tc.want.Node, tc.want.Network = "n1", "net"
-			tc.want.Ranges = []string{sets(t)[0].String(), sets(t)[1].String()}
-			var got []v1alpha1.NodeIPPoolStatus
-			for _, o := range agent.PlanMirror("n1", []agent.Network{tc.network}, now) {
-				if p, ok := o.(*v1alpha1.NodeIPPool); ok {
-					got = append(got, p.Status)
-				}
-			}
-			if diff := cmp.Diff([]v1alpha1.NodeIPPoolStatus{tc.want}, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // Two owners never share an object, whatever they, their network and their node are
 // called.
 func TestNamesOfMirrors(t *testing.T) {

@@ -38,7 +38,7 @@ func (a *Agent) installConflist(n corev1.Node) error {
 	if len(n.Spec.PodCIDRs) == 0 {
 		return fmt.Errorf("node %s has no pod CIDR: run kube-controller-manager with --allocate-node-cidrs, or use another network", n.Name)
 	}
-	data, err := conflist(n.Spec.PodCIDRs, a.StateDir, a.MaxRetain)
+	data, err := conflist(n.Spec.PodCIDRs, a.Config)
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func checkConflist(t *testing.T, path, stateDir string) {
 	var got, want any
 	wanted := fmt.Sprintf(`{"cniVersion": "1.1.0", "name": "limpet", "plugins": [
 		{"type": "ptp", "ipMasq": false, "capabilities": {"io.kubernetes.cri.pod-annotations": true}, "ipam": {
-			"type": "limpet-ipam", "dataDir": %q, "maxReservation": "1h0m0s",
+			"type": "limpet-ipam", "dataDir": %q, "maxReservation": "1h0m0s", "maxReservedPercent": 40,
 			"ranges": [[{"subnet": "10.9.1.0/24"}], [{"subnet": "fd09:1::/64"}]],
 			"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
 		{"type": "portmap", "snat": true, "capabilities": {"portMappings": true}}]}`, stateDir)

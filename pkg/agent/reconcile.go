@@ -20,8 +20,18 @@ type ReconcileInput struct {
 	Gone func(reservation.Attachment) bool
 	// Grace is how old an attachment must be before its end is taken for granted.
 	Grace time.Duration
-	// MaxRetain caps what a pod may ask for.
+	// Caps are what a pod may ask for at most, by network, and MaxRetain where that is not
+	// known.
+	Caps      map[string]time.Duration
 	MaxRetain time.Duration
+}
+
+// capOf returns how long a pod may ask for on a network.
+func (in ReconcileInput) capOf(network string) time.Duration {
+	if most, known := in.Caps[network]; known {
+		return most
+	}
+	return in.MaxRetain
 }
 
 // ReconcileDecision is what to correct.
@@ -49,7 +59,7 @@ func PlanReconcile(in ReconcileInput) ReconcileDecision {
 		pod, runs := byUID[a.UID]
 		switch {
 		case runs && a.UID != "":
-			wish, _ := reservation.ParseWish(pod.Annotations, in.MaxRetain) // the webhook has warned
+			wish, _ := reservation.ParseWish(pod.Annotations, in.capOf(a.ID.Network)) // the webhook has warned
 			if !a.WishKnown || wish.Retain != a.Retain || wish.Mode != a.Mode {
 				d.Wishes[a.ID] = wish
 			}

@@ -48,6 +48,7 @@ func TestPlanReconcile(t *testing.T) {
 		attachment reservation.Attachment
 		pods       []testenv.Pod
 		gone       bool
+		caps       map[string]time.Duration
 		want       agent.ReconcileDecision
 	}{
 		"what is stored is what the pod asks for": {
@@ -67,6 +68,23 @@ func TestPlanReconcile(t *testing.T) {
 		"a pod asks for more than there is": {
 			attachment: attached(),
 			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
+			want:       wish(reservation.Wish{Retain: time.Hour}),
+		},
+		"the network allows less than the agent would": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain = 30 * time.Minute }),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
+			caps:       map[string]time.Duration{"net": 30 * time.Minute},
+		},
+		"the network allows more": {
+			attachment: attached(),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
+			caps:       map[string]time.Duration{"net": 2 * time.Hour},
+			want:       wish(reservation.Wish{Retain: 2 * time.Hour}),
+		},
+		"another network does": {
+			attachment: attached(),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
+			caps:       map[string]time.Duration{"other": 2 * time.Hour},
 			want:       wish(reservation.Wish{Retain: time.Hour}),
 		},
 		"a later pod of the name has no say": {
@@ -97,7 +115,7 @@ func TestPlanReconcile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := agent.ReconcileInput{
-				Now: now, Attachments: []reservation.Attachment{tc.attachment}, Grace: 5 * time.Minute, MaxRetain: time.Hour,
+				Now: now, Attachments: []reservation.Attachment{tc.attachment}, Grace: 5 * time.Minute, MaxRetain: time.Hour, Caps: tc.caps,
 				Gone: func(reservation.Attachment) bool { return tc.gone },
 			}
 			for _, p := range tc.pods {

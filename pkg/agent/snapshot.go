@@ -19,6 +19,7 @@ type Network struct {
 	Sets         []ipam.Set
 	Attachments  []reservation.Attachment
 	Reservations []reservation.Reservation
+	Pressure     persistence.Pressure
 }
 
 // read copies the state into memory and lets go of it. A node without state has no
@@ -39,6 +40,9 @@ func read(ctx context.Context, store *persistence.Store) ([]Network, error) {
 				return err
 			}
 			if n.Reservations, err = tx.Reservations(name); err != nil {
+				return err
+			}
+			if n.Pressure, err = tx.Pressure(name); err != nil {
 				return err
 			}
 			networks = append(networks, n)

@@ -2,6 +2,27 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+const (
+	// ConditionExhausted is true while every address of a range set is attached or
+	// reserved.
+	ConditionExhausted = "Exhausted"
+	// ConditionShareReached is true while reservations hold as much of the pool as they
+	// may.
+	ConditionShareReached = "ShareReached"
+
+	// ReasonAddressesFree is that of an Exhausted that is false.
+	ReasonAddressesFree = "AddressesFree"
+	// ReasonNoneFree is that of an Exhausted that is true.
+	ReasonNoneFree = "NoneFree"
+	// ReasonShareLeft is that of a ShareReached that is false.
+	ReasonShareLeft = "ShareLeft"
+	// ReasonNoneAllowed is that of a ShareReached that is false because nothing may be
+	// reserved.
+	ReasonNoneAllowed = "NoneAllowed"
+	// ReasonShareUsedUp is that of a ShareReached that is true.
+	ReasonShareUsedUp = "ShareUsedUp"
+)
+
 // NodeIPPoolStatus counts the addresses of one network on one node. A pod of a
 // network with several range sets takes one address of each, and counts once; the
 // smallest set is the size of the pool.
@@ -35,9 +56,22 @@ type NodeIPPoolStatus struct {
 	// +required
 	Reserved int64 `json:"reserved"`
 
+	// share is for how many owners addresses may be reserved at a time; unset until a pod
+	// was started under a version that bounds it.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Share *int64 `json:"share,omitempty"`
+
 	// free is how many more pods the pool has addresses for.
 	// +required
 	Free int64 `json:"free"`
+
+	// conditions say what is scarce: Exhausted and ShareReached.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // NodeIPPool shows how full a network's pool on a node is.
@@ -49,6 +83,7 @@ type NodeIPPoolStatus struct {
 // +kubebuilder:printcolumn:name="TOTAL",type=integer,JSONPath=`.status.total`
 // +kubebuilder:printcolumn:name="ATTACHED",type=integer,JSONPath=`.status.attached`
 // +kubebuilder:printcolumn:name="RESERVED",type=integer,JSONPath=`.status.reserved`
+// +kubebuilder:printcolumn:name="SHARE",type=integer,JSONPath=`.status.share`
 // +kubebuilder:printcolumn:name="FREE",type=integer,JSONPath=`.status.free`
 type NodeIPPool struct {
 	metav1.TypeMeta `json:",inline"`

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -150,6 +151,18 @@ func (in *NodeIPPoolStatus) DeepCopyInto(out *NodeIPPoolStatus) {
 		in, out := &in.Ranges, &out.Ranges
 		*out = make([]string, len(*in))
 		copy(*out, *in)
+	}
+	if in.Share != nil {
+		in, out := &in.Share, &out.Share
+		*out = new(int64)
+		**out = **in
+	}
+	if in.Conditions != nil {
+		in, out := &in.Conditions, &out.Conditions
+		*out = make([]v1.Condition, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 }
 
