@@ -59,16 +59,9 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			} else {
 				killed++
 			}
-			err = errors.Join(err, a.judge(after))
-			delete(before.attached, a.life.id())
-			delete(before.reserved, a.life.owner())
-			a.forget(&after)
 		}
-		if diff := cmp.Diff(before.String(), after.String()); err != nil || diff != "" {
-			t.Fatalf("seed %d, round %d: %v\n%v\nof others (-before +after):\n%s", seed, round, err, attempts, diff)
-		}
-		for _, a := range attempts {
-			a.remember(&after)
+		if err := errors.Join(err, compare(attempts, before, after)); err != nil {
+			t.Fatalf("seed %d, round %d: %v", seed, round, err)
 		}
 		before = after
 	}
@@ -76,6 +69,23 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	if answered < killed/20 || answered > killed*20 {
 		t.Errorf("killed %d, answered %d: the instants are badly spread", killed, answered)
 	}
+}
+
+// compare judges what was attempted, and whether nobody else was touched.
+func compare(attempts []*try, before, after state) (err error) {
+	for _, a := range attempts {
+		err = errors.Join(err, a.judge(after))
+		delete(before.attached, a.life.id())
+		delete(before.reserved, a.life.owner())
+		a.forget(&after)
+	}
+	if diff := cmp.Diff(before.String(), after.String()); err != nil || diff != "" {
+		return errors.Join(err, fmt.Errorf("%v\nof others (-before +after):\n%s", attempts, diff))
+	}
+	for _, a := range attempts {
+		a.remember(&after)
+	}
+	return nil
 }
 
 // try is one verb of a process that may be killed.

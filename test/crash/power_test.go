@@ -5,9 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -31,7 +33,7 @@ func TestPowerFailsAtAnyInstant(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "state")
 	verbs, losses := 0, 0
-	script(t, dir, func(what string, c cniexec.Call) []byte {
+	script(t, dir, func(what string, cmd *exec.Cmd) []byte {
 		verbs++
 		before, err := read(t.Context(), dir, nil)
 		damaged := persistence.Broken(err)
@@ -42,7 +44,7 @@ func TestPowerFailsAtAnyInstant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ops, out := traced(t, c, root)
+		ops, out := traced(t, cmd, root)
 		after, err := read(t.Context(), dir, nil)
 		if err != nil {
 			t.Fatalf("after %s: %v", what, err)
@@ -76,9 +78,10 @@ func TestPowerFailsAtAnyInstant(t *testing.T) {
 }
 
 // script runs verbs that write in all the ways there are: on a new node, into a growing
-// file, into one with free pages, and into one that is damaged.
-func script(t *testing.T, dir string, run func(what string, c cniexec.Call) []byte) {
+// file, into one with free pages, one that is compacted, and one that is damaged.
+func script(t *testing.T, dir string, execute func(what string, cmd *exec.Cmd) []byte) {
 	t.Helper()
+	run := func(what string, c cniexec.Call) []byte { return execute(what, c.Command(t.Context())) }
 	had := map[int][]netip.Addr{}
 	for pod := range 12 {
 		had[pod] = addresses(run(fmt.Sprintf("ADD %d", pod), call(dir, "ADD", life{pod, 0}, nil)))
@@ -92,6 +95,9 @@ func script(t *testing.T, dir string, run func(what string, c cniexec.Call) []by
 			t.Fatalf("pod %d came back to %v, had %v", pod, got, had[pod])
 		}
 	}
+	inflate(t, dir)
+	execute("compact", compact(t.Context(), dir))
+	run("ADD after it", call(dir, "ADD", life{13, 0}, nil))
 	path := filepath.Join(dir, "limpet.db")
 	data, err := os.ReadFile(path)
 	if err == nil {
@@ -131,12 +137,13 @@ func afterwards(t *testing.T, left remains, damaged bool, judged map[[sha256.Siz
 	return s, errors.Join(err, os.RemoveAll(dir))
 }
 
-// traced runs a verb and returns what it did below root, and what it answered.
-func traced(t *testing.T, c cniexec.Call, root string) ([]op, []byte) {
+// traced runs a process and returns what it did below root, and what it answered.
+func traced(t *testing.T, cmd *exec.Cmd, root string) ([]op, []byte) {
 	t.Helper()
 	files := t.TempDir()
 	in, out := filepath.Join(files, "in"), filepath.Join(files, "out")
-	if err := os.WriteFile(in, c.Stdin, 0o600); err != nil {
+	conf, err := io.ReadAll(cmd.Stdin)
+	if err := errors.Join(err, os.WriteFile(in, conf, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	stdin, err := os.Open(in)
@@ -147,7 +154,6 @@ func traced(t *testing.T, c cniexec.Call, root string) ([]op, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := c.Command(t.Context())
 	cmd.Stdin, cmd.Stdout = stdin, stdout // files, so that nothing but the tracer waits for the process
 	ops, exit, err := trace(cmd, root)
 	if err != nil {
@@ -155,7 +161,7 @@ func traced(t *testing.T, c cniexec.Call, root string) ([]op, []byte) {
 	}
 	answer, err := os.ReadFile(out)
 	if err := errors.Join(err, stdin.Close(), stdout.Close()); err != nil || exit != 0 {
-		t.Fatalf("%s %s: exit %d, %v: %s", c.Verb, c.Container, exit, err, answer)
+		t.Fatalf("%s: exit %d, %v: %s", cmd.Env, exit, err, answer)
 	}
 	return ops, answer
 }

@@ -98,6 +98,9 @@ const (
 func (tr *tracer) syscall(tid int) error {
 	var info syscallInfo
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, getSyscallInfo, uintptr(tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	if errno == unix.ESRCH { // the thread ends with the process
+		return nil
+	}
 	if errno != 0 {
 		return fmt.Errorf("look at a system call: %w", errno)
 	}
