@@ -42,6 +42,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("objects of a former installation are stored anew", func(t *testing.T) { migrated(t, inherited) })
 	t.Run("both versions show every object", bothVersions)
 	t.Run("a manifest of OpenKruise's users applies as it is", sampled)
+	t.Run("a pod waits for its required node", waited)
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
 	t.Run("the other replica answers as well", func(t *testing.T) {
@@ -154,6 +155,9 @@ func refusals(t *testing.T) {
 	env.Create(t, testenv.APersistentPodState("first").In(ns).Requires(hostname).PersistentPodState)
 	job := testenv.APersistentPodState("job").In(ns).Requires(hostname)
 	job.Spec.TargetReference.Kind, job.Spec.TargetReference.APIVersion = "Job", "batch/v1"
+	impatient, picky := testenv.APersistentPodState("impatient").In(ns).Requires(hostname), testenv.APersistentPodState("picky").In(ns).Requires(hostname)
+	impatient.Annotations = map[string]string{pin.AnnotationReleaseAfter: "10"}
+	picky.Annotations = map[string]string{pin.AnnotationReleaseOn: "full"}
 	second := testenv.APersistentPodState("second").In(ns).Requires(hostname)
 	second.Spec.TargetReference.Name = "first"
 	alpha := anAlpha("alpha", ns)
@@ -168,6 +172,8 @@ func refusals(t *testing.T) {
 		"a weight of 101":                 {testenv.APersistentPodState("heavy").In(ns).Prefers(101, hostname).PersistentPodState, "spec.preferredPersistentTopology[0].weight"},
 		"a key that is not a label's key": {testenv.APersistentPodState("key").In(ns).Requires("a,b").PersistentPodState, "spec.requiredPersistentTopology.keys[0]"},
 		"a key by its former name":        {alpha, "spec.preferredPersistentTopology[0].preference.nodeTopologyKeys[1]"},
+		"a time to wait without a unit":   {impatient.PersistentPodState, "metadata.annotations[limpet.dev/release-after]"},
+		"a fate that nodes do not have":   {picky.PersistentPodState, "metadata.annotations[limpet.dev/release-on]"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -193,6 +199,8 @@ func warnings(t *testing.T) {
 	}
 	set := testenv.AStatefulSet("web", 1).In(ns)
 	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "soon"}
+	idle := testenv.APersistentPodState("idle").In(ns).Prefers(1, hostname)
+	idle.Annotations = map[string]string{pin.AnnotationReleaseOn: "deleted"}
 	cases := map[string]struct {
 		object     client.Object
 		annotation string
@@ -207,6 +215,7 @@ func warnings(t *testing.T) {
 		"on a pod of nobody that says how but not for how long": {
 			testenv.APod("how").In(ns).With(reservation.ModeAnnotation, "always").Pod, reservation.ModeAnnotation,
 		},
+		"on a PersistentPodState that requires nothing": {idle.PersistentPodState, pin.AnnotationReleaseOn},
 		"in a template": {set.StatefulSet, reservation.RetainAnnotation},
 	}
 	for name, tc := range cases {

@@ -43,7 +43,7 @@ func judged(t *testing.T, leader *replica) {
 		pod = living(t, set.StatefulSet, step.node, step.ip)
 		step.want.Last.To = placeOf(pod)
 		testenv.Eventually(t, func() error { return countedAs(t, ns, step.want) })
-		testenv.Eventually(t, func() error { return toldOf(t, pod, string(step.want.Last.Outcome)) })
+		testenv.Eventually(t, func() error { return toldOf(t, pod, string(step.want.Last.Outcome), step.node) })
 		sample := fmt.Sprintf("limpet_rebuilds_total{cause=%q,outcome=%q} 1", step.want.Last.Cause, step.want.Last.Outcome)
 		if text := leader.scrape(t); !strings.Contains(text, sample) {
 			t.Errorf("metrics do not have %s", sample)
@@ -119,7 +119,7 @@ func countedAs(t *testing.T, ns string, want appsv1beta1.Rebuilds) error {
 	return nil
 }
 
-func toldOf(t *testing.T, pod *corev1.Pod, reason string) error {
+func toldOf(t *testing.T, pod *corev1.Pod, reason, word string) error {
 	t.Helper()
 	var list eventsv1.EventList
 	if err := env.Client.List(t.Context(), &list, client.InNamespace(pod.Namespace)); err != nil {
@@ -127,12 +127,12 @@ func toldOf(t *testing.T, pod *corev1.Pod, reason string) error {
 	}
 	var seen []string
 	for _, e := range list.Items {
-		if e.Regarding.UID == pod.UID && e.Reason == reason {
+		if e.Regarding.UID == pod.UID && e.Reason == reason && strings.Contains(e.Note, word) {
 			return nil
 		}
-		seen = append(seen, e.Regarding.Name+" "+e.Reason)
+		seen = append(seen, e.Regarding.Name+" "+e.Reason+" "+e.Note)
 	}
-	return fmt.Errorf("events %v, want %s on pod %s", seen, reason, pod.Name)
+	return fmt.Errorf("events %q, want %s with %q on pod %s", seen, reason, word, pod.Name)
 }
 
 func (r *replica) scrape(t *testing.T) string {

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // CacheOptions keeps in memory only what decisions are made from: ten thousand whole
@@ -39,9 +40,15 @@ func stripPod(o any) (any, error) {
 		Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName, PodIPs: pod.Status.PodIPs,
 	}
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			slim.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
+		kept := corev1.PodCondition{Type: c.Type, Status: c.Status}
+		switch {
+		case c.Type == corev1.PodReady:
+		case c.Type == corev1.PodScheduled && pod.Annotations[pin.AnnotationPlace] != "" && pod.Spec.NodeName == "":
+			kept.Reason, kept.Message = c.Reason, c.Message // what keeps it waiting
+		default:
+			continue
 		}
+		slim.Status.Conditions = append(slim.Status.Conditions, kept)
 	}
 	return slim, nil
 }

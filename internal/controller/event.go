@@ -19,20 +19,10 @@ var podMoved = predicate.Funcs{
 		return before.Spec.NodeName != after.Spec.NodeName ||
 			before.Status.Phase != after.Status.Phase ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-			readiness(before) != readiness(after) ||
+			!slices.Equal(before.Status.Conditions, after.Status.Conditions) || // those that the cache keeps
 			!slices.Equal(before.Status.PodIPs, after.Status.PodIPs) ||
 			!maps.Equal(before.Annotations, after.Annotations)
 	},
-}
-
-// readiness is the status of the one condition that the cache keeps.
-func readiness(pod *corev1.Pod) corev1.ConditionStatus {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status
-		}
-	}
-	return corev1.ConditionUnknown
 }
 
 // nodeRelabelled passes new nodes and changes of labels.

@@ -54,6 +54,7 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(podMoved)).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(r.ofStatefulSet)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode), builder.WithPredicates(nodeRelabelled)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofTurnedNode), builder.WithPredicates(nodeTurned)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
@@ -83,7 +84,11 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	}
 	r.gone.Store(req, recording.Gone)
 	r.report(in, recording.Rebuilds)
-	return ctrl.Result{RequeueAfter: recording.Again}, nil
+	result, err := r.attend(ctx, &state, recording.Waits)
+	if result.RequeueAfter == 0 {
+		result.RequeueAfter = recording.Again
+	}
+	return result, err
 }
 
 // report tells of rebuilds once they are in the status, so that nobody hears of one twice.
@@ -121,6 +126,11 @@ func (r *Recorder) gather(ctx context.Context, state *appsv1beta1.PersistentPodS
 		return in, fmt.Errorf("list pods of %s: %w", target, err)
 	}
 	in.Pods = pods.Items
+	if slices.ContainsFunc(in.Pods, func(p corev1.Pod) bool { return pin.Waits(&p) }) {
+		if in.Cluster, err = Nodes(ctx, r.Client); err != nil {
+			return in, err
+		}
+	}
 	for i := range in.Pods {
 		recorded := state.Status.PodStates[in.Pods[i].Name].NodeName
 		if err := errors.Join(r.addNode(ctx, in.Nodes, in.Pods[i].Spec.NodeName), r.addNode(ctx, in.Nodes, recorded)); err != nil {

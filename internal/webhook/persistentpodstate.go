@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +30,7 @@ func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.
 	if err != nil {
 		return nil, err
 	}
-	return nil, invalid(s.Name, errs)
+	return pin.Warnings(s), invalid(s.Name, errs)
 }
 
 func (w *PersistentPodState) judge(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
@@ -51,9 +50,9 @@ func invalid(name string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(kind, name, errs)
 }
 
-// ValidateUpdate leaves alone what was stored before these rules, until its spec changes.
+// ValidateUpdate leaves alone what was stored before these rules, until it changes.
 func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
-	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+	if pin.Unchanged(before, after) {
 		return nil, nil
 	}
 	return w.ValidateCreate(ctx, after)

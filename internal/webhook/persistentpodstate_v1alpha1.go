@@ -2,13 +2,14 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // FormerPersistentPodStatePath is where PersistentPodStates of v1alpha1 are sent.
@@ -33,12 +34,16 @@ func (w FormerPersistentPodState) ValidateCreate(ctx context.Context, s *v1alpha
 	for _, e := range errs {
 		e.Field = strings.Replace(e.Field, ".keys", ".nodeTopologyKeys", 1)
 	}
-	return nil, invalid(s.Name, errs)
+	return pin.Warnings(&hub), invalid(s.Name, errs)
 }
 
-// ValidateUpdate leaves alone what was stored before these rules, until its spec changes.
+// ValidateUpdate leaves alone what was stored before these rules, until it changes.
 func (w FormerPersistentPodState) ValidateUpdate(ctx context.Context, before, after *v1alpha1.PersistentPodState) (admission.Warnings, error) {
-	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+	var was, is appsv1beta1.PersistentPodState
+	if err := errors.Join(before.ConvertTo(&was), after.ConvertTo(&is)); err != nil {
+		return nil, err
+	}
+	if pin.Unchanged(&was, &is) {
 		return nil, nil
 	}
 	return w.ValidateCreate(ctx, after)

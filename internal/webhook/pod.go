@@ -81,7 +81,7 @@ func (w *PodCreate) Handle(ctx context.Context, req admission.Request) admission
 // planPin gathers what pin.Plan decides from.
 func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patch, error) {
 	wish, _ := reservation.ParseWish(pod.Annotations, w.MaxReservation) // Handle warns
-	in := pin.Input{Pod: pod, Retains: wish.Retain > 0}
+	in := pin.Input{Pod: pod, Retains: wish.Retain > 0, Now: w.Clock.Now()}
 	owner, owned := pin.OwnerOf(pod)
 	if !owned || !owner.Supported() {
 		return podpatch.Patch{}, nil
@@ -95,6 +95,11 @@ func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patc
 	}
 	if name := pin.RecordedNode(in.State, pod.Name); name != "" {
 		if in.Node, err = controller.GetNode(ctx, w.Cached, name); err != nil {
+			return podpatch.Patch{}, err
+		}
+	}
+	if in.State != nil && in.State.Spec.RequiredPersistentTopology != nil {
+		if in.Cluster, err = controller.Nodes(ctx, w.Cached); err != nil {
 			return podpatch.Patch{}, err
 		}
 	}

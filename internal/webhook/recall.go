@@ -17,8 +17,8 @@ import (
 
 // recall returns the state with the record that the pod should be planned from. Most
 // often that is the state as it is in the cache. Where that says nothing, or the pod's
-// addresses are held by another node than it says, the cache may be behind the API
-// server; and where that says no more, the record was lost with its StatefulSet or never
+// addresses are held by another node than it says, or the pod may have been let go a
+// moment ago, the cache may be behind the API server; and where that says no more, the record was lost with its StatefulSet or never
 // written, and the node that holds the addresses is where the pod was.
 func (w *PodCreate) recall(ctx context.Context, s *appsv1beta1.PersistentPodState, pod *corev1.Pod, retains bool) (*appsv1beta1.PersistentPodState, error) {
 	var holders []string
@@ -29,7 +29,7 @@ func (w *PodCreate) recall(ctx context.Context, s *appsv1beta1.PersistentPodStat
 			return nil, err
 		}
 	}
-	if !pin.Doubtful(s, pod.Name, holders) {
+	if !pin.Doubtful(s, pod.Name, holders) && !pin.Releases(s) {
 		return s, nil
 	}
 	if s, err = w.fresh(ctx, s); err != nil || !pin.Doubtful(s, pod.Name, holders) {

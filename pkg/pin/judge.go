@@ -19,13 +19,14 @@ const AnnotationUnpinned = "limpet.dev/unpinned"
 
 // Causes of an outcome other than kept, besides the reasons of a Decision.
 const (
-	CauseNotPinned    = "NotPinned"      // no webhook answered when the pod was created
-	CauseSameTopology = "SameTopology"   // only a part of the cluster was asked for, and the pod is in it
-	CauseNodeRefused  = "NodeRefused"    // the scheduler found that the node could not take the pod
-	CauseNotReserved  = "NotReserved"    // nobody asked for the address to be kept
-	CauseExpired      = "Expired"        // the pod was away for longer than its address was kept
-	CauseRangeChanged = "RangeChanged"   // the node's range does not hold the address any more
-	CauseNotHeld      = "AddressNotHeld" // the node did not hold the address any more
+	CauseNotPinned    = "NotPinned"           // no webhook answered when the pod was created
+	CauseSameTopology = "SameTopology"        // only a part of the cluster was asked for, and the pod is in it
+	CauseNodeRefused  = "NodeRefused"         // the scheduler found that the node could not take the pod
+	CauseConstraint   = "ConstraintElsewhere" // a hard constraint of the pod itself forbids its required place
+	CauseNotReserved  = "NotReserved"         // nobody asked for the address to be kept
+	CauseExpired      = "Expired"             // the pod was away for longer than its address was kept
+	CauseRangeChanged = "RangeChanged"        // the node's range does not hold the address any more
+	CauseNotHeld      = "AddressNotHeld"      // the node did not hold the address any more
 )
 
 // unpinnedReasons are the values of AnnotationUnpinned; anything else is somebody else's.

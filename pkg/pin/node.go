@@ -2,6 +2,7 @@ package pin
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -15,18 +16,25 @@ func unfit(node *corev1.Node, pod *corev1.Pod) (reason, message string) {
 	case !ready(node.Status.Conditions):
 		return ReasonNodeNotReady, "is not Ready"
 	}
+	switch taints := untolerated(node, pod); {
+	case len(taints) == 0:
+		return "", ""
+	case taints[0].Key == corev1.TaintNodeUnschedulable:
+		return ReasonNodeCordoned, "is cordoned"
+	default:
+		return ReasonNodeTainted, fmt.Sprintf("has the taint %s that the pod does not tolerate", taints[0].ToString())
+	}
+}
+
+// untolerated are the taints that keep a pod away, a cordon first.
+func untolerated(node *corev1.Node, pod *corev1.Pod) []corev1.Taint {
+	var taints []corev1.Taint
 	if node.Spec.Unschedulable {
-		cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
-		if !tolerated(cordon, pod.Spec.Tolerations) {
-			return ReasonNodeCordoned, "is cordoned"
-		}
+		taints = append(taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
-	for _, taint := range node.Spec.Taints {
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(taint, pod.Spec.Tolerations) {
-			return ReasonNodeTainted, fmt.Sprintf("has the taint %s that the pod does not tolerate", taint.ToString())
-		}
-	}
-	return "", ""
+	return slices.DeleteFunc(append(taints, node.Spec.Taints...), func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectPreferNoSchedule || tolerated(t, pod.Spec.Tolerations)
+	})
 }
 
 func ready(conditions []corev1.NodeCondition) bool {

@@ -5,8 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/api/podpatch"
@@ -44,6 +46,10 @@ type Input struct {
 	Node *corev1.Node
 	// Retains tells that the pod asks to keep its addresses.
 	Retains bool
+	// Cluster is all nodes; it is only looked at where the State requires a place.
+	Cluster []*corev1.Node
+	// Now is the time of the decision.
+	Now time.Time
 }
 
 // Decision says what to do with a pod and why.
@@ -65,7 +71,8 @@ func RecordedNode(s *appsv1beta1.PersistentPodState, pod string) string {
 // Plan decides what a pod that is being created gets so that it returns. The recorded
 // node is nominated behind a gate, since the scheduler's other wishes outvote a mere
 // preference. A preferred place on a node that cannot take the pod is left out, so that
-// the pod goes elsewhere at once; a required one stays, as its user asked.
+// the pod goes elsewhere at once; a required one stays, as its user asked, unless the
+// user lets the pod go from there.
 func Plan(in Input) Decision {
 	if in.State == nil {
 		return Decision{Reason: ReasonNoState, Message: "no PersistentPodState has the pod's owner as its target"}
@@ -81,8 +88,13 @@ func Plan(in Input) Decision {
 		Patch:   podpatch.Patch{Annotations: putBack(in.Pod, record.Annotations)},
 	}
 	d.Patch.Annotations[appsv1beta1.AnnotationInjected] = in.State.Name
-	var given []string
-	d.Patch.Required, given = required(in, record)
+	place, given := required(in, record)
+	if len(place) > 0 && PlanPlace(placeInput(in, place, record)).Verdict == Hold {
+		d.Patch.Annotations[AnnotationPlace] = place.String()
+		for _, key := range slices.Sorted(maps.Keys(place)) {
+			d.Patch.Required = append(d.Patch.Required, is(key, place[key]))
+		}
+	}
 	if len(given) > 0 {
 		d.Reason = ReasonPodElsewhere
 		d.Message = fmt.Sprintf("the pod itself asks for another %s than the recorded one", strings.Join(given, ", "))
@@ -116,13 +128,18 @@ func putBack(pod *corev1.Pod, recorded map[string]string) map[string]string {
 	return back
 }
 
-// required returns the requirements for the required keys, and the keys for which the
-// pod itself asks for something else and is given it.
-func required(in Input, record appsv1beta1.PodState) (reqs []corev1.NodeSelectorRequirement, given []string) {
+func placeInput(in Input, place labels.Set, record appsv1beta1.PodState) PlaceInput {
+	return PlaceInput{Pod: in.Pod, Place: place, State: in.State, Record: record, Nodes: in.Cluster, Now: in.Now}
+}
+
+// required returns the place that is required of the pod, and the keys for which the pod
+// itself asks for something else and is given it.
+func required(in Input, record appsv1beta1.PodState) (place labels.Set, given []string) {
 	term := in.State.Spec.RequiredPersistentTopology
 	if term == nil {
 		return nil, nil
 	}
+	place = labels.Set{}
 	for _, key := range distinct(term.Keys) {
 		value, recorded := record.NodeTopologyLabels[key]
 		switch {
@@ -130,10 +147,10 @@ func required(in Input, record appsv1beta1.PodState) (reqs []corev1.NodeSelector
 		case excludes(in.Pod, key, value):
 			given = append(given, key)
 		default:
-			reqs = append(reqs, is(key, value))
+			place[key] = value
 		}
 	}
-	return reqs, given
+	return place, given
 }
 
 // preferred returns one term per item of the spec, in its order. Items that lead to the

@@ -1,11 +1,13 @@
 package pin_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -32,6 +34,12 @@ func TestPlan(t *testing.T) {
 	state := testenv.APersistentPodState("web").Prefers(100, hostname).Prefers(7, zone, "missing").
 		Recorded("web-0", "n1", home).PersistentPodState
 	strict := testenv.APersistentPodState("web").Requires(zone).Recorded("web-0", "n1", home).PersistentPodState
+	impatient := strict.DeepCopy()
+	impatient.Annotations = map[string]string{pin.AnnotationReleaseOn: "deleted"}
+	released := strict.DeepCopy()
+	released.Status.PodStates["web-0"] = appsv1beta1.PodState{
+		NodeName: "n1", NodeTopologyLabels: home, ReleasedAt: &metav1.Time{Time: now},
+	}
 	annotated := state.DeepCopy()
 	annotated.Status.PodStates["web-0"] = appsv1beta1.PodState{
 		NodeName: "n1", NodeTopologyLabels: home, Annotations: map[string]string{"mine": "old", "lost": "kept"},
@@ -66,7 +74,12 @@ func TestPlan(t *testing.T) {
 	away := func(reason string) podpatch.Patch {
 		return podpatch.Patch{Annotations: unpinned(reason), Preferred: all.Preferred[1:]}
 	}
-	zoned := podpatch.Patch{Annotations: injected, Required: []corev1.NodeSelectorRequirement{in(zone, "a")}}
+	held := func(annotations map[string]string) map[string]string {
+		annotations = maps.Clone(annotations)
+		annotations[pin.AnnotationPlace] = zone + "=a"
+		return annotations
+	}
+	zoned := podpatch.Patch{Annotations: held(injected), Required: []corev1.NodeSelectorRequirement{in(zone, "a")}}
 
 	cases := map[string]struct {
 		in         pin.Input
@@ -119,7 +132,20 @@ func TestPlan(t *testing.T) {
 		"a required place stays though the node is gone": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: strict},
 			wantReason: pin.ReasonNodeGone,
-			want:       podpatch.Patch{Annotations: unpinned(pin.ReasonNodeGone), Required: zoned.Required},
+			want:       podpatch.Patch{Annotations: held(unpinned(pin.ReasonNodeGone)), Required: zoned.Required},
+		},
+		"a required place is let go when no node of it is one to wait for": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: impatient, Cluster: []*corev1.Node{testenv.ANode("n2").Node}},
+			wantReason: pin.ReasonNodeGone, want: podpatch.Patch{Annotations: unpinned(pin.ReasonNodeGone)},
+		},
+		"a required place is not let go while another node is in it": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: impatient, Cluster: []*corev1.Node{testenv.ANode("n2").Labelled(zone, "a").Node}},
+			wantReason: pin.ReasonNodeGone,
+			want:       podpatch.Patch{Annotations: held(unpinned(pin.ReasonNodeGone)), Required: zoned.Required},
+		},
+		"a pod that was let go still tries its node first": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: released, Node: testenv.ANode("n1").Node, Retains: true},
+			wantReason: pin.ReasonPinned, want: podpatch.Patch{Annotations: nominated, Gates: all.Gates},
 		},
 		"the pod's own selector wins over a required place": {
 			in:         pin.Input{Pod: elsewhere.Pod, State: strict, Node: testenv.ANode("n1").Node},
@@ -145,7 +171,7 @@ func TestPlan(t *testing.T) {
 				Pod: testenv.APod("web-0").Pod, State: strict, Node: testenv.ANode("n1").Node, Retains: true,
 			},
 			wantReason: pin.ReasonPinned,
-			want:       podpatch.Patch{Annotations: nominated, Gates: all.Gates, Required: zoned.Required},
+			want:       podpatch.Patch{Annotations: held(nominated), Gates: all.Gates, Required: zoned.Required},
 		},
 		"a pod that is put on a node by hand is not gated": {
 			in:         pin.Input{Pod: placed.Pod, State: state, Node: testenv.ANode("n1").Node},

@@ -70,13 +70,13 @@ func Recall(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node) *a
 	if out.Status.PodStates == nil {
 		out.Status.PodStates = map[string]appsv1beta1.PodState{}
 	}
-	record.NodeName, record.NodeTopologyLabels = node.Name, labels(s, node)
+	record.NodeName, record.NodeTopologyLabels = node.Name, topology(s, node)
 	out.Status.PodStates[pod] = record
 	return out
 }
 
-// labels are the values that a node has for the wanted keys.
-func labels(s *appsv1beta1.PersistentPodState, node *corev1.Node) map[string]string {
+// topology is the values that a node has for the wanted keys.
+func topology(s *appsv1beta1.PersistentPodState, node *corev1.Node) map[string]string {
 	var values map[string]string
 	for _, key := range Keys(s) {
 		if value, ok := node.Labels[key]; ok {

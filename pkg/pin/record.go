@@ -50,6 +50,8 @@ type RecordInput struct {
 	Pods []corev1.Pod
 	// Nodes of those pods, by name; those missing do not exist.
 	Nodes map[string]*corev1.Node
+	// Cluster is all nodes; it is only looked at while one of the Pods Waits.
+	Cluster []*corev1.Node
 	// Retain returns for how long a pod's addresses stay reserved after its end.
 	Retain func(*corev1.Pod) time.Duration
 	// Gone says since when pods are known to be gone, as the last Recording did.
@@ -64,6 +66,8 @@ type Recording struct {
 	// Rebuilds are what became of pods that came back since the last Recording. They are
 	// in the status's counters already.
 	Rebuilds []appsv1beta1.Rebuild
+	// Waits are the pods that their required places do not take.
+	Waits []Wait
 	// Gone is since when pods with a record are known to be gone. It only helps to find
 	// the cause of a lost address, so nothing but memory need hold it.
 	Gone map[string]time.Time
@@ -114,7 +118,9 @@ func Record(in RecordInput) Recording {
 		status.PodStates[pod.Name] = record(in, pod, node)
 	}
 	status.Rebuilds = count(status.Rebuilds, out.Rebuilds)
-	out.Again = expire(in, active, status.PodStates)
+	out.Waits, out.Again = wait(in, status.PodStates)
+	setWaiting(in, out.Waits, &status.Conditions)
+	out.Again = sooner(out.Again, expire(in, active, status.PodStates))
 	out.Gone = gone(in, status.PodStates)
 	out.Status = status
 	return out
@@ -189,7 +195,7 @@ func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodS
 		NodeName:      node.Name,
 		RetainSeconds: int32(min(in.Retain(pod), 1<<31*time.Second-time.Second) / time.Second),
 
-		NodeTopologyLabels: labels(in.State, node),
+		NodeTopologyLabels: topology(in.State, node),
 	}
 	for _, a := range in.State.Spec.PersistentPodAnnotations {
 		if value, ok := pod.Annotations[a.Key]; ok {

@@ -1,6 +1,9 @@
 package pin
 
 import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,7 +33,30 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 	for i, a := range s.Spec.PersistentPodAnnotations {
 		errs = append(errs, validateKey(a.Key, spec.Child("persistentPodAnnotations").Index(i).Child("key"))...)
 	}
-	return errs
+	_, wrong := ParseRelease(s.Annotations)
+	return append(errs, wrong...)
+}
+
+// Unchanged tells whether an update leaves all alone that Validate looks at.
+func Unchanged(before, after *appsv1beta1.PersistentPodState) bool {
+	same := func(key string) bool {
+		old, was := before.Annotations[key]
+		text, is := after.Annotations[key]
+		return was == is && old == text
+	}
+	return same(AnnotationReleaseAfter) && same(AnnotationReleaseOn) && equality.Semantic.DeepEqual(before.Spec, after.Spec)
+}
+
+// Warnings are what is allowed and yet does nothing.
+func Warnings(s *appsv1beta1.PersistentPodState) []string {
+	var out []string
+	for _, key := range []string{AnnotationReleaseAfter, AnnotationReleaseOn} {
+		if _, set := s.Annotations[key]; set && s.Spec.RequiredPersistentTopology == nil {
+			out = append(out, fmt.Sprintf("metadata.annotations[%s] does nothing without spec.requiredPersistentTopology: "+
+				"nobody waits for a preferred place", key))
+		}
+	}
+	return out
 }
 
 func validateTarget(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, path *field.Path) field.ErrorList {

@@ -15,8 +15,8 @@ const (
 // AnnotationInjected on a pod names the PersistentPodState that pinned it.
 const AnnotationInjected = "kruise.io/injected-persistent-pod-state"
 
-// ConditionRecording is the one condition type of a PersistentPodState: True while the
-// pods of its target are recorded and their successors pinned.
+// ConditionRecording is True while the pods of a PersistentPodState's target are recorded
+// and their successors pinned.
 const ConditionRecording = "Recording"
 
 // Reasons of ConditionRecording.
@@ -30,3 +30,10 @@ const (
 	// ReasonTargetUnsupported: the target's kind has no pods with stable names.
 	ReasonTargetUnsupported = "TargetUnsupported"
 )
+
+// ConditionWaiting is True while pods wait for a required place that does not take them.
+// Its reason is that of the first pod, and its message says what would help.
+const ConditionWaiting = "Waiting"
+
+// ReasonNoneWaits is the reason of ConditionWaiting while it is False.
+const ReasonNoneWaits = "NoneWaits"

@@ -126,8 +126,8 @@ type PersistentPodStateStatus struct {
 	// +optional
 	Rebuilds *Rebuilds `json:"rebuilds,omitempty"`
 
-	// conditions say whether this object does its work: Recording. Written by the
-	// controller.
+	// conditions say whether this object does its work, Recording, and whether pods cannot
+	// go where they must, Waiting. Written by the controller.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -244,6 +244,28 @@ type PodState struct {
 	// wanted any more, removed when it is wanted again.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// waiting is there while the required place does not take the pod. Written by the
+	// controller, removed when the pod has a node.
+	// +optional
+	Waiting *Waiting `json:"waiting,omitempty"`
+
+	// releasedAt is when the pod was let go from its required place. Written by the
+	// controller, removed when the pod is Ready.
+	// +optional
+	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
+}
+
+// Waiting tells of a pod that its required place does not take.
+type Waiting struct {
+	// since is when the controller first saw the pod wait. It stays when the pod is
+	// created anew meanwhile.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// reason is what keeps the place from taking the pod, in one word.
+	// +required
+	Reason string `json:"reason"`
 }
 
 // PersistentPodState brings the rebuilt pods of one workload back to their place.
@@ -256,6 +278,7 @@ type PodState struct {
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.targetRef.name`
 // +kubebuilder:printcolumn:name="Recording",type=string,JSONPath=`.status.conditions[?(@.type=="Recording")].status`
 // +kubebuilder:printcolumn:name="Why",type=string,JSONPath=`.status.conditions[?(@.type=="Recording")].reason`
+// +kubebuilder:printcolumn:name="Waiting",type=string,JSONPath=`.status.conditions[?(@.type=="Waiting")].status`
 // +kubebuilder:printcolumn:name="Kept",type=integer,JSONPath=`.status.rebuilds.kept`
 // +kubebuilder:printcolumn:name="Moved",type=integer,JSONPath=`.status.rebuilds.moved`
 // +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.rebuilds.lost`

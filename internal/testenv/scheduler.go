@@ -1,0 +1,73 @@
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// StartScheduler runs the kube-scheduler, as it is installed by default, until the test
+// ends. Until then the test's pods are placed by it alone.
+func (e *Env) StartScheduler(t testing.TB) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "scheduler.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(e.server.BinaryAssetsDirectory, "kube-scheduler"), //nolint:noctx // it is killed below, by its PID
+		"--kubeconfig="+e.Kubeconfig(t, ""), "--leader-elect=false", "--secure-port=0", "--v=2")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start kube-scheduler: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Errorf("kill kube-scheduler: %v", err)
+		}
+		_ = cmd.Wait() // it was killed, and says so
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("kube-scheduler:\n%s", text[max(0, len(text)-10_000):])
+		}
+	})
+}
+
+// Kubeconfig writes a file with which a process reaches the API server, as the user of
+// that name or, without one, with every permission.
+func (e *Env) Kubeconfig(t testing.TB, user string) string {
+	t.Helper()
+	c := clientcmdapi.NewConfig()
+	c.Clusters["test"] = &clientcmdapi.Cluster{Server: e.Config.Host, CertificateAuthorityData: e.Config.CAData}
+	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: e.Config.CertData, ClientKeyData: e.Config.KeyData, Impersonate: user,
+	}
+	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	c.CurrentContext = "test"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// WithRoom gives the node room for pods, of which each asks for some CPU.
+func (n Node) WithRoom(pods, cpus int64) Node {
+	n.Status.Allocatable = corev1.ResourceList{
+		corev1.ResourcePods:   *resource.NewQuantity(pods, resource.DecimalSI),
+		corev1.ResourceCPU:    *resource.NewQuantity(cpus, resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("1Gi"),
+	}
+	n.Status.Capacity = n.Status.Allocatable
+	return n
+}
+
+// Asking makes the pod's container request CPUs.
+func (p Pod) Asking(cpus int64) Pod {
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI)}
+	return p
+}

@@ -1,0 +1,176 @@
+package pin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// AnnotationPlace on a pod names the node labels that its PersistentPodState requires of
+// its node. The pod has them in its affinity, which cannot be loosened any more.
+const AnnotationPlace = "limpet.dev/required-place"
+
+// PlaceVerdict is what becomes of a pod whose place is required.
+type PlaceVerdict int
+
+const (
+	// Hold means that the pod goes there or nowhere.
+	Hold PlaceVerdict = iota
+	// LetGo means that the pod may go elsewhere.
+	LetGo
+)
+
+// patience is how long a pod waits for a place that another hard constraint of its own
+// forbids. That one wins, but for the moments in which the pods it counts are rebuilt.
+const patience = time.Minute
+
+// constraints are the scheduler's words for them, in this version and former ones.
+var constraints = []string{
+	"didn't match pod topology spread constraints",
+	"had volume node affinity conflict",
+	"didn't match PersistentVolume's node affinity",
+	"had no available volume zone",
+	"didn't satisfy plugin(s) [VolumeBinding",
+}
+
+// ReasonNotRequired of a PlaceDecision: the place is not what the PersistentPodState
+// requires now. The other reasons are those of a Decision, CauseNodeRefused
+// and CauseConstraint.
+const ReasonNotRequired = "NotRequired"
+
+// PlaceInput is what a PlaceDecision is made from.
+type PlaceInput struct {
+	Pod *corev1.Pod
+	// Place is the node labels that are required of the pod's node.
+	Place labels.Set
+	State *appsv1beta1.PersistentPodState
+	// Record of the pod in the state.
+	Record appsv1beta1.PodState
+	// Refusal is what the scheduler said of the pod, if anything.
+	Refusal string
+	// Nodes are all of the cluster's.
+	Nodes []*corev1.Node
+	// Now is the time of the decision.
+	Now time.Time
+}
+
+// PlaceDecision says whether a pod is held to its required place; and while the place
+// does not take the pod, why, and what would help.
+type PlaceDecision struct {
+	Verdict PlaceVerdict
+	Reason  string
+	Message string
+	Remedy  string
+	// Again says after how long to decide anew though nothing changed; 0 for never.
+	Again time.Duration
+}
+
+// PlanPlace decides whether a pod is let go from its required place. The webhook asks
+// when a pod is created, the controller while it waits.
+func PlanPlace(in PlaceInput) PlaceDecision {
+	release, _ := ParseRelease(in.State.Annotations) // the webhook has refused what is wrong
+	there := slices.DeleteFunc(slices.Clone(in.Nodes), func(n *corev1.Node) bool {
+		return !in.Place.AsSelectorPreValidated().Matches(labels.Set(n.Labels))
+	})
+	slices.SortFunc(there, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+
+	d := PlaceDecision{}
+	d.Reason, d.Message, d.Remedy = barred(in, there)
+	if d.Reason == CauseConstraint && (release.After == 0 || release.After > patience) {
+		release.After = patience
+	}
+	switch {
+	case !requires(in.State, in.Record, in.Place):
+		return PlaceDecision{Verdict: LetGo, Reason: ReasonNotRequired, Message: fmt.Sprintf(
+			"PersistentPodState %s does not require %s any more", in.State.Name, in.Place)}
+	case in.Record.ReleasedAt != nil || excused(release.On, there, in.Pod):
+		d.Verdict = LetGo
+	case release.After > 0 && in.Record.Waiting != nil:
+		d.Again = max(in.Record.Waiting.Since.Add(release.After).Sub(in.Now), 0)
+		if d.Again == 0 {
+			d.Verdict = LetGo
+		}
+	case release.After > 0:
+		d.Again = release.After
+	}
+	switch {
+	case release.After > 0:
+		d.Remedy += fmt.Sprintf(", or wait: it may go elsewhere after %s", release.After)
+	case len(release.On) == 0:
+		d.Remedy += fmt.Sprintf(", or let it go elsewhere: annotate PersistentPodState %s with %s or %s",
+			in.State.Name, AnnotationReleaseAfter, AnnotationReleaseOn)
+	}
+	return d
+}
+
+// barred says why the nodes of a place do not take a pod, of several nodes by the first.
+func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string) {
+	if len(there) == 0 {
+		return ReasonNodeGone, fmt.Sprintf("no node has %s", in.Place), "add a node with these labels"
+	}
+	for _, node := range there {
+		if reason, _ := unfit(node, in.Pod); reason != "" {
+			continue
+		}
+		if slices.ContainsFunc(constraints, func(c string) bool { return strings.Contains(in.Refusal, c) }) {
+			return CauseConstraint, "a volume or a topologySpreadConstraint of the pod forbids it node " + node.Name, "lift the constraint"
+		}
+		return CauseNodeRefused, "the scheduler refuses node " + node.Name, "make room there"
+	}
+	name := there[0].Name
+	reason, message = unfit(there[0], in.Pod)
+	switch reason {
+	case ReasonNodeCordoned:
+		remedy = "uncordon it"
+	case ReasonNodeTainted:
+		remedy = "remove the taint"
+	default:
+		remedy = "bring it back"
+	}
+	return reason, fmt.Sprintf("node %s %s", name, message), remedy
+}
+
+// excused tells whether no node of a place is one to wait for.
+func excused(on []Fate, there []*corev1.Node, pod *corev1.Pod) bool {
+	if len(there) == 0 {
+		return slices.Contains(on, FateDeleted)
+	}
+	return !slices.ContainsFunc(there, func(n *corev1.Node) bool {
+		return !slices.ContainsFunc(fatesOf(n, pod), func(f Fate) bool { return slices.Contains(on, f) })
+	})
+}
+
+// requires tells whether a state still requires all of a place. Without a record, as
+// after the state was made anew, the pod itself is all that remembers its place.
+func requires(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, place labels.Set) bool {
+	term := s.Spec.RequiredPersistentTopology
+	for key, value := range place {
+		if term == nil || !slices.Contains(term.Keys, key) {
+			return false
+		}
+		if record.NodeName != "" && record.NodeTopologyLabels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// placeOf is the place that a pod was given when it was created; nil for none.
+func placeOf(pod *corev1.Pod) labels.Set {
+	text := pod.Annotations[AnnotationPlace]
+	if text == "" {
+		return nil
+	}
+	place, err := labels.ConvertSelectorToLabelsMap(text)
+	if err != nil { // somebody else wrote it
+		return nil
+	}
+	return place
+}

@@ -1,0 +1,143 @@
+package pin_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+func TestParseRelease(t *testing.T) {
+	cases := map[string]struct {
+		after, on string // "-" is for not there
+		want      pin.Release
+		wantErrs  int
+	}{
+		"nothing is said":             {after: "-", on: "-"},
+		"both, with blanks":           {" 10m ", "deleted, out-of-service", pin.Release{After: 10 * time.Minute, On: []pin.Fate{pin.FateDeleted, pin.FateOutOfService}}, 0},
+		"every fate":                  {"-", "deleted,out-of-service,not-ready,cordoned,tainted", pin.Release{On: []pin.Fate{pin.FateDeleted, pin.FateOutOfService, pin.FateNotReady, pin.FateCordoned, pin.FateTainted}}, 0},
+		"a number without a unit":     {"10", "-", pin.Release{}, 1},
+		"less than a second":          {"10ms", "-", pin.Release{}, 1},
+		"a negative duration":         {"-10m", "-", pin.Release{}, 1},
+		"an empty list":               {"-", " ,", pin.Release{}, 1},
+		"an unknown fate, and a good": {"-", "full,deleted", pin.Release{On: []pin.Fate{pin.FateDeleted}}, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			annotations := map[string]string{}
+			for key, value := range map[string]string{pin.AnnotationReleaseAfter: tc.after, pin.AnnotationReleaseOn: tc.on} {
+				if value != "-" {
+					annotations[key] = value
+				}
+			}
+			got, errs := pin.ParseRelease(annotations)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("release (-want +got):\n%s", diff)
+			}
+			if len(errs) != tc.wantErrs {
+				t.Errorf("errors %v, want %d", errs, tc.wantErrs)
+			}
+			for _, err := range errs {
+				if !strings.HasPrefix(err.Field, "metadata.annotations[limpet.dev/release-") {
+					t.Errorf("error %v does not name the annotation", err)
+				}
+			}
+		})
+	}
+}
+
+func TestPlanPlace(t *testing.T) {
+	n1 := testenv.ANode("n1").Labelled(zone, "a").Node
+	n9 := testenv.ANode("n9").Labelled(zone, "a").Cordoned().Node
+	onN1, inZone := labels.Set{hostname: "n1"}, labels.Set{zone: "a"}
+	since := func(ago time.Duration) *appsv1beta1.Waiting {
+		return &appsv1beta1.Waiting{Since: metav1.NewTime(now.Add(-ago)), Reason: pin.ReasonNodeGone}
+	}
+	tolerant := testenv.APod("web-0")
+	tolerant.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	cases := map[string]struct {
+		pod        testenv.Pod // web-0 by default
+		place      labels.Set
+		after, on  string
+		waiting    *appsv1beta1.Waiting
+		released   bool
+		refusal    string
+		nodes      []*corev1.Node
+		want       pin.PlaceVerdict
+		wantReason string
+		wantAgain  time.Duration
+	}{
+		"a node that seems well is refused by the scheduler": {place: onN1, nodes: []*corev1.Node{n9, n1}, wantReason: pin.CauseNodeRefused},
+		"a node that is gone is waited for":                  {place: onN1, wantReason: pin.ReasonNodeGone},
+		"a node that is gone is not waited for on request":   {place: onN1, on: "deleted", nodes: []*corev1.Node{n9}, want: pin.LetGo, wantReason: pin.ReasonNodeGone},
+		"a node that is there is not a deleted one":          {place: onN1, on: "deleted", nodes: []*corev1.Node{testenv.ANode("n1").NotReady().Node}, wantReason: pin.ReasonNodeNotReady},
+		"a node that is not Ready":                           {place: onN1, on: "cordoned,not-ready", nodes: []*corev1.Node{testenv.ANode("n1").NotReady().Node}, want: pin.LetGo, wantReason: pin.ReasonNodeNotReady},
+		"a node that is unreachable by its taint alone": {
+			place: onN1, on: "not-ready", want: pin.LetGo, wantReason: pin.ReasonNodeTainted,
+			nodes: []*corev1.Node{testenv.ANode("n1").Tainted(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute).Node},
+		},
+		"a node that is cordoned": {place: onN1, on: "cordoned", nodes: []*corev1.Node{testenv.ANode("n1").Cordoned().Node}, want: pin.LetGo, wantReason: pin.ReasonNodeCordoned},
+		"a node that is out of service and silent": {
+			place: onN1, on: "out-of-service", want: pin.LetGo, wantReason: pin.ReasonNodeNotReady,
+			nodes: []*corev1.Node{testenv.ANode("n1").NotReady().Tainted(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute).Node},
+		},
+		"a node that is silent, but not out of service": {
+			place: onN1, on: "out-of-service", wantReason: pin.ReasonNodeNotReady,
+			nodes: []*corev1.Node{testenv.ANode("n1").NotReady().Node},
+		},
+		"a node with another taint": {
+			place: onN1, on: "tainted", want: pin.LetGo, wantReason: pin.ReasonNodeTainted,
+			nodes: []*corev1.Node{testenv.ANode("n1").Tainted("k", corev1.TaintEffectNoSchedule).Node},
+		},
+		"a taint that the pod tolerates is no reason": {
+			pod: tolerant, place: onN1, on: "tainted,cordoned", wantReason: pin.CauseNodeRefused,
+			nodes: []*corev1.Node{testenv.ANode("n1").Cordoned().Tainted("k", corev1.TaintEffectNoSchedule).Node},
+		},
+		"one good node of a zone is enough to wait": {place: inZone, on: "cordoned", nodes: []*corev1.Node{n9, n1}, wantReason: pin.CauseNodeRefused},
+		"a zone of excused nodes is not waited for": {place: inZone, on: "cordoned", nodes: []*corev1.Node{n9}, want: pin.LetGo, wantReason: pin.ReasonNodeCordoned},
+		"the time begins with the waiting":          {place: onN1, after: "10m", wantReason: pin.ReasonNodeGone, wantAgain: 10 * time.Minute},
+		"the time runs on":                          {place: onN1, after: "10m", waiting: since(9 * time.Minute), wantReason: pin.ReasonNodeGone, wantAgain: time.Minute},
+		"the time is over":                          {place: onN1, after: "10m", waiting: since(10 * time.Minute), want: pin.LetGo, wantReason: pin.ReasonNodeGone},
+		"the time is over, whatever the reason":     {place: onN1, after: "10m", waiting: since(time.Hour), nodes: []*corev1.Node{n1}, want: pin.LetGo, wantReason: pin.CauseNodeRefused},
+		"without a time there is none that is over": {place: onN1, waiting: since(1000 * time.Hour), wantReason: pin.ReasonNodeGone},
+		"a wrong annotation lets nobody go":         {place: onN1, after: "10", on: "gone", waiting: since(time.Hour), wantReason: pin.ReasonNodeGone},
+		"a pod once let go stays so until it Ready": {place: onN1, released: true, nodes: []*corev1.Node{n1}, want: pin.LetGo, wantReason: pin.CauseNodeRefused},
+		"a place that is not required any more":     {place: labels.Set{"rack": "r1"}, want: pin.LetGo, wantReason: pin.ReasonNotRequired},
+		"a place that is not the recorded one":      {place: labels.Set{hostname: "n7"}, want: pin.LetGo, wantReason: pin.ReasonNotRequired},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			state := testenv.APersistentPodState("web").Requires(hostname, zone).Recorded("web-0", "n1", home)
+			for key, value := range map[string]string{pin.AnnotationReleaseAfter: tc.after, pin.AnnotationReleaseOn: tc.on} {
+				if value != "" {
+					metav1.SetMetaDataAnnotation(&state.ObjectMeta, key, value)
+				}
+			}
+			record := state.Status.PodStates["web-0"]
+			record.Waiting = tc.waiting
+			if tc.released {
+				record.ReleasedAt = &metav1.Time{Time: now}
+			}
+			if tc.pod.Pod == nil {
+				tc.pod = testenv.APod("web-0")
+			}
+			got := pin.PlanPlace(pin.PlaceInput{
+				Pod: tc.pod.Pod, Place: tc.place, State: state.PersistentPodState, Record: record, Refusal: tc.refusal, Nodes: tc.nodes, Now: now,
+			})
+			if got.Verdict != tc.want || got.Reason != tc.wantReason || got.Again != tc.wantAgain {
+				t.Errorf("decision %+v, want verdict %v, reason %s, again %s", got, tc.want, tc.wantReason, tc.wantAgain)
+			}
+			if got.Verdict == pin.Hold && (got.Message == "" || got.Remedy == "") {
+				t.Errorf("decision %+v does not say what to do", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package pin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// Wait is a pod that the scheduler does not place, for its required place does not take
+// it. One that is let go has to be created anew, since its affinity stays as it is.
+type Wait struct {
+	Pod   *corev1.Pod
+	Place labels.Set
+	// News tells that the pod did not wait before, or waited for something else.
+	News     bool
+	Decision PlaceDecision
+}
+
+// Reasons of the events that tell of a Wait.
+const (
+	ReasonWaiting  = "WaitingForPlace" // on the pod
+	ReasonReleased = "Released"        // on the PersistentPodState
+)
+
+// longest is how much of the scheduler's words an event has room for.
+const longest = 500
+
+// String says what the pod waits for and what would help; or that it need not any more.
+func (w Wait) String() string {
+	said := ""
+	if w.Decision.Reason == CauseNodeRefused || w.Decision.Reason == CauseConstraint {
+		said = refusal(w.Pod).Message
+		said = " (" + said[:min(len(said), longest)] + ")"
+	}
+	if w.Decision.Verdict == LetGo {
+		return fmt.Sprintf("pod %s was let go from %s: %s%s", w.Pod.Name, w.Place, w.Decision.Message, said)
+	}
+	return fmt.Sprintf("pod must go to %s: %s%s; remedy: %s", w.Place, w.Decision.Message, said, w.Decision.Remedy)
+}
+
+// Waits tells whether the scheduler found nothing for a pod that has a required place.
+func Waits(pod *corev1.Pod) bool {
+	return alive(pod) && pod.Spec.NodeName == "" && placeOf(pod) != nil && refusal(pod) != nil
+}
+
+// refusal is what the scheduler says of a pod that it cannot place.
+func refusal(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c
+		}
+	}
+	return nil
+}
+
+// wait notes in the records which pods wait, since when, and which are let go.
+func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait, again time.Duration) {
+	for i := range in.Pods {
+		pod := &in.Pods[i]
+		record, recorded := records[pod.Name]
+		if alive(pod) && pod.Spec.NodeName != "" && record.Waiting != nil {
+			record.Waiting = nil
+			records[pod.Name] = record
+		}
+		if !Waits(pod) {
+			continue
+		}
+		w := Wait{Pod: pod, Place: placeOf(pod)}
+		w.Decision = PlanPlace(PlaceInput{
+			Pod: pod, Place: w.Place, State: in.State, Record: record,
+			Refusal: refusal(pod).Message, Nodes: in.Cluster, Now: in.Now,
+		})
+		w.News = record.Waiting == nil || record.Waiting.Reason != w.Decision.Reason
+		waits = append(waits, w)
+		again = sooner(again, w.Decision.Again)
+		if recorded {
+			records[pod.Name] = noted(record, w, in.Now)
+		}
+	}
+	slices.SortFunc(waits, func(a, b Wait) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
+	return waits, again
+}
+
+// noted is the record of a pod that waits.
+func noted(record appsv1beta1.PodState, w Wait, now time.Time) appsv1beta1.PodState {
+	since := metav1.NewTime(now.Truncate(time.Second))
+	if record.Waiting != nil {
+		since = record.Waiting.Since
+	}
+	record.Waiting = &appsv1beta1.Waiting{Since: since, Reason: w.Decision.Reason}
+	if w.Decision.Verdict == LetGo && record.ReleasedAt == nil {
+		at := metav1.NewTime(now.Truncate(time.Second))
+		record.ReleasedAt = &at
+	}
+	return record
+}
+
+// sooner is the earlier of two times from now, of which 0 means never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// told is how many waiting pods a condition names.
+const told = 3
+
+// setWaiting sets ConditionWaiting, on states that require a place.
+func setWaiting(in RecordInput, waits []Wait, conditions *[]metav1.Condition) {
+	if in.State.Spec.RequiredPersistentTopology == nil && len(waits) == 0 {
+		meta.RemoveStatusCondition(conditions, appsv1beta1.ConditionWaiting)
+		return
+	}
+	c := metav1.Condition{
+		Type:               appsv1beta1.ConditionWaiting,
+		Status:             metav1.ConditionFalse,
+		Reason:             appsv1beta1.ReasonNoneWaits,
+		Message:            "no pod waits for its required place",
+		ObservedGeneration: in.State.Generation,
+		LastTransitionTime: metav1.NewTime(in.Now),
+	}
+	waits = slices.DeleteFunc(slices.Clone(waits), func(w Wait) bool { return w.Decision.Verdict == LetGo })
+	if len(waits) > 0 {
+		c.Status, c.Reason = metav1.ConditionTrue, waits[0].Decision.Reason
+		lines := make([]string, 0, told)
+		for _, w := range waits[:min(len(waits), told)] {
+			lines = append(lines, fmt.Sprintf("%s for %s: %s; remedy: %s", w.Pod.Name, w.Place, w.Decision.Message, w.Decision.Remedy))
+		}
+		c.Message = fmt.Sprintf("%d wait, %s", len(waits), strings.Join(lines, "; "))
+	}
+	meta.SetStatusCondition(conditions, c)
+}

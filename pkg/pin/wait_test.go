@@ -1,0 +1,117 @@
+package pin_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// unplaced is a pod that must go to node n1, and that the scheduler refused.
+func unplaced() testenv.Pod {
+	pod := testenv.APod("web-0").With(pin.AnnotationPlace, hostname+"=n1")
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available",
+	}}
+	return pod
+}
+
+// One pod waits for its node, is let go after its time, and is at home elsewhere.
+func TestRecordOfAPodThatWaits(t *testing.T) {
+	state := testenv.APersistentPodState("web").Requires(hostname).Recorded("web-0", "n1", map[string]string{hostname: "n1"})
+	metav1.SetMetaDataAnnotation(&state.ObjectMeta, pin.AnnotationReleaseAfter, "10m")
+	at := now
+	decide := func(pod testenv.Pod, nodes ...*corev1.Node) pin.Recording {
+		t.Helper()
+		in := pin.RecordInput{
+			State: state.PersistentPodState, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+			Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: at, Cluster: nodes, Nodes: map[string]*corev1.Node{},
+		}
+		for _, n := range nodes {
+			in.Nodes[n.Name] = n
+		}
+		got := pin.Record(in)
+		state.Status = got.Status
+		return got
+	}
+	waiting := func() *metav1.Condition {
+		return meta.FindStatusCondition(state.Status.Conditions, appsv1beta1.ConditionWaiting)
+	}
+	cordoned := testenv.ANode("n1").Cordoned().Node
+
+	got := decide(unplaced(), cordoned)
+	if len(got.Waits) != 1 || !got.Waits[0].News || got.Waits[0].Decision.Verdict != pin.Hold || got.Again != 10*time.Minute {
+		t.Fatalf("first: %+v, want news of a pod that is held for ten minutes", got)
+	}
+	if text := got.Waits[0].String(); !strings.Contains(text, "uncordon it") {
+		t.Errorf("event %q does not say what would help", text)
+	}
+	if c := waiting(); c == nil || c.Status != metav1.ConditionTrue || c.Reason != pin.ReasonNodeCordoned || !strings.Contains(c.Message, "web-0") {
+		t.Errorf("condition %+v", c)
+	}
+
+	first := state.Status.DeepCopy()
+	at = at.Add(9 * time.Minute)
+	if got = decide(unplaced(), cordoned); got.Waits[0].News || got.Again != time.Minute {
+		t.Errorf("again: %+v, want no news, and a minute left", got)
+	}
+	if diff := cmp.Diff(first, &state.Status); diff != "" {
+		t.Errorf("the status changed while nothing happened (-before +after):\n%s", diff)
+	}
+	if got = decide(unplaced()); !got.Waits[0].News || waiting().Reason != pin.ReasonNodeGone {
+		t.Errorf("when the node is gone: %+v, %+v, want news", got, waiting())
+	}
+
+	at = at.Add(time.Minute)
+	if got = decide(unplaced()); got.Waits[0].Decision.Verdict != pin.LetGo || state.Status.PodStates["web-0"].ReleasedAt == nil {
+		t.Fatalf("after its time: %+v, want it let go and noted", got)
+	}
+	if c := waiting(); c.Status != metav1.ConditionFalse {
+		t.Errorf("condition %+v for a pod that was let go", c)
+	}
+	decide(testenv.APod("web-0"))
+	if state.Status.PodStates["web-0"].ReleasedAt == nil {
+		t.Error("its next life is not let go")
+	}
+	decide(testenv.APod("web-0").On("n2").Ready(), testenv.ANode("n2").Node)
+	want := map[string]appsv1beta1.PodState{"web-0": {NodeName: "n2", NodeTopologyLabels: map[string]string{hostname: "n2"}}}
+	if diff := cmp.Diff(want, state.Status.PodStates); diff != "" {
+		t.Errorf("records in the end (-want +got):\n%s", diff)
+	}
+}
+
+func TestWaits(t *testing.T) {
+	free := unplaced()
+	delete(free.Annotations, pin.AnnotationPlace)
+	gated := unplaced()
+	gated.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
+	leaving := unplaced()
+	leaving.DeletionTimestamp = &metav1.Time{Time: now}
+	cases := map[string]struct {
+		pod  testenv.Pod
+		want bool
+	}{
+		"refused by the scheduler":     {unplaced(), true},
+		"not seen by the scheduler":    {testenv.APod("web-0").With(pin.AnnotationPlace, hostname+"=n1"), false},
+		"behind a gate":                {gated, false},
+		"without a required place":     {free, false},
+		"with a place of another make": {unplaced().With(pin.AnnotationPlace, "here!"), false},
+		"on a node":                    {unplaced().On("n1"), false},
+		"on its way out":               {leaving, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := pin.Waits(tc.pod.Pod); got != tc.want {
+				t.Errorf("waits %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
