@@ -43,6 +43,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("both versions show every object", bothVersions)
 	t.Run("a manifest of OpenKruise's users applies as it is", sampled)
 	t.Run("a pod waits for its required node", waited)
+	t.Run("a real scheduler places rebuilt pods", byScheduler)
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
 	t.Run("the other replica answers as well", func(t *testing.T) {

@@ -20,8 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -99,7 +97,7 @@ func startReplica(t *testing.T) *replica {
 	_, port, _ := net.SplitHostPort(r.webhook)
 	r.cmd = exec.Command(os.Args[0], "--webhook-port="+port, "--health-address="+r.health,
 		"--metrics-address="+r.metrics, "--dns-names=localhost", "--cert-dir="+t.TempDir())
-	r.cmd.Env = append(os.Environ(), replicaVar+"=1", "KUBECONFIG="+kubeconfig(t))
+	r.cmd.Env = append(os.Environ(), replicaVar+"=1", "KUBECONFIG="+env.Kubeconfig(t, "system:serviceaccount:limpet-system:limpet-controller"))
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -233,23 +231,6 @@ func freeAddress(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return address
-}
-
-func kubeconfig(t *testing.T) string {
-	t.Helper()
-	c := clientcmdapi.NewConfig()
-	c.Clusters["test"] = &clientcmdapi.Cluster{Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}
-	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: env.Config.CertData, ClientKeyData: env.Config.KeyData,
-		Impersonate: "system:serviceaccount:limpet-system:limpet-controller",
-	}
-	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
-	c.CurrentContext = "test"
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*c, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // within returns a context for one request of a test.

@@ -12,8 +12,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// StartScheduler runs the kube-scheduler, as it is installed by default, until the test
-// ends. Until then the test's pods are placed by it alone.
+// StartScheduler runs the kube-scheduler, with its defaults, until the test
+// ends. It places whatever pods there are.
 func (e *Env) StartScheduler(t testing.TB) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "scheduler.log"))
@@ -55,7 +55,7 @@ func (e *Env) Kubeconfig(t testing.TB, user string) string {
 	return path
 }
 
-// WithRoom gives the node room for pods, of which each asks for some CPU.
+// WithRoom gives the node room for so many pods and CPUs.
 func (n Node) WithRoom(pods, cpus int64) Node {
 	n.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourcePods:   *resource.NewQuantity(pods, resource.DecimalSI),
