@@ -188,7 +188,8 @@ func removeNetNSOf(name string) error {
 	return errors.Join(errs...)
 }
 
-// WaitReady waits until every node is Ready.
+// WaitReady waits until every node is Ready, and lets the control plane reach the pods
+// of one that came back with other pod CIDRs.
 func (c *Cluster) WaitReady(ctx context.Context, limit time.Duration) error {
 	client, err := c.Client()
 	if err != nil {
@@ -219,7 +220,7 @@ func (c *Cluster) WaitReady(ctx context.Context, limit time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("wait for %d nodes to be Ready: %w: %s", c.config.Nodes, err, last)
 	}
-	return nil
+	return c.awaitNodes(ctx)
 }
 
 // Nodes lists the names of the nodes.
