@@ -10,6 +10,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // podMoved passes the events of a pod that can change a record.
@@ -23,6 +25,16 @@ var podMoved = predicate.Funcs{
 			!slices.Equal(before.Status.PodIPs, after.Status.PodIPs) ||
 			!maps.Equal(before.Annotations, after.Annotations)
 	},
+}
+
+// podWaits passes pods that are behind our gate when they are first seen: nobody can put
+// a pod behind a gate later. The updates in between come from the nomination itself, and
+// would have the gate opened twice.
+var podWaits = predicate.Funcs{
+	CreateFunc:  func(e event.CreateEvent) bool { return pin.PlanGate(e.Object.(*corev1.Pod)).Open },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
 // nodeRelabelled passes new nodes and changes of labels.

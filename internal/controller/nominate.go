@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -38,10 +37,9 @@ type Nominator struct {
 
 // SetupWithManager registers the reconciler.
 func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
-	waits := predicate.NewPredicateFuncs(func(o client.Object) bool { return pin.PlanGate(o.(*corev1.Pod)).Open })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nominate").
-		For(&corev1.Pod{}, builder.WithPredicates(waits)).
+		For(&corev1.Pod{}, builder.WithPredicates(podWaits)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8,
 			NeedLeaderElection:      new(false),
