@@ -8,7 +8,7 @@ CLUSTER  := $(CURDIR)/bin/limpet-cluster
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e build images bench generate fmt lint verify cluster-up cluster-down clean harness prerequisites root
+.PHONY: help demo test test-unit test-e2e build images bench bench-pin generate fmt lint verify cluster-up cluster-down clean harness prerequisites root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ test-e2e: build ## Run the end-to-end tests on a three-node cluster of their own
 
 bench: harness ## Measure limpet-ipam beside upstream host-local; writes docs/benchmarks.md
 	CGO_ENABLED=0 $(GO) run ./test/bench -upstream $$($(CLUSTER) cni) -out docs/benchmarks.md $(BENCH_FLAGS)
+
+bench-pin: build prerequisites ## Measure the controller with 100 nodes and 10 000 pods; writes docs/benchmarks-pin.md
+	$(GO) run ./test/bench/pin -assets $$($(CLUSTER) assets) -out docs/benchmarks-pin.md $(BENCH_FLAGS)
 
 build: harness ## Build the product and the cluster harness into bin/
 	$(BUILD) -o bin/limpet-ipam ./cmd/ipam-plugin

@@ -1,0 +1,105 @@
+// Command pin measures limpet-controller on a real API server that holds a large cluster
+// as bare objects: it plays StatefulSet controller, scheduler and kubelet itself, so
+// that what it sees is the API server and limpet-controller and nothing else.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctrl.SetLogger(logr.Discard())
+	root := flag.String("root", ".", "directory of the repository")
+	controller := flag.String("controller", "bin/limpet-controller", "the controller")
+	assets := flag.String("assets", os.Getenv("LIMPET_KUBE_ASSETS"), "directory of kube-apiserver and etcd")
+	out := flag.String("out", "", "file to write the tables to, as well as to standard output")
+	size := full
+	flag.IntVar(&size.nodes, "nodes", size.nodes, "nodes")
+	flag.IntVar(&size.sets, "sets", size.sets, "StatefulSets")
+	flag.IntVar(&size.replicas, "replicas", size.replicas, "pods of each StatefulSet")
+	flag.Parse()
+	text, err := measureAll(ctx, place{root: *root, controller: *controller, assets: *assets}, size)
+	fmt.Print(text)
+	if text != "" && *out != "" {
+		err = errors.Join(err, os.WriteFile(filepath.Join(*root, *out), []byte(text), 0o644))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+// scale is how much of everything.
+type scale struct {
+	nodes, sets, replicas int
+	rate                  int // of creations, a second
+}
+
+var full = scale{nodes: 100, sets: 200, replicas: 50, rate: 50}
+
+func (s scale) pods() int { return s.sets * s.replicas }
+
+// Of the pods, these are in a step of their own.
+func (s scale) trickle() int  { return s.pods() * 6 / 100 }
+func (s scale) burst() int    { return s.pods() * 3 / 100 }
+func (s scale) creates() int  { return s.pods() * 20 / 100 }
+func (s scale) rebuilds() int { return s.pods() * 3 / 100 }
+
+// measureAll takes a cluster through its life and returns what it saw.
+func measureAll(ctx context.Context, p place, size scale) (text string, err error) {
+	dir, err := os.MkdirTemp("", "limpet-bench-pin-")
+	if err != nil {
+		return "", fmt.Errorf("make directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // of the temporary directory of this machine
+	p.dir = dir
+	r := report{size: size}
+	if r.machine, err = measure.LookAround(dir); err != nil {
+		return "", err
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	b := &bench{place: p, size: size, begin: begin, endWatches: cancel}
+	defer func() { err = b.stop(err) }()
+	if err := b.start(ctx); err != nil {
+		return "", err
+	}
+	for _, step := range []struct {
+		name string
+		run  func(context.Context, *report) error
+	}{
+		{"fill", b.fill},
+		{"Ready one after the other", b.trickle},
+		{"Ready all at once", b.burst},
+		{"restart", b.restart},
+		{"webhook", b.askWebhook},
+		{"create", b.compareCreates},
+		{"rebuild", b.rebuild},
+	} {
+		b.progress(step.name)
+		if err := step.run(ctx, &r); err != nil {
+			return "", fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	r.took = time.Since(begin)
+	return r.markdown(), nil
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+var errNotReady = errors.New("not ready")
+
+// process is a running controller.
+type process struct {
+	cmd         *exec.Cmd
+	log         string
+	health      string
+	webhookPort int
+	ready       time.Duration // from its start
+}
+
+// startController runs the controller as the Deployment does, and waits until it is ready.
+func (b *bench) startController(ctx context.Context) error {
+	ports, err := freePorts(ctx, 2)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := b.kubeconfig()
+	if err != nil {
+		return err
+	}
+	p := &process{log: filepath.Join(b.dir, "controller.log"), webhookPort: ports[0], health: fmt.Sprintf("127.0.0.1:%d", ports[1])}
+	p.cmd = exec.CommandContext(ctx, b.controller, fmt.Sprintf("--webhook-port=%d", p.webhookPort), "--health-address="+p.health,
+		"--metrics-address=0", "--dns-names=localhost", "--cert-dir="+filepath.Join(b.dir, "certificate"))
+	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "GOMEMLIMIT=400MiB")
+	log, err := os.Create(p.log)
+	if err != nil {
+		return fmt.Errorf("start controller: %w", err)
+	}
+	defer func() { _ = log.Close() }() // the process has its own
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	begin := time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("start controller: %w", err)
+	}
+	b.controlled = p
+	if err := poll(ctx, time.Minute, p.askReady); err != nil {
+		return fmt.Errorf("wait for the controller: %w", err)
+	}
+	p.ready = time.Since(begin)
+	return nil
+}
+
+// kubeconfig makes the controller who it is in a cluster, with no more rights than it
+// has there.
+func (b *bench) kubeconfig() (string, error) {
+	path := filepath.Join(b.dir, "kubeconfig")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	user, err := b.server.AddUser(envtest.User{Name: account, Groups: []string{
+		"system:serviceaccounts", "system:serviceaccounts:" + systemNamespace,
+	}}, nil)
+	if err != nil {
+		return "", fmt.Errorf("make the controller's account: %w", err)
+	}
+	config := user.Config()
+	c := clientcmdapi.NewConfig()
+	c.Clusters["bench"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	c.AuthInfos["bench"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	c.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench", AuthInfo: "bench"}
+	c.CurrentContext = "bench"
+	return path, clientcmd.WriteToFile(*c, path)
+}
+
+func (p *process) askReady(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.health+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close() // nothing in it is read
+	if resp.StatusCode != http.StatusOK {
+		return errNotReady
+	}
+	return nil
+}
+
+// stop ends the process as a kubelet does.
+func (p *process) stop() error {
+	if p.cmd.ProcessState != nil {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop controller: %w", err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("stop controller: %w", err)
+	}
+	return nil
+}
+
+// memory returns the resident memory now, and the highest so far, in bytes.
+func (p *process) memory() (now, highest int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0, fmt.Errorf("look at the controller's memory: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		kib, _ := strconv.ParseInt(f[1], 10, 64) // other lines have no number
+		switch f[0] {
+		case "VmRSS:":
+			now = kib << 10
+		case "VmHWM:":
+			highest = kib << 10
+		}
+	}
+	return now, highest, nil
+}
+
+func (p *process) lastLines() []byte {
+	text, _ := os.ReadFile(p.log) // it is a help for a person
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-20):], nil)
+}
+
+func freePorts(ctx context.Context, n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer func() { _ = l.Close() }() // all of them at the end, so that they differ
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}
+
+// patience is how long the cluster may take to come to terms with something.
+const patience = 3 * time.Minute
+
+// poll asks until there is no error, or returns the last one.
+func poll(ctx context.Context, bound time.Duration, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+var errNotHome = errors.New("nominated for another node")
+
+// kinds of pods that compareCreates makes. The namespace kube-system is left out by the
+// webhooks, so that what is made there costs what it costs without Limpet.
+const (
+	pinned = iota
+	pinnedWithout
+	plain
+	plainWithout
+	kinds
+)
+
+// compareCreates creates pods of each kind in turns.
+func (b *bench) compareCreates(ctx context.Context, r *report) error {
+	if err := b.clear(ctx, b.size.creates()); err != nil {
+		return err
+	}
+	if err := b.pointWebhooks(ctx, b.controlled.webhookPort); err != nil {
+		return err
+	}
+	all, err := b.steadily(ctx, b.size.rate, b.size.creates(), func(ctx context.Context, i int) error {
+		pod := b.cluster.pod(i).object()
+		switch i % kinds {
+		case pinned:
+			return b.createPinned(ctx, pod)
+		case plain, plainWithout:
+			pod.OwnerReferences, pod.Annotations = nil, nil
+		}
+		if i%kinds == plainWithout || i%kinds == pinnedWithout {
+			pod.Namespace = metav1.NamespaceSystem
+		}
+		return b.client.Create(ctx, pod)
+	})
+	if err != nil {
+		return err
+	}
+	r.creates = make([]measure.Sample, kinds)
+	for i, took := range all {
+		r.creates[i%kinds] = append(r.creates[i%kinds], took)
+	}
+	return nil
+}
+
+// rebuild takes pods that run through the end of one life and the start of the next.
+func (b *bench) rebuild(ctx context.Context, r *report) error {
+	open, err := followNominations(ctx, b.client)
+	if err != nil {
+		return err
+	}
+	before := b.records.outcomes()
+	if _, err := b.audit.next(); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	created, ready := map[types.UID]time.Time{}, map[types.UID]time.Time{}
+	if _, err := b.steadily(ctx, 20, b.size.rebuilds(), func(ctx context.Context, i int) error {
+		life, err := b.live(ctx, b.cluster.pod(b.size.creates()+i), open)
+		mu.Lock()
+		defer mu.Unlock()
+		created[life.uid], ready[life.uid] = life.created, life.ready
+		return err
+	}); err != nil {
+		return err
+	}
+	if r.nominated, err = open.since(ctx, created); err != nil {
+		return err
+	}
+	if r.rebuilt, err = b.records.since(ctx, ready); err != nil {
+		return err
+	}
+	if r.rebuildRequests, err = b.settled(ctx); err != nil {
+		return err
+	}
+	after := b.records.outcomes()
+	r.kept, r.lost = int(after.Kept-before.Kept), int(after.Moved+after.Lost-before.Moved-before.Lost)
+	_, r.highest, err = b.controlled.memory()
+	return err
+}
+
+// life is when a pod was created and Ready.
+type life struct {
+	uid            types.UID
+	created, ready time.Time
+}
+
+// live ends a pod and plays everybody who has a part in its next life.
+func (b *bench) live(ctx context.Context, at podAt, open *nominations) (life, error) {
+	pod := at.object()
+	if err := b.remove(ctx, pod); err != nil {
+		return life{}, fmt.Errorf("end pod: %w", err)
+	}
+	if err := b.createPinned(ctx, pod); err != nil {
+		return life{}, err
+	}
+	l := life{uid: pod.UID, created: time.Now()}
+	node, err := open.node(ctx, pod.UID)
+	if err == nil && node != at.node {
+		err = fmt.Errorf("pod of %s: %s: %w", at.node, node, errNotHome)
+	}
+	if err != nil {
+		return l, err
+	}
+	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	if err := b.client.SubResource("binding").Create(ctx, pod, binding); err != nil {
+		return l, fmt.Errorf("bind pod: %w", err)
+	}
+	pod.ResourceVersion = "" // the latest, whatever it is
+	pod.Spec.NodeName = node
+	pod.Status = testenv.Pod{Pod: pod}.At(at.ip).Status
+	l.ready, err = b.becomeReady(ctx, pod)
+	return l, err
+}
+
+// settled counts requests until the events are there too, which come a moment later.
+func (b *bench) settled(ctx context.Context) (tally, error) {
+	all := tally{}
+	err := poll(ctx, 10*time.Second, func(context.Context) error {
+		more, err := b.audit.next()
+		for q, n := range more {
+			all[q] += n
+		}
+		if told := all[request{verb: "create", resource: "events"}]; told < b.size.rebuilds() && err == nil {
+			err = fmt.Errorf("%d events", told) //nolint:err113 // not for anybody
+		}
+		return err
+	})
+	if len(all) > 0 {
+		return all, nil // fewer events are a finding, and no error
+	}
+	return all, err
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+var errUnused = errors.New("the API server does not use the relay yet")
+
+// relay stands between the API server and the controller, with the controller's own
+// certificate, and takes the time of each exchange with the controller.
+type relay struct {
+	port   int
+	server *http.Server
+	to     string
+	client *http.Client
+
+	mu     sync.Mutex
+	sample measure.Sample
+}
+
+func (b *bench) startRelay(ctx context.Context) (*relay, error) {
+	var secret corev1.Secret
+	if err := b.client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: secretName}, &secret); err != nil {
+		return nil, fmt.Errorf("read certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil, fmt.Errorf("read certificate: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	r := &relay{
+		port: listener.Addr().(*net.TCPAddr).Port, to: fmt.Sprintf("https://localhost:%d", b.controlled.webhookPort),
+		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}},
+	}
+	r.server = &http.Server{Handler: r, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ReadHeaderTimeout: time.Minute}
+	go func() { _ = r.server.ServeTLS(listener, "", "") }() // until it is closed
+	return r, nil
+}
+
+// ServeHTTP hands the question over whole, so that nothing but the answer is timed.
+func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	question, err := io.ReadAll(req.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	begin := time.Now()
+	answer, err := r.ask(req.Context(), req.URL.RequestURI(), question)
+	took := time.Since(begin)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	r.mu.Lock()
+	r.sample = append(r.sample, took)
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer) // the API server fails the pod when it does not get it
+}
+
+func (r *relay) ask(ctx context.Context, path string, question []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.to+path, bytes.NewReader(question))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // it is only read
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("webhook: %s", resp.Status) //nolint:err113 // for a person
+	}
+	return io.ReadAll(resp.Body)
+}
+
+// take returns the times since the last call.
+func (r *relay) take() measure.Sample {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sample
+	r.sample = nil
+	return s
+}
+
+func (r *relay) used(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.sample) == 0 {
+		return errUnused
+	}
+	return nil
+}
+
+func (r *relay) stop() { _ = r.server.Close() } // nothing of it is needed any more

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+// report is all that was measured.
+type report struct {
+	size    scale
+	machine measure.Machine
+	took    time.Duration
+
+	filled          int
+	fill            time.Duration
+	recorded, burst measure.Sample // Ready → recorded
+	webhook         measure.Sample
+	creates         []measure.Sample // by kind
+	nominated       measure.Sample   // created → may be scheduled
+	rebuilt         measure.Sample   // Ready → recorded
+	kept, lost      int
+	start           time.Duration
+	idle, full      int64 // memory
+	highest         int64 // of the controller that was restarted
+	recordRequests  tally
+	startRequests   tally
+	createRequests  tally
+	rebuildRequests tally
+}
+
+func (r *report) added(with, without int) time.Duration {
+	return r.creates[with].Median() - r.creates[without].Median()
+}
+
+// targets compares what was measured with the numbers to reach.
+func (r *report) targets() []measure.Target {
+	within := func(what string, s measure.Sample, p50, p99 time.Duration) measure.Target {
+		t := measure.Target{What: what, Got: s.String() + " ms", Met: s.Median() <= p50 && s.P99() <= p99}
+		t.Limit = fmt.Sprintf("≤ %s / %s ms", measure.Millis(p50), measure.Millis(p99))
+		return t
+	}
+	burst := measure.Target{What: fmt.Sprintf("Ready → recorded, %d at once, p99", r.size.burst()), Limit: "≤ 250 ms", Got: measure.Millis(r.burst.P99()) + " ms"}
+	burst.Met = r.burst.P99() <= 250*time.Millisecond
+	webhook := measure.Target{What: fmt.Sprintf("pod webhook, p99 at %d creates/s", r.size.rate), Limit: "≤ 10 ms", Got: measure.Millis(r.webhook.P99()) + " ms"}
+	webhook.Met = r.webhook.P99() <= 10*time.Millisecond
+	byPin, byNothing := r.added(pinned, pinnedWithout), r.added(plain, plainWithout)
+	highest := max(r.full, r.highest)
+	lists := r.createRequests.lists() + r.rebuildRequests.lists() + r.recordRequests.lists()
+	return []measure.Target{
+		within("Ready → recorded, p50 / p99", r.recorded, 10*time.Millisecond, 25*time.Millisecond),
+		burst,
+		webhook,
+		{What: "added to the creation of a pinned pod, median", Limit: "≤ 1.5 ms", Got: measure.Millis(byPin) + " ms", Met: byPin <= 1500*time.Microsecond},
+		{What: "added to the creation of a pod that asks for nothing, median", Limit: "nothing (below 0.2 ms)", Got: measure.Millis(byNothing) + " ms", Met: byNothing <= 200*time.Microsecond},
+		{What: fmt.Sprintf("controller's memory with %d recorded pods", r.size.pods()), Limit: "≤ 250 MB", Got: measure.Megabytes(highest), Met: highest <= 250e6},
+		{What: "lists of more than one object while it works", Limit: "0", Got: fmt.Sprint(lists), Met: lists == 0},
+		{What: fmt.Sprintf("kept, of %d rebuilds", r.size.rebuilds()), Limit: "all", Got: fmt.Sprint(r.kept), Met: r.kept == r.size.rebuilds() && r.lost == 0},
+	}
+}
+
+// markdown renders the report.
+func (r *report) markdown() string {
+	var w strings.Builder
+	fmt.Fprintf(&w, `# Benchmarks of the controller
+
+Written by `+"`make bench-pin`"+`: etcd, kube-apiserver and limpet-controller as processes, %d nodes and %d pods of %d StatefulSets as objects. The
+benchmark itself plays StatefulSet controller, scheduler and kubelets, on the same machine. The pods ask to keep their addresses, and their
+StatefulSets prefer the node they were on. Milliseconds are median / 99th percentile.
+
+* %s
+* %s, %.0f s in all
+
+## Numbers to reach
+
+`, r.size.nodes, r.size.pods(), r.size.sets, r.machine, r.machine.Day, r.took.Seconds())
+	w.WriteString(measure.Targets(r.targets()))
+	fmt.Fprintf(&w, `
+## Times
+
+| what | ms | |
+|---|---|---|
+| Ready → recorded, 20 a second | %s | %d pods |
+| Ready → recorded, all at once | %s | %d pods of as many StatefulSets as there are |
+| rebuilt: created → nominated and behind no gate | %s | %d pods, 20 a second |
+| rebuilt: Ready → recorded | %s | the same |
+| webhook, as its caller sees it, at %d creates/s | %s | %d pods, all pinned |
+| controller: start → ready | %s | with all objects there |
+
+%d pods that became Ready as fast as this machine can write it were recorded after %.0f s.
+
+## What a creation costs
+
+The same pods in turns, at %d/s; the namespace kube-system is left out by the webhooks.
+
+| pod | with Limpet | without | added at the median |
+|---|---|---|---|
+| of a StatefulSet, pinned | %s | %s | %s |
+| of nobody, asks for nothing | %s | %s | %s |
+`,
+		r.recorded, len(r.recorded), r.burst, len(r.burst), r.nominated, len(r.nominated), r.rebuilt,
+		r.size.rate, r.webhook, len(r.webhook), measure.Millis(r.start), r.filled, r.fill.Seconds(), r.size.rate,
+		r.creates[pinned], r.creates[pinnedWithout], measure.Millis(r.added(pinned, pinnedWithout)),
+		r.creates[plain], r.creates[plainWithout], measure.Millis(r.added(plain, plainWithout)))
+	fmt.Fprintf(&w, `
+## Memory of the controller
+
+| when | resident |
+|---|---|
+| nothing is recorded | %s |
+| all %d pods are recorded | %s |
+| restarted with all of them there, the highest until the end | %s |
+`, measure.Megabytes(r.idle), r.size.pods(), measure.Megabytes(r.full), measure.Megabytes(r.highest))
+	r.requests(&w)
+	return w.String()
+}
+
+// requests tells what the controller asked the API server for, by the server's audit log.
+func (r *report) requests(w *strings.Builder) {
+	fmt.Fprintf(w, `
+## Requests of the controller
+
+By the API server's audit log; its lease is left out. A rebuild costs %.1f writes: the nomination, the gate, the record, the event.
+
+| request | of what | at a start | %d records | %d creates | %d rebuilds |
+|---|---|---|---|---|---|
+`, float64(r.rebuildRequests.writes())/float64(r.size.rebuilds()), len(r.recorded), r.size.creates(), r.size.rebuilds())
+	columns := []tally{r.startRequests, r.recordRequests, r.createRequests, r.rebuildRequests}
+	all := tally{}
+	for _, t := range columns {
+		for q := range t {
+			all[q]++
+		}
+	}
+	for _, q := range all.sorted() {
+		if q.house() {
+			continue
+		}
+		fmt.Fprintf(w, "| %s %s | %s |", q.verb, q.resource, q.scope)
+		for _, t := range columns {
+			fmt.Fprintf(w, " %d |", t[q])
+		}
+		w.WriteString("\n")
+	}
+}
