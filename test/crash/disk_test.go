@@ -51,7 +51,13 @@ type disk struct {
 	names map[string]*file // as they would be found now
 	// durable are the names that are on disk, and entries those that are under way.
 	durable map[string]*file
-	entries []func(map[string]*file)
+	entries []entry
+}
+
+// entry is a change to a directory.
+type entry struct {
+	dir    string
+	change func(map[string]*file)
 }
 
 type file struct {
@@ -102,36 +108,38 @@ func (d *disk) do(o op) error {
 		f.pending = append(f.pending, o)
 	case fsync:
 		if f.dir {
-			d.settle()
+			d.settle(o.path)
 		} else {
 			f.durable, f.pending = f.content(f.pending), nil
 		}
 	case create, mkdir:
 		if f == nil {
 			made := &file{dir: o.kind == mkdir}
-			d.entry(func(names map[string]*file) { names[o.path] = made })
+			d.entry(o, func(names map[string]*file) { names[o.path] = made })
 		}
 	case rename:
-		d.entry(func(names map[string]*file) { names[o.to] = names[o.path]; delete(names, o.path) })
+		d.entry(o, func(names map[string]*file) { names[o.to] = f; delete(names, o.path) })
 	case link:
-		d.entry(func(names map[string]*file) { names[o.to] = names[o.path] })
+		d.entry(o, func(names map[string]*file) { names[o.to] = f })
 	case unlink:
-		d.entry(func(names map[string]*file) { delete(names, o.path) })
+		d.entry(o, func(names map[string]*file) { delete(names, o.path) })
 	}
 	return nil
 }
 
-func (d *disk) entry(change func(map[string]*file)) {
+func (d *disk) entry(o op, change func(map[string]*file)) {
 	change(d.names)
-	d.entries = append(d.entries, change)
+	d.entries = append(d.entries, entry{filepath.Dir(o.path), change})
 }
 
-// settle syncs the directories. There is one that matters.
-func (d *disk) settle() {
-	for _, change := range d.entries {
-		change(d.durable)
-	}
-	d.entries = nil
+// settle syncs one directory.
+func (d *disk) settle(dir string) {
+	d.entries = slices.DeleteFunc(d.entries, func(e entry) bool {
+		if e.dir == dir {
+			e.change(d.durable)
+		}
+		return e.dir == dir
+	})
 }
 
 // content is what a file holds when only some of its pending operations came through.
@@ -213,11 +221,14 @@ func reversed(pending []op) []op {
 // fail returns what is left after a loss of power.
 func (d *disk) fail(l loss) remains {
 	names := maps.Clone(d.durable)
-	for _, change := range d.entries[:l.entries(len(d.entries))] {
-		change(names)
+	for _, e := range d.entries[:l.entries(len(d.entries))] {
+		e.change(names)
 	}
 	left := remains{}
 	for path, f := range names {
+		if path != d.root && !reachable(names, d.root, path) {
+			continue
+		}
 		relative, _ := filepath.Rel(d.root, path) // it is below the root
 		if f.dir {
 			left[relative] = image{size: -1}
@@ -226,6 +237,16 @@ func (d *disk) fail(l loss) remains {
 		}
 	}
 	return left
+}
+
+// reachable reports whether the directories above a path have come through.
+func reachable(names map[string]*file, root, path string) bool {
+	for dir := filepath.Dir(path); dir != root; dir = filepath.Dir(dir) {
+		if names[dir] == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // remains are the files that a loss of power has left, by their names; directories have
