@@ -89,15 +89,23 @@ func reserve(path string) error {
 // know no such thing, a write says so when it comes to that.
 func allocate(f *os.File, size int64) { _ = unix.Fallocate(int(f.Fd()), 0, 0, size) }
 
-// makeDir makes the directory so that it outlasts a power loss.
+// makeDir makes the directory. It outlasts a power loss once the marker is there.
 func (s *Store) makeDir() error {
-	if _, err := os.Stat(s.dir); err == nil {
-		return nil
-	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("make state directory: %w", err)
 	}
-	return syncDir(filepath.Dir(s.dir))
+	return nil
+}
+
+// syncAbove syncs the directories above, as far as makeDir can have made them: this verb's,
+// or that of one that was killed before it could.
+func (s *Store) syncAbove() error {
+	dir := filepath.Dir(s.dir)
+	err := syncDir(dir)
+	for up := filepath.Dir(dir); up != dir; dir, up = up, filepath.Dir(up) {
+		_ = syncDir(up) // it is the machine's own, mostly, and may be of a kind that cannot
+	}
+	return err
 }
 
 // create makes the first state of a node. It is empty, unless the node knows of pods
@@ -142,7 +150,11 @@ func (s *Store) build(records reservation.Records, left Remains) error {
 	return syncDir(s.dir)
 }
 
+// mark makes the marker, last of all.
 func (s *Store) mark() error {
+	if err := s.syncAbove(); err != nil {
+		return err
+	}
 	text := "Limpet keeps the state of this node beside this file. Without its database the state is lost, not new.\n"
 	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {

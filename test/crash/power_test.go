@@ -21,6 +21,10 @@ import (
 
 var powerSeed = flag.Uint64("power-seed", 0, "replay the losses of power of this seed")
 
+// stateDir is where the state is on the disk: in a directory that the first verb makes,
+// too.
+const stateDir = "var/state"
+
 // TestPowerFailsAtAnyInstant records what verbs do to their files, and fails the power
 // after each step, losing some of what was not synced. What is found then is the state
 // before the verb or the one after it, and the latter once the verb has answered.
@@ -31,7 +35,7 @@ func TestPowerFailsAtAnyInstant(t *testing.T) {
 	}
 	ways := waysToFail(rand.New(rand.NewPCG(seed, 0)))
 	root := t.TempDir()
-	dir := filepath.Join(root, "state")
+	dir := filepath.Join(root, stateDir)
 	verbs, losses := 0, 0
 	script(t, dir, func(what string, cmd *exec.Cmd) []byte {
 		verbs++
@@ -127,7 +131,7 @@ func afterwards(t *testing.T, left remains, damaged bool, judged map[[sha256.Siz
 	if !damaged {
 		rebuild = nil
 	}
-	s, err := read(t.Context(), filepath.Join(dir, "state"), rebuild)
+	s, err := read(t.Context(), filepath.Join(dir, stateDir), rebuild)
 	if err == nil && damaged && len(s.attached)+len(s.reserved) < 12 {
 		err = fmt.Errorf("12 pods had addresses, left is\n%s", s)
 	}
