@@ -60,7 +60,9 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 	}
 	var refused error
 	returned := false
-	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	word := pendingOf(conf.dataDir, a.ID)
+	defer word.done()
+	err = p.storeBehind(conf, word.leave).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 		a.Since = p.Now()
 		plan, err := p.planAdd(tx, conf, *a, heir)
 		if err != nil {
@@ -74,7 +76,10 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 			p.Log.Info("Addresses of the pod", "pod", a.Owner.String(), "container", args.ContainerID, "reason", plan.Reason)
 		}
 		returned = plan.Verdict == reservation.Claim
-		return p.carryOut(tx, conf, a, plan)
+		if err := p.carryOut(tx, conf, a, plan); err != nil {
+			return err
+		}
+		return p.awaited(word)
 	})
 	if err := errors.Join(err, refused); err != nil {
 		p.countExhausted(conf, err)
@@ -110,11 +115,16 @@ func (p *Plugin) carryOut(tx *persistence.Tx, conf *config, a *reservation.Attac
 	if err := put(tx, conf, a); err != nil {
 		return err
 	}
-	if err := p.mirrorAdd(tx, conf, a); err != nil {
-		return err
-	}
-	if p.Orphaned() {
+	return p.mirrorAdd(tx, conf, a)
+}
+
+// awaited fails an ADD whose answer nobody waits for, at the last moment before it happens.
+func (p *Plugin) awaited(word *pending) error {
+	switch {
+	case p.Orphaned():
 		return errOrphaned
+	case word.takenAway():
+		return errEnded
 	}
 	return nil
 }

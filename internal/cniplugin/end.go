@@ -38,6 +38,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 			return err
 		}
 		if !found {
+			pendingOf(conf.dataDir, id).takeAway()
 			if err := p.endFound(tx, id, args.Netns); !errors.Is(err, persistence.ErrUnchanged) {
 				return err
 			}

@@ -38,6 +38,8 @@ var (
 	errNoText = errors.New("not a text")
 	// errOrphaned aborts an ADD whose caller is gone.
 	errOrphaned = errors.New("the calling plugin is gone; nothing was allocated")
+	// errEnded aborts an ADD that a DEL of its container has overtaken.
+	errEnded = errors.New("the container ended while this waited for its turn; nothing was allocated")
 	// errUnknown is returned by CHECK.
 	errUnknown = errors.New("Failed to find address added by container") //nolint:staticcheck // host-local's text, which people search for
 	// errStatus is returned by STATUS.
@@ -55,6 +57,7 @@ var codes = []struct {
 	{errArgs, types.ErrInvalidEnvironmentVariables},
 	{persistence.ErrLocked, types.ErrTryAgainLater},
 	{errOrphaned, types.ErrTryAgainLater},
+	{errEnded, types.ErrTryAgainLater},
 	{hostlocal.ErrTaken, types.ErrTryAgainLater},
 	{reservation.ErrPredecessor, types.ErrTryAgainLater},
 	{reservation.ErrRequired, CodeRequired},

@@ -69,8 +69,11 @@ func (p *Plugin) Funcs() skel.CNIFuncs {
 }
 
 // store opens nothing yet; each verb locks and opens it once.
-func (p *Plugin) store(c *config) *persistence.Store {
-	return persistence.New(persistence.Options{Dir: c.dataDir, LockWait: c.lockWait, Rebuild: p.rebuild(c)})
+func (p *Plugin) store(c *config) *persistence.Store { return p.storeBehind(c, nil) }
+
+// storeBehind is a store that calls waiting before a wait for its lock.
+func (p *Plugin) storeBehind(c *config, waiting func()) *persistence.Store {
+	return persistence.New(persistence.Options{Dir: c.dataDir, LockWait: c.lockWait, Waiting: waiting, Rebuild: p.rebuild(c)})
 }
 
 // alive reports whether the network namespace of an attachment is the one that
@@ -78,6 +81,9 @@ func (p *Plugin) store(c *config) *persistence.Store {
 func (p *Plugin) alive(a reservation.Attachment) bool {
 	if a.NetNS.Path == "" || a.NetNS.Inode == 0 {
 		return false
+	}
+	if a.Since.BootID != "" && a.Since.BootID != p.Now().BootID {
+		return false // whatever has the path and the number in this boot
 	}
 	now, found := p.NetNS(a.NetNS.Path)
 	return found && now == a.NetNS

@@ -25,6 +25,7 @@ func (p *Plugin) stateless(conf *config, args *skel.CmdArgs, wish reservation.Wi
 	if err != nil || slices.ContainsFunc(ours, func(a reservation.Attachment) bool { return a.ID == id }) {
 		return err != nil, err
 	}
+	pendingOf(conf.dataDir, id).takeAway()
 	p.line.says(outcomeUnknown, "", nil)
 	return true, conf.clear(old)
 }

@@ -17,6 +17,11 @@ var ErrLocked = errors.New("locked by others")
 // Lock takes the flock how (unix.LOCK_EX or LOCK_SH) on path within wait. The
 // returned file holds it until it is closed.
 func Lock(ctx context.Context, path string, how int, wait time.Duration) (*os.File, error) {
+	return LockAfter(ctx, path, how, wait, nil)
+}
+
+// LockAfter is Lock that calls waiting, unless it is nil, before it waits for others.
+func LockAfter(ctx context.Context, path string, how int, wait time.Duration, waiting func()) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
@@ -27,6 +32,9 @@ func Lock(ctx context.Context, path string, how int, wait time.Duration) (*os.Fi
 	}
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	if waiting != nil {
+		waiting()
 	}
 	return lockBlocking(ctx, f, how, wait)
 }

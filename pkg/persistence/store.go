@@ -39,6 +39,8 @@ type Options struct {
 	Dir string
 	// LockWait bounds the wait for the lock; DefaultLockWait when 0.
 	LockWait time.Duration
+	// Waiting, unless it is nil, is called before a wait for the lock.
+	Waiting func()
 	// Rebuild says what a state begins with: a new one, and one that is made again
 	// because it was lost or is damaged. It is called under the lock. Without it a new
 	// state is empty, and a lost or damaged one is an error.
@@ -50,12 +52,13 @@ type Options struct {
 type Store struct {
 	dir     string
 	wait    time.Duration
+	waiting func()
 	rebuild func(Remains) (reservation.Records, error)
 }
 
 // New returns the store in o.Dir. It touches no file.
 func New(o Options) *Store {
-	s := &Store{dir: o.Dir, wait: o.LockWait, rebuild: o.Rebuild}
+	s := &Store{dir: o.Dir, wait: o.LockWait, waiting: o.Waiting, rebuild: o.Rebuild}
 	if s.dir == "" {
 		s.dir = DefaultDir
 	}
@@ -140,7 +143,7 @@ func (s *Store) view(fn func(*Tx) error) error {
 }
 
 func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error) {
-	l, err := flock.Lock(ctx, filepath.Join(s.dir, lockName), how, s.wait)
+	l, err := flock.LockAfter(ctx, filepath.Join(s.dir, lockName), how, s.wait, s.waiting)
 	if err != nil {
 		return err
 	}
