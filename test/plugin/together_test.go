@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestManyAtOnce starts as many processes as a node has pods; each must get
-// addresses of its own.
+// TestManyAtOnce starts more processes than a node has pods; each must get addresses of its
+// own.
 func TestManyAtOnce(t *testing.T) {
-	const n = 100
+	const n = 200
 	dir := t.TempDir()
 	all := func(verb string) []answer {
 		answers := make([]answer, n)

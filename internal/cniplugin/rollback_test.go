@@ -1,0 +1,89 @@
+package cniplugin_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// TestRollback sends the DEL of an ADD that claimed a reservation, and of one that did not.
+// What it finds tells a DEL within a failing ADD (rule 8) from one that ends a pod.
+func TestRollback(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prevResult func(had []netip.Addr) any // of the DEL
+		cached     bool
+		after      time.Duration
+		undone     bool
+	}{
+		"a DEL without a result undoes the ADD":         {undone: true},
+		"so does one with the result of another plugin": {prevResult: func([]netip.Addr) any { return result("192.0.2.9/24") }, undone: true},
+		"so does one with a null result":                {prevResult: func([]netip.Addr) any { return nil }, undone: true},
+		"the result of the ADD tells that it succeeded": {prevResult: func(had []netip.Addr) any { return result(had[0].String()+"/29", had[1].String()+"/64") }},
+		"so does libcni's cache":                        {cached: true},
+		"an old attachment's ADD is not failing now":    {after: 4 * time.Minute},
+	} {
+		for _, claims := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, claimed=%t", name, claims), func(t *testing.T) {
+				w, s := newWorld(t), lostSandbox("web", true)
+				if claims {
+					w.mustAdd(s)
+					w.mustDel(s)
+					w.pass(3 * time.Minute)
+				}
+				before := w.read()
+				s = next(s)
+				had, err := w.addUncached(s, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tc.cached {
+					w.cache(s)
+				}
+				w.pass(tc.after)
+				conf := map[string]any{}
+				if tc.prevResult != nil {
+					conf["prevResult"] = tc.prevResult(had)
+				}
+				if err := w.plugin.Funcs().Del(w.args(s, conf)); err != nil {
+					t.Fatal(err)
+				}
+				after := w.read()
+				if tc.undone {
+					if !claims && len(after.Reserved) > 0 {
+						t.Errorf("reserved %v, which was not before", after.Reserved)
+					}
+					if was, is := before.Reserved[s.owner()], after.Reserved[s.owner()]; claims && (!cmp.Equal(was.Deadline, is.Deadline) || !slices.Equal(was.Addresses, is.Addresses)) {
+						t.Errorf("put back %v, was %v", is, was)
+					}
+					return
+				}
+				want := reservation.Deadline{From: w.now, For: 10 * time.Minute}
+				if r := after.Reserved[s.owner()]; !cmp.Equal(r.Deadline, want) || !slices.Equal(r.Addresses, had) {
+					t.Errorf("reserved %v, want %v with the deadline %v", r, had, want)
+				}
+			})
+		}
+	}
+}
+
+func result(addrs ...string) any {
+	var ips []map[string]string
+	for _, a := range addrs {
+		ips = append(ips, map[string]string{"address": a})
+	}
+	return map[string]any{"cniVersion": "1.1.0", "ips": ips}
+}
+
+func (w *world) mustDel(s sandbox) {
+	w.t.Helper()
+	if err := w.del(s); err != nil {
+		w.t.Fatal(err)
+	}
+	delete(w.netns, s.netns())
+}
