@@ -10,12 +10,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/limpet-io/limpet/internal/cniplugin"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/internal/skel"
 )
 
 func main() {
@@ -47,6 +47,10 @@ func run() int {
 		}
 		return tool.Run(context.Background(), os.Args[1:])
 	}
-	skel.PluginMainFuncs(plugin.Funcs(), version.All, "limpet-ipam: IPAM plugin that keeps a pod's addresses reserved while it is rebuilt")
-	return 0
+	process := &skel.Plugin{
+		Funcs: plugin.Funcs(), Versions: version.All,
+		About:  "limpet-ipam: IPAM plugin that keeps a pod's addresses reserved while it is rebuilt; limpet-ipam --help shows what it does by hand",
+		Getenv: os.Getenv, OwnNetNS: machine.OwnNetNS, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	}
+	return process.Run()
 }

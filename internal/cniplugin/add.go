@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/containernetworking/cni/pkg/skel"
-
+	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
-	"github.com/containernetworking/cni/pkg/utils"
 
+	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -94,8 +94,7 @@ func parseCached(data []byte, maxRetain time.Duration) (cached, bool) {
 		return cached{}, false
 	}
 	_ = json.Unmarshal(data, &f) // what is of another type than libcni writes is left out, not the address
-	if f.Kind != "cniCacheV1" || utils.ValidateNetworkName(f.NetworkName) != nil ||
-		utils.ValidateContainerID(f.ContainerID) != nil || utils.ValidateInterfaceName(f.IfName) != nil {
+	if f.Kind != "cniCacheV1" || !skel.ValidName(f.NetworkName) || !skel.ValidName(f.ContainerID) || !skel.ValidIfName(f.IfName) {
 		return cached{}, false
 	}
 	addrs := resultAddresses(f.Result)

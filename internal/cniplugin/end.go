@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"golang.org/x/sys/unix"
 
+	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

@@ -3,9 +3,9 @@ package cniplugin
 import (
 	"errors"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
+	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"

@@ -6,8 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/containernetworking/cni/pkg/utils"
-
+	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -106,7 +105,7 @@ func (c *config) mirrored() ([]reservation.Attachment, error) {
 	at := map[reservation.AttachmentID]int{}
 	var found []reservation.Attachment
 	for _, e := range all {
-		if !e.Holder.Mirrored || utils.ValidateContainerID(e.Holder.ContainerID) != nil || utils.ValidateInterfaceName(e.Holder.IfName) != nil {
+		if !e.Holder.Mirrored || !skel.ValidName(e.Holder.ContainerID) || !skel.ValidIfName(e.Holder.IfName) {
 			continue // or no verb could name it
 		}
 		id := reservation.AttachmentID{Network: c.network, ContainerID: e.Holder.ContainerID, IfName: e.Holder.IfName}

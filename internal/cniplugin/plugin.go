@@ -6,9 +6,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/skel"
-
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

@@ -5,9 +5,9 @@ import (
 	"net/netip"
 	"unicode/utf8"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
+	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 

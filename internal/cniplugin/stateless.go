@@ -3,8 +3,7 @@ package cniplugin
 import (
 	"slices"
 
-	"github.com/containernetworking/cni/pkg/skel"
-
+	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 

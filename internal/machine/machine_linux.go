@@ -39,3 +39,11 @@ func StatNetNS(path string) (reservation.NetNS, bool) {
 	}
 	return reservation.NetNS{Path: path, Dev: st.Dev, Inode: st.Ino}, true
 }
+
+// OwnNetNS reports whether a path leads to the network namespace that the calling thread is
+// in.
+func OwnNetNS(path string) bool {
+	named, found := StatNetNS(path)
+	own, _ := StatNetNS("/proc/thread-self/ns/net") // found is the same as equal to one that is
+	return found && named.Dev == own.Dev && named.Inode == own.Inode
+}
