@@ -32,13 +32,16 @@ func judged(t *testing.T, leader *replica) {
 		want     appsv1beta1.Rebuilds
 	}{
 		{"n1", "10.0.1.5", appsv1beta1.Rebuilds{Kept: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Kept}}},
-		{"n1", "10.0.1.6", appsv1beta1.Rebuilds{Kept: 1, Lost: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Lost, Cause: pin.CauseNotHeld}}},
+		{"n1", "10.0.1.6", appsv1beta1.Rebuilds{Kept: 1, Lost: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Lost, Cause: pin.CauseReclaimed}}},
 		{"n2", "10.0.2.5", appsv1beta1.Rebuilds{Kept: 1, Lost: 1, Moved: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Moved, Cause: pin.CauseNodeRefused}}},
 	}
 	for _, step := range steps {
 		step.want.Last.Pod, step.want.Last.From = "web-0", placeOf(pod)
 		if err := env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
+		}
+		if step.want.Last.Outcome == appsv1beta1.Lost {
+			env.Create(t, testenv.APod("other").In(ns).On("n1").At("10.0.1.5").Ready().Pod)
 		}
 		pod = living(t, set.StatefulSet, step.node, step.ip)
 		step.want.Last.To = placeOf(pod)

@@ -44,11 +44,7 @@ func waited(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before := state.DeepCopy()
-			metav1.SetMetaDataAnnotation(&state.ObjectMeta, tc.key, tc.value)
-			if err := env.Client.Patch(t.Context(), state, client.MergeFrom(before)); err != nil {
-				t.Fatal(err)
-			}
+			annotate(t, state, tc.key, tc.value)
 			testenv.Eventually(t, func() error {
 				err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
 				if apierrors.IsNotFound(err) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,9 @@ const IndexTarget = "limpet.target"
 // IndexPod is the cache index of IPReservations by the name of the pod.
 const IndexPod = "limpet.pod"
 
+// IndexIP is the cache index of pods by their addresses.
+const IndexIP = "limpet.ip"
+
 // AddIndexes adds the indexes that reconcilers and webhooks look up by, which also makes
 // the cache hold these kinds from its start.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
@@ -35,9 +39,17 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		return nil
 	}
 	byPod := func(o client.Object) []string { return []string{o.(*limpetv1alpha1.IPReservation).Status.Pod} }
+	byIP := func(o client.Object) []string {
+		pod := o.(*corev1.Pod)
+		if ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed; ended {
+			return nil
+		}
+		return strings.FieldsFunc(pin.Addresses(pod), func(r rune) bool { return r == ',' })
+	}
 	err := errors.Join(
 		indexer.IndexField(ctx, &appsv1beta1.PersistentPodState{}, IndexTarget, byTarget),
 		indexer.IndexField(ctx, &corev1.Pod{}, IndexTarget, byOwner),
+		indexer.IndexField(ctx, &corev1.Pod{}, IndexIP, byIP),
 		indexer.IndexField(ctx, &limpetv1alpha1.IPReservation{}, IndexPod, byPod),
 	)
 	if err != nil {
@@ -68,4 +80,21 @@ func ReservationsOf(ctx context.Context, r client.Reader, pod client.ObjectKey) 
 		return nil, fmt.Errorf("list IPReservations of %s: %w", pod, err)
 	}
 	return list.Items, nil
+}
+
+// TakenBy returns another pod that has one of some addresses, which have commas between
+// them; "" when there is none.
+func TakenBy(ctx context.Context, r client.Reader, pod *corev1.Pod, ips string) (string, error) {
+	for ip := range strings.SplitSeq(ips, ",") {
+		var list corev1.PodList
+		if err := r.List(ctx, &list, client.MatchingFields{IndexIP: ip}, client.UnsafeDisableDeepCopy); err != nil {
+			return "", fmt.Errorf("list pods with address %s: %w", ip, err)
+		}
+		for i := range list.Items {
+			if o := client.ObjectKeyFromObject(&list.Items[i]); o != client.ObjectKeyFromObject(pod) {
+				return o.String(), nil
+			}
+		}
+	}
+	return "", nil
 }

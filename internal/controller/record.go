@@ -107,7 +107,7 @@ func (r *Recorder) report(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 }
 
 func (r *Recorder) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
-	in := pin.RecordInput{State: state, Retain: r.retain, Now: r.Clock.Now(), Nodes: map[string]*corev1.Node{}}
+	in := pin.RecordInput{State: state, Retain: r.retain, Now: r.Clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]string{}}
 	target := pin.TargetOf(state)
 	states, err := StatesOf(ctx, r.Client, state.Namespace, target)
 	if err != nil {
@@ -119,25 +119,33 @@ func (r *Recorder) gather(ctx context.Context, state *appsv1beta1.PersistentPodS
 	if in.Workload, err = r.workload(ctx, state.Namespace, target); err != nil {
 		return in, err
 	}
+	return in, r.addPods(ctx, &in, target)
+}
+
+// addPods adds a target's pods, and what counts of the rest of the cluster for them.
+func (r *Recorder) addPods(ctx context.Context, in *pin.RecordInput, target pin.Target) error {
 	var pods corev1.PodList
-	err = r.Client.List(ctx, &pods, client.InNamespace(state.Namespace),
+	err := r.Client.List(ctx, &pods, client.InNamespace(in.State.Namespace),
 		client.MatchingFields{IndexTarget: target.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return in, fmt.Errorf("list pods of %s: %w", target, err)
+		return fmt.Errorf("list pods of %s: %w", target, err)
 	}
 	in.Pods = pods.Items
-	if slices.ContainsFunc(in.Pods, func(p corev1.Pod) bool { return pin.Waits(&p) }) {
-		if in.Cluster, err = Nodes(ctx, r.Client); err != nil {
-			return in, err
-		}
-	}
 	for i := range in.Pods {
-		recorded := state.Status.PodStates[in.Pods[i].Name].NodeName
-		if err := errors.Join(r.addNode(ctx, in.Nodes, in.Pods[i].Spec.NodeName), r.addNode(ctx, in.Nodes, recorded)); err != nil {
-			return in, err
+		pod := &in.Pods[i]
+		recorded := in.State.Status.PodStates[pod.Name]
+		err := errors.Join(r.addNode(ctx, in.Nodes, pod.Spec.NodeName), r.addNode(ctx, in.Nodes, recorded.NodeName))
+		if pin.Loses(recorded, pod) && err == nil {
+			in.Taken[pod.Name], err = TakenBy(ctx, r.Client, pod, recorded.IPs)
+		}
+		if pin.Waits(pod) && in.Cluster == nil && err == nil {
+			in.Cluster, err = Nodes(ctx, r.Client)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return in, nil
+	return nil
 }
 
 func (r *Recorder) addNode(ctx context.Context, nodes map[string]*corev1.Node, name string) error {

@@ -26,7 +26,9 @@ const (
 	CauseNotReserved  = "NotReserved"         // nobody asked for the address to be kept
 	CauseExpired      = "Expired"             // the pod was away for longer than its address was kept
 	CauseRangeChanged = "RangeChanged"        // the node's range does not hold the address any more
-	CauseNotHeld      = "AddressNotHeld"      // the node did not hold the address any more
+	CauseReclaimed    = "Reclaimed"           // another pod got the address when no other was left
+	CauseForced       = "Forced"              // the reservation was ended before its time, and nobody has the address
+	CauseNotHeld      = "AddressNotHeld"      // the node did not hold the address any more; nobody saw when the pod went
 )
 
 // unpinnedReasons are the values of AnnotationUnpinned; anything else is somebody else's.
@@ -40,6 +42,8 @@ type Return struct {
 	Before appsv1beta1.PodState
 	// Node that is recorded; nil when it does not exist any more.
 	Node *corev1.Node
+	// Taken is another pod that has one of the recorded addresses now; "" for none.
+	Taken string
 	// Gone is when the former pod was found gone; zero when nobody saw it go.
 	Gone time.Time
 	// Now is the time of the judgement.
@@ -51,7 +55,7 @@ type Return struct {
 // sandbox alone was rebuilt, as by a reboot, shows by its addresses if it was not kept.
 func Judge(in Return) *appsv1beta1.Rebuild {
 	from := appsv1beta1.Place{NodeName: in.Before.NodeName, IPs: in.Before.IPs}
-	to := appsv1beta1.Place{NodeName: in.Pod.Spec.NodeName, IPs: addresses(in.Pod)}
+	to := appsv1beta1.Place{NodeName: in.Pod.Spec.NodeName, IPs: Addresses(in.Pod)}
 	switch {
 	case in.Before.UID == "": // recorded before anybody compared
 		return nil
@@ -98,12 +102,22 @@ func whyLost(in Return) (cause, message string) {
 	switch {
 	case retain == 0:
 		return CauseNotReserved, "the pod did not ask for its address to be kept"
-	case outside(in.Node, in.Before.IPs) && !outside(in.Node, addresses(in.Pod)):
+	case outside(in.Node, in.Before.IPs) && !outside(in.Node, Addresses(in.Pod)):
 		return CauseRangeChanged, fmt.Sprintf("the address is not one of node %s any more", name)
 	case !in.Gone.IsZero() && in.Now.Sub(in.Gone) >= retain:
 		return CauseExpired, fmt.Sprintf("the pod was away for longer than the %s that its address was kept", retain)
+	case in.Taken != "":
+		return CauseReclaimed, fmt.Sprintf("pod %s got the address when no other was left", in.Taken)
+	case in.Gone.IsZero():
+		return CauseNotHeld, fmt.Sprintf("node %s did not hold the address any more, and nobody saw when the pod went", name)
 	}
-	return CauseNotHeld, fmt.Sprintf("node %s did not hold the address any more: it was reclaimed or released", name)
+	return CauseForced, fmt.Sprintf("node %s gave the address up before its time: it was released by hand, or the node's state was lost", name)
+}
+
+// Loses tells whether a pod is Ready on its node without the addresses that it had.
+func Loses(before appsv1beta1.PodState, pod *corev1.Pod) bool {
+	now := Addresses(pod)
+	return podReady(pod) && before.NodeName == pod.Spec.NodeName && before.IPs != "" && now != "" && now != before.IPs
 }
 
 // outside tells whether a node has ranges, and an address is in none of them.
@@ -120,8 +134,8 @@ func outside(node *corev1.Node, ips string) bool {
 	})
 }
 
-// addresses are a pod's, in the order that the kubelet reports.
-func addresses(pod *corev1.Pod) string {
+// Addresses are a pod's, with commas between them, in the order that the kubelet reports.
+func Addresses(pod *corev1.Pod) string {
 	ips := make([]string, len(pod.Status.PodIPs))
 	for i, ip := range pod.Status.PodIPs {
 		ips[i] = ip.IP

@@ -41,34 +41,37 @@ func TestJudge(t *testing.T) {
 		before  appsv1beta1.PodState
 		node    *corev1.Node
 		gone    time.Duration
+		taken   string
 		want    appsv1beta1.Outcome // "" when there is nothing to judge
 		because string
 	}{
-		"the recorded pod itself is no rebuild":                   {returned("first", "n1", "10.0.1.5", "fd00:1::5"), before, testenv.ANode("n1").Node, 0, "", ""},
-		"a record without a UID tells nothing":                    {elsewhere(), older, nil, 0, "", ""},
-		"the same node and addresses are kept":                    {home, before, testenv.ANode("n1").Node, time.Minute, appsv1beta1.Kept, ""},
-		"kept is kept even after the time":                        {home, before, testenv.ANode("n1").Node, time.Hour, appsv1beta1.Kept, ""},
-		"a new sandbox of the same pod counts if it lost":         {returned("first", "n1", "10.0.1.9"), before, testenv.ANode("n1").Node, 0, appsv1beta1.Lost, pin.CauseNotHeld},
-		"a moment without addresses is no rebuild":                {returned("first", "n1"), before, testenv.ANode("n1").Node, 0, "", ""},
-		"other addresses that nobody asked to keep":               {lost, unasked, testenv.ANode("n1").Node, 0, appsv1beta1.Lost, pin.CauseNotReserved},
-		"other addresses after their time":                        {lost, before, testenv.ANode("n1").Node, 10 * time.Minute, appsv1beta1.Lost, pin.CauseExpired},
-		"other addresses within their time":                       {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, appsv1beta1.Lost, pin.CauseNotHeld},
-		"other addresses when nobody saw the pod go":              {lost, before, testenv.ANode("n1").Node, 0, appsv1beta1.Lost, pin.CauseNotHeld},
-		"other addresses because the node's range changed":        {lost, before, ranged.Node, 0, appsv1beta1.Lost, pin.CauseRangeChanged},
-		"a node that is gone":                                     {elsewhere(), before, nil, 0, appsv1beta1.Moved, pin.ReasonNodeGone},
-		"a node that is not ready":                                {elsewhere(), before, testenv.ANode("n1").NotReady().Node, 0, appsv1beta1.Moved, pin.ReasonNodeNotReady},
-		"a node that is cordoned":                                 {elsewhere(), before, testenv.ANode("n1").Cordoned().Node, 0, appsv1beta1.Moved, pin.ReasonNodeCordoned},
-		"a node that is tainted":                                  {elsewhere(), before, testenv.ANode("n1").Tainted("k", corev1.TaintEffectNoSchedule).Node, 0, appsv1beta1.Moved, pin.ReasonNodeTainted},
-		"a node that was cordoned when the pod was created":       {elsewhere().With(pin.AnnotationUnpinned, pin.ReasonNodeCordoned), before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.ReasonNodeCordoned},
-		"a pod that asks for another place":                       {elsewhere().With(pin.AnnotationUnpinned, pin.ReasonPodElsewhere), before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.ReasonPodElsewhere},
-		"a reason that is not one of ours is not counted as one":  {elsewhere().With(pin.AnnotationUnpinned, "x"), before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.CauseNodeRefused},
-		"a pod that was created without the webhook":              {unpinned, before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.CauseNotPinned},
-		"a pod that asked for a zone only":                        {zonal, before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.CauseSameTopology},
-		"a node that the scheduler refused though it looked well": {elsewhere(), before, testenv.ANode("n1").Node, 0, appsv1beta1.Moved, pin.CauseNodeRefused},
+		"the recorded pod itself is no rebuild":                   {returned("first", "n1", "10.0.1.5", "fd00:1::5"), before, testenv.ANode("n1").Node, 0, "", "", ""},
+		"a record without a UID tells nothing":                    {elsewhere(), older, nil, 0, "", "", ""},
+		"the same node and addresses are kept":                    {home, before, testenv.ANode("n1").Node, time.Minute, "", appsv1beta1.Kept, ""},
+		"kept is kept even after the time":                        {home, before, testenv.ANode("n1").Node, time.Hour, "", appsv1beta1.Kept, ""},
+		"a new sandbox of the same pod counts if it lost":         {returned("first", "n1", "10.0.1.9"), before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotHeld},
+		"a moment without addresses is no rebuild":                {returned("first", "n1"), before, testenv.ANode("n1").Node, 0, "", "", ""},
+		"other addresses that nobody asked to keep":               {lost, unasked, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotReserved},
+		"other addresses after their time":                        {lost, before, testenv.ANode("n1").Node, 10 * time.Minute, "", appsv1beta1.Lost, pin.CauseExpired},
+		"other addresses within their time":                       {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, "", appsv1beta1.Lost, pin.CauseForced},
+		"other addresses that another pod has":                    {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, "shop/cart-1", appsv1beta1.Lost, pin.CauseReclaimed},
+		"other addresses that another pod has, after their time":  {lost, before, testenv.ANode("n1").Node, time.Hour, "shop/cart-1", appsv1beta1.Lost, pin.CauseExpired},
+		"other addresses when nobody saw the pod go":              {lost, before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotHeld},
+		"other addresses because the node's range changed":        {lost, before, ranged.Node, 0, "", appsv1beta1.Lost, pin.CauseRangeChanged},
+		"a node that is gone":                                     {elsewhere(), before, nil, 0, "", appsv1beta1.Moved, pin.ReasonNodeGone},
+		"a node that is not ready":                                {elsewhere(), before, testenv.ANode("n1").NotReady().Node, 0, "", appsv1beta1.Moved, pin.ReasonNodeNotReady},
+		"a node that is cordoned":                                 {elsewhere(), before, testenv.ANode("n1").Cordoned().Node, 0, "", appsv1beta1.Moved, pin.ReasonNodeCordoned},
+		"a node that is tainted":                                  {elsewhere(), before, testenv.ANode("n1").Tainted("k", corev1.TaintEffectNoSchedule).Node, 0, "", appsv1beta1.Moved, pin.ReasonNodeTainted},
+		"a node that was cordoned when the pod was created":       {elsewhere().With(pin.AnnotationUnpinned, pin.ReasonNodeCordoned), before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Moved, pin.ReasonNodeCordoned},
+		"a pod that asks for another place":                       {elsewhere().With(pin.AnnotationUnpinned, pin.ReasonPodElsewhere), before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Moved, pin.ReasonPodElsewhere},
+		"a reason that is not one of ours is not counted as one":  {elsewhere().With(pin.AnnotationUnpinned, "x"), before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Moved, pin.CauseNodeRefused},
+		"a pod that was created without the webhook":              {unpinned, before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Moved, pin.CauseNotPinned},
+		"a pod that asked for a zone only":                        {zonal, before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Moved, pin.CauseSameTopology},
+		"a node that the scheduler refused though it looked well": {elsewhere(), before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Moved, pin.CauseNodeRefused},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			in := pin.Return{Pod: tc.pod.Pod, Before: tc.before, Node: tc.node, Now: now}
+			in := pin.Return{Pod: tc.pod.Pod, Before: tc.before, Node: tc.node, Taken: tc.taken, Now: now}
 			if tc.gone > 0 {
 				in.Gone = now.Add(-tc.gone)
 			}

@@ -52,6 +52,8 @@ type RecordInput struct {
 	Nodes map[string]*corev1.Node
 	// Cluster is all nodes; it is only looked at while one of the Pods Waits.
 	Cluster []*corev1.Node
+	// Taken says which other pod has the recorded addresses of a pod that Loses them.
+	Taken map[string]string
 	// Retain returns for how long a pod's addresses stay reserved after its end.
 	Retain func(*corev1.Pod) time.Duration
 	// Gone says since when pods are known to be gone, as the last Recording did.
@@ -108,7 +110,7 @@ func Record(in RecordInput) Recording {
 		}
 		before := status.PodStates[pod.Name]
 		if rebuild := Judge(Return{
-			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Gone: in.Gone[pod.Name], Now: in.Now,
+			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
 		}); rebuild != nil {
 			out.Rebuilds = append(out.Rebuilds, *rebuild)
 		}
@@ -191,7 +193,7 @@ func wanted(in RecordInput, pod string) bool {
 func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
 	r := appsv1beta1.PodState{
 		UID:           pod.UID,
-		IPs:           addresses(pod),
+		IPs:           Addresses(pod),
 		NodeName:      node.Name,
 		RetainSeconds: int32(min(in.Retain(pod), 1<<31*time.Second-time.Second) / time.Second),
 

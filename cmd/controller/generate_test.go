@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// generated follows a StatefulSet whose user changes all four annotations, and takes
+// them away.
+func generated(t *testing.T) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns).
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+	env.Create(t, set.StatefulSet)
+	like := func(want testenv.PersistentPodState, annotations ...string) {
+		t.Helper()
+		for _, key := range annotations {
+			want.Spec.PersistentPodAnnotations = append(want.Spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
+		}
+		testenv.Eventually(t, func() error {
+			got, err := stateOf(t, set.StatefulSet)
+			if err != nil {
+				return err
+			}
+			if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
+				return fmt.Errorf("spec (-want +got):\n%s", diff)
+			}
+			return nil
+		})
+	}
+	like(testenv.APersistentPodState("web").Prefers(100, hostname))
+
+	annotate(t, set.StatefulSet, appsv1beta1.AnnotationPodAnnotations, "example.com/seed,example.com/rack")
+	like(testenv.APersistentPodState("web").Prefers(100, hostname), "example.com/seed", "example.com/rack")
+	annotate(t, set.StatefulSet, appsv1beta1.AnnotationRequiredTopology, corev1.LabelTopologyZone)
+	like(testenv.APersistentPodState("web").Prefers(100, hostname).Requires(corev1.LabelTopologyZone), "example.com/seed", "example.com/rack")
+	annotate(t, set.StatefulSet, appsv1beta1.AnnotationPreferredTopology, hostname+","+corev1.LabelArchStable)
+	annotate(t, set.StatefulSet, appsv1beta1.AnnotationPodAnnotations, "example.com/seed")
+	annotate(t, set.StatefulSet, appsv1beta1.AnnotationRequiredTopology, "")
+	like(testenv.APersistentPodState("web").Prefers(100, hostname, corev1.LabelArchStable), "example.com/seed")
+
+	annotate(t, set.StatefulSet, appsv1beta1.AnnotationAutoGenerate, "false")
+	testenv.Eventually(t, func() error {
+		if _, err := stateOf(t, set.StatefulSet); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get PersistentPodState: %w, want it removed", err)
+		}
+		return nil
+	})
+}
+
+// foreign leaves an object of the set's name alone that somebody made by hand, whatever
+// the set's annotations say and unsay.
+func foreign(t *testing.T) {
+	ns := env.Namespace(t)
+	own := testenv.APersistentPodState("web").In(ns).Requires(hostname)
+	set := testenv.AStatefulSet("web", 1).In(ns).
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+	env.Create(t, own.PersistentPodState, set.StatefulSet)
+	testenv.Eventually(t, func() error {
+		var list eventsv1.EventList
+		if err := env.Client.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Reason == pin.ReasonForeign && e.Regarding.UID == set.UID {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d events, want one on the set", len(list.Items))
+	})
+	annotate(t, set.StatefulSet, appsv1beta1.AnnotationAutoGenerate, "")
+	// A second set says when the first's change has been dealt with: there is one queue.
+	other := testenv.AStatefulSet("other", 1).In(ns).
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+	env.Create(t, other.StatefulSet)
+	testenv.Eventually(t, func() error { _, err := stateOf(t, other.StatefulSet); return err })
+	got, err := stateOf(t, set.StatefulSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(own.Spec, got.Spec); diff != "" || len(got.OwnerReferences) > 0 || got.UID != own.UID {
+		t.Errorf("owners %v, spec (-want +got):\n%s", got.OwnerReferences, diff)
+	}
+}
+
+// putBack gives a rebuilt pod the annotations that its predecessor got while it lived.
+func putBack(t *testing.T) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	wish := testenv.APersistentPodState("web").In(ns).Prefers(100, hostname)
+	for _, key := range []string{"example.com/seed", "example.com/role"} {
+		wish.Spec.PersistentPodAnnotations = append(wish.Spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
+	}
+	env.Create(t, set.StatefulSet, wish.PersistentPodState)
+	pod := living(t, set.StatefulSet, "n1", "10.0.1.30")
+	annotate(t, pod, "example.com/seed", "7")
+	annotate(t, pod, "example.com/role", "leader")
+	testenv.Eventually(t, func() error {
+		state, err := stateOf(t, set.StatefulSet)
+		want := map[string]string{"example.com/seed": "7", "example.com/role": "leader"}
+		if diff := cmp.Diff(want, state.Status.PodStates["web-0"].Annotations); err == nil && diff != "" {
+			err = fmt.Errorf("recorded annotations (-want +got):\n%s", diff)
+		}
+		return err
+	})
+	remove(t, pod)
+	next := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).
+		With(reservation.RetainAnnotation, "10").With("example.com/role", "follower").Pod
+	if err := env.Client.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"example.com/seed": "7", "example.com/role": "follower"} {
+		if got := next.Annotations[key]; got != want {
+			t.Errorf("annotation %s: %q, want %q", key, got, want)
+		}
+	}
+}
+
+// annotate sets an annotation; "" removes it.
+func annotate(t *testing.T, o client.Object, key, value string) {
+	t.Helper()
+	before := o.DeepCopyObject().(client.Object)
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	if value == "" {
+		delete(annotations, key)
+	}
+	o.SetAnnotations(annotations)
+	if err := env.Client.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
