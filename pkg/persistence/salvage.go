@@ -143,7 +143,10 @@ func (l *Remains) restore(tx *Tx, records reservation.Records) error {
 		if err != nil {
 			continue // the next ADD says the limits again
 		}
-		if err := tx.press(network, func(p *Pressure) { was.Reserved, *p = p.Reserved, was }); err != nil {
+		if err := tx.press(network, func(p *Pressure) {
+			was.Reserved = p.Reserved // of those that were found again
+			*p = was
+		}); err != nil {
 			return err
 		}
 	}
