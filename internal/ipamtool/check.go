@@ -36,6 +36,8 @@ type Verdict struct {
 	Violations   int       `json:"violations"`
 	Notes        int       `json:"notes"`
 	Findings     []Finding `json:"findings"`
+
+	unread bool // there is nothing to count
 }
 
 func (t *Tool) check(ctx context.Context, o options) error {
@@ -52,7 +54,7 @@ func (t *Tool) check(ctx context.Context, o options) error {
 		return err
 	}
 	if v.Violations > 0 {
-		return noError("rules are violated; docs/operations.md says what to do about each kind")
+		return noError(count(v.Violations, "violation") + "; docs/operations.md says what to do about each kind")
 	}
 	return nil
 }
@@ -99,7 +101,7 @@ func (t *Tool) look(ctx context.Context, o options) (Verdict, error) {
 	}
 	v := Verdict{
 		DataDir: o.dataDir, Bytes: report.Size, Recoveries: report.Recoveries, Findings: findings(e),
-		Attachments: len(report.Records.Attachments), Reservations: len(report.Records.Reservations),
+		Attachments: len(report.Records.Attachments), Reservations: len(report.Records.Reservations), unread: e.broken != nil,
 	}
 	return v.counted(), nil
 }
@@ -145,6 +147,9 @@ func (v Verdict) write(w io.Writer, output string) error {
 		if err := t.write(w); err != nil {
 			return err
 		}
+	}
+	if v.unread {
+		return nil
 	}
 	verdict := "sound"
 	if v.Violations > 0 {
