@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
@@ -50,8 +51,10 @@ func ValidName(s string) bool {
 	return s != ""
 }
 
-// ValidIfName reports whether a text will do as the name of an interface.
-func ValidIfName(s string) bool { return s != "" && checkIfName(s) == nil }
+// ValidIfName reports whether it is a text that will do as the name of an interface.
+func ValidIfName(s string) bool {
+	return s != "" && utf8.ValidString(s) && !strings.Contains(s, "\x00") && checkIfName(s) == nil
+}
 
 // checkIfName holds a name to what the kernel takes for one.
 func checkIfName(name string) error {
