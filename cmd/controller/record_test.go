@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// ordinals keeps the record of a pod that is away, of a StatefulSet that does not count
+// from 0.
+func ordinals(t *testing.T) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 2).In(ns).StartingAt(5)
+	env.Create(t, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState)
+	away := testenv.APod("web-5").In(ns).OwnedBy(set.StatefulSet).On("n1").Ready().Pod
+	env.Create(t, away)
+	testenv.Eventually(t, func() error { return recordedOn(t, set, map[string]string{"web-5": "n1"}) })
+	remove(t, away)
+	env.Create(t, testenv.APod("web-6").In(ns).OwnedBy(set.StatefulSet).On("n2").Ready().Pod)
+	// Whoever has seen the second pod has seen the first one go.
+	testenv.Eventually(t, func() error { return recordedOn(t, set, map[string]string{"web-5": "n1", "web-6": "n2"}) })
+}
+
+func recordedOn(t *testing.T, set testenv.StatefulSet, want map[string]string) error {
+	t.Helper()
+	state, err := stateOf(t, set.StatefulSet)
+	if err != nil {
+		return err
+	}
+	got := map[string]string{}
+	for pod, record := range state.Status.PodStates {
+		got[pod] = record.NodeName
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("recorded nodes (-want +got):\n%s", diff)
+	}
+	return nil
+}
+
+// relabelled records the labels of a node anew when they change, and those of a key that
+// is added to the wish.
+func relabelled(t *testing.T) {
+	ns := env.Namespace(t)
+	node := testenv.ANode("relabelled").Labelled("example.com/rack", "r1")
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	wish := testenv.APersistentPodState("web").In(ns).Prefers(100, "example.com/rack")
+	env.Create(t, node.Node, set.StatefulSet, wish.PersistentPodState)
+	env.Create(t, testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).On(node.Name).Ready().Pod)
+	labelled := func(want map[string]string) {
+		t.Helper()
+		testenv.Eventually(t, func() error {
+			state, err := stateOf(t, set.StatefulSet)
+			if diff := cmp.Diff(want, state.Status.PodStates["web-0"].NodeTopologyLabels); err == nil && diff != "" {
+				err = fmt.Errorf("recorded labels (-want +got):\n%s", diff)
+			}
+			return err
+		})
+	}
+	labelled(map[string]string{"example.com/rack": "r1"})
+	before := node.DeepCopy()
+	node.Labels["example.com/rack"] = "r2"
+	if err := env.Client.Patch(t.Context(), node.Node, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	labelled(map[string]string{"example.com/rack": "r2"})
+	state, err := stateOf(t, set.StatefulSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := state.DeepCopy()
+	state.Spec.PreferredPersistentTopology[0].Preference.Keys = []string{"example.com/rack", hostname}
+	if err := env.Client.Patch(t.Context(), state, client.MergeFrom(old)); err != nil {
+		t.Fatal(err)
+	}
+	labelled(map[string]string{"example.com/rack": "r2", hostname: node.Name})
+}
+
+// neverReady brings a pod back to its addresses that was deleted before it was Ready.
+func neverReady(t *testing.T) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState)
+	pod := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).On("n2").At("10.0.2.40").With(reservation.RetainAnnotation, "10").Pod
+	pod.Status.Phase = corev1.PodPending
+	env.Create(t, pod)
+	hold(t, pod)
+	remove(t, pod)
+	again := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
+	testenv.Eventually(t, func() error { return pinnedAtOnce(t, again, "n2") })
+	if again.Annotations[pin.AnnotationUnpinned] != "" {
+		t.Errorf("annotations %v", again.Annotations)
+	}
+}
