@@ -141,16 +141,18 @@ func TestAStateOfBeforeIsCounted(t *testing.T) {
 	}
 }
 
-// TestRecoveryKeepsTheLimits damages the index of addresses, so that the file is made again.
+// TestRecoveryKeepsTheLimits damages the index of addresses, so that the file is made again
+// and its reservations, of which one is lost, are counted anew.
 func TestRecoveryKeepsTheLimits(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir(), Rebuild: asRead})
 	limits := reservation.Limits{Share: reservation.Share{Pods: 1, Refuse: true}, MaxRetain: time.Hour}
 	update(t, s, func(tx *persistence.Tx) error {
-		return errors.Join(ended(tx, 1), tx.SetLimits("net", limits), ended(tx, 2))
+		return errors.Join(ended(tx, 0), ended(tx, 1), tx.SetLimits("net", limits), ended(tx, 2))
 	})
 	want := pressure(t, s)
+	want.Reserved--
 	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
-		return tx.Bucket([]byte("held")).Put([]byte("net\x00\x0a\x00\x00\x00"), []byte{1})
+		return errors.Join(tx.Bucket([]byte("held")).Put([]byte("net\x00\x0a\x00\x00\x00"), []byte{1}), tx.Bucket([]byte("reservations")).Delete([]byte("net\x00ns\x00c0\x00eth0")))
 	})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(3)) })
 	if kept, _ := filepath.Glob(filepath.Join(s.Dir(), "limpet.db.damaged-*")); len(kept) != 1 {
