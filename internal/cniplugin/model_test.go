@@ -42,6 +42,7 @@ func TestRulesHoldUnderRandomOperations(t *testing.T) {
 			for m.step = 0; m.step < *steps || (m.unseen() != "" && m.step < 20**steps); m.step++ {
 				m.do()
 			}
+			t.Log(m.step, m.seen)
 			if op := m.unseen(); op != "" {
 				t.Errorf("no %q in %d steps: the test tests little (%v)", op, m.step, m.seen)
 			}
@@ -58,6 +59,7 @@ type model struct {
 	truth   map[string]time.Duration                  // true time by clock reading
 	holds   map[reservation.AttachmentID][]netip.Addr // what each attachment was told
 	refused map[refusal]time.Duration                 // true time of the first
+	setting setting
 	history []string
 	seen    map[string]int
 }
@@ -65,8 +67,9 @@ type model struct {
 func newModel(w *world, seed uint64) *model {
 	m := &model{
 		world: w, rand: rand.New(rand.NewPCG(seed, 0)), truth: map[string]time.Duration{}, seen: map[string]int{},
-		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[refusal]time.Duration{},
+		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[refusal]time.Duration{}, setting: settings[seed%uint64(len(settings))],
 	}
+	w.ipam = m.setting.ipam()
 	w.plugin.Interfaces = m.interfaces
 	return m
 }
@@ -85,7 +88,7 @@ func (m *model) interfaces() []machine.Interface {
 // unseen returns something that a run must have shown and has not yet; "" for nothing.
 // A run goes on until then, so that no seed tests too little.
 func (m *model) unseen() string {
-	for _, op := range []string{"ADD 0", "ADD 5", "ADD 11", "ADD 100", "DEL 0", "GC 0", "rollback", "busy", "rebuilt"} {
+	for _, op := range []string{"ADD 0", "ADD 5", "ADD 11", "ADD 100", "DEL 0", "GC 0", "rollback", "busy", "rebuilt", m.setting.squeeze()} {
 		if m.seen[op] == 0 {
 			return op
 		}
@@ -106,8 +109,10 @@ func (m *model) do() {
 		m.addStep(m.newLife(), true)
 	case n < 51:
 		m.failingAdd(m.newLife())
-	case n < 70 && len(m.made) > 0:
+	case n < 62 && len(m.made) > 0:
 		m.delStep(m.any())
+	case n < 70 && len(m.holds) > 0:
+		m.delStep(m.holding())
 	case n < 73:
 		m.damageStep()
 	case n < 75:
@@ -140,6 +145,17 @@ func (m *model) any() sandbox {
 	return m.made[from+m.rand.IntN(len(m.made)-from)]
 }
 
+// holding returns a sandbox that has addresses.
+func (m *model) holding() sandbox {
+	var all []sandbox
+	for _, s := range m.made {
+		if _, holds := m.holds[s.attachment()]; holds {
+			all = append(all, s)
+		}
+	}
+	return all[m.rand.IntN(len(all))]
+}
+
 // newLife makes a sandbox for a new life of one of a few pods. The namespace of an
 // earlier life is gone more often than not.
 func (m *model) newLife() sandbox {
@@ -148,12 +164,13 @@ func (m *model) newLife() sandbox {
 		{},
 		{reservation.RetainAnnotation: "5"},
 		{reservation.RetainAnnotation: "10"},
+		{reservation.RetainAnnotation: "120"},
 		{reservation.RetainAnnotation: "soon"},
 		{reservation.RetainAnnotation: "10", reservation.ModeAnnotation: "required"},
 	}
 	n := len(m.made)
 	return m.make(sandbox{
-		id: fmt.Sprintf("c%d", n), pod: fmt.Sprintf("web-%d", m.rand.IntN(5)), uid: fmt.Sprintf("uid-%d", n),
+		id: fmt.Sprintf("c%d", n), ns: []string{"ns", "ns", "other"}[m.rand.IntN(3)], pod: fmt.Sprintf("web-%d", m.rand.IntN(5)), uid: fmt.Sprintf("uid-%d", n),
 		ifName: []string{"eth0", "eth0", "net1"}[m.rand.IntN(3)], annotations: asks[m.rand.IntN(len(asks))],
 	})
 }
@@ -184,7 +201,7 @@ func (m *model) happened(verb string, of sandbox) happened {
 			since, found := refused[r]
 			return m.elapsed - since, found
 		},
-		verb: verb, of: of, before: m.read(), now: m.now,
+		verb: verb, of: of, before: m.read(), now: m.now, setting: m.setting,
 		alive:  func(a reservation.Attachment) bool { return a.NetNS.Inode != 0 && alive[a.NetNS.Path] == a.NetNS },
 		cached: m.cachedWhole,
 		expired: func(r reservation.Reservation) bool {
@@ -211,6 +228,7 @@ func (m *model) judge(h happened) {
 	if h.damage == "" { // which is undone
 		m.noteRefusal(h)
 	}
+	m.noteSqueeze(h)
 	if h.rollback {
 		m.seen["rollback"]++
 	}

@@ -238,7 +238,7 @@ func (w *world) cacheWhole(s sandbox, addrs []netip.Addr) {
 	}
 	data, err := json.Marshal(map[string]any{
 		"kind": "cniCacheV1", "containerId": s.id, "ifName": s.ifName, "networkName": network, "netns": s.netns(), "config": []byte("{}"),
-		"cniArgs":        [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "ns"}, {"K8S_POD_NAME", s.pod}, {"K8S_POD_UID", s.uid}},
+		"cniArgs":        [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", s.namespace()}, {"K8S_POD_NAME", s.pod}, {"K8S_POD_UID", s.uid}},
 		"capabilityArgs": map[string]any{"io.kubernetes.cri.pod-annotations": s.annotations},
 		"result":         map[string]any{"cniVersion": "1.1.0", "ips": ips},
 	})

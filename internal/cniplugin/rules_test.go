@@ -36,6 +36,7 @@ type happened struct {
 	expired       func(reservation.Reservation) bool            // by true time, not by any clock
 	// refused tells how long ago, in true time, a successor was first turned away.
 	refused func(refusal) (time.Duration, bool)
+	setting setting
 }
 
 // refusal is of one successor by one predecessor.
@@ -53,6 +54,8 @@ var rules = []struct {
 }{
 	{"1: an address has at most one attachment", oneHolder, true},
 	{"2: a reserved address goes to nobody but its owner", keptForOwner, false},
+	{"2: reservations keep to their share", keepsToTheShare, false},
+	{"2: reservations are counted", counted, true},
 	{"3: a DEL ends exactly the attachment it names", endsOnlyItsOwn, false},
 	{"4: an owner that returns in time gets all its addresses", returns, false},
 	{"4: no address is shared with a living predecessor", waits, false},
@@ -90,15 +93,20 @@ func oneHolder(h happened) error {
 	return nil
 }
 
-// keptForOwner is rule 2. A reservation that gives way under pressure is the one
-// that ended soonest, of those that insist only when there is no other, and the set was full.
+// keptForOwner is rule 2. A reservation that gives way to a pod is the one that ended soonest, of those that insist only when there is no other, and the set was full.
 func keptForOwner(h happened) error {
 	for o, r := range h.before.Reserved {
 		if _, still := h.after.Reserved[o]; still || h.expired(r) || (h.verb == "ADD" && h.of.owner() == o) {
 			continue
 		}
 		if h.verb != "ADD" || h.code != 0 {
-			return fmt.Errorf("%s ended the reservation of %s", h.verb, o)
+			if err := gaveWay(h, r); err != nil {
+				return err
+			}
+			continue
+		}
+		if h.setting.refuse {
+			return fmt.Errorf("the reservation of %s gave way to a pod, and none may", o)
 		}
 		if free := freeIPv4(h.before, h.of.owner(), h); len(free) > 0 {
 			return fmt.Errorf("the reservation of %s gave way although %v were free", o, free)
@@ -116,7 +124,7 @@ func keptForOwner(h happened) error {
 // freeIPv4 lists what an ADD of the owner could take without anybody giving way.
 func freeIPv4(s state, o reservation.Owner, h happened) []netip.Addr {
 	var free []netip.Addr
-	for a := netip.MustParseAddr("10.1.0.2"); a != netip.MustParseAddr("10.1.0.7"); a = a.Next() {
+	for _, a := range h.setting.addresses() {
 		held := false
 		for _, at := range s.Attached {
 			held = held || slices.Contains(at.Addresses, a) && (at.Owner != o || h.alive(at))
@@ -161,6 +169,9 @@ func endsOnlyItsOwn(h happened) error {
 	}
 	for o, r := range h.before.Reserved {
 		if seq, ended := touched[o]; ended && seq > r.Seq {
+			continue
+		}
+		if _, still := h.after.Reserved[o]; !still && (h.expired(r) || gaveWay(h, r) == nil) {
 			continue
 		}
 		if diff := cmp.Diff(r, h.after.Reserved[o], cmpopts.EquateComparable(netip.Addr{})); diff != "" {

@@ -215,11 +215,12 @@ func (w *world) reboot(off time.Duration) {
 type state struct {
 	Attached map[reservation.AttachmentID]reservation.Attachment
 	Reserved map[reservation.Owner]reservation.Reservation
+	Counted  int64 // how many are reserved, as the state has it
 }
 
 func (w *world) read() state {
 	w.t.Helper()
-	s := state{map[reservation.AttachmentID]reservation.Attachment{}, map[reservation.Owner]reservation.Reservation{}}
+	s := state{Attached: map[reservation.AttachmentID]reservation.Attachment{}, Reserved: map[reservation.Owner]reservation.Reservation{}}
 	err := persistence.New(persistence.Options{Dir: w.dir}).View(w.t.Context(), func(tx *persistence.Tx) error {
 		attached, err := tx.Attachments(network)
 		if err != nil {
@@ -232,7 +233,9 @@ func (w *world) read() state {
 		for _, r := range reserved {
 			s.Reserved[r.Owner] = r
 		}
-		return err
+		pressure, err2 := tx.Pressure(network)
+		s.Counted = pressure.Reserved
+		return errors.Join(err, err2)
 	})
 	if err != nil && !errors.Is(err, persistence.ErrNoState) {
 		w.t.Fatal(err)
