@@ -63,6 +63,7 @@ func TestTwoReplicas(t *testing.T) {
 		pod := gated(t, env.Namespace(t))
 		opened(t, pod, "n2", "example.com/own")
 	})
+	t.Run("a pod waits for the verdict on a silent node", silent)
 	t.Run("without any replica only retained pods wait", func(t *testing.T) {
 		second.kill(t)
 		away(t)

@@ -88,7 +88,10 @@ func controllers(mgr ctrl.Manager, o Options) []setupper {
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), MaxReservation: o.MaxReservation, Clock: clock.RealClock{},
 			Events: events, Metrics: controller.NewMetrics(metrics.Registry),
 		},
-		&controller.Nominator{Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected()},
+		&controller.Nominator{
+			Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected(),
+			Silence: &controller.Silence{Live: mgr.GetAPIReader(), Clock: clock.RealClock{}},
+		},
 		&controller.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRD: convertedCRD, Clock: clock.RealClock{}},
 		&controller.Nudger{Client: mgr.GetClient(), Clock: clock.RealClock{}},
 	}

@@ -31,7 +31,7 @@ var podMoved = predicate.Funcs{
 // a pod behind a gate later. The updates in between come from the nomination itself, and
 // would have the gate opened twice.
 var podWaits = predicate.Funcs{
-	CreateFunc:  func(e event.CreateEvent) bool { return pin.PlanGate(e.Object.(*corev1.Pod)).Open },
+	CreateFunc:  func(e event.CreateEvent) bool { return pin.Gated(e.Object.(*corev1.Pod)) },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },

@@ -29,8 +29,9 @@ const standIn = 2 * time.Second
 // Nominator tells the scheduler to which node a gated pod returns, and opens the gate.
 // It runs in every replica.
 type Nominator struct {
-	Client client.Client
-	Clock  clock.PassiveClock
+	Client  client.Client
+	Clock   clock.PassiveClock
+	Silence *Silence
 	// Elected is closed when this replica leads.
 	Elected <-chan struct{}
 }
@@ -55,12 +56,12 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	decision := pin.PlanGate(&pod)
-	if !decision.Open {
-		return ctrl.Result{}, nil
+	decision, err := n.plan(ctx, &pod)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	if wait := standIn - n.Clock.Since(pod.CreationTimestamp.Time); !n.leads() && wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
+	if !decision.Open {
+		return ctrl.Result{RequeueAfter: decision.Again}, nil
 	}
 	if decision.Nominate != "" {
 		if err := n.nominate(ctx, &pod, decision.Nominate); err != nil {
@@ -73,6 +74,30 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
 	return ctrl.Result{}, nil
+}
+
+// plan gathers what is known of the pod's node.
+func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision, error) {
+	in := pin.GateInput{Pod: pod, Now: n.Clock.Now()}
+	if wait := standIn - in.Now.Sub(pod.CreationTimestamp.Time); !n.leads() && wait > 0 {
+		return pin.GateDecision{Again: wait}, nil
+	}
+	name := pod.Annotations[pin.AnnotationNode]
+	if name == "" {
+		return pin.PlanGate(in), nil
+	}
+	var node corev1.Node
+	switch err := n.Client.Get(ctx, client.ObjectKey{Name: name}, &node); {
+	case err == nil:
+		in.Node = &node
+	case !apierrors.IsNotFound(err):
+		return pin.GateDecision{}, fmt.Errorf("look at node %s for pod %s/%s: %w", name, pod.Namespace, pod.Name, err)
+	}
+	var err error
+	if in.Silent, err = n.Silence.Of(ctx, name); err != nil {
+		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // no reason to keep it waiting
+	}
+	return pin.PlanGate(in), nil
 }
 
 func (n *Nominator) leads() bool {

@@ -3,6 +3,7 @@ package pin
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,41 +20,77 @@ const AnnotationNode = "limpet.dev/pinned-node"
 
 // Reasons of a GateDecision.
 const (
-	ReasonNotGated  = "NotGated"  // the pod does not have the gate, or is on its way out
-	ReasonNominated = "Nominated" // the scheduler tries the recorded node first
-	ReasonUngated   = "Ungated"   // no node is to be nominated: the gate has no work
+	ReasonNotGated   = "NotGated"   // the pod does not have the gate, or is on its way out
+	ReasonNominated  = "Nominated"  // the scheduler tries the recorded node first
+	ReasonUngated    = "Ungated"    // no node is to be nominated: the gate has no work
+	ReasonNodeSilent = "NodeSilent" // the node may be dead: the gate stays until that is known
 )
+
+const (
+	// listenEvery is how often a silent node is asked about.
+	listenEvery = 2 * time.Second
+	// listenFor ends the wait for the verdict on a silent node, counted from the creation
+	// of the pod. Kubernetes finds a node NotReady after 50 s unless it is told otherwise.
+	listenFor = time.Minute
+)
+
+// GateInput is what is known about a pod behind the gate.
+type GateInput struct {
+	Pod *corev1.Pod
+	// Node is the one to nominate; nil when it does not exist.
+	Node *corev1.Node
+	// Silent tells that the node's kubelet has missed a renewal of its lease.
+	Silent bool
+	Now    time.Time
+}
 
 // GateDecision says what a pod behind the gate gets.
 type GateDecision struct {
 	// Nominate is the node to write into status.nominatedNodeName; "" for none.
 	Nominate string
 	// Open tells to remove the gate, and this gate only.
-	Open    bool
+	Open bool
+	// Again is when to ask again about a pod whose gate stays; 0 for never.
+	Again   time.Duration
 	Reason  string
 	Message string
 }
 
-// PlanGate decides about a pod behind the gate. It never keeps the gate, whatever the
-// node is like: the scheduler takes the nominated node if that passes all filters, and
-// any other one at once if not, so there is nothing to wait for.
-func PlanGate(pod *corev1.Pod) GateDecision {
-	if pod.DeletionTimestamp != nil || !gated(pod) {
+// PlanGate decides about a pod behind the gate. There is hardly ever something to wait
+// for: the scheduler takes the nominated node if that passes all filters, and any other
+// one at once if not. Only a node that has just died passes them too, until Kubernetes has
+// noticed; a pod that is bound to it hangs until a person deletes it by force.
+func PlanGate(in GateInput) GateDecision {
+	if !Gated(in.Pod) {
 		return GateDecision{Reason: ReasonNotGated, Message: "the pod does not wait for a nomination"}
 	}
-	name := pod.Annotations[AnnotationNode]
-	if name == "" {
+	name := in.Pod.Annotations[AnnotationNode]
+	switch waited := in.Now.Sub(in.Pod.CreationTimestamp.Time); {
+	case name == "":
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: "the pod names no node to return to"}
+	case in.Node == nil || unreachable(in.Node):
+		return GateDecision{Open: true, Reason: ReasonUngated, Message: fmt.Sprintf("node %s cannot be reached or does not exist", name)}
+	case in.Silent && waited < listenFor:
+		return GateDecision{Again: listenEvery, Reason: ReasonNodeSilent, Message: fmt.Sprintf("node %s has not renewed its lease: wait for it, or for the verdict that it is not Ready", name)}
 	}
 	d := GateDecision{Open: true, Reason: ReasonNominated, Message: fmt.Sprintf("the scheduler tries node %s first", name)}
-	if pod.Status.NominatedNodeName != name {
+	if in.Pod.Status.NominatedNodeName != name {
 		d.Nominate = name
 	}
 	return d
 }
 
-func gated(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == Gate })
+// unreachable tells that Kubernetes has found a node dead, and the scheduler sees it.
+func unreachable(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady
+	})
+}
+
+// Gated tells that a pod waits behind the gate, and is not on its way out.
+func Gated(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil &&
+		slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == Gate })
 }
 
 // nominates tells whether the recorded node itself is where the pod wants to be: it

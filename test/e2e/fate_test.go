@@ -29,6 +29,20 @@ func TestNodeFate(t *testing.T) {
 			heal:   func(t *testing.T, node string) { kubectl(t, "taint", "node", node, "kept-") },
 			stays:  true,
 		},
+		"silent": { // Kubernetes holds it for Ready still
+			strike: func(t *testing.T, node string) {
+				powerOff(t, node)
+				await(t, time.Minute, "the node's lease to be overdue", func(ctx context.Context) (bool, string) {
+					lease, err := theBed.Client.CoordinationV1().Leases("kube-node-lease").Get(ctx, node, metav1.GetOptions{})
+					if err != nil {
+						return false, err.Error()
+					}
+					return time.Since(lease.Spec.RenewTime.Time) > 16*time.Second, lease.Spec.RenewTime.String()
+				})
+				kubectl(t, "delete", "pod", "fate-0", "--force", "--grace-period=0")
+			},
+			heal: powerOn,
+		},
 		"not ready": {
 			strike: func(t *testing.T, node string) {
 				powerOff(t, node)

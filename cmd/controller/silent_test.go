@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// silent has pods wait for the verdict on nodes that are not heard of, and for no others.
+func silent(t *testing.T) {
+	ns := env.Namespace(t)
+	env.Create(t, testenv.ANode("speaks-again").Node, testenv.ANode("found-dead").Node, testenv.ANode("clock-behind").Node)
+	overdue := time.Now().Add(-16 * time.Second)
+	returns := returning(t, ns, "speaks-again", overdue)
+	moves := returning(t, ns, "found-dead", overdue)
+	late := returning(t, ns, "clock-behind", overdue.Add(-time.Hour))
+	opened(t, gated(t, ns), "n2", "example.com/own") // which came after them
+	for _, pod := range []*corev1.Pod{returns, moves, late} {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || !pin.Gated(pod) {
+			t.Errorf("%s does not wait: %v", pod.Name, err)
+		}
+	}
+
+	renew(t, "speaks-again", time.Now())
+	opened(t, returns, "speaks-again")
+	renew(t, "clock-behind", overdue.Add(10*time.Second-time.Hour))
+	opened(t, late, "clock-behind")
+	dead := testenv.ANode("found-dead").Node
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"taints":[{"key":%q,"effect":"NoSchedule"}]}}`, corev1.TaintNodeUnreachable))
+	if err := env.Client.Patch(t.Context(), dead, patch); err != nil {
+		t.Fatal(err)
+	}
+	opened(t, moves, "")
+}
+
+// returning makes a pod behind our gate, whose node's kubelet renewed its lease last then.
+func returning(t *testing.T, ns, node string, renewed time.Time) *corev1.Pod {
+	t.Helper()
+	env.Create(t, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node},
+		Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(40)), RenewTime: &metav1.MicroTime{Time: renewed}},
+	})
+	pod := testenv.APod(node).In(ns).With(pin.AnnotationNode, node).Pod
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: pin.Gate}}
+	if err := env.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func renew(t *testing.T, node string, at time.Time) {
+	t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, at.UTC().Format(metav1.RFC3339Micro)))
+	if err := env.Client.Patch(t.Context(), lease, patch); err != nil {
+		t.Fatal(err)
+	}
+}
