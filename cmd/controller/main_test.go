@@ -50,6 +50,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("annotations of a pod are put back", putBack)
 	t.Run("a pod waits for its required node", waited)
 	t.Run("a real scheduler places rebuilt pods", byScheduler)
+	t.Run("pods of further kinds return, as they are named and served", customs)
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
 	t.Run("the other replica answers as well", func(t *testing.T) {

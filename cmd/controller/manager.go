@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -31,7 +32,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	certificate := &limpetwebhook.Certificate{}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         controller.CacheOptions(),
+		Cache:                         controller.CacheOptions(o.kindsIn()...),
 		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:        o.HealthAddress,
 		LeaderElection:                o.LeaderElect,
@@ -56,13 +57,17 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := mgr.Add(certifier); err != nil { // it starts together with the caches
 		return nil, fmt.Errorf("add manager of the certificate: %w", err)
 	}
-	limpetwebhook.Register(mgr, o.MaxReservation, clock.RealClock{})
-	for _, c := range controllers(mgr, o) {
+	workloads, err := newWorkloads(mgr, o)
+	if err != nil {
+		return nil, err
+	}
+	limpetwebhook.Register(mgr, workloads, o.MaxReservation, clock.RealClock{})
+	for _, c := range controllers(mgr, workloads, o) {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return nil, fmt.Errorf("set up %T: %w", c, err)
 		}
 	}
-	return mgr, addChecks(mgr, certificate)
+	return mgr, addChecks(mgr, certificate, workloads)
 }
 
 // newScheme holds every kind that the controller reads, and both versions of those that
@@ -77,15 +82,32 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
+// eventSource is who tells of what happens.
+const eventSource = "limpet-controller"
+
+func newWorkloads(mgr ctrl.Manager, o Options) (*controller.Workloads, error) {
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make discovery client: %w", err)
+	}
+	return &controller.Workloads{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: o.kindsIn(),
+		Events: mgr.GetEventRecorder(eventSource), Clock: clock.RealClock{}, Elected: mgr.Elected(),
+	}, nil
+}
+
 type setupper interface{ SetupWithManager(ctrl.Manager) error }
 
 // controllers is everything that reconciles.
-func controllers(mgr ctrl.Manager, o Options) []setupper {
-	events := mgr.GetEventRecorder("limpet-controller")
+func controllers(mgr ctrl.Manager, workloads *controller.Workloads, o Options) []setupper {
+	events := mgr.GetEventRecorder(eventSource)
+	generator := &controller.Generator{Client: mgr.GetClient(), Events: events}
 	return []setupper{
-		&controller.Generator{Client: mgr.GetClient(), Events: events},
+		workloads,
+		generator,
+		&controller.KindGenerator{Generator: generator, Live: mgr.GetAPIReader(), Workloads: workloads},
 		&controller.Recorder{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), MaxReservation: o.MaxReservation, Clock: clock.RealClock{},
+			Client: mgr.GetClient(), Workloads: workloads, MaxReservation: o.MaxReservation, Clock: clock.RealClock{},
 			Events: events, Metrics: controller.NewMetrics(metrics.Registry),
 		},
 		&controller.Nominator{
@@ -97,7 +119,7 @@ func controllers(mgr ctrl.Manager, o Options) []setupper {
 	}
 }
 
-func addChecks(mgr ctrl.Manager, certificate *limpetwebhook.Certificate) error {
+func addChecks(mgr ctrl.Manager, certificate *limpetwebhook.Certificate, workloads *controller.Workloads) error {
 	synced := func(req *http.Request) error {
 		if !mgr.GetCache().WaitForCacheSync(req.Context()) {
 			return fmt.Errorf("cache: %w", context.Cause(req.Context()))
@@ -110,6 +132,7 @@ func addChecks(mgr ctrl.Manager, certificate *limpetwebhook.Certificate) error {
 	for name, check := range map[string]healthz.Checker{
 		"certificate": certificate.Ready,
 		"cache":       synced,
+		"workloads":   workloads.Ready,
 		"webhook":     mgr.GetWebhookServer().StartedChecker(),
 	} {
 		if err := mgr.AddReadyzCheck(name, check); err != nil {

@@ -75,3 +75,7 @@ func (o *Options) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// kindsIn are the namespaces in which further kinds of workload are named: ours, and the
+// one of OpenKruise.
+func (o *Options) kindsIn() []string { return []string{o.Namespace, "kruise-system"} }

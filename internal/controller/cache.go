@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,10 +14,18 @@ import (
 
 // CacheOptions keeps in memory only what decisions are made from: ten thousand whole
 // pods would be a multiple of the memory that the controller should need.
-func CacheOptions() cache.Options {
+// Of ConfigMaps it holds the one that names kinds of workload, in these namespaces.
+func CacheOptions(kindsIn ...string) cache.Options {
+	one := cache.ByObject{
+		Field: fields.OneTermEqualSelector("metadata.name", KindsConfigMap), Namespaces: map[string]cache.Config{},
+	}
+	for _, namespace := range kindsIn {
+		one.Namespaces[namespace] = cache.Config{}
+	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
+			&corev1.ConfigMap{}:             one,
 			&corev1.Pod{}:                   {Transform: stripPod},
 			&corev1.Node{}:                  {Transform: stripNode},
 			&appsv1.StatefulSet{}:           {Transform: stripStatefulSet},

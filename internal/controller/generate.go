@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,22 +38,26 @@ func (g *Generator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := g.Client.Get(ctx, req.NamespacedName, &set); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	in, err := g.gather(ctx, &set)
+	return g.generate(ctx, &set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+}
+
+func (g *Generator) generate(ctx context.Context, workload client.Object, kind schema.GroupVersionKind) (ctrl.Result, error) {
+	in, err := g.gather(ctx, workload, kind)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	generation := pin.Generate(in)
 	if err := g.apply(ctx, generation); err != nil {
-		return quiet(fmt.Errorf("generate for StatefulSet %s: %w", req, err))
+		return quiet(fmt.Errorf("generate for %s %s: %w", kind.Kind, client.ObjectKeyFromObject(workload), err))
 	}
-	g.report(ctx, &set, generation)
+	g.report(ctx, workload, generation)
 	return ctrl.Result{}, nil
 }
 
-func (g *Generator) gather(ctx context.Context, set *appsv1.StatefulSet) (pin.GenerateInput, error) {
-	in := pin.GenerateInput{Workload: set, Kind: appsv1.SchemeGroupVersion.WithKind("StatefulSet")}
-	target := pin.Target{Group: in.Kind.Group, Kind: in.Kind.Kind, Name: set.Name}
-	states, err := StatesOf(ctx, g.Client, set.Namespace, target)
+func (g *Generator) gather(ctx context.Context, workload client.Object, kind schema.GroupVersionKind) (pin.GenerateInput, error) {
+	in := pin.GenerateInput{Workload: workload, Kind: kind}
+	target := pin.Target{Group: kind.Group, Kind: kind.Kind, Name: workload.GetName()}
+	states, err := StatesOf(ctx, g.Client, workload.GetNamespace(), target)
 	if err != nil {
 		return in, err
 	}
@@ -60,11 +65,11 @@ func (g *Generator) gather(ctx context.Context, set *appsv1.StatefulSet) (pin.Ge
 		in.Existing = append(in.Existing, *states[i].DeepCopy())
 	}
 	var named appsv1beta1.PersistentPodState
-	switch err := g.Client.Get(ctx, client.ObjectKeyFromObject(set), &named); {
+	switch err := g.Client.Get(ctx, client.ObjectKeyFromObject(workload), &named); {
 	case apierrors.IsNotFound(err):
 		return in, nil
 	case err != nil:
-		return in, fmt.Errorf("get PersistentPodState %s: %w", set.Name, err)
+		return in, fmt.Errorf("get PersistentPodState %s: %w", workload.GetName(), err)
 	}
 	if pin.TargetOf(&named) != target { // otherwise it is among the states already
 		in.Existing = append(in.Existing, named)
@@ -86,7 +91,7 @@ func (g *Generator) apply(ctx context.Context, generation pin.Generation) error 
 }
 
 // report tells what was done, and what could not be done though it was asked for.
-func (g *Generator) report(ctx context.Context, set *appsv1.StatefulSet, generation pin.Generation) {
+func (g *Generator) report(ctx context.Context, workload client.Object, generation pin.Generation) {
 	kind := corev1.EventTypeNormal
 	switch generation.Reason {
 	case pin.ReasonNotAsked, pin.ReasonUpToDate:
@@ -96,5 +101,5 @@ func (g *Generator) report(ctx context.Context, set *appsv1.StatefulSet, generat
 	default:
 		log.FromContext(ctx).Info("Generated", "reason", generation.Reason)
 	}
-	g.Events.Eventf(set, nil, kind, generation.Reason, "GeneratePersistentPodState", "%s", generation.Message)
+	g.Events.Eventf(workload, nil, kind, generation.Reason, "GeneratePersistentPodState", "%s", generation.Message)
 }

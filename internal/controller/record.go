@@ -12,17 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -35,8 +35,8 @@ import (
 // Ready pods costs as many writes as fit into it one after the other, not one per pod.
 type Recorder struct {
 	Client client.Client
-	// Live reads past the cache; it is asked for kinds that are not watched.
-	Live client.Reader
+	// Workloads knows the kinds beside StatefulSets.
+	Workloads *Workloads
 	// MaxReservation is what the plugin is configured with.
 	MaxReservation time.Duration
 	Clock          clock.PassiveClock
@@ -48,15 +48,23 @@ type Recorder struct {
 
 // SetupWithManager registers the reconciler.
 func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).
+	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("record").
 		For(&appsv1beta1.PersistentPodState{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(podMoved)).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(r.ofStatefulSet)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode), builder.WithPredicates(nodeRelabelled)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofTurnedNode), builder.WithPredicates(nodeTurned)).
+		WatchesRawSource(source.Channel(r.Workloads.Changed(), handler.EnqueueRequestsFromMapFunc(r.ofNode))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
-		Complete(r)
+		Build(r)
+	r.Workloads.OnServed(func(kind schema.GroupVersionKind) error {
+		ofWorkload := func(ctx context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
+			return r.ofTarget(ctx, o.Namespace, pin.Target{Group: kind.Group, Kind: kind.Kind, Name: o.Name})
+		}
+		return c.Watch(source.Kind(mgr.GetCache(), metadataOf(kind), handler.TypedEnqueueRequestsFromMapFunc(ofWorkload)))
+	})
+	return err
 }
 
 // Reconcile brings the status of one PersistentPodState in line with what runs.
@@ -116,7 +124,10 @@ func (r *Recorder) gather(ctx context.Context, state *appsv1beta1.PersistentPodS
 	if first := pin.Choose(states); first != nil && first.Name != state.Name {
 		in.Older = first.Name
 	}
-	if in.Workload, err = r.workload(ctx, state.Namespace, target); err != nil {
+	if in.Kinds = r.Workloads.Kinds(); !in.Kinds.Hold(target) {
+		return in, nil
+	}
+	if in.Workload, in.Unread, err = r.Workloads.Read(ctx, state.Namespace, target); err != nil {
 		return in, err
 	}
 	return in, r.addPods(ctx, &in, target)
@@ -173,56 +184,6 @@ func GetNode(ctx context.Context, r client.Reader, name string) (*corev1.Node, e
 	return &node, nil
 }
 
-// workload returns nil for one that does not exist or is being deleted.
-func (r *Recorder) workload(ctx context.Context, namespace string, target pin.Target) (*pin.Workload, error) {
-	if !target.Supported() {
-		return nil, nil //nolint:nilnil // see above
-	}
-	key := client.ObjectKey{Namespace: namespace, Name: target.Name}
-	if target.Group == appsv1beta1.GroupVersion.Group {
-		return r.kruiseWorkload(ctx, key)
-	}
-	var set appsv1.StatefulSet
-	err := r.Client.Get(ctx, key, &set, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && set.DeletionTimestamp != nil:
-		return nil, nil //nolint:nilnil // see above
-	case err != nil:
-		return nil, fmt.Errorf("get StatefulSet %s: %w", key, err)
-	}
-	w := &pin.Workload{Replicas: ptr.Deref(set.Spec.Replicas, 1)}
-	if set.Spec.Ordinals != nil {
-		w.Start = set.Spec.Ordinals.Start
-	}
-	return w, nil
-}
-
-// kruiseWorkload reads past the cache, which cannot watch a kind that may not be there.
-func (r *Recorder) kruiseWorkload(ctx context.Context, key client.ObjectKey) (*pin.Workload, error) {
-	var set unstructured.Unstructured
-	set.SetAPIVersion("apps.kruise.io/v1beta1")
-	set.SetKind("StatefulSet")
-	err := r.Live.Get(ctx, key, &set)
-	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && set.GetDeletionTimestamp() != nil:
-		return nil, nil //nolint:nilnil // see above
-	case err != nil:
-		return nil, fmt.Errorf("get StatefulSet %s of apps.kruise.io: %w", key, err)
-	}
-	replicas, found, err := unstructured.NestedInt64(set.Object, "spec", "replicas")
-	if !found || err != nil {
-		replicas = 1
-	}
-	w := &pin.Workload{Replicas: int32(replicas), Reserved: map[int32]bool{}}
-	ordinals, _, _ := unstructured.NestedSlice(set.Object, "spec", "reserveOrdinals")
-	for _, o := range ordinals {
-		if n, ok := o.(int64); ok {
-			w.Reserved[int32(n)] = true
-		}
-	}
-	return w, nil
-}
-
 func (r *Recorder) retain(pod *corev1.Pod) time.Duration {
 	wish, _ := reservation.ParseWish(pod.Annotations, r.MaxReservation) // the webhook has warned
 	return wish.Retain
@@ -230,7 +191,7 @@ func (r *Recorder) retain(pod *corev1.Pod) time.Duration {
 
 func (r *Recorder) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
 	owner, ok := pin.OwnerOf(o.(*corev1.Pod))
-	if !ok || !owner.Supported() {
+	if !ok {
 		return nil
 	}
 	return r.ofTarget(ctx, o.GetNamespace(), owner)
@@ -248,7 +209,8 @@ func (r *Recorder) ofTarget(ctx context.Context, namespace string, t pin.Target)
 	return requests(states)
 }
 
-// ofNode asks for every PersistentPodState: nodes come and change labels seldom.
+// ofNode asks for every PersistentPodState: nodes come and change labels seldom, and so
+// do kinds of workload.
 func (r *Recorder) ofNode(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list appsv1beta1.PersistentPodStateList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // see ofTarget

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -46,6 +47,13 @@ func (p Pod) OwnedBy(s *appsv1.StatefulSet) Pod {
 	if s.UID == "" {
 		p.OwnerReferences[0].UID = types.UID(s.Name)
 	}
+	return p
+}
+
+// Of makes the pod one of a workload of any kind.
+func (p Pod) Of(o metav1.Object, kind schema.GroupVersionKind) Pod {
+	p.Namespace = o.GetNamespace()
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, kind)}
 	return p
 }
 

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/controller"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -20,6 +21,8 @@ const PersistentPodStatePath = "/validate-persistentpodstate"
 type PersistentPodState struct {
 	// Live reads past the cache, so that two made one after the other see each other.
 	Live client.Reader
+	// Workloads knows the kinds that may be targets.
+	Workloads *controller.Workloads
 }
 
 var _ admission.Validator[*appsv1beta1.PersistentPodState] = (*PersistentPodState)(nil)
@@ -38,7 +41,11 @@ func (w *PersistentPodState) judge(ctx context.Context, s *appsv1beta1.Persisten
 	if err := w.Live.List(ctx, &others, client.InNamespace(s.Namespace)); err != nil {
 		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
 	}
-	return pin.Validate(s, others.Items), nil
+	kinds, err := w.Workloads.Kinds(), error(nil)
+	if !kinds.Hold(pin.TargetOf(s)) { // its kind may have been named a moment ago
+		kinds, err = w.Workloads.Fresh(ctx)
+	}
+	return pin.Validate(s, others.Items, kinds), err
 }
 
 // invalid is the answer to what was found; nil when that is nothing.

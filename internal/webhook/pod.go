@@ -37,6 +37,8 @@ type PodCreate struct {
 	Cached client.Reader
 	// Live reads past the cache when it may be behind.
 	Live client.Reader
+	// Workloads knows the kinds whose pods return.
+	Workloads *controller.Workloads
 	// MaxReservation is what the plugin is configured with.
 	MaxReservation time.Duration
 	Clock          clock.PassiveClock
@@ -83,7 +85,7 @@ func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patc
 	wish, _ := reservation.ParseWish(pod.Annotations, w.MaxReservation) // Handle warns
 	in := pin.Input{Pod: pod, Retains: wish.Retain > 0, Now: w.Clock.Now()}
 	owner, owned := pin.OwnerOf(pod)
-	if !owned || !owner.Supported() {
+	if !owned || !w.Workloads.Kinds().Hold(owner) {
 		return podpatch.Patch{}, nil
 	}
 	states, err := controller.StatesOf(ctx, w.Cached, pod.Namespace, owner)

@@ -79,7 +79,7 @@ func Generate(in GenerateInput) Generation {
 		return Generation{Reason: ReasonNoKeys, Message: fmt.Sprintf("generation needs annotation %s or %s with at least one key",
 			appsv1beta1.AnnotationPreferredTopology, appsv1beta1.AnnotationRequiredTopology)}
 	}
-	if errs := validateGenerated(want); len(errs) > 0 {
+	if errs := validateGenerated(in.Kind, want); len(errs) > 0 {
 		return Generation{Reason: ReasonBadKeys, Message: errs.ToAggregate().Error()}
 	}
 	switch {
@@ -98,8 +98,8 @@ func Generate(in GenerateInput) Generation {
 }
 
 // validateGenerated finds the keys that the API would refuse in the object.
-func validateGenerated(spec appsv1beta1.PersistentPodStateSpec) field.ErrorList {
-	return Validate(&appsv1beta1.PersistentPodState{Spec: spec}, nil)
+func validateGenerated(kind schema.GroupVersionKind, spec appsv1beta1.PersistentPodStateSpec) field.ErrorList {
+	return Validate(&appsv1beta1.PersistentPodState{Spec: spec}, nil, Kinds{Named: []schema.GroupVersionKind{kind}})
 }
 
 // follow brings a generated object in line with the annotations. What annotations

@@ -1,7 +1,6 @@
 package pin
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,40 +11,17 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// Workload is what counts of a target.
-type Workload struct {
-	// Replicas it wants.
-	Replicas int32
-	// Start is its first ordinal.
-	Start int32
-	// Reserved ordinals are skipped.
-	Reserved map[int32]bool
-}
-
-// holds tells whether a pod name's ordinal is among those that the workload wants. A
-// name without an ordinal counts as held: nothing says that it is not.
-func (w Workload) holds(pod string) bool {
-	digits := pod[strings.LastIndexByte(pod, '-')+1:]
-	parsed, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil {
-		return true
-	}
-	ordinal, last := int32(parsed), w.Start+w.Replicas
-	for r := range w.Reserved {
-		if r >= w.Start && r < ordinal {
-			last++ // a skipped ordinal moves the later ones up by one
-		}
-	}
-	return ordinal >= w.Start && ordinal < last && !w.Reserved[ordinal]
-}
-
 // RecordInput is what a Recording is made of.
 type RecordInput struct {
 	State *appsv1beta1.PersistentPodState
 	// Older names a PersistentPodState that has the same target and counts instead.
 	Older string
+	// Kinds are those whose pods come back under their names.
+	Kinds Kinds
 	// Workload is the target; nil when it does not exist or is being deleted.
 	Workload *Workload
+	// Unread is why it is not known whether the target exists; empty when it is.
+	Unread string
 	// Pods of the workload.
 	Pods []corev1.Pod
 	// Nodes of those pods, by name; those missing do not exist.
@@ -122,7 +98,9 @@ func Record(in RecordInput) Recording {
 	status.Rebuilds = count(status.Rebuilds, out.Rebuilds)
 	out.Waits, out.Again = wait(in, status.PodStates)
 	setWaiting(in, out.Waits, &status.Conditions)
-	out.Again = sooner(out.Again, expire(in, active, status.PodStates))
+	if in.Unread == "" && in.Kinds.Hold(TargetOf(in.State)) { // otherwise the records stay
+		out.Again = sooner(out.Again, expire(in, active, status.PodStates))
+	}
 	out.Gone = gone(in, status.PodStates)
 	out.Status = status
 	return out
@@ -236,10 +214,13 @@ func condition(in RecordInput) metav1.Condition {
 	}
 	target := TargetOf(in.State)
 	switch {
-	case !target.Supported():
-		c.Reason, c.Message = appsv1beta1.ReasonTargetUnsupported, "pods of "+target.Kind+" do not return under their names"
+	case !in.Kinds.Hold(target):
+		c.Reason = appsv1beta1.ReasonTargetUnsupported
+		c.Message = strings.TrimSuffix("pods of "+target.Kind+" are not known to return under their names: "+in.Kinds.Problem, ": ")
 	case in.Older != "":
 		c.Reason, c.Message = appsv1beta1.ReasonTargetTaken, "PersistentPodState "+in.Older+" is older and has the same target"
+	case in.Unread != "":
+		c.Reason, c.Message = appsv1beta1.ReasonTargetUnread, in.Unread
 	case in.Workload == nil:
 		c.Reason, c.Message = appsv1beta1.ReasonTargetMissing, target.Kind+" "+target.Name+" does not exist"
 	default:

@@ -105,12 +105,12 @@ func TestRecord(t *testing.T) {
 		},
 		"reserved ordinals are skipped": {
 			state:    recorded(0, "web-0", "web-1", "web-2", "web-3"),
-			workload: &pin.Workload{Replicas: 2, Reserved: map[int32]bool{1: true}},
+			workload: &pin.Workload{Replicas: 2, Reserved: []pin.Span{{First: 1, Last: 1}}},
 			want:     map[string]string{"web-0": "n1", "web-2": "n1"},
 		},
 		"two reserved ordinals in a row move later ones up by two": {
 			state:    recorded(0, "web-0", "web-1", "web-2", "web-3", "web-4"),
-			workload: &pin.Workload{Replicas: 2, Reserved: map[int32]bool{1: true, 2: true, 9: true}},
+			workload: &pin.Workload{Replicas: 2, Reserved: []pin.Span{{First: 1, Last: 2}, {First: 9, Last: 9}}},
 			want:     map[string]string{"web-0": "n1", "web-3": "n1"},
 		},
 		"a name without an ordinal is kept": {

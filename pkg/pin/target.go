@@ -14,11 +14,6 @@ type Target struct{ Group, Kind, Name string }
 // String is the target as one word, as indexes use it.
 func (t Target) String() string { return t.Group + "/" + t.Kind + "/" + t.Name }
 
-// Supported tells whether pods of such a workload come back under their names.
-func (t Target) Supported() bool {
-	return t.Kind == "StatefulSet" && (t.Group == "apps" || t.Group == appsv1beta1.GroupVersion.Group)
-}
-
 // TargetOf returns what a PersistentPodState is for.
 func TargetOf(s *appsv1beta1.PersistentPodState) Target {
 	return target(s.Spec.TargetReference.APIVersion, s.Spec.TargetReference.Kind, s.Spec.TargetReference.Name)

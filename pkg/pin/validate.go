@@ -2,6 +2,7 @@ package pin
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +14,9 @@ import (
 
 // Validate returns what is wrong with a PersistentPodState. others are those of its
 // namespace; itself may be among them.
-func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState) field.ErrorList {
+func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, kinds Kinds) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := validateTarget(s, others, spec.Child("targetRef"))
+	errs := validateTarget(s, others, kinds, spec.Child("targetRef"))
 	if s.Spec.RequiredPersistentTopology == nil && len(s.Spec.PreferredPersistentTopology) == 0 {
 		errs = append(errs, field.Required(spec.Child("preferredPersistentTopology"),
 			"this or requiredPersistentTopology must be set"))
@@ -59,12 +60,16 @@ func Warnings(s *appsv1beta1.PersistentPodState) []string {
 	return out
 }
 
-func validateTarget(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, path *field.Path) field.ErrorList {
+func validateTarget(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, kinds Kinds, path *field.Path) field.ErrorList {
 	mine := TargetOf(s)
-	if !mine.Supported() {
-		return field.ErrorList{field.NotSupported(path.Child("kind"),
-			s.Spec.TargetReference.Kind+" of "+s.Spec.TargetReference.APIVersion,
-			[]string{"StatefulSet of apps/v1", "StatefulSet of apps.kruise.io/v1beta1"})}
+	if !kinds.Hold(mine) {
+		known := []string{"StatefulSet of apps/v1", "StatefulSet of apps.kruise.io/v1beta1"}
+		for _, k := range kinds.Named {
+			known = append(known, k.Kind+" of "+k.GroupVersion().String())
+		}
+		err := field.NotSupported(path.Child("kind"), s.Spec.TargetReference.Kind+" of "+s.Spec.TargetReference.APIVersion, known)
+		err.Detail = strings.TrimSuffix(err.Detail+"; "+kinds.Problem, "; ")
+		return field.ErrorList{err}
 	}
 	for i := range others {
 		if o := &others[i]; o.Name != s.Name && o.DeletionTimestamp == nil && TargetOf(o) == mine {

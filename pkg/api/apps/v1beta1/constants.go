@@ -27,7 +27,10 @@ const (
 	ReasonTargetMissing = "TargetMissing"
 	// ReasonTargetTaken: an older PersistentPodState has the same target.
 	ReasonTargetTaken = "TargetTaken"
-	// ReasonTargetUnsupported: the target's kind has no pods with stable names.
+	// ReasonTargetUnread: whether the target exists cannot be known; the records wait.
+	ReasonTargetUnread = "TargetUnread"
+	// ReasonTargetUnsupported: the target's kind is not known to have pods with stable
+	// names; the records wait.
 	ReasonTargetUnsupported = "TargetUnsupported"
 )
 

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/controller"
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+var (
+	gameServers  = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "GameServerSet"}
+	kruiseSets   = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}
+	nativeSets   = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
+	kindsConfig  = client.ObjectKey{Namespace: "limpet-system", Name: controller.KindsConfigMap}
+	replicasPath = map[schema.GroupVersionKind]string{gameServers: "size", kruiseSets: "replicas"}
+)
+
+// customs has kinds that nobody knew when the controller started named, served, misnamed
+// and taken away again, and sees their pods return.
+func customs(t *testing.T) {
+	ns := env.Namespace(t)
+	native := testenv.AStatefulSet("late", 1).StartingAt(5).In(ns).StatefulSet
+	env.Create(t, native, asking(ns, "late", nativeSets))
+	returns(t, native, nativeSets, "late-5")
+
+	game := asking(ns, "game", gameServers)
+	if err := env.Client.Create(t.Context(), game); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.targetRef.kind") {
+		t.Fatalf("create for a kind that is not named: %v, want a refusal that names the field", err)
+	}
+	exemplify(t)
+	game.ResourceVersion = ""
+	env.Create(t, game, asking(ns, "db", kruiseSets)) // at once, whether the controller has seen it yet or not
+	conditioned(t, game, appsv1beta1.ReasonTargetUnread, "not served")
+
+	for _, kind := range []schema.GroupVersionKind{gameServers, kruiseSets} {
+		env.Create(t, crdOf(kind))
+	}
+	conditioned(t, game, appsv1beta1.ReasonTargetUnread, "forbidden")
+	told(t, "forbidden")
+	aggregate(t)
+	servers := aWorkload(t, gameServers, ns, "game", map[string]any{"size": int64(1)})
+	db := aWorkload(t, kruiseSets, ns, "db", map[string]any{"replicas": int64(2), "reserveOrdinals": []any{"1-3"}})
+	returns(t, servers, gameServers, "game-0")
+	returns(t, db, kruiseSets, "db-4")
+	aWorkload(t, gameServers, ns, "annotated", nil)
+	generatedFor(t, client.ObjectKey{Namespace: ns, Name: "annotated"})
+
+	rename(t, "{")
+	told(t, "malformed")
+	returns(t, servers, gameServers, "game-0")
+
+	// What the target says of its size ends a record, and nothing else does.
+	resize(t, servers, 0)
+	unrecorded(t, game, "game-0")
+	set(t, db, []any{"1-9"}, "spec", "reserveOrdinals")
+	unrecorded(t, asking(ns, "db", kruiseSets), "db-4")
+	resize(t, servers, 1)
+	returns(t, servers, gameServers, "game-0")
+	rename(t, `{"workloads":[]}`)
+	conditioned(t, game, appsv1beta1.ReasonTargetUnsupported, gameServers.Kind)
+	if _, kept := game.Status.PodStates["game-0"]; !kept {
+		t.Error("the record was lost together with the name of its kind")
+	}
+}
+
+// returns sees a pod of the workload recorded, and its successor pinned.
+func returns(t *testing.T, workload client.Object, kind schema.GroupVersionKind, name string) {
+	t.Helper()
+	state := asking(workload.GetNamespace(), workload.GetName(), kind)
+	conditioned(t, state, appsv1beta1.ReasonRecording, "")
+	pod := testenv.APod(name).Of(workload, kind).On("n2").Ready().Pod
+	env.Create(t, pod)
+	testenv.Eventually(t, func() error {
+		read(t, client.ObjectKeyFromObject(state), state)
+		if got := state.Status.PodStates[name]; got.NodeName != "n2" || got.UID != pod.UID {
+			return fmt.Errorf("record of %s: %+v", name, got)
+		}
+		return nil
+	})
+	if err := env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	next := testenv.APod(name).Of(workload, kind).Pod
+	if err := env.Client.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	if next.Annotations[appsv1beta1.AnnotationInjected] != state.Name || next.Spec.Affinity == nil {
+		t.Errorf("%s is not pinned: %v", name, next.Annotations)
+	}
+	if err := env.Client.Delete(t.Context(), next, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asking is what asks that the workload's pods return.
+func asking(ns, name string, kind schema.GroupVersionKind) *appsv1beta1.PersistentPodState {
+	s := testenv.APersistentPodState(name).In(ns).Prefers(100, hostname).PersistentPodState
+	s.Spec.TargetReference.APIVersion, s.Spec.TargetReference.Kind = kind.GroupVersion().String(), kind.Kind
+	s.Spec.PersistentPodStateRetentionPolicy = appsv1beta1.RetainWhenScaled
+	return s
+}
+
+func conditioned(t *testing.T, s *appsv1beta1.PersistentPodState, reason, hint string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		read(t, client.ObjectKeyFromObject(s), s)
+		c := meta.FindStatusCondition(s.Status.Conditions, appsv1beta1.ConditionRecording)
+		if c == nil || c.Reason != reason || !strings.Contains(c.Message, hint) {
+			return fmt.Errorf("condition of %s: %+v, want %s", s.Name, c, reason)
+		}
+		return nil
+	})
+}
+
+func unrecorded(t *testing.T, s *appsv1beta1.PersistentPodState, pod string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		read(t, client.ObjectKeyFromObject(s), s)
+		if got, recorded := s.Status.PodStates[pod]; recorded {
+			return fmt.Errorf("record of %s: %+v", pod, got)
+		}
+		return nil
+	})
+}
+
+func generatedFor(t *testing.T, key client.ObjectKey) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		var state appsv1beta1.PersistentPodState
+		if err := env.Client.Get(t.Context(), key, &state); err != nil {
+			return err
+		}
+		if !metav1.IsControlledBy(&state, freshWorkload(t, key)) {
+			return fmt.Errorf("owners: %v", state.OwnerReferences)
+		}
+		return nil
+	})
+}
+
+func freshWorkload(t *testing.T, key client.ObjectKey) client.Object {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(gameServers)
+	read(t, key, o)
+	return o
+}
+
+// exemplify applies the manifest that shows users how to name a kind.
+func exemplify(t *testing.T) {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(root, "deploy", "examples", "custom-target.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(o)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		env.Create(t, o)
+	}
+}
+
+// aggregate does what the controller of aggregated ClusterRoles does.
+func aggregate(t *testing.T) {
+	t.Helper()
+	sum := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "limpet-controller-workloads"}}
+	read(t, client.ObjectKeyFromObject(sum), sum)
+	var parts rbacv1.ClusterRoleList
+	if err := env.Client.List(t.Context(), &parts, client.MatchingLabels(sum.AggregationRule.ClusterRoleSelectors[0].MatchLabels)); err != nil {
+		t.Fatal(err)
+	}
+	change(t, sum, func() {
+		sum.Rules = nil
+		for _, part := range parts.Items {
+			sum.Rules = append(sum.Rules, part.Rules...)
+		}
+	})
+}
+
+// rename changes what the ConfigMap names.
+func rename(t *testing.T, text string) {
+	t.Helper()
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: kindsConfig.Namespace, Name: kindsConfig.Name}}
+	change(t, config, func() { config.Data[controller.KindsKey] = text })
+}
+
+// told waits for an event on the ConfigMap.
+func told(t *testing.T, hint string) {
+	t.Helper()
+	var config corev1.ConfigMap
+	read(t, kindsConfig, &config)
+	testenv.Eventually(t, func() error {
+		var list eventsv1.EventList
+		if err := env.Client.List(t.Context(), &list, client.InNamespace(kindsConfig.Namespace)); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.UID == config.UID && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, hint)
+		}) {
+			return fmt.Errorf("no event about %q among %d", hint, len(list.Items))
+		}
+		return nil
+	})
+}
+
+// crdOf is a kind of workload with a scale subresource, and nothing else to it.
+func crdOf(kind schema.GroupVersionKind) *apiextensionsv1.CustomResourceDefinition {
+	singular := strings.ToLower(kind.Kind)
+	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: singular + "s." + kind.Group}}
+	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: kind.Group,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.Kind, Singular: singular, Plural: singular + "s"},
+		Scope: apiextensionsv1.NamespaceScoped,
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: kind.Version, Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type:       "object",
+				Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": anything, "status": anything},
+			}},
+			Subresources: &apiextensionsv1.CustomResourceSubresources{
+				Scale: &apiextensionsv1.CustomResourceSubresourceScale{
+					SpecReplicasPath: ".spec." + replicasPath[kind], StatusReplicasPath: ".status.replicas",
+				},
+			},
+		}},
+	}
+	return crd
+}
+
+func aWorkload(t *testing.T, kind schema.GroupVersionKind, ns, name string, spec map[string]any) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	o.SetGroupVersionKind(kind)
+	o.SetNamespace(ns)
+	o.SetName(name)
+	if spec == nil {
+		o.SetAnnotations(map[string]string{
+			appsv1beta1.AnnotationAutoGenerate: "true", appsv1beta1.AnnotationPreferredTopology: hostname,
+		})
+		o.Object["spec"] = map[string]any{}
+	}
+	testenv.Eventually(t, func() error { // the API server serves a new kind a moment later
+		return env.Client.Create(t.Context(), o)
+	})
+	return o
+}
+
+func resize(t *testing.T, o *unstructured.Unstructured, replicas int64) {
+	t.Helper()
+	set(t, o, replicas, "spec", replicasPath[o.GroupVersionKind()])
+}
+
+func set(t *testing.T, o *unstructured.Unstructured, value any, path ...string) {
+	t.Helper()
+	change(t, o, func() {
+		if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

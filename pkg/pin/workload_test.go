@@ -1,0 +1,42 @@
+package pin_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+func TestWorkloadOf(t *testing.T) {
+	cases := map[string]struct {
+		spec map[string]any
+		want pin.Workload
+	}{
+		"says nothing":       {nil, pin.Workload{Replicas: 1}},
+		"replicas":           {map[string]any{"replicas": int64(3)}, pin.Workload{Replicas: 3}},
+		"a start":            {map[string]any{"ordinals": map[string]any{"start": int64(5)}}, pin.Workload{Replicas: 1, Start: 5}},
+		"replicas as a word": {map[string]any{"replicas": "many"}, pin.Workload{Replicas: 1}},
+		"reserved as numbers, words and ranges, in any order": {
+			map[string]any{"reserveOrdinals": []any{int64(7), "2-4", int64(3), "9", "4-5"}},
+			pin.Workload{Replicas: 1, Reserved: []pin.Span{{2, 5}, {7, 7}, {9, 9}}},
+		},
+		"a range as wide as there are ordinals": {
+			map[string]any{"reserveOrdinals": []any{"1-2147483647"}},
+			pin.Workload{Replicas: 1, Reserved: []pin.Span{{1, 1<<31 - 1}}},
+		},
+		"reserved that make no sense": {
+			map[string]any{"reserveOrdinals": []any{"", "-", "5-3", "x", true, "1-2-3"}},
+			pin.Workload{Replicas: 1},
+		},
+		"reserved that is no list": {map[string]any{"reserveOrdinals": "1"}, pin.Workload{Replicas: 1}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := pin.WorkloadOf(map[string]any{"spec": tc.spec})
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("workload (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
