@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, v1alpha1.AddToScheme))
 }
 
-// The agent as a process, with the rights that deploy/daemonset/rbac.yaml gives and no
-// others: it learns of a pod's wish, shows it, answers probes, and ends when told to.
+// The agent as a process, with the rights that deploy/daemonset gives and no others, at
+// the API server or of root's: it learns of a pod's wish, shows it, answers probes, and ends when told to.
 func TestAgentProcess(t *testing.T) {
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limpet-system"}})
 	grant(t)
@@ -131,7 +131,8 @@ func startAgent(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
 	flags = append(flags, "--plugin="+os.Args[0], "--cni-bin-dir="+filepath.Join(dir, "bin"), "--cni-conf-dir="+filepath.Join(dir, "conf"))
-	cmd := exec.Command(os.Args[0], flags...)
+	powerless := []string{"--inh-caps=-all", "--bounding-set=-all", os.Args[0]} // as capabilities: {drop: [ALL]}
+	cmd := exec.Command("setpriv", append(powerless, flags...)...)
 	cmd.Env = append(os.Environ(), agentVar+"=1", "NODE_NAME=n1", "KUBECONFIG="+kubeconfig(t))
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
