@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/agent"
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -62,6 +64,16 @@ func TestAgentProcess(t *testing.T) {
 		}
 		if len(list.Items) != 1 || list.Items[0].Status.RetainMinutes != 10 {
 			return fmt.Errorf("IPReservations: %+v", list.Items)
+		}
+		return nil
+	})
+	testenv.Eventually(t, func() error {
+		var events corev1.EventList
+		if err := env.Client.List(t.Context(), &events, client.InNamespace("default")); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == agent.ReasonForeignNetwork }) {
+			return errors.New("no event tells of the foreign network")
 		}
 		return nil
 	})
@@ -126,11 +138,16 @@ func attach(t *testing.T, state, uid string) {
 	}
 }
 
-// startAgent runs the agent of node n1 and kills it with the test, if it still runs.
+// startAgent runs the agent of node n1, whose network is another's, and kills it with the test, if it still runs.
 func startAgent(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
-	flags = append(flags, "--plugin="+os.Args[0], "--cni-bin-dir="+filepath.Join(dir, "bin"), "--cni-conf-dir="+filepath.Join(dir, "conf"))
+	conf := filepath.Join(dir, "conf")
+	err := errors.Join(os.Mkdir(conf, 0o755), os.WriteFile(filepath.Join(conf, "10-other.conf"), []byte(`{"type":"bridge"}`), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags = append(flags, "--plugin="+os.Args[0], "--cni-bin-dir="+filepath.Join(dir, "bin"), "--cni-conf-dir="+conf)
 	powerless := []string{"--inh-caps=-all", "--bounding-set=-all", os.Args[0]} // as capabilities: {drop: [ALL]}
 	cmd := exec.Command("setpriv", append(powerless, flags...)...)
 	cmd.Env = append(os.Environ(), agentVar+"=1", "NODE_NAME=n1", "KUBECONFIG="+kubeconfig(t))

@@ -67,8 +67,10 @@ type Agent struct {
 	plans chan []client.Object
 
 	plugin, network atomic.Bool // what is installed
-	seen            time.Time   // modification time of the state when it was last read
-	full            time.Time   // when everything was last gone through
+	use             atomic.Pointer[networkUse]
+	told            networkUse // the use that an event was sent about
+	seen            time.Time  // modification time of the state when it was last read
+	full            time.Time  // when everything was last gone through
 
 	mu      sync.Mutex
 	failing map[string]string // the steps that fail, and how
@@ -132,6 +134,7 @@ func (a *Agent) show(ctx context.Context) {
 			return
 		case plan := <-a.plans:
 			a.step("mirror", func() error { return a.mirror.show(ctx, plan, a.Clock.Now()) })
+			a.step("event", func() error { return a.tell(ctx) })
 		}
 	}
 }
@@ -174,6 +177,9 @@ func (a *Agent) round(ctx context.Context) {
 	}
 	if a.OwnNetwork && a.world.synced() && (full || !a.network.Load()) {
 		a.step("network", func() error { return a.beNetwork(ctx) })
+	}
+	if full {
+		a.step("look", a.lookAtNetwork)
 	}
 	changed, err := a.changed()
 	if err == nil && !changed && !full {
@@ -274,10 +280,11 @@ func (a *Agent) installPlugin() error {
 		a.plugin.Store(true)
 		return nil
 	}
-	changed, err := installPlugin(a.PluginFile, path)
-	if changed {
-		a.Log.Info("Installed plugin", "path", path)
+	installed, err := installPlugin(a.PluginFile, path)
+	if installed.changed {
+		a.Log.Info("Installed plugin", "path", path, "version", installed.version)
 	}
+	a.metrics.installed(installed, err, a.Clock.Now())
 	a.plugin.Store(err == nil)
 	return err
 }

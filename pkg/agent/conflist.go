@@ -77,7 +77,7 @@ func foreignConfig(dir string) (string, error) {
 	}
 	i := slices.IndexFunc(entries, func(e os.DirEntry) bool {
 		suffix := filepath.Ext(e.Name())
-		return slices.Contains([]string{".conf", ".conflist", ".json"}, suffix) && strings.Compare(e.Name(), conflistName) < 0
+		return slices.Contains(configSuffixes, suffix) && strings.Compare(e.Name(), conflistName) < 0
 	})
 	if i < 0 {
 		return "", nil

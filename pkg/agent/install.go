@@ -2,11 +2,14 @@ package agent
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // installFile puts data at path as a whole or not at all, and reports whether that
@@ -38,11 +41,22 @@ func installFile(path string, data []byte, mode fs.FileMode) (changed bool, err 
 	return true, nil
 }
 
+// installed is a plugin that is in place.
+type installed struct {
+	changed bool
+	version string // as it was built, or else the beginning of its checksum
+}
+
 // installPlugin copies the plugin's binary to where runtimes look for plugins.
-func installPlugin(from, to string) (changed bool, err error) {
+func installPlugin(from, to string) (is installed, err error) {
 	data, err := os.ReadFile(from)
 	if err != nil {
-		return false, fmt.Errorf("read plugin: %w", err)
+		return is, fmt.Errorf("read plugin: %w", err)
 	}
-	return installFile(to, data, 0o755)
+	is.version = fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+	if info, err := buildinfo.Read(bytes.NewReader(data)); err == nil && strings.HasPrefix(info.Main.Version, "v") {
+		is.version = info.Main.Version
+	}
+	is.changed, err = installFile(to, data, 0o755)
+	return is, err
 }

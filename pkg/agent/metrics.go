@@ -16,6 +16,10 @@ type metrics struct {
 	early     *prometheus.CounterVec
 	refused   *prometheus.CounterVec
 	told      map[string]persistence.Pressure // what the counters of each network have of the state's
+	plugin    *prometheus.GaugeVec
+	success   prometheus.Gauge
+	time      prometheus.Gauge
+	use       *prometheus.GaugeVec
 	lapsed    prometheus.Counter
 	ended     prometheus.Counter
 	wishes    prometheus.Counter
@@ -37,7 +41,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "limpet_pool_refusals_total", Help: "Pods (no address was free) and reservations (their share was held) that were refused, by network.",
 		}, []string{"network", "what"}),
-		told:     map[string]persistence.Pressure{},
+		told: map[string]persistence.Pressure{},
+		plugin: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_agent_plugin_install_info", Help: "1 for the version of the plugin that the agent put in place.",
+		}, []string{"version"}),
+		success: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "limpet_agent_plugin_install_success", Help: "Whether the last installation of the plugin went well: 1 or 0.",
+		}),
+		time: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "limpet_agent_plugin_install_timestamp_seconds", Help: "When the plugin was last put in place or found in place, at the start of the agent or later.",
+		}),
+		use: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_agent_network_ipam", Help: "1 for who gives addresses in the network that the runtime uses: limpet-ipam, other, unknown.",
+		}, []string{"by"}),
 		lapsed:   prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_reservations_lapsed_total", Help: "Reservations freed because their time was over."}),
 		ended:    prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_ended_total", Help: "Attachments ended because their sandbox was gone without a DEL."}),
 		wishes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_corrected_total", Help: "Attachments whose pod asked for something else than was stored."}),
@@ -46,7 +62,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "limpet_agent_step_seconds", Help: "How long a step of the agent took.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}, []string{"step"}),
 	}
-	r.MustRegister(m.addresses, m.share, m.early, m.refused, m.lapsed, m.ended, m.wishes, m.failures, m.duration)
+	r.MustRegister(m.plugin, m.success, m.time, m.use, m.addresses, m.share, m.early, m.refused, m.lapsed, m.ended, m.wishes, m.failures, m.duration)
 	return m
 }
 
@@ -76,5 +92,28 @@ func (m *metrics) pools(networks []Network, node string) {
 			}
 			c.counter.WithLabelValues(n.Name, c.label).Add(float64(c.is - c.was))
 		}
+	}
+}
+
+// installed tells of an installation of the plugin.
+func (m *metrics) installed(is installed, err error, now time.Time) {
+	if err != nil {
+		m.success.Set(0)
+		return
+	}
+	m.success.Set(1)
+	m.time.Set(float64(now.Unix()))
+	m.plugin.Reset()
+	m.plugin.WithLabelValues(is.version).Set(1)
+}
+
+// usedBy tells who gives addresses on the node.
+func (m *metrics) usedBy(by Use) {
+	for _, u := range []Use{UseLimpet, UseOther, UseUnknown} {
+		value := 0.0
+		if u == by {
+			value = 1
+		}
+		m.use.WithLabelValues(string(u)).Set(value)
 	}
 }

@@ -66,6 +66,7 @@ func kinds() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
 	m.Add(v1alpha1.GroupVersion.WithKind("IPReservation"), meta.RESTScopeNamespace)
 	m.Add(v1alpha1.GroupVersion.WithKind("NodeIPPool"), meta.RESTScopeRoot)
 	return m
