@@ -45,6 +45,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("ordinals need not begin with 0", ordinals)
 	t.Run("records follow labels and keys", relabelled)
 	t.Run("a pod that was never Ready returns to its addresses", neverReady)
+	t.Run("a node without an address left is not asked for", outOfAddresses)
 	t.Run("a generated object follows the annotations", generated)
 	t.Run("an object made by hand is left alone", foreign)
 	t.Run("annotations of a pod are put back", putBack)

@@ -6,9 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -97,4 +99,33 @@ func neverReady(t *testing.T) {
 	if again.Annotations[pin.AnnotationUnpinned] != "" {
 		t.Errorf("annotations %v", again.Annotations)
 	}
+}
+
+// outOfAddresses sends a pod elsewhere whose node has no address left, unless the node
+// holds the pod's own.
+func outOfAddresses(t *testing.T) {
+	ns := env.Namespace(t)
+	node := testenv.ANode("drained-pool")
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, node.Node, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState)
+	pod := living(t, set.StatefulSet, node.Name, "10.0.9.2")
+	env.Create(t, &limpetv1alpha1.NodeIPPool{
+		ObjectMeta: metav1.ObjectMeta{Name: "net." + node.Name},
+		Status:     limpetv1alpha1.NodeIPPoolStatus{Node: node.Name, Network: "net", Total: 6, Attached: 6},
+	})
+	remove(t, pod)
+	next := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
+	testenv.Eventually(t, func() error { // the replica hears of the pool in a moment
+		fresh := next.DeepCopy()
+		if err := env.Client.Create(t.Context(), fresh); err != nil {
+			return err
+		}
+		remove(t, fresh)
+		if fresh.Annotations[pin.AnnotationUnpinned] != pin.ReasonNodeOutOfIPs || len(fresh.Spec.SchedulingGates) > 0 {
+			return fmt.Errorf("annotations %v, gates %v", fresh.Annotations, fresh.Spec.SchedulingGates)
+		}
+		return nil
+	})
+	hold(t, pod)
+	testenv.Eventually(t, func() error { return pinnedAtOnce(t, next, node.Name) })
 }

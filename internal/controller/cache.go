@@ -30,6 +30,7 @@ func CacheOptions(kindsIn ...string) cache.Options {
 			&corev1.Node{}:                  {Transform: stripNode},
 			&appsv1.StatefulSet{}:           {Transform: stripStatefulSet},
 			&limpetv1alpha1.IPReservation{}: {Transform: stripReservation},
+			&limpetv1alpha1.NodeIPPool{}:    {Transform: stripPool},
 		},
 	}
 }
@@ -99,6 +100,17 @@ func stripReservation(o any) (any, error) {
 	return &limpetv1alpha1.IPReservation{
 		ObjectMeta: slimMeta(r.ObjectMeta),
 		Status:     limpetv1alpha1.IPReservationStatus{Node: r.Status.Node, Pod: r.Status.Pod, Until: r.Status.Until},
+	}, nil
+}
+
+func stripPool(o any) (any, error) {
+	p, ok := o.(*limpetv1alpha1.NodeIPPool)
+	if !ok {
+		return o, nil
+	}
+	return &limpetv1alpha1.NodeIPPool{
+		ObjectMeta: slimMeta(p.ObjectMeta),
+		Status:     limpetv1alpha1.NodeIPPoolStatus{Node: p.Status.Node, Total: p.Status.Total, Free: p.Status.Free},
 	}, nil
 }
 

@@ -28,6 +28,9 @@ var unstable = []string{"ReplicaSet", "ReplicationController", "DaemonSet", "Job
 // IndexPod is the cache index of IPReservations by the name of the pod.
 const IndexPod = "limpet.pod"
 
+// IndexNode is the cache index of NodeIPPools by the name of the node.
+const IndexNode = "limpet.node"
+
 // IndexIP is the cache index of pods by their addresses.
 const IndexIP = "limpet.ip"
 
@@ -44,6 +47,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		return nil
 	}
 	byPod := func(o client.Object) []string { return []string{o.(*limpetv1alpha1.IPReservation).Status.Pod} }
+	byNode := func(o client.Object) []string { return []string{o.(*limpetv1alpha1.NodeIPPool).Status.Node} }
 	byIP := func(o client.Object) []string {
 		pod := o.(*corev1.Pod)
 		if ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed; ended {
@@ -56,6 +60,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &corev1.Pod{}, IndexTarget, byOwner),
 		indexer.IndexField(ctx, &corev1.Pod{}, IndexIP, byIP),
 		indexer.IndexField(ctx, &limpetv1alpha1.IPReservation{}, IndexPod, byPod),
+		indexer.IndexField(ctx, &limpetv1alpha1.NodeIPPool{}, IndexNode, byNode),
 	)
 	if err != nil {
 		return fmt.Errorf("index cache: %w", err)
@@ -83,6 +88,17 @@ func ReservationsOf(ctx context.Context, r client.Reader, pod client.ObjectKey) 
 		client.MatchingFields{IndexPod: pod.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list IPReservations of %s: %w", pod, err)
+	}
+	return list.Items, nil
+}
+
+// PoolsOf returns the pools of a node. They are the cache's own objects: callers must not
+// change them.
+func PoolsOf(ctx context.Context, r client.Reader, node string) ([]limpetv1alpha1.NodeIPPool, error) {
+	var list limpetv1alpha1.NodeIPPoolList
+	err := r.List(ctx, &list, client.MatchingFields{IndexNode: node}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list NodeIPPools of %s: %w", node, err)
 	}
 	return list.Items, nil
 }

@@ -92,11 +92,14 @@ func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patc
 	if err != nil {
 		return podpatch.Patch{}, err
 	}
-	if in.State, err = w.recall(ctx, pin.Choose(states), pod, in.Retains); err != nil {
+	if err = w.recall(ctx, &in, pin.Choose(states)); err != nil {
 		return podpatch.Patch{}, err
 	}
 	if name := pin.RecordedNode(in.State, pod.Name); name != "" {
 		if in.Node, err = controller.GetNode(ctx, w.Cached, name); err != nil {
+			return podpatch.Patch{}, err
+		}
+		if in.Pools, err = controller.PoolsOf(ctx, w.Cached, name); err != nil {
 			return podpatch.Patch{}, err
 		}
 	}

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,35 +16,36 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// recall returns the state with the record that the pod should be planned from. Most
+// recall sets the state with the record that the pod should be planned from. Most
 // often that is the state as it is in the cache. Where that says nothing, or the pod's
 // addresses are held by another node than it says, or the pod may have been let go a
 // moment ago, the cache may be behind the API server; and where that says no more, the record was lost with its StatefulSet or never
 // written, and the node that holds the addresses is where the pod was.
-func (w *PodCreate) recall(ctx context.Context, s *appsv1beta1.PersistentPodState, pod *corev1.Pod, retains bool) (*appsv1beta1.PersistentPodState, error) {
+func (w *PodCreate) recall(ctx context.Context, in *pin.Input, cached *appsv1beta1.PersistentPodState) error {
 	var holders []string
 	var nodes map[string]*corev1.Node
 	var err error
-	if retains {
-		if holders, nodes, err = w.holders(ctx, pod); err != nil {
-			return nil, err
+	if in.Retains {
+		if holders, nodes, err = w.holders(ctx, in.Pod); err != nil {
+			return err
 		}
 	}
-	if !pin.Doubtful(s, pod.Name, holders) && !pin.Releases(s) {
-		return s, nil
-	}
-	if s, err = w.fresh(ctx, s); err != nil || !pin.Doubtful(s, pod.Name, holders) {
-		return s, err
-	}
-	if len(holders) == 0 || nodes[holders[0]] == nil {
-		return s, nil
-	}
-	if s == nil {
-		if s, err = w.asked(ctx, pod); s == nil || err != nil {
-			return nil, err
+	in.State = cached
+	if pin.Doubtful(in.State, in.Pod.Name, holders) || pin.Releases(in.State) {
+		if in.State, err = w.fresh(ctx, in.State); err != nil {
+			return err
 		}
 	}
-	return pin.Recall(s, pod.Name, nodes[holders[0]]), nil
+	if len(holders) > 0 && nodes[holders[0]] != nil && pin.Doubtful(in.State, in.Pod.Name, holders) {
+		if in.State == nil {
+			if in.State, err = w.asked(ctx, in.Pod); in.State == nil || err != nil {
+				return err
+			}
+		}
+		in.State = pin.Recall(in.State, in.Pod.Name, nodes[holders[0]])
+	}
+	in.Holds = slices.Contains(holders, pin.RecordedNode(in.State, in.Pod.Name))
+	return nil
 }
 
 // holders gathers which nodes hold a pod's addresses.

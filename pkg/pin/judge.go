@@ -32,7 +32,7 @@ const (
 )
 
 // unpinnedReasons are the values of AnnotationUnpinned; anything else is somebody else's.
-var unpinnedReasons = []string{ReasonNodeGone, ReasonNodeNotReady, ReasonNodeCordoned, ReasonNodeTainted, ReasonPodElsewhere}
+var unpinnedReasons = []string{ReasonNodeGone, ReasonNodeNotReady, ReasonNodeCordoned, ReasonNodeTainted, ReasonNodeOutOfIPs, ReasonPodElsewhere}
 
 // Return is what a rebuild is judged from.
 type Return struct {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // unfit says why a node cannot take a pod now, whatever room it has; "" when it can.
@@ -35,6 +37,11 @@ func untolerated(node *corev1.Node, pod *corev1.Pod) []corev1.Taint {
 	return slices.DeleteFunc(append(taints, node.Spec.Taints...), func(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectPreferNoSchedule || tolerated(t, pod.Spec.Tolerations)
 	})
+}
+
+// exhausted tells whether a pool has nothing for a pod that it holds nothing for.
+func exhausted(pool limpetv1alpha1.NodeIPPool) bool {
+	return pool.Status.Total > 0 && pool.Status.Free <= 0
 }
 
 func ready(conditions []corev1.NodeCondition) bool {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/api/podpatch"
 )
 
@@ -26,14 +27,15 @@ const (
 
 // Reasons of a Decision.
 const (
-	ReasonNoState      = "NoState"      // nobody asked for this workload's pods to return
-	ReasonNoRecord     = "NoRecord"     // the pod was never Ready under this name
-	ReasonNodeGone     = "NodeGone"     // the recorded node does not exist
-	ReasonNodeNotReady = "NodeNotReady" // the recorded node's kubelet is silent or not ready
-	ReasonNodeCordoned = "NodeCordoned" // the recorded node takes no new pods
-	ReasonNodeTainted  = "NodeTainted"  // the recorded node has a taint that the pod does not tolerate
-	ReasonPodElsewhere = "PodElsewhere" // the pod itself asks for another place
-	ReasonPinned       = "Pinned"       // the pod returns
+	ReasonNoState      = "NoState"            // nobody asked for this workload's pods to return
+	ReasonNoRecord     = "NoRecord"           // the pod was never Ready under this name
+	ReasonNodeGone     = "NodeGone"           // the recorded node does not exist
+	ReasonNodeNotReady = "NodeNotReady"       // the recorded node's kubelet is silent or not ready
+	ReasonNodeCordoned = "NodeCordoned"       // the recorded node takes no new pods
+	ReasonNodeTainted  = "NodeTainted"        // the recorded node has a taint that the pod does not tolerate
+	ReasonNodeOutOfIPs = "NodeOutOfAddresses" // the recorded node has no address left, and holds none for the pod
+	ReasonPodElsewhere = "PodElsewhere"       // the pod itself asks for another place
+	ReasonPinned       = "Pinned"             // the pod returns
 )
 
 // Input is what a Decision is made of.
@@ -46,6 +48,10 @@ type Input struct {
 	Node *corev1.Node
 	// Retains tells that the pod asks to keep its addresses.
 	Retains bool
+	// Holds tells that the recorded node holds addresses for the pod.
+	Holds bool
+	// Pools are the recorded node's, as far as their networks are Limpet's.
+	Pools []limpetv1alpha1.NodeIPPool
 	// Cluster is all nodes; it is only looked at where the State requires a place.
 	Cluster []*corev1.Node
 	// Now is the time of the decision.
@@ -100,6 +106,9 @@ func Plan(in Input) Decision {
 		d.Message = fmt.Sprintf("the pod itself asks for another %s than the recorded one", strings.Join(given, ", "))
 	}
 	reason, message := unfit(in.Node, in.Pod)
+	if reason == "" && !in.Holds && slices.ContainsFunc(in.Pools, exhausted) {
+		reason, message = ReasonNodeOutOfIPs, "has no address left"
+	}
 	if reason != "" {
 		d.Reason = reason
 		d.Message = fmt.Sprintf("node %s %s", record.NodeName, message)

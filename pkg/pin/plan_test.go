@@ -11,6 +11,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/api/podpatch"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -28,6 +29,15 @@ func in(key string, values ...string) corev1.NodeSelectorRequirement {
 
 func preferred(weight int32, reqs ...corev1.NodeSelectorRequirement) corev1.PreferredSchedulingTerm {
 	return corev1.PreferredSchedulingTerm{Weight: weight, Preference: corev1.NodeSelectorTerm{MatchExpressions: reqs}}
+}
+
+// pools have so many addresses left each.
+func pools(free ...int64) []limpetv1alpha1.NodeIPPool {
+	out := make([]limpetv1alpha1.NodeIPPool, len(free))
+	for i := range out {
+		out[i].Status = limpetv1alpha1.NodeIPPoolStatus{Node: "n1", Total: 254, Free: free[i]}
+	}
+	return out
 }
 
 func TestPlan(t *testing.T) {
@@ -114,6 +124,18 @@ func TestPlan(t *testing.T) {
 				Node: testenv.ANode("n1").Tainted(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute).Node,
 			},
 			wantReason: pin.ReasonNodeTainted, want: away(pin.ReasonNodeTainted),
+		},
+		"the node is not preferred without an address left": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Node, Pools: pools(1, 0)},
+			wantReason: pin.ReasonNodeOutOfIPs, want: away(pin.ReasonNodeOutOfIPs),
+		},
+		"a node that holds the pod's address needs no other": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Node, Pools: pools(1, 0), Retains: true, Holds: true},
+			wantReason: pin.ReasonPinned, want: all,
+		},
+		"one address left is enough": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Node, Pools: pools(1)},
+			wantReason: pin.ReasonPinned, want: all,
 		},
 		"a soft taint changes nothing": {
 			in: pin.Input{
