@@ -81,7 +81,7 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 		return p.awaited(word)
 	})
 	if err := errors.Join(err, refused); err != nil {
-		p.countExhausted(conf, err)
+		conf.countExhausted(err)
 		return errors.Join(err, conf.unmirror(*a))
 	}
 	if returned {

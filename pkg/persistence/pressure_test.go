@@ -2,8 +2,8 @@ package persistence_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -175,29 +175,26 @@ func TestReclaimIsCounted(t *testing.T) {
 	}
 }
 
-// BenchmarkEndAtTheShare ends a pod where reservations hold all that they may.
-func BenchmarkEndAtTheShare(b *testing.B) {
-	for name, n := range map[string]int{"127": 127, "2000": 2000, "25000": 25000} {
-		b.Run(name, func(b *testing.B) {
-			dir := b.TempDir()
-			s := persistence.New(persistence.Options{Dir: dir})
-			update(b, s, func(tx *persistence.Tx) error {
-				for i := range n {
-					r := reserve(attachment(i))
-					if err := tx.PutReservation(r); err != nil {
-						return err
+// BenchmarkEnd ends a pod below the share of reservations, and where they hold it.
+func BenchmarkEnd(b *testing.B) {
+	for _, n := range []int{127, 2_000, 25_000} {
+		for name, share := range map[string]int64{"below": 1 << 20, "at": int64(n)} {
+			b.Run(fmt.Sprintf("%s a share of %d", name, n), func(b *testing.B) {
+				s := persistence.New(persistence.Options{Dir: b.TempDir()})
+				update(b, s, func(tx *persistence.Tx) error {
+					for i := range n {
+						if err := tx.PutReservation(reserve(attachment(i))); err != nil {
+							return err
+						}
 					}
+					return tx.SetLimits("net", reservation.Limits{Share: reservation.Share{Pods: share}})
+				})
+				i := n
+				for b.Loop() {
+					i++
+					update(b, s, func(tx *persistence.Tx) error { return ended(tx, i) })
 				}
-				return tx.SetLimits("net", reservation.Limits{Share: reservation.Share{Pods: int64(n)}})
 			})
-			info, err := os.Stat(filepath.Join(dir, "limpet.db"))
-			must(b, err)
-			b.ReportMetric(float64(info.Size()), "file-bytes")
-			i := n
-			for b.Loop() {
-				i++
-				update(b, s, func(tx *persistence.Tx) error { return ended(tx, i) })
-			}
-		})
+		}
 	}
 }
