@@ -35,7 +35,9 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	state.Status.PodStates["web-1"] = released
 	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState)
 
-	webhook := &limpetwebhook.PodCreate{Cached: behind(t), Live: env.Client, MaxReservation: time.Hour, Clock: clock.RealClock{}}
+	webhook := &limpetwebhook.PodCreate{
+		Cached: behind(t), Live: env.Client, Workloads: &controller.Workloads{}, MaxReservation: time.Hour, Clock: clock.RealClock{},
+	}
 	for name, want := range map[string]string{"web-0": hostname + "=" + node.Name, "web-1": ""} {
 		pod := testenv.APod(name).In(ns).OwnedBy(set.StatefulSet).Pod
 		raw, err := json.Marshal(pod)
