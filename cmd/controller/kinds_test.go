@@ -52,9 +52,8 @@ func customs(t *testing.T) {
 	env.Create(t, game, asking(ns, "db", kruiseSets)) // at once, whether the controller has seen it yet or not
 	conditioned(t, game, appsv1beta1.ReasonTargetUnread, "not served")
 
-	for _, kind := range []schema.GroupVersionKind{gameServers, kruiseSets} {
-		env.Create(t, crdOf(kind))
-	}
+	crd := crdOf(gameServers)
+	env.Create(t, crd, crdOf(kruiseSets))
 	conditioned(t, game, appsv1beta1.ReasonTargetUnread, "forbidden")
 	told(t, "forbidden")
 	aggregate(t)
@@ -74,6 +73,17 @@ func customs(t *testing.T) {
 	unrecorded(t, game, "game-0")
 	set(t, db, []any{"1-9"}, "spec", "reserveOrdinals")
 	unrecorded(t, asking(ns, "db", kruiseSets), "db-4")
+	resize(t, servers, 1)
+	returns(t, servers, gameServers, "game-0")
+	if err := env.Client.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	conditioned(t, game, appsv1beta1.ReasonTargetUnread, "not served")
+	env.Create(t, crdOf(gameServers))
+	servers = aWorkload(t, gameServers, ns, "game", map[string]any{"size": int64(1)})
+	returns(t, servers, gameServers, "game-0")
+	resize(t, servers, 0) // it is watched again
+	unrecorded(t, game, "game-0")
 	resize(t, servers, 1)
 	returns(t, servers, gameServers, "game-0")
 	rename(t, `{"workloads":[]}`)
