@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -51,7 +52,8 @@ type bench struct {
 	endWatches context.CancelFunc
 
 	server     *envtest.Environment
-	client     client.WithWatch
+	config     *rest.Config
+	client     client.Client
 	audit      audit
 	controlled *process
 	records    *records
@@ -80,13 +82,14 @@ func (b *bench) start(ctx context.Context) error {
 		return fmt.Errorf("start API server: %w", err)
 	}
 	config.QPS = -1
-	if b.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+	b.config = config
+	if b.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
 	if err := b.install(ctx); err != nil {
 		return err
 	}
-	if b.records, err = followRecords(ctx, b.client); err != nil {
+	if b.records, err = followRecords(ctx, b); err != nil {
 		return err
 	}
 	if err := b.startController(ctx); err != nil {

@@ -60,7 +60,7 @@ func (b *bench) compareCreates(ctx context.Context, r *report) error {
 
 // rebuild takes pods that run through the end of one life and the start of the next.
 func (b *bench) rebuild(ctx context.Context, r *report) error {
-	open, err := followNominations(ctx, b.client)
+	open, err := followNominations(ctx, b)
 	if err != nil {
 		return err
 	}

@@ -9,43 +9,48 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-var (
-	errNotSeen    = errors.New("not seen")
-	errWatchEnded = errors.New("watch ended")
-)
+var errNotSeen = errors.New("not seen")
 
 // sightings knows when something was first seen of each life of a pod.
 type sightings struct {
-	mu    sync.Mutex
-	at    map[types.UID]time.Time
-	ended error
+	mu sync.Mutex
+	at map[types.UID]time.Time
 }
 
-// follow hands every object of a watch to take, with the lock held.
-func (s *sightings) follow(ctx context.Context, c client.WithWatch, list client.ObjectList, take func(o runtime.Object, now time.Time), options ...client.ListOption) error {
-	w, err := c.Watch(ctx, list, options...)
-	if err != nil {
-		return fmt.Errorf("watch %T: %w", list, err)
-	}
+// follow hands every object of a kind to take as it changes, with the lock held. A cache
+// takes up a watch again that the API server has ended.
+func (s *sightings) follow(ctx context.Context, b *bench, kind client.Object, options cache.ByObject, take func(o any, now time.Time)) error {
 	s.at = map[types.UID]time.Time{}
-	go func() {
-		for event := range w.ResultChan() {
-			now := time.Now()
-			s.mu.Lock()
-			take(event.Object, now)
-			s.mu.Unlock()
-		}
+	c, err := cache.New(b.config, cache.Options{Scheme: b.client.Scheme(), ByObject: map[client.Object]cache.ByObject{kind: options}})
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	see := func(o any) {
+		now := time.Now()
 		s.mu.Lock()
-		s.ended = errWatchEnded
-		s.mu.Unlock()
-	}()
+		defer s.mu.Unlock()
+		take(o, now)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }})
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	go func() { _ = c.Start(ctx) }() // until the end
+	if !c.WaitForCacheSync(ctx) {
+		return fmt.Errorf("watch %T: %w", kind, ctx.Err())
+	}
 	return nil
 }
 
@@ -68,7 +73,7 @@ func (s *sightings) since(ctx context.Context, from map[types.UID]time.Time) ([]
 			}
 		}
 		if len(took) < len(from) {
-			return errors.Join(s.ended, fmt.Errorf("%d of %d pods: %w", len(from)-len(took), len(from), errNotSeen))
+			return fmt.Errorf("%d of %d pods: %w", len(from)-len(took), len(from), errNotSeen)
 		}
 		return nil
 	})
@@ -81,9 +86,9 @@ type records struct {
 	rebuilds map[client.ObjectKey]appsv1beta1.Rebuilds
 }
 
-func followRecords(ctx context.Context, c client.WithWatch) (*records, error) {
+func followRecords(ctx context.Context, b *bench) (*records, error) {
 	r := &records{rebuilds: map[client.ObjectKey]appsv1beta1.Rebuilds{}}
-	return r, r.follow(ctx, c, &appsv1beta1.PersistentPodStateList{}, func(o runtime.Object, now time.Time) {
+	return r, r.follow(ctx, b, &appsv1beta1.PersistentPodState{}, cache.ByObject{}, func(o any, now time.Time) {
 		state, ok := o.(*appsv1beta1.PersistentPodState)
 		if !ok {
 			return
@@ -113,15 +118,15 @@ type nominations struct {
 	nodes map[types.UID]string
 }
 
-func followNominations(ctx context.Context, c client.WithWatch) (*nominations, error) {
+func followNominations(ctx context.Context, b *bench) (*nominations, error) {
 	n := &nominations{nodes: map[types.UID]string{}}
-	unbound := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", "")}
-	return n, n.follow(ctx, c, &corev1.PodList{}, func(o runtime.Object, now time.Time) {
+	unbound := cache.ByObject{Field: fields.OneTermEqualSelector("spec.nodeName", "")}
+	return n, n.follow(ctx, b, &corev1.Pod{}, unbound, func(o any, now time.Time) {
 		if pod, ok := o.(*corev1.Pod); ok && len(pod.Spec.SchedulingGates) == 0 {
 			n.see(pod.UID, now)
 			n.nodes[pod.UID] = pod.Status.NominatedNodeName
 		}
-	}, unbound)
+	})
 }
 
 // node waits until the pod may be scheduled, and returns the node nominated for it.
