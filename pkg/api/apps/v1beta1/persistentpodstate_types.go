@@ -118,6 +118,10 @@ type PersistentPodStateStatus struct {
 
 	// podStates maps the name of a pod to the place it was last Ready at. Written by the
 	// controller.
+	// ---
+	// It is one value to field management: the API server's bookkeeping of each entry would
+	// be more than half of what a record costs.
+	// +mapType=atomic
 	// +optional
 	PodStates map[string]PodState `json:"podStates,omitempty"`
 
