@@ -38,6 +38,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("a rebuilt pod is pinned to its node", func(t *testing.T) { rebuilt(t, env.Namespace(t)) })
 	t.Run("what became of a rebuilt pod is told", func(t *testing.T) { judged(t, first) })
 	t.Run("pods return to a StatefulSet that was deleted and applied again", reapplied)
+	t.Run("running pods are adopted by a StatefulSet that was made anew", adopted)
 	t.Run("a StatefulSet is scaled to zero and back", scaled)
 	t.Run("objects of a former installation are stored anew", func(t *testing.T) { migrated(t, inherited) })
 	t.Run("both versions show every object", bothVersions)

@@ -25,15 +25,7 @@ func reapplied(t *testing.T) {
 		adopted bool // the former object is expected to live on
 	}{
 		"before the collector came": {func(*testing.T, *appsv1beta1.PersistentPodState) {}, true},
-		"with --cascade=orphan": {func(t *testing.T, s *appsv1beta1.PersistentPodState) {
-			testenv.Eventually(t, func() error {
-				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
-					return err
-				}
-				s.OwnerReferences = nil
-				return env.Client.Update(t.Context(), s)
-			})
-		}, true},
+		"with --cascade=orphan":     {func(t *testing.T, s *appsv1beta1.PersistentPodState) { own(t, s, nil) }, true},
 		"after the record was collected too": {func(t *testing.T, s *appsv1beta1.PersistentPodState) {
 			if err := env.Client.Delete(t.Context(), s); err != nil {
 				t.Fatal(err)
@@ -121,6 +113,51 @@ func stateOf(t *testing.T, set *appsv1.StatefulSet) (*appsv1beta1.PersistentPodS
 	t.Helper()
 	var state appsv1beta1.PersistentPodState
 	return &state, env.Client.Get(t.Context(), client.ObjectKeyFromObject(set), &state)
+}
+
+// adopted leaves pods running while their StatefulSet is deleted and made anew, as for a
+// change of what cannot be changed. They ask for no address, so nothing else remembers
+// their place.
+func adopted(t *testing.T) {
+	ns := env.Namespace(t)
+	aSet := func() testenv.StatefulSet {
+		return testenv.AStatefulSet("web", 1).In(ns).
+			With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+	}
+	former, next := aSet(), aSet()
+	env.Create(t, former.StatefulSet)
+	pod := testenv.APod("web-0").In(ns).OwnedBy(former.StatefulSet).On("n2").Ready().Pod
+	env.Create(t, pod)
+	testenv.Eventually(t, func() error { return recordedOn(t, former, map[string]string{"web-0": "n2"}) })
+	state, err := stateOf(t, former.StatefulSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Delete(t.Context(), former.StatefulSet, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []client.Object{former.StatefulSet, state, pod} { // what the garbage collector does
+		own(t, o, nil)
+	}
+	testenv.Eventually(t, func() error { return recordedOn(t, former, map[string]string{}) })
+
+	env.Create(t, next.StatefulSet)
+	testenv.Eventually(t, func() error { return belongsTo(t, next, *state, true) })
+	own(t, pod, testenv.APod("web-0").OwnedBy(next.StatefulSet).OwnerReferences)
+	testenv.Eventually(t, func() error { return recordedOn(t, next, map[string]string{"web-0": "n2"}) })
+}
+
+// own gives an object other owners, and takes away what waits for the garbage collector.
+func own(t *testing.T, o client.Object, owners []metav1.OwnerReference) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		o.SetOwnerReferences(owners)
+		o.SetFinalizers(nil)
+		return env.Client.Update(t.Context(), o)
+	})
 }
 
 // scaled takes a StatefulSet to zero and back under each retention policy.

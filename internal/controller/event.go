@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -23,6 +24,7 @@ var podMoved = predicate.Funcs{
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			!slices.Equal(before.Status.Conditions, after.Status.Conditions) || // those that the cache keeps
 			!slices.Equal(before.Status.PodIPs, after.Status.PodIPs) ||
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 			!maps.Equal(before.Annotations, after.Annotations)
 	},
 }
