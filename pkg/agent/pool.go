@@ -25,10 +25,11 @@ func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha
 		p.Status.Ranges = append(p.Status.Ranges, set.String())
 	}
 	p.Status.Free = max(0, p.Status.Total-p.Status.Attached-p.Status.Reserved)
-	conditions := []metav1.Condition{exhausted(p.Status)}
-	if l := n.Pressure.Limits; l != nil {
-		p.Status.Share = &l.Share.Pods
-		conditions = append(conditions, shareReached(p.Status, l.Share.Refuse))
+	limits := n.Pressure.Limits
+	conditions := []metav1.Condition{exhausted(p.Status, limits != nil && limits.Share.Refuse)}
+	if limits != nil {
+		p.Status.Share = &limits.Share.Pods
+		conditions = append(conditions, shareReached(p.Status, limits.Share.Refuse))
 	}
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
@@ -37,11 +38,18 @@ func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha
 	return p
 }
 
-func exhausted(s v1alpha1.NodeIPPoolStatus) metav1.Condition {
+func exhausted(s v1alpha1.NodeIPPoolStatus, refuse bool) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionExhausted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAddressesFree}
 	if s.Free == 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonNoneFree
-		c.Message = "every address is attached or reserved: pods start here only where a reservation gives way"
+		switch {
+		case s.Reserved == 0:
+			c.Message = "every address is attached: a pod starts here when another one has ended"
+		case refuse:
+			c.Message = "every address is attached or reserved: a pod starts here when another one has ended or a reservation lapsed"
+		default:
+			c.Message = "every address is attached or reserved: a reservation gives way to each pod that starts here"
+		}
 	}
 	return c
 }

@@ -53,7 +53,22 @@ func TestPlanMirrorOfAPool(t *testing.T) {
 		"more in use than today's ranges have": {
 			network: agent.Network{Attachments: make([]reservation.Attachment, 7)},
 			want:    v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 7},
-			says:    []string{"Exhausted=True (NoneFree): every address is attached or reserved: pods start here only where a reservation gives way"},
+			says:    []string{"Exhausted=True (NoneFree): every address is attached: a pod starts here when another one has ended"},
+		},
+		"the rest is reserved": {
+			network: agent.Network{Attachments: make([]reservation.Attachment, 4), Reservations: []reservation.Reservation{reserved(0)}},
+			want:    v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 4, Reserved: 1},
+			says:    []string{"Exhausted=True (NoneFree): every address is attached or reserved: a reservation gives way to each pod that starts here"},
+		},
+		"the rest is reserved, and stays": {
+			network: agent.Network{
+				Attachments: make([]reservation.Attachment, 4), Reservations: []reservation.Reservation{reserved(0)}, Pressure: allows(3, true),
+			},
+			want:  v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 4, Reserved: 1},
+			share: 3, says: []string{
+				"Exhausted=True (NoneFree): every address is attached or reserved: a pod starts here when another one has ended or a reservation lapsed",
+				"ShareReached=False (ShareLeft)",
+			},
 		},
 		"as many reserved as may be": {
 			network: agent.Network{Reservations: []reservation.Reservation{reserved(0), reserved(0)}, Pressure: allows(2, false)},
