@@ -42,7 +42,7 @@ func run() int {
 	}
 	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
 		tool := &ipamtool.Tool{
-			Now: now, NetNS: machine.StatNetNS, Running: plugin.Running, Rebuild: plugin.RebuildIn,
+			Now: now, NetNS: machine.StatNetNS, Running: plugin.Running, Rebuild: plugin.RebuildIn, Log: plugin.LogByHand,
 			Stdout: os.Stdout, Stderr: os.Stderr,
 		}
 		return tool.Run(context.Background(), os.Args[1:])

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -76,6 +77,20 @@ func (p *Plugin) logged(name string, verb func(*Plugin, *skel.CmdArgs) error) fu
 		_ = file.append(own.line.encode()) // by design: a log is not worth a pod
 		return err
 	}
+}
+
+// LogByHand leaves a line of what a person did, among those of the verbs. Where no verb has
+// made the log file, none is wished, or it is elsewhere.
+func (p *Plugin) LogByHand(verb string, owner reservation.Owner, containerID string, addrs []netip.Addr, reason string) {
+	if _, err := os.Stat(p.LogFile); err != nil {
+		return
+	}
+	l := newLine(verb, owner.Network, &skel.CmdArgs{ContainerID: containerID, IfName: owner.IfName}, p.Now())
+	if owner.Named() {
+		l.Pod = owner.String()
+	}
+	l.says(outcomeFreed, reason, addrs)
+	_ = logFile{path: p.LogFile, max: DefaultLogMaxBytes}.append(l.encode()) // by design, as with verbs
 }
 
 // logOf reads what the log needs of a configuration, which may be one that the verb

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -259,4 +261,27 @@ func size(t *testing.T, path string) int64 {
 		t.Fatal(err)
 	}
 	return info.Size()
+}
+
+// TestWhatIsDoneByHandIsLogged releases an address before there is a log, and after.
+func TestWhatIsDoneByHandIsLogged(t *testing.T) {
+	w := newWorld(t)
+	path := w.logTo()
+	s := lostSandbox("web", true)
+	byHand := func() {
+		w.plugin.LogByHand("RELEASE", s.owner(), "0123456789abcdef", []netip.Addr{netip.MustParseAddr("10.1.0.2")}, "reserved for ns/web")
+	}
+	byHand()
+	if got := linesOf(t, path); len(got) != 0 {
+		t.Errorf("%+v, where no verb has made a log", got)
+	}
+	w.mustAdd(s)
+	byHand()
+	lines := linesOf(t, path)
+	got := lines[len(lines)-1]
+	want := said{Verb: "RELEASE", Outcome: "freed", Network: network, Pod: "ns/web", Container: "0123456789ab", IfName: "eth0", Addresses: []string{"10.1.0.2"}, Reason: "reserved for ns/web"}
+	want.Time = got.Time
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

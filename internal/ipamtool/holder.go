@@ -134,13 +134,17 @@ func (t *Tool) namespace(was reservation.NetNS) Namespace {
 // seconds rounds up, so that 0 left means lapsed.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
+// owned returns whom the addresses are for.
+func (h *Holder) owned() reservation.Owner {
+	return reservation.Owner{Network: h.Network, Namespace: h.Namespace, Pod: h.Pod, IfName: h.Interface}
+}
+
 // owner returns namespace/pod, or "" for a container that is no pod's.
 func (h *Holder) owner() string {
-	o := reservation.Owner{Namespace: h.Namespace, Pod: h.Pod}
-	if !o.Named() {
-		return ""
+	if o := h.owned(); o.Named() {
+		return o.String()
 	}
-	return o.String()
+	return ""
 }
 
 // who names the holder in messages.

@@ -43,6 +43,7 @@ func (t *Tool) release(ctx context.Context, o options) error {
 		if err != nil {
 			return explain(err, o.dataDir)
 		}
+		t.log(freed)
 		if err := unmirror(freed, o.dataDir); err != nil {
 			return err
 		}
@@ -60,6 +61,14 @@ func (t *Tool) release(ctx context.Context, o options) error {
 		}
 	}
 	return nil
+}
+
+func (t *Tool) log(freed []*Holder) {
+	for _, h := range freed {
+		if t.Log != nil {
+			t.Log("RELEASE", h.owned(), h.ContainerID, h.IPs, h.was())
+		}
+	}
 }
 
 // was says what the addresses were held for.
@@ -123,7 +132,7 @@ func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
 	}
 	for _, h := range freed {
 		if h.State == Reserved {
-			err = tx.DeleteReservation(reservation.Owner{Network: h.Network, Namespace: h.Namespace, Pod: h.Pod, IfName: h.Interface})
+			err = tx.DeleteReservation(h.owned())
 		} else {
 			err = tx.DeleteAttachment(reservation.AttachmentID{Network: h.Network, ContainerID: h.ContainerID, IfName: h.Interface})
 		}

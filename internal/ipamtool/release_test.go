@@ -2,12 +2,17 @@ package ipamtool_test
 
 import (
 	"fmt"
+	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/limpet-io/limpet/internal/ipamtool"
+	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -74,6 +79,34 @@ func TestReleaseRemovesMirroredFiles(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "10.244.1.4")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReleaseIsLogged asks for what may be released, for what may not, and for a trial.
+func TestReleaseIsLogged(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	var got []string
+	tool := ipamtool.Tool{
+		Now: func() reservation.Moment { return n.now }, NetNS: machine.StatNetNS, Stdout: io.Discard, Stderr: io.Discard,
+		Log: func(verb string, o reservation.Owner, id string, addrs []netip.Addr, why string) {
+			got = append(got, fmt.Sprint(verb, " ", o, " ", id[:4], " ", addrs, " ", why))
+		},
+	}
+	for _, pod := range []string{"default/db-0", "default/web-0", "default/web-2"} {
+		for _, flag := range []string{"--dry-run", "--dry-run=false"} {
+			tool.Run(t.Context(), []string{"release", pod, flag, "--data-dir", n.dir})
+		}
+	}
+	want := []string{
+		"RELEASE default/db-0 dd55 [10.244.0.5 fd00::5] reserved for default/db-0 until TIME",
+		"RELEASE default/web-2 bb33 [10.244.0.4] attached to pod default/web-2 (container bb33000000000), whose network namespace is gone",
+	}
+	for i := range got {
+		got[i] = n.steady(got[i])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"path/filepath"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -41,6 +42,9 @@ type Tool struct {
 	Running func(dir string) ([]reservation.Attachment, error)
 	// Rebuild returns what makes the state in a directory again.
 	Rebuild func(dir string) func(persistence.Remains) (reservation.Records, error)
+	// Log leaves a line among those of the verbs, of addresses that were freed by hand; none
+	// when nil.
+	Log func(verb string, owner reservation.Owner, containerID string, addrs []netip.Addr, reason string)
 	// Stdout takes the answer.
 	Stdout io.Writer
 	// Stderr takes what went wrong.
