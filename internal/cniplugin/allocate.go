@@ -67,7 +67,7 @@ func (p *Plugin) next(tx *persistence.Tx, conf *config, n int, now reservation.M
 		func() error { return p.sweep(tx, conf.network, now) },
 		func() error { return p.sweepFound(tx, conf.network) },
 		func() error { return conf.sweepHostLocal(tx, now) },
-		func() error { return p.sweepUnmirrored(tx, conf, now) },
+		func() error { return p.sweepUnmirrored(tx, conf, now, reservation.AttachmentID{}) },
 		func() error { return p.reclaim(tx, conf, conf.sets[n], now) },
 	} {
 		if err := relief(); err != nil {

@@ -13,18 +13,25 @@ import (
 )
 
 // mirrorAdd writes host-local's files of an attachment, if that is wished. The first time
-// it writes those of all attachments of the network.
+// it writes those of all attachments of the network. Once it is wished no more, it learns
+// from the files for the last time whose DEL went to host-local.
 func (p *Plugin) mirrorAdd(tx *persistence.Tx, conf *config, a *reservation.Attachment) error {
-	if conf.mirror != tx.Mirrored(conf.network) {
+	was := tx.Mirrored(conf.network)
+	if was && !conf.mirror {
+		if err := p.sweepUnmirrored(tx, conf, a.Since, a.ID); err != nil {
+			return err
+		}
+	}
+	if was != conf.mirror {
 		if err := tx.SetMirrored(conf.network, conf.mirror); err != nil {
 			return fmt.Errorf("remember mirroring: %w", err)
 		}
-		if conf.mirror {
-			return p.mirrorAll(tx, conf)
-		}
 	}
-	if !conf.mirror {
+	switch {
+	case !conf.mirror:
 		return nil
+	case !was:
+		return p.mirrorAll(tx, conf)
 	}
 	return conf.mirrorFiles(*a)
 }
@@ -70,8 +77,8 @@ func (c *config) unmirror(a reservation.Attachment) error {
 }
 
 // sweepUnmirrored ends attachments whose DEL went to host-local: their files are gone, and
-// so are their namespaces.
-func (p *Plugin) sweepUnmirrored(tx *persistence.Tx, conf *config, now reservation.Moment) error {
+// so are their namespaces. The one that is being made may have none yet.
+func (p *Plugin) sweepUnmirrored(tx *persistence.Tx, conf *config, now reservation.Moment, made reservation.AttachmentID) error {
 	if !tx.Mirrored(conf.network) {
 		return nil
 	}
@@ -85,7 +92,7 @@ func (p *Plugin) sweepUnmirrored(tx *persistence.Tx, conf *config, now reservati
 			err = errors.Join(err, holderErr)
 			return h.Is(a.ID.ContainerID, a.ID.IfName)
 		}
-		if p.alive(a) || slices.ContainsFunc(a.Addresses, has) || err != nil {
+		if a.ID == made || p.alive(a) || slices.ContainsFunc(a.Addresses, has) || err != nil {
 			continue
 		}
 		if _, err := p.end(tx, a, now, false); err != nil {

@@ -229,13 +229,14 @@ func TestUninstall(t *testing.T) {
 	n.update(t, func(tx *persistence.Tx) error {
 		return tx.DeleteAttachment(reservation.AttachmentID{Network: "net", ContainerID: "c-web-0", IfName: "eth0"})
 	})
+	n.attach(t, "default", "web-2", "u2", filepath.Join(n.NetNSDir, "gone"), 0) // its DEL went to host-local
 	for range 2 { // once more changes nothing
 		if err := agent.Uninstall(t.Context(), n.Config); err != nil {
 			t.Fatal(err)
 		}
 	}
 	gone(t, binary)
-	n.holds(t, map[string]string{"web-1": "reserved"})
+	n.holds(t, map[string]string{"web-1": "reserved", "web-2": "attached, retain 10m0s"})
 }
 
 func gone(t *testing.T, path string) {

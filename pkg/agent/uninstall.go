@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 
@@ -29,9 +30,11 @@ func Uninstall(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	a := Agent{Config: c}
 	for _, n := range networks {
-		if len(n.Attachments) > 0 {
-			return fmt.Errorf("%d pods of network %s are still attached: delete them, then uninstall again; the plugin stays for their DEL", len(n.Attachments), n.Name)
+		running := slices.DeleteFunc(n.Attachments, a.gone) // those may have had their DEL from host-local
+		if len(running) > 0 {
+			return fmt.Errorf("%d pods of network %s are still attached: delete them, then uninstall again; the plugin stays for their DEL", len(running), n.Name)
 		}
 	}
 	return remove(filepath.Join(c.BinDir, pluginName))
