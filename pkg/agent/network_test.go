@@ -230,7 +230,7 @@ func TestUninstall(t *testing.T) {
 		return tx.DeleteAttachment(reservation.AttachmentID{Network: "net", ContainerID: "c-web-0", IfName: "eth0"})
 	})
 	n.attach(t, "default", "web-2", "u2", filepath.Join(n.NetNSDir, "gone"), 0) // its DEL went to host-local
-	for range 2 { // once more changes nothing
+	for range 2 {                                                               // once more changes nothing
 		if err := agent.Uninstall(t.Context(), n.Config); err != nil {
 			t.Fatal(err)
 		}

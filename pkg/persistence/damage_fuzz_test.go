@@ -36,6 +36,9 @@ func FuzzDamagedFile(f *testing.F) {
 		must(t, os.Truncate(filepath.Join(dir, "limpet.db"), max(int64(len(data)), 1<<16)))
 		must(t, os.WriteFile(filepath.Join(dir, "limpet.marker"), nil, 0o600))
 		s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
+		if err := s.Update(t.Context(), func(*persistence.Tx) error { return nil }); errors.Is(err, persistence.ErrNewer) {
+			t.Skip("it looks like that of a later version, which is left alone")
+		}
 		everything(t, s, 0, 0)
 		report, err := s.Audit(t.Context())
 		rebuilt, _ := filepath.Glob(filepath.Join(dir, "limpet.db.damaged-*"))

@@ -18,7 +18,8 @@ var (
 	ErrNewer = errors.New("state file was written by a newer version")
 	// errOlder is for a file that lacks what this version added.
 	errOlder = errors.New("state file was written by an older version")
-	// ErrName is returned for a name that is no text, or has a zero byte in it.
+	// ErrName is returned for a name that is no text, has a zero byte in it, or is endless;
+	// and for that of a network if there is none.
 	ErrName = errors.New("name cannot be stored")
 	// ErrUnchanged ends the transaction without writing when the function given to
 	// Update returns it; Update then returns nil.

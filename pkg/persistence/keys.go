@@ -21,11 +21,17 @@ func atKey(k, own []byte) error {
 func keyOfAttachment(a reservation.Attachment) []byte   { return attachmentKey(a.ID) }
 func keyOfReservation(r reservation.Reservation) []byte { return ownerKey(r.Owner) }
 
+// maxName is far more than any name has, and so little that no key is too long for bbolt.
+const maxName = 4096
+
 // checkNames refuses names that a record or its key could not give back: CNI and
 // Kubernetes allow only printable ones.
 func checkNames(containerID string, o reservation.Owner) error {
+	if o.Network == "" {
+		return fmt.Errorf("store a network without a name: %w", ErrName)
+	}
 	for _, name := range []string{containerID, o.Network, o.Namespace, o.Pod, o.IfName} {
-		if !utf8.ValidString(name) || strings.Contains(name, "\x00") {
+		if !utf8.ValidString(name) || strings.Contains(name, "\x00") || len(name) > maxName {
 			return fmt.Errorf("store %q: %w", name, ErrName)
 		}
 	}

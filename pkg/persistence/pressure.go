@@ -155,6 +155,9 @@ func (t *Tx) reserve(plan reservation.EndDecision, now reservation.Moment, rollb
 // count makes the counts agree with the reservations.
 func (t *Tx) count() error {
 	for network, n := range reservedIn(t.tx) {
+		if network == "" {
+			return fmt.Errorf("reservation without a network: %w", ErrDamaged)
+		}
 		if err := t.press(network, func(p *Pressure) { p.Reserved = n }); err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -66,7 +68,9 @@ func (l *Remains) readTree(p *pages, root uint64) {
 			case string(bucketAttachments), string(bucketReservations):
 				l.Whole = collect(&l.Read, e) && l.Whole
 			case string(bucketMeta), string(bucketNetworks), string(bucketCursors), string(bucketPressure):
-				l.rest[name][string(e.key)] = e.value
+				if len(e.key) > 0 && len(e.key) <= bolt.MaxKeySize { // or it could not be written again
+					l.rest[name][string(e.key)] = e.value
+				}
 			}
 		})
 		l.Whole = whole && l.Whole
@@ -105,13 +109,14 @@ func newest[T any, K comparable](all []T, of func(T) (K, uint64)) []T {
 	return found
 }
 
-// collect adds the record in an entry, if it is one and says the same as its key.
+// collect adds the record in an entry, if it is one that can be written again and says the
+// same as its key.
 func collect(to *reservation.Records, e element) bool {
-	if a, err := decodeAttachment(e.value); err == nil && atKey(e.key, keyOfAttachment(a)) == nil {
+	if a, err := decodeAttachment(e.value); err == nil && atKey(e.key, keyOfAttachment(a)) == nil && checkNames(a.ID.ContainerID, a.Owner) == nil {
 		to.Attachments = append(to.Attachments, a)
 		return true
 	}
-	if r, err := decodeReservation(e.value); err == nil && atKey(e.key, keyOfReservation(r)) == nil {
+	if r, err := decodeReservation(e.value); err == nil && atKey(e.key, keyOfReservation(r)) == nil && checkNames("", r.Owner) == nil {
 		to.Reservations = append(to.Reservations, r)
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,7 +157,7 @@ func TestTheWaitForTheLockIsBounded(t *testing.T) {
 // be another's key.
 func TestNamesThatCannotBeReadBackAreRefused(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
-	for _, name := range []string{"\xff", "a\x00b"} {
+	for _, name := range []string{"\xff", "a\x00b", strings.Repeat("a", 40_000)} {
 		a, b := attachment(1), attachment(2)
 		a.ID.ContainerID, b.Owner.Pod = name, name
 		for _, put := range []func(*persistence.Tx) error{
@@ -165,7 +166,7 @@ func TestNamesThatCannotBeReadBackAreRefused(t *testing.T) {
 			func(tx *persistence.Tx) error { return tx.PutReservation(reserve(b)) },
 		} {
 			if err := s.Update(t.Context(), put); !errors.Is(err, persistence.ErrName) {
-				t.Errorf("%q: %v, want %v", name, err, persistence.ErrName)
+				t.Errorf("%.10q: %v, want %v", name, err, persistence.ErrName)
 			}
 		}
 	}
