@@ -28,11 +28,7 @@ const hostname = corev1.LabelHostname
 func TestTwoReplicas(t *testing.T) {
 	install(t)
 	inherited := inherit(t)
-	first := startReplica(t)
-	pointWebhooksAt(t, first)
-	first.waitReady(t)
-	second := startReplica(t)
-	second.waitReady(t) // the certificate reached the replica that did not make it
+	first, second := startBoth(t)
 	env.Create(t, testenv.ANode("n1").Node, testenv.ANode("n2").Node)
 
 	t.Run("a rebuilt pod is pinned to its node", func(t *testing.T) { rebuilt(t, env.Namespace(t)) })

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +114,33 @@ func startReplica(t *testing.T) *replica {
 		}
 	})
 	return r
+}
+
+// startBoth starts two replicas at once, as a Deployment does, so that both find no
+// certificate. The one that leads comes first, and is sent the requests.
+func startBoth(t *testing.T) (leader, other *replica) {
+	t.Helper()
+	leader, other = startReplica(t), startReplica(t)
+	pointWebhooksAt(t, leader)
+	leader.waitReady(t)
+	other.waitReady(t)
+	testenv.Eventually(t, func() error {
+		switch {
+		case leader.leads(t):
+			return nil
+		case other.leads(t):
+			leader, other = other, leader
+			return nil
+		}
+		return errors.New("nobody leads")
+	})
+	pointWebhooksAt(t, leader)
+	return leader, other
+}
+
+func (r *replica) leads(t *testing.T) bool {
+	t.Helper()
+	return strings.Contains(r.scrape(t), `leader_election_master_status{name="limpet-controller"} 1`)
 }
 
 func (r *replica) kill(t *testing.T) {

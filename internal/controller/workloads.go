@@ -27,7 +27,7 @@ import (
 )
 
 // kindsPoll is the time until the next look at which kinds are served.
-const kindsPoll = 10 * time.Second
+const kindsPoll = 5 * time.Second
 
 var errKindsUnread = errors.New("kinds of workload are not read yet")
 
