@@ -75,7 +75,7 @@ func (c command) parse(args []string) (options, error) {
 	switch {
 	case c.operand == "" && len(operands) > 0:
 		return o, fmt.Errorf("unexpected argument %q", operands[0])
-	case c.operand != "" && len(operands) != 1:
+	case c.operand != "" && (len(operands) != 1 || operands[0] == ""): // every ID begins with nothing
 		return o, fmt.Errorf("%s takes one argument, %s", c.name, c.operand)
 	case o.lockWait <= 0:
 		return o, fmt.Errorf("--lock-wait %s: wait for how long?", o.lockWait)

@@ -47,6 +47,7 @@ func TestReleaseIsAllOrNothing(t *testing.T) {
 		"default/web-1": {ipamtool.ExitNo, "is in use by pod default/web-1"},
 		"10.244.0.3":    {ipamtool.ExitFailed, "in the networks dmz and limpet: choose one with --network"},
 		"aa":            {ipamtool.ExitFailed, "is the beginning of"},
+		"":              {ipamtool.ExitFailed, "takes one argument"},
 	} {
 		out, exit := n.on("release", call)
 		if exit != want.exit || !strings.Contains(out, want.text) {
