@@ -199,6 +199,9 @@ func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	if err = current(file, path); err == nil {
 		err = fn(db)
 	}
+	if errors.Is(err, bolterrors.ErrIncompatibleValue) { // an entry that should be a bucket, or a bucket that should be none
+		err = fmt.Errorf("read %s: %w: %w", path, err, ErrDamaged)
+	}
 	return errors.Join(err, db.Close())
 }
 
