@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -33,13 +34,26 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	released := state.Status.PodStates["web-1"]
 	released.ReleasedAt = &metav1.Time{Time: time.Now()}
 	state.Status.PodStates["web-1"] = released
-	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState)
+	fresh := testenv.AStatefulSet("fresh", 1).In(ns).
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationRequiredTopology, hostname)
+	made := testenv.APersistentPodState("fresh").In(ns).Requires(hostname).
+		Recorded("fresh-0", node.Name, map[string]string{hostname: node.Name})
+	made.Labels = map[string]string{unseenLabel: "yes"}
+	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState, fresh.StatefulSet, made.PersistentPodState)
 
 	webhook := &limpetwebhook.PodCreate{
 		Cached: behind(t), Live: env.Client, Workloads: &controller.Workloads{}, MaxReservation: time.Hour, Clock: clock.RealClock{},
 	}
-	for name, want := range map[string]string{"web-0": hostname + "=" + node.Name, "web-1": ""} {
-		pod := testenv.APod(name).In(ns).OwnedBy(set.StatefulSet).Pod
+	cases := map[string]struct {
+		owner testenv.StatefulSet
+		want  string
+	}{
+		"web-0":   {set, hostname + "=" + node.Name}, // whose record it has not seen
+		"web-1":   {set, ""},                         // which it has not seen let go
+		"fresh-0": {fresh, hostname + "=" + node.Name},
+	}
+	for name, tc := range cases {
+		pod := testenv.APod(name).In(ns).OwnedBy(tc.owner.StatefulSet).Pod
 		raw, err := json.Marshal(pod)
 		if err != nil {
 			t.Fatal(err)
@@ -58,21 +72,24 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 				}
 			}
 		}
-		if annotations[appsv1beta1.AnnotationInjected] != "web" {
+		if annotations[appsv1beta1.AnnotationInjected] != tc.owner.Name {
 			t.Errorf("%s: annotations %v, want it pinned", name, annotations)
 		}
-		if got, _ := annotations[pin.AnnotationPlace].(string); got != want {
-			t.Errorf("%s: required place %q, want %q", name, got, want)
+		if got, _ := annotations[pin.AnnotationPlace].(string); got != tc.want {
+			t.Errorf("%s: required place %q, want %q", name, got, tc.want)
 		}
 	}
 }
 
-// behind is a cache that does not see a record, and that a pod was let go.
+// unseenLabel is on a PersistentPodState that behind has not seen at all.
+const unseenLabel = "example.com/unseen"
+
+// behind is a cache that has not seen a record, and that a pod was let go.
 func behind(t *testing.T) client.Reader {
 	t.Helper()
 	options := controller.CacheOptions()
 	options.Scheme = env.Scheme
-	options.ByObject[&appsv1beta1.PersistentPodState{}] = cache.ByObject{Transform: func(o any) (any, error) {
+	options.ByObject[&appsv1beta1.PersistentPodState{}] = cache.ByObject{Label: not(t, unseenLabel), Transform: func(o any) (any, error) {
 		if s, ok := o.(*appsv1beta1.PersistentPodState); ok {
 			delete(s.Status.PodStates, "web-0")
 			for name, record := range s.Status.PodStates {
@@ -102,4 +119,14 @@ func behind(t *testing.T) client.Reader {
 		t.Fatal("cache did not fill")
 	}
 	return c
+}
+
+// not selects what does not have a label.
+func not(t *testing.T, label string) labels.Selector {
+	t.Helper()
+	s, err := labels.Parse("!" + label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

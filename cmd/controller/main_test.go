@@ -40,6 +40,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("both versions show every object", bothVersions)
 	t.Run("a manifest of OpenKruise's users applies as it is", sampled)
 	t.Run("ordinals need not begin with 0", ordinals)
+	t.Run("thousands of records are one object", thousands)
 	t.Run("records follow labels and keys", relabelled)
 	t.Run("a pod that was never Ready returns to its addresses", neverReady)
 	t.Run("a node without an address left is not asked for", outOfAddresses)

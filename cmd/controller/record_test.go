@@ -7,9 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -128,4 +130,42 @@ func outOfAddresses(t *testing.T) {
 	})
 	hold(t, pod)
 	testenv.Eventually(t, func() error { return pinnedAtOnce(t, next, node.Name) })
+}
+
+// thousands holds the records of three thousand pods in one object, and goes on recording
+// and pinning them one by one.
+func thousands(t *testing.T) {
+	const many = 3000
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", many).In(ns)
+	env.Create(t, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState)
+	records := map[string]appsv1beta1.PodState{}
+	for i := range many {
+		records[fmt.Sprintf("web-%d", i)] = appsv1beta1.PodState{
+			UID: types.UID(fmt.Sprintf("0a1b2c3d-0000-4000-8000-%012d", i)), NodeName: "n1", RetainSeconds: 600,
+			IPs: fmt.Sprintf("10.%d.%d.7,fd00:10:244:1::%x", i/250, i%250, i), NodeTopologyLabels: map[string]string{hostname: "n1"},
+		}
+	}
+	testenv.Eventually(t, func() error { // the first write is the controller's
+		state, err := stateOf(t, set.StatefulSet)
+		if err != nil || len(state.Status.Conditions) == 0 {
+			return fmt.Errorf("conditions %v: %w", state.Status.Conditions, err)
+		}
+		state.Status.PodStates = records
+		return env.Client.Status().Update(t.Context(), state)
+	})
+	pod := testenv.APod(fmt.Sprintf("web-%d", many-1)).In(ns).OwnedBy(set.StatefulSet).On("n2").Ready().Pod
+	env.Create(t, pod)
+	testenv.Eventually(t, func() error {
+		state, err := stateOf(t, set.StatefulSet)
+		if got := state.Status.PodStates[pod.Name]; err == nil && (got.NodeName != "n2" || len(state.Status.PodStates) != many) {
+			err = fmt.Errorf("%d records, the last one %+v", len(state.Status.PodStates), got)
+		}
+		return err
+	})
+	remove(t, pod)
+	for name, node := range map[string]string{pod.Name: "n2", "web-1500": "n1"} {
+		again := testenv.APod(name).In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
+		testenv.Eventually(t, func() error { return pinnedAtOnce(t, again, node) })
+	}
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// recall sets the state with the record that the pod should be planned from. Most
-// often that is the state as it is in the cache. Where that says nothing, or the pod's
-// addresses are held by another node than it says, or the pod may have been let go a
-// moment ago, the cache may be behind the API server; and where that says no more, the record was lost with its StatefulSet or never
-// written, and the node that holds the addresses is where the pod was.
+// recall sets the state with the record that the pod should be planned from. Most often
+// that is the state as it is in the cache. Where that says nothing, or the pod's addresses
+// are held by another node than it says, or the pod may have been let go a moment ago, the
+// cache may be behind the API server; and where that says no more, the record was lost
+// with its StatefulSet or never written, and the node that holds the addresses is where
+// the pod was.
 func (w *PodCreate) recall(ctx context.Context, in *pin.Input, cached *appsv1beta1.PersistentPodState) error {
 	var holders []string
 	var nodes map[string]*corev1.Node
@@ -30,18 +31,16 @@ func (w *PodCreate) recall(ctx context.Context, in *pin.Input, cached *appsv1bet
 			return err
 		}
 	}
-	in.State = cached
-	if pin.Doubtful(in.State, in.Pod.Name, holders) || pin.Releases(in.State) {
-		if in.State, err = w.fresh(ctx, in.State); err != nil {
-			return err
-		}
+	switch in.State = cached; {
+	case cached == nil:
+		in.State, err = w.unseen(ctx, in.Pod)
+	case pin.Doubtful(cached, in.Pod.Name, holders) || pin.Releases(cached):
+		in.State, err = w.fresh(ctx, cached)
+	}
+	if in.State == nil || err != nil {
+		return err
 	}
 	if len(holders) > 0 && nodes[holders[0]] != nil && pin.Doubtful(in.State, in.Pod.Name, holders) {
-		if in.State == nil {
-			if in.State, err = w.asked(ctx, in.Pod); in.State == nil || err != nil {
-				return err
-			}
-		}
 		in.State = pin.Recall(in.State, in.Pod.Name, nodes[holders[0]])
 	}
 	in.Holds = slices.Contains(holders, pin.RecordedNode(in.State, in.Pod.Name))
@@ -67,9 +66,6 @@ func (w *PodCreate) holders(ctx context.Context, pod *corev1.Pod) ([]string, map
 // fresh reads a state once more, from the API server: the other replica may have written
 // it a moment ago.
 func (w *PodCreate) fresh(ctx context.Context, s *appsv1beta1.PersistentPodState) (*appsv1beta1.PersistentPodState, error) {
-	if s == nil {
-		return nil, nil //nolint:nilnil // nobody asks for a pin
-	}
 	var live appsv1beta1.PersistentPodState
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(s), &live); {
 	case apierrors.IsNotFound(err):
@@ -78,6 +74,20 @@ func (w *PodCreate) fresh(ctx context.Context, s *appsv1beta1.PersistentPodState
 		return nil, fmt.Errorf("get PersistentPodState %s: %w", s.Name, err)
 	}
 	return &live, nil
+}
+
+// unseen is the state that the pod's owner asks for by annotation, where the cache has
+// none: as it was generated a moment ago, or else as it will be.
+func (w *PodCreate) unseen(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
+	asked, err := w.asked(ctx, pod)
+	if asked == nil || err != nil {
+		return nil, err
+	}
+	live, err := w.fresh(ctx, asked)
+	if live == nil || pin.TargetOf(live) != pin.TargetOf(asked) {
+		return asked, err
+	}
+	return live, err
 }
 
 // asked is the PersistentPodState that the pod's owner asks for by annotation. The first
