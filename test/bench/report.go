@@ -47,11 +47,11 @@ configuration on standard input. The pods ask for nothing. Read the ratios: abso
 
 * %s
 * host-local %s (%s), limpet-ipam of this commit (%s), both %s, stripped, without cgo
-* %s, %.0f s in all
+* %s, %.0f s in all%s
 
 ## Numbers to reach
 
-`, r.machine, p.hostLocal, measure.Megabytes(p.hostLocalSize), measure.Megabytes(p.size), p.goVersion, r.machine.Day, r.took.Seconds())
+`, r.machine, p.hostLocal, measure.Megabytes(p.hostLocalSize), measure.Megabytes(p.size), p.goVersion, r.machine.Day, r.took.Seconds(), measure.Precedence())
 	w.WriteString(measure.Targets(r.targets()))
 	w.WriteString("\n## One process at a time\n\nMilliseconds, median / 99th percentile (the slowest, where there are fewer than 100 runs).\n\nThe last column is limpet-ipam with nothing in use, in the same minutes.\n\n| state | what | host-local | limpet-ipam | ratio | runs | limpet-ipam, empty |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range r.scenes {

@@ -53,6 +53,16 @@ func (m Machine) String() string {
 		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, m.Load)
 }
 
+// Precedence tells of a scheduling policy that puts this process before others, as is of
+// use on a machine that others work on; "" for the usual one.
+func Precedence() string {
+	attr, err := unix.SchedGetAttr(0, 0)
+	if err != nil || attr.Policy == unix.SCHED_NORMAL {
+		return ""
+	}
+	return "; at a real-time priority, for others worked on the machine"
+}
+
 // fileSystem returns the type of the file system that a directory is on.
 func fileSystem(dir string) (string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")

@@ -59,10 +59,15 @@ var full = scale{nodes: 100, sets: 200, replicas: 50, rate: 50}
 func (s scale) pods() int { return s.sets * s.replicas }
 
 // Of the pods, these are in a step of their own.
-func (s scale) trickle() int  { return s.pods() * 6 / 100 }
-func (s scale) burst() int    { return s.pods() * 3 / 100 }
-func (s scale) creates() int  { return s.pods() * 20 / 100 }
-func (s scale) rebuilds() int { return s.pods() * 3 / 100 }
+func (s scale) trickle() int   { return s.pods() * 6 / 100 }
+func (s scale) burst() int     { return s.pods() * 3 / 100 }
+func (s scale) wholeSets() int { return max(1, s.sets*3/100) }
+func (s scale) creates() int   { return s.pods() * 20 / 100 }
+func (s scale) rebuilds() int  { return s.pods() * 3 / 100 }
+
+// The steps take their pods in this order: fill, trickle, burst, wholeSets.
+func (s scale) spread() int { return (s.sets - s.wholeSets()) * s.replicas }
+func (s scale) fill() int   { return s.spread() - s.trickle() - s.burst() }
 
 // measureAll takes a cluster through its life and returns what it saw.
 func measureAll(ctx context.Context, p place, size scale) (text string, err error) {
@@ -89,7 +94,8 @@ func measureAll(ctx context.Context, p place, size scale) (text string, err erro
 	}{
 		{"fill", b.fill},
 		{"Ready one after the other", b.trickle},
-		{"Ready all at once", b.burst},
+		{"Ready all at once, of many sets", b.burst},
+		{"Ready all at once, of few sets", b.burstOfSets},
 		{"restart", b.restart},
 		{"webhook", b.askWebhook},
 		{"create", b.compareCreates},

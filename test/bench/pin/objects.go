@@ -35,14 +35,18 @@ type podAt struct {
 	ip      string
 }
 
-// pod spreads the pods over the sets first, so that neighbours in the count are of
-// different sets.
-func (c *cluster) pod(i int) podAt {
-	node := i % len(c.nodes)
-	return podAt{
-		set: c.sets[i%len(c.sets)], ordinal: i / len(c.sets), node: c.nodes[node],
-		ip: fmt.Sprintf("10.%d.%d.%d", node, i/len(c.nodes)/250, 2+i/len(c.nodes)%250),
+// pod spreads the pods over the sets, so that neighbours in the count are of different
+// sets; only the last ones are whole sets.
+func (b *bench) pod(i int) podAt {
+	c, mixed := &b.cluster, b.size.sets-b.size.wholeSets()
+	at := podAt{
+		set: c.sets[i%mixed], ordinal: i / mixed, node: c.nodes[i%len(c.nodes)],
+		ip: fmt.Sprintf("10.%d.%d.%d", i%len(c.nodes), i/len(c.nodes)/250, 2+i/len(c.nodes)%250),
 	}
+	if rest := i - b.size.spread(); rest >= 0 {
+		at.set, at.ordinal = c.sets[mixed+rest/b.size.replicas], rest%b.size.replicas
+	}
+	return at
 }
 
 // object is the pod as its StatefulSet would make it: of a usual size, asking to keep

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 // hands is how many requests this program has under way where it is in a hurry.
@@ -26,7 +27,7 @@ type batch struct {
 func (b *bench) bound(ctx context.Context, first, n int) (*batch, error) {
 	made := &batch{pods: make([]*corev1.Pod, n), ready: map[types.UID]time.Time{}}
 	return made, b.parallel(ctx, hands, n, func(ctx context.Context, i int) error {
-		at := b.cluster.pod(first + i)
+		at := b.pod(first + i)
 		pod := at.object()
 		pod.Spec.NodeName = at.node
 		if err := b.client.Create(ctx, pod); err != nil {
@@ -67,7 +68,7 @@ func (b *bench) fill(ctx context.Context, r *report) error {
 	if r.idle, _, err = b.controlled.memory(); err != nil {
 		return err
 	}
-	n := b.size.pods() - b.size.trickle() - b.size.burst()
+	n := b.size.fill()
 	pods, err := b.bound(ctx, 0, n)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (b *bench) fill(ctx context.Context, r *report) error {
 
 // trickle makes pods Ready one after the other.
 func (b *bench) trickle(ctx context.Context, r *report) error {
-	pods, err := b.bound(ctx, b.size.pods()-b.size.trickle()-b.size.burst(), b.size.trickle())
+	pods, err := b.bound(ctx, b.size.fill(), b.size.trickle())
 	if err != nil {
 		return err
 	}
@@ -103,20 +104,31 @@ func (b *bench) trickle(ctx context.Context, r *report) error {
 	return err
 }
 
-// burst makes pods Ready all at once.
-func (b *bench) burst(ctx context.Context, r *report) error {
-	pods, err := b.bound(ctx, b.size.pods()-b.size.burst(), b.size.burst())
-	if err != nil {
-		return err
-	}
-	if err := b.parallel(ctx, b.size.burst(), b.size.burst(), b.become(pods)); err != nil {
-		return err
-	}
-	if r.burst, err = b.records.since(ctx, pods.ready); err != nil {
+// burst makes pods of as many StatefulSets as there are Ready all at once, as after the
+// loss of a switch.
+func (b *bench) burst(ctx context.Context, r *report) (err error) {
+	r.burst, err = b.allAtOnce(ctx, b.size.spread()-b.size.burst(), b.size.burst())
+	return err
+}
+
+// burstOfSets makes all pods of a few StatefulSets Ready at once, as after a rollout.
+func (b *bench) burstOfSets(ctx context.Context, r *report) (err error) {
+	if r.burstOfSets, err = b.allAtOnce(ctx, b.size.spread(), b.size.wholeSets()*b.size.replicas); err != nil {
 		return err
 	}
 	r.full, _, err = b.controlled.memory()
 	return err
+}
+
+func (b *bench) allAtOnce(ctx context.Context, first, n int) (measure.Sample, error) {
+	pods, err := b.bound(ctx, first, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.parallel(ctx, n, n, b.become(pods)); err != nil {
+		return nil, err
+	}
+	return b.records.since(ctx, pods.ready)
 }
 
 // restart starts the controller again, beside all the objects.

@@ -36,7 +36,7 @@ func (b *bench) compareCreates(ctx context.Context, r *report) error {
 		return err
 	}
 	all, err := b.steadily(ctx, b.size.rate, b.size.creates(), func(ctx context.Context, i int) error {
-		pod := b.cluster.pod(i).object()
+		pod := b.pod(i).object()
 		switch i % kinds {
 		case pinned:
 			return b.createPinned(ctx, pod)
@@ -71,7 +71,7 @@ func (b *bench) rebuild(ctx context.Context, r *report) error {
 	var mu sync.Mutex
 	created, ready := map[types.UID]time.Time{}, map[types.UID]time.Time{}
 	if _, err := b.steadily(ctx, 20, b.size.rebuilds(), func(ctx context.Context, i int) error {
-		life, err := b.live(ctx, b.cluster.pod(b.size.creates()+i), open)
+		life, err := b.live(ctx, b.pod(b.size.creates()+i), open)
 		mu.Lock()
 		defer mu.Unlock()
 		created[life.uid], ready[life.uid] = life.created, life.ready

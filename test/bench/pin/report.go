@@ -14,38 +14,53 @@ type report struct {
 	machine measure.Machine
 	took    time.Duration
 
-	filled          int
-	fill            time.Duration
-	recorded, burst measure.Sample // Ready → recorded
-	webhook         measure.Sample
-	creates         []measure.Sample // by kind
-	nominated       measure.Sample   // created → may be scheduled
-	rebuilt         measure.Sample   // Ready → recorded
-	kept, lost      int
-	start           time.Duration
-	idle, full      int64 // memory
-	highest         int64 // of the controller that was restarted
-	recordRequests  tally
-	startRequests   tally
-	createRequests  tally
-	rebuildRequests tally
+	filled             int
+	fill               time.Duration
+	recorded           measure.Sample // Ready → recorded
+	burst, burstOfSets measure.Sample // the same
+	webhook            measure.Sample
+	creates            []measure.Sample // by kind
+	nominated          measure.Sample   // created → may be scheduled
+	rebuilt            measure.Sample   // Ready → recorded
+	kept, lost         int
+	start              time.Duration
+	idle, full         int64 // memory
+	highest            int64 // of the controller that was restarted
+	recordRequests     tally
+	startRequests      tally
+	createRequests     tally
+	rebuildRequests    tally
 }
 
 func (r *report) added(with, without int) time.Duration {
 	return r.creates[with].Median() - r.creates[without].Median()
 }
 
+// What is in the way of those that are missed.
+const (
+	whyTail  = "five processes share the cores of one machine, and a request waits its turn. The median is what the work takes."
+	whyBurst = "the API server writes the status of each pod and then the record, on the same cores; a record costs it 2 ms and 0.07 ms for each pod " +
+		"in it. All changes of a StatefulSet that came meanwhile go into one record."
+	whyPlain = "the API server evaluates the match conditions of both webhooks, for which it turns the pod into another form. Nothing is sent."
+)
+
+func (r *report) whyPinned() string {
+	return fmt.Sprintf("the webhook answers after %s ms at the median. The rest is the API server's: it sends the pod, applies the patch and decodes the pod again.",
+		measure.Millis(r.webhook.Median()))
+}
+
 // targets compares what was measured with the numbers to reach.
 func (r *report) targets() []measure.Target {
 	within := func(what string, s measure.Sample, p50, p99 time.Duration) measure.Target {
 		t := measure.Target{What: what, Got: s.String() + " ms", Met: s.Median() <= p50 && s.P99() <= p99}
+		t.Why = whyTail
 		t.Limit = fmt.Sprintf("≤ %s / %s ms", measure.Millis(p50), measure.Millis(p99))
 		return t
 	}
-	burst := measure.Target{What: fmt.Sprintf("Ready → recorded, %d at once, p99", r.size.burst()), Limit: "≤ 250 ms", Got: measure.Millis(r.burst.P99()) + " ms"}
-	burst.Met = r.burst.P99() <= 250*time.Millisecond
+	burst := measure.Target{What: fmt.Sprintf("Ready → recorded, %d at once, p99", len(r.burstOfSets)), Limit: "≤ 250 ms", Got: measure.Millis(r.burstOfSets.P99()) + " ms"}
+	burst.Met, burst.Why = r.burstOfSets.P99() <= 250*time.Millisecond, whyBurst
 	webhook := measure.Target{What: fmt.Sprintf("pod webhook, p99 at %d creates/s", r.size.rate), Limit: "≤ 10 ms", Got: measure.Millis(r.webhook.P99()) + " ms"}
-	webhook.Met = r.webhook.P99() <= 10*time.Millisecond
+	webhook.Met, webhook.Why = r.webhook.P99() <= 10*time.Millisecond, whyTail
 	byPin, byNothing := r.added(pinned, pinnedWithout), r.added(plain, plainWithout)
 	highest := max(r.full, r.highest)
 	lists := r.createRequests.lists() + r.rebuildRequests.lists() + r.recordRequests.lists()
@@ -53,8 +68,8 @@ func (r *report) targets() []measure.Target {
 		within("Ready → recorded, p50 / p99", r.recorded, 10*time.Millisecond, 25*time.Millisecond),
 		burst,
 		webhook,
-		{What: "added to the creation of a pinned pod, median", Limit: "≤ 1.5 ms", Got: measure.Millis(byPin) + " ms", Met: byPin <= 1500*time.Microsecond},
-		{What: "added to the creation of a pod that asks for nothing, median", Limit: "nothing (below 0.2 ms)", Got: measure.Millis(byNothing) + " ms", Met: byNothing <= 200*time.Microsecond},
+		{What: "added to the creation of a pinned pod, median", Limit: "≤ 1.5 ms", Got: measure.Millis(byPin) + " ms", Met: byPin <= 1500*time.Microsecond, Why: r.whyPinned()},
+		{What: "added to the creation of a pod that asks for nothing, median", Limit: "nothing (below 0.2 ms)", Got: measure.Millis(byNothing) + " ms", Met: byNothing <= 200*time.Microsecond, Why: whyPlain},
 		{What: fmt.Sprintf("controller's memory with %d recorded pods", r.size.pods()), Limit: "≤ 250 MB", Got: measure.Megabytes(highest), Met: highest <= 250e6},
 		{What: "lists of more than one object while it works", Limit: "0", Got: fmt.Sprint(lists), Met: lists == 0},
 		{What: fmt.Sprintf("kept, of %d rebuilds", r.size.rebuilds()), Limit: "all", Got: fmt.Sprint(r.kept), Met: r.kept == r.size.rebuilds() && r.lost == 0},
@@ -71,11 +86,11 @@ benchmark itself plays StatefulSet controller, scheduler and kubelets, on the sa
 StatefulSets prefer the node they were on. Milliseconds are median / 99th percentile.
 
 * %s
-* %s, %.0f s in all
+* %s, %.0f s in all%s
 
 ## Numbers to reach
 
-`, r.size.nodes, r.size.pods(), r.size.sets, r.machine, r.machine.Day, r.took.Seconds())
+`, r.size.nodes, r.size.pods(), r.size.sets, r.machine, r.machine.Day, r.took.Seconds(), measure.Precedence())
 	w.WriteString(measure.Targets(r.targets()))
 	fmt.Fprintf(&w, `
 ## Times
@@ -83,7 +98,8 @@ StatefulSets prefer the node they were on. Milliseconds are median / 99th percen
 | what | ms | |
 |---|---|---|
 | Ready → recorded, 20 a second | %s | %d pods |
-| Ready → recorded, all at once | %s | %d pods of as many StatefulSets as there are |
+| Ready → recorded, all at once | %s | %d pods of %d StatefulSets |
+| Ready → recorded, all at once | %s | %d pods of %d StatefulSets |
 | rebuilt: created → nominated and behind no gate | %s | %d pods, 20 a second |
 | rebuilt: Ready → recorded | %s | the same |
 | webhook, as its caller sees it, at %d creates/s | %s | %d pods, all pinned |
@@ -100,7 +116,8 @@ The same pods in turns, at %d/s; the namespace kube-system is left out by the we
 | of a StatefulSet, pinned | %s | %s | %s |
 | of nobody, asks for nothing | %s | %s | %s |
 `,
-		r.recorded, len(r.recorded), r.burst, len(r.burst), r.nominated, len(r.nominated), r.rebuilt,
+		r.recorded, len(r.recorded), r.burstOfSets, len(r.burstOfSets), r.size.wholeSets(),
+		r.burst, len(r.burst), min(len(r.burst), r.size.sets-r.size.wholeSets()), r.nominated, len(r.nominated), r.rebuilt,
 		r.size.rate, r.webhook, len(r.webhook), measure.Millis(r.start), r.filled, r.fill.Seconds(), r.size.rate,
 		r.creates[pinned], r.creates[pinnedWithout], measure.Millis(r.added(pinned, pinnedWithout)),
 		r.creates[plain], r.creates[plainWithout], measure.Millis(r.added(plain, plainWithout)))

@@ -116,7 +116,7 @@ func (b *bench) askWebhook(ctx context.Context, r *report) error {
 		return err
 	}
 	if _, err := b.steadily(ctx, b.size.rate, b.size.creates(), func(ctx context.Context, i int) error {
-		return b.createPinned(ctx, b.cluster.pod(i).object())
+		return b.createPinned(ctx, b.pod(i).object())
 	}); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (b *bench) askWebhook(ctx context.Context, r *report) error {
 // clear removes the first n pods; their records stay.
 func (b *bench) clear(ctx context.Context, n int) error {
 	return b.parallel(ctx, hands, n, func(ctx context.Context, i int) error {
-		return b.remove(ctx, b.cluster.pod(i).object())
+		return b.remove(ctx, b.pod(i).object())
 	})
 }
 
