@@ -147,15 +147,15 @@ func excused(on []Fate, there []*corev1.Node, pod *corev1.Pod) bool {
 	})
 }
 
-// requires tells whether a state still requires all of a place. Without a record, as
-// after the state was made anew, the pod itself is all that remembers its place.
+// requires tells whether a state still requires all of a place. What is not recorded, as
+// after the state was made anew, only the pod itself remembers.
 func requires(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, place labels.Set) bool {
 	term := s.Spec.RequiredPersistentTopology
 	for key, value := range place {
 		if term == nil || !slices.Contains(term.Keys, key) {
 			return false
 		}
-		if record.NodeName != "" && record.NodeTopologyLabels[key] != value {
+		if recorded, known := record.NodeTopologyLabels[key]; known && recorded != value {
 			return false
 		}
 	}

@@ -111,11 +111,12 @@ func TestPlanPlace(t *testing.T) {
 		"a wrong annotation lets nobody go":         {place: onN1, after: "10", on: "gone", waiting: since(time.Hour), wantReason: pin.ReasonNodeGone},
 		"a pod once let go stays so until it Ready": {place: onN1, released: true, nodes: []*corev1.Node{n1}, want: pin.LetGo, wantReason: pin.CauseNodeRefused},
 		"a place that is not required any more":     {place: labels.Set{"rack": "r1"}, want: pin.LetGo, wantReason: pin.ReasonNotRequired},
+		"a place of which one key is not recorded":  {place: labels.Set{hostname: "n1", "disk": "d1"}, wantReason: pin.ReasonNodeGone},
 		"a place that is not the recorded one":      {place: labels.Set{hostname: "n7"}, want: pin.LetGo, wantReason: pin.ReasonNotRequired},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			state := testenv.APersistentPodState("web").Requires(hostname, zone).Recorded("web-0", "n1", home)
+			state := testenv.APersistentPodState("web").Requires(hostname, zone, "disk").Recorded("web-0", "n1", home)
 			for key, value := range map[string]string{pin.AnnotationReleaseAfter: tc.after, pin.AnnotationReleaseOn: tc.on} {
 				if value != "" {
 					metav1.SetMetaDataAnnotation(&state.ObjectMeta, key, value)

@@ -124,6 +124,9 @@ func Plan(in Input) Decision {
 	return d
 }
 
+// planned are the annotations that Plan itself gives, which nobody can have put back.
+var planned = []string{appsv1beta1.AnnotationInjected, AnnotationNode, AnnotationPlace, AnnotationUnpinned}
+
 // putBack returns the recorded annotations that the pod does not set itself.
 func putBack(pod *corev1.Pod, recorded map[string]string) map[string]string {
 	back := maps.Clone(recorded)
@@ -132,7 +135,7 @@ func putBack(pod *corev1.Pod, recorded map[string]string) map[string]string {
 	}
 	maps.DeleteFunc(back, func(key, _ string) bool {
 		_, set := pod.Annotations[key]
-		return set
+		return set || slices.Contains(planned, key)
 	})
 	return back
 }

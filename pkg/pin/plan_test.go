@@ -52,7 +52,7 @@ func TestPlan(t *testing.T) {
 	}
 	annotated := state.DeepCopy()
 	annotated.Status.PodStates["web-0"] = appsv1beta1.PodState{
-		NodeName: "n1", NodeTopologyLabels: home, Annotations: map[string]string{"mine": "old", "lost": "kept"},
+		NodeName: "n1", NodeTopologyLabels: home, Annotations: map[string]string{"mine": "old", "lost": "kept", pin.AnnotationPlace: "k=v"},
 	}
 	elsewhere := testenv.APod("web-0")
 	elsewhere.Spec.NodeSelector = map[string]string{zone: "b"}

@@ -48,7 +48,8 @@ func (w Wait) String() string {
 
 // Waits tells whether the scheduler found nothing for a pod that has a required place.
 func Waits(pod *corev1.Pod) bool {
-	return alive(pod) && pod.Spec.NodeName == "" && placeOf(pod) != nil && refusal(pod) != nil
+	return alive(pod) && pod.Spec.NodeName == "" && pod.Annotations[appsv1beta1.AnnotationInjected] != "" &&
+		placeOf(pod) != nil && refusal(pod) != nil
 }
 
 // refusal is what the scheduler says of a pod that it cannot place.

@@ -17,7 +17,7 @@ import (
 
 // unplaced is a pod that must go to node n1, and that the scheduler refused.
 func unplaced() testenv.Pod {
-	pod := testenv.APod("web-0").With(pin.AnnotationPlace, hostname+"=n1")
+	pod := testenv.APod("web-0").With(pin.AnnotationPlace, hostname+"=n1").With(appsv1beta1.AnnotationInjected, "web")
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available",
 	}}
@@ -91,6 +91,8 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 func TestWaits(t *testing.T) {
 	free := unplaced()
 	delete(free.Annotations, pin.AnnotationPlace)
+	foreign := unplaced()
+	delete(foreign.Annotations, appsv1beta1.AnnotationInjected)
 	gated := unplaced()
 	gated.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 	leaving := unplaced()
@@ -99,13 +101,14 @@ func TestWaits(t *testing.T) {
 		pod  testenv.Pod
 		want bool
 	}{
-		"refused by the scheduler":     {unplaced(), true},
-		"not seen by the scheduler":    {testenv.APod("web-0").With(pin.AnnotationPlace, hostname+"=n1"), false},
-		"behind a gate":                {gated, false},
-		"without a required place":     {free, false},
-		"with a place of another make": {unplaced().With(pin.AnnotationPlace, "here!"), false},
-		"on a node":                    {unplaced().On("n1"), false},
-		"on its way out":               {leaving, false},
+		"refused by the scheduler":         {unplaced(), true},
+		"not seen by the scheduler":        {testenv.APod("web-0").With(pin.AnnotationPlace, hostname+"=n1"), false},
+		"behind a gate":                    {gated, false},
+		"without a required place":         {free, false},
+		"with a place that its user wrote": {foreign, false},
+		"with a place of another make":     {unplaced().With(pin.AnnotationPlace, "here!"), false},
+		"on a node":                        {unplaced().On("n1"), false},
+		"on its way out":                   {leaving, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
