@@ -46,13 +46,18 @@ func chunkKey(network string, a netip.Addr) (k []byte, at byte) {
 
 // sealChunk returns a chunk as it is stored: with a checksum of its key and itself.
 func sealChunk(k []byte, c chunk) []byte {
-	return binary.BigEndian.AppendUint32(slices.Clone(c[:]), crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, c[:]))
+	return binary.BigEndian.AppendUint32(slices.Clone(c[:]), chunkSum(k, c[:]))
+}
+
+func chunkSum(k, bits []byte) uint32 {
+	return crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, bits)
 }
 
 // openChunk checks a stored chunk. Those of the first version have no checksum.
 func openChunk(k, data []byte) (c chunk, err error) {
-	copy(c[:], data)
-	if len(data) != len(c) && !bytes.Equal(data, sealChunk(k, c)) {
+	n := copy(c[:], data)
+	sum := data[n:]
+	if n < len(c) || len(sum) > 0 && (len(sum) != 4 || binary.BigEndian.Uint32(sum) != chunkSum(k, data[:n])) {
 		return c, fmt.Errorf("bitmap %x of %x: %w", data, k, ErrDamaged)
 	}
 	return c, nil
