@@ -116,7 +116,7 @@ func TestCompactAmongVerbs(t *testing.T) {
 // TestAVerbNoticesThatTheFileWasReplaced has the verb open the file, and wait for bbolt's
 // lock on it, while another takes its name: nothing may be written to the old one.
 func TestAVerbNoticesThatTheFileWasReplaced(t *testing.T) {
-	s := grown(t)
+	s := audited(t)
 	path := filepath.Join(s.Dir(), "limpet.db")
 	db, err := bolt.Open(path, 0o600, nil)
 	must(t, err)
@@ -124,7 +124,7 @@ func TestAVerbNoticesThatTheFileWasReplaced(t *testing.T) {
 	go func() {
 		done <- s.Update(t.Context(), func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1000)) })
 	}()
-	for deadline := time.Now().Add(10 * time.Second); openTimes(t, path) < 2; {
+	for deadline := time.Now().Add(time.Minute); openTimes(t, path) < 2; <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the verb does not open the file")
 		}
