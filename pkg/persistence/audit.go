@@ -106,6 +106,10 @@ func (r *Report) audit(tx *bolt.Tx) error {
 	r.compareHeld(tx, r.heldBits())
 	r.compareOwners(tx)
 	r.compareCounts(t)
+	if err := readAll(tx); err != nil {
+		r.fault(FaultFile, databaseName, err.Error())
+		return nil
+	}
 	for err := range tx.Check() {
 		r.fault(FaultFile, databaseName, err.Error())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
@@ -72,9 +73,28 @@ func copyTo(temp string, from *bolt.DB) error {
 	return reserve(temp)
 }
 
+// readAll reads all that can be reached, in withDB's care. bbolt's own check does so in a
+// goroutine of its own, where a page that is not there ends the process.
+func readAll(tx *bolt.Tx) error {
+	sum := crc32.NewIEEE()
+	return tx.ForEach(func(name []byte, b *bolt.Bucket) error {
+		return b.ForEach(func(k, v []byte) error {
+			if v == nil && b.Bucket(k) != nil {
+				return fmt.Errorf("bucket %q in bucket %q: %w", k, name, ErrDamaged) // there is none in a state
+			}
+			_, _ = sum.Write(k) // a hash never fails
+			_, _ = sum.Write(v)
+			return nil
+		})
+	})
+}
+
 // pageFaults returns the first fault that bbolt finds in a file.
 func pageFaults(tx *bolt.Tx) error {
-	var first error
+	first := readAll(tx)
+	if first != nil {
+		return first
+	}
 	for err := range tx.Check() { // to its end, or its goroutine stays
 		if first == nil {
 			first = fmt.Errorf("%w: %w", err, ErrDamaged)
