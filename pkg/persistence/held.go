@@ -90,10 +90,11 @@ func (t *Tx) Held(network string, a netip.Addr) (bool, error) {
 	return c.has(at), err
 }
 
-// hold sets the bits of addresses; all of them must be clear.
+// hold sets the bits of addresses; all of them must be clear. No verb asks for one that is
+// held: where it is all the same, a record was not found where it should be.
 func (t *Tx) hold(network string, addrs []netip.Addr) error {
 	return t.flip(network, addrs, false, func(a netip.Addr) error {
-		return fmt.Errorf("hold %s: %w", a, reservation.ErrHeld)
+		return fmt.Errorf("hold %s: %w: %w", a, reservation.ErrHeld, ErrDamaged)
 	})
 }
 
