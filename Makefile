@@ -54,7 +54,8 @@ images: build ## Write both images as one archive, bin/images.tar
 cluster-up: root build ## Start a three-node cluster with Limpet on it, to play with: kubeconfig, bin/kubectl
 	cd test/e2e && $(GO) run ./cmd/demo --install-only --name limpet --kubectl $(CURDIR)/bin/kubectl --kubeconfig $(CURDIR)/kubeconfig
 
-cluster-down: harness root ## Stop that cluster, and what an interrupted demo or test left, and leave nothing behind
+cluster-down: root ## Stop that cluster, and what an interrupted demo or test left, and leave nothing behind
+	@test -x $(CLUSTER) || $(MAKE) --no-print-directory harness
 	for name in limpet demo e2e; do $(CLUSTER) down --name $$name; done
 	rm -f kubeconfig bin/kubectl
 

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,18 +45,42 @@ type Env struct {
 // of AssetsVar, which TestMain reads; register adds further kinds to the scheme.
 func Main(m *testing.M, assets string, into **Env, register ...func(*runtime.Scheme) error) int {
 	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
+	signals := endings()
 	env, err := start(assets, register)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start test API server:", err)
 		return 1
 	}
 	*into = env
+	go env.stopOn(signals)
 	code := m.Run()
 	if err := env.server.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop test API server:", err)
 		return 1
 	}
 	return code
+}
+
+// endings are the signals that end a test run. The API server has a process group of its
+// own, which Ctrl-C does not reach.
+func endings() <-chan os.Signal {
+	signals := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		if !signal.Ignored(s) { // as SIGINT is in the background of a script
+			signal.Notify(signals, s)
+		}
+	}
+	return signals
+}
+
+// stopOn ends the API server, and then the test run, at the first signal.
+func (e *Env) stopOn(signals <-chan os.Signal) {
+	got := (<-signals).(syscall.Signal)
+	if err := e.server.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop test API server:", err)
+	}
+	signal.Reset(got)
+	_ = syscall.Kill(os.Getpid(), got) // a signal to oneself arrives
 }
 
 func start(assets string, register []func(*runtime.Scheme) error) (*Env, error) {

@@ -63,7 +63,7 @@ func (b *Builder) one(ctx context.Context, c component, count string) (string, e
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", fmt.Errorf("make cache: %w", err)
 	}
-	unlock, err := lock(filepath.Join(b.Cache, "build", c.name+".lock"))
+	unlock, err := b.lock(ctx, c.name)
 	if err != nil {
 		return "", err
 	}
@@ -97,6 +97,8 @@ func (b *Builder) compile(ctx context.Context, c component, dir, count string) e
 	cmd := exec.CommandContext(ctx, "go", append(args, "tool")...)
 	cmd.Dir = src
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it has temporary files to remove
+	cmd.WaitDelay = 30 * time.Second
 	stop := b.tick(fmt.Sprintf("building %s %s (%s)", c.name, c.version, count))
 	out, err := cmd.CombinedOutput()
 	stop()
@@ -206,15 +208,31 @@ func prune(dir string, now time.Time) error {
 	return nil
 }
 
-func lock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+// lock takes a component's lock, which another build may hold for minutes.
+func (b *Builder) lock(ctx context.Context, component string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(b.Cache, "build", component+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock cache: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock cache: %w", err), f.Close())
+	told := false
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil // closing drops the lock
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("lock cache: %w", err), f.Close())
+		}
+		if !told {
+			b.Progress("waiting for another build of %s", component)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for another build of %s: %w", component, context.Cause(ctx)), f.Close())
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	return func() { _ = f.Close() }, nil // closing drops the lock
 }
 
 func tail(s string, n int) string {

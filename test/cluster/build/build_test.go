@@ -1,6 +1,8 @@
 package build_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,6 +93,30 @@ func TestPruneRemovesOnlyWhatNobodyUses(t *testing.T) {
 	if diff := cmp.Diff([]string{"cni-old", "etcd-new", "etcd-recent"}, left); diff != "" {
 		t.Errorf("left in the cache (-want +got):\n%s", diff)
 	}
+}
+
+// Whoever waits for another build is told so, and can give up.
+func TestWaitingForAnotherBuildCanBeInterrupted(t *testing.T) {
+	cache := t.TempDir()
+	if err := os.Mkdir(filepath.Join(cache, "build"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	first := &build.Builder{Cache: cache}
+	unlock, err := first.Lock(t.Context(), "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	second := &build.Builder{Cache: cache, Progress: func(string, ...any) { interrupt() }}
+	if _, err := second.Lock(ctx, "etcd"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the second build: %v", err)
+	}
+	unlock()
+	unlock, err = second.Lock(t.Context(), "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
 }
 
 // The build modules are no directories with a go.mod, because such cannot be

@@ -40,3 +40,8 @@ func Versions() map[string]string {
 	}
 	return all
 }
+
+// Lock takes the lock of a component.
+func (b *Builder) Lock(ctx context.Context, component string) (unlock func(), err error) {
+	return b.lock(ctx, component)
+}

@@ -21,6 +21,17 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "limpet-cluster: "+format+"\n", args...)
 }
 
+// parse refuses words that no flag takes: a forgotten --name would mean another cluster.
+func parse(flags *flag.FlagSet, args []string) error {
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%s: what is %q? Names of clusters follow --name", flags.Name(), flags.Args())
+	}
+	return nil
+}
+
 func up(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	name := flags.String("name", "limpet", "`name` of the cluster")
@@ -28,7 +39,7 @@ func up(ctx context.Context, args []string) error {
 	kubeconfig := flags.String("kubeconfig", "", "copy the kubeconfig to this `file`")
 	archive := flags.String("images", "", "import the images of this `file` into every node")
 	ipv4 := flags.Bool("ipv4-only", false, "leave IPv6 out, as is done anyway where the kernel has none")
-	if err := flags.Parse(args); err != nil {
+	if err := parse(flags, args); err != nil {
 		return err
 	}
 	config := cluster.Config{Name: *name, IPv4Only: *ipv4, Progress: progress}
@@ -58,7 +69,7 @@ func up(ctx context.Context, args []string) error {
 func down(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("down", flag.ContinueOnError)
 	name := flags.String("name", "limpet", "`name` of the cluster")
-	if err := flags.Parse(args); err != nil {
+	if err := parse(flags, args); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
@@ -71,7 +82,7 @@ func down(_ context.Context, args []string) error {
 func attach(verb string, args []string) (*cluster.Cluster, error) {
 	flags := flag.NewFlagSet(verb, flag.ContinueOnError)
 	name := flags.String("name", "limpet", "`name` of the cluster")
-	if err := flags.Parse(args); err != nil {
+	if err := parse(flags, args); err != nil {
 		return nil, err
 	}
 	return cluster.Attach(*name)

@@ -40,45 +40,48 @@ func run() int {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	good, err := demo(ctx, o)
-	if err != nil {
+	if err := demo(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
-	}
-	if !good {
 		return 1
 	}
 	return 0
 }
 
-func demo(ctx context.Context, o options) (good bool, err error) {
+// demo ends in the line that says how many were kept, or in an error.
+func demo(ctx context.Context, o options) error {
 	start := time.Now()
 	progress := func(format string, args ...any) {
 		fmt.Printf("%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
 	}
 	b, err := bed.Up(ctx, o.name, o.repo, progress)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if o.installOnly {
-		return true, handOver(b, o, progress)
+		return handOver(b, o, progress)
 	}
-	defer func() {
-		if !o.keep {
-			progress("taking the cluster down")
-			err = errors.Join(err, b.Down())
-		}
-	}()
 	results, err := story(ctx, b, o, progress)
 	if o.out != "" {
 		data, jsonErr := json.MarshalIndent(results, "", "  ")
 		err = errors.Join(err, jsonErr, os.WriteFile(o.out, data, 0o644))
 	}
+	if !o.keep {
+		fmt.Println()
+		progress("taking the cluster down")
+		err = errors.Join(err, b.Down())
+	}
 	kept, of, excused := rebuild.Count(results)
 	if excused > 0 {
 		fmt.Printf("\nmoved with the node that was drained: %d, counted apart\n", excused)
 	}
-	defer func() { fmt.Printf("kept %d/%d\n", kept, of) }()
-	return err == nil && kept == of && of > 0, err
+	if err != nil {
+		return fmt.Errorf("kept %d/%d, and did not come to its end: %w", kept, of, err)
+	}
+	fmt.Printf("kept %d/%d\n", kept, of)
+	if kept < of || of == 0 {
+		return fmt.Errorf("%d pods should have been kept and were not", of-kept)
+	}
+	return nil
 }
 
 // handOver leaves the cluster to a person.
