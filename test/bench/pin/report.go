@@ -38,8 +38,8 @@ func (r *report) added(with, without int) time.Duration {
 
 // What is in the way of those that are missed.
 const (
-	whyTail = "what else runs on the machine holds a core for up to 50 ms on end, whoever has precedence; creations without Limpet have the same tail. " +
-		"The median is what the work takes."
+	whyTail = "API server, etcd, controller and this program share the cores of one machine with whatever else runs there, and wait for each other " +
+		"(for up to 100 ms at a real-time priority). The median is what the work takes."
 	whyBurst = "the API server writes the status of each pod and then the record, on the same cores; a record costs it 2 ms and 0.07 ms for each pod " +
 		"in it. All changes of a StatefulSet that came meanwhile go into one record."
 	whyPlain = "the API server evaluates the match conditions of both webhooks, for which it turns the pod into another form. Nothing is sent."
