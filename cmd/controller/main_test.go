@@ -35,6 +35,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("what became of a rebuilt pod is told", func(t *testing.T) { judged(t, first) })
 	t.Run("pods return to a StatefulSet that was deleted and applied again", reapplied)
 	t.Run("running pods are adopted by a StatefulSet that was made anew", adopted)
+	t.Run("a node that keeps the addresses of a former life overrules no record", stale)
 	t.Run("a StatefulSet is scaled to zero and back", scaled)
 	t.Run("objects of a former installation are stored anew", func(t *testing.T) { migrated(t, inherited) })
 	t.Run("both versions show every object", bothVersions)
@@ -96,6 +97,10 @@ func rebuilt(t *testing.T, ns string) {
 		return nil
 	})
 	want := appsv1beta1.PodState{UID: pod.UID, NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: 600}
+	if got := state.Status.PodStates["web-0"].RecordedAt; got == nil || time.Since(got.Time).Abs() > time.Minute {
+		t.Errorf("recorded at %v, want about now", got)
+	}
+	want.RecordedAt = state.Status.PodStates["web-0"].RecordedAt
 	if diff := cmp.Diff(want, state.Status.PodStates["web-0"]); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}

@@ -42,7 +42,7 @@ func reapplied(t *testing.T) {
 			former, next := aSet(), aSet()
 			env.Create(t, former.StatefulSet)
 			pod := living(t, former.StatefulSet, "n2", "10.0.2.9")
-			hold(t, pod)
+			hold(t, pod, time.Now())
 			state, err := stateOf(t, former.StatefulSet)
 			if err != nil {
 				t.Fatal(err)
@@ -81,15 +81,15 @@ func pinnedAtOnce(t *testing.T, pod *corev1.Pod, node string) error {
 	return fmt.Errorf("annotations %v, want a pin to %s", fresh.Annotations, node)
 }
 
-// hold shows a pod's addresses as reserved, as the agent of its node would.
-func hold(t *testing.T, pod *corev1.Pod) {
+// hold shows a pod's addresses as reserved since a moment, as the agent of its node would.
+func hold(t *testing.T, pod *corev1.Pod, since time.Time) {
 	t.Helper()
-	until := metav1.NewTime(time.Now().Add(time.Minute))
+	until := metav1.NewTime(since.Add(10 * time.Minute))
 	env.Create(t, &limpetv1alpha1.IPReservation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "web-0.eth0.net." + pod.Spec.NodeName},
 		Status: limpetv1alpha1.IPReservationStatus{
 			Node: pod.Spec.NodeName, Network: "net", Interface: "eth0", Pod: pod.Name, PodUID: string(pod.UID),
-			IPs: pod.Status.PodIPs[0].IP, State: limpetv1alpha1.IPReserved, Until: &until,
+			IPs: pod.Status.PodIPs[0].IP, State: limpetv1alpha1.IPReserved, Until: &until, RetainMinutes: 10,
 		},
 	})
 }
@@ -229,7 +229,7 @@ func unseen(t *testing.T, leader *replica) {
 		t.Fatal(err)
 	}
 	moved := scheduled(t, set.StatefulSet, "n2", "10.0.2.9")
-	hold(t, moved)
+	hold(t, moved, time.Now().Add(5*time.Second)) // it ran for a while
 	if err := env.Client.Delete(t.Context(), moved, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -238,4 +238,33 @@ func unseen(t *testing.T, leader *replica) {
 	}
 	again := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
 	testenv.Eventually(t, func() error { return pinnedAtOnce(t, again, "n2") })
+	if got := again.Annotations[pin.AnnotationRecalled]; got != "n2" {
+		t.Errorf("recalled to %q, want n2", got)
+	}
+}
+
+// stale has a pod run on another node than before while the former one keeps its
+// addresses, and the new one shows nothing: its agent was away, or somebody deleted what
+// it showed. The pod returns to where it was Ready last.
+func stale(t *testing.T) {
+	cases := map[string]time.Duration{ // from the move to the end of the former life
+		"which ended before":                      -time.Minute,
+		"which ended late, on a silent node":      time.Minute,
+		"which ended late, long after its return": time.Hour,
+	}
+	for name, late := range cases {
+		t.Run(name, func(t *testing.T) {
+			ns := env.Namespace(t)
+			set := testenv.AStatefulSet("web", 1).In(ns)
+			env.Create(t, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState)
+			former := living(t, set.StatefulSet, "n1", "10.0.1.9")
+			remove(t, former)
+			hold(t, former, time.Now().Add(late))
+			remove(t, living(t, set.StatefulSet, "n2", "10.0.2.9"))
+			next := scheduled(t, set.StatefulSet, "n2", "10.0.2.9")
+			if got := next.Annotations[pin.AnnotationNode]; got != "n2" {
+				t.Errorf("pinned to %q, want n2, where it was Ready last", got)
+			}
+		})
+	}
 }

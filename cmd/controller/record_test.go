@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -94,7 +95,7 @@ func neverReady(t *testing.T) {
 	pod := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).On("n2").At("10.0.2.40").With(reservation.RetainAnnotation, "10").Pod
 	pod.Status.Phase = corev1.PodPending
 	env.Create(t, pod)
-	hold(t, pod)
+	hold(t, pod, time.Now())
 	remove(t, pod)
 	again := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
 	testenv.Eventually(t, func() error { return pinnedAtOnce(t, again, "n2") })
@@ -128,7 +129,7 @@ func outOfAddresses(t *testing.T) {
 		}
 		return nil
 	})
-	hold(t, pod)
+	hold(t, pod, time.Now())
 	testenv.Eventually(t, func() error { return pinnedAtOnce(t, next, node.Name) })
 }
 

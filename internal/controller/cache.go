@@ -99,7 +99,9 @@ func stripReservation(o any) (any, error) {
 	}
 	return &limpetv1alpha1.IPReservation{
 		ObjectMeta: slimMeta(r.ObjectMeta),
-		Status:     limpetv1alpha1.IPReservationStatus{Node: r.Status.Node, Pod: r.Status.Pod, Until: r.Status.Until},
+		Status: limpetv1alpha1.IPReservationStatus{
+			Node: r.Status.Node, Pod: r.Status.Pod, PodUID: r.Status.PodUID, Until: r.Status.Until, RetainMinutes: r.Status.RetainMinutes,
+		},
 	}, nil
 }
 

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,13 +16,13 @@ import (
 )
 
 // recall sets the state with the record that the pod should be planned from. Most often
-// that is the state as it is in the cache. Where that says nothing, or the pod's addresses
-// are held by another node than it says, or the pod may have been let go a moment ago, the
+// that is the state as it is in the cache. Where that says nothing, or another node than
+// it says shows a later life of the pod, or the pod may have been let go a moment ago, the
 // cache may be behind the API server; and where that says no more, the record was lost
 // with its StatefulSet or never written, and the node that holds the addresses is where
 // the pod was.
 func (w *PodCreate) recall(ctx context.Context, in *pin.Input, cached *appsv1beta1.PersistentPodState) error {
-	var holders []string
+	var holders []pin.Holder
 	var nodes map[string]*corev1.Node
 	var err error
 	if in.Retains {
@@ -31,24 +30,26 @@ func (w *PodCreate) recall(ctx context.Context, in *pin.Input, cached *appsv1bet
 			return err
 		}
 	}
+	name := in.Pod.Name
 	switch in.State = cached; {
 	case cached == nil:
 		in.State, err = w.unseen(ctx, in.Pod)
-	case pin.Doubtful(cached, in.Pod.Name, holders) || pin.Releases(cached):
+	case pin.RecordedNode(cached, name) == "" || pin.Doubt(cached, name, holders) != "" || pin.Releases(cached):
 		in.State, err = w.fresh(ctx, cached)
 	}
 	if in.State == nil || err != nil {
 		return err
 	}
-	if len(holders) > 0 && nodes[holders[0]] != nil && pin.Doubtful(in.State, in.Pod.Name, holders) {
-		in.State = pin.Recall(in.State, in.Pod.Name, nodes[holders[0]])
+	if node := nodes[pin.Doubt(in.State, name, holders)]; node != nil {
+		in.State = pin.Recall(in.State, name, node)
+		in.Recalled = pin.RecordedNode(in.State, name) == node.Name
 	}
-	in.Holds = slices.Contains(holders, pin.RecordedNode(in.State, in.Pod.Name))
+	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	return nil
 }
 
 // holders gathers which nodes hold a pod's addresses.
-func (w *PodCreate) holders(ctx context.Context, pod *corev1.Pod) ([]string, map[string]*corev1.Node, error) {
+func (w *PodCreate) holders(ctx context.Context, pod *corev1.Pod) ([]pin.Holder, map[string]*corev1.Node, error) {
 	held, err := controller.ReservationsOf(ctx, w.Cached, client.ObjectKeyFromObject(pod))
 	if err != nil {
 		return nil, nil, err

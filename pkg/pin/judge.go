@@ -17,9 +17,14 @@ import (
 // scheduler when the pod was created. The node may be well again when the pod is Ready.
 const AnnotationUnpinned = "limpet.dev/unpinned"
 
+// AnnotationRecalled on a pod is the node that was asked of the scheduler instead of a
+// recorded one, since it held the addresses of a later life.
+const AnnotationRecalled = "limpet.dev/recalled-node"
+
 // Causes of an outcome other than kept, besides the reasons of a Decision.
 const (
 	CauseNotPinned    = "NotPinned"           // no webhook answered when the pod was created
+	CauseRecalled     = "Recalled"            // another node held the addresses of a later life than the recorded one
 	CauseSameTopology = "SameTopology"        // only a part of the cluster was asked for, and the pod is in it
 	CauseNodeRefused  = "NodeRefused"         // the scheduler found that the node could not take the pod
 	CauseConstraint   = "ConstraintElsewhere" // a hard constraint of the pod itself forbids its required place
@@ -80,9 +85,11 @@ func Judge(in Return) *appsv1beta1.Rebuild {
 // of the node now.
 func whyMoved(in Return) (cause, message string) {
 	name := in.Before.NodeName
-	noted := in.Pod.Annotations[AnnotationUnpinned]
+	noted, recalled := in.Pod.Annotations[AnnotationUnpinned], in.Pod.Annotations[AnnotationRecalled]
 	reason, message := unfit(in.Node, in.Pod)
 	switch {
+	case recalled != "" && recalled != name:
+		return CauseRecalled, fmt.Sprintf("a later life of the pod than the one recorded on node %s had its addresses on node %s", name, recalled)
 	case noted == ReasonPodElsewhere:
 		return noted, "the pod itself asks for another place than node " + name
 	case slices.Contains(unpinnedReasons, noted) && noted != reason:

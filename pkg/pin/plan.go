@@ -50,6 +50,9 @@ type Input struct {
 	Retains bool
 	// Holds tells that the recorded node holds addresses for the pod.
 	Holds bool
+	// Recalled tells that the recorded node is the one that holds addresses of a later
+	// life of the pod than any that was recorded.
+	Recalled bool
 	// Pools are the recorded node's, as far as their networks are Limpet's.
 	Pools []limpetv1alpha1.NodeIPPool
 	// Cluster is all nodes; it is only looked at where the State requires a place.
@@ -94,6 +97,9 @@ func Plan(in Input) Decision {
 		Patch:   podpatch.Patch{Annotations: putBack(in.Pod, record.Annotations)},
 	}
 	d.Patch.Annotations[appsv1beta1.AnnotationInjected] = in.State.Name
+	if in.Recalled {
+		d.Patch.Annotations[AnnotationRecalled] = record.NodeName
+	}
 	place, given := required(in, record)
 	if len(place) > 0 && PlanPlace(placeInput(in, place, record)).Verdict == Hold {
 		d.Patch.Annotations[AnnotationPlace] = place.String()
@@ -125,7 +131,7 @@ func Plan(in Input) Decision {
 }
 
 // planned are the annotations that Plan itself gives, which nobody can have put back.
-var planned = []string{appsv1beta1.AnnotationInjected, AnnotationNode, AnnotationPlace, AnnotationUnpinned}
+var planned = []string{appsv1beta1.AnnotationInjected, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationUnpinned}
 
 // putBack returns the recorded annotations that the pod does not set itself.
 func putBack(pod *corev1.Pod, recorded map[string]string) map[string]string {

@@ -6,20 +6,31 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
+// Holder is a node that holds the addresses of a pod.
+type Holder struct {
+	Node string
+	// UID is that of the life of the pod that has them, or had them last; "" if unknown.
+	UID types.UID
+	// Seen is a moment at which that life had them: for a reservation its beginning, else
+	// when they were first shown.
+	Seen time.Time
+}
+
 // Holders returns the nodes that hold the addresses of a pod, from what the nodes'
 // agents show for its name; first the one that the pod was on last: where it is attached,
 // else where its addresses are kept longest. What is shown of a node that is not Ready
 // may be long out of date, so it comes after all others.
-func Holders(reservations []limpetv1alpha1.IPReservation, nodes map[string]*corev1.Node, now time.Time) []string {
-	var held []*limpetv1alpha1.IPReservationStatus
+func Holders(reservations []limpetv1alpha1.IPReservation, nodes map[string]*corev1.Node, now time.Time) []Holder {
+	var held []*limpetv1alpha1.IPReservation
 	for i := range reservations {
-		if s := &reservations[i].Status; s.Until == nil || s.Until.After(now) {
-			held = append(held, s)
+		if r := &reservations[i]; r.Status.Until == nil || r.Status.Until.After(now) {
+			held = append(held, r)
 		}
 	}
 	rank := func(s *limpetv1alpha1.IPReservationStatus) (rank int) {
@@ -31,26 +42,59 @@ func Holders(reservations []limpetv1alpha1.IPReservation, nodes map[string]*core
 		}
 		return rank
 	}
-	slices.SortStableFunc(held, func(a, b *limpetv1alpha1.IPReservationStatus) int {
-		if order := cmp.Compare(rank(a), rank(b)); order != 0 || a.Until == nil {
+	slices.SortStableFunc(held, func(a, b *limpetv1alpha1.IPReservation) int {
+		if order := cmp.Compare(rank(&a.Status), rank(&b.Status)); order != 0 || a.Status.Until == nil {
 			return order
 		}
-		return b.Until.Compare(a.Until.Time)
+		return b.Status.Until.Compare(a.Status.Until.Time)
 	})
-	var names []string
-	for _, s := range held {
-		if !slices.Contains(names, s.Node) {
-			names = append(names, s.Node)
+	var holders []Holder
+	for _, r := range held {
+		if !Holds(holders, r.Status.Node) {
+			holders = append(holders, Holder{Node: r.Status.Node, UID: types.UID(r.Status.PodUID), Seen: seen(r)})
 		}
 	}
-	return names
+	return holders
 }
 
-// Doubtful tells whether what a state holds for a pod should not be believed: nothing, or
-// a node that holds none of the pod's addresses while others do.
-func Doubtful(s *appsv1beta1.PersistentPodState, pod string, holders []string) bool {
-	name := RecordedNode(s, pod)
-	return name == "" || len(holders) > 0 && !slices.Contains(holders, name)
+func seen(r *limpetv1alpha1.IPReservation) time.Time {
+	if r.Status.Until == nil {
+		return r.CreationTimestamp.Time
+	}
+	return r.Status.Until.Add(-time.Duration(r.Status.RetainMinutes) * time.Minute)
+}
+
+// Holds tells whether a node is among the holders.
+func Holds(holders []Holder, node string) bool {
+	return slices.ContainsFunc(holders, func(h Holder) bool { return h.Node == node })
+}
+
+// Doubt returns the node that the pod was on last, where that is not the one that a state
+// holds: nothing is recorded, or a holder is provably newer than the record. That the
+// recorded node shows nothing proves nothing: what the nodes show may get lost. It returns
+// "" when the record is to be believed, or nothing says more than it.
+func Doubt(s *appsv1beta1.PersistentPodState, pod string, holders []Holder) string {
+	if s == nil || len(holders) == 0 {
+		return ""
+	}
+	record := s.Status.PodStates[pod]
+	for _, h := range holders {
+		switch {
+		case h.Node == record.NodeName:
+			return ""
+		case record.NodeName == "" || newer(h, record):
+			return h.Node
+		}
+	}
+	return ""
+}
+
+// newer tells whether a holder is of a later life than the recorded one. The recorded
+// one was there when it was recorded, so a former life had its end before; or later, when
+// it was deleted by force on a node that did not answer, but such a life is known.
+func newer(h Holder, record appsv1beta1.PodState) bool {
+	return record.RecordedAt != nil && h.Seen.After(record.RecordedAt.Time) &&
+		h.UID != "" && h.UID != record.UID && !slices.Contains(record.FormerUIDs, h.UID)
 }
 
 // Recall returns the state with a record of the pod on the node that holds its addresses,

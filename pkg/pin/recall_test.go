@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -41,31 +42,72 @@ func TestHolders(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, pin.Holders(tc.reservations, nodes, now)); diff != "" {
+			var got []string
+			for _, h := range pin.Holders(tc.reservations, nodes, now) {
+				got = append(got, h.Node)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("holders (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestDoubtful(t *testing.T) {
+// What a node shows of a pod tells whose it is, and when that life surely had it.
+func TestHoldersKnowTheLife(t *testing.T) {
+	attached := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{Node: "n1", PodUID: "next"}}
+	attached.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+	reserved := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{
+		Node: "n2", PodUID: "first", RetainMinutes: 10, Until: &metav1.Time{Time: now.Add(time.Minute)},
+	}}
+	nodes := map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node}
+	want := []pin.Holder{
+		{Node: "n1", UID: "next", Seen: now.Add(-time.Hour)},
+		{Node: "n2", UID: "first", Seen: now.Add(-9 * time.Minute)},
+	}
+	if diff := cmp.Diff(want, pin.Holders([]limpetv1alpha1.IPReservation{reserved, attached}, nodes, now)); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+}
+
+func TestDoubt(t *testing.T) {
 	state := testenv.APersistentPodState("web").Prefers(100, hostname).Recorded("web-0", "n1", home).PersistentPodState
+	unseen := state.DeepCopy()
+	record := state.Status.PodStates["web-0"]
+	record.UID, record.FormerUIDs, record.RecordedAt = "second", []types.UID{"first"}, &metav1.Time{Time: now}
+	state.Status.PodStates["web-0"] = record
+	on := func(node string, uid types.UID, after time.Duration) pin.Holder {
+		return pin.Holder{Node: node, UID: uid, Seen: now.Add(after)}
+	}
 	cases := map[string]struct {
 		state   *appsv1beta1.PersistentPodState
 		pod     string
-		holders []string
-		want    bool
+		holders []pin.Holder
+		want    string
 	}{
-		"no state":                           {nil, "web-0", nil, true},
-		"no record":                          {state, "web-1", nil, true},
-		"a record, and nobody holds a thing": {state, "web-0", nil, false},
-		"the recorded node holds them too":   {state, "web-0", []string{"n2", "n1"}, false},
-		"another node holds them":            {state, "web-0", []string{"n2"}, true},
+		"no state":                            {nil, "web-0", []pin.Holder{on("n2", "third", time.Minute)}, ""},
+		"no record, and nobody holds a thing": {state, "web-1", nil, ""},
+		"no record":                           {state, "web-1", []pin.Holder{on("n2", "third", -time.Hour), on("n3", "first", 0)}, "n2"},
+		"a record, and nobody holds a thing":  {state, "web-0", nil, ""},
+		"a later life had them elsewhere":     {state, "web-0", []pin.Holder{on("n2", "third", time.Minute)}, "n2"},
+		"a later life had them elsewhere, and the recorded node keeps its own": {
+			state, "web-0", []pin.Holder{on("n2", "third", time.Minute), on("n1", "second", time.Second)}, "n2",
+		},
+		"the pod was on the recorded node last": {
+			state, "web-0", []pin.Holder{on("n1", "fourth", time.Hour), on("n2", "third", time.Minute)}, "",
+		},
+		"another node still keeps those of a former life":         {state, "web-0", []pin.Holder{on("n2", "unrecorded", -time.Minute)}, ""},
+		"another node ended a former life late":                   {state, "web-0", []pin.Holder{on("n2", "first", time.Minute)}, ""},
+		"a later life is found behind a former one":               {state, "web-0", []pin.Holder{on("n3", "first", time.Hour), on("n2", "third", time.Minute)}, "n2"},
+		"the recorded life itself":                                {state, "web-0", []pin.Holder{on("n2", "second", time.Minute)}, ""},
+		"at the very time of the record nothing is proven":        {state, "web-0", []pin.Holder{on("n2", "third", 0)}, ""},
+		"a life that nobody knows proves nothing":                 {state, "web-0", []pin.Holder{on("n2", "", time.Minute)}, ""},
+		"a record that does not say when it was made is believed": {unseen, "web-0", []pin.Holder{on("n2", "third", time.Minute)}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := pin.Doubtful(tc.state, tc.pod, tc.holders); got != tc.want {
-				t.Errorf("doubtful %v, want %v", got, tc.want)
+			if got := pin.Doubt(tc.state, tc.pod, tc.holders); got != tc.want {
+				t.Errorf("the pod was last on %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func Record(in RecordInput) Recording {
 		if status.PodStates == nil {
 			status.PodStates = map[string]appsv1beta1.PodState{}
 		}
-		status.PodStates[pod.Name] = record(in, pod, node)
+		status.PodStates[pod.Name] = record(in, before, pod, node)
 	}
 	status.Rebuilds = count(status.Rebuilds, out.Rebuilds)
 	out.Waits, out.Again = wait(in, status.PodStates)
@@ -105,6 +106,9 @@ func Record(in RecordInput) Recording {
 	out.Status = status
 	return out
 }
+
+// formers is how many lives on other nodes a record remembers.
+const formers = 4
 
 // alive tells whether a pod is there and not about to end.
 func alive(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !ended(pod) }
@@ -168,14 +172,23 @@ func wanted(in RecordInput, pod string) bool {
 	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1beta1.RetainWhenDeleted || in.Workload.holds(pod)
 }
 
-func record(in RecordInput, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
+func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
 	r := appsv1beta1.PodState{
 		UID:           pod.UID,
+		RecordedAt:    before.RecordedAt,
+		FormerUIDs:    before.FormerUIDs,
 		IPs:           Addresses(pod),
 		NodeName:      node.Name,
 		RetainSeconds: int32(min(in.Retain(pod), 1<<31*time.Second-time.Second) / time.Second),
 
 		NodeTopologyLabels: topology(in.State, node),
+	}
+	if before.UID != pod.UID || before.RecordedAt == nil {
+		r.RecordedAt = &metav1.Time{Time: in.Now.Truncate(time.Second)}
+	}
+	if before.UID != "" && before.NodeName != node.Name {
+		r.FormerUIDs = append(slices.Clone(before.FormerUIDs), before.UID)
+		r.FormerUIDs = r.FormerUIDs[max(0, len(r.FormerUIDs)-formers):]
 	}
 	for _, a := range in.State.Spec.PersistentPodAnnotations {
 		if value, ok := pod.Annotations[a.Key]; ok {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -160,5 +161,44 @@ func TestRecordIsStable(t *testing.T) {
 	input.Now = now.Add(time.Hour)
 	if diff := cmp.Diff(first, pin.Record(input)); diff != "" {
 		t.Errorf("second decision (-first +second):\n%s", diff)
+	}
+}
+
+// A record says since when it holds, and which lives of the pod elsewhere it supersedes.
+func TestRecordKnowsFormerLives(t *testing.T) {
+	state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+	in := pin.RecordInput{
+		State: state, Workload: &pin.Workload{Replicas: 1}, Retain: func(*corev1.Pod) time.Duration { return 0 },
+		Nodes: map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node},
+	}
+	steps := []struct {
+		uid    types.UID
+		node   string
+		at     time.Duration
+		since  time.Duration
+		former []types.UID
+	}{
+		{"a", "n1", 0, 0, nil},
+		{"a", "n1", time.Minute, 0, nil},
+		{"b", "n1", 2 * time.Minute, 2 * time.Minute, nil},
+		{"c", "n2", 3*time.Minute + time.Millisecond, 3 * time.Minute, []types.UID{"b"}},
+		{"d", "n2", 4 * time.Minute, 4 * time.Minute, []types.UID{"b"}},
+		{"e", "n1", 5 * time.Minute, 5 * time.Minute, []types.UID{"b", "d"}},
+		{"f", "n2", 6 * time.Minute, 6 * time.Minute, []types.UID{"b", "d", "e"}},
+		{"g", "n1", 7 * time.Minute, 7 * time.Minute, []types.UID{"b", "d", "e", "f"}},
+		{"h", "n2", 8 * time.Minute, 8 * time.Minute, []types.UID{"d", "e", "f", "g"}},
+	}
+	for i, step := range steps {
+		pod := testenv.APod("web-0").On(step.node).Ready()
+		pod.UID = step.uid
+		in.Pods, in.Now = []corev1.Pod{*pod.Pod}, now.Add(step.at)
+		state.Status = pin.Record(in).Status
+		got := state.Status.PodStates["web-0"]
+		if want := now.Add(step.since); !got.RecordedAt.Time.Equal(want) {
+			t.Errorf("step %d: recorded at %s, want %s", i, got.RecordedAt, want)
+		}
+		if diff := cmp.Diff(step.former, got.FormerUIDs); diff != "" {
+			t.Errorf("step %d: former lives (-want +got):\n%s", i, diff)
+		}
 	}
 }

@@ -82,7 +82,9 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 		t.Error("its next life is not let go")
 	}
 	decide(testenv.APod("web-0").On("n2").Ready(), testenv.ANode("n2").Node)
-	want := map[string]appsv1beta1.PodState{"web-0": {NodeName: "n2", NodeTopologyLabels: map[string]string{hostname: "n2"}}}
+	want := map[string]appsv1beta1.PodState{"web-0": {
+		RecordedAt: &metav1.Time{Time: at}, NodeName: "n2", NodeTopologyLabels: map[string]string{hostname: "n2"},
+	}}
 	if diff := cmp.Diff(want, state.Status.PodStates); diff != "" {
 		t.Errorf("records in the end (-want +got):\n%s", diff)
 	}

@@ -221,6 +221,19 @@ type PodState struct {
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
+	// recordedAt is when the controller first saw that pod Ready. A life of the pod that
+	// had addresses elsewhere after it is a later one. Written by the controller.
+	// +optional
+	RecordedAt *metav1.Time `json:"recordedAt,omitempty"`
+
+	// formerUIDs are the UIDs of pods of this name that were Ready on other nodes before,
+	// the last ones. What such a node still keeps for them is out of date. Written by the
+	// controller.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	FormerUIDs []types.UID `json:"formerUIDs,omitempty"`
+
 	// ips are the addresses that the pod had, with commas between them. Written by the
 	// controller, to compare them with those of the next pod.
 	// +optional
