@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -223,6 +224,34 @@ func TestMirrorFollowsTheState(t *testing.T) {
 	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPReserved})
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil {
 		t.Errorf("another node's object: %v", err)
+	}
+}
+
+// A state that was made anew tells no ranges. Its records are shown, swept and waited for
+// all the same.
+func TestMirrorOfAStateWithoutRanges(t *testing.T) {
+	ns, n := env.Namespace(t), newNode(t, "anew")
+	n.StateDir = filepath.Join(t.TempDir(), "anew")
+	n.store = persistence.New(persistence.Options{Dir: n.StateDir})
+	n.attach(t, ns, "web-0", "u0", n.alive(), 0)
+	n.reserve(t, ns, "web-1", time.Minute, time.Hour)
+	n.reserve(t, ns, "lapsed", time.Minute, time.Minute)
+	n.start(t)
+	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached, "web-1": v1alpha1.IPReserved})
+	n.holds(t, map[string]string{"web-0": "attached, retain 10m0s", "web-1": "reserved"})
+	testenv.Eventually(t, func() error {
+		var pool v1alpha1.NodeIPPool
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "anew.net"}, &pool); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionExhausted)
+		if pool.Status.Attached != 1 || c == nil || c.Status != metav1.ConditionUnknown {
+			return fmt.Errorf("pool: %+v", pool.Status)
+		}
+		return nil
+	})
+	if err := agent.Uninstall(t.Context(), n.Config); err == nil {
+		t.Error("the plugin was removed beside an attached pod")
 	}
 }
 

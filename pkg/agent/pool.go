@@ -40,7 +40,11 @@ func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha
 
 func exhausted(s v1alpha1.NodeIPPoolStatus, refuse bool) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionExhausted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAddressesFree}
-	if s.Free == 0 {
+	switch {
+	case s.Total == 0:
+		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonRangesUnknown
+		c.Message = "the state was made anew: the next pod that starts here tells the ranges"
+	case s.Free == 0:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonNoneFree
 		switch {
 		case s.Reserved == 0:

@@ -15,7 +15,8 @@ import (
 
 // Network is what the state of a node says of one network.
 type Network struct {
-	Name         string
+	Name string
+	// Sets is nil after the state was made anew, until the next ADD tells the ranges.
 	Sets         []ipam.Set
 	Attachments  []reservation.Attachment
 	Reservations []reservation.Reservation
@@ -27,22 +28,13 @@ type Network struct {
 func read(ctx context.Context, store *persistence.Store) ([]Network, error) {
 	var networks []Network
 	err := store.View(ctx, func(tx *persistence.Tx) error {
-		configs, err := tx.Configs()
+		configs, err := tx.Networks()
 		if err != nil {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(configs)) {
-			n := Network{Name: name}
-			if err := json.Unmarshal(configs[name], &n.Sets); err != nil {
-				return fmt.Errorf("decode ranges of %s: %w", name, err)
-			}
-			if n.Attachments, err = tx.Attachments(name); err != nil {
-				return err
-			}
-			if n.Reservations, err = tx.Reservations(name); err != nil {
-				return err
-			}
-			if n.Pressure, err = tx.Pressure(name); err != nil {
+			n, err := readNetwork(tx, name, configs[name])
+			if err != nil {
 				return err
 			}
 			networks = append(networks, n)
@@ -53,4 +45,18 @@ func read(ctx context.Context, store *persistence.Store) ([]Network, error) {
 		return nil, nil
 	}
 	return networks, err
+}
+
+func readNetwork(tx *persistence.Tx, name string, config []byte) (Network, error) {
+	n := Network{Name: name}
+	if config != nil {
+		if err := json.Unmarshal(config, &n.Sets); err != nil {
+			return n, fmt.Errorf("decode ranges of %s: %w", name, err)
+		}
+	}
+	var errs [3]error
+	n.Attachments, errs[0] = tx.Attachments(name)
+	n.Reservations, errs[1] = tx.Reservations(name)
+	n.Pressure, errs[2] = tx.Pressure(name)
+	return n, errors.Join(errs[:]...)
 }

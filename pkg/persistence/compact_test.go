@@ -71,7 +71,7 @@ func TestCompactKeepsAllButTheRoom(t *testing.T) {
 	}
 	update(t, s, func(tx *persistence.Tx) error {
 		seq, err := tx.NextSeq()
-		configs, errConfigs := tx.Configs()
+		configs, errConfigs := tx.Networks()
 		if seq != 2001 || len(configs) != 1 || tx.Cursor("net", 0) != v4(1999) {
 			t.Errorf("next number %d, configurations %v, cursor %s", seq, configs, tx.Cursor("net", 0))
 		}

@@ -195,9 +195,18 @@ func (t *Tx) SetConfig(network string, config []byte) error {
 	return b.Put(key(network), config)
 }
 
-// Configs returns what SetConfig stored, by network.
-func (t *Tx) Configs() (map[string][]byte, error) {
+// Networks returns what SetConfig stored, by network. It is nil for one that only
+// records know, as after the state was made anew.
+func (t *Tx) Networks() (map[string][]byte, error) {
 	all := map[string][]byte{}
+	for _, bucket := range [][]byte{bucketAttachments, bucketReservations} {
+		c := t.tx.Bucket(bucket).Cursor()
+		for k, _ := c.First(); k != nil; {
+			network, _, _ := bytes.Cut(k, key("", ""))
+			all[string(network)] = nil
+			k, _ = c.Seek(append(bytes.Clone(network), 1)) // past all that follows the zero byte
+		}
+	}
 	err := t.tx.Bucket(bucketNetworks).ForEach(func(k, v []byte) error {
 		all[string(k)] = bytes.Clone(v)
 		return nil

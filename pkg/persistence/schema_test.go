@@ -28,7 +28,7 @@ func TestOlderFileIsReadAndWritten(t *testing.T) {
 	})
 	read := func(tx *persistence.Tx) error {
 		_, found, err := tx.Attachment(attachment(1).ID)
-		if configs, _ := tx.Configs(); !found || len(configs) > 0 {
+		if configs, _ := tx.Networks(); !found || len(configs) > 0 {
 			t.Errorf("found %t, configs %v", found, configs)
 		}
 		return err
@@ -38,7 +38,7 @@ func TestOlderFileIsReadAndWritten(t *testing.T) {
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
 	update(t, s, func(tx *persistence.Tx) error { return tx.SetConfig("net", []byte("[]")) })
 	view(t, s, func(tx *persistence.Tx) error {
-		if configs, err := tx.Configs(); err != nil || len(configs) != 1 {
+		if configs, err := tx.Networks(); err != nil || len(configs) != 1 {
 			t.Errorf("configs %v, %v", configs, err)
 		}
 		return nil

@@ -84,13 +84,37 @@ func TestRecordsComeBackWhole(t *testing.T) {
 		if diff := cmp.Diff([]reservation.Reservation{r}, reserved, byValue); diff != "" {
 			t.Errorf("reservations (-want +got):\n%s", diff)
 		}
-		configs, err := tx.Configs()
+		configs, err := tx.Networks()
 		if string(configs["net"]) != "[]" {
 			t.Errorf("configs %q", configs)
 		}
 		other, _ := tx.Attachments("ne") // a network whose name begins another's
 		if len(other) != 0 {
 			t.Errorf("network ne has %v", other)
+		}
+		return err
+	})
+}
+
+// Records tell of their networks too, once each, however many there are.
+func TestNetworksOfRecordsAlone(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	update(t, s, func(tx *persistence.Tx) error {
+		errs := []error{tx.SetConfig("told", []byte("[]"))}
+		for i, network := range []string{"net", "net", "net-2", "nes"} {
+			a := attachment(10 + i)
+			a.Owner.Network, a.ID.Network = network, network
+			errs = append(errs, tx.PutAttachment(a))
+		}
+		r := reserve(attachment(20))
+		r.Owner.Network = "kept"
+		return errors.Join(append(errs, tx.PutReservation(r))...)
+	})
+	view(t, s, func(tx *persistence.Tx) error {
+		networks, err := tx.Networks()
+		want := map[string][]byte{"told": []byte("[]"), "net": nil, "net-2": nil, "nes": nil, "kept": nil}
+		if diff := cmp.Diff(want, networks); diff != "" {
+			t.Errorf("networks (-want +got):\n%s", diff)
 		}
 		return err
 	})

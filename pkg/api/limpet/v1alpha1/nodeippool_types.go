@@ -12,6 +12,8 @@ const (
 
 	// ReasonAddressesFree is that of an Exhausted that is false.
 	ReasonAddressesFree = "AddressesFree"
+	// ReasonRangesUnknown is that of an Exhausted that cannot be told.
+	ReasonRangesUnknown = "RangesUnknown"
 	// ReasonNoneFree is that of an Exhausted that is true.
 	ReasonNoneFree = "NoneFree"
 	// ReasonShareLeft is that of a ShareReached that is false.
