@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,23 +69,35 @@ func foreign(t *testing.T) {
 		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
 	env.Create(t, own.PersistentPodState, set.StatefulSet)
 	testenv.Eventually(t, func() error {
-		var list eventsv1.EventList
-		if err := env.Client.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
-			return err
+		if n := eventsOf(t, set.StatefulSet, pin.ReasonForeign); n != 1 {
+			return fmt.Errorf("%d events on the set, want one", n)
 		}
-		for _, e := range list.Items {
-			if e.Reason == pin.ReasonForeign && e.Regarding.UID == set.UID {
-				return nil
-			}
-		}
-		return fmt.Errorf("%d events, want one on the set", len(list.Items))
+		return nil
 	})
+	dealtWith := func(name string) { // a second set says when changes of the first have been: there is one queue
+		t.Helper()
+		other := testenv.AStatefulSet(name, 1).In(ns).
+			With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+		env.Create(t, other.StatefulSet)
+		testenv.Eventually(t, func() error {
+			if n := eventsOf(t, other.StatefulSet, pin.ReasonGenerated); n != 1 {
+				return fmt.Errorf("%d events on set %s, want one", n, name)
+			}
+			return nil
+		})
+	}
+	for i := range int32(3) { // its status follows its pods
+		set.Status.Replicas = i + 1
+		if err := env.Client.Status().Update(t.Context(), set.StatefulSet); err != nil {
+			t.Fatal(err)
+		}
+		dealtWith(fmt.Sprintf("other-%d", i))
+	}
+	if n := eventsOf(t, set.StatefulSet, pin.ReasonForeign); n != 1 {
+		t.Errorf("%d events of what did not change, want one", n)
+	}
 	annotate(t, set.StatefulSet, appsv1beta1.AnnotationAutoGenerate, "")
-	// A second set says when the first's change has been dealt with: there is one queue.
-	other := testenv.AStatefulSet("other", 1).In(ns).
-		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
-	env.Create(t, other.StatefulSet)
-	testenv.Eventually(t, func() error { _, err := stateOf(t, other.StatefulSet); return err })
+	dealtWith("other")
 	got, err := stateOf(t, set.StatefulSet)
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +105,21 @@ func foreign(t *testing.T) {
 	if diff := cmp.Diff(own.Spec, got.Spec); diff != "" || len(got.OwnerReferences) > 0 || got.UID != own.UID {
 		t.Errorf("owners %v, spec (-want +got):\n%s", got.OwnerReferences, diff)
 	}
+}
+
+// eventsOf counts the events on a set for a reason.
+func eventsOf(t *testing.T, set *appsv1.StatefulSet, reason string) (n int) {
+	t.Helper()
+	var list eventsv1.EventList
+	if err := env.Client.List(t.Context(), &list, client.InNamespace(set.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.Reason == reason && e.Regarding.UID == set.UID {
+			n++
+		}
+	}
+	return n
 }
 
 // putBack gives a rebuilt pod the annotations that its predecessor got while it lived.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,14 @@ import (
 type Generator struct {
 	Client client.Client
 	Events events.EventRecorder
+
+	told sync.Map // by told: the message of the last warning, while it holds
+}
+
+// told names a workload that was warned.
+type told struct {
+	schema.GroupKind
+	client.ObjectKey
 }
 
 // SetupWithManager registers the reconciler.
@@ -35,10 +44,12 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 // Reconcile makes, updates or removes the PersistentPodState of one StatefulSet.
 func (g *Generator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var set appsv1.StatefulSet
+	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	if err := g.Client.Get(ctx, req.NamespacedName, &set); err != nil {
+		g.told.Delete(told{kind.GroupKind(), req.NamespacedName})
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	return g.generate(ctx, &set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+	return g.generate(ctx, &set, kind)
 }
 
 func (g *Generator) generate(ctx context.Context, workload client.Object, kind schema.GroupVersionKind) (ctrl.Result, error) {
@@ -50,7 +61,7 @@ func (g *Generator) generate(ctx context.Context, workload client.Object, kind s
 	if err := g.apply(ctx, generation); err != nil {
 		return quiet(fmt.Errorf("generate for %s %s: %w", kind.Kind, client.ObjectKeyFromObject(workload), err))
 	}
-	g.report(ctx, workload, generation)
+	g.report(ctx, workload, generation, told{kind.GroupKind(), client.ObjectKeyFromObject(workload)})
 	return ctrl.Result{}, nil
 }
 
@@ -90,15 +101,21 @@ func (g *Generator) apply(ctx context.Context, generation pin.Generation) error 
 	return nil
 }
 
-// report tells what was done, and what could not be done though it was asked for.
-func (g *Generator) report(ctx context.Context, workload client.Object, generation pin.Generation) {
+// report tells what was done, and what could not be done though it was asked for: once,
+// until something else is the case, for a workload changes its status all the time.
+func (g *Generator) report(ctx context.Context, workload client.Object, generation pin.Generation, key told) {
 	kind := corev1.EventTypeNormal
 	switch generation.Reason {
-	case pin.ReasonNotAsked, pin.ReasonUpToDate:
-		return
 	case pin.ReasonForeign, pin.ReasonNoKeys, pin.ReasonBadKeys:
 		kind = corev1.EventTypeWarning
+		if before, known := g.told.Swap(key, generation.Message); known && before == generation.Message {
+			return
+		}
+	case pin.ReasonNotAsked, pin.ReasonUpToDate:
+		g.told.Delete(key)
+		return
 	default:
+		g.told.Delete(key)
 		log.FromContext(ctx).Info("Generated", "reason", generation.Reason)
 	}
 	g.Events.Eventf(workload, nil, kind, generation.Reason, "GeneratePersistentPodState", "%s", generation.Message)

@@ -59,6 +59,7 @@ func (g *KindGenerator) SetupWithManager(mgr ctrl.Manager) error {
 func (g *KindGenerator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result, error) {
 	workload := metadataOf(req.GroupVersionKind)
 	if err := g.Live.Get(ctx, req.ObjectKey, workload); err != nil {
+		g.told.Delete(told{req.GroupKind(), req.ObjectKey})
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return g.generate(ctx, workload, req.GroupVersionKind)
