@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,6 +93,11 @@ func New(c Config) (*Agent, error) {
 // Run works until ctx ends. Installing and sweeping wait for no API server: what does
 // is done beside the rounds, or left out of them until the server answers.
 func (a *Agent) Run(ctx context.Context) error {
+	release, err := hold(a.StateDir, unix.LOCK_SH) // an agent that is uninstalled ends, and Kubernetes starts it anew
+	if err != nil {
+		return err
+	}
+	defer release()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	watching := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -236,6 +237,9 @@ func TestMirrorOfAStateWithoutRanges(t *testing.T) {
 	n.attach(t, ns, "web-0", "u0", n.alive(), 0)
 	n.reserve(t, ns, "web-1", time.Minute, time.Hour)
 	n.reserve(t, ns, "lapsed", time.Minute, time.Minute)
+	if err := agent.Uninstall(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), "still attached") {
+		t.Errorf("the plugin was removed beside an attached pod: %v", err)
+	}
 	n.start(t)
 	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached, "web-1": v1alpha1.IPReserved})
 	n.holds(t, map[string]string{"web-0": "attached, retain 10m0s", "web-1": "reserved"})
@@ -250,9 +254,6 @@ func TestMirrorOfAStateWithoutRanges(t *testing.T) {
 		}
 		return nil
 	})
-	if err := agent.Uninstall(t.Context(), n.Config); err == nil {
-		t.Error("the plugin was removed beside an attached pod")
-	}
 }
 
 // Somebody's change of a mirror does not stop it: the next write starts over.

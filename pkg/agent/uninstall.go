@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
@@ -16,7 +17,13 @@ import (
 // Uninstall removes what the agent put on the node, in the order in which it can be
 // done without: first the network configuration and the routes, then the plugin, and
 // that only when no pod is attached any more, since its DEL needs it. The state stays.
+// It fails while an agent runs here.
 func Uninstall(ctx context.Context, c Config) error {
+	release, err := hold(c.StateDir, unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer release()
 	links, err := netlink.NewHandle()
 	if err != nil {
 		return fmt.Errorf("talk to the kernel about routes: %w", err)
