@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,9 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // A webhook whose cache has not seen a record yet, or not that a pod was let go, finds it
@@ -39,6 +42,16 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	made := testenv.APersistentPodState("fresh").In(ns).Requires(hostname).
 		Recorded("fresh-0", node.Name, map[string]string{hostname: node.Name})
 	made.Labels = map[string]string{unseenLabel: "yes"}
+	byHand := testenv.AStatefulSet("by-hand", 1).In(ns)
+	written := testenv.APersistentPodState("written").In(ns).Requires(hostname).
+		Recorded("by-hand-0", node.Name, map[string]string{hostname: node.Name})
+	written.Spec.TargetReference.Name, written.Labels = byHand.Name, made.Labels
+	env.Create(t, byHand.StatefulSet, written.PersistentPodState, &limpetv1alpha1.IPReservation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "by-hand-0"},
+		Status: limpetv1alpha1.IPReservationStatus{
+			Node: node.Name, Network: "net", Interface: "eth0", Pod: "by-hand-0", IPs: "10.0.1.7", State: limpetv1alpha1.IPAttached,
+		},
+	})
 	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState, fresh.StatefulSet, made.PersistentPodState)
 
 	webhook := &limpetwebhook.PodCreate{
@@ -46,14 +59,16 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	}
 	cases := map[string]struct {
 		owner testenv.StatefulSet
+		state string
 		want  string
 	}{
-		"web-0":   {set, hostname + "=" + node.Name}, // whose record it has not seen
-		"web-1":   {set, ""},                         // which it has not seen let go
-		"fresh-0": {fresh, hostname + "=" + node.Name},
+		"web-0":     {set, "web", hostname + "=" + node.Name}, // whose record it has not seen
+		"web-1":     {set, "web", ""},                         // which it has not seen let go
+		"fresh-0":   {fresh, "fresh", hostname + "=" + node.Name},
+		"by-hand-0": {byHand, "written", hostname + "=" + node.Name},
 	}
 	for name, tc := range cases {
-		pod := testenv.APod(name).In(ns).OwnedBy(tc.owner.StatefulSet).Pod
+		pod := testenv.APod(name).In(ns).OwnedBy(tc.owner.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
 		raw, err := json.Marshal(pod)
 		if err != nil {
 			t.Fatal(err)
@@ -66,13 +81,11 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 		}
 		annotations := map[string]any{}
 		for _, op := range answer.Patches {
-			if op.Path == "/metadata/annotations" {
-				for key, value := range op.Value.(map[string]string) {
-					annotations[key] = value
-				}
+			if key, ok := strings.CutPrefix(op.Path, "/metadata/annotations/"); ok {
+				annotations[strings.ReplaceAll(key, "~1", "/")] = op.Value
 			}
 		}
-		if annotations[appsv1beta1.AnnotationInjected] != tc.owner.Name {
+		if annotations[appsv1beta1.AnnotationInjected] != tc.state {
 			t.Errorf("%s: annotations %v, want it pinned", name, annotations)
 		}
 		if got, _ := annotations[pin.AnnotationPlace].(string); got != tc.want {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,9 @@ func (w *PodCreate) recall(ctx context.Context, in *pin.Input, cached *appsv1bet
 	name := in.Pod.Name
 	switch in.State = cached; {
 	case cached == nil:
-		in.State, err = w.unseen(ctx, in.Pod)
+		if in.State, err = w.unseen(ctx, in.Pod); in.State == nil && err == nil && len(holders) > 0 {
+			in.State, err = w.listed(ctx, in.Pod) // the pod was here before, and may be recorded
+		}
 	case pin.RecordedNode(cached, name) == "" || pin.Doubt(cached, name, holders) != "" || pin.Releases(cached):
 		in.State, err = w.fresh(ctx, cached)
 	}
@@ -91,13 +94,24 @@ func (w *PodCreate) unseen(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.P
 	return live, err
 }
 
+// listed is the state that counts for the pod's owner, whoever made it and of whatever
+// kind that owner is, as the API server has it.
+func (w *PodCreate) listed(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
+	var live appsv1beta1.PersistentPodStateList
+	if err := w.Live.List(ctx, &live, client.InNamespace(pod.Namespace)); err != nil {
+		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
+	}
+	owner, _ := pin.OwnerOf(pod)
+	return pin.Choose(slices.DeleteFunc(live.Items, func(s appsv1beta1.PersistentPodState) bool { return pin.TargetOf(&s) != owner })), nil
+}
+
 // asked is the PersistentPodState that the pod's owner asks for by annotation. The first
 // pods of a StatefulSet are faster than its generation.
 func (w *PodCreate) asked(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
 	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref.Kind != kind.Kind || ref.APIVersion != kind.GroupVersion().String() {
-		return nil, nil //nolint:nilnil // nothing is generated for other kinds
+		return nil, nil //nolint:nilnil // other kinds are read by listed
 	}
 	var cached, live appsv1.StatefulSet
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}
