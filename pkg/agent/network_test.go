@@ -218,13 +218,11 @@ func TestUninstall(t *testing.T) {
 	}
 
 	t.Run("while an agent runs", func(t *testing.T) {
-		n.start(t)
-		testenv.Eventually(t, func() error { // once it has begun
-			if err := agent.Uninstall(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), "delete the DaemonSet") {
-				return fmt.Errorf("uninstalled below a running agent: %w", err)
-			}
-			return nil
-		})
+		a := n.start(t)
+		testenv.Eventually(t, a.Ready)
+		if err := agent.Uninstall(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), "delete the DaemonSet") {
+			t.Errorf("uninstalled below a running agent: %v", err)
+		}
 	})
 	if err := agent.Uninstall(t.Context(), n.Config); err == nil {
 		t.Error("uninstalled below a pod that is attached")
