@@ -6,25 +6,23 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
-
-// pendingDir is the directory, beside the state, of the ADDs that wait for their turn. No
-// network can have its name.
-const pendingDir = ".pending"
 
 // pending is the word that an ADD leaves before it waits for the lock: a file with the name
 // of its attachment. A DEL that comes first knows of no such attachment and takes the word
 // away, so that the ADD, when its turn comes, takes nothing for a container that has ended.
 // Verbs that need not wait leave nothing. It goes through no transaction, and is not synced:
-// who waits does not outlive a power loss.
+// who waits does not outlive a power loss. The agent removes what an ADD left that was
+// killed as it waited.
 type pending struct {
 	path string
 	left bool
 }
 
 func pendingOf(dataDir string, id reservation.AttachmentID) *pending {
-	return &pending{path: filepath.Join(dataDir, pendingDir, fmt.Sprintf("%s-%s-%s", id.Network, id.ContainerID, id.IfName))}
+	return &pending{path: filepath.Join(dataDir, persistence.PendingDir, fmt.Sprintf("%s-%s-%s", id.Network, id.ContainerID, id.IfName))}
 }
 
 // leave leaves the word. Where that fails the ADD is as safe as it is without.

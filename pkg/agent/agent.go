@@ -186,6 +186,7 @@ func (a *Agent) round(ctx context.Context) {
 	}
 	if full {
 		a.step("look", a.lookAtNetwork)
+		a.step("pending", func() error { return sweepPending(a.StateDir, now) })
 	}
 	changed, err := a.changed()
 	if err == nil && !changed && !full {

@@ -24,6 +24,9 @@ const (
 	// DefaultLockWait bounds how long a verb waits for its turn. It is shorter than
 	// any runtime's own time-out, so that a person sees this error and not that one.
 	DefaultLockWait = 20 * time.Second
+	// PendingDir is the directory, beside the state, of the words that ADDs leave while
+	// they wait for their turn. No network can have its name.
+	PendingDir = ".pending"
 
 	databaseName = "limpet.db"
 	lockName     = "limpet.lock"

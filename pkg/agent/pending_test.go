@@ -1,0 +1,47 @@
+package agent_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/persistence"
+)
+
+// What a killed ADD left goes after an hour. One that still waits must keep its word, and
+// what is no such word is somebody else's.
+func TestWordsOfKilledADDsAreSwept(t *testing.T) {
+	n := newNode(t, "pending")
+	dir := filepath.Join(n.StateDir, persistence.PendingDir)
+	for _, word := range []struct {
+		name, text string
+		age        time.Duration
+	}{
+		{name: "net-killed-eth0", age: 61 * time.Minute},
+		{name: "net-killed-eth1", age: 48 * time.Hour},
+		{name: "net-waits-eth0", age: 59 * time.Minute},
+		{name: "notes", text: "mine", age: 48 * time.Hour},
+	} {
+		path, then := filepath.Join(dir, word.name), time.Now().Add(-word.age)
+		n.write(t, path, word.text)
+		if err := os.Chtimes(path, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.start(t)
+	testenv.Eventually(t, func() error {
+		entries, err := os.ReadDir(dir)
+		var left []string
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		if want := []string{"net-waits-eth0", "notes"}; err != nil || !slices.Equal(left, want) {
+			return fmt.Errorf("left %v, %w", left, err)
+		}
+		return nil
+	})
+}
