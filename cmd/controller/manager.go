@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,14 +121,28 @@ func controllers(mgr ctrl.Manager, workloads *controller.Workloads, o Options) [
 	}
 }
 
+// startWithin is how long the caches may take. An API server that is asked for objects
+// while it changes to the conversion webhook may leave the answer open for minutes; who
+// asks anew gets one.
+const startWithin = time.Minute
+
 func addChecks(mgr ctrl.Manager, certificate *limpetwebhook.Certificate, workloads *controller.Workloads) error {
 	synced := func(req *http.Request) error {
-		if !mgr.GetCache().WaitForCacheSync(req.Context()) {
-			return fmt.Errorf("cache: %w", context.Cause(req.Context()))
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("the caches are not filled yet")
 		}
 		return nil
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+	started := clock.RealClock{}.Now()
+	alive := func(req *http.Request) error {
+		if (clock.RealClock{}).Since(started) < startWithin {
+			return nil
+		}
+		return synced(req)
+	}
+	if err := mgr.AddHealthzCheck("cache", alive); err != nil {
 		return fmt.Errorf("add health check: %w", err)
 	}
 	for name, check := range map[string]healthz.Checker{

@@ -157,7 +157,9 @@ func (r *replica) kill(t *testing.T) {
 func (r *replica) waitReady(t *testing.T) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.health+"/readyz", nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.health+"/readyz", nil)
 		if err != nil {
 			return err
 		}
