@@ -30,11 +30,16 @@ var podMoved = predicate.Funcs{
 }
 
 // podWaits passes pods that are behind our gate when they are first seen: nobody can put
-// a pod behind a gate later. The updates in between come from the nomination itself, and
-// would have the gate opened twice.
+// a pod behind a gate later. A pod that was made anew while the watch was interrupted is
+// first seen as an update of its predecessor. Other updates come from the nomination
+// itself, and would have the gate opened twice; the periodic resync mends what was missed.
 var podWaits = predicate.Funcs{
-	CreateFunc:  func(e event.CreateEvent) bool { return pin.Gated(e.Object.(*corev1.Pod)) },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	CreateFunc: func(e event.CreateEvent) bool { return pin.Gated(e.Object.(*corev1.Pod)) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		another, resync := before.UID != after.UID, before.ResourceVersion == after.ResourceVersion
+		return pin.Gated(after) && (another || resync || !pin.Gated(before))
+	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }

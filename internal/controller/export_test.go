@@ -1,0 +1,4 @@
+package controller
+
+// PodWaits is what the nominator looks at.
+var PodWaits = podWaits
