@@ -63,6 +63,9 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 	defer word.done()
 	err = p.storeBehind(conf, word.leave).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 		a.Since = p.Now()
+		if err := p.search(tx, conf.network); err != nil {
+			return err
+		}
 		plan, err := p.planAdd(tx, conf, *a, heir)
 		if err != nil {
 			return err

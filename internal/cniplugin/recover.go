@@ -2,6 +2,8 @@ package cniplugin
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,10 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
+
+// errNoNetwork refuses to rebuild where addresses would be left out.
+var errNoNetwork = errors.New("network namespaces have addresses, and nothing tells of which network: " +
+	"the next pod that starts here makes the state again with its network's configuration, so run this again after it")
 
 // rebuild returns what makes a state that is new, lost or damaged out of what is left
 // of it and what the node knows (rule 6).
@@ -23,7 +29,9 @@ func (p *Plugin) rebuild(conf *config) func(persistence.Remains) (reservation.Re
 			Seen: seen,
 		}
 		if left.Cause != nil { // a new node has none of ours
-			in.Found = p.found(networksOf(conf.network, seen, left.Read))
+			if in.Found, err = p.foundIn(conf.network, in); err != nil {
+				return reservation.Records{}, err
+			}
 		}
 		plan := reservation.PlanRebuild(in)
 		p.reportRebuild(left, in, plan)
@@ -110,7 +118,7 @@ func keptIn(config []byte, dir string) bool {
 		if c.IPAM.DataDir == "" {
 			c.IPAM.DataDir = persistence.DefaultDir
 		}
-		if c.IPAM.Type == pluginType && filepath.Clean(c.IPAM.DataDir) == dir {
+		if c.IPAM.Type == pluginType && filepath.IsAbs(c.IPAM.DataDir) && sameDir(c.IPAM.DataDir, dir) {
 			return true
 		}
 	}
@@ -136,14 +144,27 @@ func (p *Plugin) found(networks []string) []reservation.Attachment {
 	return all
 }
 
+// foundIn returns what the namespaces have, for every network that is known. With none it
+// refuses: a state that leaves them out would look sound.
+func (p *Plugin) foundIn(network string, in reservation.RebuildInput) ([]reservation.Attachment, error) {
+	networks := networksOf(network, in)
+	if len(networks) > 0 {
+		return p.found(networks), nil
+	}
+	if n := len(p.found([]string{""})); n > 0 {
+		return nil, fmt.Errorf("%w: %d interfaces", errNoNetwork, n)
+	}
+	return nil, nil
+}
+
 // networksOf lists the networks that attachments and reservations are of, and one more
 // unless it is "".
-func networksOf(network string, seen []reservation.Attachment, read reservation.Records) []string {
+func networksOf(network string, in reservation.RebuildInput) []string {
 	networks := map[string]bool{network: true}
-	for _, a := range slices.Concat(seen, read.Attachments) {
+	for _, a := range slices.Concat(in.Seen, in.Read.Attachments, in.Stray.Attachments) {
 		networks[a.ID.Network] = true
 	}
-	for _, r := range read.Reservations {
+	for _, r := range slices.Concat(in.Read.Reservations, in.Stray.Reservations) {
 		networks[r.Owner.Network] = true
 	}
 	delete(networks, "")

@@ -50,11 +50,30 @@ func (p *Plugin) RebuildIn(dir string) func(persistence.Remains) (reservation.Re
 // configOf returns the defaults of a network whose state is in dir.
 func configOf(network, dir string) *config {
 	neighbours := hostlocal.DefaultDataDir
-	if dir = filepath.Clean(dir); dir != persistence.DefaultDir {
+	if dir = filepath.Clean(dir); !sameDir(dir, persistence.DefaultDir) {
 		neighbours = dir
 	}
 	return &config{
 		network: network, dataDir: dir, maxReservation: reservation.DefaultMaxRetain,
 		hostLocal: hostlocal.New(filepath.Join(neighbours, network)),
 	}
+}
+
+// sameDir reports whether two paths lead to one directory.
+func sameDir(a, b string) bool { return resolved(a) == resolved(b) }
+
+// resolved returns the absolute path without links. What does not exist (any more) is
+// resolved as far as its parents do.
+func resolved(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil { // no working directory
+		return filepath.Clean(path)
+	}
+	if target, err := filepath.EvalSymlinks(abs); err == nil {
+		return target
+	}
+	if parent := filepath.Dir(abs); parent != abs {
+		return filepath.Join(resolved(parent), filepath.Base(abs))
+	}
+	return abs
 }

@@ -24,9 +24,15 @@ func TestRunning(t *testing.T) {
 		change func(*world)
 		want   bool
 	}{
-		"with its state here":      {want: true},
-		"in a list":                {config: `{"plugins":[{"ipam":{"type":"limpet-ipam","dataDir":"DIR"}}]}`, want: true},
-		"of host-local":            {config: `{"ipam":{"type":"host-local","dataDir":"DIR"}}`},
+		"with its state here": {want: true},
+		"in a list":           {config: `{"plugins":[{"ipam":{"type":"limpet-ipam","dataDir":"DIR"}}]}`, want: true},
+		"of host-local":       {config: `{"ipam":{"type":"host-local","dataDir":"DIR"}}`},
+		"by a path through a link": {config: `{"ipam":{"type":"limpet-ipam","dataDir":"DIR/../link"}}`, want: true, change: func(w *world) {
+			if err := errors.Join(os.MkdirAll(w.dir, 0o700), os.Symlink(w.dir, filepath.Join(filepath.Dir(w.dir), "link"))); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"by a relative path":       {config: `{"ipam":{"type":"limpet-ipam","dataDir":"state"}}`},
 		"with its state elsewhere": {config: `{"ipam":{"type":"limpet-ipam"}}`},
 		"without its namespace":    {change: func(w *world) { delete(w.netns, s.netns()) }},
 		"without its address":      {change: func(w *world) { w.plugin.Interfaces = w.interfaces(nil, s) }},

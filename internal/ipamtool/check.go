@@ -121,9 +121,12 @@ func (v Verdict) counted() Verdict {
 // repair has the store make the state again as it does for a verb that finds it broken.
 func (t *Tool) repair(ctx context.Context, o options, v Verdict) error {
 	made, rebuild := false, t.Rebuild(o.dataDir)
-	store := o.store(func(left persistence.Remains) (reservation.Records, error) {
+	var refused error
+	store := o.store(func(left persistence.Remains) (records reservation.Records, err error) {
 		made = true
-		return rebuild(left)
+		records, err = rebuild(left)
+		refused = err
+		return records, err
 	})
 	err := store.Update(ctx, func(*persistence.Tx) error {
 		if made {
@@ -131,6 +134,9 @@ func (t *Tool) repair(ctx context.Context, o options, v Verdict) error {
 		}
 		return fmt.Errorf("%s %s: %w", v.Findings[0].Subject, v.Findings[0].Problem, persistence.ErrDamaged)
 	})
+	if refused != nil {
+		return refused // says what to do, which is not this command
+	}
 	return explain(err, o.dataDir)
 }
 

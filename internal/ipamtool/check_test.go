@@ -3,6 +3,9 @@ package ipamtool_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/limpet-io/limpet/internal/cniplugin"
 	"github.com/limpet-io/limpet/internal/flock"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
@@ -75,18 +79,98 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 			n := newNode(t)
 			n.fill()
 			tc.harm(n)
-			out, exit := n.on("check")
+			out, exit := n.alone("check")
 			if exit != ipamtool.ExitNo || !strings.Contains(squeezed(n.steady(out)), "\n"+tc.want+"\n") {
 				t.Errorf("exit %d, want the line\n%s\nof\n%s", exit, tc.want, n.steady(out))
 			}
-			if out, exit := n.on("check", "--repair"); (exit == ipamtool.ExitDone) == tc.lasts {
+			if out, exit := n.alone("check", "--repair"); (exit == ipamtool.ExitDone) == tc.lasts {
 				t.Errorf("exit %d with --repair:\n%s", exit, out)
 			}
-			if out, exit := n.on("check"); (exit == ipamtool.ExitDone) == tc.lasts {
+			if out, exit := n.alone("check"); (exit == ipamtool.ExitDone) == tc.lasts {
 				t.Errorf("exit %d after a repair:\n%s", exit, out)
 			}
 		})
 	}
+}
+
+// alone is on as if no other containers ran on this machine.
+func (n node) alone(args ...string) (out string, exit int) {
+	n.Helper()
+	return n.inside(nil, append(args, "--data-dir", n.dir)...)
+}
+
+// inside runs a command on a node whose namespaces have these interfaces and whose cache
+// is in DIR/results.
+func (n node) inside(interfaces []machine.Interface, args ...string) (out string, exit int) {
+	n.Helper()
+	var both bytes.Buffer
+	plugin := &cniplugin.Plugin{
+		Now: func() reservation.Moment { return n.now }, NetNS: machine.StatNetNS, Interfaces: func() []machine.Interface { return interfaces },
+		ResultsDir: filepath.Join(filepath.Dir(n.dir), "results"), Log: slog.New(slog.NewTextHandler(&both, nil)),
+	}
+	tool := ipamtool.Tool{
+		Now: plugin.Now, NetNS: plugin.NetNS, Running: plugin.Running, Rebuild: plugin.RebuildIn, Stdout: &both, Stderr: &both,
+	}
+	exit = tool.Run(n.Context(), args)
+	return both.String(), exit
+}
+
+// TestRepairRefusesToForget has a namespace with an address, and nothing that tells its
+// network.
+func TestRepairRefusesToForget(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	n.file(os.Truncate(n.db(), 8192))
+	before, err := os.ReadFile(n.db())
+	n.file(err)
+	runs := []machine.Interface{{NetNS: n.netns("cni-aa11"), Name: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("10.244.0.12")}}}
+	out, exit := n.inside(runs, "check", "--repair", "--data-dir", n.dir)
+	if exit != ipamtool.ExitFailed || !strings.Contains(out, "the next pod that starts here makes the state again") {
+		t.Errorf("exit %d: %s", exit, out)
+	}
+	after, err := os.ReadFile(n.db())
+	n.file(err)
+	if kept, _ := filepath.Glob(n.db() + ".*"); !bytes.Equal(before, after) || len(kept) > 0 {
+		t.Errorf("the file was touched; beside it: %q", kept)
+	}
+}
+
+// TestRepairTakesPathsAsTheyCome repairs a state by paths other than its network
+// configuration's.
+func TestRepairTakesPathsAsTheyCome(t *testing.T) {
+	for name, path := range map[string]string{"relative": "state", "through a link": "link", "in a directory with dots": "../DIR/./state"} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.fill()
+			above := filepath.Dir(n.dir)
+			t.Chdir(above)
+			ns := n.netns("cni-aa11")
+			cached, err := json.Marshal(map[string]any{
+				"kind": "cniCacheV1", "containerId": container("aa11"), "ifName": "eth0", "networkName": "limpet", "netns": ns.Path,
+				"config": []byte(`{"ipam":{"type":"limpet-ipam","dataDir":"` + n.dir + `"}}`),
+				"result": map[string]any{"cniVersion": "1.1.0", "ips": []map[string]string{{"address": "10.244.0.12/24"}}},
+			})
+			n.file(errors.Join(err, os.Mkdir("results", 0o700), os.Symlink("state", "link")))
+			n.file(os.WriteFile(filepath.Join("results", "limpet-"+container("aa11")+"-eth0"), cached, 0o600))
+			n.file(overwriteByZeros(n.db()))
+			runs := []machine.Interface{{NetNS: ns, Name: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("10.244.0.12")}}}
+			out, exit := n.inside(runs, "check", "--repair", "--data-dir", strings.ReplaceAll(path, "DIR", filepath.Base(above)))
+			if exit != ipamtool.ExitDone {
+				t.Errorf("exit %d: %s", exit, out)
+			}
+			if list, _ := n.on("list"); !strings.Contains(list, "10.244.0.12") {
+				t.Errorf("the address is forgotten:\n%s\n%s", out, list)
+			}
+		})
+	}
+}
+
+func overwriteByZeros(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Truncate(path, 0), os.Truncate(path, info.Size()))
 }
 
 func TestCheckMissesTheMarker(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -75,6 +76,8 @@ func (c command) parse(args []string) (options, error) {
 	switch {
 	case c.operand == "" && len(operands) > 0:
 		return o, fmt.Errorf("unexpected argument %q", operands[0])
+	case o.dataDir == "":
+		return o, errors.New("--data-dir is empty")
 	case c.operand != "" && (len(operands) != 1 || operands[0] == ""): // every ID begins with nothing
 		return o, fmt.Errorf("%s takes one argument, %s", c.name, c.operand)
 	case o.lockWait <= 0:
@@ -84,7 +87,9 @@ func (c command) parse(args []string) (options, error) {
 	case c.operand != "":
 		o.operand = operands[0]
 	}
-	return o, nil
+	var err error
+	o.dataDir, err = filepath.Abs(o.dataDir) // as network configurations have it
+	return o, err
 }
 
 func (c command) flagSet(o *options) *flag.FlagSet {

@@ -59,6 +59,17 @@ func (t *Tx) SetMirrored(network string, mirrored bool) error {
 	return t.tx.Bucket(bucketMeta).Delete(key("mirrored", network))
 }
 
+// Searched reports whether SetSearched was called for a network since the state was made.
+func (t *Tx) Searched(network string) bool {
+	return t.tx.Bucket(bucketMeta).Get(key("searched", network)) != nil
+}
+
+// SetSearched remembers that the node's namespaces were searched for addresses of a
+// network. Where the state is made again it is forgotten.
+func (t *Tx) SetSearched(network string) error {
+	return t.tx.Bucket(bucketMeta).Put(key("searched", network), []byte{1})
+}
+
 // Attachment returns the attachment of that ID.
 func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, found bool, err error) {
 	data := t.tx.Bucket(bucketAttachments).Get(attachmentKey(id))
