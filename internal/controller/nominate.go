@@ -69,8 +69,11 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 			log.FromContext(ctx).Error(err, "Pod is scheduled without a nomination")
 		}
 	}
-	if err := n.open(ctx, &pod); err != nil && !over(err) {
-		return ctrl.Result{}, fmt.Errorf("open gate of pod %s: %w", req, err)
+	switch err := n.open(ctx, &pod); {
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, nil
+	case err != nil: // a conflict may hide another pod of the same name, behind a gate of its own
+		return quiet(fmt.Errorf("open gate of pod %s: %w", req, err))
 	}
 	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
 	return ctrl.Result{}, nil
@@ -109,7 +112,8 @@ func (n *Nominator) leads() bool {
 	}
 }
 
-// over tells that the pod has ended, or is another one of the same name by now.
+// over tells that the pod has ended, or is another one of the same name by now. There is
+// nobody to nominate for then, and opening the gate finds out which it is.
 func over(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // nominate leaves everything else in the status alone.

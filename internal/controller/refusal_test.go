@@ -1,0 +1,96 @@
+package controller_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/controller"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// refusing is a client of an API server that answers every read with one object, and
+// every patch with a refusal: no real one refuses when it is told to. It returns the
+// paths of the patches, too.
+func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusReason) (client.Client, func() []string) {
+	t.Helper()
+	patches := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer := any(read)
+		if r.Method == http.MethodPatch {
+			patches <- r.URL.Path
+			answer = metav1.Status{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Status:   metav1.StatusFailure, Reason: reason, Code: int32(code),
+			}
+			w.WriteHeader(code)
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Errorf("answer %s: %v", r.URL, err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("StatefulSet"), meta.RESTScopeNamespace)
+	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme, Mapper: mapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, func() []string {
+		close(patches)
+		return slices.Collect(func(yield func(string) bool) {
+			for path := range patches {
+				if !yield(path) {
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestGateThatIsNotOpened(t *testing.T) {
+	cases := map[string]struct {
+		code      int
+		reason    metav1.StatusReason
+		wantAgain bool
+		wantErr   bool
+	}{
+		"a conflict is tried again soon":    {http.StatusConflict, metav1.StatusReasonConflict, true, false},
+		"a pod that is gone is over":        {http.StatusNotFound, metav1.StatusReasonNotFound, false, false},
+		"anything else is tried with delay": {http.StatusForbidden, metav1.StatusReasonForbidden, false, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := gated("u", "1", pin.Gate)
+			pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+			c, patches := refusing(t, pod, tc.code, tc.reason)
+			elected := make(chan struct{})
+			close(elected)
+			n := &controller.Nominator{Client: c, Clock: clock.RealClock{}, Elected: elected}
+			got, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+			if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
+				t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)
+			}
+			if n := len(patches()); n != 1 {
+				t.Errorf("%d patches, want 1", n)
+			}
+		})
+	}
+}
