@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,11 +51,14 @@ func (n *Nudger) Start(ctx context.Context) error {
 	return nil
 }
 
+// nudge wakes whom it can: one StatefulSet that cannot be changed is no reason to leave
+// the others asleep.
 func (n *Nudger) nudge(ctx context.Context) error {
 	var sets appsv1.StatefulSetList
 	if err := n.Client.List(ctx, &sets); err != nil {
 		return fmt.Errorf("list StatefulSets: %w", err)
 	}
+	var errs []error
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		if !waits(set) {
@@ -66,11 +70,12 @@ func (n *Nudger) nudge(ctx context.Context) error {
 		}
 		set.Annotations[AnnotationNudged] = n.Clock.Now().UTC().Format(time.RFC3339)
 		if err := n.Client.Patch(ctx, set, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("nudge StatefulSet %s: %w", client.ObjectKeyFromObject(set), err)
+			errs = append(errs, fmt.Errorf("nudge StatefulSet %s: %w", client.ObjectKeyFromObject(set), err))
+			continue
 		}
 		log.FromContext(ctx).Info("Nudged StatefulSet", "statefulSet", client.ObjectKeyFromObject(set))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // waits tells whether pods of the set may have been refused: only those that ask for
