@@ -117,9 +117,11 @@ func follow(in GenerateInput, old *appsv1beta1.PersistentPodState, want appsv1be
 }
 
 // ours tells whether the object was generated for the workload: it is its controller,
-// or a predecessor of the same name was and left it behind.
+// or a predecessor of the same kind and name was and left it behind. Its target tells the
+// kind of a predecessor that it does not name any more.
 func ours(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
-	return owns(in.Workload, s) || s.Labels[LabelGenerated] == "true" && s.Name == in.Workload.GetName() &&
+	return owns(in.Workload, s) || s.Labels[LabelGenerated] == "true" &&
+		TargetOf(s) == target(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName()) && s.Name == in.Workload.GetName() &&
 		(metav1.GetControllerOfNoCopy(s) == nil || predecessor(in, s) >= 0)
 }
 

@@ -32,6 +32,9 @@ func TestGenerate(t *testing.T) {
 	orphan := *foreign.DeepCopy()
 	orphan.Labels = map[string]string{pin.LabelGenerated: "true"}
 
+	kruises := *orphan.DeepCopy()
+	kruises.Spec.TargetReference.APIVersion = "apps.kruise.io/v1beta1"
+
 	inherited := *orphan.DeepCopy()
 	gone := plain.DeepCopy()
 	gone.UID = "old"
@@ -58,6 +61,7 @@ func TestGenerate(t *testing.T) {
 		"asked, so made":                                    {set: full, wantAction: pin.Create, wantReason: pin.ReasonGenerated, wantSpec: &made},
 		"annotations changed, hand-set policy stays":        {set: full, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &kept},
 		"left behind by a predecessor, so adopted":          {set: full, existing: []appsv1beta1.PersistentPodState{orphan}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
+		"left behind by another kind, so left":              {set: full, existing: []appsv1beta1.PersistentPodState{kruises}, wantReason: pin.ReasonForeign},
 		"still owned by a predecessor, so adopted":          {set: full, existing: []appsv1beta1.PersistentPodState{inherited}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
 		"owned by another workload, so left":                {set: full, existing: []appsv1beta1.PersistentPodState{others}, wantReason: pin.ReasonForeign},
 		"annotations gone, so removed":                      {set: plain, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
