@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,12 +33,21 @@ const (
 const patience = time.Minute
 
 // constraints are the scheduler's words for them, in this version and former ones.
+// It asks about them after those of elsewhere, so that what it refuses by another word
+// is a node of the place.
 var constraints = []string{
 	"didn't match pod topology spread constraints",
 	"had volume node affinity conflict",
 	"didn't match PersistentVolume's node affinity",
 	"had no available volume zone",
 	"didn't satisfy plugin(s) [VolumeBinding",
+}
+
+// elsewhere are its words for nodes that are not of the place, as far as the place is well.
+var elsewhere = []string{
+	"didn't match Pod's node affinity/selector",
+	"were unschedulable",
+	"had untolerated taint",
 }
 
 // ReasonNotRequired of a PlaceDecision: the place is not what the PersistentPodState
@@ -111,18 +121,20 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 }
 
 // barred says why the nodes of a place do not take a pod, of several nodes by the first.
+// It blames a constraint only when there is no node in the place worth waiting for.
 func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string) {
 	if len(there) == 0 {
 		return ReasonNodeGone, fmt.Sprintf("no node has %s", in.Place), "add a node with these labels"
 	}
-	for _, node := range there {
-		if reason, _ := unfit(node, in.Pod); reason != "" {
-			continue
-		}
-		if slices.ContainsFunc(constraints, func(c string) bool { return strings.Contains(in.Refusal, c) }) {
-			return CauseConstraint, "a volume or a topologySpreadConstraint of the pod forbids it node " + node.Name, "lift the constraint"
-		}
-		return CauseNodeRefused, "the scheduler refuses node " + node.Name, "make room there"
+	well := slices.DeleteFunc(slices.Clone(there), func(n *corev1.Node) bool {
+		reason, _ := unfit(n, in.Pod)
+		return reason != ""
+	})
+	switch {
+	case len(well) == len(there) && constrained(in.Refusal, len(in.Nodes)):
+		return CauseConstraint, "a volume or a topologySpreadConstraint of the pod forbids it node " + well[0].Name, "lift the constraint"
+	case len(well) > 0:
+		return CauseNodeRefused, "the scheduler refuses node " + well[0].Name, "make room there"
 	}
 	name := there[0].Name
 	reason, message = unfit(there[0], in.Pod)
@@ -135,6 +147,32 @@ func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string
 		remedy = "bring it back"
 	}
 	return reason, fmt.Sprintf("node %s %s", name, message), remedy
+}
+
+// constrained tells whether a refusal is by hard constraints of the pod itself for every
+// node of its place, which is well. It is a count of the cluster's nodes by reason, as in
+// "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: …";
+// one that counts fewer nodes than there are is an old one.
+func constrained(refusal string, nodes int) bool {
+	_, text, _ := strings.Cut(refusal, "nodes are available: ")
+	text, _, _ = strings.Cut(text, ". ")
+	counted, found := 0, false
+	for item := range strings.SplitSeq(strings.TrimSuffix(text, "."), ", ") {
+		count, words, _ := strings.Cut(item, " ")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			return false
+		}
+		says := func(word string) bool { return strings.Contains(words, word) }
+		switch {
+		case slices.ContainsFunc(constraints, says):
+			found = true
+		case !slices.ContainsFunc(elsewhere, says):
+			return false
+		}
+		counted += n
+	}
+	return found && counted >= nodes
 }
 
 // excused tells whether no node of a place is one to wait for.

@@ -1,6 +1,7 @@
 package pin_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,15 @@ func TestPlanPlace(t *testing.T) {
 	since := func(ago time.Duration) *appsv1beta1.Waiting {
 		return &appsv1beta1.Waiting{Since: metav1.NewTime(now.Add(-ago)), Reason: pin.ReasonNodeGone}
 	}
+	n2 := testenv.ANode("n2").Labelled(zone, "a").Node
+	n3 := testenv.ANode("n3").Labelled(zone, "b").Node
+	three := []*corev1.Node{n1, n2, n3}
+	const rest = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+	spread := func(n int) string { return fmt.Sprintf("%d node(s) didn't match pod topology spread constraints", n) }
+	const other = "1 node(s) didn't match Pod's node affinity/selector"
+	refusal := func(reasons ...string) string {
+		return "0/3 nodes are available: " + strings.Join(reasons, ", ") + "." + rest
+	}
 	tolerant := testenv.APod("web-0")
 	tolerant.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	cases := map[string]struct {
@@ -112,7 +122,50 @@ func TestPlanPlace(t *testing.T) {
 		"a pod once let go stays so until it Ready": {place: onN1, released: true, nodes: []*corev1.Node{n1}, want: pin.LetGo, wantReason: pin.CauseNodeRefused},
 		"a place that is not required any more":     {place: labels.Set{"rack": "r1"}, want: pin.LetGo, wantReason: pin.ReasonNotRequired},
 		"a place of which one key is not recorded":  {place: labels.Set{hostname: "n1", "disk": "d1"}, wantReason: pin.ReasonNodeGone},
-		"a place that is not the recorded one":      {place: labels.Set{hostname: "n7"}, want: pin.LetGo, wantReason: pin.ReasonNotRequired},
+		"a zone that a constraint forbids is given a minute": {
+			place: inZone, nodes: three, refusal: refusal(other, spread(2)), wantReason: pin.CauseConstraint, wantAgain: time.Minute,
+		},
+		"a zone that a constraint forbids is not waited for": {
+			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: since(time.Minute),
+			want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a constraint does not wait for a longer time of the user's": {
+			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: since(time.Minute), after: "10m",
+			want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a zone of which every node has a constraint of its own": {
+			place: inZone, nodes: three, refusal: refusal(other, spread(1), "1 node(s) didn't match PersistentVolume's node affinity"),
+			waiting: since(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a zone that is not the volume's": {
+			place: inZone, nodes: three, refusal: refusal(other, "2 node(s) didn't satisfy plugin(s) [VolumeBinding]"),
+			waiting: since(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a node of another zone that is cordoned says nothing": {
+			place: inZone, nodes: three, refusal: refusal("1 node(s) were unschedulable", spread(2)),
+			waiting: since(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a zone with a full node is waited for": {
+			place: inZone, nodes: three, refusal: refusal("1 Insufficient cpu", other, spread(1)),
+			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
+		},
+		"a zone whose full node has the volume is waited for": {
+			place: inZone, nodes: three, refusal: refusal("1 Insufficient cpu", "2 node(s) didn't satisfy plugin(s) [VolumeBinding]"),
+			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
+		},
+		"a zone with a cordoned node is waited for": {
+			place: inZone, nodes: []*corev1.Node{n1, n3, n9}, refusal: refusal("1 node(s) were unschedulable", other, spread(1)),
+			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
+		},
+		"a zone with a node that the scheduler has not seen is waited for": {
+			place: inZone, nodes: append(three, testenv.ANode("n4").Labelled(zone, "a").Node), refusal: refusal(other, spread(2)),
+			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
+		},
+		"what the scheduler says of preemption is no constraint": {
+			place: inZone, nodes: three, refusal: "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: " + spread(3) + ".",
+			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
+		},
+		"a place that is not the recorded one": {place: labels.Set{hostname: "n7"}, want: pin.LetGo, wantReason: pin.ReasonNotRequired},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
