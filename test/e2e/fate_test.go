@@ -66,7 +66,17 @@ func TestNodeFate(t *testing.T) {
 				powerOff(t, node)
 				kubectl(t, "delete", "node", node)
 			},
-			heal: powerOn,
+			heal: func(t *testing.T, node string) {
+				powerOn(t, node)
+				ctx := context.WithoutCancel(t.Context())
+				if err := errors.Join(theBed.Cluster.WaitReady(ctx, time.Minute), theBed.AwaitLimpet(ctx)); err != nil {
+					t.Fatal(err)
+				}
+				// It has other pod CIDRs now. What started before the agent came to know of them
+				// has an address that nobody has a route to.
+				kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector", "spec.nodeName="+node)
+				kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=60s")
+			},
 		},
 	}
 	for name, tc := range cases {
