@@ -39,7 +39,7 @@ func FuzzNetworkConfiguration(f *testing.F) {
 		w := newWorld(t)
 		stdin, ok := confined(text, w.dir)
 		if !ok {
-			t.Skip()
+			t.Skip("the configuration is no object that can be kept inside the test: it might write to any path of this machine")
 		}
 		args := &skel.CmdArgs{ContainerID: "c", IfName: "eth0", Netns: "/none", Path: "/none", StdinData: stdin, Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p"}
 		lives(t, w, args, types.ErrInvalidNetworkConfig, types.ErrDecodingFailure, cniplugin.CodeRequested, cniplugin.CodeExhausted)
@@ -57,7 +57,7 @@ func FuzzArguments(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "\x00") {
-			t.Skip() // no environment can hold it
+			t.Skip("no process can be given it: an environment variable ends at a zero byte")
 		}
 		w := newWorld(t)
 		args := w.args(sandbox{id: "c", ifName: "eth0"}, nil)

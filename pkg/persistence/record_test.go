@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,8 +32,11 @@ func FuzzDecode(f *testing.F) {
 func roundTrip[T any](t *testing.T, v T, encode func(T) ([]byte, error), decode func([]byte) (T, error)) T {
 	t.Helper()
 	data, err := encode(v)
+	if err != nil && strings.Contains(err.Error(), "year outside of range") {
+		t.Skip("encoding/json reads a time whose year, in UTC, it does not write; no clock of a node makes such a one")
+	}
 	if err != nil {
-		t.Skip(err) // a year that JSON cannot write
+		t.Fatalf("encode %+v: %v", v, err)
 	}
 	again, err := decode(data)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 func programs(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 || testing.Short() {
-		t.Skip("needs root and a minute")
+		t.Skip("root is needed to make nodes of namespaces, mounts and cgroups, and -short leaves it out; make test insists on root and runs it")
 	}
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", dir+"/", "../cmd/limpet-cluster", "../cmd/echoserver")

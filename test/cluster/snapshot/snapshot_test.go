@@ -23,7 +23,7 @@ func TestChangesNamesWhatIsNewAndWhatIsGone(t *testing.T) {
 
 func TestTakeSeesAProcessInAnotherNetworkNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("root is needed to make a network namespace")
+		t.Skip("root is needed to make a network namespace; make test insists on root and runs it")
 	}
 	before, err := snapshot.Take()
 	if err != nil {

@@ -1,4 +1,5 @@
-package v1alpha1_test
+// Package api_test holds what is true of every API group and version.
+package api_test
 
 import (
 	"go/ast"
@@ -15,8 +16,8 @@ import (
 // Every field's comment begins with the field's JSON name, and says whether the field is
 // optional or required, as the Kubernetes API conventions ask.
 func TestFieldConventions(t *testing.T) {
-	files, err := filepath.Glob("*_types.go")
-	if err != nil || len(files) == 0 {
+	files, err := filepath.Glob("*/*/*_types.go")
+	if err != nil || len(files) < 3 { // at least one of each version
 		t.Fatalf("find types: %v, %v", files, err)
 	}
 	for _, name := range files {
