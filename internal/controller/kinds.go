@@ -57,7 +57,7 @@ func union(lists []kindList) pin.Kinds {
 			}
 		}
 		if list.err != nil {
-			problems = append(problems, fmt.Sprintf("ConfigMap %s: %v", client.ObjectKeyFromObject(list.from), list.err))
+			problems = append(problems, fmt.Sprintf("ConfigMap %s, key %s: %v", client.ObjectKeyFromObject(list.from), KindsKey, list.err))
 		}
 	}
 	kinds.Problem = strings.Join(problems, "; ")

@@ -75,6 +75,9 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	in, err := r.gather(ctx, &state)
+	if errors.Is(err, errKindsUnread) { // the first look at them asks again
+		return ctrl.Result{}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
 	}
@@ -125,7 +128,7 @@ func (r *Recorder) gather(ctx context.Context, state *appsv1beta1.PersistentPodS
 		in.Older = first.Name
 	}
 	if in.Kinds = r.Workloads.Kinds(); !in.Kinds.Hold(target) {
-		return in, nil
+		return in, r.Workloads.Ready(nil)
 	}
 	if in.Workload, in.Unread, err = r.Workloads.Read(ctx, state.Namespace, target); err != nil {
 		return in, err

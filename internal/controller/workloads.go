@@ -190,7 +190,7 @@ func (w *Workloads) tell(lists []kindList, served map[schema.GroupKind]servedKin
 			problem = err.Error()
 		}
 		if problem != "" && problem != w.told[list.from.Namespace] {
-			w.Events.Eventf(list.from, nil, corev1.EventTypeWarning, "InvalidWorkloadKinds", "ReadWorkloadKinds", "%s", problem)
+			w.Events.Eventf(list.from, nil, corev1.EventTypeWarning, appsv1beta1.ReasonKindsInvalid, "ReadWorkloadKinds", "%s", problem)
 		}
 		w.told[list.from.Namespace] = problem
 	}

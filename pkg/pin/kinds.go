@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -26,11 +28,35 @@ type Kinds struct {
 
 // Hold tells whether a target is of one of the kinds, in whatever version.
 func (k Kinds) Hold(t Target) bool {
-	return t.Kind == "StatefulSet" && (t.Group == appsv1.GroupName || t.Group == appsv1beta1.GroupVersion.Group) ||
-		slices.ContainsFunc(k.Named, func(named schema.GroupVersionKind) bool {
-			return named.GroupKind() == schema.GroupKind{Group: t.Group, Kind: t.Kind}
-		})
+	return builtIn(t) || slices.ContainsFunc(k.Named, func(named schema.GroupVersionKind) bool {
+		return named.GroupKind() == schema.GroupKind{Group: t.Group, Kind: t.Kind}
+	})
 }
+
+func builtIn(t Target) bool {
+	return t.Kind == "StatefulSet" && (t.Group == appsv1.GroupName || t.Group == appsv1beta1.GroupVersion.Group)
+}
+
+// setKindsInvalid sets ConditionKindsInvalid on states whose target is of a kind that has
+// to be named. Also where the kind still counts, by the last list that made sense: a new
+// controller will not know that one.
+func setKindsInvalid(in RecordInput, conditions *[]metav1.Condition) {
+	if in.Kinds.Problem == "" || builtIn(TargetOf(in.State)) {
+		meta.RemoveStatusCondition(conditions, appsv1beta1.ConditionKindsInvalid)
+		return
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type:               appsv1beta1.ConditionKindsInvalid,
+		Status:             metav1.ConditionTrue,
+		Reason:             appsv1beta1.ReasonKindsInvalid,
+		Message:            in.Kinds.Problem + "; remedy: write it as " + kindsExample,
+		ObservedGeneration: in.State.Generation,
+		LastTransitionTime: metav1.NewTime(in.Now),
+	})
+}
+
+// kindsExample is a list of kinds that makes sense.
+const kindsExample = `{"workloads":[{"Group":"example.com","Version":"v1","Kind":"GameServerSet"}]}`
 
 // ParseKinds reads the list that OpenKruise's users keep in a ConfigMap:
 //

@@ -3,6 +3,7 @@ package pin_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -130,6 +131,49 @@ func TestRecordsWaitWhileTheTargetIsNotKnown(t *testing.T) {
 			c := meta.FindStatusCondition(got.Status.Conditions, appsv1beta1.ConditionRecording)
 			if c.Status != metav1.ConditionFalse || c.Reason != tc.wantReason || !strings.Contains(c.Message, tc.wantHint) {
 				t.Errorf("condition: %+v", c)
+			}
+		})
+	}
+}
+
+func TestMalformedListOfKindsIsACondition(t *testing.T) {
+	required := testenv.APersistentPodState("web").Requires(hostname)
+	required.Status.Conditions = []metav1.Condition{
+		{Type: appsv1beta1.ConditionKindsInvalid, Status: metav1.ConditionTrue, Message: "of before"},
+		{Type: appsv1beta1.ConditionWaiting, Status: metav1.ConditionFalse, Reason: appsv1beta1.ReasonNoneWaits},
+	}
+	custom := testenv.APersistentPodState("web").Requires(hostname)
+	custom.Status = *required.Status.DeepCopy()
+	custom.Spec.TargetReference.APIVersion, custom.Spec.TargetReference.Kind = gameServers.GroupVersion().String(), gameServers.Kind
+	kinds := []schema.GroupVersionKind{gameServers}
+	cases := map[string]struct {
+		state       testenv.PersistentPodState
+		kinds       pin.Kinds
+		wantInvalid bool
+		wantWaiting metav1.ConditionStatus
+	}{
+		"its kind still counts":            {custom, pin.Kinds{Named: kinds, Problem: "no JSON"}, true, metav1.ConditionFalse},
+		"its kind does not count any more": {custom, pin.Kinds{Problem: "no JSON"}, true, metav1.ConditionUnknown},
+		"the list was mended":              {custom, pin.Kinds{Named: kinds}, false, metav1.ConditionFalse},
+		"its kind was taken off the list":  {custom, pin.Kinds{}, false, metav1.ConditionUnknown},
+		"its kind needs no list":           {required, pin.Kinds{Problem: "no JSON"}, false, metav1.ConditionFalse},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			gone := map[string]time.Time{"web-0": now.Add(-time.Minute)}
+			got := pin.Record(pin.RecordInput{State: tc.state.PersistentPodState, Kinds: tc.kinds, Workload: &pin.Workload{}, Gone: gone, Now: now})
+			c := meta.FindStatusCondition(got.Status.Conditions, appsv1beta1.ConditionKindsInvalid)
+			if (c != nil) != tc.wantInvalid {
+				t.Fatalf("condition: %+v, want it %v", c, tc.wantInvalid)
+			}
+			if c != nil && (c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "no JSON") || !strings.Contains(c.Message, "remedy")) {
+				t.Errorf("condition: %+v", c)
+			}
+			if w := meta.FindStatusCondition(got.Status.Conditions, appsv1beta1.ConditionWaiting); w == nil || w.Status != tc.wantWaiting {
+				t.Errorf("waiting: %+v, want %s", w, tc.wantWaiting)
+			}
+			if _, known := got.Gone["web-0"]; known != (tc.wantWaiting == metav1.ConditionUnknown) {
+				t.Errorf("gone: %v", got.Gone)
 			}
 		})
 	}

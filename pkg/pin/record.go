@@ -69,9 +69,15 @@ func Record(in RecordInput) Recording {
 	status := *in.State.Status.DeepCopy()
 	status.ObservedGeneration = in.State.Generation
 	meta.SetStatusCondition(&status.Conditions, condition(in))
-	if in.Older != "" {
+	setKindsInvalid(in, &status.Conditions)
+	switch {
+	case in.Older != "":
 		status.PodStates = nil
+		meta.RemoveStatusCondition(&status.Conditions, appsv1beta1.ConditionWaiting)
 		return Recording{Status: status}
+	case !in.Kinds.Hold(TargetOf(in.State)): // nobody looked for its pods, and the records stay
+		setWaiting(in, nil, &status.Conditions)
+		return Recording{Status: status, Gone: in.Gone}
 	}
 	active := map[string]bool{}
 	var out Recording
@@ -99,7 +105,7 @@ func Record(in RecordInput) Recording {
 	status.Rebuilds = count(status.Rebuilds, out.Rebuilds)
 	out.Waits, out.Again = wait(in, status.PodStates)
 	setWaiting(in, out.Waits, &status.Conditions)
-	if in.Unread == "" && in.Kinds.Hold(TargetOf(in.State)) { // otherwise the records stay
+	if in.Unread == "" { // otherwise the records stay
 		out.Again = sooner(out.Again, expire(in, active, status.PodStates))
 	}
 	out.Gone = gone(in, status.PodStates)

@@ -130,6 +130,10 @@ func setWaiting(in RecordInput, waits []Wait, conditions *[]metav1.Condition) {
 		ObservedGeneration: in.State.Generation,
 		LastTransitionTime: metav1.NewTime(in.Now),
 	}
+	if !in.Kinds.Hold(TargetOf(in.State)) {
+		c.Status, c.Reason = metav1.ConditionUnknown, appsv1beta1.ReasonTargetUnsupported
+		c.Message = "pods of a kind that is not supported are not looked at"
+	}
 	waits = slices.DeleteFunc(slices.Clone(waits), func(w Wait) bool { return w.Decision.Verdict == LetGo })
 	if len(waits) > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, waits[0].Decision.Reason

@@ -35,8 +35,17 @@ const (
 )
 
 // ConditionWaiting is True while pods wait for a required place that does not take them.
-// Its reason is that of the first pod, and its message says what would help.
+// Its reason is that of the first pod, and its message says what would help. It is Unknown
+// while the target's kind is not supported, for its pods are not looked at then.
 const ConditionWaiting = "Waiting"
 
 // ReasonNoneWaits is the reason of ConditionWaiting while it is False.
 const ReasonNoneWaits = "NoneWaits"
+
+// ConditionKindsInvalid is there, and True, while a ConfigMap that names kinds of workload
+// is malformed, on PersistentPodStates whose target is of such a kind.
+const ConditionKindsInvalid = "KindsInvalid"
+
+// ReasonKindsInvalid is the reason of ConditionKindsInvalid, and of the event on the
+// ConfigMap.
+const ReasonKindsInvalid = "InvalidWorkloadKinds"
