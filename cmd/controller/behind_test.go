@@ -55,7 +55,7 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState, fresh.StatefulSet, made.PersistentPodState)
 
 	webhook := &limpetwebhook.PodCreate{
-		Cached: behind(t), Live: env.Client, Workloads: &controller.Workloads{}, MaxReservation: time.Hour, Clock: clock.RealClock{},
+		Cached: behind(t), Live: env.Client, Workloads: &controller.Workloads{Live: env.Client}, MaxReservation: time.Hour, Clock: clock.RealClock{},
 	}
 	cases := map[string]struct {
 		owner testenv.StatefulSet

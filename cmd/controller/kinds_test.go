@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +16,8 @@ import (
 	"github.com/limpet-io/limpet/internal/controller"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 var (
@@ -51,8 +54,10 @@ func customs(t *testing.T) {
 	db := aWorkload(t, kruiseSets, ns, "db", map[string]any{"replicas": int64(2), "reserveOrdinals": []any{"1-3"}})
 	returns(t, servers, gameServers, "game-0")
 	returns(t, db, kruiseSets, "db-4")
+	hold(t, testenv.APod("early-0").In(ns).On("n1").At("10.0.1.9").Pod, time.Now())
 	aWorkload(t, gameServers, ns, "annotated", nil)
 	generatedFor(t, client.ObjectKey{Namespace: ns, Name: "annotated"})
+	faster(t, aWorkload(t, gameServers, ns, "early", nil))
 
 	list := kindsText(t)
 	rename(t, "{")
@@ -113,6 +118,19 @@ func returns(t *testing.T, workload client.Object, kind schema.GroupVersionKind,
 	}
 	if err := env.Client.Delete(t.Context(), next, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// faster makes the first pod of a workload before its PersistentPodState is generated. Its
+// addresses are held, for it was here before.
+func faster(t *testing.T, workload client.Object) {
+	t.Helper()
+	pod := testenv.APod(workload.GetName()+"-0").Of(workload, gameServers).With(reservation.RetainAnnotation, "10").Pod
+	if err := env.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if got := pod.Annotations[pin.AnnotationNode]; got != "n1" {
+		t.Errorf("pinned to %q, want n1: annotations %v", got, pod.Annotations)
 	}
 }
 

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/controller"
@@ -106,24 +104,11 @@ func (w *PodCreate) listed(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.P
 }
 
 // asked is the PersistentPodState that the pod's owner asks for by annotation. The first
-// pods of a StatefulSet are faster than its generation.
+// pods of a workload are faster than its generation.
 func (w *PodCreate) asked(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
-	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
-	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref.Kind != kind.Kind || ref.APIVersion != kind.GroupVersion().String() {
-		return nil, nil //nolint:nilnil // other kinds are read by listed
+	owner, kind, err := w.Workloads.Owner(ctx, w.Cached, pod)
+	if owner == nil || err != nil { // nobody asks for a pin
+		return nil, err
 	}
-	var cached, live appsv1.StatefulSet
-	key := client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}
-	set, err := &cached, w.Cached.Get(ctx, key, &cached)
-	if err != nil || set.UID != ref.UID { // the cache shows the predecessor yet, or none
-		set, err = &live, w.Live.Get(ctx, key, &live)
-	}
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && set.UID != ref.UID:
-		return nil, nil //nolint:nilnil // deleted in between: nobody asks for a pin
-	case err != nil:
-		return nil, fmt.Errorf("get StatefulSet %s: %w", key, err)
-	}
-	return pin.Generate(pin.GenerateInput{Workload: set, Kind: kind}).Object, nil
+	return pin.Generate(pin.GenerateInput{Workload: owner, Kind: kind}).Object, nil
 }
