@@ -85,6 +85,7 @@ func customs(t *testing.T) {
 	unrecorded(t, game, "game-0")
 	resize(t, servers, 1)
 	returns(t, servers, gameServers, "game-0")
+	nudged(t, servers)
 	rename(t, `{"workloads":[]}`)
 	conditioned(t, game, appsv1beta1.ReasonTargetUnsupported, gameServers.Kind)
 	if _, kept := game.Status.PodStates["game-0"]; !kept {
@@ -132,6 +133,26 @@ func faster(t *testing.T, workload client.Object) {
 	if got := pod.Annotations[pin.AnnotationNode]; got != "n1" {
 		t.Errorf("pinned to %q, want n1: annotations %v", got, pod.Annotations)
 	}
+}
+
+// nudged waits until a workload is woken that lacks a pod.
+func nudged(t *testing.T, workload client.Object) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		read(t, client.ObjectKeyFromObject(workload), workload)
+		if workload.GetAnnotations()[controller.AnnotationNudged] == "" {
+			return fmt.Errorf("annotations: %v", workload.GetAnnotations())
+		}
+		return nil
+	})
+}
+
+// forgotten leaves a StatefulSet without its pod, long after the leader started.
+func forgotten(t *testing.T) {
+	set := testenv.AStatefulSet("web", 1).In(env.Namespace(t))
+	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
+	env.Create(t, set.StatefulSet)
+	nudged(t, set.StatefulSet)
 }
 
 // asking is what asks that the workload's pods return.

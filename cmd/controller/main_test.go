@@ -51,6 +51,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("a pod waits for its required node", waited)
 	t.Run("a real scheduler places rebuilt pods", byScheduler)
 	t.Run("pods of further kinds return, as they are named and served", customs)
+	t.Run("a StatefulSet whose pod was refused is woken up", forgotten)
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
 	t.Run("the other replica answers as well", func(t *testing.T) {

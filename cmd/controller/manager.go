@@ -117,7 +117,7 @@ func controllers(mgr ctrl.Manager, workloads *controller.Workloads, o Options) [
 			Silence: &controller.Silence{Live: mgr.GetAPIReader(), Clock: clock.RealClock{}},
 		},
 		&controller.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRD: convertedCRD, Clock: clock.RealClock{}},
-		&controller.Nudger{Client: mgr.GetClient(), Clock: clock.RealClock{}},
+		&controller.Nudger{Client: mgr.GetClient(), Workloads: workloads, Clock: clock.RealClock{}},
 	}
 }
 

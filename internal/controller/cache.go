@@ -86,7 +86,9 @@ func stripStatefulSet(o any) (any, error) {
 	}
 	slim := &appsv1.StatefulSet{ObjectMeta: slimMeta(set.ObjectMeta)}
 	slim.Annotations = set.Annotations
-	slim.Spec = appsv1.StatefulSetSpec{Replicas: set.Spec.Replicas, Ordinals: set.Spec.Ordinals}
+	slim.Spec = appsv1.StatefulSetSpec{
+		Replicas: set.Spec.Replicas, Ordinals: set.Spec.Ordinals, PodManagementPolicy: set.Spec.PodManagementPolicy,
+	}
 	slim.Spec.Template.Annotations = set.Spec.Template.Annotations
 	slim.Status = appsv1.StatefulSetStatus{Replicas: set.Status.Replicas}
 	return slim, nil

@@ -4,10 +4,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/limpet-io/limpet/internal/controller"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -21,11 +22,25 @@ func TestNudgeGoesOnAfterARefusal(t *testing.T) {
 		list.Items = append(list.Items, set)
 	}
 	c, patches := refusing(t, list, http.StatusForbidden, metav1.StatusReasonForbidden)
-	err := (&controller.Nudger{Client: c, Clock: clock.RealClock{}}).Nudge(t.Context())
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	n := &controller.Nudger{Client: c, Clock: clock}
+	if err := n.Nudge(t.Context()); err != nil {
+		t.Fatalf("at the first look: %v, want that nobody is nudged yet", err)
+	}
+	clock.Step(2 * time.Second)
+	err := n.Nudge(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "default/a") || !strings.Contains(err.Error(), "default/b") {
 		t.Errorf("error %v, want it to name both StatefulSets", err)
 	}
-	if n := len(patches()); n != 2 {
-		t.Errorf("%d patches, want 2", n)
+	clock.Step(2 * time.Second)
+	if err := n.Nudge(t.Context()); err != nil {
+		t.Errorf("two seconds later: %v, want them left alone for now", err)
+	}
+	clock.Step(4 * time.Second)
+	if err := n.Nudge(t.Context()); err == nil {
+		t.Error("eight seconds after they were seen: want them nudged again")
+	}
+	if n := len(patches()); n != 4 {
+		t.Errorf("%d patches, want 4", n)
 	}
 }

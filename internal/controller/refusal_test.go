@@ -2,9 +2,11 @@ package controller_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +22,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/controller"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
+
+// nothing is what there is of other kinds that are listed.
+var nothing = map[string]any{
+	"/pods": metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
+	"/persistentpodstates": metav1.TypeMeta{
+		APIVersion: appsv1beta1.GroupVersion.String(), Kind: "PersistentPodStateList",
+	},
+}
 
 // refusing is a client of an API server that answers every read with one object, and
 // every patch with a refusal: no real one refuses when it is told to. It returns the
@@ -32,6 +43,11 @@ func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusR
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer := any(read)
+		for end, none := range nothing {
+			if strings.HasSuffix(r.URL.Path, end) {
+				answer = none
+			}
+		}
 		if r.Method == http.MethodPatch {
 			patches <- r.URL.Path
 			answer = metav1.Status{
@@ -48,8 +64,13 @@ func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusR
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("StatefulSet"), meta.RESTScopeNamespace)
+	mapper.Add(appsv1beta1.GroupVersion.WithKind("PersistentPodState"), meta.RESTScopeNamespace)
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsv1beta1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
 	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme, Mapper: mapper})
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		t.Fatal(err)
 	}
