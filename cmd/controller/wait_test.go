@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,14 +15,20 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // waited lets pods wait for a required node that cannot take them: never silently, and
 // for as long as their user wants.
 func waited(t *testing.T) {
-	cases := map[string]struct{ key, value string }{
-		"until its node suffers a fate to go for": {pin.AnnotationReleaseOn, "deleted,cordoned"},
-		"until its time is over":                  {pin.AnnotationReleaseAfter, "1s"},
+	cases := map[string]struct {
+		key, value string
+		forgotten  bool // the PersistentPodState is made anew before
+	}{
+		"until its node suffers a fate to go for":                        {pin.AnnotationReleaseOn, "deleted,cordoned", false},
+		"until its time is over":                                         {pin.AnnotationReleaseAfter, "1s", false},
+		"until a node that only its addresses told of suffers that fate": {pin.AnnotationReleaseOn, "deleted,cordoned", true},
+		"until its time is over, though only its addresses told of it":   {pin.AnnotationReleaseAfter, "1s", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +39,9 @@ func waited(t *testing.T) {
 			pod := living(t, set.StatefulSet, node.Name, "10.0.3.9")
 			cordon(t, node.Node)
 			remove(t, pod)
-
+			if tc.forgotten {
+				forget(t, set.StatefulSet, pod)
+			}
 			pod = refused(t, set.StatefulSet)
 			if want := hostname + "=" + node.Name; pod.Annotations[pin.AnnotationPlace] != want {
 				t.Fatalf("annotations %v, want the required place %s", pod.Annotations, want)
@@ -61,6 +70,32 @@ func waited(t *testing.T) {
 	}
 }
 
+// forget makes a set's PersistentPodState anew, and waits until the pod's reservation is
+// seen, which is all that is known of it then.
+func forget(t *testing.T, set *appsv1.StatefulSet, pod *corev1.Pod) {
+	t.Helper()
+	state, err := stateOf(t, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Delete(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	env.Create(t, testenv.APersistentPodState(state.Name).In(state.Namespace).Requires(hostname).PersistentPodState)
+	hold(t, pod, time.Now())
+	testenv.Eventually(t, func() error {
+		again := testenv.APod(pod.Name).In(pod.Namespace).OwnedBy(set).With(reservation.RetainAnnotation, "10").Pod
+		if err := env.Client.Create(t.Context(), again); err != nil {
+			return err
+		}
+		remove(t, again)
+		if again.Annotations[pin.AnnotationRecalled] == "" {
+			return fmt.Errorf("annotations %v, want its place recalled", again.Annotations)
+		}
+		return nil
+	})
+}
+
 func cordon(t *testing.T, node *corev1.Node) {
 	t.Helper()
 	before := node.DeepCopy()
@@ -80,7 +115,7 @@ func remove(t *testing.T, pod *corev1.Pod) {
 // refused makes the set's pod, and plays a scheduler that finds nothing for it.
 func refused(t *testing.T, set *appsv1.StatefulSet) *corev1.Pod {
 	t.Helper()
-	pod := testenv.APod("web-0").In(set.Namespace).OwnedBy(set).Pod
+	pod := testenv.APod("web-0").In(set.Namespace).OwnedBy(set).With(reservation.RetainAnnotation, "10").Pod
 	if err := env.Client.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}

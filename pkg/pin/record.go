@@ -79,6 +79,9 @@ func Record(in RecordInput) Recording {
 		setWaiting(in, nil, &status.Conditions)
 		return Recording{Status: status, Gone: in.Gone}
 	}
+	if status.PodStates == nil {
+		status.PodStates = map[string]appsv1beta1.PodState{}
+	}
 	active := map[string]bool{}
 	var out Recording
 	for i := range in.Pods {
@@ -96,9 +99,6 @@ func Record(in RecordInput) Recording {
 			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
 		}); rebuild != nil {
 			out.Rebuilds = append(out.Rebuilds, *rebuild)
-		}
-		if status.PodStates == nil {
-			status.PodStates = map[string]appsv1beta1.PodState{}
 		}
 		status.PodStates[pod.Name] = record(in, before, pod, node)
 	}
@@ -185,7 +185,7 @@ func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *
 		FormerUIDs:    before.FormerUIDs,
 		IPs:           Addresses(pod),
 		NodeName:      node.Name,
-		RetainSeconds: int32(min(in.Retain(pod), 1<<31*time.Second-time.Second) / time.Second),
+		RetainSeconds: retainSeconds(in, pod),
 
 		NodeTopologyLabels: topology(in.State, node),
 	}
@@ -202,6 +202,10 @@ func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *
 		}
 	}
 	return r
+}
+
+func retainSeconds(in RecordInput, pod *corev1.Pod) int32 {
+	return int32(min(in.Retain(pod), 1<<31*time.Second-time.Second) / time.Second)
 }
 
 // Keys returns the node label keys that a state wants recorded.

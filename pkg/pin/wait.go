@@ -2,6 +2,7 @@ package pin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -67,13 +68,15 @@ func refusal(pod *corev1.Pod) *corev1.PodCondition {
 func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait, again time.Duration) {
 	for i := range in.Pods {
 		pod := &in.Pods[i]
-		record, recorded := records[pod.Name]
-		if alive(pod) && pod.Spec.NodeName != "" && record.Waiting != nil {
-			record.Waiting = nil
-			records[pod.Name] = record
+		if alive(pod) && pod.Spec.NodeName != "" {
+			endWait(records, pod.Name)
 		}
 		if !Waits(pod) {
 			continue
+		}
+		record := records[pod.Name]
+		if record.NodeName == "" {
+			record = recalled(in, pod, record)
 		}
 		w := Wait{Pod: pod, Place: placeOf(pod)}
 		w.Decision = PlanPlace(PlaceInput{
@@ -83,12 +86,42 @@ func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait
 		w.News = record.Waiting == nil || record.Waiting.Reason != w.Decision.Reason
 		waits = append(waits, w)
 		again = sooner(again, w.Decision.Again)
-		if recorded {
-			records[pod.Name] = noted(record, w, in.Now)
-		}
+		records[pod.Name] = noted(record, w, in.Now)
 	}
 	slices.SortFunc(waits, func(a, b Wait) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
 	return waits, again
+}
+
+// endWait notes that a pod has a node. A record that tells of nothing but the wait ends.
+func endWait(records map[string]appsv1beta1.PodState, pod string) {
+	record := records[pod]
+	if record.Waiting == nil {
+		return
+	}
+	record.Waiting = nil
+	records[pod] = record
+	if record.NodeName == "" && record.ReleasedAt == nil {
+		delete(records, pod)
+	}
+}
+
+// recalled is the record of a pod that waits although none is recorded: the webhook knew
+// its place by its addresses. The place is recorded then, lest the wait end with the
+// reservation. A place that only the pod remembers, since its PersistentPodState was made
+// anew, is not; but since when the pod waits is.
+func recalled(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) appsv1beta1.PodState {
+	name := pod.Annotations[AnnotationRecalled]
+	if name == "" {
+		return record
+	}
+	record.NodeName, record.NodeTopologyLabels = name, maps.Clone(placeOf(pod))
+	record.RecordedAt, record.RetainSeconds = &pod.CreationTimestamp, retainSeconds(in, pod)
+	for _, node := range in.Cluster {
+		if node.Name == name {
+			record.NodeTopologyLabels = topology(in.State, node)
+		}
+	}
+	return record
 }
 
 // noted is the record of a pod that waits.

@@ -90,6 +90,77 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 	}
 }
 
+// A pod waits for a place that nobody recorded, since its PersistentPodState was made anew.
+// It is told of once, and let go in time all the same.
+func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
+	cases := map[string]struct {
+		recalled string
+		nodes    []*corev1.Node
+		want     appsv1beta1.PodState
+	}{
+		"on a node that its addresses told of": {
+			"n1", []*corev1.Node{testenv.ANode("n1").Labelled(zone, "a").Cordoned().Node},
+			appsv1beta1.PodState{NodeName: "n1", NodeTopologyLabels: home, RetainSeconds: 60, RecordedAt: &metav1.Time{Time: now}},
+		},
+		"on such a node that is gone by now": {
+			"n1", nil,
+			appsv1beta1.PodState{NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}, RetainSeconds: 60, RecordedAt: &metav1.Time{Time: now}},
+		},
+		"which only the pod remembers": {"", nil, appsv1beta1.PodState{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			state := testenv.APersistentPodState("web").Requires(hostname).Prefers(1, zone)
+			metav1.SetMetaDataAnnotation(&state.ObjectMeta, pin.AnnotationReleaseAfter, "10m")
+			pod := unplaced()
+			pod.CreationTimestamp = metav1.NewTime(now)
+			if tc.recalled != "" {
+				pod = pod.With(pin.AnnotationRecalled, tc.recalled)
+			}
+			decide := func(pod testenv.Pod, after time.Duration) pin.Recording {
+				got := pin.Record(pin.RecordInput{
+					State: state.PersistentPodState, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+					Retain: func(*corev1.Pod) time.Duration { return time.Minute }, Now: now.Add(after), Cluster: tc.nodes,
+				})
+				state.Status = got.Status
+				return got
+			}
+			if got := decide(pod, 0); len(got.Waits) != 1 || !got.Waits[0].News || got.Again != 10*time.Minute {
+				t.Fatalf("first: %+v, want news of a pod that is held for ten minutes", got)
+			}
+			record := state.Status.PodStates["web-0"]
+			record.Waiting = nil
+			if diff := cmp.Diff(tc.want, record); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+			if got := decide(pod, 9*time.Minute); got.Waits[0].News || got.Again != time.Minute {
+				t.Errorf("again: %+v, want no news, and a minute left", got)
+			}
+			if got := decide(pod, 10*time.Minute); got.Waits[0].Decision.Verdict != pin.LetGo || state.Status.PodStates["web-0"].ReleasedAt == nil {
+				t.Errorf("after its time: %+v, want it let go and noted", got)
+			}
+			decide(testenv.APod("web-0").On("n2"), 11*time.Minute)
+			if record := state.Status.PodStates["web-0"]; record.Waiting != nil || record.ReleasedAt == nil {
+				t.Errorf("record %+v of a pod that has a node, want it let go until it is Ready", record)
+			}
+		})
+	}
+}
+
+// A pod that got a node after all leaves nothing behind where nothing else was recorded.
+func TestRecordForgetsAWaitThatIsOver(t *testing.T) {
+	state := testenv.APersistentPodState("web").Requires(hostname)
+	for _, pod := range []testenv.Pod{unplaced(), testenv.APod("web-0").On("n1")} {
+		state.Status = pin.Record(pin.RecordInput{
+			State: state.PersistentPodState, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+			Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now,
+		}).Status
+	}
+	if len(state.Status.PodStates) > 0 {
+		t.Errorf("records %+v, want none", state.Status.PodStates)
+	}
+}
+
 func TestWaits(t *testing.T) {
 	free := unplaced()
 	delete(free.Annotations, pin.AnnotationPlace)
