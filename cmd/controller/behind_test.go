@@ -101,7 +101,6 @@ const unseenLabel = "example.com/unseen"
 func behind(t *testing.T) client.Reader {
 	t.Helper()
 	options := controller.CacheOptions()
-	options.Scheme = env.Scheme
 	options.ByObject[&appsv1beta1.PersistentPodState{}] = cache.ByObject{Label: not(t, unseenLabel), Transform: func(o any) (any, error) {
 		if s, ok := o.(*appsv1beta1.PersistentPodState); ok {
 			delete(s.Status.PodStates, "web-0")
@@ -112,6 +111,13 @@ func behind(t *testing.T) client.Reader {
 		}
 		return o, nil
 	}}
+	return cached(t, options)
+}
+
+// cached is a cache as a replica has it.
+func cached(t *testing.T, options cache.Options) client.Reader {
+	t.Helper()
+	options.Scheme = env.Scheme
 	c, err := cache.New(env.Config, options)
 	if err != nil {
 		t.Fatal(err)

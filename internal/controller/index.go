@@ -31,6 +31,10 @@ const IndexPod = "limpet.pod"
 // IndexNode is the cache index of NodeIPPools by the name of the node.
 const IndexNode = "limpet.node"
 
+// IndexPinned is the cache index of pods that wait for their place by the
+// PersistentPodState that pinned them.
+const IndexPinned = "limpet.pinned"
+
 // IndexIP is the cache index of pods by their addresses.
 const IndexIP = "limpet.ip"
 
@@ -55,10 +59,17 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 		return strings.FieldsFunc(pin.Addresses(pod), func(r rune) bool { return r == ',' })
 	}
+	byState := func(o client.Object) []string {
+		if by := pin.PinnedBy(o.(*corev1.Pod)); by != "" {
+			return []string{by}
+		}
+		return nil
+	}
 	err := errors.Join(
 		indexer.IndexField(ctx, &appsv1beta1.PersistentPodState{}, IndexTarget, byTarget),
 		indexer.IndexField(ctx, &corev1.Pod{}, IndexTarget, byOwner),
 		indexer.IndexField(ctx, &corev1.Pod{}, IndexIP, byIP),
+		indexer.IndexField(ctx, &corev1.Pod{}, IndexPinned, byState),
 		indexer.IndexField(ctx, &limpetv1alpha1.IPReservation{}, IndexPod, byPod),
 		indexer.IndexField(ctx, &limpetv1alpha1.NodeIPPool{}, IndexNode, byNode),
 	)

@@ -43,7 +43,8 @@ type Recorder struct {
 	Events         events.EventRecorder
 	Metrics        *Metrics
 
-	gone sync.Map // of PersistentPodState keys: pin.Recording.Gone
+	gone     sync.Map // of PersistentPodState keys: pin.Recording.Gone
+	deserted sync.Map // of PersistentPodState keys: since when there is none, while pods wait by it
 }
 
 // SetupWithManager registers the reconciler.
@@ -70,10 +71,14 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 // Reconcile brings the status of one PersistentPodState in line with what runs.
 func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var state appsv1beta1.PersistentPodState
-	if err := r.Client.Get(ctx, req.NamespacedName, &state); err != nil {
+	switch err := r.Client.Get(ctx, req.NamespacedName, &state); {
+	case apierrors.IsNotFound(err):
 		r.gone.Delete(req)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return r.releaseOrphans(ctx, req)
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("get PersistentPodState %s: %w", req, err)
 	}
+	r.deserted.Delete(req)
 	in, err := r.gather(ctx, &state)
 	if errors.Is(err, errKindsUnread) { // the first look at them asks again
 		return ctrl.Result{}, nil
@@ -193,11 +198,16 @@ func (r *Recorder) retain(pod *corev1.Pod) time.Duration {
 }
 
 func (r *Recorder) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
-	owner, ok := pin.OwnerOf(o.(*corev1.Pod))
+	pod := o.(*corev1.Pod)
+	owner, ok := pin.OwnerOf(pod)
 	if !ok {
 		return nil
 	}
-	return r.ofTarget(ctx, o.GetNamespace(), owner)
+	reqs := r.ofTarget(ctx, pod.Namespace, owner)
+	if by := pin.PinnedBy(pod); by != "" && len(reqs) == 0 { // it may be gone
+		reqs = append(reqs, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.Namespace, Name: by}})
+	}
+	return reqs
 }
 
 func (r *Recorder) ofStatefulSet(ctx context.Context, o client.Object) []reconcile.Request {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -57,12 +58,12 @@ func Nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 
 // attend tells of pods that wait, and deletes those that are let go. Their owners make
 // them anew, and the webhook finds in the status that they may go elsewhere. Nothing is
-// lost with them, for they never ran.
-func (r *Recorder) attend(ctx context.Context, state *appsv1beta1.PersistentPodState, waits []pin.Wait) (ctrl.Result, error) {
+// lost with them, for they never ran. by is what made them wait.
+func (r *Recorder) attend(ctx context.Context, by runtime.Object, waits []pin.Wait) (ctrl.Result, error) {
 	for _, w := range waits {
 		if w.Decision.Verdict == pin.Hold {
 			if w.News {
-				r.Events.Eventf(w.Pod, state, corev1.EventTypeWarning, pin.ReasonWaiting, "Place", "%s", w)
+				r.Events.Eventf(w.Pod, by, corev1.EventTypeWarning, pin.ReasonWaiting, "Place", "%s", w)
 			}
 			continue
 		}
@@ -71,7 +72,7 @@ func (r *Recorder) attend(ctx context.Context, state *appsv1beta1.PersistentPodS
 			return quiet(fmt.Errorf("let pod %s go: %w", client.ObjectKeyFromObject(w.Pod), err))
 		}
 		r.Metrics.released(w.Decision)
-		r.Events.Eventf(state, w.Pod, corev1.EventTypeWarning, pin.ReasonReleased, "Place", "%s", w)
+		r.Events.Eventf(by, w.Pod, corev1.EventTypeWarning, pin.ReasonReleased, "Place", "%s", w)
 		log.FromContext(ctx).Info("Let go", "pod", w.Pod.Name, "place", w.Place.String(), "reason", w.Decision.Reason)
 	}
 	return ctrl.Result{}, nil

@@ -99,7 +99,8 @@ func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 		want     appsv1beta1.PodState
 	}{
 		"on a node that its addresses told of": {
-			"n1", []*corev1.Node{testenv.ANode("n1").Labelled(zone, "a").Cordoned().Node},
+			"n1",
+			[]*corev1.Node{testenv.ANode("n1").Labelled(zone, "a").Cordoned().Node},
 			appsv1beta1.PodState{NodeName: "n1", NodeTopologyLabels: home, RetainSeconds: 60, RecordedAt: &metav1.Time{Time: now}},
 		},
 		"on such a node that is gone by now": {
