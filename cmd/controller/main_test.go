@@ -49,6 +49,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("an object made by hand is left alone", foreign)
 	t.Run("annotations of a pod are put back", putBack)
 	t.Run("a pod waits for its required node", waited)
+	t.Run("a pod that waits is held to the keys that are required now", reworded)
 	t.Run("a pod waits by a PersistentPodState that is deleted", deserted)
 	t.Run("a real scheduler places rebuilt pods", byScheduler)
 	t.Run("pods of further kinds return, as they are named and served", customs)

@@ -70,6 +70,42 @@ func waited(t *testing.T) {
 	}
 }
 
+// reworded has other keys required while a pod waits for its node, which has not been
+// recorded with them. The pod is let go from its node, and held to the new place.
+func reworded(t *testing.T) {
+	ns := env.Namespace(t)
+	rack := ns[len(ns)-5:]
+	node := testenv.ANode("w-"+rack).Labelled("example.com/rack", rack)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, node.Node, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Requires(hostname).PersistentPodState)
+	pod := living(t, set.StatefulSet, node.Name, "10.0.3.9")
+	cordon(t, node.Node)
+	remove(t, pod)
+	refused(t, set.StatefulSet)
+	testenv.Eventually(t, func() error { return waitingAs(t, set.StatefulSet, metav1.ConditionTrue, pin.ReasonNodeCordoned) })
+
+	state, err := stateOf(t, set.StatefulSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := state.DeepCopy()
+	state.Spec.RequiredPersistentTopology.Keys = []string{"example.com/rack"}
+	if err := env.Client.Patch(t.Context(), state, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, func() error { return waitingAs(t, set.StatefulSet, metav1.ConditionFalse, appsv1beta1.ReasonNoneWaits) })
+	testenv.Eventually(t, func() error { // it is deleted after that is said
+		next := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).Pod
+		if err := env.Client.Create(t.Context(), next); err != nil {
+			return err
+		}
+		if want := "example.com/rack=" + rack; next.Annotations[pin.AnnotationPlace] != want {
+			t.Errorf("annotations %v, want the required place %s", next.Annotations, want)
+		}
+		return nil
+	})
+}
+
 // forget makes a set's PersistentPodState anew, and waits until the pod's reservation is
 // seen, which is all that is known of it then.
 func forget(t *testing.T, set *appsv1.StatefulSet, pod *corev1.Pod) {

@@ -164,6 +164,13 @@ func (r *Recorder) addPods(ctx context.Context, in *pin.RecordInput, target pin.
 			return err
 		}
 	}
+	for _, recorded := range in.State.Status.PodStates {
+		if pin.Incomplete(in.State, recorded) {
+			if err := r.addNode(ctx, in.Nodes, recorded.NodeName); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

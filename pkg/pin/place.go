@@ -97,7 +97,7 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 		release.After = patience
 	}
 	switch {
-	case !requires(in.State, in.Record, in.Place):
+	case replaced(in.State, in.Record, in.Place):
 		return PlaceDecision{Verdict: LetGo, Reason: ReasonNotRequired, Message: fmt.Sprintf(
 			"PersistentPodState %s does not require %s any more", in.State.Name, in.Place)}
 	case in.Record.ReleasedAt != nil || excused(release.On, there, in.Pod):
@@ -185,19 +185,30 @@ func excused(on []Fate, there []*corev1.Node, pod *corev1.Pod) bool {
 	})
 }
 
-// requires tells whether a state still requires all of a place. What is not recorded, as
-// after the state was made anew, only the pod itself remembers.
-func requires(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, place labels.Set) bool {
+// replaced tells whether a state requires another place than one that a pod was given, or
+// none. Where nothing is known of what it requires now, the pod would be held to nothing
+// at all; nobody asked for that, so the place it has counts on.
+func replaced(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, place labels.Set) bool {
 	term := s.Spec.RequiredPersistentTopology
-	for key, value := range place {
-		if term == nil || !slices.Contains(term.Keys, key) {
-			return false
-		}
-		if recorded, known := record.NodeTopologyLabels[key]; known && recorded != value {
-			return false
+	if term == nil {
+		return true
+	}
+	now := labels.Set{}
+	for _, key := range term.Keys {
+		if value, known := record.NodeTopologyLabels[key]; known {
+			now[key] = value
 		}
 	}
-	return true
+	if len(now) == 0 {
+		return false
+	}
+	for key, value := range place {
+		// What is not recorded, as after the state was made anew, only the pod remembers.
+		if recorded, known := now[key]; known && recorded != value || !slices.Contains(term.Keys, key) {
+			return true
+		}
+	}
+	return false
 }
 
 // placeOf is the place that a pod was given when it was created; nil for none.

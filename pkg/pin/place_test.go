@@ -55,6 +55,50 @@ func TestParseRelease(t *testing.T) {
 	}
 }
 
+// The required keys are changed while a pod waits. It goes on waiting unless it will be
+// held to another place, or to none.
+func TestRequiredKeysAreChangedWhileAPodWaits(t *testing.T) {
+	n1 := testenv.ANode("n1").Labelled(zone, "a").Cordoned().Node
+	cases := map[string]struct {
+		keys  []string // required now
+		nodes []*corev1.Node
+		want  pin.PlaceVerdict
+		next  labels.Set // place of the pod that is made then
+	}{
+		"to a key that its node tells":              {[]string{zone}, []*corev1.Node{n1}, pin.LetGo, labels.Set{zone: "a"}},
+		"to one more, which its node tells":         {[]string{hostname, zone}, []*corev1.Node{n1}, pin.Hold, labels.Set{hostname: "n1", zone: "a"}},
+		"to a key of which nobody knows any more":   {[]string{zone}, nil, pin.Hold, nil},
+		"to a key that its node does not have":      {[]string{"rack"}, []*corev1.Node{n1}, pin.Hold, nil},
+		"to none at all":                            {nil, []*corev1.Node{n1}, pin.LetGo, nil},
+		"to a key that another node with it is for": {[]string{zone}, []*corev1.Node{testenv.ANode("n2").Labelled(zone, "b").Node}, pin.Hold, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			state := testenv.APersistentPodState("web").Recorded("web-0", "n1", map[string]string{hostname: "n1"})
+			state.Spec.RequiredPersistentTopology = nil
+			if tc.keys != nil {
+				state = state.Requires(tc.keys...)
+			}
+			in := pin.RecordInput{
+				State: state.PersistentPodState, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*unplaced().Pod},
+				Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now, Cluster: tc.nodes, Nodes: map[string]*corev1.Node{},
+			}
+			for _, node := range tc.nodes {
+				in.Nodes[node.Name] = node
+			}
+			got := pin.Record(in)
+			if len(got.Waits) != 1 || got.Waits[0].Decision.Verdict != tc.want {
+				t.Errorf("waits %+v, want verdict %v", got.Waits, tc.want)
+			}
+			state.Status = got.Status
+			plan := pin.Plan(pin.Input{Pod: testenv.APod("web-0").Pod, State: state.PersistentPodState, Node: in.Nodes["n1"], Cluster: tc.nodes, Now: now})
+			if got := plan.Patch.Annotations[pin.AnnotationPlace]; got != tc.next.String() {
+				t.Errorf("place of the next pod %q, want %q", got, tc.next)
+			}
+		})
+	}
+}
+
 func TestPlanPlace(t *testing.T) {
 	n1 := testenv.ANode("n1").Labelled(zone, "a").Node
 	n9 := testenv.ANode("n9").Labelled(zone, "a").Cordoned().Node

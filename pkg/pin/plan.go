@@ -90,6 +90,7 @@ func Plan(in Input) Decision {
 	if !ok || record.NodeName == "" {
 		return Decision{Reason: ReasonNoRecord, Message: "no place is recorded for the pod"}
 	}
+	record = completed(in.State, record, in.Node)
 	d := Decision{
 		Verdict: Pin,
 		Reason:  ReasonPinned,

@@ -50,6 +50,8 @@ func TestPlan(t *testing.T) {
 	released.Status.PodStates["web-0"] = appsv1beta1.PodState{
 		NodeName: "n1", NodeTopologyLabels: home, ReleasedAt: &metav1.Time{Time: now},
 	}
+	reworded := strict.DeepCopy()
+	reworded.Status.PodStates["web-0"] = appsv1beta1.PodState{NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}}
 	annotated := state.DeepCopy()
 	annotated.Status.PodStates["web-0"] = appsv1beta1.PodState{
 		NodeName: "n1", NodeTopologyLabels: home, Annotations: map[string]string{"mine": "old", "lost": "kept", pin.AnnotationPlace: "k=v"},
@@ -150,6 +152,10 @@ func TestPlan(t *testing.T) {
 				Node: testenv.ANode("n1").Cordoned().Tainted("k", corev1.TaintEffectNoSchedule).Node,
 			},
 			wantReason: pin.ReasonPinned, want: all,
+		},
+		"a key that is required since the pod was recorded is read from its node": {
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: reworded, Node: testenv.ANode("n1").Labelled(zone, "a").Node},
+			wantReason: pin.ReasonPinned, want: zoned,
 		},
 		"a required place stays though the node is gone": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: strict},

@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,8 @@ type RecordInput struct {
 	Unread string
 	// Pods of the workload.
 	Pods []corev1.Pod
-	// Nodes of those pods, by name; those missing do not exist.
+	// Nodes of those pods and of the records that are Incomplete, by name; those missing do
+	// not exist.
 	Nodes map[string]*corev1.Node
 	// Cluster is all nodes; it is only looked at while one of the Pods Waits.
 	Cluster []*corev1.Node
@@ -101,6 +103,9 @@ func Record(in RecordInput) Recording {
 			out.Rebuilds = append(out.Rebuilds, *rebuild)
 		}
 		status.PodStates[pod.Name] = record(in, before, pod, node)
+	}
+	for name, r := range status.PodStates {
+		status.PodStates[name] = completed(in.State, r, in.Nodes[r.NodeName])
 	}
 	status.Rebuilds = count(status.Rebuilds, out.Rebuilds)
 	out.Waits, out.Again = wait(in, status.PodStates)
@@ -218,6 +223,30 @@ func Keys(s *appsv1beta1.PersistentPodState) []string {
 		keys = append(keys, item.Preference.Keys...)
 	}
 	return distinct(keys)
+}
+
+// Incomplete tells whether a record does not have a key that a state wants, as it may have
+// come to want it after the pod was Ready.
+func Incomplete(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState) bool {
+	return record.NodeName != "" && slices.ContainsFunc(Keys(s), func(key string) bool {
+		_, recorded := record.NodeTopologyLabels[key]
+		return !recorded
+	})
+}
+
+// completed is a record with the keys that it does not have from its node, while that
+// exists. What was recorded stays: the node may have been given other labels since.
+func completed(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, node *corev1.Node) appsv1beta1.PodState {
+	if node == nil || !Incomplete(s, record) {
+		return record
+	}
+	record.NodeTopologyLabels = maps.Clone(record.NodeTopologyLabels)
+	for key, value := range topology(s, node) {
+		if _, recorded := record.NodeTopologyLabels[key]; !recorded {
+			set(&record.NodeTopologyLabels, key, value)
+		}
+	}
+	return record
 }
 
 func set(m *map[string]string, key, value string) {

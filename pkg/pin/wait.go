@@ -86,7 +86,9 @@ func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait
 		w.News = record.Waiting == nil || record.Waiting.Reason != w.Decision.Reason
 		waits = append(waits, w)
 		again = sooner(again, w.Decision.Again)
-		records[pod.Name] = noted(record, w, in.Now)
+		if record = noted(record, w, in.Now); record.NodeName != "" || record.Waiting != nil {
+			records[pod.Name] = record
+		}
 	}
 	slices.SortFunc(waits, func(a, b Wait) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
 	return waits, again
@@ -124,8 +126,13 @@ func recalled(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) apps
 	return record
 }
 
-// noted is the record of a pod that waits.
+// noted is the record of a pod that waits. One that is let go since another place is
+// required is held to that one, and waits for it anew.
 func noted(record appsv1beta1.PodState, w Wait, now time.Time) appsv1beta1.PodState {
+	if w.Decision.Reason == ReasonNotRequired {
+		record.Waiting = nil
+		return record
+	}
 	since := metav1.NewTime(now.Truncate(time.Second))
 	if record.Waiting != nil {
 		since = record.Waiting.Since
