@@ -20,8 +20,8 @@ const stage = "example.com/stage"
 // byScheduler leaves rebuilt pods to a real kube-scheduler: home when the node passes its
 // filters, and where the pod's other hard constraints say when it does not.
 func byScheduler(t *testing.T) {
-	for _, name := range []string{"s1", "s2"} {
-		env.Create(t, testenv.ANode(name).Labelled(stage, "yes").Tainted(stage, corev1.TaintEffectNoSchedule).WithRoom(20, 8).Node)
+	for name, pool := range map[string]string{"s1": "old", "s2": "new"} {
+		env.Create(t, testenv.ANode(name).Labelled(stage, "yes").Labelled(stage+"-pool", pool).Tainted(stage, corev1.TaintEffectNoSchedule).WithRoom(20, 8).Node)
 	}
 	env.StartScheduler(t)
 	preferred, required := testenv.PersistentPodState.Prefers, testenv.PersistentPodState.Requires
@@ -42,6 +42,7 @@ func byScheduler(t *testing.T) {
 		"elsewhere when the node is full":                      {at100, func(_ *testing.T, pod testenv.Pod) { pod.Asking(7) }, "s2", ""},
 		"home by the one alternative of the user that is":      {required, either("s1", "s2"), "s1", ""},
 		"elsewhere by the user's affinity, though required":    {required, either("s2", "s3"), "s2", ""},
+		"elsewhere by a selector of the user, though required": {required, inPool("new"), "s2", ""},
 		"nowhere while the required node is not the volume's":  {required, volumeOn("s2"), "", pin.CauseConstraint},
 		"nowhere while a constraint forbids the required node": {required, apart, "", pin.CauseConstraint},
 		"nowhere while the required node is full":              {required, func(_ *testing.T, pod testenv.Pod) { pod.Asking(7) }, "", pin.CauseNodeRefused},
@@ -124,6 +125,11 @@ func either(nodes ...string) func(*testing.T, testenv.Pod) {
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
 		}}
 	}
+}
+
+// inPool lets the pod's own selector ask for a pool of nodes.
+func inPool(name string) func(*testing.T, testenv.Pod) {
+	return func(_ *testing.T, pod testenv.Pod) { pod.Spec.NodeSelector[stage+"-pool"] = name }
 }
 
 // volumeOn gives the pod a volume that is on one node only.

@@ -97,7 +97,7 @@ func Gated(pod *corev1.Pod) bool {
 // asks for an address, which is kept there and nowhere else, or its user names the node
 // and not just a part of the cluster.
 func nominates(in Input, record appsv1beta1.PodState) bool {
-	if in.Pod.Spec.NodeName != "" || excludes(in.Pod, corev1.LabelHostname, hostname(in.Node)) {
+	if in.Pod.Spec.NodeName != "" {
 		return false
 	}
 	if in.Retains {
@@ -119,11 +119,4 @@ func nominates(in Input, record appsv1beta1.PodState) bool {
 func oneNode(key string, record appsv1beta1.PodState) bool {
 	value, recorded := record.NodeTopologyLabels[key]
 	return recorded && (key == corev1.LabelHostname || value == record.NodeName)
-}
-
-func hostname(node *corev1.Node) string {
-	if name, ok := node.Labels[corev1.LabelHostname]; ok {
-		return name
-	}
-	return node.Name
 }

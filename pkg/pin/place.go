@@ -86,9 +86,7 @@ type PlaceDecision struct {
 // when a pod is created, the controller while it waits.
 func PlanPlace(in PlaceInput) PlaceDecision {
 	release, _ := ParseRelease(in.State.Annotations) // the webhook has refused what is wrong
-	there := slices.DeleteFunc(slices.Clone(in.Nodes), func(n *corev1.Node) bool {
-		return !in.Place.AsSelectorPreValidated().Matches(labels.Set(n.Labels))
-	})
+	there := nodesOf(in.Nodes, in.Place)
 	slices.SortFunc(there, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 
 	d := PlaceDecision{}
@@ -132,7 +130,7 @@ func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string
 	})
 	switch {
 	case len(well) == len(there) && constrained(in.Refusal, len(in.Nodes)):
-		return CauseConstraint, "a volume or a topologySpreadConstraint of the pod forbids it node " + well[0].Name, "lift the constraint"
+		return CauseConstraint, "a volume, a topologySpreadConstraint or the selector of the pod forbids it node " + well[0].Name, "lift the constraint"
 	case len(well) > 0:
 		return CauseNodeRefused, "the scheduler refuses node " + well[0].Name, "make room there"
 	}
@@ -150,29 +148,24 @@ func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string
 }
 
 // constrained tells whether a refusal is by hard constraints of the pod itself for every
-// node of its place, which is well. It is a count of the cluster's nodes by reason, as in
-// "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: …";
-// one that counts fewer nodes than there are is an old one.
+// node of its place, which is well: also one by its selector is then, as the place is met.
+// It is a count of the cluster's nodes by reason, as in "0/3 nodes are available: 1
+// Insufficient cpu, 2 node(s) were unschedulable. preemption: …"; one that counts fewer
+// nodes than there are is an old one.
 func constrained(refusal string, nodes int) bool {
 	_, text, _ := strings.Cut(refusal, "nodes are available: ")
 	text, _, _ = strings.Cut(text, ". ")
-	counted, found := 0, false
+	counted := 0
 	for item := range strings.SplitSeq(strings.TrimSuffix(text, "."), ", ") {
 		count, words, _ := strings.Cut(item, " ")
 		n, err := strconv.Atoi(count)
-		if err != nil {
-			return false
-		}
 		says := func(word string) bool { return strings.Contains(words, word) }
-		switch {
-		case slices.ContainsFunc(constraints, says):
-			found = true
-		case !slices.ContainsFunc(elsewhere, says):
+		if err != nil || !slices.ContainsFunc(constraints, says) && !slices.ContainsFunc(elsewhere, says) {
 			return false
 		}
 		counted += n
 	}
-	return found && counted >= nodes
+	return counted >= nodes
 }
 
 // excused tells whether no node of a place is one to wait for.

@@ -189,6 +189,13 @@ func TestPlanPlace(t *testing.T) {
 			place: inZone, nodes: three, refusal: refusal("1 node(s) were unschedulable", spread(2)),
 			waiting: since(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
+		"a zone that the pod's own selector rules out, since its nodes changed, is not waited for": {
+			place: inZone, nodes: three, refusal: refusal("3 node(s) didn't match Pod's node affinity/selector"), waiting: since(time.Minute),
+			want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a zone of which nothing was counted is waited for": {
+			place: inZone, nodes: three, refusal: "no nodes available to schedule pods", waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
+		},
 		"a zone with a full node is waited for": {
 			place: inZone, nodes: three, refusal: refusal("1 Insufficient cpu", other, spread(1)),
 			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,

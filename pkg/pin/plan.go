@@ -108,9 +108,12 @@ func Plan(in Input) Decision {
 			d.Patch.Required = append(d.Patch.Required, is(key, place[key]))
 		}
 	}
-	if len(given) > 0 {
-		d.Reason = ReasonPodElsewhere
-		d.Message = fmt.Sprintf("the pod itself asks for another %s than the recorded one", strings.Join(given, ", "))
+	here := in.Node == nil || admits(in.Pod, in.Node)
+	if given == "" && !here {
+		given = fmt.Sprintf("the pod itself asks for a node that %s is not", record.NodeName)
+	}
+	if given != "" {
+		d.Reason, d.Message = ReasonPodElsewhere, given
 	}
 	reason, message := unfit(in.Node, in.Pod)
 	if reason == "" && !in.Holds && slices.ContainsFunc(in.Pools, exhausted) {
@@ -120,7 +123,7 @@ func Plan(in Input) Decision {
 		d.Reason = reason
 		d.Message = fmt.Sprintf("node %s %s", record.NodeName, message)
 	}
-	d.Patch.Preferred = preferred(in.State, record, reason == "")
+	d.Patch.Preferred = preferred(in.State, record, reason == "" && here)
 	if d.Reason != ReasonPinned {
 		d.Patch.Annotations[AnnotationUnpinned] = d.Reason
 	}
@@ -151,23 +154,30 @@ func placeInput(in Input, place labels.Set, record appsv1beta1.PodState) PlaceIn
 	return PlaceInput{Pod: in.Pod, Place: place, State: in.State, Record: record, Nodes: in.Cluster, Now: in.Now}
 }
 
-// required returns the place that is required of the pod, and the keys for which the pod
-// itself asks for something else and is given it.
-func required(in Input, record appsv1beta1.PodState) (place labels.Set, given []string) {
+// required returns the place that is required of the pod, without what the pod itself asks
+// to be otherwise; and what that is, if anything.
+func required(in Input, record appsv1beta1.PodState) (place labels.Set, given string) {
 	term := in.State.Spec.RequiredPersistentTopology
 	if term == nil {
-		return nil, nil
+		return nil, ""
 	}
 	place = labels.Set{}
+	var keys []string
 	for _, key := range distinct(term.Keys) {
 		value, recorded := record.NodeTopologyLabels[key]
 		switch {
 		case !recorded:
 		case excludes(in.Pod, key, value):
-			given = append(given, key)
+			keys = append(keys, key)
 		default:
 			place[key] = value
 		}
+	}
+	switch {
+	case unmeetable(in, place):
+		return nil, fmt.Sprintf("the pod itself asks for a node that none with %s is", place)
+	case len(keys) > 0:
+		given = fmt.Sprintf("the pod itself asks for another %s than the recorded one", strings.Join(keys, ", "))
 	}
 	return place, given
 }
@@ -196,40 +206,6 @@ func preferred(state *appsv1beta1.PersistentPodState, record appsv1beta1.PodStat
 		})
 	}
 	return terms
-}
-
-// excludes tells whether the pod's own selector and required affinity rule out the
-// label in every alternative.
-func excludes(pod *corev1.Pod, key, value string) bool {
-	if own, ok := pod.Spec.NodeSelector[key]; ok && own != value {
-		return true
-	}
-	a := pod.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	return len(terms) > 0 && !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
-		return !termExcludes(t, key, value)
-	})
-}
-
-func termExcludes(term corev1.NodeSelectorTerm, key, value string) bool {
-	return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
-		if r.Key != key {
-			return false
-		}
-		switch r.Operator {
-		case corev1.NodeSelectorOpIn:
-			return !slices.Contains(r.Values, value)
-		case corev1.NodeSelectorOpNotIn:
-			return slices.Contains(r.Values, value)
-		case corev1.NodeSelectorOpDoesNotExist:
-			return true
-		default: // the rest compares numbers or asks for presence; the scheduler sees to it
-			return false
-		}
-	})
 }
 
 func is(key, value string) corev1.NodeSelectorRequirement {

@@ -180,7 +180,7 @@ func TestPlan(t *testing.T) {
 			wantReason: pin.ReasonPodElsewhere, want: podpatch.Patch{Annotations: unpinned(pin.ReasonPodElsewhere)},
 		},
 		"one fitting alternative of the pod's own affinity is enough": {
-			in:         pin.Input{Pod: either.Pod, State: strict, Node: testenv.ANode("n1").Node},
+			in:         pin.Input{Pod: either.Pod, State: strict, Node: testenv.ANode("n1").Labelled(zone, "a").Node},
 			wantReason: pin.ReasonPinned, want: zoned,
 		},
 		"recorded annotations are put back unless the pod sets them": {
@@ -207,7 +207,7 @@ func TestPlan(t *testing.T) {
 		},
 		"a pod that asks for another node is not gated": {
 			in:         pin.Input{Pod: other.Pod, State: state, Node: testenv.ANode("n1").Node},
-			wantReason: pin.ReasonPinned, want: podpatch.Patch{Annotations: injected, Preferred: all.Preferred},
+			wantReason: pin.ReasonPodElsewhere, want: away(pin.ReasonPodElsewhere),
 		},
 	}
 	for name, tc := range cases {
