@@ -143,7 +143,7 @@ func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachm
 		},
 		Reserved: conf.inheritance(a.Owner, heir),
 	}
-	existing, found, err := tx.Attachment(a.ID)
+	existing, found, err := p.existing(tx, conf, a, heir)
 	if err != nil {
 		return reservation.AddDecision{}, err
 	}

@@ -101,12 +101,30 @@ type remnant struct {
 	record *hostlocal.Reserved // the ancestor's
 }
 
-// remnantOf finds the files of a container that the state does not know. The address
-// file of the ancestor's record may name an earlier container of the pod.
-func (c *config) remnantOf(id reservation.AttachmentID, o reservation.Owner) (remnant, error) {
+// addresses returns those that the files hold.
+func (r remnant) addresses() []netip.Addr {
+	addrs := make([]netip.Addr, len(r.files))
+	for i, f := range r.files {
+		addrs[i] = f.Addr
+	}
+	return addrs
+}
+
+// remnantOf finds the files of a container that the state does not know, in the order of
+// the range sets. The address file of the ancestor's record may name an earlier container
+// of the pod. Files of addresses to skip are not looked into.
+func (c *config) remnantOf(id reservation.AttachmentID, o reservation.Owner, skip func(netip.Addr) bool) (remnant, error) {
+	r, err := c.filesOf(id, o, skip)
+	slices.SortStableFunc(r.files, func(x, y hostlocal.Entry) int {
+		return cmp.Or(cmp.Compare(c.setOf(x.Addr), c.setOf(y.Addr)), x.Addr.Compare(y.Addr))
+	})
+	return r, err
+}
+
+func (c *config) filesOf(id reservation.AttachmentID, o reservation.Owner, skip func(netip.Addr) bool) (remnant, error) {
 	var r remnant
 	var err error
-	if r.files, err = c.hostLocal.Of(id.ContainerID, id.IfName); err != nil {
+	if r.files, err = c.hostLocal.Of(id.ContainerID, id.IfName, skip); err != nil {
 		return r, err
 	}
 	r.files = slices.DeleteFunc(r.files, func(e hostlocal.Entry) bool { return e.Holder.Mirrored })
@@ -134,25 +152,23 @@ func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
 	pod := endedPod(args)
 	owner := pod.owner(id)
-	r, err := conf.remnantOf(id, owner)
+	r, err := conf.remnantOf(id, owner, nil)
 	if err != nil || len(r.files) == 0 {
 		return r, errors.Join(err, persistence.ErrUnchanged)
 	}
-	a := reservation.Attachment{ID: id, Owner: owner, UID: string(pod.K8S_POD_UID), Retain: wish.Retain, Mode: wish.Mode}
+	a := reservation.Attachment{ID: id, Owner: owner, UID: string(pod.K8S_POD_UID), Addresses: r.addresses(), Retain: wish.Retain, Mode: wish.Mode}
 	if r.record != nil && conf.annotations == nil {
 		a.Retain = min(r.record.For, conf.maxReservation)
 	}
-	for _, f := range r.files {
-		held, err := tx.Held(conf.network, f.Addr)
+	for _, addr := range a.Addresses {
+		held, err := tx.Held(conf.network, addr)
 		if err != nil {
 			return r, err
 		}
 		if held { // by one of ours as well, when host-local went on unmirrored
 			a.Retain = 0
 		}
-		a.Addresses = append(a.Addresses, f.Addr)
 	}
-	slices.SortStableFunc(a.Addresses, func(x, y netip.Addr) int { return cmp.Or(cmp.Compare(conf.setOf(x), conf.setOf(y)), x.Compare(y)) })
 	now := p.Now()
 	plan, err := p.end(tx, a, now, p.rollback(conf, a, now))
 	p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)

@@ -39,7 +39,7 @@ func (p *Plugin) Check(args *skel.CmdArgs) error {
 
 // checkHostLocal looks for a container of host-local's time.
 func (c *config) checkHostLocal(id reservation.AttachmentID) error {
-	files, err := c.hostLocal.Of(id.ContainerID, id.IfName)
+	files, err := c.hostLocal.Of(id.ContainerID, id.IfName, nil)
 	if err != nil {
 		return err
 	}

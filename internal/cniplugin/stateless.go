@@ -16,7 +16,7 @@ func (p *Plugin) stateless(conf *config, args *skel.CmdArgs, wish reservation.Wi
 		return false, nil //nolint:nilerr // what cannot be looked at is Update's to report
 	}
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
-	old, err := conf.remnantOf(id, endedPod(args).owner(id))
+	old, err := conf.remnantOf(id, endedPod(args).owner(id), nil)
 	if err != nil || len(old.files) > 0 && (wish.Retain > 0 || old.record != nil) {
 		return err != nil, err
 	}

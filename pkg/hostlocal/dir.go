@@ -77,24 +77,48 @@ func parse(data []byte) Holder {
 	return Holder{ContainerID: strings.TrimSpace(id), IfName: strings.TrimSpace(ifName), Mirrored: two && id != "" && strings.HasSuffix(text, mirrorMark)}
 }
 
-// Entries returns the address files, at the cost of a read for each. With an error it
-// returns those that can be read.
-func (d Dir) Entries() ([]Entry, error) {
-	files, err := os.ReadDir(d.path)
+// addresses returns the names of the address files, without a look into any.
+func (d Dir) addresses() ([]netip.Addr, error) {
+	f, err := os.Open(d.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list host-local's addresses: %w", err)
 	}
+	names, err := f.Readdirnames(-1)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("list host-local's addresses: %w", err)
+	}
+	var all []netip.Addr
+	for _, n := range names {
+		if a, err := netip.ParseAddr(n); err == nil && a.Zone() == "" { // or it is its lock, a cursor, or a directory of the ancestor
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return all, nil
+}
+
+// Entries returns the address files, at the cost of a read for each. With an error it
+// returns those that can be read.
+func (d Dir) Entries() ([]Entry, error) {
+	return d.entries(nil)
+}
+
+// entries returns the address files but for those to skip, which are not read.
+func (d Dir) entries(skip func(netip.Addr) bool) ([]Entry, error) {
+	addrs, err := d.addresses()
+	if err != nil {
+		return nil, err
+	}
 	var all []Entry
 	var errs []error
-	for _, f := range files {
-		a, err := netip.ParseAddr(f.Name())
-		if err != nil || a.Zone() != "" {
-			continue // its lock and cursors, and the names of the ancestor's directories
+	for _, a := range addrs {
+		if skip != nil && skip(a) {
+			continue
 		}
-		info, err := f.Info()
+		info, err := os.Lstat(d.file(a))
 		if err != nil || !info.Mode().IsRegular() {
 			continue // removed meanwhile
 		}
@@ -182,8 +206,9 @@ func readFile(path string) (data []byte, found bool, err error) {
 	return data, true, nil
 }
 
-// Of returns the addresses whose files name an interface of a container.
-func (d Dir) Of(containerID, ifName string) ([]Entry, error) {
-	all, err := d.Entries()
+// Of returns the addresses whose files name an interface of a container. Those to skip it
+// does not read; nil for none.
+func (d Dir) Of(containerID, ifName string, skip func(netip.Addr) bool) ([]Entry, error) {
+	all, err := d.entries(skip)
 	return slices.DeleteFunc(all, func(e Entry) bool { return !e.Holder.Is(containerID, ifName) }), err
 }
