@@ -106,7 +106,7 @@ func (p *Plugin) carryOut(tx *persistence.Tx, conf *config, a *reservation.Attac
 	if err := settle(tx, a, plan); err != nil {
 		return err
 	}
-	a.Addresses, a.Claimed = plan.Addresses, plan.Claimed
+	a.Addresses, a.Claimed, a.Dropped = plan.Addresses, plan.Claimed, plan.Dropped
 	p.line.says(outcomeClaimed, plan.Reason, a.Addresses)
 	if plan.Verdict == reservation.Allocate {
 		var err error

@@ -1,6 +1,7 @@
 package cniplugin_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -86,4 +87,60 @@ func (w *world) mustDel(s sandbox) {
 		w.t.Fatal(err)
 	}
 	delete(w.netns, s.netns())
+}
+
+// TestRollbackOfAnADDThatLetGo undoes an ADD that could not hand out again what was kept for
+// its pod, and so took other addresses.
+func TestRollbackOfAnADDThatLetGo(t *testing.T) {
+	grown := map[string]any{"ranges": json.RawMessage(`[[{"subnet":"10.2.0.0/29"}],[{"subnet":"fd00:1::/64"}]]`)}
+	byNumber := map[string]any{"runtimeConfig": map[string]any{"ips": []string{"10.1.0.5"}}}
+	for name, tc := range map[string]struct {
+		unended bool           // the earlier life had no DEL
+		ipam    map[string]any // of the ADD, instead
+		more    map[string]any
+		between func(w *world) // the ADD and its DEL
+		lost    bool
+	}{
+		"because its ranges have changed":           {ipam: grown},
+		"because another address was asked for":     {more: byNumber},
+		"and whose earlier life had not been ended": {unended: true, ipam: grown},
+		"and somebody has it by now": {more: byNumber, lost: true, between: func(w *world) {
+			for i := range 4 {
+				w.mustAdd(plain(fmt.Sprintf("other-%d", i)))
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t), lostSandbox("web", true)
+			had := w.mustAdd(s)
+			want := reservation.Reservation{Addresses: had, Deadline: reservation.Deadline{From: w.now, For: 10 * time.Minute}}
+			if tc.unended {
+				delete(w.netns, s.netns())
+			} else {
+				w.mustDel(s)
+				w.pass(3 * time.Minute)
+			}
+			want.Deadline.From = w.now
+			if !tc.unended {
+				want = w.read().Reserved[s.owner()]
+			}
+			s = next(s)
+			w.ipam = tc.ipam
+			got, err := w.addUncached(s, tc.more)
+			if err != nil || slices.Contains(got, had[0]) {
+				t.Fatalf("the ADD answered %v and %v", got, err)
+			}
+			w.ipam = nil
+			if tc.between != nil {
+				tc.between(w)
+			}
+			if err := w.del(s); err != nil {
+				t.Fatal(err)
+			}
+			is, has := w.read().Reserved[s.owner()]
+			if has == tc.lost || has && (!cmp.Equal(want.Deadline, is.Deadline) || !slices.Equal(want.Addresses, is.Addresses)) {
+				t.Errorf("the DEL put back %v, was %v", is, want)
+			}
+		})
+	}
 }

@@ -64,21 +64,22 @@ type ownerRecord struct {
 }
 
 type attachmentRecord struct {
-	Owner        ownerRecord      `json:"owner"`
-	ContainerID  string           `json:"id"`
-	UID          string           `json:"uid,omitempty"`
-	Addresses    []netip.Addr     `json:"ips"`
-	Retain       time.Duration    `json:"retain,omitempty"`
-	Mode         reservation.Mode `json:"mode,omitempty"`
-	WishKnown    bool             `json:"wish,omitempty"`
-	NetNS        string           `json:"netns,omitempty"`
-	NetNSDev     uint64           `json:"nsdev,omitempty"`
-	NetNSInode   uint64           `json:"nsino,omitempty"`
-	Since        momentRecord     `json:"since"`
-	Seq          uint64           `json:"seq"`
-	Claimed      *deadlineRecord  `json:"claimed,omitempty"`
-	RefusedSince *momentRecord    `json:"refused,omitempty"`
-	RefusedUID   string           `json:"refuseduid,omitempty"`
+	Owner        ownerRecord        `json:"owner"`
+	ContainerID  string             `json:"id"`
+	UID          string             `json:"uid,omitempty"`
+	Addresses    []netip.Addr       `json:"ips"`
+	Retain       time.Duration      `json:"retain,omitempty"`
+	Mode         reservation.Mode   `json:"mode,omitempty"`
+	WishKnown    bool               `json:"wish,omitempty"`
+	NetNS        string             `json:"netns,omitempty"`
+	NetNSDev     uint64             `json:"nsdev,omitempty"`
+	NetNSInode   uint64             `json:"nsino,omitempty"`
+	Since        momentRecord       `json:"since"`
+	Seq          uint64             `json:"seq"`
+	Claimed      *deadlineRecord    `json:"claimed,omitempty"`
+	Dropped      *reservationRecord `json:"dropped,omitempty"`
+	RefusedSince *momentRecord      `json:"refused,omitempty"`
+	RefusedUID   string             `json:"refuseduid,omitempty"`
 }
 
 type reservationRecord struct {
@@ -128,6 +129,10 @@ func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 		d := fromDeadline(*a.Claimed)
 		r.Claimed = &d
 	}
+	if a.Dropped != nil {
+		d := fromReservation(*a.Dropped)
+		r.Dropped = &d
+	}
 	if a.RefusedSince != nil {
 		m := fromMoment(*a.RefusedSince)
 		r.RefusedSince = &m
@@ -150,6 +155,13 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 		d := r.Claimed.deadline()
 		a.Claimed = &d
 	}
+	if r.Dropped != nil {
+		d, err := r.Dropped.reservation()
+		if err != nil {
+			return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
+		}
+		a.Dropped = &d
+	}
 	if r.RefusedSince != nil {
 		m := r.RefusedSince.moment()
 		a.RefusedSince = &m
@@ -157,16 +169,25 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 	return a, nil
 }
 
-func encodeReservation(r reservation.Reservation) ([]byte, error) {
-	return seal(reservationRecord{
+func encodeReservation(r reservation.Reservation) ([]byte, error) { return seal(fromReservation(r)) }
+
+func fromReservation(r reservation.Reservation) reservationRecord {
+	return reservationRecord{
 		Owner: ownerRecord(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
 		Deadline: fromDeadline(r.Deadline), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
-	})
+	}
 }
 
 func decodeReservation(data []byte) (reservation.Reservation, error) {
 	var r reservationRecord
-	if err := errors.Join(unseal(data, &r), checkAddresses(r.Addresses)); err != nil {
+	if err := unseal(data, &r); err != nil {
+		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
+	}
+	return r.reservation()
+}
+
+func (r reservationRecord) reservation() (reservation.Reservation, error) {
+	if err := checkAddresses(r.Addresses); err != nil {
 		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
 	}
 	return reservation.Reservation{

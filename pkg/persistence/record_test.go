@@ -12,6 +12,8 @@ import (
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c","ips":["10.1.0.2","fd00::2"],"since":{"wall":"2026-01-01T00:00:00Z","boot":"b","up":1},"seq":1}`))
 	f.Add([]byte(`{"owner":{"net":"n","if":"eth0"},"ips":null,"until":{"from":{"wall":"2026-01-01T00:00:00Z","up":1},"for":9},"seq":2,"later":{}}`))
+	f.Add([]byte(`{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c","ips":["10.1.0.2"],"since":{"wall":"2026-01-01T00:00:00Z","up":1},"seq":3,` +
+		`"dropped":{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"ips":["10.2.0.2"],"until":{"from":{"wall":"2026-01-01T00:00:00Z","up":1},"for":9},"seq":2}}`))
 	f.Add([]byte("\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if a, err := decodeAttachment(data); err == nil {

@@ -251,14 +251,31 @@ func (t *Tx) End(a reservation.Attachment, now reservation.Moment, rollback bool
 	if err != nil {
 		return reservation.EndDecision{}, err
 	}
-	plan := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: a, Newer: newer, Rollback: rollback})
 	if err := t.DeleteAttachment(a.ID); err != nil {
-		return plan, err
+		return reservation.EndDecision{}, err
 	}
+	taken, err := t.droppedIsTaken(a)
+	if err != nil {
+		return reservation.EndDecision{}, err
+	}
+	plan := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: a, Newer: newer, Rollback: rollback, Taken: taken})
 	if plan.Reserve == nil {
 		return plan, nil
 	}
 	return t.reserve(plan, now, rollback)
+}
+
+// droppedIsTaken reports whether somebody holds an address that the attachment's ADD let go.
+func (t *Tx) droppedIsTaken(a reservation.Attachment) (bool, error) {
+	if a.Dropped == nil {
+		return false, nil
+	}
+	for _, addr := range a.Dropped.Addresses {
+		if held, err := t.Held(a.ID.Network, addr); held || err != nil {
+			return held, err
+		}
+	}
+	return false, nil
 }
 
 // newerLife reports whether a later life of the owner is attached or reserved.

@@ -57,6 +57,9 @@ type AddDecision struct {
 	Addresses []netip.Addr
 	// Claimed is the deadline that a rollback puts back; nil when there is none.
 	Claimed *Deadline
+	// Dropped is the reservation that is let go before its deadline, and not claimed; a
+	// rollback puts it back.
+	Dropped *Reservation
 	// Ended are predecessors whose network namespace is gone.
 	Ended []AttachmentID
 	// DropReserved tells to delete the owner's reservation: it is claimed, lapsed
@@ -116,45 +119,49 @@ func besides(in AddInput, d AddDecision, living *Predecessor) AddDecision {
 		}
 		return d
 	}
-	d.DropReserved = in.Reserved != nil
+	if d.DropReserved = in.Reserved != nil; d.DropReserved && !in.Reserved.Deadline.Passed(in.Now) {
+		d.Dropped = in.Reserved
+	}
 	return d
 }
 
 // claim takes the owner's own addresses, from its reservation or from a
 // predecessor that is gone, if there are any and they can be handed out.
 func claim(in AddInput, d AddDecision) AddDecision {
-	var own []netip.Addr
-	dead := newest(in.Earlier, false)
+	own, dead := (*Reservation)(nil), newest(in.Earlier, false)
 	switch {
 	case in.Reserved != nil && in.Reserved.Deadline.Passed(in.Now):
 		d.DropReserved = true
 		d.Reason = fmt.Sprintf("the reservation of %s had lapsed", join(in.Reserved.Addresses))
 	case in.Reserved != nil && (dead == nil || in.Reserved.Seq > dead.Seq):
-		own, d.Claimed, d.DropReserved = in.Reserved.Addresses, &in.Reserved.Deadline, true
+		own, d.DropReserved = in.Reserved, true
 	}
-	if own == nil && dead != nil {
-		own, d.DropReserved = dead.Addresses, in.Reserved != nil
-		if dead.Retain > 0 { // it ended unseen: its reservation begins and is claimed at once
-			d.Claimed = &Deadline{From: in.Now, For: dead.Retain}
-		}
+	if own == nil && dead != nil { // it ended unseen: its reservation begins and is claimed at once
+		own = reserve(dead.Attachment, Deadline{From: in.Now, For: dead.Retain}, "").Reserve
+		d.DropReserved = in.Reserved != nil
 	}
 	if own == nil {
 		return d
 	}
-	if err := in.Fits(own); err != nil {
+	if err := in.Fits(own.Addresses); err != nil {
 		return outgrown(in, d, own, err)
 	}
-	d.Verdict, d.Addresses, d.Reason = Claim, own, "same owner came back"
+	if own.Deadline.For > 0 {
+		d.Claimed = &own.Deadline
+	}
+	d.Verdict, d.Addresses, d.Reason = Claim, own.Addresses, "same owner came back"
 	return d
 }
 
 // outgrown handles addresses that the configured ranges do not have any more.
-func outgrown(in AddInput, d AddDecision, own []netip.Addr, why error) AddDecision {
+func outgrown(in AddInput, d AddDecision, own *Reservation, why error) AddDecision {
 	if in.Mode == Required {
-		return AddDecision{Err: fmt.Errorf("%s of %s cannot be handed out: %w: %w", join(own), in.Owner, why, ErrRequired)}
+		return AddDecision{Err: fmt.Errorf("%s of %s cannot be handed out: %w: %w", join(own.Addresses), in.Owner, why, ErrRequired)}
 	}
-	d.Claimed = nil
-	d.Reason = fmt.Sprintf("had %s, which cannot be handed out any more (%v): took a free address", join(own), why)
+	if own.Deadline.For > 0 {
+		d.Dropped = own
+	}
+	d.Reason = fmt.Sprintf("had %s, which cannot be handed out any more (%v): took a free address", join(own.Addresses), why)
 	return d
 }
 

@@ -123,7 +123,17 @@ func TestPlanAdd(t *testing.T) {
 		},
 		"addresses that the ranges lost are dropped": {
 			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
-			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
+		},
+		"so are those of a predecessor that ended unseen": {
+			in: reservation.AddInput{Earlier: []reservation.Predecessor{dead}, Fits: func([]netip.Addr) error { return outgrown }},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, Ended: []reservation.AttachmentID{dead.ID}, Dropped: &reservation.Reservation{
+				Owner: owner, ContainerID: "dead", Addresses: addrs, Deadline: tookOver, Retain: 10 * time.Minute, Seq: 2,
+			}},
+		},
+		"a reservation of before a living predecessor is dropped": {
+			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Earlier: []reservation.Predecessor{life("old", 2, true, refused(time.Minute))}},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
 		},
 		"addresses that the ranges lost fail a pod that requires them": {
 			in:      reservation.AddInput{Mode: reservation.Required, Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},

@@ -17,6 +17,8 @@ type EndInput struct {
 	Newer bool
 	// Rollback tells that the ADD never became a running pod.
 	Rollback bool
+	// Taken tells that others hold addresses of Attachment.Dropped by now.
+	Taken bool
 }
 
 // EndDecision is what becomes of the addresses: they are reserved, or free when
@@ -41,6 +43,10 @@ func PlanEnd(in EndInput) EndDecision {
 		return EndDecision{Reason: "a newer life of the pod holds other addresses"}
 	case in.Rollback && a.Claimed != nil:
 		return reserve(a, *a.Claimed, "the failed ADD is undone")
+	case in.Rollback && a.Dropped != nil && in.Taken:
+		return EndDecision{Reason: fmt.Sprintf("the failed ADD is undone, but for the reservation of %s, which others hold by now", join(a.Dropped.Addresses))}
+	case in.Rollback && a.Dropped != nil:
+		return EndDecision{Reserve: a.Dropped, Reason: "the failed ADD is undone"}
 	case in.Rollback:
 		return EndDecision{Reason: "the failed ADD is undone"}
 	case a.Retain <= 0:

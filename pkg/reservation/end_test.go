@@ -46,6 +46,9 @@ func TestPlanEnd(t *testing.T) {
 		"a container without a pod name has nobody to come back": {
 			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Owner.Pod = "" })},
 		},
+		"a rollback leaves to others what they hold by now": {
+			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Dropped = reserved(3, time.Minute) }), Rollback: true, Taken: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.in.Now = now
@@ -66,6 +69,14 @@ func TestPlanEnd(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPlanEndPutsBackWhatWasDropped(t *testing.T) {
+	a := life("c", 7, false, func(a *reservation.Attachment) { a.Dropped = reserved(3, time.Minute) }).Attachment
+	got := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: a, Rollback: true})
+	if diff := cmp.Diff(reserved(3, time.Minute), got.Reserve, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -81,6 +81,9 @@ type Attachment struct {
 	// Claimed is the deadline of the reservation that the ADD claimed, kept to put
 	// it back when the ADD is rolled back.
 	Claimed *Deadline
+	// Dropped is the reservation that the ADD let go, because its addresses could not be
+	// handed out, kept for the same.
+	Dropped *Reservation
 	// RefusedSince is when the successor with RefusedUID was first told to wait for this
 	// one's end.
 	RefusedSince *Moment
