@@ -54,12 +54,8 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)
 		return err
 	})
-	if persistence.Broken(err) || full(err) {
-		// The pod's end must not hang on a repair or on a full disk. What is stored is held for
-		// its owner, until a repeated DEL, the agent or a successor finds the namespace gone.
-		p.Log.Error("State cannot be written, ending the container without it", "container", args.ContainerID, "error", err)
-		p.line.says(outcomeUnrepaired, err.Error(), nil)
-		return nil
+	if persistence.Broken(err) || unwritable(err) {
+		return p.endUnwritten(conf, args, err)
 	}
 	if err != nil {
 		return err
@@ -67,8 +63,23 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	return errors.Join(conf.unmirror(ended), conf.clear(old))
 }
 
-// full reports whether there is no space for what was to be written.
-func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+// endUnwritten ends a container where that cannot be written down: its end must not hang on
+// a repair, nor on a disk. What is stored is held for its owner, until a repeated DEL, the
+// agent or a successor finds the namespace gone. What only a file of host-local's tells is
+// freed with that file, or else DEL fails as host-local's does: nobody would look again.
+func (p *Plugin) endUnwritten(conf *config, args *skel.CmdArgs, cause error) error {
+	p.Log.Error("State cannot be written, ending the container without it", "container", args.ContainerID, "error", cause)
+	p.line.says(outcomeUnrepaired, cause.Error(), nil)
+	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
+	old, err := conf.remnantOf(id, endedPod(args).owner(id), nil)
+	return errors.Join(err, conf.clear(old))
+}
+
+// unwritable reports whether a write failed, and would for any other container: for want of
+// space or rights, or because the disk or its file system gave up.
+func unwritable(err error) bool {
+	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, unix.EACCES, unix.EPERM}, func(no error) bool { return errors.Is(err, no) })
+}
 
 // endFound ends what a rebuilt state holds for a namespace, in which it could not tell
 // the container.

@@ -15,14 +15,19 @@ import (
 var ErrLocked = errors.New("locked by others")
 
 // Lock takes the flock how (unix.LOCK_EX or LOCK_SH) on path within wait. The
-// returned file holds it until it is closed.
+// returned file holds it until it is closed. A shared lock can be had on a read-only file
+// system too, if the file is there.
 func Lock(ctx context.Context, path string, how int, wait time.Duration) (*os.File, error) {
 	return LockAfter(ctx, path, how, wait, nil)
 }
 
 // LockAfter is Lock that calls waiting, unless it is nil, before it waits for others.
 func LockAfter(ctx context.Context, path string, how int, wait time.Duration, waiting func()) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	access := os.O_RDWR
+	if how == unix.LOCK_SH {
+		access = os.O_RDONLY
+	}
+	f, err := os.OpenFile(path, access|os.O_CREATE|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}

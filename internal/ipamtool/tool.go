@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"path/filepath"
+	"syscall"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -79,6 +80,8 @@ func explain(err error, dir string) error {
 		return fmt.Errorf("%w: the next pod that starts or ends makes it again and keeps the damaged file; limpet-ipam check --repair does so now", err)
 	case errors.Is(err, persistence.ErrLocked):
 		return fmt.Errorf("%w: a limpet-ipam is at work; fuser -v %s shows which", err, filepath.Join(dir, "limpet.lock"))
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: mount it for writing again; list, show and check work meanwhile", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: the state is root's", err)
 	}

@@ -147,6 +147,9 @@ func (s *Store) view(fn func(*Tx) error) error {
 
 func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error) {
 	l, err := flock.LockAfter(ctx, filepath.Join(s.dir, lockName), how, s.wait, s.waiting)
+	if how == unix.LOCK_SH && errors.Is(err, unix.EROFS) {
+		return fn() // there is no lock file, and none can be made; bbolt's own lock on the database does for a reader
+	}
 	if err != nil {
 		return err
 	}
