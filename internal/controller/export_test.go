@@ -5,5 +5,8 @@ import "context"
 // PodWaits is what the nominator looks at.
 var PodWaits = podWaits
 
+// Behind is how a recorder knows that the cache does not show its last write.
+var Behind = behind
+
 // Nudge is one pass of a nudger.
 func (n *Nudger) Nudge(ctx context.Context) error { return n.nudge(ctx) }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,8 +44,14 @@ type Recorder struct {
 	Events         events.EventRecorder
 	Metrics        *Metrics
 
-	gone     sync.Map // of PersistentPodState keys: pin.Recording.Gone
+	last     sync.Map // of PersistentPodState keys: lastRecording
 	deserted sync.Map // of PersistentPodState keys: since when there is none, while pods wait by it
+}
+
+// lastRecording is what a Recorder keeps of a PersistentPodState until the next time.
+type lastRecording struct {
+	gone    map[string]time.Time // pin.Recording.Gone
+	version string               // of the object after it
 }
 
 // SetupWithManager registers the reconciler.
@@ -73,12 +80,16 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	var state appsv1beta1.PersistentPodState
 	switch err := r.Client.Get(ctx, req.NamespacedName, &state); {
 	case apierrors.IsNotFound(err):
-		r.gone.Delete(req)
+		r.last.Delete(req)
 		return r.releaseOrphans(ctx, req)
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get PersistentPodState %s: %w", req, err)
 	}
 	r.deserted.Delete(req)
+	last := r.lastOf(req)
+	if behind(state.ResourceVersion, last.version) {
+		return ctrl.Result{}, nil // the event of that write is on its way, and asks again
+	}
 	in, err := r.gather(ctx, &state)
 	if errors.Is(err, errKindsUnread) { // the first look at them asks again
 		return ctrl.Result{}, nil
@@ -86,9 +97,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
 	}
-	if gone, ok := r.gone.Load(req); ok {
-		in.Gone = gone.(map[string]time.Time)
-	}
+	in.Gone = last.gone
 	recording := pin.Record(in)
 	if !equality.Semantic.DeepEqual(state.Status, recording.Status) {
 		before := state.DeepCopy()
@@ -98,13 +107,26 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 			return quiet(fmt.Errorf("record in PersistentPodState %s: %w", req, err))
 		}
 	}
-	r.gone.Store(req, recording.Gone)
+	r.last.Store(req, lastRecording{gone: recording.Gone, version: state.ResourceVersion})
 	r.report(in, recording.Rebuilds)
 	result, err := r.attend(ctx, &state, recording.Waits)
 	if result.RequeueAfter == 0 {
 		result.RequeueAfter = recording.Again
 	}
 	return result, err
+}
+
+func (r *Recorder) lastOf(req ctrl.Request) lastRecording {
+	last, _ := r.last.Load(req)
+	known, _ := last.(lastRecording)
+	return known
+}
+
+// behind says whether the cache shows an object as it was before a known version of it.
+// Whatever were written from it would be refused.
+func behind(cached, known string) bool {
+	order, err := resourceversion.CompareResourceVersion(cached, known)
+	return err == nil && order < 0 // the first time nothing is known, which is no version
 }
 
 // report tells of rebuilds once they are in the status, so that nobody hears of one twice.
