@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 )
@@ -21,6 +22,9 @@ type audit struct {
 type request struct {
 	verb, resource, scope string
 }
+
+// conflict is the scope of what was written from a state that is no longer.
+const conflict = "refused: conflict"
 
 // tally counts requests by kind.
 type tally map[request]int
@@ -50,8 +54,9 @@ func (a *audit) next() (tally, error) {
 
 func (t tally) add(line []byte) error {
 	var event struct {
-		Stage, Verb string
-		ObjectRef   struct{ Resource, Subresource, Namespace, Name string }
+		Stage, Verb    string
+		ObjectRef      struct{ Resource, Subresource, Namespace, Name string }
+		ResponseStatus struct{ Code int }
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
 		return fmt.Errorf("decode audit log: %w", err)
@@ -73,6 +78,9 @@ func (t tally) add(line []byte) error {
 		default:
 			q.scope = "cluster"
 		}
+	}
+	if event.ResponseStatus.Code == http.StatusConflict {
+		q.scope = conflict
 	}
 	t[q]++
 	return nil
@@ -97,6 +105,17 @@ func (t tally) lists() int {
 	n := 0
 	for q, times := range t {
 		if q.verb == "list" && q.scope != "one object" {
+			n += times
+		}
+	}
+	return n
+}
+
+// conflicts counts what was written from a state that is no longer.
+func (t tally) conflicts() int {
+	n := 0
+	for q, times := range t {
+		if q.scope == conflict {
 			n += times
 		}
 	}

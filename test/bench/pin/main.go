@@ -100,6 +100,7 @@ func measureAll(ctx context.Context, p place, size scale) (text string, err erro
 		{"webhook", b.askWebhook},
 		{"create", b.compareCreates},
 		{"rebuild", b.rebuild},
+		{"create, with the least of webhooks", b.leastWebhook},
 	} {
 		b.progress(step.name)
 		if err := step.run(ctx, &r); err != nil {

@@ -113,7 +113,13 @@ func (b *bench) burst(ctx context.Context, r *report) (err error) {
 
 // burstOfSets makes all pods of a few StatefulSets Ready at once, as after a rollout.
 func (b *bench) burstOfSets(ctx context.Context, r *report) (err error) {
+	if _, err = b.audit.next(); err != nil {
+		return err
+	}
 	if r.burstOfSets, err = b.allAtOnce(ctx, b.size.spread(), b.size.wholeSets()*b.size.replicas); err != nil {
+		return err
+	}
+	if r.burstRequests, err = b.audit.next(); err != nil {
 		return err
 	}
 	r.full, _, err = b.controlled.memory()

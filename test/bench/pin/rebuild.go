@@ -8,55 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 var errNotHome = errors.New("nominated for another node")
-
-// kinds of pods that compareCreates makes. The namespace kube-system is left out by the
-// webhooks, so that what is made there costs what it costs without Limpet.
-const (
-	pinned = iota
-	pinnedWithout
-	plain
-	plainWithout
-	kinds
-)
-
-// compareCreates creates pods of each kind in turns.
-func (b *bench) compareCreates(ctx context.Context, r *report) error {
-	if err := b.clear(ctx, b.size.creates()); err != nil {
-		return err
-	}
-	if err := b.pointWebhooks(ctx, b.controlled.webhookPort); err != nil {
-		return err
-	}
-	all, err := b.steadily(ctx, b.size.rate, b.size.creates(), func(ctx context.Context, i int) error {
-		pod := b.pod(i).object()
-		switch i % kinds {
-		case pinned:
-			return b.createPinned(ctx, pod)
-		case plain, plainWithout:
-			pod.OwnerReferences, pod.Annotations = nil, nil
-		}
-		if i%kinds == plainWithout || i%kinds == pinnedWithout {
-			pod.Namespace = metav1.NamespaceSystem
-		}
-		return b.client.Create(ctx, pod)
-	})
-	if err != nil {
-		return err
-	}
-	r.creates = make([]measure.Sample, kinds)
-	for i, took := range all {
-		r.creates[i%kinds] = append(r.creates[i%kinds], took)
-	}
-	return nil
-}
 
 // rebuild takes pods that run through the end of one life and the start of the next.
 func (b *bench) rebuild(ctx context.Context, r *report) error {

@@ -34,27 +34,35 @@ type relay struct {
 }
 
 func (b *bench) startRelay(ctx context.Context) (*relay, error) {
+	roots := x509.NewCertPool()
+	r := &relay{
+		to:     fmt.Sprintf("https://localhost:%d", b.controlled.webhookPort),
+		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}},
+	}
+	var err error
+	r.port, r.server, err = b.serve(ctx, r, roots)
+	return r, err
+}
+
+// serve answers the API server with the controller's certificate, whose authority is
+// added to roots.
+func (b *bench) serve(ctx context.Context, handler http.Handler, roots *x509.CertPool) (int, *http.Server, error) {
 	var secret corev1.Secret
 	if err := b.client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: secretName}, &secret); err != nil {
-		return nil, fmt.Errorf("read certificate: %w", err)
+		return 0, nil, fmt.Errorf("read certificate: %w", err)
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return nil, fmt.Errorf("read certificate: %w", err)
+		return 0, nil, fmt.Errorf("read certificate: %w", err)
 	}
-	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return 0, nil, fmt.Errorf("listen: %w", err)
 	}
-	r := &relay{
-		port: listener.Addr().(*net.TCPAddr).Port, to: fmt.Sprintf("https://localhost:%d", b.controlled.webhookPort),
-		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}},
-	}
-	r.server = &http.Server{Handler: r, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ReadHeaderTimeout: time.Minute}
-	go func() { _ = r.server.ServeTLS(listener, "", "") }() // until it is closed
-	return r, nil
+	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.ServeTLS(listener, "", "") }() // until it is closed
+	return listener.Addr().(*net.TCPAddr).Port, server, nil
 }
 
 // ServeHTTP hands the question over whole, so that nothing but the answer is timed.

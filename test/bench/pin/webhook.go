@@ -128,10 +128,13 @@ func (b *bench) askWebhook(ctx context.Context, r *report) error {
 	return err
 }
 
-// clear removes the first n pods; their records stay.
+// clear removes the first n pods, and those of their names that were made without
+// Limpet; their records stay.
 func (b *bench) clear(ctx context.Context, n int) error {
 	return b.parallel(ctx, hands, n, func(ctx context.Context, i int) error {
-		return b.remove(ctx, b.pod(i).object())
+		without := b.pod(i).object()
+		without.Namespace = metav1.NamespaceSystem
+		return errors.Join(b.remove(ctx, b.pod(i).object()), b.remove(ctx, without))
 	})
 }
 
