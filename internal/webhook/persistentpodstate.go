@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,6 +20,8 @@ const PersistentPodStatePath = "/validate-persistentpodstate"
 type PersistentPodState struct {
 	// Live reads past the cache, so that two made one after the other see each other.
 	Live client.Reader
+	// Cached reads PersistentPodStates by controller.IndexTarget.
+	Cached client.Reader
 	// Workloads knows the kinds that may be targets.
 	Workloads *controller.Workloads
 }
@@ -29,29 +30,32 @@ var _ admission.Validator[*appsv1beta1.PersistentPodState] = (*PersistentPodStat
 
 // ValidateCreate names every field that is wrong.
 func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
-	errs, err := w.judge(ctx, s)
+	errs, err := w.judgeNew(ctx, s)
+	return pin.Warnings(s), orInvalid(err, s.Name, errs)
+}
+
+// judgeNew looks for others with the same target, too. An update cannot change a target.
+func (w *PersistentPodState) judgeNew(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
+	others, err := controller.LiveStatesOf(ctx, w.Live, w.Cached, s.Namespace, pin.TargetOf(s))
 	if err != nil {
 		return nil, err
 	}
-	return pin.Warnings(s), invalid(s.Name, errs)
+	return w.judge(ctx, s, others)
 }
 
-func (w *PersistentPodState) judge(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
-	var others appsv1beta1.PersistentPodStateList
-	if err := w.Live.List(ctx, &others, client.InNamespace(s.Namespace)); err != nil {
-		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
-	}
+func (w *PersistentPodState) judge(ctx context.Context, s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	kinds, err := w.Workloads.Kinds(), error(nil)
 	if !kinds.Hold(pin.TargetOf(s)) { // its kind may have been named a moment ago
 		kinds, err = w.Workloads.Fresh(ctx)
 	}
-	return pin.Validate(s, others.Items, kinds), err
+	return pin.Validate(s, others, kinds), err
 }
 
-// invalid is the answer to what was found; nil when that is nothing.
-func invalid(name string, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
+// orInvalid is the answer to what was found, unless that is an error; nil when it is
+// nothing.
+func orInvalid(err error, name string, errs field.ErrorList) error {
+	if err != nil || len(errs) == 0 {
+		return err
 	}
 	kind := appsv1beta1.GroupVersion.WithKind("PersistentPodState").GroupKind()
 	return apierrors.NewInvalid(kind, name, errs)
@@ -62,7 +66,8 @@ func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *
 	if pin.Unchanged(before, after) {
 		return nil, nil
 	}
-	return w.ValidateCreate(ctx, after)
+	errs, err := w.judge(ctx, after, nil)
+	return pin.Warnings(after), orInvalid(err, after.Name, errs)
 }
 
 // ValidateDelete allows every deletion.

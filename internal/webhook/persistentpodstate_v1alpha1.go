@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
@@ -27,14 +28,16 @@ func (w FormerPersistentPodState) ValidateCreate(ctx context.Context, s *v1alpha
 	if err := s.ConvertTo(&hub); err != nil {
 		return nil, err
 	}
-	errs, err := w.judge(ctx, &hub)
-	if err != nil {
-		return nil, err
-	}
+	errs, err := w.judgeNew(ctx, &hub)
+	return pin.Warnings(&hub), orInvalid(err, s.Name, former(errs))
+}
+
+// former names fields as v1alpha1 does.
+func former(errs field.ErrorList) field.ErrorList {
 	for _, e := range errs {
 		e.Field = strings.Replace(e.Field, ".keys", ".nodeTopologyKeys", 1)
 	}
-	return pin.Warnings(&hub), invalid(s.Name, errs)
+	return errs
 }
 
 // ValidateUpdate leaves alone what was stored before these rules, until it changes.
@@ -46,7 +49,8 @@ func (w FormerPersistentPodState) ValidateUpdate(ctx context.Context, before, af
 	if pin.Unchanged(&was, &is) {
 		return nil, nil
 	}
-	return w.ValidateCreate(ctx, after)
+	errs, err := w.judge(ctx, &is, nil)
+	return pin.Warnings(&is), orInvalid(err, is.Name, former(errs))
 }
 
 // ValidateDelete allows every deletion.

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,12 +94,9 @@ func (w *PodCreate) unseen(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.P
 // listed is the state that counts for the pod's owner, whoever made it and of whatever
 // kind that owner is, as the API server has it.
 func (w *PodCreate) listed(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
-	var live appsv1beta1.PersistentPodStateList
-	if err := w.Live.List(ctx, &live, client.InNamespace(pod.Namespace)); err != nil {
-		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
-	}
 	owner, _ := pin.OwnerOf(pod)
-	return pin.Choose(slices.DeleteFunc(live.Items, func(s appsv1beta1.PersistentPodState) bool { return pin.TargetOf(&s) != owner })), nil
+	states, err := controller.LiveStatesOf(ctx, w.Live, w.Cached, pod.Namespace, owner)
+	return pin.Choose(states), err
 }
 
 // asked is the PersistentPodState that the pod's owner asks for by annotation. The first

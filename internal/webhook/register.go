@@ -18,7 +18,7 @@ func Register(mgr ctrl.Manager, workloads *controller.Workloads, maxReservation 
 	server.Register(PodPath, &webhook.Admission{Handler: &PodCreate{
 		Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Workloads: workloads, MaxReservation: maxReservation, Clock: c,
 	}})
-	state := &PersistentPodState{Live: mgr.GetAPIReader(), Workloads: workloads}
+	state := &PersistentPodState{Live: mgr.GetAPIReader(), Cached: mgr.GetCache(), Workloads: workloads}
 	server.Register(PersistentPodStatePath, admission.WithValidator(scheme, state))
 	server.Register(FormerPersistentPodStatePath, admission.WithValidator(scheme, FormerPersistentPodState{state}))
 	server.Register(ConversionPath, conversion.NewWebhookHandler(scheme, mgr.GetConverterRegistry()))

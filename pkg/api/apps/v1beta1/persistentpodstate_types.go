@@ -291,6 +291,7 @@ type Waiting struct {
 // +kubebuilder:resource:shortName=pps
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.spec.targetRef.name`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.targetRef.kind`
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.targetRef.name`
 // +kubebuilder:printcolumn:name="Recording",type=string,JSONPath=`.status.conditions[?(@.type=="Recording")].status`
