@@ -27,6 +27,7 @@ const hostname = corev1.LabelHostname
 // other, as they do for a user.
 func TestTwoReplicas(t *testing.T) {
 	install(t)
+	rival := twins(t)
 	inherited := inherit(t)
 	first, second := startBoth(t)
 	env.Create(t, testenv.ANode("n1").Node, testenv.ANode("n2").Node)
@@ -54,6 +55,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("a real scheduler places rebuilt pods", byScheduler)
 	t.Run("pods of further kinds return, as they are named and served", customs)
 	t.Run("a StatefulSet whose pod was refused is woken up", forgotten)
+	t.Run("the younger of two for one workload counts when the other is gone", rival)
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
 	t.Run("the other replica answers as well", func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/limpet-io/limpet/internal/controller"
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // A webhook that judges a PersistentPodState is sent those with the same target, and not
@@ -58,6 +59,23 @@ func TestWebhookReadsNoMoreThanItNeeds(t *testing.T) {
 				t.Errorf("%d requests for an update, which cannot change the target", more)
 			}
 		})
+	}
+}
+
+// twins makes two PersistentPodStates of one target while nobody judges them, as two do
+// that are made in the same instant, and returns what becomes of them.
+func twins(t *testing.T) func(*testing.T) {
+	t.Helper()
+	ns := env.Namespace(t)
+	first, second := testenv.APersistentPodState("first").In(ns).Requires(hostname), testenv.APersistentPodState("second").In(ns).Requires(hostname)
+	second.Spec.TargetReference.Name = "first"
+	env.Create(t, first.PersistentPodState, second.PersistentPodState)
+	return func(t *testing.T) {
+		conditioned(t, second.PersistentPodState, appsv1beta1.ReasonTargetTaken, "first")
+		if err := env.Client.Delete(t.Context(), first.PersistentPodState); err != nil {
+			t.Fatal(err)
+		}
+		conditioned(t, second.PersistentPodState, appsv1beta1.ReasonTargetMissing, "")
 	}
 }
 

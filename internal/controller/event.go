@@ -52,6 +52,9 @@ var nodeRelabelled = predicate.Funcs{
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
+// comesOrGoes passes new objects, and those that are no more.
+var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+
 // retrySoon is how long a reconcile waits for the cache to show what it just wrote.
 const retrySoon = 10 * time.Millisecond
 

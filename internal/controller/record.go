@@ -59,6 +59,7 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("record").
 		For(&appsv1beta1.PersistentPodState{}).
+		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(r.ofRival), builder.WithPredicates(comesOrGoes)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(podMoved)).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(r.ofStatefulSet)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode), builder.WithPredicates(nodeRelabelled)).
@@ -237,6 +238,11 @@ func (r *Recorder) ofPod(ctx context.Context, o client.Object) []reconcile.Reque
 		reqs = append(reqs, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.Namespace, Name: by}})
 	}
 	return reqs
+}
+
+// ofRival asks for all that have the same target: another of them may count now.
+func (r *Recorder) ofRival(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.ofTarget(ctx, o.GetNamespace(), pin.TargetOf(o.(*appsv1beta1.PersistentPodState)))
 }
 
 func (r *Recorder) ofStatefulSet(ctx context.Context, o client.Object) []reconcile.Request {
