@@ -43,6 +43,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("a manifest of OpenKruise's users applies as it is", sampled)
 	t.Run("ordinals need not begin with 0", ordinals)
 	t.Run("thousands of records are one object", thousands)
+	t.Run("records that do not fit into one object are told", full)
 	t.Run("records follow labels and keys", relabelled)
 	t.Run("a pod that was never Ready returns to its addresses", neverReady)
 	t.Run("a node without an address left is not asked for", outOfAddresses)

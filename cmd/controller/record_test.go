@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,4 +170,34 @@ func thousands(t *testing.T) {
 		again := testenv.APod(name).In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
 		testenv.Eventually(t, func() error { return pinnedAtOnce(t, again, node) })
 	}
+}
+
+// full has pods with so much to record that one object cannot hold it, until less is
+// asked for.
+func full(t *testing.T) {
+	const key, many = "example.com/blob", 8
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", many).In(ns)
+	wish := testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState
+	wish.Spec.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: key}}
+	env.Create(t, set.StatefulSet, wish)
+	for i := range many {
+		pod := testenv.APod(fmt.Sprintf("web-%d", i)).In(ns).OwnedBy(set.StatefulSet).On("n1").With(key, strings.Repeat("x", 200<<10))
+		env.Create(t, pod.Ready().Pod)
+	}
+	records := func(want int) {
+		t.Helper()
+		testenv.Eventually(t, func() error {
+			read(t, client.ObjectKeyFromObject(wish), wish)
+			if got := len(wish.Status.PodStates); got != want {
+				return fmt.Errorf("%d records, want %d", got, want)
+			}
+			return nil
+		})
+	}
+	conditioned(t, wish, appsv1beta1.ReasonRecordFull, "2 pods")
+	records(many - 2)
+	change(t, wish, func() { wish.Spec.PersistentPodAnnotations = nil })
+	conditioned(t, wish, appsv1beta1.ReasonRecording, "")
+	records(many)
 }

@@ -105,7 +105,11 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		state.Status = recording.Status
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Status().Patch(ctx, &state, patch); err != nil {
-			return quiet(fmt.Errorf("record in PersistentPodState %s: %w", req, err))
+			result, err := quiet(fmt.Errorf("record in PersistentPodState %s: %w", req, err))
+			if err != nil { // it is tried again; who looks at the object should see why it is out of date
+				r.Events.Eventf(&state, nil, corev1.EventTypeWarning, "NotRecorded", "Record", "%s", err)
+			}
+			return result, err
 		}
 	}
 	r.last.Store(req, lastRecording{gone: recording.Gone, version: state.ResourceVersion})

@@ -3,7 +3,6 @@ package pin
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,16 +69,9 @@ type Recording struct {
 func Record(in RecordInput) Recording {
 	status := *in.State.Status.DeepCopy()
 	status.ObservedGeneration = in.State.Generation
-	meta.SetStatusCondition(&status.Conditions, condition(in))
 	setKindsInvalid(in, &status.Conditions)
-	switch {
-	case in.Older != "":
-		status.PodStates = nil
-		meta.RemoveStatusCondition(&status.Conditions, appsv1beta1.ConditionWaiting)
-		return Recording{Status: status}
-	case !in.Kinds.Hold(TargetOf(in.State)): // nobody looked for its pods, and the records stay
-		setWaiting(in, nil, &status.Conditions)
-		return Recording{Status: status, Gone: in.Gone}
+	if in.Older != "" || !in.Kinds.Hold(TargetOf(in.State)) {
+		return recordNothing(in, status)
 	}
 	if status.PodStates == nil {
 		status.PodStates = map[string]appsv1beta1.PodState{}
@@ -114,8 +106,24 @@ func Record(in RecordInput) Recording {
 		out.Again = sooner(out.Again, expire(in, active, status.PodStates))
 	}
 	out.Gone = gone(in, status.PodStates)
+	var left int
+	status.PodStates, left = fit(in.State.Status.PodStates, status.PodStates)
+	meta.SetStatusCondition(&status.Conditions, condition(in, left))
 	out.Status = status
 	return out
+}
+
+// recordNothing is the Recording of a state whose target's pods are another's to record,
+// or that nobody looked for.
+func recordNothing(in RecordInput, status appsv1beta1.PersistentPodStateStatus) Recording {
+	meta.SetStatusCondition(&status.Conditions, condition(in, 0))
+	if in.Older != "" {
+		status.PodStates = nil
+		meta.RemoveStatusCondition(&status.Conditions, appsv1beta1.ConditionWaiting)
+		return Recording{Status: status}
+	}
+	setWaiting(in, nil, &status.Conditions)
+	return Recording{Status: status, Gone: in.Gone}
 }
 
 // formers is how many lives on other nodes a record remembers.
@@ -254,31 +262,6 @@ func set(m *map[string]string, key, value string) {
 		*m = map[string]string{}
 	}
 	(*m)[key] = value
-}
-
-// condition is ConditionRecording as it should be.
-func condition(in RecordInput) metav1.Condition {
-	c := metav1.Condition{
-		Type:               appsv1beta1.ConditionRecording,
-		Status:             metav1.ConditionFalse,
-		ObservedGeneration: in.State.Generation,
-		LastTransitionTime: metav1.NewTime(in.Now),
-	}
-	target := TargetOf(in.State)
-	switch {
-	case !in.Kinds.Hold(target):
-		c.Reason = appsv1beta1.ReasonTargetUnsupported
-		c.Message = strings.TrimSuffix("pods of "+target.Kind+" are not known to return under their names: "+in.Kinds.Problem, ": ")
-	case in.Older != "":
-		c.Reason, c.Message = appsv1beta1.ReasonTargetTaken, "PersistentPodState "+in.Older+" is older and has the same target"
-	case in.Unread != "":
-		c.Reason, c.Message = appsv1beta1.ReasonTargetUnread, in.Unread
-	case in.Workload == nil:
-		c.Reason, c.Message = appsv1beta1.ReasonTargetMissing, target.Kind+" "+target.Name+" does not exist"
-	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, appsv1beta1.ReasonRecording, "pods are recorded when they are Ready"
-	}
-	return c
 }
 
 func podReady(pod *corev1.Pod) bool {

@@ -1,0 +1,45 @@
+package pin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// mostBytes is how large the records of one PersistentPodState may be together. etcd takes
+// objects of 1.5 MiB; the rest is for what people and the API server write into it.
+const mostBytes = 1280 << 10
+
+// fit leaves out the records that would make an object too large to be stored, for the
+// API server refuses it with all of them. Those that are stored come first, so that a
+// record that was made does not come and go with others.
+func fit(stored, records map[string]appsv1beta1.PodState) (fitting map[string]appsv1beta1.PodState, left int) {
+	if size(records) <= mostBytes {
+		return records, 0
+	}
+	order := func(name string) string { // web-9 before web-10
+		_, known := stored[name]
+		return fmt.Sprintf("%t %3d %s", !known, len(name), name)
+	}
+	names := slices.SortedFunc(maps.Keys(records), func(a, b string) int { return strings.Compare(order(a), order(b)) })
+	fitting = map[string]appsv1beta1.PodState{}
+	total := 0
+	for _, name := range names {
+		more := size(map[string]appsv1beta1.PodState{name: records[name]})
+		if total += more; total > mostBytes {
+			return fitting, len(records) - len(fitting)
+		}
+		fitting[name] = records[name]
+	}
+	return fitting, 0
+}
+
+// size is what records take up in the form in which they are stored.
+func size(records map[string]appsv1beta1.PodState) int {
+	text, _ := json.Marshal(records) // strings, numbers and times can be encoded
+	return len(text)
+}
