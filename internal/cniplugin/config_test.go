@@ -125,6 +125,40 @@ func TestRequestedAddresses(t *testing.T) {
 	}
 }
 
+// TestKeysOfRangesTogether has range sets that will do each for itself, and not together:
+// the message tells where both stand.
+func TestKeysOfRangesTogether(t *testing.T) {
+	for name, tc := range map[string]struct{ conf, want string }{
+		"an overlap within the configuration": {
+			`{"ipam":{"ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"10.1.0.0/25"}]]}}`, "ipam.ranges[0] and ipam.ranges[1]: range set 0 overlaps with 1: ",
+		},
+		"an overlap with what the runtime brings": {
+			`{"ipam":{"ranges":[[{"subnet":"10.2.0.0/24"}],[{"subnet":"10.1.0.0/24"}]]},"runtimeConfig":{"ipRanges":[[{"subnet":"10.1.0.0/25"}]]}}`,
+			"runtimeConfig.ipRanges[0] and ipam.ranges[1]: range set 0 overlaps with 2: ",
+		},
+		"an overlap within what the runtime brings": {
+			`{"ipam":{},"runtimeConfig":{"ipRanges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"10.1.0.0/25"}]]}}`,
+			"runtimeConfig.ipRanges[0] and runtimeConfig.ipRanges[1]: range set 0 overlaps with 1: ",
+		},
+		"more of a family than an old version has room for": {
+			`{"cniVersion":"0.2.0","ipam":{"subnet":"10.2.0.0/24"},"runtimeConfig":{"ipRanges":[[{"subnet":"10.1.0.0/24"}]]}}`,
+			"ipam: CNI version 0.2.0 does not support more than 1 address per family",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t), plain("web")
+			more := map[string]any{}
+			if err := json.Unmarshal([]byte(tc.conf), &more); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.addUncached(s, more)
+			if codeOf(err) != types.ErrInvalidNetworkConfig || !strings.HasPrefix(fmt.Sprint(err), tc.want) {
+				t.Errorf("code %d, %v; want code 7 and %q", codeOf(err), err, tc.want)
+			}
+		})
+	}
+}
+
 func TestDNSOfTheResult(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "resolv.conf")

@@ -64,11 +64,11 @@ func rangeSets(conf *netConf) ([]ipam.Set, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	if err := onePerFamily(conf.CNIVersion, sets); err != nil {
-		return nil, fmt.Errorf("ipam.ranges: %w", err)
+	if n, err := onePerFamily(conf.CNIVersion, sets); err != nil {
+		return nil, fmt.Errorf("%s: %w", all[n].key, err)
 	}
-	if err := ipam.Disjoint(sets); err != nil {
-		return nil, fmt.Errorf("ipam.ranges: %w", err)
+	if overlap, ok := errors.AsType[*ipam.OverlapError](ipam.Disjoint(sets)); ok {
+		return nil, fmt.Errorf("%s and %s: %w", all[overlap.With].key, all[overlap.Index].key, overlap)
 	}
 	return sets, nil
 }
@@ -105,17 +105,17 @@ func (r rangeConf) parse() (ipam.Range, error) {
 }
 
 // onePerFamily holds specifications before 0.3.0 to the one address of each family
-// that their results have room for.
-func onePerFamily(cniVersion string, sets []ipam.Set) error {
+// that their results have room for. It returns the number of the set that is one too many.
+func onePerFamily(cniVersion string, sets []ipam.Set) (tooMany int, err error) {
 	if many, err := version.GreaterThanOrEqualTo(cniVersion, "0.3.0"); many || err != nil {
-		return err
+		return 0, err
 	}
 	count := map[int]int{}
-	for _, s := range sets {
+	for n, s := range sets {
 		family := s[0].Start.BitLen()
 		if count[family]++; count[family] > 1 {
-			return fmt.Errorf("CNI version %s does not support more than 1 address per family", cniVersion)
+			return n, fmt.Errorf("CNI version %s does not support more than 1 address per family", cniVersion)
 		}
 	}
-	return nil
+	return 0, nil
 }

@@ -90,7 +90,7 @@ func findings(e evidence) []Finding {
 		all = append(all, Finding{Note, KindMarker, filepath.Join(e.dir, "limpet.marker"), "is missing: the next pod that starts or ends makes it"})
 	}
 	for _, path := range e.report.Aside {
-		all = append(all, Finding{Note, KindAside, path, "is a damaged state, out of which the present one was made; nobody needs it any more"})
+		all = append(all, Finding{Note, KindAside, path, "is a damaged state that another has replaced, and is read no more: find out what damaged it (mostly the disk), then remove this file"})
 	}
 	return all
 }

@@ -53,13 +53,24 @@ func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
 // TestReadingMakesNothing asks in directories without a state, and with a lost one.
 func TestReadingMakesNothing(t *testing.T) {
 	n := newNode(t)
-	for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}, {"check"}, {"release", "10.0.0.1"}, {"release", "10.0.0.1", "--dry-run"}, {"compact"}} {
-		if out, exit := n.on(call...); exit != ipamtool.ExitFailed || !strings.Contains(out, "no state was made yet") {
-			t.Errorf("%v without a state ends with %d: %s", call, exit, out)
+	asked := func() {
+		t.Helper()
+		for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}, {"check"}, {"release", "10.0.0.1"}, {"release", "10.0.0.1", "--dry-run"}, {"compact"}} {
+			if out, exit := n.on(call...); exit != ipamtool.ExitFailed || !strings.Contains(out, "no state was made yet") {
+				t.Errorf("%v without a state ends with %d: %s", call, exit, out)
+			}
 		}
 	}
+	asked()
 	if _, err := os.Stat(n.dir); err == nil {
 		t.Error("a directory was made")
+	}
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	asked()
+	if files, err := os.ReadDir(n.dir); err != nil || len(files) > 0 {
+		t.Errorf("in a directory that is another's %v was made, %v", files, err)
 	}
 	n.must(func(*persistence.Tx) error { return nil })
 	if err := os.Remove(filepath.Join(n.dir, "limpet.db")); err != nil {

@@ -151,12 +151,23 @@ func CompleteSets(sets []Set) ([]Set, error) {
 	return done, nil
 }
 
-// Disjoint fails when two sets of one network overlap.
+// OverlapError says which two sets of one network overlap, in host-local's words.
+type OverlapError struct {
+	// Index is the number of the later set, With that of the one before it.
+	Index, With int
+}
+
+// Error returns the words.
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("range set %d overlaps with %d", e.With, e.Index)
+}
+
+// Disjoint returns an *OverlapError when two sets of one network overlap.
 func Disjoint(sets []Set) error {
 	for i, s := range sets {
 		for j, o := range sets[i+1:] {
 			if s.Overlaps(o) {
-				return fmt.Errorf("range set %d overlaps with %d", i, i+j+1)
+				return &OverlapError{Index: i + j + 1, With: i}
 			}
 		}
 	}

@@ -61,8 +61,8 @@ type Report struct {
 // verbs wait: 0.4 s where 50 000 addresses are in use.
 func (s *Store) Audit(ctx context.Context) (Report, error) {
 	var r Report
-	if _, err := os.Stat(s.dir); errors.Is(err, os.ErrNotExist) {
-		return r, ErrNoState
+	if begun, err := s.Begun(); err == nil && !begun {
+		return r, ErrNoState // and no lock file either, in a directory that may be another's
 	}
 	err := s.locked(ctx, unix.LOCK_SH, func() error {
 		if err := s.present(); err != nil {
