@@ -131,14 +131,24 @@ func (r *rebuild) attach(all []Attachment, alive bool) {
 	}
 }
 
-// find holds what was found in namespaces and is not explained, in whichever network.
+// find holds what was found in namespaces and no attachment of the namespace explains, in
+// each network in which it is free: networks may overlap.
 func (r *rebuild) find() {
-	explained := map[netip.Addr]bool{}
-	for h := range r.holder {
-		explained[h.addr] = true
+	type place struct {
+		dev, inode uint64
+		addr       netip.Addr
+	}
+	explained := map[place]bool{}
+	for _, a := range r.Attachments {
+		for _, addr := range a.Addresses {
+			explained[place{a.NetNS.Dev, a.NetNS.Inode, addr}] = true
+		}
 	}
 	for _, a := range r.in.Found {
-		a.Addresses = slices.DeleteFunc(slices.Clone(a.Addresses), func(addr netip.Addr) bool { return explained[addr] })
+		a.Addresses = slices.DeleteFunc(slices.Clone(a.Addresses), func(addr netip.Addr) bool {
+			_, held := r.holder[netIP{a.ID.Network, addr}]
+			return held || explained[place{a.NetNS.Dev, a.NetNS.Inode, addr}]
+		})
 		r.Seq++
 		a.Seq = r.Seq
 		r.attach([]Attachment{a}, true)

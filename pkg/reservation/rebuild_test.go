@@ -1,6 +1,7 @@
 package reservation_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -100,6 +101,61 @@ func TestPlanRebuild(t *testing.T) {
 			})
 			if diff := cmp.Diff(tc.want, holders(d)); diff != "" {
 				t.Errorf("holders (-want +got):\n%s\ndropped: %q", diff, d.Dropped)
+			}
+		})
+	}
+}
+
+// TestRebuildOfNetworksThatOverlap has two networks with one range and one state. Of which
+// of them an address in a namespace is cannot be seen: unless a container of that very
+// namespace explains it, it is held in both.
+func TestRebuildOfNetworksThatOverlap(t *testing.T) {
+	in := func(network string, namespace uint64, a reservation.Attachment, more ...byte) reservation.Attachment {
+		a.ID.Network, a.Owner.Network, a.NetNS.Inode = network, network, namespace
+		for _, ip := range more {
+			a.Addresses = append(a.Addresses, netip.AddrFrom4([4]byte{10, 0, 0, ip}))
+		}
+		return a
+	}
+	found := func(namespace uint64, ips ...byte) []reservation.Attachment {
+		a := at(fmt.Sprintf("netns:/%d", namespace), "", ips[0], 0)
+		return of(in("m", namespace, a, ips[1:]...), in("n", namespace, a, ips[1:]...))
+	}
+	for name, tc := range map[string]struct {
+		seen, found []reservation.Attachment
+		want        string
+	}{
+		"what a container explains is held once": {
+			seen: of(in("m", 1, at("c1", "a", 2, 0))), found: found(1, 2), want: "m c1=2",
+		},
+		"a container of each network explains its own": {
+			seen: of(in("m", 1, at("c1", "a", 2, 0)), in("n", 2, at("c2", "b", 2, 0))), found: slices.Concat(found(1, 2), found(2, 2)), want: "m c1=2, n c2=2",
+		},
+		"one of the other network, of which nobody knows": {
+			seen: of(in("m", 1, at("c1", "a", 2, 0))), found: slices.Concat(found(1, 2), found(2, 2)), want: "m c1=2, n netns:/2=2",
+		},
+		"its other addresses are held where they are free": {
+			seen: of(in("m", 1, at("c1", "a", 2, 0))), found: slices.Concat(found(1, 2), found(2, 2, 3)), want: "m c1=2, m netns:/2=3, n netns:/2=2+3",
+		},
+		"nobody knows of either": {
+			found: slices.Concat(found(1, 2), found(2, 2, 3)), want: "m netns:/1=2, m netns:/2=3, n netns:/1=2, n netns:/2=3",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := reservation.PlanRebuild(reservation.RebuildInput{
+				Now: rebuildNow, Seen: tc.seen, Found: tc.found, Alive: func(reservation.Attachment) bool { return true },
+			})
+			var got []string
+			for _, a := range d.Attachments {
+				var ips []string
+				for _, addr := range a.Addresses {
+					ips = append(ips, fmt.Sprint(addr.As4()[3]))
+				}
+				got = append(got, fmt.Sprintf("%s %s=%s", a.ID.Network, a.ID.ContainerID, strings.Join(ips, "+")))
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, strings.Join(got, ", ")); diff != "" {
+				t.Errorf("(-want +got):\n%s\ndropped: %q", diff, d.Dropped)
 			}
 		})
 	}
