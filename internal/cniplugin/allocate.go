@@ -39,19 +39,36 @@ func (p *Plugin) pick(tx *persistence.Tx, conf *config, n int, now reservation.M
 	if !want.IsValid() {
 		return p.next(tx, conf, n, now)
 	}
-	held, err := tx.Held(conf.network, want)
-	if err == nil && held {
-		if err = p.sweep(tx, conf.network, now); err == nil {
-			held, err = tx.Held(conf.network, want)
+	for _, relief := range p.reliefs(tx, conf, now) {
+		if err := relief(); err != nil {
+			return want, err
+		}
+		held, err := heldByAny(tx, conf, want)
+		if err != nil || !held {
+			return want, err
 		}
 	}
-	if err == nil && !held {
-		held, err = takenIn(conf.hostLocal, want)
+	return want, requestedError(fmt.Sprintf("failed to allocate for range %d: requested IP address %s is not available in range set %s", n, want, conf.sets[n]))
+}
+
+// heldByAny reports whether the state or host-local holds an address.
+func heldByAny(tx *persistence.Tx, conf *config, a netip.Addr) (bool, error) {
+	if held, err := tx.Held(conf.network, a); held || err != nil {
+		return held, err
 	}
-	if err == nil && held {
-		err = requestedError(fmt.Sprintf("failed to allocate for range %d: requested IP address %s is not available in range set %s", n, want, conf.sets[n]))
+	return takenIn(conf.hostLocal, a)
+}
+
+// reliefs are the ways to free addresses that nobody loses by, the cheapest first: mostly
+// there is one that is free already.
+func (p *Plugin) reliefs(tx *persistence.Tx, conf *config, now reservation.Moment) []func() error {
+	return []func() error{
+		func() error { return nil },
+		func() error { return p.sweep(tx, conf.network, now) },
+		func() error { return p.sweepFound(tx, conf.network) },
+		func() error { return conf.sweepHostLocal(tx, now) },
+		func() error { return p.sweepUnmirrored(tx, conf, now, reservation.AttachmentID{}) },
 	}
-	return want, err
 }
 
 // next returns the next free address of a set. When there is none it frees lapsed
@@ -62,14 +79,8 @@ func (p *Plugin) next(tx *persistence.Tx, conf *config, n int, now reservation.M
 	if !cursor.IsValid() {
 		cursor = conf.hostLocal.Cursor(n) // go on where it stopped
 	}
-	for _, relief := range []func() error{
-		func() error { return nil },
-		func() error { return p.sweep(tx, conf.network, now) },
-		func() error { return p.sweepFound(tx, conf.network) },
-		func() error { return conf.sweepHostLocal(tx, now) },
-		func() error { return p.sweepUnmirrored(tx, conf, now, reservation.AttachmentID{}) },
-		func() error { return p.reclaim(tx, conf, conf.sets[n], now) },
-	} {
+	reclaim := func() error { return p.reclaim(tx, conf, conf.sets[n], now) }
+	for _, relief := range append(p.reliefs(tx, conf, now), reclaim) {
 		if err := relief(); err != nil {
 			return netip.Addr{}, err
 		}
@@ -96,21 +107,24 @@ func (p *Plugin) sweep(tx *persistence.Tx, network string, now reservation.Momen
 	return nil
 }
 
-// sweepFound frees what a rebuilt state holds for namespaces that are gone by now.
+// sweepFound frees what a rebuilt state holds for namespaces that are gone by now, unless
+// another namespace has it as well: that may be of this network, and the other of one that
+// overlaps with it.
 func (p *Plugin) sweepFound(tx *persistence.Tx, network string) error {
 	all, err := tx.FoundAttachments(network)
 	if err != nil {
 		return err
 	}
-	for _, a := range all {
-		if p.alive(a) {
-			continue
-		}
+	gone := slices.DeleteFunc(all, p.alive)
+	if len(gone) == 0 {
+		return nil
+	}
+	for _, a := range gone {
 		if err := tx.DeleteAttachment(a.ID); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.holdUnexplained(tx, network)
 }
 
 // reclaim frees the reservation of a set that ends soonest; those that insist go last.

@@ -16,6 +16,13 @@ func (p *Plugin) search(tx *persistence.Tx, network string) error {
 	if tx.Recoveries() == 0 || tx.Searched(network) {
 		return nil
 	}
+	if err := p.holdUnexplained(tx, network); err != nil {
+		return err
+	}
+	return tx.SetSearched(network)
+}
+
+func (p *Plugin) holdUnexplained(tx *persistence.Tx, network string) error {
 	known, err := tx.Records()
 	if err != nil {
 		return err
@@ -26,7 +33,7 @@ func (p *Plugin) search(tx *persistence.Tx, network string) error {
 			return err
 		}
 	}
-	return tx.SetSearched(network)
+	return nil
 }
 
 // explained reports whether an attachment, of whichever network, is why a namespace has an
