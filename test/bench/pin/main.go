@@ -35,6 +35,7 @@ func run() int {
 	flag.IntVar(&size.nodes, "nodes", size.nodes, "nodes")
 	flag.IntVar(&size.sets, "sets", size.sets, "StatefulSets")
 	flag.IntVar(&size.replicas, "replicas", size.replicas, "pods of each StatefulSet")
+	flag.IntVar(&size.rate, "rate", size.rate, "creations a second")
 	flag.Parse()
 	text, err := measureAll(ctx, place{root: *root, controller: *controller, assets: *assets}, size)
 	fmt.Print(text)
@@ -59,11 +60,11 @@ var full = scale{nodes: 100, sets: 200, replicas: 50, rate: 50}
 func (s scale) pods() int { return s.sets * s.replicas }
 
 // Of the pods, these are in a step of their own.
-func (s scale) trickle() int   { return s.pods() * 6 / 100 }
-func (s scale) burst() int     { return s.pods() * 3 / 100 }
+func (s scale) trickle() int   { return max(3, s.pods()*6/100) }
+func (s scale) burst() int     { return max(3, s.pods()*3/100) }
 func (s scale) wholeSets() int { return max(1, s.sets*3/100) }
 func (s scale) creates() int   { return s.pods() * 20 / 100 }
-func (s scale) rebuilds() int  { return s.pods() * 3 / 100 }
+func (s scale) rebuilds() int  { return max(3, s.pods()*3/100) }
 
 // The steps take their pods in this order: fill, trickle, burst, wholeSets.
 func (s scale) spread() int { return (s.sets - s.wholeSets()) * s.replicas }

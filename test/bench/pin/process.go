@@ -51,6 +51,9 @@ func (b *bench) startController(ctx context.Context) error {
 	}
 	defer func() { _ = log.Close() }() // the process has its own
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := b.pointConversion(ctx, p.webhookPort); err != nil {
+		return fmt.Errorf("point conversion at the controller: %w", err)
+	}
 	begin := time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start controller: %w", err)
@@ -60,6 +63,9 @@ func (b *bench) startController(ctx context.Context) error {
 		return fmt.Errorf("wait for the controller: %w", err)
 	}
 	p.ready = time.Since(begin)
+	if err := poll(ctx, patience, b.askFormer); err != nil {
+		return fmt.Errorf("have an object converted: %w", err)
+	}
 	return nil
 }
 
