@@ -2,7 +2,6 @@ package cniplugin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -205,12 +204,5 @@ func put(tx *persistence.Tx, conf *config, a *reservation.Attachment) error {
 	if err := tx.PutAttachment(*a); err != nil {
 		return err
 	}
-	sets, err := json.Marshal(conf.sets)
-	if err != nil {
-		return fmt.Errorf("encode ranges: %w", err)
-	}
-	if err := tx.SetConfig(conf.network, sets); err != nil {
-		return err
-	}
-	return tx.SetLimits(conf.network, conf.limits())
+	return conf.describe(tx)
 }

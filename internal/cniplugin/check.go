@@ -1,7 +1,6 @@
 package cniplugin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ func (p *Plugin) Check(args *skel.CmdArgs) error {
 		return err
 	}
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
-	err = p.store(conf).View(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	err = p.view(conf, func(tx *persistence.Tx) error {
 		a, found, err := tx.Attachment(id)
 		if err != nil {
 			return err
@@ -89,7 +88,7 @@ func (p *Plugin) Status(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	err = p.store(conf).View(context.Background(), func(*persistence.Tx) error { return nil }) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	err = p.view(conf, func(*persistence.Tx) error { return nil })
 	if err != nil && !errors.Is(err, persistence.ErrNoState) && !errors.Is(err, persistence.ErrLocked) {
 		return fmt.Errorf("%w: %w", errStatus, err)
 	}

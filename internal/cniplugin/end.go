@@ -2,7 +2,6 @@ package cniplugin
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	}
 	var ended reservation.Attachment
 	var old remnant
-	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	err = p.update(conf, func(tx *persistence.Tx) error {
 		a, found, err := tx.Attachment(id)
 		if err != nil {
 			return err
@@ -135,7 +134,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		return conf.clearInvalid(valid)
 	}
 	var ended []reservation.Attachment
-	err = p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	err = p.update(conf, func(tx *persistence.Tx) error {
 		all, err := tx.Attachments(conf.network)
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package cniplugin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -54,17 +53,11 @@ func (p *Plugin) exhausted(tx *persistence.Tx, conf *config, n int, now reservat
 	return fmt.Errorf("failed to allocate for range %d: %w; %d of its %d addresses are reserved: %s", n, err, len(reserved), ipam.Pods([]ipam.Set{set}), why)
 }
 
-// countWait bounds how long a failing ADD waits to be counted.
-const countWait = 100 * time.Millisecond
-
 // countExhausted counts an ADD that found no address, for the agent to tell. What that
 // ADD had done is undone by then, so this is a transaction of its own.
 func (c *config) countExhausted(err error) {
 	if !errors.Is(err, ipam.ErrExhausted) {
 		return
 	}
-	store := persistence.New(persistence.Options{Dir: c.dataDir, LockWait: countWait})
-	_ = store.Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
-		return tx.CountExhausted(c.network)
-	}) // the pod has its error, and a number is not worth another one
+	_ = c.brieflyUpdate(func(tx *persistence.Tx) error { return tx.CountExhausted(c.network) }) // the pod has its error, and a number is not worth another one
 }

@@ -16,7 +16,7 @@ import (
 // Network is what the state of a node says of one network.
 type Network struct {
 	Name string
-	// Sets is nil after the state was made anew, until the next ADD tells the ranges.
+	// Sets is nil after the state was made anew, until the next verb tells the ranges.
 	Sets         []ipam.Set
 	Attachments  []reservation.Attachment
 	Reservations []reservation.Reservation

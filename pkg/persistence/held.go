@@ -195,6 +195,11 @@ func (t *Tx) SetConfig(network string, config []byte) error {
 	return b.Put(key(network), config)
 }
 
+// Configured reports whether SetConfig was called for a network since the state was made.
+func (t *Tx) Configured(network string) bool {
+	return t.tx.Bucket(bucketNetworks).Get(key(network)) != nil
+}
+
 // Networks returns what SetConfig stored, by network. It is nil for one that only
 // records know, as after the state was made anew.
 func (t *Tx) Networks() (map[string][]byte, error) {
