@@ -15,11 +15,14 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// podMoved passes the events of a pod that can change a record.
+// podMoved passes the events of a pod that can change a record. A pod that was made anew
+// while the watch was interrupted is seen as an update of its predecessor, from which it
+// may differ by its UID alone.
 var podMoved = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-		return before.Spec.NodeName != after.Spec.NodeName ||
+		return before.UID != after.UID ||
+			before.Spec.NodeName != after.Spec.NodeName ||
 			before.Status.Phase != after.Status.Phase ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			!slices.Equal(before.Status.Conditions, after.Status.Conditions) || // those that the cache keeps

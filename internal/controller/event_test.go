@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/limpet-io/limpet/internal/controller"
+	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -48,6 +49,40 @@ func TestPodWaits(t *testing.T) {
 			} else {
 				got = controller.PodWaits.Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after})
 			}
+			if got != tc.want {
+				t.Errorf("passes: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPodMoved(t *testing.T) {
+	ready := func(uid types.UID, version string) testenv.Pod {
+		pod := testenv.APod("web-0").On("n1").At("10.0.1.5").Ready()
+		pod.UID, pod.ResourceVersion = uid, version
+		return pod
+	}
+	leaving := ready("a", "2")
+	leaving.DeletionTimestamp = &metav1.Time{}
+	unready := ready("a", "2")
+	unready.Status.Conditions[0].Status = corev1.ConditionFalse
+	cases := map[string]struct {
+		after testenv.Pod
+		want  bool
+	}{
+		"nothing that a record knows":                                       {ready("a", "2"), false},
+		"made anew in a gap of the watch, on its node and with its address": {ready("b", "2"), true},
+		"a resync: the PersistentPodState has one, too":                     {ready("a", "1"), false},
+		"not Ready any more":                                                {unready, true},
+		"on its way out":                                                    {leaving, true},
+		"another annotation":                                                {ready("a", "2").With("k", "v"), true},
+		"one more address":                                                  {ready("a", "2").At("fd00::5"), true},
+		"taken by an owner":                                                 {ready("a", "2").OwnedBy(testenv.AStatefulSet("web", 1).StatefulSet), true},
+		"on another node somehow":                                           {ready("a", "2").On("n2"), true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := controller.PodMoved.Update(event.UpdateEvent{ObjectOld: ready("a", "1").Pod, ObjectNew: tc.after.Pod})
 			if got != tc.want {
 				t.Errorf("passes: %t, want %t", got, tc.want)
 			}

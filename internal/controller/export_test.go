@@ -2,8 +2,11 @@ package controller
 
 import "context"
 
-// PodWaits is what the nominator looks at.
-var PodWaits = podWaits
+// PodWaits is what the nominator looks at, and PodMoved the recorder.
+var (
+	PodWaits = podWaits
+	PodMoved = podMoved
+)
 
 // Behind is how a recorder knows that the cache does not show its last write.
 var Behind = behind
