@@ -113,7 +113,7 @@ func controllers(mgr ctrl.Manager, workloads *controller.Workloads, o Options) [
 			Events: events, Metrics: controller.NewMetrics(metrics.Registry),
 		},
 		&controller.Nominator{
-			Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected(),
+			Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected(), Events: events,
 			Silence: &controller.Silence{Live: mgr.GetAPIReader(), Clock: clock.RealClock{}},
 		},
 		&controller.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRD: convertedCRD, Clock: clock.RealClock{}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,8 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/controller"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -24,6 +29,7 @@ func silent(t *testing.T) {
 	moves := returning(t, ns, "found-dead", overdue)
 	late := returning(t, ns, "clock-behind", overdue.Add(-time.Hour))
 	opened(t, gated(t, ns), "n2", "example.com/own") // which came after them
+	testenv.Eventually(t, func() error { return toldOf(t, moves, pin.ReasonNodeSilent, "found-dead") })
 	for _, pod := range []*corev1.Pod{returns, moves, late} {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || !pin.Gated(pod) {
 			t.Errorf("%s does not wait: %v", pod.Name, err)
@@ -40,6 +46,41 @@ func silent(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened(t, moves, "")
+}
+
+// A pod is told once that it waits for a silent node, by the replica that leads.
+func TestASilentNodeIsToldOnce(t *testing.T) {
+	ns := env.Namespace(t)
+	at := clocktesting.NewFakePassiveClock(time.Now())
+	node := testenv.ANode("silent-" + ns[len(ns)-5:])
+	env.Create(t, node.Node)
+	pod := returning(t, ns, node.Name, at.Now().Add(-16*time.Second))
+	elected, told := make(chan struct{}), events.NewFakeRecorder(100)
+	nominator := &controller.Nominator{
+		Client: env.Client, Clock: at, Elected: elected, Events: told, Silence: &controller.Silence{Live: env.Client, Clock: at},
+	}
+	look := func(after time.Duration, want int) {
+		t.Helper()
+		at.SetTime(at.Now().Add(after))
+		if _, err := nominator.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil {
+			t.Fatal(err)
+		}
+		said := heard(told)
+		if len(said) != want || want > 0 && (!strings.Contains(said[0], pin.ReasonNodeSilent) || !strings.Contains(said[0], node.Name)) {
+			t.Errorf("events %q, want %d of a silent node", said, want)
+		}
+	}
+	look(3*time.Second, 0) // the other replica tells
+	close(elected)
+	look(time.Second, 1)
+	look(time.Second, 0)
+	remove(t, pod)
+	again := testenv.APod(node.Name).In(ns).With(pin.AnnotationNode, node.Name).Pod
+	again.Spec.SchedulingGates = pod.Spec.SchedulingGates
+	env.Create(t, again)
+	look(time.Second, 1)
+	look(time.Hour, 0)
+	opened(t, again, node.Name)
 }
 
 // returning makes a pod behind our gate, whose node's kubelet renewed its lease last then.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,6 +36,9 @@ type Nominator struct {
 	Silence *Silence
 	// Elected is closed when this replica leads.
 	Elected <-chan struct{}
+	Events  events.EventRecorder
+
+	told sync.Map // of pod keys: the UID of the pod that was told that its node is silent
 }
 
 // SetupWithManager registers the reconciler.
@@ -54,13 +59,14 @@ func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var pod corev1.Pod
 	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
+		n.told.Delete(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	decision, err := n.plan(ctx, &pod)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !decision.Open {
+	if n.tell(req, &pod, decision); !decision.Open {
 		return ctrl.Result{RequeueAfter: decision.Again}, nil
 	}
 	if decision.Nominate != "" {
@@ -101,6 +107,20 @@ func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision
 		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // no reason to keep it waiting
 	}
 	return pin.PlanGate(in), nil
+}
+
+// tell says once of a pod why its gate stays closed. The leader does, so that not every
+// replica says the same.
+func (n *Nominator) tell(req ctrl.Request, pod *corev1.Pod, d pin.GateDecision) {
+	if d.Again == 0 {
+		n.told.Delete(req)
+	}
+	if d.Reason != pin.ReasonNodeSilent || !n.leads() {
+		return
+	}
+	if before, _ := n.told.Swap(req, pod.UID); before != pod.UID {
+		n.Events.Eventf(pod, nil, corev1.EventTypeWarning, d.Reason, "Gate", "%s", d.Message)
+	}
 }
 
 func (n *Nominator) leads() bool {
