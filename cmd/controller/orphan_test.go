@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,56 @@ func TestAPodOutlivesThePersistentPodStateThatMadeItWait(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod waits for a node that its constraint forbids. The minute that it is given does not
+// begin before that is the reason, and it is told of each reason once.
+func TestAConstraintIsGivenAMinuteOfItsOwn(t *testing.T) {
+	ns := env.Namespace(t)
+	node := testenv.ANode("c-" + ns[len(ns)-5:])
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, node.Node, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Requires(hostname).PersistentPodState)
+	var nodes corev1.NodeList
+	if err := env.Client.List(t.Context(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	n := len(nodes.Items)
+	pod := stranded(t, set, node.Name, fmt.Sprintf("0/%d nodes are available: %d Insufficient cpu.", n, n))
+	r, at, told := recorder(t)
+	look := func(after time.Duration, reason string, events int) {
+		t.Helper()
+		at.SetTime(at.Now().Add(after))
+		var said []string
+		testenv.Eventually(t, func() error { // until the cache shows what was done
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)}); err != nil {
+				t.Fatal(err)
+			}
+			said = append(said, heard(told)...)
+			return waitingAs(t, set.StatefulSet, metav1.ConditionTrue, reason)
+		})
+		if len(said) != events {
+			t.Errorf("events %q, want %d", said, events)
+		}
+	}
+	look(0, pin.CauseNodeRefused, 1)
+	look(time.Hour, pin.CauseNodeRefused, 0)
+	before := pod.DeepCopy()
+	pod.Status.Conditions[0].Message = fmt.Sprintf("0/%d nodes are available: %d node(s) didn't match pod topology spread constraints.", n, n)
+	if err := env.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	look(time.Second, pin.CauseConstraint, 1)
+	look(59*time.Second, pin.CauseConstraint, 0)
+	at.SetTime(at.Now().Add(time.Second))
+	testenv.Eventually(t, func() error {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get pod: %w, want it let go", err)
+		}
+		return nil
+	})
 }
 
 // deserted deletes what made a pod wait, and sees that told at once.

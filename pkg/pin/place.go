@@ -91,22 +91,18 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 
 	d := PlaceDecision{}
 	d.Reason, d.Message, d.Remedy = barred(in, there)
-	if d.Reason == CauseConstraint && (release.After == 0 || release.After > patience) {
-		release.After = patience
-	}
+	left, ends := remaining(in, d.Reason, release.After)
 	switch {
 	case replaced(in.State, in.Record, in.Place):
 		return PlaceDecision{Verdict: LetGo, Reason: ReasonNotRequired, Message: fmt.Sprintf(
 			"PersistentPodState %s does not require %s any more", in.State.Name, in.Place)}
-	case in.Record.ReleasedAt != nil || excused(release.On, there, in.Pod):
+	case in.Record.ReleasedAt != nil || excused(release.On, there, in.Pod) || ends && left <= 0:
 		d.Verdict = LetGo
-	case release.After > 0 && in.Record.Waiting != nil:
-		d.Again = max(in.Record.Waiting.Since.Add(release.After).Sub(in.Now), 0)
-		if d.Again == 0 {
-			d.Verdict = LetGo
-		}
-	case release.After > 0:
-		d.Again = release.After
+	case ends:
+		d.Again = left
+	}
+	if d.Reason == CauseConstraint && (release.After == 0 || release.After > patience) {
+		release.After = patience
 	}
 	switch {
 	case release.After > 0:
@@ -116,6 +112,27 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 			in.State.Name, AnnotationReleaseAfter, AnnotationReleaseOn)
 	}
 	return d
+}
+
+// remaining is for how long a pod is held to its place yet; false when that does not end.
+// The user's time is counted from when the pod began to wait, whatever for; the patience
+// with a constraint from when that became the reason.
+func remaining(in PlaceInput, reason string, after time.Duration) (left time.Duration, ends bool) {
+	waiting := in.Record.Waiting
+	if left, ends = after, after > 0; ends && waiting != nil {
+		left = waiting.Since.Add(after).Sub(in.Now)
+	}
+	if reason != CauseConstraint {
+		return left, ends
+	}
+	own := patience
+	if waiting != nil && waiting.Reason == reason && waiting.ReasonSince != nil {
+		own = waiting.ReasonSince.Add(patience).Sub(in.Now)
+	}
+	if !ends || own < left {
+		left = own
+	}
+	return left, true
 }
 
 // barred says why the nodes of a place do not take a pod, of several nodes by the first.

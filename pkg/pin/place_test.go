@@ -106,6 +106,12 @@ func TestPlanPlace(t *testing.T) {
 	since := func(ago time.Duration) *appsv1beta1.Waiting {
 		return &appsv1beta1.Waiting{Since: metav1.NewTime(now.Add(-ago)), Reason: pin.ReasonNodeGone}
 	}
+	// for so long a pod has waited by a constraint, after some time for another reason
+	constrained := func(ago time.Duration) *appsv1beta1.Waiting {
+		return &appsv1beta1.Waiting{
+			Since: metav1.NewTime(now.Add(-time.Hour)), Reason: pin.CauseConstraint, ReasonSince: &metav1.Time{Time: now.Add(-ago)},
+		}
+	}
 	n2 := testenv.ANode("n2").Labelled(zone, "a").Node
 	n3 := testenv.ANode("n3").Labelled(zone, "b").Node
 	three := []*corev1.Node{n1, n2, n3}
@@ -170,27 +176,39 @@ func TestPlanPlace(t *testing.T) {
 			place: inZone, nodes: three, refusal: refusal(other, spread(2)), wantReason: pin.CauseConstraint, wantAgain: time.Minute,
 		},
 		"a zone that a constraint forbids is not waited for": {
-			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: since(time.Minute),
+			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: constrained(time.Minute),
 			want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
 		"a constraint does not wait for a longer time of the user's": {
-			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: since(time.Minute), after: "10m",
+			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: constrained(time.Minute), after: "2h",
+			want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a constraint that was met a moment ago is given a minute of its own": {
+			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: since(time.Hour),
+			wantReason: pin.CauseConstraint, wantAgain: time.Minute,
+		},
+		"which is what is left of it": {
+			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: constrained(20 * time.Second), after: "2h",
+			wantReason: pin.CauseConstraint, wantAgain: 40 * time.Second,
+		},
+		"unless the time of the user's is over before": {
+			place: inZone, nodes: three, refusal: refusal(other, spread(2)), waiting: constrained(20 * time.Second), after: "10m",
 			want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
 		"a zone of which every node has a constraint of its own": {
 			place: inZone, nodes: three, refusal: refusal(other, spread(1), "1 node(s) didn't match PersistentVolume's node affinity"),
-			waiting: since(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
+			waiting: constrained(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
 		"a zone that is not the volume's": {
 			place: inZone, nodes: three, refusal: refusal(other, "2 node(s) didn't satisfy plugin(s) [VolumeBinding]"),
-			waiting: since(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
+			waiting: constrained(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
 		"a node of another zone that is cordoned says nothing": {
 			place: inZone, nodes: three, refusal: refusal("1 node(s) were unschedulable", spread(2)),
-			waiting: since(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
+			waiting: constrained(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
 		"a zone that the pod's own selector rules out, since its nodes changed, is not waited for": {
-			place: inZone, nodes: three, refusal: refusal("3 node(s) didn't match Pod's node affinity/selector"), waiting: since(time.Minute),
+			place: inZone, nodes: three, refusal: refusal("3 node(s) didn't match Pod's node affinity/selector"), waiting: constrained(time.Minute),
 			want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
 		"a zone of which nothing was counted is waited for": {

@@ -165,7 +165,7 @@ func expire(in RecordInput, active map[string]bool, records map[string]appsv1bet
 		case r.ExpiresAt == nil:
 			// The API keeps whole seconds; rounding up never ends a record too early.
 			end := in.Now.Add(time.Duration(r.RetainSeconds) * time.Second).Add(time.Second - 1).Truncate(time.Second)
-			r.ExpiresAt = &metav1.Time{Time: end}
+			r.ExpiresAt, r.Waiting = &metav1.Time{Time: end}, nil // nobody waits who is not wanted
 		}
 		if r.ExpiresAt == nil {
 			records[name] = r

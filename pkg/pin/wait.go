@@ -133,13 +133,16 @@ func noted(record appsv1beta1.PodState, w Wait, now time.Time) appsv1beta1.PodSt
 		record.Waiting = nil
 		return record
 	}
-	since := metav1.NewTime(now.Truncate(time.Second))
-	if record.Waiting != nil {
-		since = record.Waiting.Since
+	at := metav1.NewTime(now.Truncate(time.Second))
+	next := appsv1beta1.Waiting{Since: at, Reason: w.Decision.Reason, ReasonSince: &at}
+	if before := record.Waiting; before != nil {
+		next.Since = before.Since
+		if before.Reason == next.Reason && before.ReasonSince != nil {
+			next.ReasonSince = before.ReasonSince
+		}
 	}
-	record.Waiting = &appsv1beta1.Waiting{Since: since, Reason: w.Decision.Reason}
+	record.Waiting = &next
 	if w.Decision.Verdict == LetGo && record.ReleasedAt == nil {
-		at := metav1.NewTime(now.Truncate(time.Second))
 		record.ReleasedAt = &at
 	}
 	return record

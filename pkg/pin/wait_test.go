@@ -162,6 +162,18 @@ func TestRecordForgetsAWaitThatIsOver(t *testing.T) {
 	}
 }
 
+// A pod that is scaled away while it waits begins anew when it is wanted again.
+func TestRecordForgetsTheWaitOfAPodThatIsNotWanted(t *testing.T) {
+	state := testenv.APersistentPodState("web").Requires(hostname).Recorded("web-0", "n1", map[string]string{hostname: "n1"})
+	record := state.Status.PodStates["web-0"]
+	record.RetainSeconds, record.Waiting = 600, &appsv1beta1.Waiting{Since: metav1.NewTime(now), Reason: pin.ReasonNodeGone}
+	state.Status.PodStates["web-0"] = record
+	got := pin.Record(pin.RecordInput{State: state.PersistentPodState, Workload: &pin.Workload{}, Now: now})
+	if record := got.Status.PodStates["web-0"]; record.NodeName != "n1" || record.ExpiresAt == nil || record.Waiting != nil {
+		t.Errorf("record %+v, want it to expire, and not to wait", record)
+	}
+}
+
 func TestWaits(t *testing.T) {
 	free := unplaced()
 	delete(free.Annotations, pin.AnnotationPlace)

@@ -283,6 +283,10 @@ type Waiting struct {
 	// reason is what keeps the place from taking the pod, in one word.
 	// +required
 	Reason string `json:"reason"`
+
+	// reasonSince is since when it is that reason.
+	// +optional
+	ReasonSince *metav1.Time `json:"reasonSince,omitempty"`
 }
 
 // PersistentPodState brings the rebuilt pods of one workload back to their place.
