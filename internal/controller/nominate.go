@@ -28,6 +28,10 @@ import (
 // Creation times are full seconds, so that it is one second at least.
 const standIn = 2 * time.Second
 
+// insist is for how long after its creation a pod's nomination is tried again when that
+// meets a conflict. A gate is opened in any case.
+const insist = time.Minute
+
 // Nominator tells the scheduler to which node a gated pod returns, and opens the gate.
 // It runs in every replica.
 type Nominator struct {
@@ -70,7 +74,12 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{RequeueAfter: decision.Again}, nil
 	}
 	if decision.Nominate != "" {
-		if err := n.nominate(ctx, &pod, decision.Nominate); err != nil {
+		switch err := n.nominate(ctx, &pod, decision.Nominate); {
+		case apierrors.IsNotFound(err):
+			return ctrl.Result{}, nil
+		case apierrors.IsConflict(err) && n.Clock.Now().Sub(pod.CreationTimestamp.Time) < insist:
+			return quiet(err) // it is another pod of the same name by now, or others write to it as well
+		case err != nil:
 			// Better on another node, by the preference that the pod has too, than not at all.
 			log.FromContext(ctx).Error(err, "Pod is scheduled without a nomination")
 		}
@@ -132,10 +141,6 @@ func (n *Nominator) leads() bool {
 	}
 }
 
-// over tells that the pod has ended, or is another one of the same name by now. There is
-// nobody to nominate for then, and opening the gate finds out which it is.
-func over(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
-
 // nominate leaves everything else in the status alone.
 func (n *Nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
 	patch, err := json.Marshal(map[string]any{
@@ -145,8 +150,7 @@ func (n *Nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) 
 	if err != nil {
 		return fmt.Errorf("encode nomination: %w", err)
 	}
-	err = n.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	if err != nil && !over(err) {
+	if err := n.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("nominate node %s: %w", node, err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,9 +28,11 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// nothing is what there is of other kinds that are listed.
-var nothing = map[string]any{
-	"/pods": metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
+// others is what there is of other kinds that are listed, and else one node that is well.
+var others = map[string]any{
+	"/nodes/n1":  corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+	"/leases/n1": metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
+	"/pods":      metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
 	"/persistentpodstates": metav1.TypeMeta{
 		APIVersion: appsv1beta1.GroupVersion.String(), Kind: "PersistentPodStateList",
 	},
@@ -43,7 +47,7 @@ func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusR
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer := any(read)
-		for end, none := range nothing {
+		for end, none := range others {
 			if strings.HasSuffix(r.URL.Path, end) {
 				answer = none
 			}
@@ -63,6 +67,8 @@ func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusR
 	t.Cleanup(server.Close)
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("StatefulSet"), meta.RESTScopeNamespace)
 	mapper.Add(appsv1beta1.GroupVersion.WithKind("PersistentPodState"), meta.RESTScopeNamespace)
 	scheme := runtime.NewScheme()
@@ -111,6 +117,43 @@ func TestGateThatIsNotOpened(t *testing.T) {
 			}
 			if n := len(patches()); n != 1 {
 				t.Errorf("%d patches, want 1", n)
+			}
+		})
+	}
+}
+
+func TestNominationThatIsRefused(t *testing.T) {
+	cases := map[string]struct {
+		code      int
+		reason    metav1.StatusReason
+		age       time.Duration
+		wantAgain bool
+		wantGate  bool // its opening is tried
+		wantErr   bool
+	}{
+		"a conflict is tried again before the gate is opened": {http.StatusConflict, metav1.StatusReasonConflict, time.Second, true, false, false},
+		"though not for ever":                      {http.StatusConflict, metav1.StatusReasonConflict, time.Minute, true, true, false},
+		"a pod that is gone is over":               {http.StatusNotFound, metav1.StatusReasonNotFound, time.Second, false, false, false},
+		"anything else does not keep the pod back": {http.StatusForbidden, metav1.StatusReasonForbidden, time.Second, false, true, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			pod := gated("u", "1", pin.Gate)
+			pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+			pod.CreationTimestamp = metav1.NewTime(now.Add(-tc.age).Truncate(time.Second))
+			pod.Annotations = map[string]string{pin.AnnotationNode: "n1"}
+			c, patches := refusing(t, pod, tc.code, tc.reason)
+			elected, at := make(chan struct{}), clocktesting.NewFakePassiveClock(now)
+			close(elected)
+			n := &controller.Nominator{Client: c, Clock: at, Elected: elected, Silence: &controller.Silence{Live: c, Clock: at}}
+			got, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+			if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
+				t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)
+			}
+			paths := patches()
+			if len(paths) == 0 || !strings.HasSuffix(paths[0], "/status") || (len(paths) == 2) != tc.wantGate {
+				t.Errorf("patches of %v, want the nomination, and the opening: %t", paths, tc.wantGate)
 			}
 		})
 	}
