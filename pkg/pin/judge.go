@@ -47,6 +47,8 @@ type Return struct {
 	Before appsv1beta1.PodState
 	// Node that is recorded; nil when it does not exist any more.
 	Node *corev1.Node
+	// Astray tells that the pod is not in the place that is required of it.
+	Astray bool
 	// Taken is another pod that has one of the recorded addresses now; "" for none.
 	Taken string
 	// Gone is when the former pod was found gone; zero when nobody saw it go.
@@ -87,7 +89,10 @@ func whyMoved(in Return) (cause, message string) {
 	name := in.Before.NodeName
 	noted, recalled := in.Pod.Annotations[AnnotationUnpinned], in.Pod.Annotations[AnnotationRecalled]
 	reason, message := unfit(in.Node, in.Pod)
+	unheld := in.Pod.Annotations[appsv1beta1.AnnotationInjected] == ""
 	switch {
+	case unheld && in.Astray: // otherwise it would have waited, whatever is the matter with the node
+		return CauseNotPinned, "no webhook answered when the pod was created, so that nothing held it to its required place"
 	case recalled != "" && recalled != name:
 		return CauseRecalled, fmt.Sprintf("a later life of the pod than the one recorded on node %s had its addresses on node %s", name, recalled)
 	case noted == ReasonPodElsewhere:
@@ -96,7 +101,7 @@ func whyMoved(in Return) (cause, message string) {
 		return noted, fmt.Sprintf("node %s could not take the pod when it was created", name)
 	case reason != "":
 		return reason, fmt.Sprintf("node %s %s", name, message)
-	case in.Pod.Annotations[appsv1beta1.AnnotationInjected] == "":
+	case unheld:
 		return CauseNotPinned, "no webhook answered when the pod was created"
 	case in.Pod.Annotations[AnnotationNode] == "":
 		return CauseSameTopology, fmt.Sprintf("the pod asked for a node like %s, not for that node", name)

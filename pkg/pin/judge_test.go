@@ -96,6 +96,35 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Whoever was required to be home and is not is told why nothing held it there, whatever
+// became of the node since.
+func TestJudgeOfARequiredPlace(t *testing.T) {
+	before := appsv1beta1.PodState{UID: "first", NodeName: "n1"}
+	cordoned := testenv.ANode("n1").Cordoned().Node
+	free := testenv.APod("web-0").On("n2").Ready()
+	released := testenv.APod("web-0").On("n2").Ready().With(appsv1beta1.AnnotationInjected, "web").With(pin.AnnotationUnpinned, pin.ReasonNodeCordoned)
+	cases := map[string]struct {
+		pod    testenv.Pod
+		node   *corev1.Node
+		astray bool
+		want   string
+	}{
+		"created without the webhook":                           {free, testenv.ANode("n1").Node, true, pin.CauseNotPinned},
+		"created without the webhook, and its node is cordoned": {free, cordoned, true, pin.CauseNotPinned},
+		"created without the webhook, and its node is gone":     {free, nil, true, pin.CauseNotPinned},
+		"not astray: it would not have gone to a cordoned node": {free, cordoned, false, pin.ReasonNodeCordoned},
+		"let go from a cordoned node":                           {released, cordoned, true, pin.ReasonNodeCordoned},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := pin.Judge(pin.Return{Pod: tc.pod.Pod, Before: before, Node: tc.node, Astray: tc.astray, Now: now})
+			if got == nil || got.Outcome != appsv1beta1.Moved || got.Cause != tc.want {
+				t.Errorf("judged %+v, want it moved because of %s", got, tc.want)
+			}
+		})
+	}
+}
+
 // A pod goes and comes back: the counters, the last rebuild, and the time that it was
 // away, which spans several decisions.
 func TestRecordCountsRebuilds(t *testing.T) {

@@ -195,6 +195,15 @@ func excused(on []Fate, there []*corev1.Node, pod *corev1.Pod) bool {
 	})
 }
 
+// astray tells whether a node is not in the place that a state requires of a pod.
+func astray(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, node *corev1.Node) bool {
+	term := s.Spec.RequiredPersistentTopology
+	return term != nil && slices.ContainsFunc(term.Keys, func(key string) bool {
+		value, known := record.NodeTopologyLabels[key]
+		return known && node.Labels[key] != value
+	})
+}
+
 // replaced tells whether a state requires another place than one that a pod was given, or
 // none. Where nothing is known of what it requires now, the pod would be held to nothing
 // at all; nobody asked for that, so the place it has counts on.

@@ -90,7 +90,8 @@ func Record(in RecordInput) Recording {
 		}
 		before := status.PodStates[pod.Name]
 		if rebuild := Judge(Return{
-			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
+			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Astray: astray(in.State, before, node),
+			Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
 		}); rebuild != nil {
 			out.Rebuilds = append(out.Rebuilds, *rebuild)
 		}

@@ -164,6 +164,41 @@ func TestAConstraintIsGivenAMinuteOfItsOwn(t *testing.T) {
 	})
 }
 
+// A pod that asks for no address is made while no webhook answers, and starts away from
+// its required place. The controller that is back says so.
+func TestAPodThatNothingHeldToItsPlaceIsTold(t *testing.T) {
+	ns := env.Namespace(t)
+	home, elsewhere := testenv.ANode("h-"+ns[len(ns)-5:]), testenv.ANode("e-"+ns[len(ns)-5:])
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, home.Node, elsewhere.Node, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Requires(hostname).PersistentPodState)
+	pod := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).On(home.Name).At("10.0.3.5").Ready().Pod
+	env.Create(t, pod)
+	r, _, told := recorder(t)
+	recorded := func(node string) {
+		t.Helper()
+		testenv.Eventually(t, func() error {
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)}); err != nil {
+				t.Fatal(err)
+			}
+			return recordedOn(t, set, map[string]string{"web-0": node})
+		})
+	}
+	recorded(home.Name)
+	remove(t, pod)
+	cordon(t, home.Node)
+	env.Create(t, testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).On(elsewhere.Name).At("10.0.4.5").Ready().Pod)
+	recorded(elsewhere.Name)
+	said := strings.Join(heard(told), "\n")
+	for _, word := range []string{string(appsv1beta1.Moved), pin.CauseNotPinned, home.Name} {
+		if !strings.Contains(said, word) {
+			t.Errorf("events %q do not name %s", said, word)
+		}
+	}
+	if state, err := stateOf(t, set.StatefulSet); err != nil || state.Status.Rebuilds.Last.Cause != pin.CauseNotPinned {
+		t.Errorf("status %+v (%v), want the cause %s", state.Status.Rebuilds, err, pin.CauseNotPinned)
+	}
+}
+
 // deserted deletes what made a pod wait, and sees that told at once.
 func deserted(t *testing.T) {
 	ns := env.Namespace(t)
