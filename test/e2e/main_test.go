@@ -117,9 +117,12 @@ func apply(t *testing.T, manifest string) string {
 	return out
 }
 
+// kubectl runs kubectl, also while a test that failed is cleaned up.
 func kubectl(t *testing.T, args ...string) {
 	t.Helper()
-	if _, err := theBed.Kubectl(t.Context(), args...); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
+	defer cancel()
+	if _, err := theBed.Kubectl(ctx, args...); err != nil {
 		t.Fatal(err)
 	}
 }

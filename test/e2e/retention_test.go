@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -171,42 +170,4 @@ func TestZNothingLeaks(t *testing.T) {
 		}
 		return maps.Equal(runs, attached), fmt.Sprintf("%v run, %v are attached", runs, attached)
 	})
-}
-
-// holder is what limpet-ipam list says of one.
-type holder struct {
-	Namespace, Pod, State      string
-	RetainSeconds, LeftSeconds int
-}
-
-func heldOn(ctx context.Context, node string) ([]holder, error) {
-	out, err := theBed.Cluster.Exec(ctx, node, tool, "list", "-o", "json")
-	if err != nil {
-		return nil, err
-	}
-	var held []holder
-	if err := json.Unmarshal(out, &held); err != nil {
-		return nil, fmt.Errorf("decode what %s holds: %w: %s", node, err, out)
-	}
-	return held, nil
-}
-
-// pool is what the API shows of a node.
-type pool struct {
-	Node               string
-	Attached, Reserved int
-}
-
-func poolsOf(ctx context.Context) (map[string]pool, error) {
-	data, err := theBed.Client.CoreV1().RESTClient().Get().AbsPath("/apis/limpet.dev/v1alpha1/nodeippools").DoRaw(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var decoded struct{ Items []struct{ Status pool } }
-	err = json.Unmarshal(data, &decoded)
-	pools := map[string]pool{}
-	for _, p := range decoded.Items {
-		pools[p.Status.Node] = p.Status
-	}
-	return pools, err
 }

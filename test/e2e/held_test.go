@@ -1,0 +1,104 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// reserved waits until the node that a pod was on keeps its addresses for it, and the API
+// shows the same, and returns until when.
+func reserved(t *testing.T, pod corev1.Pod) time.Time {
+	t.Helper()
+	node, until := pod.Spec.NodeName, time.Time{}
+	await(t, 2*time.Minute, node+" to keep "+ips(pod)+" for "+pod.Name, func(ctx context.Context) (bool, string) {
+		h, err := holderOf(ctx, node, pod.Name)
+		if err != nil || h.State != "reserved" || strings.Join(h.IPs, ",") != ips(pod) {
+			return false, fmt.Sprint(h, err)
+		}
+		until = h.Deadline
+		told, err := shown(ctx, node, pod.Name)
+		state, end, _ := strings.Cut(told, " ")
+		shownUntil, parseErr := time.Parse(time.RFC3339, end)
+		return state == "Reserved" && parseErr == nil && shownUntil.Sub(until).Abs() <= time.Second,
+			fmt.Sprintf("it does until %s, and %q %v is shown", until, told, err)
+	})
+	return until
+}
+
+// attached waits until the node that a pod is on holds its addresses for it, and the API
+// shows the same.
+func attached(t *testing.T, pod corev1.Pod) {
+	t.Helper()
+	node := pod.Spec.NodeName
+	await(t, time.Minute, pod.Name+" to have "+ips(pod)+" on "+node, func(ctx context.Context) (bool, string) {
+		h, err := holderOf(ctx, node, pod.Name)
+		if err != nil || h.State != "attached" || strings.Join(h.IPs, ",") != ips(pod) {
+			return false, fmt.Sprint(h, err)
+		}
+		told, err := shown(ctx, node, pod.Name)
+		return err == nil && strings.TrimSpace(told) == "Attached", fmt.Sprintf("%q %v is shown", told, err)
+	})
+}
+
+// shown is what the API shows of the addresses that a node holds for a pod.
+func shown(ctx context.Context, node, pod string) (string, error) {
+	return theBed.Kubectl(ctx, "get", "ipreservations", "-l", "limpet.dev/node="+node,
+		"-o", "jsonpath={range .items[?(@.status.pod=='"+pod+"')]}{.status.state} {.status.until}{end}")
+}
+
+// holderOf is what a node holds for a pod; the zero holder for nothing.
+func holderOf(ctx context.Context, node, pod string) (holder, error) {
+	held, err := heldOn(ctx, node)
+	for _, h := range held {
+		if h.Pod == pod {
+			return h, err
+		}
+	}
+	return holder{}, err
+}
+
+// holder is what limpet-ipam list says of one.
+type holder struct {
+	Namespace, Pod, State      string
+	IPs                        []string
+	RetainSeconds, LeftSeconds int
+	Deadline                   time.Time // of a reservation
+}
+
+func heldOn(ctx context.Context, node string) ([]holder, error) {
+	out, err := theBed.Cluster.Exec(ctx, node, tool, "list", "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var held []holder
+	if err := json.Unmarshal(out, &held); err != nil {
+		return nil, fmt.Errorf("decode what %s holds: %w: %s", node, err, out)
+	}
+	return held, nil
+}
+
+// pool is what the API shows of a node.
+type pool struct {
+	Node               string
+	Attached, Reserved int
+}
+
+func poolsOf(ctx context.Context) (map[string]pool, error) {
+	data, err := theBed.Client.CoreV1().RESTClient().Get().AbsPath("/apis/limpet.dev/v1alpha1/nodeippools").DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var decoded struct{ Items []struct{ Status pool } }
+	err = json.Unmarshal(data, &decoded)
+	pools := map[string]pool{}
+	for _, p := range decoded.Items {
+		pools[p.Status.Node] = p.Status
+	}
+	return pools, err
+}
