@@ -37,6 +37,14 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	released := state.Status.PodStates["web-1"]
 	released.ReleasedAt = &metav1.Time{Time: time.Now()}
 	state.Status.PodStates["web-1"] = released
+	waits := testenv.AStatefulSet("waits", 1).In(ns)
+	refused := testenv.APersistentPodState("waits").In(ns).Requires(hostname).
+		Recorded("waits-0", node.Name, map[string]string{hostname: node.Name})
+	constrained := refused.Status.PodStates["waits-0"] // of which its PersistentPodState says nothing
+	constrained.Waiting = &appsv1beta1.Waiting{Since: metav1.Now(), Reason: pin.CauseConstraint}
+	constrained.ReleasedAt = released.ReleasedAt
+	refused.Status.PodStates["waits-0"] = constrained
+	env.Create(t, waits.StatefulSet, refused.PersistentPodState)
 	fresh := testenv.AStatefulSet("fresh", 1).In(ns).
 		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationRequiredTopology, hostname)
 	made := testenv.APersistentPodState("fresh").In(ns).Requires(hostname).
@@ -64,6 +72,7 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	}{
 		"web-0":     {set, "web", hostname + "=" + node.Name}, // whose record it has not seen
 		"web-1":     {set, "web", ""},                         // which it has not seen let go
+		"waits-0":   {waits, "waits", ""},                     // nor this one
 		"fresh-0":   {fresh, "fresh", hostname + "=" + node.Name},
 		"by-hand-0": {byHand, "written", hostname + "=" + node.Name},
 	}

@@ -34,7 +34,7 @@ func (w *PodCreate) recall(ctx context.Context, in *pin.Input, cached *appsv1bet
 		if in.State, err = w.unseen(ctx, in.Pod); in.State == nil && err == nil && len(holders) > 0 {
 			in.State, err = w.listed(ctx, in.Pod) // the pod was here before, and may be recorded
 		}
-	case pin.RecordedNode(cached, name) == "" || pin.Doubt(cached, name, holders) != "" || pin.Releases(cached):
+	case pin.RecordedNode(cached, name) == "" || pin.Doubt(cached, name, holders) != "" || pin.Releases(cached, name):
 		in.State, err = w.fresh(ctx, cached)
 	}
 	if in.State == nil || err != nil {

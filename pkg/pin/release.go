@@ -73,9 +73,11 @@ func ParseRelease(annotations map[string]string) (Release, field.ErrorList) {
 	return r, errs
 }
 
-// Releases tells whether a state's pods may be let go after a while.
-func Releases(s *appsv1beta1.PersistentPodState) bool {
-	return s != nil && s.Spec.RequiredPersistentTopology != nil && s.Annotations[AnnotationReleaseAfter] != ""
+// Releases tells whether a pod may have been let go a moment ago: its state's pods are
+// after a while, or it has waited, and a constraint of its own may have won.
+func Releases(s *appsv1beta1.PersistentPodState, pod string) bool {
+	return s != nil && s.Spec.RequiredPersistentTopology != nil &&
+		(s.Annotations[AnnotationReleaseAfter] != "" || s.Status.PodStates[pod].Waiting != nil)
 }
 
 // fatesOf are all that keep a node from taking a pod.
