@@ -8,7 +8,7 @@ CLUSTER  := $(CURDIR)/bin/limpet-cluster
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e build images bench bench-pin generate fmt lint verify cluster-up cluster-down clean harness prerequisites root
+.PHONY: help demo test test-unit test-e2e build images bench bench-pin bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness prerequisites root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ bench: harness ## Measure limpet-ipam beside upstream host-local; writes docs/be
 
 bench-pin: build prerequisites ## Measure the controller with 100 nodes and 10 000 pods; writes docs/benchmarks-pin.md
 	$(GO) run ./test/bench/pin -assets $$($(CLUSTER) assets) -out docs/benchmarks-pin.md $(BENCH_FLAGS)
+
+bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/benchmarks-rebuild.md
+	cd test/e2e && $(GO) run ./cmd/bench -out docs/benchmarks-rebuild.md $(BENCH_FLAGS)
 
 build: harness ## Build the product and the cluster harness into bin/
 	$(BUILD) -o bin/limpet-ipam ./cmd/ipam-plugin
@@ -56,7 +59,7 @@ cluster-up: root build ## Start a three-node cluster with Limpet on it, to play 
 
 cluster-down: root ## Stop that cluster, and what an interrupted demo or test left, and leave nothing behind
 	@test -x $(CLUSTER) || $(MAKE) --no-print-directory harness
-	for name in limpet demo e2e; do $(CLUSTER) down --name $$name; done
+	for name in limpet demo e2e bench; do $(CLUSTER) down --name $$name; done
 	rm -f kubeconfig bin/kubectl
 
 generate: ## Regenerate deepcopy functions and CRDs

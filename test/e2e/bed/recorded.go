@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Recorded returns the node that the PersistentPodState has recorded for each pod.
@@ -28,4 +29,13 @@ func (b *Bed) Recorded(ctx context.Context, namespace, name string) (map[string]
 		nodes[pod] = s.NodeName
 	}
 	return nodes, nil
+}
+
+// AwaitRecorded waits until a PersistentPodState of the workload's name has a pod of it
+// recorded on a node.
+func (b *Bed) AwaitRecorded(ctx context.Context, namespace, state, pod, node string) error {
+	return Await(ctx, time.Minute, "the record of "+pod, func(ctx context.Context) (bool, string) {
+		nodes, err := b.Recorded(ctx, namespace, state)
+		return err == nil && nodes[pod] == node, fmt.Sprint(nodes, err)
+	})
 }
