@@ -52,7 +52,12 @@ type Recorder struct {
 type lastRecording struct {
 	gone    map[string]time.Time // pin.Recording.Gone
 	version string               // of the object after it
+	at      time.Time
 }
+
+// cacheLag is how long a cache may take to show what was written. An object that is
+// still older then is a restored one, and no longer on its way.
+const cacheLag = 10 * time.Second
 
 // SetupWithManager registers the reconciler.
 func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
@@ -88,8 +93,8 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	}
 	r.deserted.Delete(req)
 	last := r.lastOf(req)
-	if behind(state.ResourceVersion, last.version) {
-		return ctrl.Result{}, nil // the event of that write is on its way, and asks again
+	if behind(state.ResourceVersion, last.version) && r.Clock.Since(last.at) < cacheLag {
+		return ctrl.Result{RequeueAfter: cacheLag}, nil // the event of that write asks again, and sooner
 	}
 	in, err := r.gather(ctx, &state)
 	if errors.Is(err, errKindsUnread) { // the first look at them asks again
@@ -112,7 +117,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 			return result, err
 		}
 	}
-	r.last.Store(req, lastRecording{gone: recording.Gone, version: state.ResourceVersion})
+	r.last.Store(req, lastRecording{gone: recording.Gone, version: state.ResourceVersion, at: in.Now})
 	r.report(in, recording.Rebuilds)
 	result, err := r.attend(ctx, &state, recording.Waits)
 	if result.RequeueAfter == 0 {
