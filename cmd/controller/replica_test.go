@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 // replica is a controller process.
 type replica struct {
 	cmd     *exec.Cmd
+	args    []string
+	env     []string
 	webhook string // host:port
 	health  string
 	metrics string
@@ -90,15 +92,26 @@ func manifest(t *testing.T, name string) *utilyaml.YAMLOrJSONDecoder {
 	return utilyaml.NewYAMLOrJSONDecoder(f, 4096)
 }
 
-// startReplica runs a controller until it is ready or, where it is not the leader of a
-// new installation, at least healthy.
+// startReplica runs a controller; waitReady waits until it is ready.
 func startReplica(t *testing.T) *replica {
 	t.Helper()
 	r := &replica{webhook: freeAddress(t), health: freeAddress(t), metrics: freeAddress(t)}
 	_, port, _ := net.SplitHostPort(r.webhook)
-	r.cmd = exec.Command(os.Args[0], "--webhook-port="+port, "--health-address="+r.health,
-		"--metrics-address="+r.metrics, "--dns-names=localhost", "--cert-dir="+t.TempDir())
-	r.cmd.Env = append(os.Environ(), replicaVar+"=1", "KUBECONFIG="+env.Kubeconfig(t, "system:serviceaccount:limpet-system:limpet-controller"))
+	r.args = []string{
+		"--webhook-port=" + port, "--health-address=" + r.health,
+		"--metrics-address=" + r.metrics, "--dns-names=localhost", "--cert-dir=" + t.TempDir(),
+	}
+	r.env = []string{replicaVar + "=1", "KUBECONFIG=" + env.Kubeconfig(t, "system:serviceaccount:limpet-system:limpet-controller")}
+	r.start(t)
+	t.Cleanup(func() { r.kill(t) })
+	return r
+}
+
+// start starts the process, also a second time after it was killed.
+func (r *replica) start(t *testing.T) {
+	t.Helper()
+	r.cmd = exec.Command(os.Args[0], r.args...)
+	r.cmd.Env = append(os.Environ(), r.env...)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -107,13 +120,12 @@ func startReplica(t *testing.T) *replica {
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	pid := r.cmd.Process.Pid
 	t.Cleanup(func() {
-		r.kill(t)
 		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("replica %d:\n%s", r.cmd.Process.Pid, text)
+			t.Logf("replica %d:\n%s", pid, text)
 		}
 	})
-	return r
 }
 
 // startBoth starts two replicas at once, as a Deployment does, so that both find no
@@ -154,25 +166,46 @@ func (r *replica) kill(t *testing.T) {
 	_ = r.cmd.Wait() // it was killed, and says so
 }
 
+// waitReady waits until a replica is ready. One that is not healthy any more it starts
+// anew, once, as a kubelet would by the probe of deploy/controller.
 func (r *replica) waitReady(t *testing.T) {
 	t.Helper()
-	testenv.Eventually(t, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.health+"/readyz", nil)
-		if err != nil {
+	for restarted := false; ; restarted = true {
+		ill := false
+		testenv.Within(t, 2*time.Minute, func() error {
+			status, err := r.ask(t, "/healthz")
+			if ill = err == nil && status != http.StatusOK; ill && !restarted {
+				return nil
+			}
+			if status, err = r.ask(t, "/readyz"); err == nil && status != http.StatusOK {
+				err = fmt.Errorf("readyz: %d", status)
+			}
 			return err
+		})
+		if !ill || restarted {
+			return
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		_ = resp.Body.Close() // nothing in it is read
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("readyz: %s", resp.Status)
-		}
-		return nil
-	})
+		t.Logf("replica %d is not healthy: start it anew", r.cmd.Process.Pid)
+		r.kill(t)
+		r.start(t)
+	}
+}
+
+// ask returns what a health check answers.
+func (r *replica) ask(t *testing.T, check string) (status int, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.health+check, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	_ = resp.Body.Close() // nothing in it is read
+	return resp.StatusCode, nil
 }
 
 // pointWebhooksAt installs deploy/controller/webhooks.yaml and the conversion of

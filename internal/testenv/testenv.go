@@ -198,7 +198,13 @@ func (e *Env) putStatus(t testing.TB, want, made client.Object) {
 // with the last error.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	Within(t, 30*time.Second, check)
+}
+
+// Within is Eventually with a time of its own.
+func Within(t testing.TB, patience time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
