@@ -144,13 +144,18 @@ func inherit(t *testing.T) client.ObjectKey {
 		for i := range crd.Spec.Versions {
 			v := &crd.Spec.Versions[i]
 			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
+			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+			annotations := spec.Properties["persistentPodAnnotations"]
+			annotations.MaxItems = new(int64) // which tells this CRD from the one before
+			spec.Properties["persistentPodAnnotations"] = annotations
 		}
 	})
 	key := client.ObjectKeyFromObject(object)
-	testenv.Eventually(t, func() error {
-		err := env.Client.Get(t.Context(), key, &appsv1beta1.PersistentPodState{})
-		if err == nil || !strings.Contains(err.Error(), "could not find the requested resource") {
-			return fmt.Errorf("v1beta1 is still served: %w", err)
+	testenv.Eventually(t, func() error { // the API server stores by the CRD before for a moment, though it serves by this one
+		probe := anAlpha("probe", key.Namespace)
+		probe.Spec.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: "k"}}
+		if err := env.Client.Create(t.Context(), probe, client.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the former CRD is still in use: %w", err)
 		}
 		return nil
 	})
