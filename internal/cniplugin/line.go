@@ -25,7 +25,7 @@ const (
 	outcomeReserved   = "reserved"   // DEL
 	outcomeFreed      = "freed"      // DEL
 	outcomeUnknown    = "unknown"    // DEL and CHECK: no such attachment
-	outcomeUnrepaired = "unrepaired" // DEL: the state is broken, the pod ended without it
+	outcomeUnrepaired = "unrepaired" // DEL: the state is broken or cannot be written, the pod ended without it
 	outcomeEnded      = "ended"      // GC
 	outcomeOK         = "ok"
 	outcomeRefused    = "refused" // by a rule: code 11, or one of ours
