@@ -2,12 +2,47 @@ package persistence
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
+
+// TestALengthInASmallBucketIsNotBelieved has an entry that reaches beyond its bucket, into
+// what lies behind that in the file.
+func TestALengthInASmallBucketIsNotBelieved(t *testing.T) {
+	store := New(Options{Dir: t.TempDir()})
+	put := func(tx *Tx) error { return tx.SetCursor("n", 0, netip.MustParseAddr("10.1.0.2")) }
+	if err := store.Update(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(store.Dir(), databaseName)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, root := openPages(bytes.NewReader(data), int64(len(data)))
+	p.walk(root, func(e element) {
+		if string(e.key) == string(bucketCursors) {
+			first := data[int64(root)*p.size:]
+			first = first[bytes.Index(first, e.value)+bucketHeader+pageHeader:]
+			binary.NativeEndian.PutUint32(first[12:], uint32(len(e.value)))
+		}
+	})
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.View(t.Context(), func(*Tx) error { return nil }); !errors.Is(err, ErrDamaged) {
+		t.Errorf("View: %v, want %v", err, ErrDamaged)
+	}
+	if _, err := store.Audit(t.Context()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("Audit: %v, want %v", err, ErrDamaged)
+	}
+}
 
 // FuzzSalvage reads files of any content. It ends, and what it finds could be stored.
 func FuzzSalvage(f *testing.F) {

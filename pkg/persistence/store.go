@@ -238,6 +238,9 @@ func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
 	if err == nil {
 		err = checkMetas(f, info.Size())
 	}
+	if err == nil {
+		err = checkRoot(f, info.Size())
+	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
