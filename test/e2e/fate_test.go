@@ -182,6 +182,39 @@ func TestARestartOfTheNode(t *testing.T) {
 	attached(t, after)
 }
 
+// A pod that was deleted by force while its node was silent, for a moment as it turns out,
+// waits for the verdict, and comes home to its addresses.
+func TestANodeThatIsHeardAgain(t *testing.T) {
+	apply(t, set("heard", 1, retain, "10"))
+	before := pods(t, "heard", 1)
+	home := before["heard-0"]
+	on := false
+	back := func() {
+		if !on {
+			on = true
+			powerOn(t, home.Spec.NodeName)
+		}
+	}
+	t.Cleanup(back)
+	powerOff(t, home.Spec.NodeName)
+	overdue(t, home.Spec.NodeName)
+	kubectl(t, "delete", "pod", home.Name, "--force", "--grace-period=0")
+	await(t, 20*time.Second, "a successor behind a gate", func(ctx context.Context) (bool, string) {
+		p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, home.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return p.UID != home.UID && len(p.Spec.SchedulingGates) > 0, fmt.Sprint(p.UID, p.Spec.SchedulingGates)
+	})
+	back()
+	after := pods(t, "heard", 1)
+	sameHomes(t, before, after)
+	attached(t, after["heard-0"])
+	if err := errors.Join(theBed.Cluster.WaitReady(t.Context(), time.Minute), theBed.AwaitLimpet(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // blow is a pod whose node was struck, and when.
 type blow struct {
 	home   corev1.Pod
@@ -218,79 +251,4 @@ func startsElsewhere(t *testing.T, home corev1.Pod) {
 		return p.UID != home.UID && p.DeletionTimestamp == nil && p.Spec.NodeName != "" && p.Spec.NodeName != home.Spec.NodeName,
 			fmt.Sprintf("%s on %q, deletion %v", p.Status.Phase, p.Spec.NodeName, p.DeletionTimestamp)
 	})
-}
-
-// stays sees that a pod goes on running as if nothing was.
-func stays(t *testing.T, pod corev1.Pod) {
-	t.Helper()
-	if now := pods(t, pod.Labels["app"], 1)[pod.Name]; now.UID != pod.UID {
-		t.Errorf("%s was %s, is %s", pod.Name, pod.UID, now.UID)
-	}
-	attached(t, pod)
-}
-
-// lingers waits until Kubernetes wants to be rid of a pod, and still has it.
-func lingers(t *testing.T, pod corev1.Pod) {
-	t.Helper()
-	await(t, 2*time.Minute, "the pod to be in deletion", func(ctx context.Context) (bool, string) {
-		p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.UID == pod.UID && p.DeletionTimestamp != nil, fmt.Sprintf("%s, deletion %v", p.UID, p.DeletionTimestamp)
-	})
-}
-
-// overdue waits until the lease of a node should have been renewed.
-func overdue(t *testing.T, node string) {
-	t.Helper()
-	await(t, time.Minute, "the node's lease to be overdue", func(ctx context.Context) (bool, string) {
-		lease, err := theBed.Client.CoordinationV1().Leases("kube-node-lease").Get(ctx, node, metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		return time.Since(lease.Spec.RenewTime.Time) > 16*time.Second, lease.Spec.RenewTime.String()
-	})
-}
-
-// bringBack starts a node that was deleted. It has other pod CIDRs then, and what starts
-// before the agent comes to know of them has an address that nobody has a route to.
-func bringBack(t *testing.T, node string) {
-	t.Helper()
-	powerOn(t, node)
-	ctx := context.WithoutCancel(t.Context()) // a test that failed has none any more
-	if err := errors.Join(theBed.Cluster.WaitReady(ctx, time.Minute), theBed.AwaitLimpet(ctx)); err != nil {
-		t.Fatal(err)
-	}
-	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector", "spec.nodeName="+node)
-	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=60s")
-}
-
-// mostOfANode is how much of its CPU fits into a node once and not twice.
-func mostOfANode(t *testing.T) string {
-	t.Helper()
-	node, err := theBed.Client.CoreV1().Nodes().Get(t.Context(), theBed.Cluster.Nodes()[0], metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%dm", node.Status.Allocatable.Cpu().MilliValue()*6/10)
-}
-
-func uncordon(t *testing.T, node string) {
-	t.Helper()
-	kubectl(t, "uncordon", node)
-}
-
-func powerOff(t *testing.T, node string) {
-	t.Helper()
-	if err := theBed.Cluster.PowerOff(node); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func powerOn(t *testing.T, node string) {
-	t.Helper()
-	if err := theBed.Cluster.PowerOn(node); err != nil {
-		t.Error(err)
-	}
 }

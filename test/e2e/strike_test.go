@@ -1,0 +1,87 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// stays sees that a pod goes on running as if nothing was.
+func stays(t *testing.T, pod corev1.Pod) {
+	t.Helper()
+	if now := pods(t, pod.Labels["app"], 1)[pod.Name]; now.UID != pod.UID {
+		t.Errorf("%s was %s, is %s", pod.Name, pod.UID, now.UID)
+	}
+	attached(t, pod)
+}
+
+// lingers waits until Kubernetes wants to be rid of a pod, and still has it.
+func lingers(t *testing.T, pod corev1.Pod) {
+	t.Helper()
+	await(t, 2*time.Minute, "the pod to be in deletion", func(ctx context.Context) (bool, string) {
+		p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.UID == pod.UID && p.DeletionTimestamp != nil, fmt.Sprintf("%s, deletion %v", p.UID, p.DeletionTimestamp)
+	})
+}
+
+// overdue waits until the lease of a node should have been renewed.
+func overdue(t *testing.T, node string) {
+	t.Helper()
+	await(t, time.Minute, "the node's lease to be overdue", func(ctx context.Context) (bool, string) {
+		lease, err := theBed.Client.CoordinationV1().Leases("kube-node-lease").Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return time.Since(lease.Spec.RenewTime.Time) > 16*time.Second, lease.Spec.RenewTime.String()
+	})
+}
+
+// bringBack starts a node that was deleted. It has other pod CIDRs then, and what starts
+// before the agent comes to know of them has an address that nobody has a route to.
+func bringBack(t *testing.T, node string) {
+	t.Helper()
+	powerOn(t, node)
+	ctx := context.WithoutCancel(t.Context()) // a test that failed has none any more
+	if err := errors.Join(theBed.Cluster.WaitReady(ctx, time.Minute), theBed.AwaitLimpet(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector", "spec.nodeName="+node)
+	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=60s")
+}
+
+// mostOfANode is how much of its CPU fits into a node once and not twice.
+func mostOfANode(t *testing.T) string {
+	t.Helper()
+	node, err := theBed.Client.CoreV1().Nodes().Get(t.Context(), theBed.Cluster.Nodes()[0], metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%dm", node.Status.Allocatable.Cpu().MilliValue()*6/10)
+}
+
+func uncordon(t *testing.T, node string) {
+	t.Helper()
+	kubectl(t, "uncordon", node)
+}
+
+func powerOff(t *testing.T, node string) {
+	t.Helper()
+	if err := theBed.Cluster.PowerOff(node); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func powerOn(t *testing.T, node string) {
+	t.Helper()
+	if err := theBed.Cluster.PowerOn(node); err != nil {
+		t.Error(err)
+	}
+}
