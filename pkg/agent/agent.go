@@ -228,8 +228,13 @@ func (a *Agent) state(ctx context.Context) error {
 	if a.world.synced() {
 		a.step("reconcile", func() error { return a.reconcile(ctx, networks) })
 	}
-	a.plan(PlanMirror(a.Node, networks, a.Now()))
-	return nil
+	owner, err := a.world.owner(ctx, a.Node)
+	objects := PlanMirror(a.Node, networks, a.Now())
+	for _, o := range objects {
+		o.SetOwnerReferences(owner)
+	}
+	a.plan(objects)
+	return err
 }
 
 // plan leaves objects to be shown, in place of a plan that was not shown yet. Only

@@ -186,7 +186,8 @@ func (m *mirror) put(ctx context.Context, o client.Object) error {
 		return m.create(ctx, o)
 	}
 	keepTransitions(old, o)
-	if sameStatus(old, o) {
+	keepOwner(old, o)
+	if sameStatus(old, o) && sameOwner(old, o) {
 		return nil
 	}
 	o.SetResourceVersion(old.GetResourceVersion())

@@ -22,7 +22,7 @@ import (
 )
 
 // world is what the agent sees outside its node's disk: the API server, of which it
-// keeps this node's pods and, in own mode, all nodes, both stripped to what is read;
+// keeps this node's pods and this node, in own mode all nodes, stripped to what is read;
 // and the kernel's routes.
 type world struct {
 	client client.Client
@@ -43,13 +43,17 @@ func newWorld(config *rest.Config, node string, ownNetwork bool) (*world, error)
 	}
 	w := &world{news: make(chan struct{}, 1), ownNetwork: ownNetwork}
 	mapper := kinds()
+	nodes := cache.ByObject{Transform: stripNode}
+	if !ownNetwork {
+		nodes.Field = fields.OneTermEqualSelector("metadata.name", node)
+	}
 	var err error
 	if w.client, err = client.New(config, client.Options{Scheme: scheme, Mapper: mapper}); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	w.cache, err = cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper, ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}:  {Field: fields.OneTermEqualSelector("spec.nodeName", node), Transform: stripPod},
-		&corev1.Node{}: {Transform: stripNode},
+		&corev1.Node{}: nodes,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("make cache: %w", err)
@@ -78,11 +82,11 @@ func (w *world) start(ctx context.Context) error {
 	if _, err := w.cache.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
+	informer, err := w.cache.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
 	if w.ownNetwork {
-		informer, err := w.cache.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
-		if err != nil {
-			return fmt.Errorf("watch nodes: %w", err)
-		}
 		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { w.poke() },
 			UpdateFunc: func(old, now any) { w.pokeIfMoved(old, now) },

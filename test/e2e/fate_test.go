@@ -97,6 +97,7 @@ func fates(t *testing.T) map[string]fate {
 			strike: func(t *testing.T, home corev1.Pod) {
 				powerOff(t, home.Spec.NodeName)
 				kubectl(t, "delete", "node", home.Spec.NodeName)
+				hidden(t, home)
 			},
 			heal: bringBack,
 			down: true,

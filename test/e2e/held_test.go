@@ -46,6 +46,17 @@ func attached(t *testing.T, pod corev1.Pod) {
 	})
 }
 
+// hidden waits until the API shows nothing any more of what a node held for a pod.
+func hidden(t *testing.T, pod corev1.Pod) {
+	t.Helper()
+	await(t, time.Minute, "nothing to be shown of "+pod.Spec.NodeName, func(ctx context.Context) (bool, string) {
+		told, err := shown(ctx, pod.Spec.NodeName, pod.Name)
+		pools, poolErr := poolsOf(ctx)
+		_, pooled := pools[pod.Spec.NodeName]
+		return err == nil && poolErr == nil && told == "" && !pooled, fmt.Sprint(told, err, pools, poolErr)
+	})
+}
+
 // shown is what the API shows of the addresses that a node holds for a pod.
 func shown(ctx context.Context, node, pod string) (string, error) {
 	return theBed.Kubectl(ctx, "get", "ipreservations", "-l", "limpet.dev/node="+node,
