@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +30,7 @@ func TestTwoReplicas(t *testing.T) {
 	inherited := inherit(t)
 	first, second := startBoth(t)
 	env.Create(t, testenv.ANode("n1").Node, testenv.ANode("n2").Node)
+	owned := ownedStates(t)
 
 	t.Run("a rebuilt pod is pinned to its node", func(t *testing.T) { rebuilt(t, env.Namespace(t)) })
 	t.Run("what became of a rebuilt pod is told", func(t *testing.T) { judged(t, first) })
@@ -75,6 +75,7 @@ func TestTwoReplicas(t *testing.T) {
 		second.kill(t)
 		away(t)
 	})
+	t.Run("without any replica no deletion hangs", func(t *testing.T) { undisturbed(t, owned) })
 	t.Run("without any replica what is stored can be read and deleted", func(t *testing.T) { unconverted(t, inherited) })
 	t.Run("a gate that was left closed is opened by the next replica", func(t *testing.T) {
 		pod := gated(t, env.Namespace(t))
@@ -247,24 +248,6 @@ func warnings(t *testing.T) {
 				t.Errorf("warnings %q do not name annotation %s", heard.text(), tc.annotation)
 			}
 		})
-	}
-}
-
-// away sees who can create pods while no webhook answers.
-func away(t *testing.T) {
-	ns := env.Namespace(t)
-	set := testenv.AStatefulSet("web", 3).In(ns)
-	env.Create(t, set.StatefulSet)
-	env.Create(t,
-		testenv.APod("bystander").In(ns).Pod,
-		testenv.APod("alone").In(ns).With(reservation.RetainAnnotation, "10").Pod,
-		testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).Pod)
-	retained := testenv.APod("web-1").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10")
-	if err := env.Client.Create(t.Context(), retained.Pod); !apierrors.IsInternalError(err) {
-		t.Errorf("create retained pod: %v, want it refused until the webhook is back", err)
-	}
-	if err := env.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-0"}}); err != nil {
-		t.Errorf("delete pod: %v", err)
 	}
 }
 

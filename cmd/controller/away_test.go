@@ -1,0 +1,91 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// away sees who can create pods while no webhook answers.
+func away(t *testing.T) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 3).In(ns)
+	env.Create(t, set.StatefulSet)
+	env.Create(t,
+		testenv.APod("bystander").In(ns).Pod,
+		testenv.APod("alone").In(ns).With(reservation.RetainAnnotation, "10").Pod,
+		testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).Pod)
+	retained := testenv.APod("web-1").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10")
+	if err := env.Client.Create(t.Context(), retained.Pod); !apierrors.IsInternalError(err) {
+		t.Errorf("create retained pod: %v, want it refused until the webhook is back", err)
+	}
+	if err := env.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-0"}}); err != nil {
+		t.Errorf("delete pod: %v", err)
+	}
+}
+
+// ownedStates makes one PersistentPodState in each version that somebody owns and that
+// somebody must let go before it can be deleted.
+func ownedStates(t *testing.T) []client.ObjectKey {
+	t.Helper()
+	ns := env.Namespace(t)
+	states := []client.Object{anAlpha("owned-alpha", ns), testenv.APersistentPodState("owned-beta").In(ns).Requires(hostname).PersistentPodState}
+	var keys []client.ObjectKey
+	for _, s := range states {
+		s.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "u"}})
+		s.SetFinalizers([]string{"example.com/hold"})
+		env.Create(t, s)
+		keys = append(keys, client.ObjectKeyFromObject(s))
+	}
+	return keys
+}
+
+// undisturbed takes PersistentPodStates through what a cluster does to let objects go,
+// while no webhook answers; only what the webhook would judge has to wait for it.
+func undisturbed(t *testing.T, keys []client.ObjectKey) {
+	for _, key := range keys {
+		t.Run(key.Name, func(t *testing.T) {
+			patch := func(text string) error {
+				s := &appsv1beta1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+				return env.Client.Patch(within(t, 10*time.Second), s, client.RawPatch(types.MergePatchType, []byte(text)))
+			}
+			for what, text := range map[string]string{
+				"the owner, as garbage collection lets orphans go": `{"metadata":{"ownerReferences":null}}`,
+				"an annotation of somebody else":                   `{"metadata":{"annotations":{"example.com/k":"v"}}}`,
+			} {
+				if err := patch(text); err != nil {
+					t.Errorf("change %s: %v", what, err)
+				}
+			}
+			for what, text := range map[string]string{
+				"the spec":             `{"spec":{"requiredPersistentTopology":{"keys":["rack"]}}}`,
+				"when pods are let go": `{"metadata":{"annotations":{"` + pin.AnnotationReleaseOn + `":"deleted"}}}`,
+				"when pods are let go, to the empty word": `{"metadata":{"annotations":{"` + pin.AnnotationReleaseAfter + `":""}}}`,
+			} {
+				if err := patch(text); !apierrors.IsInternalError(err) {
+					t.Errorf("change %s: %v, want it refused until the webhook is back", what, err)
+				}
+			}
+			s := &appsv1beta1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			if err := env.Client.Delete(t.Context(), s); err != nil {
+				t.Fatalf("delete: %v", err)
+			}
+			if err := patch(`{"metadata":{"finalizers":null}}`); err != nil {
+				t.Errorf("remove finalizer: %v", err)
+			}
+			if err := env.Client.Get(t.Context(), key, s); !apierrors.IsNotFound(err) {
+				t.Errorf("get what was let go: %v, want it gone", err)
+			}
+		})
+	}
+}
