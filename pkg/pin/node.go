@@ -3,6 +3,7 @@ package pin
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,6 +38,25 @@ func untolerated(node *corev1.Node, pod *corev1.Pod) []corev1.Taint {
 	return slices.DeleteFunc(append(taints, node.Spec.Taints...), func(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectPreferNoSchedule || tolerated(t, pod.Spec.Tolerations)
 	})
+}
+
+// forOthers tells whether a node is for other pods by a taint that somebody gave it for
+// good, as a node of the control plane has one. Those by which Kubernetes itself says how
+// a node is pass.
+func forOthers(node *corev1.Node, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(untolerated(node, pod), func(t corev1.Taint) bool {
+		prefix, _, _ := strings.Cut(t.Key, "/")
+		return prefix != "node.kubernetes.io" && prefix != "node.cloudprovider.kubernetes.io"
+	})
+}
+
+// narrowed are the nodes of which something holds, or all where it holds of none.
+func narrowed(nodes []*corev1.Node, holds func(*corev1.Node) bool) []*corev1.Node {
+	some := slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !holds(n) })
+	if len(some) == 0 {
+		return nodes
+	}
+	return some
 }
 
 // exhausted tells whether a pool has nothing for a pod that it holds nothing for.

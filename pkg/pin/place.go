@@ -86,7 +86,7 @@ type PlaceDecision struct {
 // when a pod is created, the controller while it waits.
 func PlanPlace(in PlaceInput) PlaceDecision {
 	release, _ := ParseRelease(in.State.Annotations) // the webhook has refused what is wrong
-	there := nodesOf(in.Nodes, in.Place)
+	there := narrowed(nodesOf(in.Nodes, in.Place), func(n *corev1.Node) bool { return !forOthers(n, in.Pod) })
 	slices.SortFunc(there, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 
 	d := PlaceDecision{}

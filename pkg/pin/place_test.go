@@ -115,9 +115,15 @@ func TestPlanPlace(t *testing.T) {
 	n2 := testenv.ANode("n2").Labelled(zone, "a").Node
 	n3 := testenv.ANode("n3").Labelled(zone, "b").Node
 	three := []*corev1.Node{n1, n2, n3}
+	plane := testenv.ANode("cp").Labelled(zone, "a").Tainted("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule).Node
+	pressed := testenv.ANode("cp").Labelled(zone, "a").Tainted(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule).Node
 	const rest = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 	spread := func(n int) string { return fmt.Sprintf("%d node(s) didn't match pod topology spread constraints", n) }
-	const other = "1 node(s) didn't match Pod's node affinity/selector"
+	const (
+		other    = "1 node(s) didn't match Pod's node affinity/selector"
+		ruled    = "1 node(s) had untolerated taint(s)"
+		conflict = "1 node(s) had volume node affinity conflict"
+	)
 	refusal := func(reasons ...string) string {
 		return "0/3 nodes are available: " + strings.Join(reasons, ", ") + "." + rest
 	}
@@ -226,6 +232,20 @@ func TestPlanPlace(t *testing.T) {
 			place: inZone, nodes: []*corev1.Node{n1, n3, n9}, refusal: refusal("1 node(s) were unschedulable", other, spread(1)),
 			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
 		},
+		"a node of the zone that is not for the pod is none to wait for": {
+			place: inZone, nodes: []*corev1.Node{n1, n3, plane}, refusal: refusal(ruled, other, conflict),
+			waiting: constrained(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a node of the zone with a taint that passes is one to wait for": {
+			place: inZone, nodes: []*corev1.Node{n1, n3, pressed}, refusal: refusal(ruled, other, conflict),
+			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
+		},
+		"a node of the zone that is not Ready is one to wait for": {
+			place: inZone, nodes: []*corev1.Node{n1, n3, testenv.ANode("n8").Labelled(zone, "a").NotReady().Node}, refusal: refusal(ruled, other, conflict),
+			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
+		},
+		"nor does it hide the fate of the others":        {place: inZone, on: "cordoned", nodes: []*corev1.Node{n9, plane}, want: pin.LetGo, wantReason: pin.ReasonNodeCordoned},
+		"a zone of nothing but such nodes is waited for": {place: inZone, nodes: []*corev1.Node{n3, plane}, refusal: refusal(ruled, other), waiting: since(time.Hour), wantReason: pin.ReasonNodeTainted},
 		"a zone with a node that the scheduler has not seen is waited for": {
 			place: inZone, nodes: append(three, testenv.ANode("n4").Labelled(zone, "a").Node), refusal: refusal(other, spread(2)),
 			waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
