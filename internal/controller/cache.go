@@ -46,6 +46,10 @@ func stripPod(o any) (any, error) {
 	slim.Spec = corev1.PodSpec{
 		NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates, Tolerations: pod.Spec.Tolerations,
 	}
+	waits := pod.Annotations[pin.AnnotationPlace] != "" && pod.Spec.NodeName == ""
+	if waits { // whether it asks for the nodes of its place
+		slim.Spec.NodeSelector, slim.Spec.Affinity = pod.Spec.NodeSelector, pod.Spec.Affinity
+	}
 	slim.Status = corev1.PodStatus{
 		Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName, PodIPs: pod.Status.PodIPs,
 	}
@@ -53,7 +57,7 @@ func stripPod(o any) (any, error) {
 		kept := corev1.PodCondition{Type: c.Type, Status: c.Status}
 		switch {
 		case c.Type == corev1.PodReady:
-		case c.Type == corev1.PodScheduled && pod.Annotations[pin.AnnotationPlace] != "" && pod.Spec.NodeName == "":
+		case c.Type == corev1.PodScheduled && waits:
 			kept.Reason, kept.Message = c.Reason, c.Message // what keeps it waiting
 		default:
 			continue

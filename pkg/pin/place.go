@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,24 +29,6 @@ const (
 // patience is how long a pod waits for a place that another hard constraint of its own
 // forbids. That one wins, but for the moments in which the pods it counts are rebuilt.
 const patience = time.Minute
-
-// constraints are the scheduler's words for them, in this version and former ones.
-// It asks about them after those of elsewhere, so that what it refuses by another word
-// is a node of the place.
-var constraints = []string{
-	"didn't match pod topology spread constraints",
-	"had volume node affinity conflict",
-	"didn't match PersistentVolume's node affinity",
-	"had no available volume zone",
-	"didn't satisfy plugin(s) [VolumeBinding",
-}
-
-// elsewhere are its words for nodes that are not of the place, as far as the place is well.
-var elsewhere = []string{
-	"didn't match Pod's node affinity/selector",
-	"were unschedulable",
-	"had untolerated taint",
-}
 
 // ReasonNotRequired of a PlaceDecision: the place is not what the PersistentPodState
 // requires now. The other reasons are those of a Decision, CauseNodeRefused
@@ -86,7 +66,8 @@ type PlaceDecision struct {
 // when a pod is created, the controller while it waits.
 func PlanPlace(in PlaceInput) PlaceDecision {
 	release, _ := ParseRelease(in.State.Annotations) // the webhook has refused what is wrong
-	there := narrowed(nodesOf(in.Nodes, in.Place), func(n *corev1.Node) bool { return !forOthers(n, in.Pod) })
+	there := narrowed(nodesOf(in.Nodes, in.Place), func(n *corev1.Node) bool { return admits(in.Pod, n) })
+	there = narrowed(there, func(n *corev1.Node) bool { return !forOthers(n, in.Pod) })
 	slices.SortFunc(there, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 
 	d := PlaceDecision{}
@@ -146,7 +127,7 @@ func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string
 		return reason != ""
 	})
 	switch {
-	case len(well) == len(there) && constrained(in.Refusal, len(in.Nodes)):
+	case len(well) == len(there) && constrained(in, there):
 		return CauseConstraint, "a volume, a topologySpreadConstraint or the selector of the pod forbids it node " + well[0].Name, "lift the constraint"
 	case len(well) > 0:
 		return CauseNodeRefused, "the scheduler refuses node " + well[0].Name, "make room there"
@@ -162,27 +143,6 @@ func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string
 		remedy = "bring it back"
 	}
 	return reason, fmt.Sprintf("node %s %s", name, message), remedy
-}
-
-// constrained tells whether a refusal is by hard constraints of the pod itself for every
-// node of its place, which is well: also one by its selector is then, as the place is met.
-// It is a count of the cluster's nodes by reason, as in "0/3 nodes are available: 1
-// Insufficient cpu, 2 node(s) were unschedulable. preemption: …"; one that counts fewer
-// nodes than there are is an old one.
-func constrained(refusal string, nodes int) bool {
-	_, text, _ := strings.Cut(refusal, "nodes are available: ")
-	text, _, _ = strings.Cut(text, ". ")
-	counted := 0
-	for item := range strings.SplitSeq(strings.TrimSuffix(text, "."), ", ") {
-		count, words, _ := strings.Cut(item, " ")
-		n, err := strconv.Atoi(count)
-		says := func(word string) bool { return strings.Contains(words, word) }
-		if err != nil || !slices.ContainsFunc(constraints, says) && !slices.ContainsFunc(elsewhere, says) {
-			return false
-		}
-		counted += n
-	}
-	return counted >= nodes
 }
 
 // excused tells whether no node of a place is one to wait for.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,45 +14,6 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
-
-func TestParseRelease(t *testing.T) {
-	cases := map[string]struct {
-		after, on string // "-" is for not there
-		want      pin.Release
-		wantErrs  int
-	}{
-		"nothing is said":             {after: "-", on: "-"},
-		"both, with blanks":           {" 10m ", "deleted, out-of-service", pin.Release{After: 10 * time.Minute, On: []pin.Fate{pin.FateDeleted, pin.FateOutOfService}}, 0},
-		"every fate":                  {"-", "deleted,out-of-service,not-ready,cordoned,tainted", pin.Release{On: []pin.Fate{pin.FateDeleted, pin.FateOutOfService, pin.FateNotReady, pin.FateCordoned, pin.FateTainted}}, 0},
-		"a number without a unit":     {"10", "-", pin.Release{}, 1},
-		"less than a second":          {"10ms", "-", pin.Release{}, 1},
-		"a negative duration":         {"-10m", "-", pin.Release{}, 1},
-		"an empty list":               {"-", " ,", pin.Release{}, 1},
-		"an unknown fate, and a good": {"-", "full,deleted", pin.Release{On: []pin.Fate{pin.FateDeleted}}, 1},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			annotations := map[string]string{}
-			for key, value := range map[string]string{pin.AnnotationReleaseAfter: tc.after, pin.AnnotationReleaseOn: tc.on} {
-				if value != "-" {
-					annotations[key] = value
-				}
-			}
-			got, errs := pin.ParseRelease(annotations)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("release (-want +got):\n%s", diff)
-			}
-			if len(errs) != tc.wantErrs {
-				t.Errorf("errors %v, want %d", errs, tc.wantErrs)
-			}
-			for _, err := range errs {
-				if !strings.HasPrefix(err.Field, "metadata.annotations[limpet.dev/release-") {
-					t.Errorf("error %v does not name the annotation", err)
-				}
-			}
-		})
-	}
-}
 
 // The required keys are changed while a pod waits. It goes on waiting unless it will be
 // held to another place, or to none.
@@ -116,6 +76,7 @@ func TestPlanPlace(t *testing.T) {
 	n3 := testenv.ANode("n3").Labelled(zone, "b").Node
 	three := []*corev1.Node{n1, n2, n3}
 	plane := testenv.ANode("cp").Labelled(zone, "a").Tainted("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule).Node
+	ssd := testenv.ANode("n4").Labelled(zone, "a").Labelled("disk", "ssd").Node
 	pressed := testenv.ANode("cp").Labelled(zone, "a").Tainted(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule).Node
 	const rest = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 	spread := func(n int) string { return fmt.Sprintf("%d node(s) didn't match pod topology spread constraints", n) }
@@ -210,12 +171,38 @@ func TestPlanPlace(t *testing.T) {
 			waiting: constrained(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
 		"a node of another zone that is cordoned says nothing": {
-			place: inZone, nodes: three, refusal: refusal("1 node(s) were unschedulable", spread(2)),
-			waiting: constrained(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
+			place: inZone, nodes: []*corev1.Node{n1, n2, testenv.ANode("n3").Labelled(zone, "b").Cordoned().Node},
+			refusal: refusal("1 node(s) were unschedulable", spread(2)), waiting: constrained(time.Minute), want: pin.LetGo, wantReason: pin.CauseConstraint,
 		},
 		"a zone that the pod's own selector rules out, since its nodes changed, is not waited for": {
-			place: inZone, nodes: three, refusal: refusal("3 node(s) didn't match Pod's node affinity/selector"), waiting: constrained(time.Minute),
+			pod: asking(matching(in("disk", "ssd"))), place: inZone, nodes: three,
+			refusal: refusal("3 node(s) didn't match Pod's node affinity/selector"), waiting: constrained(time.Minute),
 			want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"until they have changed back": {
+			place: inZone, nodes: three, refusal: refusal("3 node(s) didn't match Pod's node affinity/selector"),
+			waiting: constrained(time.Minute), wantReason: pin.CauseNodeRefused,
+		},
+		"a node of the zone that the selector rules out is none to wait for": {
+			pod: asking(matching(in("disk", "ssd"))), place: inZone, nodes: []*corev1.Node{n3, n9, ssd},
+			refusal: refusal("1 node(s) were unschedulable", other, conflict), waiting: constrained(time.Minute),
+			want: pin.LetGo, wantReason: pin.CauseConstraint,
+		},
+		"a node that was cordoned when it was refused": {
+			place: onN1, nodes: []*corev1.Node{n1, n2}, refusal: refusal("1 node(s) were unschedulable", other),
+			waiting: constrained(time.Minute), wantReason: pin.CauseNodeRefused,
+		},
+		"a node that could not be reached when it was refused": {
+			place: onN1, nodes: []*corev1.Node{n1, n2}, refusal: refusal("1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }", other),
+			waiting: constrained(time.Minute), wantReason: pin.CauseNodeRefused,
+		},
+		"one node of the zone was cordoned when a constraint forbade the other": {
+			place: inZone, nodes: three, refusal: refusal("1 node(s) were unschedulable", other, conflict),
+			waiting: constrained(time.Minute), wantReason: pin.CauseNodeRefused,
+		},
+		"a node with the volume was cordoned when all others were passed over": {
+			place: inZone, nodes: three, refusal: refusal("1 node(s) were unschedulable", "2 node(s) didn't satisfy plugin(s) [VolumeBinding]"),
+			waiting: constrained(time.Minute), wantReason: pin.CauseNodeRefused,
 		},
 		"a zone of which nothing was counted is waited for": {
 			place: inZone, nodes: three, refusal: "no nodes available to schedule pods", waiting: since(time.Hour), wantReason: pin.CauseNodeRefused,
