@@ -210,12 +210,26 @@ func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *
 		r.FormerUIDs = append(slices.Clone(before.FormerUIDs), before.UID)
 		r.FormerUIDs = r.FormerUIDs[max(0, len(r.FormerUIDs)-formers):]
 	}
-	for _, a := range in.State.Spec.PersistentPodAnnotations {
-		if value, ok := pod.Annotations[a.Key]; ok {
-			set(&r.Annotations, a.Key, value)
+	r.Annotations = annotations(in.State, before, pod)
+	return r
+}
+
+// annotations are a pod's as far as they are wanted. One that it does not have is not
+// wanted any more, unless nobody put it back: that a pod which was created while no webhook
+// answered lacks it tells nothing.
+func annotations(s *appsv1beta1.PersistentPodState, before appsv1beta1.PodState, pod *corev1.Pod) map[string]string {
+	var values map[string]string
+	unplanned := pod.Annotations[appsv1beta1.AnnotationInjected] == ""
+	for _, a := range s.Spec.PersistentPodAnnotations {
+		value, ok := pod.Annotations[a.Key]
+		if !ok && unplanned {
+			value, ok = before.Annotations[a.Key]
+		}
+		if ok {
+			set(&values, a.Key, value)
 		}
 	}
-	return r
+	return values
 }
 
 func retainSeconds(in RecordInput, pod *corev1.Pod) int32 {

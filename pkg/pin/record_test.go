@@ -202,3 +202,40 @@ func TestRecordKnowsFormerLives(t *testing.T) {
 		}
 	}
 }
+
+// A record's annotations outlive a pod that nobody could put them on; again at each
+// decision, for the pod stays without them.
+func TestRecordOfAnnotations(t *testing.T) {
+	former := map[string]string{"example.com/seed": "7"}
+	unplanned := testenv.APod("web-0").On("n1").Ready()
+	cases := map[string]struct {
+		pod  testenv.Pod
+		want map[string]string
+	}{
+		"created while no webhook answered":                  {unplanned, former},
+		"so created with a value of its own":                 {testenv.APod("web-0").On("n1").Ready().With("example.com/seed", "8"), map[string]string{"example.com/seed": "8"}},
+		"put back on the pod":                                {testenv.APod("web-0").On("n1").Ready().With(appsv1beta1.AnnotationInjected, "web").With("example.com/seed", "7"), former},
+		"taken off the pod that it was put on":               {testenv.APod("web-0").On("n1").Ready().With(appsv1beta1.AnnotationInjected, "web"), nil},
+		"so created with an annotation that is not recorded": {testenv.APod("web-0").On("n1").Ready().With("example.com/other", "1"), former},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+			state.Spec.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: "example.com/seed"}}
+			state.Status.PodStates = map[string]appsv1beta1.PodState{"web-0": {
+				UID: "first", NodeName: "n1", Annotations: map[string]string{"example.com/seed": "7", "unwanted": "x"},
+			}}
+			tc.pod.UID = "next"
+			for range 2 {
+				state.Status = pin.Record(pin.RecordInput{
+					State: state, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*tc.pod.Pod}, Now: now,
+					Nodes:  map[string]*corev1.Node{"n1": testenv.ANode("n1").Node},
+					Retain: func(*corev1.Pod) time.Duration { return 0 },
+				}).Status
+				if diff := cmp.Diff(tc.want, state.Status.PodStates["web-0"].Annotations); diff != "" {
+					t.Errorf("annotations (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
