@@ -35,5 +35,8 @@ func condition(in RecordInput, left int) metav1.Condition {
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, appsv1beta1.ReasonRecording, "pods are recorded when they are Ready"
 	}
+	if c.Reason == appsv1beta1.ReasonRecording {
+		c.Message += weighed(in.State)
+	}
 	return c
 }

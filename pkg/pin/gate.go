@@ -107,7 +107,7 @@ func nominates(in Input, record appsv1beta1.PodState) bool {
 	if t := in.State.Spec.RequiredPersistentTopology; t != nil {
 		terms = append(terms, *t)
 	}
-	for _, item := range in.State.Spec.PreferredPersistentTopology {
+	for _, item := range wishes(in.State) {
 		terms = append(terms, item.Preference)
 	}
 	return slices.ContainsFunc(terms, func(t appsv1beta1.NodeTopologyTerm) bool {

@@ -38,6 +38,12 @@ const (
 	ReasonPinned       = "Pinned"             // the pod returns
 )
 
+// Weights that a preference can have in a pod.
+const (
+	leastWeight = 1
+	mostWeight  = 100
+)
+
 // Input is what a Decision is made of.
 type Input struct {
 	// Pod that is being created.
@@ -186,7 +192,7 @@ func required(in Input, record appsv1beta1.PodState) (place labels.Set, given st
 // recorded node alone are left out when that node cannot take the pod.
 func preferred(state *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, fits bool) []corev1.PreferredSchedulingTerm {
 	var terms []corev1.PreferredSchedulingTerm
-	for _, item := range state.Spec.PreferredPersistentTopology {
+	for _, item := range wishes(state) {
 		var reqs []corev1.NodeSelectorRequirement
 		alone := false
 		for _, key := range distinct(item.Preference.Keys) {
@@ -206,6 +212,37 @@ func preferred(state *appsv1beta1.PersistentPodState, record appsv1beta1.PodStat
 		})
 	}
 	return terms
+}
+
+// wishes are the items of a preferred topology that the API server takes in a pod. Stored
+// objects of OpenKruise can have any weight: one of less than 1 is no wish, and one of more
+// than 100 is the strongest there is.
+func wishes(state *appsv1beta1.PersistentPodState) []appsv1beta1.PreferredTopologyTerm {
+	var items []appsv1beta1.PreferredTopologyTerm
+	for _, item := range state.Spec.PreferredPersistentTopology {
+		if item.Weight >= leastWeight {
+			item.Weight = min(item.Weight, mostWeight)
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// weighed tells what is made of weights that the API server does not take; "" for none.
+func weighed(state *appsv1beta1.PersistentPodState) string {
+	var said strings.Builder
+	for i, item := range state.Spec.PreferredPersistentTopology {
+		switch {
+		case item.Weight < leastWeight:
+			fmt.Fprintf(&said, "; preferredPersistentTopology[%d] has weight %d and is left out", i, item.Weight)
+		case item.Weight > mostWeight:
+			fmt.Fprintf(&said, "; preferredPersistentTopology[%d] has weight %d, which counts as %d", i, item.Weight, mostWeight)
+		}
+	}
+	if said.Len() == 0 {
+		return ""
+	}
+	return said.String() + fmt.Sprintf("; set weights of %d to %d", leastWeight, mostWeight)
 }
 
 func is(key, value string) corev1.NodeSelectorRequirement {

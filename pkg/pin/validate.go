@@ -26,8 +26,8 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 	}
 	for i, item := range s.Spec.PreferredPersistentTopology {
 		path := spec.Child("preferredPersistentTopology").Index(i)
-		if item.Weight < 1 || item.Weight > 100 {
-			errs = append(errs, field.Invalid(path.Child("weight"), item.Weight, "must be 1 to 100"))
+		if item.Weight < leastWeight || item.Weight > mostWeight {
+			errs = append(errs, field.Invalid(path.Child("weight"), item.Weight, fmt.Sprintf("must be %d to %d", leastWeight, mostWeight)))
 		}
 		errs = append(errs, validateKeys(item.Preference.Keys, path.Child("preference", "keys"))...)
 	}
