@@ -25,6 +25,7 @@ const AnnotationRecalled = "limpet.dev/recalled-node"
 const (
 	CauseNotPinned    = "NotPinned"           // no webhook answered when the pod was created
 	CauseRecalled     = "Recalled"            // another node held the addresses of a later life than the recorded one
+	CauseReleased     = "Released"            // the pod had waited for its required place, and was let go from it
 	CauseSameTopology = "SameTopology"        // only a part of the cluster was asked for, and the pod is in it
 	CauseNodeRefused  = "NodeRefused"         // the scheduler found that the node could not take the pod
 	CauseConstraint   = "ConstraintElsewhere" // a hard constraint of the pod itself forbids its required place
@@ -91,6 +92,8 @@ func whyMoved(in Return) (cause, message string) {
 	reason, message := unfit(in.Node, in.Pod)
 	unheld := in.Pod.Annotations[appsv1beta1.AnnotationInjected] == ""
 	switch {
+	case in.Before.ReleasedAt != nil && in.Astray:
+		return CauseReleased, fmt.Sprintf("the pod was let go from its required place, that of node %s, which had not taken it", name)
 	case unheld && in.Astray: // otherwise it would have waited, whatever is the matter with the node
 		return CauseNotPinned, "no webhook answered when the pod was created, so that nothing held it to its required place"
 	case recalled != "" && recalled != name:

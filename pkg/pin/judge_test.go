@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -103,20 +104,31 @@ func TestJudgeOfARequiredPlace(t *testing.T) {
 	cordoned := testenv.ANode("n1").Cordoned().Node
 	free := testenv.APod("web-0").On("n2").Ready()
 	released := testenv.APod("web-0").On("n2").Ready().With(appsv1beta1.AnnotationInjected, "web").With(pin.AnnotationUnpinned, pin.ReasonNodeCordoned)
+	late := testenv.APod("web-0").On("n2").Ready().With(appsv1beta1.AnnotationInjected, "web")
+	well := testenv.ANode("n1").Node
 	cases := map[string]struct {
 		pod    testenv.Pod
 		node   *corev1.Node
 		astray bool
+		waited bool // and was let go
 		want   string
 	}{
-		"created without the webhook":                           {free, testenv.ANode("n1").Node, true, pin.CauseNotPinned},
-		"created without the webhook, and its node is cordoned": {free, cordoned, true, pin.CauseNotPinned},
-		"created without the webhook, and its node is gone":     {free, nil, true, pin.CauseNotPinned},
-		"not astray: it would not have gone to a cordoned node": {free, cordoned, false, pin.ReasonNodeCordoned},
-		"let go from a cordoned node":                           {released, cordoned, true, pin.ReasonNodeCordoned},
+		"created without the webhook":                           {free, well, true, false, pin.CauseNotPinned},
+		"created without the webhook, and its node is cordoned": {free, cordoned, true, false, pin.CauseNotPinned},
+		"created without the webhook, and its node is gone":     {free, nil, true, false, pin.CauseNotPinned},
+		"not astray: it would not have gone to a cordoned node": {free, cordoned, false, false, pin.ReasonNodeCordoned},
+		"let go at once from a cordoned node":                   {released, cordoned, true, false, pin.ReasonNodeCordoned},
+		"let go after a while":                                  {late, well, true, true, pin.CauseReleased},
+		"let go after a while from a cordoned node":             {released, cordoned, true, true, pin.CauseReleased},
+		"let go, and created without the webhook":               {free, well, true, true, pin.CauseReleased},
+		"let go, and in its place all the same":                 {late, well, false, true, pin.CauseSameTopology},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			before := before
+			if tc.waited {
+				before.ReleasedAt = &metav1.Time{Time: now}
+			}
 			got := pin.Judge(pin.Return{Pod: tc.pod.Pod, Before: before, Node: tc.node, Astray: tc.astray, Now: now})
 			if got == nil || got.Outcome != appsv1beta1.Moved || got.Cause != tc.want {
 				t.Errorf("judged %+v, want it moved because of %s", got, tc.want)
