@@ -137,61 +137,6 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// gone notes the records whose pod holds no addresses any more.
-func gone(in RecordInput, records map[string]appsv1beta1.PodState) map[string]time.Time {
-	there := map[string]bool{}
-	for i := range in.Pods {
-		there[in.Pods[i].Name] = there[in.Pods[i].Name] || !ended(&in.Pods[i])
-	}
-	since := map[string]time.Time{}
-	for name := range records {
-		if there[name] {
-			continue
-		}
-		since[name] = in.Now
-		if before, known := in.Gone[name]; known {
-			since[name] = before
-		}
-	}
-	return since
-}
-
-// expire starts, stops and ends the time that records have left, and returns when the
-// next of them ends.
-func expire(in RecordInput, active map[string]bool, records map[string]appsv1beta1.PodState) (again time.Duration) {
-	for name, r := range records {
-		switch {
-		case active[name] || wanted(in, name):
-			r.ExpiresAt = nil
-		case r.ExpiresAt == nil:
-			// The API keeps whole seconds; rounding up never ends a record too early.
-			end := in.Now.Add(time.Duration(r.RetainSeconds) * time.Second).Add(time.Second - 1).Truncate(time.Second)
-			r.ExpiresAt, r.Waiting = &metav1.Time{Time: end}, nil // nobody waits who is not wanted
-		}
-		if r.ExpiresAt == nil {
-			records[name] = r
-			continue
-		}
-		left := r.ExpiresAt.Sub(in.Now)
-		if left <= 0 || r.RetainSeconds == 0 || in.State.Spec.PersistentPodStateRetentionPolicy != "" {
-			delete(records, name)
-			continue
-		}
-		records[name] = r
-		if again == 0 || left < again {
-			again = left
-		}
-	}
-	return again
-}
-
-func wanted(in RecordInput, pod string) bool {
-	if in.Workload == nil {
-		return false
-	}
-	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1beta1.RetainWhenDeleted || in.Workload.holds(pod)
-}
-
 func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
 	r := appsv1beta1.PodState{
 		UID:           pod.UID,
