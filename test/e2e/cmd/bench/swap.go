@@ -34,7 +34,7 @@ func swap(ctx context.Context, b *bed.Bed) error {
 		if err != nil {
 			return fmt.Errorf("network configuration of %s: %w", node, err)
 		}
-		temporary := filepath.Join(disk, "etc/00-plain")
+		temporary := filepath.Join(disk, confDir, "plain.tmp") // containerd does not see what comes from outside
 		if err := os.WriteFile(temporary, theirs, 0o600); err != nil {
 			return fmt.Errorf("write network configuration: %w", err)
 		}
