@@ -50,9 +50,10 @@ type Recorder struct {
 
 // lastRecording is what a Recorder keeps of a PersistentPodState until the next time.
 type lastRecording struct {
-	gone    map[string]time.Time // pin.Recording.Gone
-	version string               // of the object after it
-	at      time.Time
+	gone     map[string]time.Time            // pin.Recording.Gone
+	unstored map[string]appsv1beta1.PodState // pin.Recording.Unstored
+	version  string                          // of the object after it
+	at       time.Time
 }
 
 // cacheLag is how long a cache may take to show what was written. An object that is
@@ -103,7 +104,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
 	}
-	in.Gone = last.gone
+	in.Gone, in.Unstored = last.gone, last.unstored
 	recording := pin.Record(in)
 	if !equality.Semantic.DeepEqual(state.Status, recording.Status) {
 		before := state.DeepCopy()
@@ -117,7 +118,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 			return result, err
 		}
 	}
-	r.last.Store(req, lastRecording{gone: recording.Gone, version: state.ResourceVersion, at: in.Now})
+	r.last.Store(req, lastRecording{gone: recording.Gone, unstored: recording.Unstored, version: state.ResourceVersion, at: in.Now})
 	r.report(in, recording.Rebuilds)
 	result, err := r.attend(ctx, &state, recording.Waits)
 	if result.RequeueAfter == 0 {

@@ -38,6 +38,23 @@ func fit(stored, records map[string]appsv1beta1.PodState) (fitting map[string]ap
 	return fitting, 0
 }
 
+// unstored are the records that do not fit, of pods that wait. One that is let go is not
+// among them: the webhook could not know of it, and would hold its successor to the place
+// again, which then has its full time as well.
+func unstored(records, fitting map[string]appsv1beta1.PodState) map[string]appsv1beta1.PodState {
+	var out map[string]appsv1beta1.PodState
+	for name, r := range records {
+		if _, fits := fitting[name]; fits || r.Waiting == nil || r.ReleasedAt != nil {
+			continue
+		}
+		if out == nil {
+			out = map[string]appsv1beta1.PodState{}
+		}
+		out[name] = r
+	}
+	return out
+}
+
 // size is what records take up in the form in which they are stored.
 func size(records map[string]appsv1beta1.PodState) int {
 	text, _ := json.Marshal(records) // strings, numbers and times can be encoded

@@ -66,3 +66,43 @@ func TestRecordsThatDoNotFit(t *testing.T) {
 		})
 	}
 }
+
+// A pod whose record does not fit is told of once, and let go in time; its next life waits
+// anew, for the webhook cannot know that it was let go.
+func TestWaitThatDoesNotFit(t *testing.T) {
+	state := testenv.APersistentPodState("web").Requires(hostname).PersistentPodState
+	metav1.SetMetaDataAnnotation(&state.ObjectMeta, pin.AnnotationReleaseAfter, "10m")
+	state.Status.PodStates = map[string]appsv1beta1.PodState{
+		"web-1": {NodeName: "n1", Annotations: map[string]string{"k": strings.Repeat("x", 1280<<10-100)}},
+	}
+	in := pin.RecordInput{
+		State: state, Workload: &pin.Workload{Replicas: 2}, Pods: []corev1.Pod{*unplaced().Pod},
+		Cluster: []*corev1.Node{testenv.ANode("n1").Cordoned().Node},
+	}
+	steps := []struct {
+		after     time.Duration
+		news      bool
+		verdict   pin.PlaceVerdict
+		wantAgain time.Duration
+	}{
+		{0, true, pin.Hold, 10 * time.Minute},
+		{9 * time.Minute, false, pin.Hold, time.Minute},
+		{10 * time.Minute, false, pin.LetGo, 0},
+		{11 * time.Minute, true, pin.Hold, 10 * time.Minute},
+	}
+	for i, step := range steps {
+		in.Now = now.Add(step.after)
+		got := pin.Record(in)
+		state.Status, in.Unstored = got.Status, got.Unstored
+		if c := meta.FindStatusCondition(state.Status.Conditions, appsv1beta1.ConditionRecording); c.Reason != appsv1beta1.ReasonRecordFull {
+			t.Fatalf("step %d: condition %+v, want it full", i, c)
+		}
+		if w := got.Waits; len(w) != 1 || w[0].News != step.news || w[0].Decision.Verdict != step.verdict || got.Again != step.wantAgain {
+			t.Errorf("step %d: %+v, again after %s; want news %t, verdict %d, again after %s", i, w, got.Again, step.news, step.verdict, step.wantAgain)
+		}
+	}
+	in.Pods = []corev1.Pod{*testenv.APod("web-0").On("n1").Pod}
+	if got := pin.Record(in); len(got.Unstored) > 0 {
+		t.Errorf("%+v is remembered of a pod that has a node", got.Unstored)
+	}
+}

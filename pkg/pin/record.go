@@ -36,6 +36,8 @@ type RecordInput struct {
 	Retain func(*corev1.Pod) time.Duration
 	// Gone says since when pods are known to be gone, as the last Recording did.
 	Gone map[string]time.Time
+	// Unstored is what the last Recording left out, as far as it is needed again.
+	Unstored map[string]appsv1beta1.PodState
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -51,6 +53,9 @@ type Recording struct {
 	// Gone is since when pods with a record are known to be gone. It only helps to find
 	// the cause of a lost address, so nothing but memory need hold it.
 	Gone map[string]time.Time
+	// Unstored are records of pods that wait for which the status has no room. They tell
+	// who has been told of a wait, and since when it lasts, for as long as memory holds them.
+	Unstored map[string]appsv1beta1.PodState
 	// Again says after how long to decide anew though nothing changed; 0 for never.
 	Again time.Duration
 }
@@ -76,27 +81,14 @@ func Record(in RecordInput) Recording {
 	if status.PodStates == nil {
 		status.PodStates = map[string]appsv1beta1.PodState{}
 	}
-	active := map[string]bool{}
-	var out Recording
-	for i := range in.Pods {
-		pod := &in.Pods[i]
-		if !alive(pod) {
-			continue
+	for name, r := range in.Unstored {
+		if _, stored := status.PodStates[name]; !stored {
+			status.PodStates[name] = r
 		}
-		active[pod.Name] = true
-		node := in.Nodes[pod.Spec.NodeName]
-		if node == nil || !podReady(pod) {
-			continue
-		}
-		before := status.PodStates[pod.Name]
-		if rebuild := Judge(Return{
-			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Astray: astray(in.State, before, node),
-			Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
-		}); rebuild != nil {
-			out.Rebuilds = append(out.Rebuilds, *rebuild)
-		}
-		status.PodStates[pod.Name] = record(in, before, pod, node)
 	}
+	var out Recording
+	var active map[string]bool
+	active, out.Rebuilds = see(in, status.PodStates)
 	for name, r := range status.PodStates {
 		status.PodStates[name] = completed(in.State, r, in.Nodes[r.NodeName])
 	}
@@ -107,11 +99,39 @@ func Record(in RecordInput) Recording {
 		out.Again = sooner(out.Again, expire(in, active, status.PodStates))
 	}
 	out.Gone = gone(in, status.PodStates)
+	records := status.PodStates
 	var left int
-	status.PodStates, left = fit(in.State.Status.PodStates, status.PodStates)
+	status.PodStates, left = fit(in.State.Status.PodStates, records)
+	out.Unstored = unstored(records, status.PodStates)
 	meta.SetStatusCondition(&status.Conditions, condition(in, left))
 	out.Status = status
 	return out
+}
+
+// see records the pods that are Ready, and returns those that are there and what became of
+// the ones that came back.
+func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[string]bool, rebuilds []appsv1beta1.Rebuild) {
+	active = map[string]bool{}
+	for i := range in.Pods {
+		pod := &in.Pods[i]
+		if !alive(pod) {
+			continue
+		}
+		active[pod.Name] = true
+		node := in.Nodes[pod.Spec.NodeName]
+		if node == nil || !podReady(pod) {
+			continue
+		}
+		before := records[pod.Name]
+		if rebuild := Judge(Return{
+			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Astray: astray(in.State, before, node),
+			Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
+		}); rebuild != nil {
+			rebuilds = append(rebuilds, *rebuild)
+		}
+		records[pod.Name] = record(in, before, pod, node)
+	}
+	return active, rebuilds
 }
 
 // recordNothing is the Recording of a state whose target's pods are another's to record,
