@@ -3,12 +3,9 @@ package controller
 import (
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -57,16 +54,3 @@ var nodeRelabelled = predicate.Funcs{
 
 // comesOrGoes passes new objects, and those that are no more.
 var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-
-// retrySoon is how long a reconcile waits for the cache to show what it just wrote.
-const retrySoon = 10 * time.Millisecond
-
-// quiet takes a conflict, or an object that is gone, for what it is: the cache was a
-// moment behind. It is retried soon, with neither a log line nor the growing delay of a
-// real error.
-func quiet(err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return ctrl.Result{RequeueAfter: retrySoon}, nil
-	}
-	return ctrl.Result{}, err
-}

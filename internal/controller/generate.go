@@ -38,7 +38,7 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 		Named("generate").
 		For(&appsv1.StatefulSet{}).
 		Owns(&appsv1beta1.PersistentPodState{}).
-		Complete(g)
+		Complete(patiently(g))
 }
 
 // Reconcile makes, updates or removes the PersistentPodState of one StatefulSet.
@@ -59,7 +59,7 @@ func (g *Generator) generate(ctx context.Context, workload client.Object, kind s
 	}
 	generation := pin.Generate(in)
 	if err := g.apply(ctx, generation); err != nil {
-		return quiet(fmt.Errorf("generate for %s %s: %w", kind.Kind, client.ObjectKeyFromObject(workload), err))
+		return ctrl.Result{}, fmt.Errorf("generate for %s %s: %w", kind.Kind, client.ObjectKeyFromObject(workload), err)
 	}
 	g.report(ctx, workload, generation, told{kind.GroupKind(), client.ObjectKeyFromObject(workload)})
 	return ctrl.Result{}, nil
@@ -93,7 +93,9 @@ func (g *Generator) apply(ctx context.Context, generation pin.Generation) error 
 	case pin.Create:
 		return g.Client.Create(ctx, o)
 	case pin.Update:
-		return g.Client.Update(ctx, o) // with the resource version that was read
+		// With the resource version that was read. One that is gone is made anew when the
+		// cache tells of it.
+		return client.IgnoreNotFound(g.Client.Update(ctx, o))
 	case pin.Delete:
 		return client.IgnoreNotFound(g.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID}))
 	case pin.Keep:

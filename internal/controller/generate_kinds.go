@@ -42,7 +42,7 @@ type kindRequest struct {
 
 // SetupWithManager registers the reconciler.
 func (g *KindGenerator) SetupWithManager(mgr ctrl.Manager) error {
-	c, err := controller.NewTyped("generate-kinds", mgr, controller.TypedOptions[kindRequest]{Reconciler: g})
+	c, err := controller.NewTyped("generate-kinds", mgr, controller.TypedOptions[kindRequest]{Reconciler: patiently(g)})
 	if err != nil {
 		return fmt.Errorf("make controller: %w", err)
 	}

@@ -56,7 +56,7 @@ func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 			// Nobody should wait behind a gate longer than a failing API server forces.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Second),
 		}).
-		Complete(n)
+		Complete(patiently(n))
 }
 
 // Reconcile nominates a pod's node and opens its gate.
@@ -78,7 +78,7 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		case apierrors.IsNotFound(err):
 			return ctrl.Result{}, nil
 		case apierrors.IsConflict(err) && n.Clock.Now().Sub(pod.CreationTimestamp.Time) < insist:
-			return quiet(err) // it is another pod of the same name by now, or others write to it as well
+			return ctrl.Result{}, err // it is another pod of the same name by now, or others write to it as well
 		case err != nil:
 			// Better on another node, by the preference that the pod has too, than not at all.
 			log.FromContext(ctx).Error(err, "Pod is scheduled without a nomination")
@@ -88,7 +88,7 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
 	case err != nil: // a conflict may hide another pod of the same name, behind a gate of its own
-		return quiet(fmt.Errorf("open gate of pod %s: %w", req, err))
+		return ctrl.Result{}, fmt.Errorf("open gate of pod %s: %w", req, err)
 	}
 	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
 	return ctrl.Result{}, nil

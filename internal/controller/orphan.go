@@ -31,8 +31,8 @@ func (r *Recorder) releaseOrphans(ctx context.Context, req ctrl.Request) (ctrl.R
 	}
 	waits, again := pin.Orphans(in)
 	for _, w := range waits {
-		if result, err := r.attend(ctx, ownerOf(w.Pod), []pin.Wait{w}); err != nil || result.RequeueAfter > 0 {
-			return result, err
+		if err := r.attend(ctx, ownerOf(w.Pod), []pin.Wait{w}); err != nil {
+			return ctrl.Result{}, err
 		}
 	}
 	return ctrl.Result{RequeueAfter: again}, nil

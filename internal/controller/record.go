@@ -72,7 +72,7 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofTurnedNode), builder.WithPredicates(nodeTurned)).
 		WatchesRawSource(source.Channel(r.Workloads.Changed(), handler.EnqueueRequestsFromMapFunc(r.ofNode))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
-		Build(r)
+		Build(patiently(r))
 	r.Workloads.OnServed(func(kind schema.GroupVersionKind) error {
 		ofWorkload := func(ctx context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
 			return r.ofTarget(ctx, o.Namespace, pin.Target{Group: kind.Group, Kind: kind.Kind, Name: o.Name})
@@ -111,20 +111,19 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		state.Status = recording.Status
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Status().Patch(ctx, &state, patch); err != nil {
-			result, err := quiet(fmt.Errorf("record in PersistentPodState %s: %w", req, err))
-			if err != nil { // it is tried again; who looks at the object should see why it is out of date
+			if apierrors.IsNotFound(err) { // the cache will tell
+				return ctrl.Result{}, nil
+			}
+			err = fmt.Errorf("record in PersistentPodState %s: %w", req, err)
+			if !cacheBehind(err) { // it is tried again; who looks at the object should see why it is out of date
 				r.Events.Eventf(&state, nil, corev1.EventTypeWarning, "NotRecorded", "Record", "%s", err)
 			}
-			return result, err
+			return ctrl.Result{}, err
 		}
 	}
 	r.last.Store(req, lastRecording{gone: recording.Gone, unstored: recording.Unstored, version: state.ResourceVersion, at: in.Now})
 	r.report(in, recording.Rebuilds)
-	result, err := r.attend(ctx, &state, recording.Waits)
-	if result.RequeueAfter == 0 {
-		result.RequeueAfter = recording.Again
-	}
-	return result, err
+	return ctrl.Result{RequeueAfter: recording.Again}, r.attend(ctx, &state, recording.Waits)
 }
 
 func (r *Recorder) lastOf(req ctrl.Request) lastRecording {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/controller"
+	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -33,17 +34,21 @@ var others = map[string]any{
 	"/nodes/n1":  corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
 	"/leases/n1": metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
 	"/pods":      metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
+	"/persistentpodstates/web": metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
+	},
 	"/persistentpodstates": metav1.TypeMeta{
 		APIVersion: appsv1beta1.GroupVersion.String(), Kind: "PersistentPodStateList",
 	},
 }
 
 // refusing is a client of an API server that answers every read with one object, and
-// every patch with a refusal: no real one refuses when it is told to. It returns the
-// paths of the patches, too.
+// every write with a refusal: no real one refuses when it is told to. It returns the
+// paths of the writes, too.
 func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusReason) (client.Client, func() []string) {
 	t.Helper()
-	patches := make(chan string, 100)
+	writes := make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer := any(read)
@@ -52,13 +57,15 @@ func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusR
 				answer = none
 			}
 		}
-		if r.Method == http.MethodPatch {
-			patches <- r.URL.Path
+		if r.Method != http.MethodGet {
+			writes <- r.URL.Path
 			answer = metav1.Status{
 				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 				Status:   metav1.StatusFailure, Reason: reason, Code: int32(code),
 			}
-			w.WriteHeader(code)
+		}
+		if refusal, ok := answer.(metav1.Status); ok {
+			w.WriteHeader(int(refusal.Code))
 		}
 		if err := json.NewEncoder(w).Encode(answer); err != nil {
 			t.Errorf("answer %s: %v", r.URL, err)
@@ -81,9 +88,9 @@ func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusR
 		t.Fatal(err)
 	}
 	return c, func() []string {
-		close(patches)
+		close(writes)
 		return slices.Collect(func(yield func(string) bool) {
-			for path := range patches {
+			for path := range writes {
 				if !yield(path) {
 					return
 				}
@@ -111,12 +118,50 @@ func TestGateThatIsNotOpened(t *testing.T) {
 			elected := make(chan struct{})
 			close(elected)
 			n := &controller.Nominator{Client: c, Clock: clock.RealClock{}, Elected: elected}
-			got, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+			got, err := controller.Patiently(n).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 			if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
 				t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)
 			}
 			if n := len(patches()); n != 1 {
 				t.Errorf("%d patches, want 1", n)
+			}
+		})
+	}
+}
+
+// A cache that stays behind, and an API server that does not know the kind any more, are
+// asked ever less often.
+func TestGenerationThatIsRefused(t *testing.T) {
+	cases := map[string]struct {
+		code    int
+		reason  metav1.StatusReason
+		wantErr bool // for the delay of the queue
+	}{
+		"an object that the cache does not show": {http.StatusConflict, metav1.StatusReasonAlreadyExists, false},
+		"a conflict":                             {http.StatusConflict, metav1.StatusReasonConflict, false},
+		"a kind that is not served any more":     {http.StatusNotFound, metav1.StatusReasonNotFound, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set := testenv.AStatefulSet("web", 1).In("default").
+				With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationRequiredTopology, corev1.LabelHostname).StatefulSet
+			set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
+			c, writes := refusing(t, set, tc.code, tc.reason)
+			g := controller.Patiently(&controller.Generator{Client: c})
+			var waited time.Duration
+			const tries = 10
+			for range tries {
+				got, err := g.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+				if (err != nil) != tc.wantErr {
+					t.Fatalf("error %v, want one: %t", err, tc.wantErr)
+				}
+				waited += got.RequeueAfter
+			}
+			if n := len(writes()); n != tries {
+				t.Errorf("%d writes, want %d: it is tried each time", n, tries)
+			}
+			if !tc.wantErr && (waited < 5*time.Second || waited > time.Minute) {
+				t.Errorf("%d tries within %s, want them ever further apart", tries, waited)
 			}
 		})
 	}
@@ -147,7 +192,7 @@ func TestNominationThatIsRefused(t *testing.T) {
 			elected, at := make(chan struct{}), clocktesting.NewFakePassiveClock(now)
 			close(elected)
 			n := &controller.Nominator{Client: c, Clock: at, Elected: elected, Silence: &controller.Silence{Live: c, Clock: at}}
-			got, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+			got, err := controller.Patiently(n).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 			if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
 				t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)
 			}

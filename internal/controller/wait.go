@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -59,7 +59,7 @@ func Nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 // attend tells of pods that wait, and deletes those that are let go. Their owners make
 // them anew, and the webhook finds in the status that they may go elsewhere. Nothing is
 // lost with them, for they never ran. by is what made them wait.
-func (r *Recorder) attend(ctx context.Context, by runtime.Object, waits []pin.Wait) (ctrl.Result, error) {
+func (r *Recorder) attend(ctx context.Context, by runtime.Object, waits []pin.Wait) error {
 	for _, w := range waits {
 		if w.Decision.Verdict == pin.Hold {
 			if w.News {
@@ -68,12 +68,15 @@ func (r *Recorder) attend(ctx context.Context, by runtime.Object, waits []pin.Wa
 			continue
 		}
 		same := client.Preconditions{UID: &w.Pod.UID, ResourceVersion: &w.Pod.ResourceVersion}
-		if err := r.Client.Delete(ctx, w.Pod.DeepCopy(), same); err != nil {
-			return quiet(fmt.Errorf("let pod %s go: %w", client.ObjectKeyFromObject(w.Pod), err))
+		switch err := r.Client.Delete(ctx, w.Pod.DeepCopy(), same); {
+		case apierrors.IsNotFound(err):
+			continue // somebody else was faster
+		case err != nil:
+			return fmt.Errorf("let pod %s go: %w", client.ObjectKeyFromObject(w.Pod), err)
 		}
 		r.Metrics.released(w.Decision)
 		r.Events.Eventf(by, w.Pod, corev1.EventTypeWarning, pin.ReasonReleased, "Place", "%s", w)
 		log.FromContext(ctx).Info("Let go", "pod", w.Pod.Name, "place", w.Place.String(), "reason", w.Decision.Reason)
 	}
-	return ctrl.Result{}, nil
+	return nil
 }
