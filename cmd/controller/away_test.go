@@ -1,6 +1,7 @@
 package main
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,8 +30,31 @@ func away(t *testing.T) {
 	if err := env.Client.Create(t.Context(), retained.Pod); !apierrors.IsInternalError(err) {
 		t.Errorf("create retained pod: %v, want it refused until the webhook is back", err)
 	}
+	unnamed := testenv.APod("").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
+	unnamed.GenerateName, unnamed.OwnerReferences[0].Kind = "web-", "GameServerSet"
+	env.Create(t, unnamed) // which no later pod can be
 	if err := env.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-0"}}); err != nil {
 		t.Errorf("delete pod: %v", err)
+	}
+}
+
+// frozen sees how long pods that ask for nothing wait for a replica that hangs.
+func frozen(t *testing.T, r *replica) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, set.StatefulSet)
+	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Errorf("wake up replica: %v", err)
+		}
+	}()
+	before := time.Now()
+	env.Create(t, testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).Pod)
+	if took := time.Since(before); took > 4*time.Second {
+		t.Errorf("created after %s, want 2 seconds and what the API server needs", took)
 	}
 }
 

@@ -71,6 +71,7 @@ func TestTwoReplicas(t *testing.T) {
 		opened(t, pod, "n2", "example.com/own")
 	})
 	t.Run("a pod waits for the verdict on a silent node", silent)
+	t.Run("a replica that hangs does not keep the pods of others", func(t *testing.T) { frozen(t, second) })
 	t.Run("without any replica only retained pods wait", func(t *testing.T) {
 		second.kill(t)
 		away(t)
