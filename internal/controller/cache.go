@@ -118,7 +118,9 @@ func stripPool(o any) (any, error) {
 	}
 	return &limpetv1alpha1.NodeIPPool{
 		ObjectMeta: slimMeta(p.ObjectMeta),
-		Status:     limpetv1alpha1.NodeIPPoolStatus{Node: p.Status.Node, Total: p.Status.Total, Free: p.Status.Free},
+		Status: limpetv1alpha1.NodeIPPoolStatus{
+			Node: p.Status.Node, Ranges: p.Status.Ranges, Total: p.Status.Total, Free: p.Status.Free,
+		},
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/controller"
 	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -45,5 +46,15 @@ func TestCacheKeepsWhatAWaitingPodAsksFor(t *testing.T) {
 	}
 	if diff := cmp.Diff(corev1.PodSpec{NodeName: "n1"}, cached(t, asking("n1").Pod).Spec); diff != "" {
 		t.Errorf("of a pod that has a node (-want +got):\n%s", diff)
+	}
+}
+
+// By its ranges the webhook knows of which pools a pod's addresses are.
+func TestCacheKeepsTheRangesOfAPool(t *testing.T) {
+	pool := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{
+		Node: "n1", Ranges: []string{"10.0.1.2-10.0.1.254"}, Total: 253, Free: 7,
+	}}
+	if diff := cmp.Diff(pool, cached(t, pool)); diff != "" {
+		t.Errorf("pool (-want +got):\n%s", diff)
 	}
 }

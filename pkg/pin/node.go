@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // unfit says why a node cannot take a pod now, whatever room it has; "" when it can.
@@ -57,11 +55,6 @@ func narrowed(nodes []*corev1.Node, holds func(*corev1.Node) bool) []*corev1.Nod
 		return nodes
 	}
 	return some
-}
-
-// exhausted tells whether a pool has nothing for a pod that it holds nothing for.
-func exhausted(pool limpetv1alpha1.NodeIPPool) bool {
-	return pool.Status.Total > 0 && pool.Status.Free <= 0
 }
 
 func ready(conditions []corev1.NodeCondition) bool {

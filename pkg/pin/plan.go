@@ -59,7 +59,7 @@ type Input struct {
 	// Recalled tells that the recorded node is the one that holds addresses of a later
 	// life of the pod than any that was recorded.
 	Recalled bool
-	// Pools are the recorded node's, as far as their networks are Limpet's.
+	// Pools are the recorded node's, one for each network that is Limpet's.
 	Pools []limpetv1alpha1.NodeIPPool
 	// Cluster is all nodes; it is only looked at where the State requires a place.
 	Cluster []*corev1.Node
@@ -122,7 +122,7 @@ func Plan(in Input) Decision {
 		d.Reason, d.Message = ReasonPodElsewhere, given
 	}
 	reason, message := unfit(in.Node, in.Pod)
-	if reason == "" && !in.Holds && slices.ContainsFunc(in.Pools, exhausted) {
+	if reason == "" && !in.Holds && exhausted(in.Pools, record.IPs) {
 		reason, message = ReasonNodeOutOfIPs, "has no address left"
 	}
 	if reason != "" {

@@ -128,11 +128,11 @@ func TestPlan(t *testing.T) {
 			wantReason: pin.ReasonNodeTainted, want: away(pin.ReasonNodeTainted),
 		},
 		"the node is not preferred without an address left": {
-			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Node, Pools: pools(1, 0)},
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Node, Pools: pools(0)},
 			wantReason: pin.ReasonNodeOutOfIPs, want: away(pin.ReasonNodeOutOfIPs),
 		},
 		"a node that holds the pod's address needs no other": {
-			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Node, Pools: pools(1, 0), Retains: true, Holds: true},
+			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").Node, Pools: pools(0), Retains: true, Holds: true},
 			wantReason: pin.ReasonPinned, want: all,
 		},
 		"one address left is enough": {
