@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,12 +17,9 @@ import (
 )
 
 // IndexTarget is the cache index of PersistentPodStates by target, and of pods by the
-// workload that made them; its keys are pin.Target strings.
+// workload that made them; its keys are pin.Target strings. Pods of every kind that is not
+// unstable are in it, since it may be named at any time.
 const IndexTarget = "limpet.target"
-
-// unstable are the kinds of Kubernetes whose pods never return under their names. Pods of
-// every other kind are indexed, since it may be named at any time.
-var unstable = []string{"ReplicaSet", "ReplicationController", "DaemonSet", "Job", "Node"}
 
 // IndexPod is the cache index of IPReservations by the name of the pod.
 const IndexPod = "limpet.pod"
@@ -45,7 +41,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		return []string{pin.TargetOf(o.(*appsv1beta1.PersistentPodState)).String()}
 	}
 	byOwner := func(o client.Object) []string {
-		if owner, ok := pin.OwnerOf(o.(*corev1.Pod)); ok && !slices.Contains(unstable, owner.Kind) {
+		if owner, ok := pin.OwnerOf(o.(*corev1.Pod)); ok && !owner.Unstable() {
 			return []string{owner.String()}
 		}
 		return nil

@@ -20,6 +20,7 @@ var errContradiction = errors.New("planners contradict each other")
 func merge(a, b podpatch.Patch) (podpatch.Patch, error) {
 	out := podpatch.Patch{
 		Annotations: maps.Clone(a.Annotations),
+		Drop:        slices.Concat(a.Drop, b.Drop),
 		Required:    slices.Concat(a.Required, b.Required),
 		Preferred:   slices.Concat(a.Preferred, b.Preferred),
 		Gates:       slices.Concat(a.Gates, b.Gates),
@@ -32,6 +33,11 @@ func merge(a, b podpatch.Patch) (podpatch.Patch, error) {
 			out.Annotations = map[string]string{}
 		}
 		out.Annotations[key] = value
+	}
+	for _, key := range out.Drop {
+		if _, set := out.Annotations[key]; set {
+			return a, fmt.Errorf("annotation %s: %w", key, errContradiction)
+		}
 	}
 	for _, r := range b.Required {
 		if slices.ContainsFunc(a.Required, func(q corev1.NodeSelectorRequirement) bool { return disjoint(q, r) }) {
@@ -50,8 +56,8 @@ func disjoint(a, b corev1.NodeSelectorRequirement) bool {
 // that fields of a newer Kubernetes survive.
 func operations(pod *corev1.Pod, p podpatch.Patch) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
-	if len(p.Annotations) > 0 {
-		ops = append(ops, annotationOperations(pod, p.Annotations)...)
+	if len(p.Annotations)+len(p.Drop) > 0 {
+		ops = append(ops, annotationOperations(pod, p)...)
 	}
 	if len(p.Required)+len(p.Preferred) > 0 {
 		ops = append(ops, affinityOperation(pod, p))
@@ -59,21 +65,28 @@ func operations(pod *corev1.Pod, p podpatch.Patch) []jsonpatch.Operation {
 	if len(p.Gates) > 0 {
 		gates := slices.Clone(pod.Spec.SchedulingGates)
 		for _, name := range p.Gates {
-			gates = append(gates, corev1.PodSchedulingGate{Name: name})
+			if gate := (corev1.PodSchedulingGate{Name: name}); !slices.Contains(gates, gate) { // twice would be refused
+				gates = append(gates, gate)
+			}
 		}
 		ops = append(ops, jsonpatch.NewOperation("add", "/spec/schedulingGates", gates))
 	}
 	return ops
 }
 
-func annotationOperations(pod *corev1.Pod, annotations map[string]string) []jsonpatch.Operation {
-	if len(pod.Annotations) == 0 {
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/annotations", annotations)}
+func annotationOperations(pod *corev1.Pod, p podpatch.Patch) []jsonpatch.Operation {
+	if len(pod.Annotations) == 0 && len(p.Annotations) > 0 {
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/annotations", p.Annotations)}
 	}
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var ops []jsonpatch.Operation
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		ops = append(ops, jsonpatch.NewOperation("add", "/metadata/annotations/"+escape.Replace(key), annotations[key]))
+	for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
+		ops = append(ops, jsonpatch.NewOperation("add", "/metadata/annotations/"+escape.Replace(key), p.Annotations[key]))
+	}
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(p.Drop))) {
+		if _, there := pod.Annotations[key]; there { // to remove another would be an error
+			ops = append(ops, jsonpatch.NewOperation("remove", "/metadata/annotations/"+escape.Replace(key), nil))
+		}
 	}
 	return ops
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,6 +22,12 @@ func TestMergeRefusesContradictions(t *testing.T) {
 	cases := map[string]struct{ a, b podpatch.Patch }{
 		"two values of an annotation": {
 			podpatch.Patch{Annotations: map[string]string{"k": "1"}}, podpatch.Patch{Annotations: map[string]string{"k": "2"}},
+		},
+		"an annotation that one gives and the other removes": {
+			podpatch.Patch{Annotations: map[string]string{"k": "1"}}, podpatch.Patch{Drop: []string{"k"}},
+		},
+		"an annotation that one removes and the other gives": {
+			podpatch.Patch{Drop: []string{"k"}}, podpatch.Patch{Annotations: map[string]string{"k": "1"}},
 		},
 		"two values of a required label": {
 			podpatch.Patch{Required: []corev1.NodeSelectorRequirement{want("zone", "a")}},
@@ -66,6 +73,43 @@ func TestOperationsKeepWhatThePodHas(t *testing.T) {
 	})
 	if diff := cmp.Diff(expected, got); diff != "" {
 		t.Errorf("pod (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperationsDropAnnotations(t *testing.T) {
+	cases := map[string]struct {
+		has, want map[string]string
+		patch     podpatch.Patch
+	}{
+		"one of two":      {map[string]string{"own/a~b": "1", "k": "2"}, map[string]string{"k": "2"}, podpatch.Patch{Drop: []string{"own/a~b"}}},
+		"the only one":    {map[string]string{"own/a": "1"}, nil, podpatch.Patch{Drop: []string{"own/a"}}},
+		"one that is not": {map[string]string{"k": "2"}, map[string]string{"k": "2"}, podpatch.Patch{Drop: []string{"own/a"}}},
+		"of none":         {nil, nil, podpatch.Patch{Drop: []string{"own/a"}}},
+		"the same twice":  {map[string]string{"own/a": "1"}, nil, podpatch.Patch{Drop: []string{"own/a", "own/a"}}},
+		"beside one that is given": {
+			map[string]string{"own/a": "1"},
+			map[string]string{"own/b": "2"},
+			podpatch.Patch{Annotations: map[string]string{"own/b": "2"}, Drop: []string{"own/a"}},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := testenv.APod("web-0").Pod
+			pod.Annotations = tc.has
+			if diff := cmp.Diff(tc.want, apply(t, pod, tc.patch).Annotations, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A copied template may have the gate, too.
+func TestOperationsAddAGateOnce(t *testing.T) {
+	pod := testenv.APod("web-0").Pod
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "ours"}}
+	got := apply(t, pod, podpatch.Patch{Gates: []string{"ours", "next"}}).Spec.SchedulingGates
+	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "ours"}, {Name: "next"}}, got); diff != "" {
+		t.Errorf("gates (-want +got):\n%s", diff)
 	}
 }
 

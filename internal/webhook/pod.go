@@ -85,8 +85,11 @@ func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patc
 	wish, _ := reservation.ParseWish(pod.Annotations, w.MaxReservation) // Handle warns
 	in := pin.Input{Pod: pod, Retains: wish.Retain > 0, Now: w.Clock.Now()}
 	owner, owned := pin.OwnerOf(pod)
-	if !owned || !w.Workloads.Kinds().Hold(owner) {
+	if !owned {
 		return podpatch.Patch{}, nil
+	}
+	if !w.Workloads.Kinds().Hold(owner) {
+		return pin.Plan(in).Patch, nil
 	}
 	states, err := controller.StatesOf(ctx, w.Cached, pod.Namespace, owner)
 	if err != nil {

@@ -49,9 +49,11 @@ func Orphans(in OrphanInput) (waits []Wait, again time.Duration) {
 }
 
 // PinnedBy returns the PersistentPodState that made a pod wait for its place; "" for a pod
-// that does not, or that nobody would make anew.
+// that does not, or that nobody would make anew under its name: what such a pod says of a
+// place was copied from another, and the webhook is not asked about it.
 func PinnedBy(pod *corev1.Pod) string {
-	if _, owned := OwnerOf(pod); !owned || !Waits(pod) {
+	owner, owned := OwnerOf(pod)
+	if !owned || owner.Unstable() || !Waits(pod) {
 		return ""
 	}
 	return pod.Annotations[appsv1beta1.AnnotationInjected]

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -52,6 +54,7 @@ func TestPinnedBy(t *testing.T) {
 		want string
 	}{
 		"a pod that waits":                          {unplaced().OwnedBy(set), "web"},
+		"a pod whose template says so":              {unplaced().Of(&metav1.ObjectMeta{Name: "web-6f"}, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")), ""},
 		"a pod that has a node":                     {unplaced().OwnedBy(set).On("n1"), ""},
 		"a pod that nobody would make anew":         {unplaced(), ""},
 		"a pod that the scheduler has not seen yet": {testenv.APod("web-0").OwnedBy(set), ""},

@@ -87,8 +87,21 @@ func RecordedNode(s *appsv1beta1.PersistentPodState, pod string) string {
 // node is nominated behind a gate, since the scheduler's other wishes outvote a mere
 // preference. A preferred place on a node that cannot take the pod is left out, so that
 // the pod goes elsewhere at once; a required one stays, as its user asked, unless the
-// user lets the pod go from there.
+// user lets the pod go from there. What the pod says of an earlier plan is dropped: its
+// template was copied from a living pod, and whoever believed that would hold it, or let
+// it go, for ever anew.
 func Plan(in Input) Decision {
+	d := plan(in)
+	for _, key := range planned {
+		_, has := in.Pod.Annotations[key]
+		if _, given := d.Patch.Annotations[key]; has && !given {
+			d.Patch.Drop = append(d.Patch.Drop, key)
+		}
+	}
+	return d
+}
+
+func plan(in Input) Decision {
 	if in.State == nil {
 		return Decision{Reason: ReasonNoState, Message: "no PersistentPodState has the pod's owner as its target"}
 	}

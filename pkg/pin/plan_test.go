@@ -226,3 +226,41 @@ func TestPlan(t *testing.T) {
 		})
 	}
 }
+
+// A template that was copied from a living pod says what Plan once gave to that one.
+func TestPlanDropsWhatItDidNotGive(t *testing.T) {
+	copied := testenv.APod("web-0").With(appsv1beta1.AnnotationInjected, "other").With(pin.AnnotationNode, "n9").
+		With(pin.AnnotationPlace, hostname+"=n9").With(pin.AnnotationRecalled, "n9").With(pin.AnnotationUnpinned, pin.ReasonNodeGone).With("mine", "1")
+	strict := testenv.APersistentPodState("web").Requires(hostname).Recorded("web-0", "n1", home).PersistentPodState
+	all := []string{appsv1beta1.AnnotationInjected, pin.AnnotationNode, pin.AnnotationPlace, pin.AnnotationRecalled, pin.AnnotationUnpinned}
+	cases := map[string]struct {
+		state *appsv1beta1.PersistentPodState
+		node  *corev1.Node
+		want  []string
+		gives map[string]string
+	}{
+		"of a workload that nobody asked for": {nil, nil, all, nil},
+		"of a pod that is not recorded":       {testenv.APersistentPodState("web").PersistentPodState, nil, all, nil},
+		"of a pod that returns": {
+			strict, testenv.ANode("n1").Node,
+			[]string{pin.AnnotationRecalled, pin.AnnotationUnpinned},
+			map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: "n1", pin.AnnotationPlace: hostname + "=n1"},
+		},
+		"of a pod that cannot return": {
+			strict, nil,
+			[]string{pin.AnnotationNode, pin.AnnotationRecalled},
+			map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationPlace: hostname + "=n1", pin.AnnotationUnpinned: pin.ReasonNodeGone},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := pin.Plan(pin.Input{Pod: copied.Pod, State: tc.state, Node: tc.node}).Patch
+			if diff := cmp.Diff(tc.want, got.Drop); diff != "" {
+				t.Errorf("dropped (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.gives, got.Annotations); diff != "" {
+				t.Errorf("given (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

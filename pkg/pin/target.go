@@ -1,6 +1,8 @@
 package pin
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +15,11 @@ type Target struct{ Group, Kind, Name string }
 
 // String is the target as one word, as indexes use it.
 func (t Target) String() string { return t.Group + "/" + t.Kind + "/" + t.Name }
+
+// Unstable tells whether Kubernetes never gives the workload's pods the same name again.
+func (t Target) Unstable() bool {
+	return slices.Contains([]string{"ReplicaSet", "ReplicationController", "DaemonSet", "Job", "Node"}, t.Kind)
+}
 
 // TargetOf returns what a PersistentPodState is for.
 func TargetOf(s *appsv1beta1.PersistentPodState) Target {
