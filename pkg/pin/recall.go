@@ -100,7 +100,8 @@ func newer(h Holder, record appsv1beta1.PodState) bool {
 // Recall returns the state with a record of the pod on the node that holds its addresses,
 // as it would be had it not been lost, or had there been a controller to write it. A
 // required place that is recorded stays, for it may be asked for because of other things
-// than an address.
+// than an address. Where a user's own policy has ended the record, the pod returns to its
+// addresses, but nothing is required of its node.
 func Recall(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node) *appsv1beta1.PersistentPodState {
 	record := s.Status.PodStates[pod]
 	if term := s.Spec.RequiredPersistentTopology; term != nil {
@@ -111,10 +112,13 @@ func Recall(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node) *a
 		}
 	}
 	out := s.DeepCopy()
+	if record.NodeName == "" && s.Spec.PersistentPodStateRetentionPolicy == appsv1beta1.RetainWhenScaled {
+		out.Spec.RequiredPersistentTopology = nil
+	}
 	if out.Status.PodStates == nil {
 		out.Status.PodStates = map[string]appsv1beta1.PodState{}
 	}
-	record.NodeName, record.NodeTopologyLabels = node.Name, topology(s, node)
+	record.NodeName, record.NodeTopologyLabels = node.Name, topology(out, node)
 	out.Status.PodStates[pod] = record
 	return out
 }

@@ -144,3 +144,42 @@ func TestRecall(t *testing.T) {
 		})
 	}
 }
+
+// What a recalled pod is planned to get, by the retention policy of its state.
+func TestRecallIntoARequiredPlace(t *testing.T) {
+	n2 := testenv.ANode("n2").Labelled(zone, "a").Node
+	held := map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: "n2", pin.AnnotationPlace: zone + "=a"}
+	free := map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: "n2"}
+	cases := map[string]struct {
+		policy   appsv1beta1.RetentionPolicy
+		recorded bool // on another node of the place
+		want     map[string]string
+	}{
+		"no policy, no record":            {"", false, held},
+		"WhenScaled has ended the record": {appsv1beta1.RetainWhenScaled, false, free},
+		"WhenScaled, and it has not":      {appsv1beta1.RetainWhenScaled, true, held},
+		"WhenDeleted, and no record":      {appsv1beta1.RetainWhenDeleted, false, held},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			state := testenv.APersistentPodState("web").Prefers(100, hostname).Requires(zone)
+			state.Spec.PersistentPodStateRetentionPolicy = tc.policy
+			if tc.recorded {
+				state = state.Recorded("web-0", "n1", home)
+			}
+			patch := pin.Plan(pin.Input{
+				Pod: testenv.APod("web-0").Pod, State: pin.Recall(state.PersistentPodState, "web-0", n2), Node: n2,
+				Retains: true, Holds: true, Cluster: []*corev1.Node{n2}, Now: now,
+			}).Patch
+			if diff := cmp.Diff(tc.want, patch.Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+			if (len(patch.Required) > 0) != (tc.want[pin.AnnotationPlace] != "") {
+				t.Errorf("required %v, though the annotations are %v", patch.Required, patch.Annotations)
+			}
+			if diff := cmp.Diff([]corev1.PreferredSchedulingTerm{preferred(100, in(hostname, "n2"))}, patch.Preferred); diff != "" {
+				t.Errorf("preferred (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
