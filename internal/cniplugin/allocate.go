@@ -1,7 +1,6 @@
 package cniplugin
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -125,33 +124,4 @@ func (p *Plugin) sweepFound(tx *persistence.Tx, network string) error {
 		}
 	}
 	return p.holdUnexplained(tx, network)
-}
-
-// reclaim frees the reservation of a set that ends soonest; those that insist go last.
-func (p *Plugin) reclaim(tx *persistence.Tx, conf *config, set ipam.Set, now reservation.Moment) error {
-	if conf.refuse {
-		return nil
-	}
-	held, err := reservedIn(tx, conf.network, set)
-	if err != nil || len(held) == 0 {
-		return err
-	}
-	soonest := slices.MinFunc(held, func(a, b reservation.Reservation) int {
-		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Deadline.Left(now), b.Deadline.Left(now)))
-	})
-	p.Log.Warn("Range set is exhausted, the reservation that ends soonest gives way",
-		"rangeSet", set.String(), "owner", soonest.Owner.String(), "addresses", soonest.Addresses, "left", soonest.Deadline.Left(now).String())
-	p.line.Outcome = outcomeReclaimed
-	return tx.Reclaim(soonest.Owner)
-}
-
-// reservedIn returns the reservations that hold an address of a set.
-func reservedIn(tx *persistence.Tx, network string, set ipam.Set) ([]reservation.Reservation, error) {
-	all, err := tx.Reservations(network)
-	return slices.DeleteFunc(all, func(r reservation.Reservation) bool {
-		return !slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool {
-			_, in := set.Contains(a)
-			return in
-		})
-	}), err
 }

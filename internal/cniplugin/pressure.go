@@ -47,8 +47,11 @@ func (p *Plugin) exhausted(tx *persistence.Tx, conf *config, n int, now reservat
 		for _, r := range reserved {
 			soonest = min(soonest, r.Deadline.Left(now))
 		}
-		why = fmt.Sprintf("the first for another %s, and none gives way because ipam.onExhaustion is \"refuse\": "+
-			"wait, free one with limpet-ipam release, or let the range grow", soonest.Round(time.Second))
+		because, help := "their addresses are host-local's or the gateway's", "pods of this node must end, or the range must grow"
+		if conf.refuse {
+			because, help = "ipam.onExhaustion is \"refuse\"", "wait, free one with limpet-ipam release, or let the range grow"
+		}
+		why = fmt.Sprintf("the first for another %s, and none gives way because %s: %s", soonest.Round(time.Second), because, help)
 	}
 	return fmt.Errorf("failed to allocate for range %d: %w; %d of its %d addresses are reserved: %s", n, err, len(reserved), ipam.Pods([]ipam.Set{set}), why)
 }
