@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -59,6 +57,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("the younger of two for one workload counts when the other is gone", rival)
 	t.Run("refusals name the field", refusals)
 	t.Run("a bad annotation is answered with a warning", warnings)
+	t.Run("a namespace whose pods are not pinned is told", leftOut)
 	t.Run("the other replica answers as well", func(t *testing.T) {
 		pointWebhooksAt(t, second)
 		rebuilt(t, env.Namespace(t))
@@ -211,13 +210,7 @@ func refusals(t *testing.T) {
 
 func warnings(t *testing.T) {
 	ns := env.Namespace(t)
-	config := rest.CopyConfig(env.Config)
-	heard := &listener{}
-	config.WarningHandler = heard
-	c, err := client.New(config, client.Options{Scheme: env.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, heard := listen(t)
 	set := testenv.AStatefulSet("web", 1).In(ns)
 	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "soon"}
 	idle := testenv.APersistentPodState("idle").In(ns).Prefers(1, hostname)
@@ -250,28 +243,4 @@ func warnings(t *testing.T) {
 			}
 		})
 	}
-}
-
-// listener collects the API server's warnings.
-type listener struct {
-	mu    sync.Mutex
-	texts []string
-}
-
-func (l *listener) HandleWarningHeader(_ int, _, text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.texts = append(l.texts, text)
-}
-
-func (l *listener) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.texts = nil
-}
-
-func (l *listener) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.texts, "; ")
 }

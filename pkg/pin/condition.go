@@ -2,6 +2,7 @@ package pin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,8 @@ func condition(in RecordInput, left int) metav1.Condition {
 	}
 	target := TargetOf(in.State)
 	switch {
+	case slices.Contains(LeftOut(), in.State.Namespace):
+		c.Reason, c.Message = appsv1beta1.ReasonNamespaceLeftOut, leftOut(in.State.Namespace)
 	case !in.Kinds.Hold(target):
 		c.Reason = appsv1beta1.ReasonTargetUnsupported
 		c.Message = strings.TrimSuffix("pods of "+target.Kind+" are not known to return under their names: "+in.Kinds.Problem, ": ")

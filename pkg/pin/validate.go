@@ -2,6 +2,7 @@ package pin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -48,9 +49,16 @@ func Unchanged(before, after *appsv1beta1.PersistentPodState) bool {
 	return same(AnnotationReleaseAfter) && same(AnnotationReleaseOn) && equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
+// LeftOut are the namespaces whose pods are never sent to the webhook, so that nobody is
+// pinned there: neither the cluster nor the controller itself may wait for the controller.
+func LeftOut() []string { return []string{metav1.NamespaceSystem, "limpet-system"} }
+
 // Warnings are what is allowed and yet does nothing.
 func Warnings(s *appsv1beta1.PersistentPodState) []string {
 	var out []string
+	if slices.Contains(LeftOut(), s.Namespace) {
+		out = append(out, "metadata.namespace: "+leftOut(s.Namespace))
+	}
 	for _, key := range []string{AnnotationReleaseAfter, AnnotationReleaseOn} {
 		if _, set := s.Annotations[key]; set && s.Spec.RequiredPersistentTopology == nil {
 			out = append(out, fmt.Sprintf("metadata.annotations[%s] does nothing without spec.requiredPersistentTopology: "+
@@ -98,6 +106,10 @@ func validateKey(key string, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path, key, problem))
 	}
 	return errs
+}
+
+func leftOut(namespace string) string {
+	return "no pod is pinned in namespace " + namespace + ", lest it wait for the controller; remedy: another namespace"
 }
 
 // owns tells whether the workload made the state.

@@ -23,6 +23,8 @@ const ConditionRecording = "Recording"
 const (
 	// ReasonRecording: the target is there and its pods are recorded.
 	ReasonRecording = "Recording"
+	// ReasonNamespaceLeftOut: pods of this namespace are never pinned.
+	ReasonNamespaceLeftOut = "NamespaceLeftOut"
 	// ReasonRecordFull: the records of some pods would make the object too large.
 	ReasonRecordFull = "RecordFull"
 	// ReasonTargetMissing: the target does not exist; the records wait for it.
