@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,8 +44,17 @@ type Nominator struct {
 	Elected <-chan struct{}
 	Events  events.EventRecorder
 
-	told sync.Map // of pod keys: the UID of the pod that was told that its node is silent
+	told sync.Map // of pod keys: the notice that was told last
 }
+
+// notice is why a pod's gate stays closed.
+type notice struct {
+	pod  types.UID
+	text string
+}
+
+// noteSize is how much of another's words an event has room for.
+const noteSize = 800
 
 // SetupWithManager registers the reconciler.
 func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
@@ -70,7 +81,13 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if n.tell(req, &pod, decision); !decision.Open {
+	switch {
+	case decision.Reason == pin.ReasonNodeSilent:
+		n.tell(req, &pod, decision.Reason, decision.Message)
+	case !decision.Open && decision.Again == 0: // another replica has opened it
+		n.told.Delete(req)
+	}
+	if !decision.Open {
 		return ctrl.Result{RequeueAfter: decision.Again}, nil
 	}
 	if decision.Nominate != "" {
@@ -88,8 +105,10 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
 	case err != nil: // a conflict may hide another pod of the same name, behind a gate of its own
+		n.tellRefused(req, &pod, err)
 		return ctrl.Result{}, fmt.Errorf("open gate of pod %s: %w", req, err)
 	}
+	n.told.Delete(req)
 	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
 	return ctrl.Result{}, nil
 }
@@ -118,17 +137,25 @@ func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision
 	return pin.PlanGate(in), nil
 }
 
-// tell says once of a pod why its gate stays closed. The leader does, so that not every
-// replica says the same.
-func (n *Nominator) tell(req ctrl.Request, pod *corev1.Pod, d pin.GateDecision) {
-	if d.Again == 0 {
-		n.told.Delete(req)
-	}
-	if d.Reason != pin.ReasonNodeSilent || !n.leads() {
+// tell says once of a pod why its gate stays closed, and again when that changes. The
+// leader does, so that not every replica says the same.
+func (n *Nominator) tell(req ctrl.Request, pod *corev1.Pod, reason, text string) {
+	if !n.leads() {
 		return
 	}
-	if before, _ := n.told.Swap(req, pod.UID); before != pod.UID {
-		n.Events.Eventf(pod, nil, corev1.EventTypeWarning, d.Reason, "Gate", "%s", d.Message)
+	now := notice{pod: pod.UID, text: strings.ToValidUTF8(text[:min(len(text), noteSize)], "")}
+	if before, _ := n.told.Swap(req, now); before != now {
+		n.Events.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Gate", "%s", now.text)
+	}
+}
+
+// tellRefused says that the API server, or whom it asks, answered that a gate may not be
+// opened. A pod that changed meanwhile, and no answer at all, are another matter.
+func (n *Nominator) tellRefused(req ctrl.Request, pod *corev1.Pod, err error) {
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) && !apierrors.IsConflict(err) {
+		n.tell(req, pod, pin.ReasonGateNotOpened, fmt.Sprintf(
+			"gate %s may not be removed, which is tried again; remedy: exempt limpet-controller from what refuses it: %v", pin.Gate, err))
 	}
 }
 

@@ -3,6 +3,7 @@ package controller_test
 import (
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -89,13 +91,18 @@ func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusR
 	}
 	return c, func() []string {
 		close(writes)
-		return slices.Collect(func(yield func(string) bool) {
-			for path := range writes {
-				if !yield(path) {
-					return
-				}
+		return slices.Collect(channel(writes))
+	}
+}
+
+// channel is what there is in a channel that is closed.
+func channel(c <-chan string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for s := range c {
+			if !yield(s) {
+				return
 			}
-		})
+		}
 	}
 }
 
@@ -104,7 +111,7 @@ func TestGateThatIsNotOpened(t *testing.T) {
 		code      int
 		reason    metav1.StatusReason
 		wantAgain bool
-		wantErr   bool
+		wantErr   bool // and an event, once
 	}{
 		"a conflict is tried again soon":    {http.StatusConflict, metav1.StatusReasonConflict, true, false},
 		"a pod that is gone is over":        {http.StatusNotFound, metav1.StatusReasonNotFound, false, false},
@@ -117,13 +124,21 @@ func TestGateThatIsNotOpened(t *testing.T) {
 			c, patches := refusing(t, pod, tc.code, tc.reason)
 			elected := make(chan struct{})
 			close(elected)
-			n := &controller.Nominator{Client: c, Clock: clock.RealClock{}, Elected: elected}
-			got, err := controller.Patiently(n).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
-			if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
-				t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)
+			told := events.NewFakeRecorder(10)
+			n := controller.Patiently(&controller.Nominator{Client: c, Clock: clock.RealClock{}, Elected: elected, Events: told})
+			for range 2 {
+				got, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+				if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
+					t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)
+				}
 			}
-			if n := len(patches()); n != 1 {
-				t.Errorf("%d patches, want 1", n)
+			if n := len(patches()); n != 2 {
+				t.Errorf("%d patches, want 2", n)
+			}
+			close(told.Events)
+			said := slices.Collect(channel(told.Events))
+			if (len(said) == 1) != tc.wantErr || len(said) > 1 || tc.wantErr && !strings.Contains(said[0], pin.ReasonGateNotOpened) {
+				t.Errorf("events %q, want one that the gate was not opened: %t", said, tc.wantErr)
 			}
 		})
 	}
@@ -191,7 +206,7 @@ func TestNominationThatIsRefused(t *testing.T) {
 			c, patches := refusing(t, pod, tc.code, tc.reason)
 			elected, at := make(chan struct{}), clocktesting.NewFakePassiveClock(now)
 			close(elected)
-			n := &controller.Nominator{Client: c, Clock: at, Elected: elected, Silence: &controller.Silence{Live: c, Clock: at}}
+			n := &controller.Nominator{Client: c, Clock: at, Elected: elected, Events: events.NewFakeRecorder(10), Silence: &controller.Silence{Live: c, Clock: at}}
 			got, err := controller.Patiently(n).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 			if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
 				t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)

@@ -26,6 +26,10 @@ const (
 	ReasonNodeSilent = "NodeSilent" // the node may be dead: the gate stays until that is known
 )
 
+// ReasonGateNotOpened is the reason of the event on a pod whose gate may not be opened, as
+// another admission controller refuses it.
+const ReasonGateNotOpened = "GateNotOpened"
+
 const (
 	// listenEvery is how often a silent node is asked about.
 	listenEvery = 2 * time.Second
