@@ -59,6 +59,9 @@ func reapplied(t *testing.T) {
 			testenv.Eventually(t, func() error { return pinnedAtOnce(t, again, "n2") })
 			opened(t, again, "n2")
 			testenv.Eventually(t, func() error { return belongsTo(t, next, *state, tc.adopted) })
+			bind(t, again, "n2", "10.0.2.9")
+			kept := appsv1beta1.Rebuild{Pod: "web-0", Outcome: appsv1beta1.Kept, From: placeOf(pod), To: placeOf(again)}
+			testenv.Eventually(t, func() error { return countedAs(t, ns, appsv1beta1.Rebuilds{Kept: 1, Last: &kept}) })
 		})
 	}
 }

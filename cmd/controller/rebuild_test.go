@@ -87,6 +87,13 @@ func scheduled(t *testing.T, set *appsv1.StatefulSet, node, ip string) *corev1.P
 		}
 		return nil
 	})
+	bind(t, pod, node, ip)
+	return pod
+}
+
+// bind puts a pod that nothing holds back on a node, where it is Ready.
+func bind(t *testing.T, pod *corev1.Pod, node, ip string) {
+	t.Helper()
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
 	if err := env.Client.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
 		t.Fatal(err)
@@ -98,7 +105,6 @@ func scheduled(t *testing.T, set *appsv1.StatefulSet, node, ip string) *corev1.P
 	if err := env.Client.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	return pod
 }
 
 func placeOf(pod *corev1.Pod) appsv1beta1.Place {

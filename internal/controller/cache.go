@@ -106,7 +106,8 @@ func stripReservation(o any) (any, error) {
 	return &limpetv1alpha1.IPReservation{
 		ObjectMeta: slimMeta(r.ObjectMeta),
 		Status: limpetv1alpha1.IPReservationStatus{
-			Node: r.Status.Node, Pod: r.Status.Pod, PodUID: r.Status.PodUID, Until: r.Status.Until, RetainMinutes: r.Status.RetainMinutes,
+			Node: r.Status.Node, Interface: r.Status.Interface, Pod: r.Status.Pod, PodUID: r.Status.PodUID,
+			IPs: r.Status.IPs, Until: r.Status.Until, RetainMinutes: r.Status.RetainMinutes,
 		},
 	}, nil
 }

@@ -184,7 +184,7 @@ func (r *Recorder) addPods(ctx context.Context, in *pin.RecordInput, target pin.
 	in.Pods = pods.Items
 	for i := range in.Pods {
 		pod := &in.Pods[i]
-		recorded := in.State.Status.PodStates[pod.Name]
+		recorded := pin.Remembered(in.State.Status.PodStates[pod.Name], pod)
 		err := errors.Join(r.addNode(ctx, in.Nodes, pod.Spec.NodeName), r.addNode(ctx, in.Nodes, recorded.NodeName))
 		if pin.Loses(recorded, pod) && err == nil {
 			in.Taken[pod.Name], err = TakenBy(ctx, r.Client, pod, recorded.IPs)

@@ -41,7 +41,7 @@ func (w *PodCreate) recall(ctx context.Context, in *pin.Input, cached *appsv1bet
 		return err
 	}
 	if node := nodes[pin.Doubt(in.State, name, holders)]; node != nil {
-		in.State = pin.Recall(in.State, name, node)
+		in.State = pin.Recall(in.State, name, node, holders)
 		in.Recalled = pin.RecordedNode(in.State, name) == node.Name
 	}
 	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))

@@ -21,6 +21,11 @@ const AnnotationUnpinned = "limpet.dev/unpinned"
 // recorded one, since it held the addresses of a later life.
 const AnnotationRecalled = "limpet.dev/recalled-node"
 
+// AnnotationFormer on a recalled pod is the life that its node was recalled by: the UID
+// and, behind a space, the addresses. What the node shows is the next life's by the time
+// that one is Ready.
+const AnnotationFormer = "limpet.dev/recalled-life"
+
 // Causes of an outcome other than kept, besides the reasons of a Decision.
 const (
 	CauseNotPinned    = "NotPinned"           // no webhook answered when the pod was created
@@ -67,7 +72,7 @@ func Judge(in Return) *appsv1beta1.Rebuild {
 	switch {
 	case in.Before.UID == "": // recorded before anybody compared
 		return nil
-	case in.Before.UID == in.Pod.UID && (from.IPs == "" || to.IPs == "" || from == to):
+	case in.Before.UID == in.Pod.UID && (from.IPs == "" || to.IPs == "" || equal(from, to)):
 		return nil // with other addresses its sandbox was rebuilt, which counts
 	}
 	r := &appsv1beta1.Rebuild{Pod: in.Pod.Name, From: from, To: to, Time: metav1.NewTime(in.Now.Truncate(time.Second))}
@@ -75,7 +80,7 @@ func Judge(in Return) *appsv1beta1.Rebuild {
 	case from.NodeName != to.NodeName:
 		r.Outcome = appsv1beta1.Moved
 		r.Cause, r.Message = whyMoved(in)
-	case from.IPs != to.IPs:
+	case !equal(from, to):
 		r.Outcome = appsv1beta1.Lost
 		r.Cause, r.Message = whyLost(in)
 	default:
@@ -132,7 +137,16 @@ func whyLost(in Return) (cause, message string) {
 // Loses tells whether a pod is Ready on its node without the addresses that it had.
 func Loses(before appsv1beta1.PodState, pod *corev1.Pod) bool {
 	now := Addresses(pod)
-	return podReady(pod) && before.NodeName == pod.Spec.NodeName && before.IPs != "" && now != "" && now != before.IPs
+	return podReady(pod) && before.NodeName == pod.Spec.NodeName && before.IPs != "" && now != "" && !sameIPs(now, before.IPs)
+}
+
+func equal(a, b appsv1beta1.Place) bool { return a.NodeName == b.NodeName && sameIPs(a.IPs, b.IPs) }
+
+// sameIPs compares addresses in any order: the kubelet begins with the node's own family,
+// the plugin with the first of its configuration.
+func sameIPs(a, b string) bool {
+	sorted := func(ips string) []string { return slices.Sorted(strings.SplitSeq(ips, ",")) }
+	return slices.Equal(sorted(a), sorted(b))
 }
 
 // outside tells whether a node has ranges, and an address is in none of them.

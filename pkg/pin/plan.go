@@ -114,11 +114,7 @@ func plan(in Input) Decision {
 		Verdict: Pin,
 		Reason:  ReasonPinned,
 		Message: fmt.Sprintf("the pod returns to node %s", record.NodeName),
-		Patch:   podpatch.Patch{Annotations: putBack(in.Pod, record.Annotations)},
-	}
-	d.Patch.Annotations[appsv1beta1.AnnotationInjected] = in.State.Name
-	if in.Recalled {
-		d.Patch.Annotations[AnnotationRecalled] = record.NodeName
+		Patch:   podpatch.Patch{Annotations: annotated(in, record)},
 	}
 	place, given := required(in, record)
 	if len(place) > 0 && PlanPlace(placeInput(in, place, record)).Verdict == Hold {
@@ -154,7 +150,22 @@ func plan(in Input) Decision {
 }
 
 // planned are the annotations that Plan itself gives, which nobody can have put back.
-var planned = []string{appsv1beta1.AnnotationInjected, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationUnpinned}
+var planned = []string{appsv1beta1.AnnotationInjected, AnnotationFormer, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationUnpinned}
+
+// annotated are the annotations of a pod that is planned from a record, whatever its node
+// is like.
+func annotated(in Input, record appsv1beta1.PodState) map[string]string {
+	out := putBack(in.Pod, record.Annotations)
+	out[appsv1beta1.AnnotationInjected] = in.State.Name
+	if !in.Recalled {
+		return out
+	}
+	out[AnnotationRecalled] = record.NodeName
+	if record.UID != "" && record.IPs != "" {
+		out[AnnotationFormer] = string(record.UID) + " " + record.IPs
+	}
+	return out
+}
 
 // putBack returns the recorded annotations that the pod does not set itself.
 func putBack(pod *corev1.Pod, recorded map[string]string) map[string]string {

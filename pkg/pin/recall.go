@@ -2,7 +2,9 @@ package pin
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +22,13 @@ type Holder struct {
 	// Seen is a moment at which that life had them: for a reservation its beginning, else
 	// when they were first shown.
 	Seen time.Time
+	// IPs are the addresses that Kubernetes knows of that life; "" if they are not shown.
+	IPs string
 }
+
+// primary is the interface whose addresses are in the status of a pod; others are of
+// further networks.
+const primary = "eth0"
 
 // Holders returns the nodes that hold the addresses of a pod, from what the nodes'
 // agents show for its name; first the one that the pod was on last: where it is attached,
@@ -51,10 +59,22 @@ func Holders(reservations []limpetv1alpha1.IPReservation, nodes map[string]*core
 	var holders []Holder
 	for _, r := range held {
 		if !Holds(holders, r.Status.Node) {
-			holders = append(holders, Holder{Node: r.Status.Node, UID: types.UID(r.Status.PodUID), Seen: seen(r)})
+			holders = append(holders, Holder{
+				Node: r.Status.Node, UID: types.UID(r.Status.PodUID), Seen: seen(r), IPs: addressesBeside(held, r.Status),
+			})
 		}
 	}
 	return holders
+}
+
+// addressesBeside are those of the primary interface of the same life on the same node.
+func addressesBeside(held []*limpetv1alpha1.IPReservation, s limpetv1alpha1.IPReservationStatus) string {
+	for _, r := range held {
+		if r.Status.Node == s.Node && r.Status.PodUID == s.PodUID && r.Status.Interface == primary {
+			return r.Status.IPs
+		}
+	}
+	return ""
 }
 
 func seen(r *limpetv1alpha1.IPReservation) time.Time {
@@ -102,7 +122,7 @@ func newer(h Holder, record appsv1beta1.PodState) bool {
 // required place that is recorded stays, for it may be asked for because of other things
 // than an address. Where a user's own policy has ended the record, the pod returns to its
 // addresses, but nothing is required of its node.
-func Recall(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node) *appsv1beta1.PersistentPodState {
+func Recall(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node, holders []Holder) *appsv1beta1.PersistentPodState {
 	record := s.Status.PodStates[pod]
 	if term := s.Spec.RequiredPersistentTopology; term != nil {
 		for _, key := range term.Keys {
@@ -119,8 +139,42 @@ func Recall(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node) *a
 		out.Status.PodStates = map[string]appsv1beta1.PodState{}
 	}
 	record.NodeName, record.NodeTopologyLabels = node.Name, topology(out, node)
+	for _, h := range holders {
+		if h.Node == node.Name {
+			record.UID, record.IPs = h.UID, h.IPs
+		}
+	}
 	out.Status.PodStates[pod] = record
 	return out
+}
+
+// Remembered is a pod's record; where no place is recorded, that of the life that the
+// pod was recalled by, if any.
+func Remembered(record appsv1beta1.PodState, pod *corev1.Pod) appsv1beta1.PodState {
+	name := pod.Annotations[AnnotationRecalled]
+	if record.NodeName != "" || name == "" {
+		return record
+	}
+	record.NodeName, record.NodeTopologyLabels = name, maps.Clone(placeOf(pod))
+	if uid, ips, ok := strings.Cut(pod.Annotations[AnnotationFormer], " "); ok {
+		record.UID, record.IPs = types.UID(uid), ips
+	}
+	return record
+}
+
+// besides is for how long after a pod its PersistentPodState may be made for the pod to be
+// one that came back while that was not there. Any other has been told of by a former one.
+const besides = time.Minute
+
+// former is the record that a pod which is Ready is compared with.
+func former(in RecordInput, record appsv1beta1.PodState, pod *corev1.Pod) appsv1beta1.PodState {
+	if record.NodeName != "" || in.State.CreationTimestamp.Sub(pod.CreationTimestamp.Time) > besides {
+		return record
+	}
+	if record = Remembered(record, pod); record.NodeName != "" {
+		record.RetainSeconds = retainSeconds(in, pod)
+	}
+	return record
 }
 
 // topology is the values that a node has for the wanted keys.

@@ -58,14 +58,16 @@ func TestHoldersKnowTheLife(t *testing.T) {
 	attached := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{Node: "n1", PodUID: "next"}}
 	attached.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
 	reserved := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{
-		Node: "n2", PodUID: "first", RetainMinutes: 10, Until: &metav1.Time{Time: now.Add(time.Minute)},
+		Node: "n2", PodUID: "first", Interface: "net1", RetainMinutes: 10, Until: &metav1.Time{Time: now.Add(time.Minute)}, IPs: "10.9.0.5",
 	}}
+	beside := *reserved.DeepCopy()
+	beside.Status.Interface, beside.Status.IPs = "eth0", homeIPs
 	nodes := map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node}
 	want := []pin.Holder{
 		{Node: "n1", UID: "next", Seen: now.Add(-time.Hour)},
-		{Node: "n2", UID: "first", Seen: now.Add(-9 * time.Minute)},
+		{Node: "n2", UID: "first", Seen: now.Add(-9 * time.Minute), IPs: homeIPs},
 	}
-	if diff := cmp.Diff(want, pin.Holders([]limpetv1alpha1.IPReservation{reserved, attached}, nodes, now)); diff != "" {
+	if diff := cmp.Diff(want, pin.Holders([]limpetv1alpha1.IPReservation{reserved, attached, beside}, nodes, now)); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 }
@@ -122,19 +124,25 @@ func TestRecall(t *testing.T) {
 	cases := map[string]struct {
 		state *appsv1beta1.PersistentPodState
 		zone  string // of node n2, which holds the addresses
+		lives []pin.Holder
 		want  appsv1beta1.PodState
 	}{
-		"nothing is recorded":                 {empty.PersistentPodState, "a", appsv1beta1.PodState{NodeName: "n2", NodeTopologyLabels: there}},
-		"another node is recorded":            {behind.PersistentPodState, "a", appsv1beta1.PodState{NodeName: "n2", NodeTopologyLabels: there}},
-		"another place is recorded, required": {behind.PersistentPodState, "b", appsv1beta1.PodState{NodeName: "n1", NodeTopologyLabels: home}},
-		"what else is recorded stays": {annotated, "a", appsv1beta1.PodState{
+		"nothing is recorded":                 {empty.PersistentPodState, "a", nil, appsv1beta1.PodState{NodeName: "n2", NodeTopologyLabels: there}},
+		"another node is recorded":            {behind.PersistentPodState, "a", nil, appsv1beta1.PodState{NodeName: "n2", NodeTopologyLabels: there}},
+		"another place is recorded, required": {behind.PersistentPodState, "b", nil, appsv1beta1.PodState{NodeName: "n1", NodeTopologyLabels: home}},
+		"nothing is recorded, and the life is known": {
+			empty.PersistentPodState, "a",
+			[]pin.Holder{{Node: "n3", UID: "other"}, {Node: "n2", UID: "last", IPs: homeIPs}},
+			appsv1beta1.PodState{NodeName: "n2", NodeTopologyLabels: there, UID: "last", IPs: homeIPs},
+		},
+		"what else is recorded stays": {annotated, "a", nil, appsv1beta1.PodState{
 			NodeName: "n2", NodeTopologyLabels: there, Annotations: map[string]string{"mine": "kept"},
 		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := tc.state.DeepCopy()
-			got := pin.Recall(tc.state, "web-0", testenv.ANode("n2").Labelled(zone, tc.zone).Labelled("other", "x").Node)
+			got := pin.Recall(tc.state, "web-0", testenv.ANode("n2").Labelled(zone, tc.zone).Labelled("other", "x").Node, tc.lives)
 			if diff := cmp.Diff(tc.want, got.Status.PodStates["web-0"]); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
@@ -168,7 +176,7 @@ func TestRecallIntoARequiredPlace(t *testing.T) {
 				state = state.Recorded("web-0", "n1", home)
 			}
 			patch := pin.Plan(pin.Input{
-				Pod: testenv.APod("web-0").Pod, State: pin.Recall(state.PersistentPodState, "web-0", n2), Node: n2,
+				Pod: testenv.APod("web-0").Pod, State: pin.Recall(state.PersistentPodState, "web-0", n2, nil), Node: n2,
 				Retains: true, Holds: true, Cluster: []*corev1.Node{n2}, Now: now,
 			}).Patch
 			if diff := cmp.Diff(tc.want, patch.Annotations); diff != "" {
@@ -179,6 +187,76 @@ func TestRecallIntoARequiredPlace(t *testing.T) {
 			}
 			if diff := cmp.Diff([]corev1.PreferredSchedulingTerm{preferred(100, in(hostname, "n2"))}, patch.Preferred); diff != "" {
 				t.Errorf("preferred (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The first pod after its record was lost with its PersistentPodState is compared with the
+// life that the node showed when it was created; once, however often it is looked at.
+func TestRecordOfARecalledPod(t *testing.T) {
+	recalled := func(node string, ips ...string) testenv.Pod {
+		pod := testenv.APod("web-0").On(node).Ready().At(ips...).With(appsv1beta1.AnnotationInjected, "web").
+			With(pin.AnnotationNode, "n1").With(pin.AnnotationRecalled, "n1").With(pin.AnnotationFormer, "last "+homeIPs)
+		pod.UID, pod.CreationTimestamp = "next", metav1.NewTime(now)
+		return pod
+	}
+	unknown := recalled("n1", "10.0.1.5")
+	delete(unknown.Annotations, pin.AnnotationFormer)
+	foreign := recalled("n1", "10.0.1.5").With(pin.AnnotationFormer, "x")
+	cases := map[string]struct {
+		pod     testenv.Pod
+		made    time.Duration // when the state was made, after the pod
+		want    appsv1beta1.Outcome
+		because string
+		former  []types.UID
+	}{
+		"at home again": {recalled("n1", "10.0.1.5", "fd00:1::5"), time.Second, appsv1beta1.Kept, "", nil},
+		"at home again, families in another order": {recalled("n1", "fd00:1::5", "10.0.1.5"), time.Second, appsv1beta1.Kept, "", nil},
+		"at home with other addresses":             {recalled("n1", "10.0.1.6"), time.Second, appsv1beta1.Lost, pin.CauseNotHeld, nil},
+		"elsewhere":                                {recalled("n2", "10.0.2.6"), time.Second, appsv1beta1.Moved, pin.CauseNodeRefused, []types.UID{"last"}},
+		"of a life that is not known":              {unknown, time.Second, "", "", nil},
+		"of what is no life":                       {foreign, time.Second, "", "", nil},
+		"of a former PersistentPodState":           {recalled("n1", "10.0.1.5"), time.Hour, "", "", nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+			state.CreationTimestamp = metav1.NewTime(now.Add(tc.made))
+			var rebuilds []appsv1beta1.Rebuild
+			for range 2 {
+				got := pin.Record(pin.RecordInput{
+					State: state, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*tc.pod.Pod}, Now: now.Add(time.Minute),
+					Nodes:  map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node},
+					Retain: func(*corev1.Pod) time.Duration { return 10 * time.Minute },
+				})
+				state.Status, rebuilds = got.Status, append(rebuilds, got.Rebuilds...)
+			}
+			if tc.want == "" && len(rebuilds) > 0 || tc.want != "" && (len(rebuilds) != 1 || rebuilds[0].Outcome != tc.want || rebuilds[0].Cause != tc.because) {
+				t.Errorf("rebuilds %+v, want %q because of %q", rebuilds, tc.want, tc.because)
+			}
+			if diff := cmp.Diff(tc.former, state.Status.PodStates["web-0"].FormerUIDs); diff != "" {
+				t.Errorf("former lives (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What the webhook recalled is told to the pod, for nobody else has it any more when the
+// pod is Ready.
+func TestPlanTellsARecalledPodOfItsFormerLife(t *testing.T) {
+	empty := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+	node := testenv.ANode("n1").Node
+	cases := map[string]struct{ life, want string }{
+		"known": {homeIPs, "last " + homeIPs},
+		"shown without the addresses that Kubernetes knows": {"", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			state := pin.Recall(empty, "web-0", node, []pin.Holder{{Node: "n1", UID: "last", IPs: tc.life}})
+			got := pin.Plan(pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: node, Retains: true, Holds: true, Recalled: true})
+			if got := got.Patch.Annotations[pin.AnnotationFormer]; got != tc.want {
+				t.Errorf("the pod is told %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -122,7 +122,7 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[st
 		if node == nil || !podReady(pod) {
 			continue
 		}
-		before := records[pod.Name]
+		before := former(in, records[pod.Name], pod)
 		if rebuild := Judge(Return{
 			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Astray: astray(in.State, before, node),
 			Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,

@@ -2,7 +2,6 @@ package pin
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -112,14 +111,12 @@ func endWait(records map[string]appsv1beta1.PodState, pod string) {
 // reservation. A place that only the pod remembers, since its PersistentPodState was made
 // anew, is not; but since when the pod waits is.
 func recalled(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) appsv1beta1.PodState {
-	name := pod.Annotations[AnnotationRecalled]
-	if name == "" {
+	if record = Remembered(record, pod); record.NodeName == "" {
 		return record
 	}
-	record.NodeName, record.NodeTopologyLabels = name, maps.Clone(placeOf(pod))
 	record.RecordedAt, record.RetainSeconds = &pod.CreationTimestamp, retainSeconds(in, pod)
 	for _, node := range in.Cluster {
-		if node.Name == name {
+		if node.Name == record.NodeName {
 			record.NodeTopologyLabels = topology(in.State, node)
 		}
 	}

@@ -116,7 +116,8 @@ func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 			pod := unplaced()
 			pod.CreationTimestamp = metav1.NewTime(now)
 			if tc.recalled != "" {
-				pod = pod.With(pin.AnnotationRecalled, tc.recalled)
+				pod = pod.With(pin.AnnotationRecalled, tc.recalled).With(pin.AnnotationFormer, "last "+homeIPs)
+				tc.want.UID, tc.want.IPs = "last", homeIPs
 			}
 			decide := func(pod testenv.Pod, after time.Duration) pin.Recording {
 				got := pin.Record(pin.RecordInput{
