@@ -122,7 +122,8 @@ func eventsOf(t *testing.T, set *appsv1.StatefulSet, reason string) (n int) {
 	return n
 }
 
-// putBack gives a rebuilt pod the annotations that its predecessor got while it lived.
+// putBack gives a rebuilt pod the annotations that its predecessor got while it lived, but
+// not those of the plan that its template was copied with.
 func putBack(t *testing.T) {
 	ns := env.Namespace(t)
 	set := testenv.AStatefulSet("web", 1).In(ns)
@@ -144,11 +145,14 @@ func putBack(t *testing.T) {
 	})
 	remove(t, pod)
 	next := testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).
-		With(reservation.RetainAnnotation, "10").With("example.com/role", "follower").Pod
+		With(reservation.RetainAnnotation, "10").With("example.com/role", "follower").
+		With(appsv1beta1.AnnotationInjected, "other").With(pin.AnnotationPlace, hostname+"=gone").Pod
 	if err := env.Client.Create(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"example.com/seed": "7", "example.com/role": "follower"} {
+	for key, want := range map[string]string{
+		"example.com/seed": "7", "example.com/role": "follower", appsv1beta1.AnnotationInjected: "web", pin.AnnotationPlace: "",
+	} {
 		if got := next.Annotations[key]; got != want {
 			t.Errorf("annotation %s: %q, want %q", key, got, want)
 		}
