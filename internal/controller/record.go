@@ -27,7 +27,6 @@ import (
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Recorder writes into PersistentPodStates where the pods of their targets are Ready.
@@ -98,32 +97,45 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{RequeueAfter: cacheLag}, nil // the event of that write asks again, and sooner
 	}
 	in, err := r.gather(ctx, &state)
-	if errors.Is(err, errKindsUnread) { // the first look at them asks again
+	switch {
+	case errors.Is(err, errKindsUnread): // the first look at them asks again
 		return ctrl.Result{}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
 	}
 	in.Gone, in.Unstored = last.gone, last.unstored
-	recording := pin.Record(in)
-	if !equality.Semantic.DeepEqual(state.Status, recording.Status) {
-		before := state.DeepCopy()
-		state.Status = recording.Status
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Status().Patch(ctx, &state, patch); err != nil {
-			if apierrors.IsNotFound(err) { // the cache will tell
-				return ctrl.Result{}, nil
-			}
-			err = fmt.Errorf("record in PersistentPodState %s: %w", req, err)
-			if !cacheBehind(err) { // it is tried again; who looks at the object should see why it is out of date
-				r.Events.Eventf(&state, nil, corev1.EventTypeWarning, "NotRecorded", "Record", "%s", err)
-			}
-			return ctrl.Result{}, err
-		}
+	return r.keep(ctx, req, in, pin.Record(in))
+}
+
+// keep writes a recording into its object, and then acts upon the rest of it.
+func (r *Recorder) keep(ctx context.Context, req ctrl.Request, in pin.RecordInput, recording pin.Recording) (ctrl.Result, error) {
+	switch err := r.write(ctx, in.State, recording.Status); {
+	case apierrors.IsNotFound(err): // the cache will tell
+		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, err
 	}
-	r.last.Store(req, lastRecording{gone: recording.Gone, unstored: recording.Unstored, version: state.ResourceVersion, at: in.Now})
+	r.last.Store(req, lastRecording{gone: recording.Gone, unstored: recording.Unstored, version: in.State.ResourceVersion, at: in.Now})
 	r.report(in, recording.Rebuilds)
-	return ctrl.Result{RequeueAfter: recording.Again}, r.attend(ctx, &state, recording.Waits)
+	return ctrl.Result{RequeueAfter: recording.Again}, r.attend(ctx, in.State, recording.Waits)
+}
+
+// write writes a status that is another one than before.
+func (r *Recorder) write(ctx context.Context, state *appsv1beta1.PersistentPodState, status appsv1beta1.PersistentPodStateStatus) error {
+	if equality.Semantic.DeepEqual(state.Status, status) {
+		return nil
+	}
+	before := state.DeepCopy()
+	state.Status = status
+	err := r.Client.Status().Patch(ctx, state, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("record in PersistentPodState %s: %w", client.ObjectKeyFromObject(state), err)
+	if !cacheBehind(err) && !apierrors.IsNotFound(err) { // it is tried again; who looks at the object should see why it is out of date
+		r.Events.Eventf(state, nil, corev1.EventTypeWarning, "NotRecorded", "Record", "%s", err)
+	}
+	return err
 }
 
 func (r *Recorder) lastOf(req ctrl.Request) lastRecording {
@@ -152,88 +164,6 @@ func (r *Recorder) report(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 		}
 		r.Events.Eventf(&in.Pods[i], in.State, kind, string(rebuild.Outcome), "Rebuild", "%s", note)
 	}
-}
-
-func (r *Recorder) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
-	in := pin.RecordInput{State: state, Retain: r.retain, Now: r.Clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]string{}}
-	target := pin.TargetOf(state)
-	states, err := StatesOf(ctx, r.Client, state.Namespace, target)
-	if err != nil {
-		return in, err
-	}
-	if first := pin.Choose(states); first != nil && first.Name != state.Name {
-		in.Older = first.Name
-	}
-	if in.Kinds = r.Workloads.Kinds(); !in.Kinds.Hold(target) {
-		return in, r.Workloads.Ready(nil)
-	}
-	if in.Workload, in.Unread, err = r.Workloads.Read(ctx, state.Namespace, target); err != nil {
-		return in, err
-	}
-	return in, r.addPods(ctx, &in, target)
-}
-
-// addPods adds a target's pods, and what counts of the rest of the cluster for them.
-func (r *Recorder) addPods(ctx context.Context, in *pin.RecordInput, target pin.Target) error {
-	var pods corev1.PodList
-	err := r.Client.List(ctx, &pods, client.InNamespace(in.State.Namespace),
-		client.MatchingFields{IndexTarget: target.String()}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list pods of %s: %w", target, err)
-	}
-	in.Pods = pods.Items
-	for i := range in.Pods {
-		pod := &in.Pods[i]
-		recorded := pin.Remembered(in.State.Status.PodStates[pod.Name], pod)
-		err := errors.Join(r.addNode(ctx, in.Nodes, pod.Spec.NodeName), r.addNode(ctx, in.Nodes, recorded.NodeName))
-		if pin.Loses(recorded, pod) && err == nil {
-			in.Taken[pod.Name], err = TakenBy(ctx, r.Client, pod, recorded.IPs)
-		}
-		if pin.Waits(pod) && in.Cluster == nil && err == nil {
-			in.Cluster, err = Nodes(ctx, r.Client)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, recorded := range in.State.Status.PodStates {
-		if pin.Incomplete(in.State, recorded) {
-			if err := r.addNode(ctx, in.Nodes, recorded.NodeName); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *Recorder) addNode(ctx context.Context, nodes map[string]*corev1.Node, name string) error {
-	if _, known := nodes[name]; known || name == "" {
-		return nil
-	}
-	node, err := GetNode(ctx, r.Client, name)
-	if node != nil {
-		nodes[name] = node
-	}
-	return err
-}
-
-// GetNode returns a node, or nil when there is none of that name. It is the cache's own
-// object: callers must not change it.
-func GetNode(ctx context.Context, r client.Reader, name string) (*corev1.Node, error) {
-	var node corev1.Node
-	err := r.Get(ctx, client.ObjectKey{Name: name}, &node, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // no node is an answer that every caller has a use for
-	case err != nil:
-		return nil, fmt.Errorf("get node %s: %w", name, err)
-	}
-	return &node, nil
-}
-
-func (r *Recorder) retain(pod *corev1.Pod) time.Duration {
-	wish, _ := reservation.ParseWish(pod.Annotations, r.MaxReservation) // the webhook has warned
-	return wish.Retain
 }
 
 func (r *Recorder) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
