@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -87,6 +88,27 @@ func (w *world) mustDel(s sandbox) {
 		w.t.Fatal(err)
 	}
 	delete(w.netns, s.netns())
+}
+
+// TestRollbackPutsBackTheWish undoes the ADD of a life that asks for less than the one whose
+// reservation it had claimed.
+func TestRollbackPutsBackTheWish(t *testing.T) {
+	w, s := newWorld(t), lostSandbox("web", true)
+	s.uid = "first"
+	s.annotations = map[string]string{reservation.RetainAnnotation: "60", reservation.ModeAnnotation: "required"}
+	w.mustAdd(s)
+	w.mustDel(s)
+	want := w.read().Reserved[s.owner()]
+	w.pass(time.Minute)
+	s = next(s)
+	s.uid, s.annotations = "second", map[string]string{reservation.RetainAnnotation: "1"}
+	if _, err := w.addUncached(s, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.mustDel(s)
+	if diff := cmp.Diff(want, w.read().Reserved[s.owner()], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 // TestRollbackOfAnADDThatLetGo undoes an ADD that could not hand out again what was kept for

@@ -104,6 +104,8 @@ func undone(h happened) error {
 		return fmt.Errorf("the rollback moved the deadline of %s from %v to %v", h.of.owner(), was.Deadline, is.Deadline)
 	case had && !slices.Equal(was.Addresses, is.Addresses):
 		return fmt.Errorf("the rollback put %v back instead of %v", is.Addresses, was.Addresses)
+	case had && (was.UID != is.UID || was.ContainerID != is.ContainerID || was.Retain != is.Retain || was.Mode != is.Mode || was.Seq != is.Seq):
+		return fmt.Errorf("the rollback put back %+v, it was %+v", is, was)
 	}
 	return nil
 }

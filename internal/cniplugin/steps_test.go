@@ -65,7 +65,9 @@ func (m *model) failingAdd(s sandbox) {
 		}
 		delete(m.holds, id)
 		if a.Seq == before.newestSeq() && a.Retain > 0 { // ended unseen: the ADD reserves and claims in one
-			found[s.owner()] = reservation.Reservation{Addresses: a.Addresses, Deadline: reservation.Deadline{From: m.now, For: a.Retain}}
+			found[s.owner()] = reservation.Reservation{
+				UID: a.UID, ContainerID: id.ContainerID, Addresses: a.Addresses, Deadline: reservation.Deadline{From: m.now, For: a.Retain}, Retain: a.Retain, Mode: a.Mode, Seq: a.Seq,
+			}
 		}
 	}
 	m.judge(before)

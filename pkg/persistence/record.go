@@ -56,6 +56,18 @@ type deadlineRecord struct {
 	For  time.Duration `json:"for"`
 }
 
+// claimedRecord is a reservation but for what the attachment says as well. The first
+// versions wrote its deadline only, and read no more.
+type claimedRecord struct {
+	deadlineRecord
+
+	ContainerID string           `json:"id,omitempty"`
+	UID         string           `json:"uid,omitempty"`
+	Retain      time.Duration    `json:"retain,omitempty"`
+	Mode        reservation.Mode `json:"mode,omitempty"`
+	Seq         *uint64          `json:"seq,omitempty"`
+}
+
 type ownerRecord struct {
 	Network   string `json:"net"`
 	Namespace string `json:"ns,omitempty"`
@@ -76,7 +88,7 @@ type attachmentRecord struct {
 	NetNSInode   uint64             `json:"nsino,omitempty"`
 	Since        momentRecord       `json:"since"`
 	Seq          uint64             `json:"seq"`
-	Claimed      *deadlineRecord    `json:"claimed,omitempty"`
+	Claimed      *claimedRecord     `json:"claimed,omitempty"`
 	Dropped      *reservationRecord `json:"dropped,omitempty"`
 	RefusedSince *momentRecord      `json:"refused,omitempty"`
 	RefusedUID   string             `json:"refuseduid,omitempty"`
@@ -119,6 +131,25 @@ func (r deadlineRecord) deadline() reservation.Deadline {
 	return reservation.Deadline{From: r.From.moment(), For: r.For}
 }
 
+func fromClaimed(r reservation.Reservation) *claimedRecord {
+	return &claimedRecord{
+		deadlineRecord: fromDeadline(r.Deadline), ContainerID: r.ContainerID, UID: r.UID, Retain: r.Retain, Mode: r.Mode, Seq: &r.Seq,
+	}
+}
+
+// reservation returns what an attachment has claimed. Of that in a record of before the
+// attachment's own wish is assumed.
+func (r claimedRecord) reservation(by reservation.Attachment) *reservation.Reservation {
+	claimed := reservation.Reservation{
+		Owner: by.Owner, ContainerID: by.ID.ContainerID, UID: by.UID, Addresses: by.Addresses,
+		Deadline: r.deadline(), Retain: by.Retain, Mode: by.Mode, Seq: by.Seq,
+	}
+	if r.Seq != nil {
+		claimed.ContainerID, claimed.UID, claimed.Retain, claimed.Mode, claimed.Seq = r.ContainerID, r.UID, r.Retain, r.Mode, *r.Seq
+	}
+	return &claimed
+}
+
 func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 	r := attachmentRecord{
 		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
@@ -126,8 +157,7 @@ func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 		Since: fromMoment(a.Since), Seq: a.Seq, RefusedUID: a.RefusedUID,
 	}
 	if a.Claimed != nil {
-		d := fromDeadline(*a.Claimed)
-		r.Claimed = &d
+		r.Claimed = fromClaimed(*a.Claimed)
 	}
 	if a.Dropped != nil {
 		d := fromReservation(*a.Dropped)
@@ -152,8 +182,7 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 		Since: r.Since.moment(), Seq: r.Seq, RefusedUID: r.RefusedUID,
 	}
 	if r.Claimed != nil {
-		d := r.Claimed.deadline()
-		a.Claimed = &d
+		a.Claimed = r.Claimed.reservation(a)
 	}
 	if r.Dropped != nil {
 		d, err := r.Dropped.reservation()

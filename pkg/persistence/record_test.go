@@ -1,10 +1,14 @@
 package persistence
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // FuzzDecode feeds records as a damaged page could hold them: they are decoded to
@@ -14,6 +18,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"owner":{"net":"n","if":"eth0"},"ips":null,"until":{"from":{"wall":"2026-01-01T00:00:00Z","up":1},"for":9},"seq":2,"later":{}}`))
 	f.Add([]byte(`{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c","ips":["10.1.0.2"],"since":{"wall":"2026-01-01T00:00:00Z","up":1},"seq":3,` +
 		`"dropped":{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"ips":["10.2.0.2"],"until":{"from":{"wall":"2026-01-01T00:00:00Z","up":1},"for":9},"seq":2}}`))
+	f.Add([]byte(`{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c","ips":["10.1.0.2"],"since":{"wall":"2026-01-01T00:00:00Z","up":1},"seq":3,` +
+		`"claimed":{"from":{"wall":"2026-01-01T00:00:00Z","up":1},"for":9,"id":"b","uid":"u","retain":9,"mode":1,"seq":2}}`))
 	f.Add([]byte("\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if a, err := decodeAttachment(data); err == nil {
@@ -45,4 +51,21 @@ func roundTrip[T any](t *testing.T, v T, encode func(T) ([]byte, error), decode 
 		t.Fatalf("decode %s: %v", data, err)
 	}
 	return again
+}
+
+// TestClaimedOfBefore reads an attachment that the first versions wrote: of the claimed
+// reservation it has the deadline only.
+func TestClaimedOfBefore(t *testing.T) {
+	a, err := decodeAttachment([]byte(`{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c","uid":"u","ips":["10.1.0.2"],"retain":60,"mode":1,"since":{"wall":"2026-01-01T00:00:00Z","up":1},"seq":3,` +
+		`"claimed":{"from":{"wall":"2026-01-01T00:00:00Z","boot":"b","up":7},"for":9}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := reservation.Reservation{
+		Owner: a.Owner, ContainerID: "c", UID: "u", Addresses: a.Addresses, Retain: 60, Mode: reservation.Required, Seq: 3,
+		Deadline: reservation.Deadline{From: reservation.Moment{Wall: a.Since.Wall, BootID: "b", Up: 7}, For: 9},
+	}
+	if diff := cmp.Diff(&want, a.Claimed, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -42,14 +42,18 @@ var moment = reservation.Moment{Wall: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC
 // attachment returns the i-th of many attachments, each field of it filled.
 func attachment(i int) reservation.Attachment {
 	name := fmt.Sprintf("c%d", i)
-	return reservation.Attachment{
+	a := reservation.Attachment{
 		ID:    reservation.AttachmentID{Network: "net", ContainerID: name, IfName: "eth0"},
 		Owner: reservation.Owner{Network: "net", Namespace: "ns", Pod: name, IfName: "eth0"}, UID: "uid-" + name,
 		Addresses: []netip.Addr{v4(i), netip.MustParseAddr(fmt.Sprintf("fd00::%x", i+1))},
 		Retain:    10 * time.Minute, Mode: reservation.Required, WishKnown: true,
 		NetNS: reservation.NetNS{Path: "/run/netns/" + name, Dev: 4, Inode: uint64(i)}, Since: moment, Seq: uint64(i),
-		Claimed: &reservation.Deadline{From: moment, For: time.Minute}, RefusedSince: &moment,
+		RefusedSince: &moment,
 	}
+	a.Claimed = &reservation.Reservation{
+		Owner: a.Owner, UID: "before", ContainerID: "before", Addresses: a.Addresses, Deadline: reservation.Deadline{From: moment, For: time.Minute}, Retain: time.Minute,
+	}
+	return a
 }
 
 func v4(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }

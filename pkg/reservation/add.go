@@ -55,8 +55,8 @@ type AddDecision struct {
 	Err error
 	// Addresses are the ones to take with Claim.
 	Addresses []netip.Addr
-	// Claimed is the deadline that a rollback puts back; nil when there is none.
-	Claimed *Deadline
+	// Claimed is the reservation that a rollback puts back; nil when there is none.
+	Claimed *Reservation
 	// Dropped is the reservation that is let go before its deadline, and not claimed; a
 	// rollback puts it back.
 	Dropped *Reservation
@@ -147,7 +147,7 @@ func claim(in AddInput, d AddDecision) AddDecision {
 		return outgrown(in, d, own, err)
 	}
 	if own.Deadline.For > 0 {
-		d.Claimed = &own.Deadline
+		d.Claimed = own
 	}
 	d.Verdict, d.Addresses, d.Reason = Claim, own.Addresses, "same owner came back"
 	return d

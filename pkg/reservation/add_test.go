@@ -47,8 +47,10 @@ func reserved(seq uint64, endedAgo time.Duration) *reservation.Reservation {
 
 func TestPlanAdd(t *testing.T) {
 	outgrown := errors.New("10.1.0.2 is not in the ranges")
-	dead, deadline := life("dead", 2, false), reserved(1, time.Minute).Deadline
-	tookOver := reservation.Deadline{From: now, For: 10 * time.Minute}
+	dead := life("dead", 2, false)
+	tookOver := &reservation.Reservation{
+		Owner: owner, ContainerID: "dead", Addresses: addrs, Deadline: reservation.Deadline{From: now, For: 10 * time.Minute}, Retain: 10 * time.Minute, Seq: 2,
+	}
 	predecessor := idOf("old")
 	for name, tc := range map[string]struct {
 		in      reservation.AddInput
@@ -64,7 +66,7 @@ func TestPlanAdd(t *testing.T) {
 		},
 		"an owner that returns in time claims all its addresses": {
 			in:   reservation.AddInput{Reserved: reserved(1, time.Minute)},
-			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: &deadline, DropReserved: true},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: reserved(1, time.Minute), DropReserved: true},
 		},
 		"a lapsed reservation counts for nothing": {
 			in:   reservation.AddInput{Reserved: reserved(1, 10*time.Minute)},
@@ -72,7 +74,7 @@ func TestPlanAdd(t *testing.T) {
 		},
 		"a dead predecessor is succeeded to": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}},
-			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: &tookOver, Ended: []reservation.AttachmentID{dead.ID}},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: tookOver, Ended: []reservation.AttachmentID{dead.ID}},
 		},
 		"a living predecessor is waited for and marked": {
 			in:      reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true)}},
@@ -115,21 +117,19 @@ func TestPlanAdd(t *testing.T) {
 		},
 		"a living predecessor that is not the latest life does not matter": {
 			in:   reservation.AddInput{Reserved: reserved(2, time.Minute), Earlier: []reservation.Predecessor{life("old", 1, true)}},
-			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: &deadline, DropReserved: true},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: reserved(2, time.Minute), DropReserved: true},
 		},
 		"a later life that is dead is succeeded to, beside one that lives": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true), dead}},
-			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: &tookOver, Ended: []reservation.AttachmentID{dead.ID}},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: tookOver, Ended: []reservation.AttachmentID{dead.ID}},
 		},
 		"addresses that the ranges lost are dropped": {
 			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
 		},
 		"so are those of a predecessor that ended unseen": {
-			in: reservation.AddInput{Earlier: []reservation.Predecessor{dead}, Fits: func([]netip.Addr) error { return outgrown }},
-			want: reservation.AddDecision{Verdict: reservation.Allocate, Ended: []reservation.AttachmentID{dead.ID}, Dropped: &reservation.Reservation{
-				Owner: owner, ContainerID: "dead", Addresses: addrs, Deadline: tookOver, Retain: 10 * time.Minute, Seq: 2,
-			}},
+			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}, Fits: func([]netip.Addr) error { return outgrown }},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, Ended: []reservation.AttachmentID{dead.ID}, Dropped: tookOver},
 		},
 		"a reservation of before a living predecessor is dropped": {
 			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Earlier: []reservation.Predecessor{life("old", 2, true, refused(time.Minute))}},

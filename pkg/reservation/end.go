@@ -42,7 +42,7 @@ func PlanEnd(in EndInput) EndDecision {
 	case in.Newer:
 		return EndDecision{Reason: "a newer life of the pod holds other addresses"}
 	case in.Rollback && a.Claimed != nil:
-		return reserve(a, *a.Claimed, "the failed ADD is undone")
+		return EndDecision{Reserve: a.Claimed, Reason: "the failed ADD is undone"}
 	case in.Rollback && a.Dropped != nil && in.Taken:
 		return EndDecision{Reason: fmt.Sprintf("the failed ADD is undone, but for the reservation of %s, which others hold by now", join(a.Dropped.Addresses))}
 	case in.Rollback && a.Dropped != nil:

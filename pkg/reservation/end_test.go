@@ -12,7 +12,7 @@ import (
 )
 
 func TestPlanEnd(t *testing.T) {
-	claimed := reservation.Deadline{From: ago(time.Minute), For: 10 * time.Minute}
+	claimed := reserved(3, time.Minute)
 	asked := life("c", 7, false).Attachment
 	with := func(change func(*reservation.Attachment)) reservation.Attachment {
 		a := asked
@@ -35,12 +35,8 @@ func TestPlanEnd(t *testing.T) {
 		"a rollback reserves nothing new": {
 			in: reservation.EndInput{Attachment: asked, Rollback: true},
 		},
-		"a rollback puts the claimed reservation back": {
-			in:   reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Claimed, a.Retain = &claimed, 0 }), Rollback: true},
-			want: &claimed,
-		},
 		"the end of a pod that had claimed begins a new deadline": {
-			in:   reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Claimed = &claimed })},
+			in:   reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Claimed = claimed })},
 			want: &reservation.Deadline{From: now, For: 10 * time.Minute},
 		},
 		"a container without a pod name has nobody to come back": {
@@ -72,11 +68,22 @@ func TestPlanEnd(t *testing.T) {
 	}
 }
 
-func TestPlanEndPutsBackWhatWasDropped(t *testing.T) {
-	a := life("c", 7, false, func(a *reservation.Attachment) { a.Dropped = reserved(3, time.Minute) }).Attachment
-	got := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: a, Rollback: true})
-	if diff := cmp.Diff(reserved(3, time.Minute), got.Reserve, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+// TestPlanEndPutsBackTheReservation undoes ADDs that found one: with its own deadline, wish
+// and life, not those of the ADD.
+func TestPlanEndPutsBackTheReservation(t *testing.T) {
+	was := reserved(3, time.Minute)
+	was.UID, was.ContainerID, was.Retain, was.Mode = "first", "c-first", time.Hour, reservation.Required
+	for name, found := range map[string]func(*reservation.Attachment){
+		"which was claimed":    func(a *reservation.Attachment) { a.Claimed, a.Retain = was, 0 },
+		"which it had let go":  func(a *reservation.Attachment) { a.Dropped = was },
+		"and asks for another": func(a *reservation.Attachment) { a.Claimed, a.Retain = was, time.Minute },
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: life("c", 7, false, found).Attachment, Rollback: true})
+			if diff := cmp.Diff(was, got.Reserve, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -78,9 +78,9 @@ type Attachment struct {
 	Since     Moment
 	// Seq grows with every ADD on the node: the higher one is the newer life.
 	Seq uint64
-	// Claimed is the deadline of the reservation that the ADD claimed, kept to put
-	// it back when the ADD is rolled back.
-	Claimed *Deadline
+	// Claimed is the reservation that the ADD claimed, kept to put it back when the ADD is
+	// rolled back. Its addresses are the attachment's.
+	Claimed *Reservation
 	// Dropped is the reservation that the ADD let go, because its addresses could not be
 	// handed out, kept for the same.
 	Dropped *Reservation
