@@ -158,7 +158,7 @@ func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachm
 		return reservation.AddDecision{}, err
 	}
 	for _, e := range earlier {
-		in.Earlier = append(in.Earlier, reservation.Predecessor{Attachment: e, Alive: p.alive(e)})
+		in.Earlier = append(in.Earlier, reservation.Predecessor{Attachment: e, Alive: p.alive(e), Failed: p.rollback(conf, e, a.Since)})
 	}
 	r, found, err := tx.Reservation(a.Owner)
 	if found {

@@ -111,6 +111,33 @@ func TestRollbackPutsBackTheWish(t *testing.T) {
 	}
 }
 
+// TestRollbackAfterALostDEL undoes one ADD after another, of which only the last has a DEL.
+func TestRollbackAfterALostDEL(t *testing.T) {
+	for name, kept := range map[string]bool{"what was kept keeps its deadline": true, "and none is made": false} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t), lostSandbox("web", true)
+			if kept {
+				w.mustAdd(s)
+				w.mustDel(s)
+			}
+			want := w.read().Reserved
+			for range 3 {
+				w.pass(3 * time.Minute)
+				s = next(s)
+				w.start(s)
+				if _, err := w.addUncached(s, nil); err != nil {
+					t.Fatal(err)
+				}
+				delete(w.netns, s.netns())
+			}
+			w.mustDel(s)
+			if diff := cmp.Diff(want, w.read().Reserved, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestRollbackOfAnADDThatLetGo undoes an ADD that could not hand out again what was kept for
 // its pod, and so took other addresses.
 func TestRollbackOfAnADDThatLetGo(t *testing.T) {

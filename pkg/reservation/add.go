@@ -28,11 +28,13 @@ type AddInput struct {
 	PredecessorWait time.Duration
 }
 
-// Predecessor is an earlier attachment of an owner and whether its network
-// namespace is still there.
+// Predecessor is an earlier attachment of an owner.
 type Predecessor struct {
 	Attachment
+	// Alive tells that its network namespace is still there.
 	Alive bool
+	// Failed tells that its ADD never became a running pod.
+	Failed bool
 }
 
 // AddVerdict says what an ADD takes.
@@ -128,38 +130,41 @@ func besides(in AddInput, d AddDecision, living *Predecessor) AddDecision {
 // claim takes the owner's own addresses, from its reservation or from a
 // predecessor that is gone, if there are any and they can be handed out.
 func claim(in AddInput, d AddDecision) AddDecision {
-	own, dead := (*Reservation)(nil), newest(in.Earlier, false)
+	own, back, dead := (*Reservation)(nil), (*Reservation)(nil), newest(in.Earlier, false)
 	switch {
 	case in.Reserved != nil && in.Reserved.Deadline.Passed(in.Now):
 		d.DropReserved = true
 		d.Reason = fmt.Sprintf("the reservation of %s had lapsed", join(in.Reserved.Addresses))
 	case in.Reserved != nil && (dead == nil || in.Reserved.Seq > dead.Seq):
-		own, d.DropReserved = in.Reserved, true
+		own, back, d.DropReserved = in.Reserved, in.Reserved, true
 	}
 	if own == nil && dead != nil { // it ended unseen: its reservation begins and is claimed at once
 		own = reserve(dead.Attachment, Deadline{From: in.Now, For: dead.Retain}, "").Reserve
-		d.DropReserved = in.Reserved != nil
+		back, d.DropReserved = own, in.Reserved != nil
+		if dead.Failed { // and is undone with this ADD: what is kept is what there was before it
+			back, d.Dropped = dead.Claimed, dead.Dropped
+		}
 	}
 	if own == nil {
 		return d
 	}
+	if back != nil && back.Deadline.For == 0 {
+		back = nil
+	}
 	if err := in.Fits(own.Addresses); err != nil {
-		return outgrown(in, d, own, err)
+		return outgrown(in, d, own, back, err)
 	}
-	if own.Deadline.For > 0 {
-		d.Claimed = own
-	}
-	d.Verdict, d.Addresses, d.Reason = Claim, own.Addresses, "same owner came back"
+	d.Verdict, d.Addresses, d.Claimed, d.Reason = Claim, own.Addresses, back, "same owner came back"
 	return d
 }
 
 // outgrown handles addresses that the configured ranges do not have any more.
-func outgrown(in AddInput, d AddDecision, own *Reservation, why error) AddDecision {
+func outgrown(in AddInput, d AddDecision, own, back *Reservation, why error) AddDecision {
 	if in.Mode == Required {
 		return AddDecision{Err: fmt.Errorf("%s of %s cannot be handed out: %w: %w", join(own.Addresses), in.Owner, why, ErrRequired)}
 	}
-	if own.Deadline.For > 0 {
-		d.Dropped = own
+	if back != nil {
+		d.Dropped = back
 	}
 	d.Reason = fmt.Sprintf("had %s, which cannot be handed out any more (%v): took a free address", join(own.Addresses), why)
 	return d

@@ -35,6 +35,13 @@ func life(container string, seq uint64, alive bool, change ...func(*reservation.
 	return reservation.Predecessor{Attachment: a, Alive: alive}
 }
 
+// failed returns earlier attachments, of which the one never became a running pod.
+func failed(change ...func(*reservation.Attachment)) []reservation.Predecessor {
+	p := life("dead", 2, false, change...)
+	p.Failed = true
+	return []reservation.Predecessor{p}
+}
+
 func refused(d time.Duration) func(*reservation.Attachment) {
 	return func(a *reservation.Attachment) { m := ago(d); a.RefusedSince = &m }
 }
@@ -122,6 +129,25 @@ func TestPlanAdd(t *testing.T) {
 		"a later life that is dead is succeeded to, beside one that lives": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true), dead}},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: tookOver, Ended: []reservation.AttachmentID{dead.ID}},
+		},
+		"a dead predecessor whose ADD had failed passes on what it had claimed": {
+			in:   reservation.AddInput{Earlier: failed(func(a *reservation.Attachment) { a.Claimed = reserved(1, 9*time.Minute) })},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: reserved(1, 9*time.Minute), Ended: []reservation.AttachmentID{dead.ID}},
+		},
+		"and what it had let go": {
+			in:   reservation.AddInput{Earlier: failed(func(a *reservation.Attachment) { a.Dropped = reserved(1, 9*time.Minute) })},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Dropped: reserved(1, 9*time.Minute), Ended: []reservation.AttachmentID{dead.ID}},
+		},
+		"and nothing where nothing was kept": {
+			in:   reservation.AddInput{Earlier: failed()},
+			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Ended: []reservation.AttachmentID{dead.ID}},
+		},
+		"and what it had claimed where that cannot be handed out any more": {
+			in: reservation.AddInput{
+				Earlier: failed(func(a *reservation.Attachment) { a.Claimed = reserved(1, 9*time.Minute) }),
+				Fits:    func([]netip.Addr) error { return outgrown },
+			},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, Dropped: reserved(1, 9*time.Minute), Ended: []reservation.AttachmentID{dead.ID}},
 		},
 		"addresses that the ranges lost are dropped": {
 			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
