@@ -89,7 +89,10 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 	if returned {
 		p.announce(a)
 	}
-	return conf.came(heir)
+	if err := conf.came(heir); err != nil { // the pod has the address, and the next ADD or an exhausted range clears the file away
+		p.Log.Warn("What the ancestor kept for the pod could not be removed", "pod", a.Owner.String(), "error", err)
+	}
+	return nil
 }
 
 // announce makes the node look for the pod anew: an address that comes back has another

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/limpet-io/limpet/internal/cniplugin"
+	"github.com/limpet-io/limpet/pkg/hostlocal"
 )
 
 // TestHostLocalsAddressesAreTaken adopts a directory without importing it.
@@ -231,6 +232,34 @@ func TestAncestorsPods(t *testing.T) {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAnADDThatTookEffectSucceeds cannot clear away what the ancestor kept, because host-local
+// has its lock: what the ADD has stored by then would be nobody's if it failed.
+func TestAnADDThatTookEffectSucceeds(t *testing.T) {
+	w := newWorld(t)
+	w.ipam = map[string]any{"ranges": oneStack["ranges"], "lockWait": "10ms"}
+	w.hostLocal("10.1.0.4", "c-first\r\neth0")
+	w.ancestor("web", `{"containerId":"c-first","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`)
+	lock, err := hostlocal.New(filepath.Join(w.dir, network)).Lock(t.Context(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := next(lostSandbox("web", true))
+	if got := w.mustAdd(s); !slices.Equal(got, ips("10.1.0.4")) {
+		t.Errorf("got %v, want 10.1.0.4", got)
+	}
+	if !strings.Contains(w.log.String(), "level=WARN") {
+		t.Errorf("no warning in %s", w.log.String())
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.mustDel(s)
+	w.mustAdd(next(s))
+	if left := w.hostLocalFiles(); !slices.Equal(left, []string{"lock"}) {
+		t.Errorf("the next ADD left %v", left)
 	}
 }
 

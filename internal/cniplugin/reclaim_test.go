@@ -3,8 +3,6 @@ package cniplugin_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -81,16 +79,7 @@ func TestOnlyAReservationOfUseGivesWay(t *testing.T) {
 }
 
 // hostLocalTakes makes the file of an address that host-local hands out.
-func (w *world) hostLocalTakes(addr string) {
-	w.t.Helper()
-	dir := filepath.Join(w.dir, network)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, addr), []byte("upstream\r\neth0"), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-}
+func (w *world) hostLocalTakes(addr string) { w.hostLocal(addr, "upstream\r\neth0") }
 
 // moveGateway makes an address the gateway of the first range, and what was it, a pod's.
 func (w *world) moveGateway(addr string) {
