@@ -43,6 +43,9 @@ const (
 // dependents left behind is known again when the owner is re-created.
 const LabelGenerated = "limpet.dev/generated"
 
+// generatedWeight is that of the one preferred term of generated objects.
+const generatedWeight = 100
+
 // GenerateInput is what a Generation is decided from.
 type GenerateInput struct {
 	Workload metav1.Object
@@ -82,6 +85,9 @@ func Generate(in GenerateInput) Generation {
 	if errs := validateGenerated(in.Kind, want); len(errs) > 0 {
 		return Generation{Reason: ReasonBadKeys, Message: errs.ToAggregate().Error()}
 	}
+	if mine < 0 { // what has no mark is adopted while it is asked for, and never removed
+		mine = slices.IndexFunc(in.Existing, func(s appsv1beta1.PersistentPodState) bool { return kruises(in, &s) })
+	}
 	switch {
 	case mine >= 0:
 		return follow(in, &in.Existing[mine], want)
@@ -116,13 +122,29 @@ func follow(in GenerateInput, old *appsv1beta1.PersistentPodState, want appsv1be
 	return Generation{Update, ReasonFollowed, "brought PersistentPodState " + old.Name + " in line with the annotations", object}
 }
 
-// ours tells whether the object was generated for the workload: it is its controller,
-// or a predecessor of the same kind and name was and left it behind. Its target tells the
-// kind of a predecessor that it does not name any more.
+// ours tells whether the object was generated for the workload, or for a predecessor of
+// its kind and name that left it behind. To be owned is not enough: charts and operators
+// let a workload own what they made for it.
 func ours(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
-	return owns(in.Workload, s) || s.Labels[LabelGenerated] == "true" &&
-		TargetOf(s) == target(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName()) && s.Name == in.Workload.GetName() &&
-		(metav1.GetControllerOfNoCopy(s) == nil || predecessor(in, s) >= 0)
+	return s.Labels[LabelGenerated] == "true" && alike(in, s) &&
+		(owns(in.Workload, s) || metav1.GetControllerOfNoCopy(s) == nil || predecessor(in, s) >= 0)
+}
+
+// kruises tells whether the object is as OpenKruise generates it, which does not mark it.
+// It blocks no deletion of its owner, unlike what most others make of an owner.
+func kruises(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
+	owner := metav1.GetControllerOfNoCopy(s)
+	preferred := s.Spec.PreferredPersistentTopology
+	return owns(in.Workload, s) && owner.BlockOwnerDeletion == nil && alike(in, s) &&
+		s.Spec.PersistentPodStateRetentionPolicy == "" &&
+		(len(preferred) == 0 || len(preferred) == 1 && preferred[0].Weight == generatedWeight)
+}
+
+// alike tells whether the object has the name and the target of what is generated for the
+// workload. The target tells the kind of a predecessor that it does not name any more.
+func alike(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
+	return s.Name == in.Workload.GetName() &&
+		TargetOf(s) == target(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName())
 }
 
 // predecessor finds the owner that had the workload's kind and name before it.
@@ -160,7 +182,7 @@ func specOf(in GenerateInput) appsv1beta1.PersistentPodStateSpec {
 	}
 	if keys := split(annotations[appsv1beta1.AnnotationPreferredTopology]); len(keys) > 0 {
 		spec.PreferredPersistentTopology = []appsv1beta1.PreferredTopologyTerm{{
-			Weight: 100, Preference: appsv1beta1.NodeTopologyTerm{Keys: keys},
+			Weight: generatedWeight, Preference: appsv1beta1.NodeTopologyTerm{Keys: keys},
 		}}
 	}
 	for _, key := range split(annotations[appsv1beta1.AnnotationPodAnnotations]) {

@@ -29,6 +29,16 @@ func TestGenerate(t *testing.T) {
 	own := *foreign.DeepCopy()
 	own.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(plain, kind)}
 	own.Spec.PersistentPodStateRetentionPolicy = appsv1beta1.RetainWhenDeleted
+	own.Labels = map[string]string{pin.LabelGenerated: "true"}
+	charts := *own.DeepCopy()
+	charts.Name, charts.Labels = "web-place", nil
+	namesake := *charts.DeepCopy()
+	namesake.Name = "web"
+	before := *testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+	before.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(plain, kind)}
+	before.OwnerReferences[0].BlockOwnerDeletion = nil
+	operators := *before.DeepCopy()
+	operators.OwnerReferences[0].BlockOwnerDeletion = new(true)
 	orphan := *foreign.DeepCopy()
 	orphan.Labels = map[string]string{pin.LabelGenerated: "true"}
 
@@ -66,6 +76,13 @@ func TestGenerate(t *testing.T) {
 		"owned by another workload, so left":                {set: full, existing: []appsv1beta1.PersistentPodState{others}, wantReason: pin.ReasonForeign},
 		"annotations gone, so removed":                      {set: plain, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
 		"topology gone, so removed":                         {set: asks, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Delete, wantReason: pin.ReasonWithdrawn},
+		"a chart's, which the set owns, is not removed":     {set: plain, existing: []appsv1beta1.PersistentPodState{charts}, wantReason: pin.ReasonNotAsked},
+		"a chart's, which the set owns, is not overwritten": {set: full, existing: []appsv1beta1.PersistentPodState{charts}, wantReason: pin.ReasonForeign},
+		"nor one of the set's name":                         {set: full, existing: []appsv1beta1.PersistentPodState{namesake}, wantReason: pin.ReasonForeign},
+		"nor one of the set's name without a topology":      {set: asks, existing: []appsv1beta1.PersistentPodState{namesake}, wantReason: pin.ReasonNoKeys},
+		"an operator's of the generated shape is left":      {set: full, existing: []appsv1beta1.PersistentPodState{operators}, wantReason: pin.ReasonForeign},
+		"OpenKruise's, so adopted":                          {set: full, existing: []appsv1beta1.PersistentPodState{before}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
+		"OpenKruise's is not removed unasked":               {set: plain, existing: []appsv1beta1.PersistentPodState{before}, wantReason: pin.ReasonNotAsked},
 		"somebody else's is not overwritten":                {set: full, existing: []appsv1beta1.PersistentPodState{foreign}, wantReason: pin.ReasonForeign},
 		"somebody else's is not removed":                    {set: plain, existing: []appsv1beta1.PersistentPodState{foreign}, wantReason: pin.ReasonNotAsked},
 		"that of a workload in deletion is the collector's": {set: deleted, existing: []appsv1beta1.PersistentPodState{own}, wantReason: pin.ReasonNotAsked},
