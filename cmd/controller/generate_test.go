@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -107,15 +107,50 @@ func foreign(t *testing.T) {
 	}
 }
 
-// eventsOf counts the events on a set for a reason.
-func eventsOf(t *testing.T, set *appsv1.StatefulSet, reason string) (n int) {
+// unblocked makes a set's object as soon as that of somebody else is gone, whether it has
+// the set's name or is for the set.
+func unblocked(t *testing.T) {
+	for _, tc := range []struct{ name, target string }{{"web", "other"}, {"web-place", "web"}} {
+		ns := env.Namespace(t)
+		other := testenv.APersistentPodState(tc.name).In(ns).Requires(hostname).PersistentPodState
+		other.Spec.TargetReference.Name = tc.target
+		set := testenv.AStatefulSet("web", 1).In(ns).
+			With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+		env.Create(t, other, set.StatefulSet)
+		givesWay(t, other, set)
+		testenv.Eventually(t, func() error {
+			state, err := stateOf(t, set.StatefulSet)
+			if err == nil && !metav1.IsControlledBy(state, set) {
+				err = fmt.Errorf("owners: %v", state.OwnerReferences)
+			}
+			return err
+		})
+	}
+}
+
+// givesWay removes an object that kept another from being generated.
+func givesWay(t *testing.T, s *appsv1beta1.PersistentPodState, workload client.Object) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if n := eventsOf(t, workload, pin.ReasonForeign); n != 1 {
+			return fmt.Errorf("%d events on the workload, want one", n)
+		}
+		return nil
+	})
+	if err := env.Client.Delete(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventsOf counts the events on a workload for a reason.
+func eventsOf(t *testing.T, workload client.Object, reason string) (n int) {
 	t.Helper()
 	var list eventsv1.EventList
-	if err := env.Client.List(t.Context(), &list, client.InNamespace(set.Namespace)); err != nil {
+	if err := env.Client.List(t.Context(), &list, client.InNamespace(workload.GetNamespace())); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range list.Items {
-		if e.Reason == reason && e.Regarding.UID == set.UID {
+		if e.Reason == reason && e.Regarding.UID == workload.GetUID() {
 			n++
 		}
 	}

@@ -57,6 +57,10 @@ func customs(t *testing.T) {
 	hold(t, testenv.APod("early-0").In(ns).On("n1").At("10.0.1.9").Pod, time.Now())
 	aWorkload(t, gameServers, ns, "annotated", nil)
 	generatedFor(t, client.ObjectKey{Namespace: ns, Name: "annotated"})
+	blocking := asking(ns, "blocked", gameServers)
+	env.Create(t, blocking)
+	givesWay(t, blocking, aWorkload(t, gameServers, ns, "blocked", nil))
+	generatedFor(t, client.ObjectKey{Namespace: ns, Name: "blocked"})
 	faster(t, aWorkload(t, gameServers, ns, "early", nil))
 
 	list := kindsText(t)

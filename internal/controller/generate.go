@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,8 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -37,8 +43,27 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("generate").
 		For(&appsv1.StatefulSet{}).
-		Owns(&appsv1beta1.PersistentPodState{}).
+		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(setsOf), builder.WithPredicates(predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool { return touched(e.ObjectOld, e.ObjectNew) },
+		})).
 		Complete(patiently(g))
+}
+
+// touched tells whether an update of a PersistentPodState is more than one of its status.
+func touched(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
+		!reflect.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+}
+
+// setsOf asks for the StatefulSets whose object this is, or that cannot have theirs while
+// it is there: the one of its name, and its target.
+func setsOf(_ context.Context, o client.Object) []ctrl.Request {
+	state := o.(*appsv1beta1.PersistentPodState)
+	requests := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(state)}}
+	if target := pin.TargetOf(state); target.Group == appsv1.GroupName && target.Name != state.Name {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: state.Namespace, Name: target.Name}})
+	}
+	return requests
 }
 
 // Reconcile makes, updates or removes the PersistentPodState of one StatefulSet.

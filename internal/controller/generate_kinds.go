@@ -34,6 +34,13 @@ var annotated = predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
 	},
 }
 
+// asking passes changes of what is asked of a PersistentPodState, and of whose it is.
+var asking = predicate.TypedFuncs[*appsv1beta1.PersistentPodState]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*appsv1beta1.PersistentPodState]) bool {
+		return touched(e.ObjectOld, e.ObjectNew)
+	},
+}
+
 // kindRequest asks for one workload.
 type kindRequest struct {
 	schema.GroupVersionKind
@@ -52,7 +59,7 @@ func (g *KindGenerator) SetupWithManager(mgr ctrl.Manager) error {
 		}
 		return c.Watch(source.TypedKind(mgr.GetCache(), metadataOf(kind), handler.TypedEnqueueRequestsFromMapFunc(itself), annotated))
 	})
-	return c.Watch(source.TypedKind(mgr.GetCache(), &appsv1beta1.PersistentPodState{}, handler.TypedEnqueueRequestsFromMapFunc(g.ofState)))
+	return c.Watch(source.TypedKind(mgr.GetCache(), &appsv1beta1.PersistentPodState{}, handler.TypedEnqueueRequestsFromMapFunc(g.ofState), asking))
 }
 
 // Reconcile makes, updates or removes the PersistentPodState of one workload.
@@ -65,15 +72,16 @@ func (g *KindGenerator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Re
 	return g.generate(ctx, workload, req.GroupVersionKind)
 }
 
-// ofState asks for the workload that a generated state belongs to.
+// ofState asks for the workloads whose object this is, or that cannot have theirs while it
+// is there: those of its name, and its target.
 func (g *KindGenerator) ofState(_ context.Context, s *appsv1beta1.PersistentPodState) []kindRequest {
-	ref := metav1.GetControllerOfNoCopy(s)
-	if ref == nil {
-		return nil
+	var requests []kindRequest
+	target := pin.TargetOf(s)
+	for _, kind := range g.Workloads.readable() {
+		requests = append(requests, kindRequest{kind, client.ObjectKeyFromObject(s)})
+		if kind.GroupKind() == (schema.GroupKind{Group: target.Group, Kind: target.Kind}) && target.Name != s.Name {
+			requests = append(requests, kindRequest{kind, client.ObjectKey{Namespace: s.Namespace, Name: target.Name}})
+		}
 	}
-	kind, err := g.Workloads.kindOf(pin.Target{Group: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group, Kind: ref.Kind})
-	if err != nil { // a StatefulSet, or a kind that nobody can read now
-		return nil
-	}
-	return []kindRequest{{kind.GroupVersionKind, client.ObjectKey{Namespace: s.Namespace, Name: ref.Name}}}
+	return requests
 }

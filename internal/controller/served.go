@@ -56,6 +56,21 @@ func (w *Workloads) probe(ctx context.Context, named []schema.GroupVersionKind) 
 	return served
 }
 
+// readable are the kinds that are served and can be read.
+func (w *Workloads) readable() []schema.GroupVersionKind {
+	served := w.served.Load()
+	if served == nil {
+		return nil
+	}
+	var kinds []schema.GroupVersionKind
+	for _, kind := range *served {
+		if kind.err == nil {
+			kinds = append(kinds, kind.GroupVersionKind)
+		}
+	}
+	return kinds
+}
+
 func (w *Workloads) probeOne(ctx context.Context, kind schema.GroupVersionKind) servedKind {
 	answer := servedKind{GroupVersionKind: kind, err: errNotServed}
 	resources, err := w.Discovery.ServerResourcesForGroupVersion(kind.GroupVersion().String())
