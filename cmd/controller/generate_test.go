@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -126,6 +127,41 @@ func unblocked(t *testing.T) {
 			return err
 		})
 	}
+}
+
+// invalidated tells a set's user once that the cluster takes no such object.
+func invalidated(t *testing.T) {
+	ns := env.Namespace(t)
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "none-in-" + ns}}
+	policy.Spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+		RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule: admissionv1.Rule{
+				APIGroups: []string{appsv1beta1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"persistentpodstates"},
+			},
+		},
+	}}}
+	policy.Spec.Validations = []admissionv1.Validation{{Expression: "object.metadata.namespace != '" + ns + "'"}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}}
+	binding.Spec.PolicyName = policy.Name
+	binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
+	env.Create(t, policy, binding)
+	testenv.Eventually(t, func() error {
+		probe := testenv.APersistentPodState("probe").In(ns).Requires(hostname).PersistentPodState
+		if err := env.Client.Create(t.Context(), probe, client.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("create: %w, want it refused", err)
+		}
+		return nil
+	})
+	set := testenv.AStatefulSet("web", 1).In(ns).
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+	env.Create(t, set.StatefulSet)
+	testenv.Eventually(t, func() error {
+		if n := eventsOf(t, set.StatefulSet, pin.ReasonBadKeys); n != 1 {
+			return fmt.Errorf("%d events on the set, want one", n)
+		}
+		return nil
+	})
 }
 
 // givesWay removes an object that kept another from being generated.

@@ -48,6 +48,7 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("a generated object follows the annotations", generated)
 	t.Run("an object made by hand is left alone", foreign)
 	t.Run("an object is generated when what was in its way is gone", unblocked)
+	t.Run("an object that the API refuses is told", invalidated)
 	t.Run("annotations of a pod are put back", putBack)
 	t.Run("a pod waits for its required node", waited)
 	t.Run("a pod that waits is held to the keys that are required now", reworded)

@@ -83,7 +83,10 @@ func (g *Generator) generate(ctx context.Context, workload client.Object, kind s
 		return ctrl.Result{}, err
 	}
 	generation := pin.Generate(in)
-	if err := g.apply(ctx, generation); err != nil {
+	switch err := g.apply(ctx, generation); {
+	case apierrors.IsInvalid(err): // to try again would not help; a change of the annotations asks anew
+		generation = pin.Generation{Reason: pin.ReasonBadKeys, Message: err.Error()}
+	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("generate for %s %s: %w", kind.Kind, client.ObjectKeyFromObject(workload), err)
 	}
 	g.report(ctx, workload, generation, told{kind.GroupKind(), client.ObjectKeyFromObject(workload)})

@@ -1,6 +1,7 @@
 package pin_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,7 @@ func TestGenerate(t *testing.T) {
 		With(appsv1beta1.AnnotationRequiredTopology, zone).
 		With(appsv1beta1.AnnotationPodAnnotations, "a")
 	bad := testenv.StatefulSet{StatefulSet: asks.DeepCopy()}.With(appsv1beta1.AnnotationPreferredTopology, "not a key")
+	many := testenv.StatefulSet{StatefulSet: asks.DeepCopy()}.With(appsv1beta1.AnnotationPreferredTopology, strings.Join(keys(17), ","))
 	deleted := testenv.StatefulSet{StatefulSet: plain.DeepCopy()}
 	deleted.DeletionTimestamp = &metav1.Time{Time: now}
 
@@ -68,6 +70,7 @@ func TestGenerate(t *testing.T) {
 		"nothing asked, nothing made":                       {set: plain, wantReason: pin.ReasonNotAsked},
 		"asked without a topology":                          {set: asks, wantReason: pin.ReasonNoKeys},
 		"asked with a key that cannot be":                   {set: bad, wantReason: pin.ReasonBadKeys},
+		"asked with more keys than can be":                  {set: many, wantReason: pin.ReasonBadKeys},
 		"asked, so made":                                    {set: full, wantAction: pin.Create, wantReason: pin.ReasonGenerated, wantSpec: &made},
 		"annotations changed, hand-set policy stays":        {set: full, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &kept},
 		"left behind by a predecessor, so adopted":          {set: full, existing: []appsv1beta1.PersistentPodState{orphan}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},

@@ -13,6 +13,13 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
+// The API takes no longer lists than these.
+const (
+	maxKeys        = 16
+	maxPreferred   = 32
+	maxAnnotations = 64
+)
+
 // Validate returns what is wrong with a PersistentPodState. others are those of its
 // namespace; itself may be among them.
 func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, kinds Kinds) field.ErrorList {
@@ -25,6 +32,7 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 	if term := s.Spec.RequiredPersistentTopology; term != nil {
 		errs = append(errs, validateKeys(term.Keys, spec.Child("requiredPersistentTopology", "keys"))...)
 	}
+	errs = append(errs, tooMany(spec.Child("preferredPersistentTopology"), len(s.Spec.PreferredPersistentTopology), maxPreferred)...)
 	for i, item := range s.Spec.PreferredPersistentTopology {
 		path := spec.Child("preferredPersistentTopology").Index(i)
 		if item.Weight < leastWeight || item.Weight > mostWeight {
@@ -32,6 +40,7 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 		}
 		errs = append(errs, validateKeys(item.Preference.Keys, path.Child("preference", "keys"))...)
 	}
+	errs = append(errs, tooMany(spec.Child("persistentPodAnnotations"), len(s.Spec.PersistentPodAnnotations), maxAnnotations)...)
 	for i, a := range s.Spec.PersistentPodAnnotations {
 		errs = append(errs, validateKey(a.Key, spec.Child("persistentPodAnnotations").Index(i).Child("key"))...)
 	}
@@ -93,11 +102,18 @@ func validateKeys(keys []string, path *field.Path) field.ErrorList {
 	if len(keys) == 0 {
 		return field.ErrorList{field.Required(path, "at least one key must be named")}
 	}
-	var errs field.ErrorList
+	errs := tooMany(path, len(keys), maxKeys)
 	for i, key := range keys {
 		errs = append(errs, validateKey(key, path.Index(i))...)
 	}
 	return errs
+}
+
+func tooMany(path *field.Path, n, limit int) field.ErrorList {
+	if n <= limit {
+		return nil
+	}
+	return field.ErrorList{field.TooMany(path, n, limit)}
 }
 
 func validateKey(key string, path *field.Path) field.ErrorList {

@@ -1,0 +1,91 @@
+package pin_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// TestLimitsAreThoseOfTheAPI keeps an object from being generated that the API refuses.
+func TestLimitsAreThoseOfTheAPI(t *testing.T) {
+	cases := map[string]struct {
+		path []string
+		of   func(n int) *appsv1beta1.PersistentPodState
+	}{
+		"required keys": {[]string{"requiredPersistentTopology", "keys"}, func(n int) *appsv1beta1.PersistentPodState {
+			return testenv.APersistentPodState("web").Requires(keys(n)...).PersistentPodState
+		}},
+		"preferred keys": {[]string{"preferredPersistentTopology", "[]", "preference", "keys"}, func(n int) *appsv1beta1.PersistentPodState {
+			return testenv.APersistentPodState("web").Prefers(1, keys(n)...).PersistentPodState
+		}},
+		"preferred terms": {[]string{"preferredPersistentTopology"}, func(n int) *appsv1beta1.PersistentPodState {
+			s := testenv.APersistentPodState("web")
+			for _, key := range keys(n) {
+				s = s.Prefers(1, key)
+			}
+			return s.PersistentPodState
+		}},
+		"annotations": {[]string{"persistentPodAnnotations"}, func(n int) *appsv1beta1.PersistentPodState {
+			s := testenv.APersistentPodState("web").Requires(hostname).PersistentPodState
+			for _, key := range keys(n) {
+				s.Spec.PersistentPodAnnotations = append(s.Spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
+			}
+			return s
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			limit := maxItems(t, tc.path)
+			if errs := pin.Validate(tc.of(limit), nil, pin.Kinds{}); len(errs) > 0 {
+				t.Errorf("%d of them: %v", limit, errs)
+			}
+			if errs := pin.Validate(tc.of(limit+1), nil, pin.Kinds{}); len(errs) != 1 {
+				t.Errorf("%d of them: %v, want one refusal", limit+1, errs)
+			}
+		})
+	}
+}
+
+func keys(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("example.com/k%d", i))
+	}
+	return out
+}
+
+// maxItems is what the CRD allows at a place in the spec.
+func maxItems(t *testing.T, path []string) int {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/crds/apps.kruise.io_persistentpodstates.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range crd.Spec.Versions {
+		if version.Name != appsv1beta1.GroupVersion.Version {
+			continue
+		}
+		schema := version.Schema.OpenAPIV3Schema.Properties["spec"]
+		for _, step := range path {
+			if step == "[]" {
+				schema = *schema.Items.Schema
+				continue
+			}
+			schema = schema.Properties[step]
+		}
+		return int(*schema.MaxItems)
+	}
+	t.Fatal("no such version")
+	return 0
+}
