@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +57,9 @@ func setKindsInvalid(in RecordInput, conditions *[]metav1.Condition) {
 	})
 }
 
+// kubernetesGroups are those of Kubernetes' own workloads.
+var kubernetesGroups = []string{corev1.GroupName, appsv1.GroupName, batchv1.GroupName}
+
 // kindsExample is a list of kinds that makes sense.
 const kindsExample = `{"workloads":[{"Group":"example.com","Version":"v1","Kind":"GameServerSet"}]}`
 
@@ -76,8 +81,13 @@ func ParseKinds(text string) ([]schema.GroupVersionKind, error) {
 	var kinds []schema.GroupVersionKind
 	var errs []error
 	for i, kind := range list.Workloads {
-		if kind.Version == "" || kind.Kind == "" {
+		switch ofKubernetes := slices.Contains(kubernetesGroups, kind.Group); {
+		case kind.Version == "" || kind.Kind == "":
 			errs = append(errs, fmt.Errorf("%w: workloads[%d] needs a Version and a Kind", errKinds, i))
+			continue
+		case ofKubernetes && !builtIn(Target{Group: kind.Group, Kind: kind.Kind}):
+			errs = append(errs, fmt.Errorf("%w: workloads[%d] is %s of Group %q, which is Kubernetes' own and whose pods never return "+
+				"under their names", errKinds, i, kind.Kind, kind.Group))
 			continue
 		}
 		kinds = append(kinds, kind)

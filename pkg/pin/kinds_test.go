@@ -40,6 +40,18 @@ func TestParseKinds(t *testing.T) {
 			[]schema.GroupVersionKind{gameServers},
 			false,
 		},
+		"kinds of Kubernetes whose pods never return": {
+			`{"workloads":[{"Group":"batch","Version":"v1","Kind":"Job"},{"Group":"apps","Version":"v1","Kind":"ReplicaSet"},{"Version":"v1","Kind":"Pod"}]}`,
+			nil, false,
+		},
+		"a kind of somebody else with the name of one": {
+			`{"workloads":[{"Group":"batch.volcano.sh","Version":"v1alpha1","Kind":"Job"}]}`,
+			[]schema.GroupVersionKind{{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job"}}, true,
+		},
+		"one that needs not be named": {
+			`{"workloads":[{"Group":"apps","Version":"v1","Kind":"StatefulSet"}]}`,
+			[]schema.GroupVersionKind{{Group: "apps", Version: "v1", Kind: "StatefulSet"}}, true,
+		},
 		"no JSON":                {`{"workloads":`, nil, false},
 		"JSON of something else": {`["GameServerSet"]`, nil, false},
 	}

@@ -16,9 +16,17 @@ type Target struct{ Group, Kind, Name string }
 // String is the target as one word, as indexes use it.
 func (t Target) String() string { return t.Group + "/" + t.Kind + "/" + t.Name }
 
+// unstable are the kinds, by group, whose pods never return under their names. Others may
+// have kinds of these names whose pods do.
+var unstable = map[string][]string{
+	"":      {"ReplicationController", "Node"},
+	"apps":  {"ReplicaSet", "DaemonSet"},
+	"batch": {"Job"},
+}
+
 // Unstable tells whether Kubernetes never gives the workload's pods the same name again.
 func (t Target) Unstable() bool {
-	return slices.Contains([]string{"ReplicaSet", "ReplicationController", "DaemonSet", "Job", "Node"}, t.Kind)
+	return slices.Contains(unstable[t.Group], t.Kind)
 }
 
 // TargetOf returns what a PersistentPodState is for.
