@@ -46,6 +46,23 @@ func readKinds(ctx context.Context, r client.Reader, namespaces []string) ([]kin
 	return lists, nil
 }
 
+// keepSound has the last wholly sound list of each namespace count instead of one that is
+// not, for nothing stops because of a slip. It returns those that are sound now. Where none
+// was, what can be read of a list counts.
+func keepSound(lists []kindList, last map[string][]schema.GroupVersionKind) map[string][]schema.GroupVersionKind {
+	now := map[string][]schema.GroupVersionKind{}
+	for i, list := range lists {
+		namespace := list.from.Namespace
+		if before, known := last[namespace]; known && list.err != nil {
+			lists[i].kinds = before
+		}
+		if _, known := last[namespace]; known || list.err == nil {
+			now[namespace] = lists[i].kinds
+		}
+	}
+	return now // what a ConfigMap said that was deleted is forgotten
+}
+
 // union is what the lists name together, and why that is not all.
 func union(lists []kindList) pin.Kinds {
 	var kinds pin.Kinds

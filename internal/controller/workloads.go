@@ -144,12 +144,7 @@ func (w *Workloads) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, list := range lists {
-		if list.kinds == nil && list.err != nil { // nothing stops because of a slip
-			lists[i].kinds = w.sound[list.from.Namespace]
-		}
-		w.sound[list.from.Namespace] = lists[i].kinds
-	}
+	w.sound = keepSound(lists, w.sound)
 	kinds := union(lists)
 	served := w.probe(ctx, kinds.Named)
 	kindsBefore, servedBefore := w.kinds.Swap(&kinds), w.served.Swap(&served)
