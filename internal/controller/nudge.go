@@ -157,7 +157,10 @@ func (n *Nudger) wake(ctx context.Context, who sleeper, missing []string, now ti
 		}
 		kind = served.GroupVersionKind
 		workload, unread, err := n.Workloads.Read(ctx, who.namespace, who.Target)
-		if err != nil || unread != "" || workload == nil || !workload.Wants(missing) {
+		if err != nil || unread != "" || workload == nil {
+			return err
+		}
+		if pods, err := n.pods(ctx, who); err != nil || !workload.Wants(missing, pods) {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ func (w *Workloads) Read(ctx context.Context, namespace string, t pin.Target) (w
 	case err != nil:
 		return nil, "", fmt.Errorf("get %s %s: %w", t.Kind, t.Name, err)
 	}
-	read := pin.WorkloadOf(object.Object)
+	read := pin.WorkloadOf(object.Object, kind.GroupKind())
 	if kind.scale {
 		unread, err = w.scale(ctx, object, &read)
 	}

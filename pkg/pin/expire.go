@@ -42,7 +42,7 @@ func expire(in RecordInput, active map[string]bool, records map[string]appsv1bet
 	for name, r := range records {
 		left, ends := time.Duration(0), false
 		switch {
-		case active[name] || wanted(in, name):
+		case active[name] || wanted(in, name, len(active)):
 			r.ExpiresAt = nil
 		case r.RetainSeconds == 0 || in.State.Spec.PersistentPodStateRetentionPolicy != "":
 			ends = true
@@ -73,9 +73,9 @@ func deadline(now time.Time, r appsv1beta1.PodState) *metav1.Time {
 	return &metav1.Time{Time: end}
 }
 
-func wanted(in RecordInput, pod string) bool {
+func wanted(in RecordInput, pod string, living int) bool {
 	if in.Workload == nil {
 		return false
 	}
-	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1beta1.RetainWhenDeleted || in.Workload.holds(pod)
+	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1beta1.RetainWhenDeleted || in.Workload.holds(pod, living)
 }

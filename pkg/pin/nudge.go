@@ -58,7 +58,13 @@ func Missing(s *appsv1beta1.PersistentPodState, pods []corev1.Pod) []string {
 	return missing
 }
 
-// Wants tells whether a workload wants one of some pods.
-func (w Workload) Wants(pods []string) bool {
-	return slices.ContainsFunc(pods, w.holds)
+// Wants tells whether a workload that has these pods wants one of some that are missing.
+func (w Workload) Wants(missing []string, pods []corev1.Pod) bool {
+	living := 0
+	for i := range pods {
+		if alive(&pods[i]) {
+			living++
+		}
+	}
+	return slices.ContainsFunc(missing, func(name string) bool { return w.holds(name, living) })
 }

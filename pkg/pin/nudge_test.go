@@ -62,7 +62,10 @@ func TestMissing(t *testing.T) {
 	if diff := cmp.Diff([]string{"web-1"}, missing); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
 	}
-	if !(pin.Workload{Replicas: 2}).Wants(missing) || (pin.Workload{Replicas: 1}).Wants(missing) {
-		t.Error("web-1 is wanted by a workload of two, and not by one of one")
+	pods := []corev1.Pod{*testenv.APod("web-0").Pod}
+	for _, names := range []bool{false, true} {
+		if !(pin.Workload{Names: names, Replicas: 2}).Wants(missing, pods) || (pin.Workload{Names: names, Replicas: 1}).Wants(missing, pods) {
+			t.Errorf("names %v: web-1 is wanted by a workload of two, and not by one of one", names)
+		}
 	}
 }

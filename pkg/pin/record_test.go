@@ -117,6 +117,24 @@ func TestRecord(t *testing.T) {
 		"a name without an ordinal is kept": {
 			state: recorded(0, "web-x"), workload: &pin.Workload{}, want: map[string]string{"web-x": "n1"},
 		},
+		"a pod that is numbered from 1 is kept over its rebuild": {
+			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &pin.Workload{Names: true, Replicas: 3},
+			pods: []corev1.Pod{*pod("pg-1", "n1").Pod, *pod("pg-2", "n1").Pod},
+			want: map[string]string{"pg-1": "n1", "pg-2": "n1", "pg-3": "n1"},
+		},
+		"a pod without which all that are wanted live was scaled away, whatever its number": {
+			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &pin.Workload{Names: true, Replicas: 2},
+			pods: []corev1.Pod{*pod("pg-1", "n1").Pod, *pod("pg-3", "n1").Pod},
+			want: map[string]string{"pg-1": "n1", "pg-3": "n1"},
+		},
+		"while another is rebuilt nobody knows which was scaled away": {
+			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &pin.Workload{Names: true, Replicas: 2},
+			pods: []corev1.Pod{*pod("pg-1", "n1").Pod},
+			want: map[string]string{"pg-1": "n1", "pg-2": "n1", "pg-3": "n1"},
+		},
+		"scaled to zero, none is wanted": {
+			state: recorded(0, "pg-1"), workload: &pin.Workload{Names: true}, want: map[string]string{},
+		},
 		"a younger one for the same target records nothing": {
 			state: recorded(0, "web-0"), older: "first", workload: &pin.Workload{Replicas: 1},
 			pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod}, want: map[string]string{},

@@ -7,10 +7,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Workload is what counts of a target.
 type Workload struct {
+	// Names of the pods are the workload's own to choose: nothing is known of ordinals.
+	Names bool
 	// Replicas it wants.
 	Replicas int32
 	// Start is its first ordinal.
@@ -22,12 +25,20 @@ type Workload struct {
 // Span is a run of ordinals, both ends among them.
 type Span struct{ First, Last int32 }
 
-// WorkloadOf reads an object that is like a StatefulSet: spec.replicas,
-// spec.ordinals.start and spec.reserveOrdinals, whichever of them it has.
-func WorkloadOf(object map[string]any) Workload {
+// WorkloadOf reads an object of a kind whose pods return. Of one that is like a
+// StatefulSet it reads spec.replicas, spec.ordinals.start and spec.reserveOrdinals,
+// whichever of them it has; of another, which may number its pods from 1 or not at all,
+// the replicas alone.
+func WorkloadOf(object map[string]any, kind schema.GroupKind) Workload {
 	w := Workload{Replicas: 1}
+	if !builtIn(Target{Group: kind.Group, Kind: kind.Kind}) {
+		w = Workload{Names: true, Replicas: math.MaxInt32} // unless it says how many
+	}
 	if n, found, err := unstructured.NestedInt64(object, "spec", "replicas"); found && err == nil {
 		w.Replicas = clamp(n)
+	}
+	if w.Names {
+		return w
 	}
 	if n, found, err := unstructured.NestedInt64(object, "spec", "ordinals", "start"); found && err == nil {
 		w.Start = clamp(n)
@@ -73,9 +84,14 @@ func reserved(entries []any) []Span {
 
 func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
-// holds tells whether a pod name's ordinal is among those that the workload wants. A
-// name without an ordinal counts as held: nothing says that it is not.
-func (w Workload) holds(pod string) bool {
+// holds tells whether a workload that has some living pods beside it wants one of this
+// name. Of names that are its own to choose it wants each until it has all its pods
+// without it. Else the ordinal decides; a name without one counts as held: nothing says
+// that it is not.
+func (w Workload) holds(pod string, living int) bool {
+	if w.Names {
+		return living < int(w.Replicas)
+	}
 	digits := pod[strings.LastIndexByte(pod, '-')+1:]
 	ordinal, err := strconv.ParseInt(digits, 10, 32)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -31,9 +32,31 @@ func TestWorkloadOf(t *testing.T) {
 		},
 		"reserved that is no list": {map[string]any{"reserveOrdinals": "1"}, pin.Workload{Replicas: 1}},
 	}
+	sets := schema.GroupKind{Group: "apps.kruise.io", Kind: "StatefulSet"}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := pin.WorkloadOf(map[string]any{"spec": tc.spec})
+			got := pin.WorkloadOf(map[string]any{"spec": tc.spec}, sets)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("workload (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWorkloadOfAKindThatChoosesNames(t *testing.T) {
+	cases := map[string]struct {
+		spec map[string]any
+		want pin.Workload
+	}{
+		"says nothing, so every name may be wanted": {nil, pin.Workload{Names: true, Replicas: 1<<31 - 1}},
+		"replicas and fields that may mean anything": {
+			map[string]any{"replicas": int64(3), "ordinals": map[string]any{"start": int64(5)}, "reserveOrdinals": []any{int64(1)}},
+			pin.Workload{Names: true, Replicas: 3},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := pin.WorkloadOf(map[string]any{"spec": tc.spec}, gameServers.GroupKind())
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("workload (-want +got):\n%s", diff)
 			}
