@@ -46,11 +46,13 @@ func TestParseKinds(t *testing.T) {
 		},
 		"a kind of somebody else with the name of one": {
 			`{"workloads":[{"Group":"batch.volcano.sh","Version":"v1alpha1","Kind":"Job"}]}`,
-			[]schema.GroupVersionKind{{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job"}}, true,
+			[]schema.GroupVersionKind{{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job"}},
+			true,
 		},
 		"one that needs not be named": {
 			`{"workloads":[{"Group":"apps","Version":"v1","Kind":"StatefulSet"}]}`,
-			[]schema.GroupVersionKind{{Group: "apps", Version: "v1", Kind: "StatefulSet"}}, true,
+			[]schema.GroupVersionKind{{Group: "apps", Version: "v1", Kind: "StatefulSet"}},
+			true,
 		},
 		"no JSON":                {`{"workloads":`, nil, false},
 		"JSON of something else": {`["GameServerSet"]`, nil, false},
