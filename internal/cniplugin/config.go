@@ -105,6 +105,9 @@ func parseAdd(stdin []byte) (*config, error) {
 			return nil, fmt.Errorf("ipam.routes: null is no route: %w", errConfig)
 		}
 	}
+	if err := checkOldRange(conf, stdin); err != nil {
+		return nil, fmt.Errorf("ipam.%w: %w", err, errConfig)
+	}
 	if c.sets, err = rangeSets(conf); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, errConfig)
 	}

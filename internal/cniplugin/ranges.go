@@ -1,6 +1,7 @@
 package cniplugin
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -41,6 +42,25 @@ func setConfs(conf *netConf) []setConf {
 	return all
 }
 
+// checkOldRange refuses what host-local refuses in the keys of the one range where that is
+// none, for want of a subnet: an empty subnet, and other keys that are no addresses.
+func checkOldRange(conf *netConf, stdin []byte) error {
+	if conf.IPAM.Subnet != "" {
+		return nil
+	}
+	var given struct {
+		IPAM struct {
+			Subnet json.RawMessage `json:"subnet"`
+		} `json:"ipam"`
+	}
+	_ = json.Unmarshal(stdin, &given) // it was read before
+	if given.IPAM.Subnet != nil {
+		return errors.New("subnet: invalid CIDR address: ")
+	}
+	_, err := conf.IPAM.parseAddresses()
+	return err
+}
+
 func rangeSets(conf *netConf) ([]ipam.Set, error) {
 	all := setConfs(conf)
 	if len(all) == 0 {
@@ -74,20 +94,26 @@ func rangeSets(conf *netConf) ([]ipam.Set, error) {
 }
 
 func (r rangeConf) parse() (ipam.Range, error) {
-	var parsed ipam.Range
 	if r.Subnet == "" {
-		return parsed, errors.New("subnet: missing")
+		return ipam.Range{}, errors.New("subnet: missing")
 	}
 	ip, subnet, err := net.ParseCIDR(r.Subnet) // it allows what host-local allows, and complains in its words
 	if err != nil {
-		return parsed, fmt.Errorf("subnet: %w", err)
+		return ipam.Range{}, fmt.Errorf("subnet: %w", err)
 	}
+	parsed, err := r.parseAddresses()
 	bits, of := subnet.Mask.Size()
 	network, _ := netip.AddrFromSlice(ip)
 	if network = network.Unmap(); network.BitLen() != of {
 		bits = -1 // an IPv4 address in IPv6 notation, which Complete refuses
 	}
 	parsed.Subnet = netip.PrefixFrom(network, bits)
+	return parsed, err
+}
+
+// parseAddresses reads what is beside the subnet.
+func (r rangeConf) parseAddresses() (ipam.Range, error) {
+	var parsed ipam.Range
 	for _, a := range []struct {
 		key, value string
 		to         *netip.Addr

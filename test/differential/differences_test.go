@@ -44,6 +44,9 @@ var differences = []difference{
 	{"A range may not start behind its end", func(s step, theirs, ours outcome) bool {
 		return s.verb == "ADD" && !theirs.failed() && ours.Code == 7 && strings.Contains(ours.Msg, "RangeStart")
 	}},
+	{"A route is no null", func(s step, theirs, ours outcome) bool {
+		return s.verb == "ADD" && strings.Contains(s.conf, `"routes":[null]`) && ours.Code == 7 && strings.Contains(ours.Msg, "null is no route")
+	}},
 	{"The directory of the state is an absolute path", func(s step, theirs, ours outcome) bool {
 		return s.verb == "ADD" && !theirs.failed() && ours.Code == 7 && strings.Contains(ours.Msg, "is not an absolute path")
 	}},

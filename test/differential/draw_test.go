@@ -92,6 +92,16 @@ var faults = []func(conf, ipam object){
 	func(_, ipam object) { delete(ipam, "ranges"); delete(ipam, "subnet") },
 	func(_, ipam object) { ipam["ranges"] = "none" },
 	func(_, ipam object) { ipam["routes"] = []object{{"dst": "nowhere"}} },
+	func(conf, ipam object) {
+		if conf["cniVersion"] != "0.1.0" && conf["cniVersion"] != "0.2.0" { // host-local's panic is no answer
+			ipam["routes"] = []any{nil}
+		}
+	},
+	func(_, ipam object) { setRange(ipam, `10.50.0.0/24`); ipam["subnet"] = "" },
+	func(_, ipam object) { setRange(ipam, `10.50.0.0/24`); ipam["subnet"] = nil },
+	func(_, ipam object) { ipam["rangeStart"] = "zz" },
+	func(_, ipam object) { ipam["rangeEnd"] = "10.50.0" },
+	func(_, ipam object) { ipam["gateway"] = "fe80::1%eth0" },
 	func(_, ipam object) { ipam["resolvConf"] = "/no/such/file" },
 	func(_, ipam object) { // all but the directory, without which it would be the machine's own
 		for k := range ipam {

@@ -104,6 +104,16 @@ var written = map[string][]asked{
 		add("a").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"routes":"x"`)).but("What is not understood is named by its key"),
 		add("z").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"name":5`)).but("A key that is not used may hold anything"),
 	},
+	"the one range of old configurations, beside the others": {
+		add("a").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"subnet":""`)), add("a").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"subnet":null`)),
+		add("a").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"rangeStart":"zz"`)), add("a").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"rangeEnd":"zz"`)),
+		add("a").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"gateway":"zz"`)), add("a").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"Subnet":""`)),
+		verb("STATUS", "").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"subnet":""`)),
+		add("a").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"rangeStart":"","rangeEnd":null,"gateway":"10.9.9.9"`)),
+		add("b").with(ranges(`[[{"subnet":"10.1.2.0/24","rangeStart":null}]],"gateway":"fd00::1"`)),
+		add("c").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"routes":[null]`)).but("A route is no null"),
+		add("d").with(ranges(`[[{"subnet":"10.1.2.0/24"}]],"routes":null`)),
+	},
 	"what the library refuses": {
 		add("a").with("x"), add("a").with("{}"), add("a").with(`{"name":""}`), add("a").with(`{"name":"a b"}`), add("a").with(`[]`),
 		add("a").with(conf("9.0.0", dual)), add("a").with(conf("x", dual)), add("a").with(`{"name":"net","cniVersion":5}`),
