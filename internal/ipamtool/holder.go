@@ -116,16 +116,10 @@ func reserved(r reservation.Reservation, now reservation.Moment) *Holder {
 
 // namespace looks at the network namespace that was recorded.
 func (t *Tool) namespace(was reservation.NetNS) Namespace {
-	if was.Path == "" {
+	if was.Path == "" || was.Inode == 0 {
 		return Unknown
 	}
-	now, found := t.NetNS(was.Path)
-	switch {
-	case !found:
-		return Gone
-	case was.Inode == 0:
-		return Unknown
-	case now != was:
+	if now, found := t.NetNS(was.Path); !found || now != was {
 		return Gone
 	}
 	return There

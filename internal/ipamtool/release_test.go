@@ -83,6 +83,21 @@ func TestReleaseRemovesMirroredFiles(t *testing.T) {
 	}
 }
 
+// TestReleaseRefusesWhatWasNeverSeen has a container whose network namespace could not be
+// looked at when it began: that there is nothing under its path now tells nothing.
+func TestReleaseRefusesWhatWasNeverSeen(t *testing.T) {
+	n := newNode(t)
+	unseen := n.attachment("web-2", "bb33", "10.244.0.4")
+	unseen.NetNS = reservation.NetNS{Path: "/proc/999999/ns/net"}
+	n.must(func(tx *persistence.Tx) error { return tx.PutAttachment(unseen) })
+	if out, _ := n.on("list", "-o", "json"); !strings.Contains(out, `"netnsState": "unknown"`) {
+		t.Errorf("listed as %s", out)
+	}
+	if out, exit := n.on("release", "default/web-2"); exit != ipamtool.ExitNo || !strings.Contains(out, "too little is known") {
+		t.Errorf("exit %d: %s", exit, out)
+	}
+}
+
 // TestReleaseIsLogged asks for what may be released, for what may not, and for a trial.
 func TestReleaseIsLogged(t *testing.T) {
 	n := newNode(t)
