@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"github.com/limpet-io/limpet/internal/skel"
-	"github.com/limpet-io/limpet/pkg/hostlocal"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -52,7 +51,7 @@ func (p *Plugin) newAttachment(args *skel.CmdArgs, conf *config, pod *podArgs, w
 
 // add fills in the attachment's addresses and stores it.
 func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment) error {
-	heir, err := conf.inherit(a.Owner)
+	old, err := p.inherit(conf, a.Owner)
 	if err != nil {
 		return err
 	}
@@ -65,13 +64,13 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 		if err := p.search(tx, conf.network); err != nil {
 			return err
 		}
-		plan, err := p.planAdd(tx, conf, *a, heir)
+		plan, err := p.planAdd(tx, conf, *a, old)
 		if err != nil {
 			return err
 		}
 		if plan.Verdict == reservation.Refuse {
 			refused = plan.Err
-			return markRefused(tx, plan, a)
+			return markRefused(tx, plan, a, old)
 		}
 		if plan.Reason != "" {
 			p.Log.Info("Addresses of the pod", "pod", a.Owner.String(), "container", args.ContainerID, "reason", plan.Reason)
@@ -89,7 +88,7 @@ func (p *Plugin) add(args *skel.CmdArgs, conf *config, a *reservation.Attachment
 	if returned {
 		p.announce(a)
 	}
-	if err := conf.came(heir); err != nil { // the pod has the address, and the next ADD or an exhausted range clears the file away
+	if err := conf.came(old.heir); err != nil { // the pod has the address, and the next ADD or an exhausted range clears the file away
 		p.Log.Warn("What the ancestor kept for the pod could not be removed", "pod", a.Owner.String(), "error", err)
 	}
 	return nil
@@ -134,18 +133,18 @@ func (p *Plugin) awaited(word *pending) error {
 }
 
 // planAdd gathers what is known of the owner and asks the planner.
-func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment, heir *hostlocal.Reserved) (reservation.AddDecision, error) {
+func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment, old heritage) (reservation.AddDecision, error) {
 	in := reservation.AddInput{
 		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, Asks: a.Asks(), PredecessorWait: conf.predecessorWait,
 		Fits: func(addrs []netip.Addr) error {
 			if err := conf.fits(addrs); err != nil {
 				return err
 			}
-			return conf.heldElsewhere(addrs, heir)
+			return conf.heldElsewhere(addrs, old.heir)
 		},
-		Reserved: conf.inheritance(a.Owner, heir),
+		Reserved: conf.inheritance(a.Owner, old.heir),
 	}
-	existing, found, err := p.existing(tx, conf, a, heir)
+	existing, found, err := p.existing(tx, conf, a, old.heir)
 	if err != nil {
 		return reservation.AddDecision{}, err
 	}
@@ -156,12 +155,8 @@ func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachm
 	if !a.Owner.Named() {
 		return reservation.PlanAdd(in), nil
 	}
-	earlier, err := tx.AttachmentsOf(a.Owner)
-	if err != nil {
+	if in.Earlier, err = p.earlier(tx, conf, a, old); err != nil {
 		return reservation.AddDecision{}, err
-	}
-	for _, e := range earlier {
-		in.Earlier = append(in.Earlier, reservation.Predecessor{Attachment: e, Alive: p.alive(e), Failed: p.rollback(conf, e, a.Since)})
 	}
 	r, found, err := tx.Reservation(a.Owner)
 	if found {
@@ -170,13 +165,35 @@ func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachm
 	return reservation.PlanAdd(in), err
 }
 
-// markRefused remembers on the predecessor when a successor was first turned away.
-// It is the one thing that an ADD stores although it fails.
-func markRefused(tx *persistence.Tx, plan reservation.AddDecision, a *reservation.Attachment) error {
+// earlier returns the attachments of an owner, that of the ancestor's time among them.
+func (p *Plugin) earlier(tx *persistence.Tx, conf *config, a reservation.Attachment, old heritage) ([]reservation.Predecessor, error) {
+	known, err := tx.AttachmentsOf(a.Owner)
+	if err != nil {
+		return nil, err
+	}
+	var all []reservation.Predecessor
+	for _, e := range known {
+		all = append(all, reservation.Predecessor{Attachment: e, Alive: p.alive(e), Failed: p.rollback(conf, e, a.Since)})
+	}
+	living, err := old.predecessor(tx)
+	if living != nil {
+		all = append(all, reservation.Predecessor{Attachment: *living, Alive: true})
+	}
+	return all, err
+}
+
+// markRefused remembers on the predecessor when a successor was first turned away; one of
+// the ancestor's time is known from then on. It is the one thing that an ADD stores
+// although it fails.
+func markRefused(tx *persistence.Tx, plan reservation.AddDecision, a *reservation.Attachment, old heritage) error {
 	if plan.RefusedBy == nil {
 		return persistence.ErrUnchanged
 	}
-	predecessor, _, err := tx.Attachment(*plan.RefusedBy)
+	predecessor, found, err := tx.Attachment(*plan.RefusedBy)
+	if err == nil && !found {
+		predecessor = *old.living
+		predecessor.Seq, err = tx.NextSeq()
+	}
 	if err != nil {
 		return err
 	}

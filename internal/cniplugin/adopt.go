@@ -67,34 +67,6 @@ func (c *config) heldElsewhere(addrs []netip.Addr, heir *hostlocal.Reserved) err
 	return nil
 }
 
-// inherit returns what the ancestor kept for an owner on this network, if it did.
-func (c *config) inherit(o reservation.Owner) (*hostlocal.Reserved, error) {
-	if !o.Named() {
-		return nil, nil
-	}
-	r, found, err := c.ancestor.Of(o.Namespace, o.Pod)
-	if err != nil || !found || r.Released.IsZero() || r.IfName != o.IfName {
-		return nil, err
-	}
-	taken, err := takenIn(c.hostLocal, r.Addr) // by whichever of the pod's containers
-	if err != nil || !taken {
-		return nil, err // of another network, or given back
-	}
-	return &r, nil
-}
-
-// inheritance puts what the ancestor kept in our words.
-func (c *config) inheritance(o reservation.Owner, r *hostlocal.Reserved) *reservation.Reservation {
-	if r == nil {
-		return nil
-	}
-	retain := min(r.For, c.maxReservation)
-	return &reservation.Reservation{
-		Owner: o, ContainerID: r.ContainerID, Addresses: []netip.Addr{r.Addr}, Retain: retain,
-		Deadline: reservation.Deadline{From: reservation.Moment{Wall: r.Released}, For: retain},
-	}
-}
-
 // remnant is what is on disk of a container of host-local's time.
 type remnant struct {
 	files  []hostlocal.Entry
@@ -221,21 +193,9 @@ func (c *config) clearInvalid(valid map[reservation.AttachmentID]bool) error {
 	})}))
 }
 
-// came removes what the ancestor kept for a pod that has come back.
-func (c *config) came(heir *hostlocal.Reserved) error {
-	if heir == nil {
-		return nil
-	}
-	h, found, err := c.hostLocal.Holder(heir.Addr)
-	if err != nil || !found || h.Mirrored {
-		return errors.Join(err, c.ancestor.Remove(*heir))
-	}
-	return c.clear(remnant{files: []hostlocal.Entry{{Addr: heir.Addr, Holder: h}}, record: heir})
-}
-
 // sweepHostLocal frees what host-local and the ancestor never would: files that name
 // nobody, reservations that have lapsed, and mirrored files that a power loss brought back.
-func (c *config) sweepHostLocal(tx *persistence.Tx, now reservation.Moment) error {
+func (p *Plugin) sweepHostLocal(tx *persistence.Tx, c *config, now reservation.Moment) error {
 	all, err := c.hostLocal.Entries()
 	if err != nil || len(all) == 0 {
 		return err
@@ -255,7 +215,7 @@ func (c *config) sweepHostLocal(tx *persistence.Tx, now reservation.Moment) erro
 	}
 	for _, r := range records {
 		i := slices.IndexFunc(all, func(e hostlocal.Entry) bool { return e.Addr == r.Addr && !e.Holder.Mirrored })
-		if i < 0 || r.Released.IsZero() || !c.inheritance(reservation.Owner{}, &r).Deadline.Passed(now) {
+		if i < 0 || r.Released.IsZero() || !c.inheritance(reservation.Owner{}, &r).Deadline.Passed(now) || p.livingOf(c, r) != nil {
 			continue
 		}
 		if err := c.clear(remnant{files: all[i : i+1], record: &r}); err != nil {

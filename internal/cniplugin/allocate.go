@@ -65,7 +65,7 @@ func (p *Plugin) reliefs(tx *persistence.Tx, conf *config, now reservation.Momen
 		func() error { return nil },
 		func() error { return p.sweep(tx, conf.network, now) },
 		func() error { return p.sweepFound(tx, conf.network) },
-		func() error { return conf.sweepHostLocal(tx, now) },
+		func() error { return p.sweepHostLocal(tx, conf, now) },
 		func() error { return p.sweepUnmirrored(tx, conf, now, reservation.AttachmentID{}) },
 	}
 }

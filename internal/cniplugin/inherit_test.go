@@ -1,0 +1,69 @@
+package cniplugin_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+// lapsed is the record of a container that runs, on which the ancestor stamped the late DEL
+// of an earlier one.
+const lapsed = `{"containerId":"c-web","ifName":"eth0","IPConf":{"address":"10.1.0.2/29"},"duration":10,"releaseTime":"2025-12-30T00:00:00Z"}`
+
+// livingOfAncestor is a node that has a state, and a pod of the ancestor's time that runs.
+func livingOfAncestor(t *testing.T) (*world, sandbox) {
+	t.Helper()
+	w := newWorld(t)
+	w.ipam = oneStack
+	first := plain("first")
+	w.mustAdd(first)
+	if err := w.del(first); err != nil {
+		t.Fatal(err)
+	}
+	w.hostLocal("10.1.0.2", "c-earlier\r\neth0")
+	w.ancestor("web", lapsed)
+	s := lostSandbox("web", true)
+	w.start(s)
+	w.cacheWhole(s, ips("10.1.0.2"))
+	return w, s
+}
+
+// TestAncestorsLivingPodIsNotLapsed has every address handed out but that of a pod that
+// runs, whose record says that its time is over (rule 1).
+func TestAncestorsLivingPodIsNotLapsed(t *testing.T) {
+	w, s := livingOfAncestor(t)
+	for _, pod := range []string{"a", "b", "c", "d", "e", "f"} {
+		if got, err := w.add(plain(pod)); err == nil && got[0] == netip.MustParseAddr("10.1.0.2") {
+			t.Fatalf("%s got %v, which %s has", pod, got, s.pod)
+		}
+	}
+	delete(w.netns, s.netns())
+	if got := w.mustAdd(plain("last")); !slices.Equal(got, ips("10.1.0.2")) {
+		t.Errorf("got %v once the pod is gone", got)
+	}
+}
+
+// TestAncestorsLivingPodIsAPredecessor is rule 4 for a pod of the ancestor's time.
+func TestAncestorsLivingPodIsAPredecessor(t *testing.T) {
+	for name, goes := range map[string]bool{"one that goes leaves its address": true, "one that stays is waited for within a bound": false} {
+		t.Run(name, func(t *testing.T) {
+			w, s := livingOfAncestor(t)
+			w.ancestor("web", lapsed[:len(lapsed)-len(`2025-12-30T00:00:00Z"}`)]+`2025-12-31T23:55:00Z"}`)
+			for range 2 {
+				if got, err := w.add(next(s)); codeOf(err) != types.ErrTryAgainLater {
+					t.Fatalf("got %v, %v beside the living predecessor, want code 11", got, err)
+				}
+			}
+			if goes {
+				delete(w.netns, s.netns())
+			}
+			w.pass(time.Minute)
+			if got := w.mustAdd(next(s)); slices.Equal(got, ips("10.1.0.2")) != goes {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
