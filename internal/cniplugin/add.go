@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -138,6 +139,9 @@ func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachm
 		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, Asks: a.Asks(), PredecessorWait: conf.predecessorWait,
 		Fits: func(addrs []netip.Addr) error {
 			if err := conf.fits(addrs); err != nil {
+				return err
+			}
+			if err := old.heldByOthers(tx, a.Owner); err != nil && slices.Contains(addrs, old.heir.Addr) {
 				return err
 			}
 			return conf.heldElsewhere(addrs, old.heir)

@@ -83,6 +83,30 @@ func (h heritage) predecessor(tx *persistence.Tx) (*reservation.Attachment, erro
 	return h.living, nil
 }
 
+// heldByOthers says that the state gave away what the ancestor kept for an owner; nil where
+// nobody holds it, or the owner does.
+func (h heritage) heldByOthers(tx *persistence.Tx, o reservation.Owner) error {
+	if h.heir == nil {
+		return nil
+	}
+	held, err := tx.Held(o.Network, h.heir.Addr)
+	if err != nil || !held {
+		return err
+	}
+	own, err := tx.AttachmentsOf(o)
+	if err != nil {
+		return err
+	}
+	kept, _, err := tx.Reservation(o)
+	for _, a := range own {
+		kept.Addresses = append(kept.Addresses, a.Addresses...)
+	}
+	if err != nil || slices.Contains(kept.Addresses, h.heir.Addr) {
+		return err
+	}
+	return fmt.Errorf("%s: %w by another", h.heir.Addr, reservation.ErrHeld)
+}
+
 // inheritance puts what the ancestor kept in our words.
 func (c *config) inheritance(o reservation.Owner, r *hostlocal.Reserved) *reservation.Reservation {
 	if r == nil {

@@ -3,6 +3,7 @@ package cniplugin_test
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,5 +66,20 @@ func TestAncestorsLivingPodIsAPredecessor(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// TestAncestorsAddressOfAnother keeps for a pod what the state has given to another.
+func TestAncestorsAddressOfAnother(t *testing.T) {
+	w := newWorld(t)
+	w.ipam = oneStack
+	w.mustAdd(plain("other"))
+	w.hostLocal("10.1.0.2", "c-earlier\r\neth0")
+	w.ancestor("web", strings.Replace(strings.Replace(lapsed, "2025-12-30T00:00", "2025-12-31T23:55", 1), "c-web", "c-earlier", 1))
+	if got := w.mustAdd(lostSandbox("web", true)); !slices.Equal(got, ips("10.1.0.3")) {
+		t.Errorf("got %v", got)
+	}
+	if strings.Contains(w.log.String(), "rebuilt") {
+		t.Errorf("took that for damage:\n%s", w.log.String())
 	}
 }

@@ -90,12 +90,50 @@ func (t *Tx) Held(network string, a netip.Addr) (bool, error) {
 	return c.has(at), err
 }
 
-// hold sets the bits of addresses; all of them must be clear. No verb asks for one that is
-// held: where it is all the same, a record was not found where it should be.
+// hold sets the bits of addresses; all of them must be clear. No verb should ask for one
+// that is held. Where a record is found that holds it, the verb is at fault, and no repair
+// would help; where none is, the state is.
 func (t *Tx) hold(network string, addrs []netip.Addr) error {
 	return t.flip(network, addrs, false, func(a netip.Addr) error {
-		return fmt.Errorf("hold %s: %w: %w", a, reservation.ErrHeld, ErrDamaged)
+		explained, err := t.explained(network, a)
+		if err == nil && !explained && !twice(addrs, a) {
+			err = ErrDamaged
+		}
+		if err != nil {
+			return fmt.Errorf("hold %s: %w: %w", a, reservation.ErrHeld, err)
+		}
+		return fmt.Errorf("hold %s: %w", a, reservation.ErrHeld)
 	})
+}
+
+func twice(addrs []netip.Addr, a netip.Addr) bool {
+	i := slices.Index(addrs, a)
+	return i >= 0 && slices.Contains(addrs[i+1:], a)
+}
+
+// explained reports whether a record holds an address, one that is found under its key too.
+func (t *Tx) explained(network string, addr netip.Addr) (bool, error) {
+	attached, err := t.Attachments(network)
+	if err != nil {
+		return false, err
+	}
+	for _, a := range attached {
+		if slices.Contains(a.Addresses, addr) {
+			_, found, err := t.Attachment(a.ID)
+			return found, err
+		}
+	}
+	reserved, err := t.Reservations(network)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range reserved {
+		if slices.Contains(r.Addresses, addr) {
+			_, found, err := t.Reservation(r.Owner)
+			return found, err
+		}
+	}
+	return false, nil
 }
 
 // release clears the bits of addresses; all of them must be set.
