@@ -141,6 +141,9 @@ func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs
 			a.Retain = 0
 		}
 	}
+	if a.Seq, err = p.number(tx, owner, r); err != nil {
+		return r, err
+	}
 	now := p.Now()
 	plan, err := p.end(tx, a, now, p.rollback(conf, a, now))
 	p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)

@@ -263,6 +263,50 @@ func TestAnADDThatTookEffectSucceeds(t *testing.T) {
 	}
 }
 
+// TestALifeOfHostLocalsTimeAmongOurs ends one whose pod the state knows of another life, which
+// never had a DEL.
+func TestALifeOfHostLocalsTimeAmongOurs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		older bool // than the other
+		alive bool // is the other
+		want  []netip.Addr
+	}{
+		"the newest is the one to come back to":  {want: ips("10.1.0.5")},
+		"unless it is the older one":             {older: true},
+		"or the other one is alive, by accident": {alive: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.ipam = oneStack
+			s := lostSandbox("web", true)
+			if tc.older {
+				w.hostLocal("10.1.0.5", "c-web-next\r\neth0")
+				w.pass(time.Minute)
+			}
+			w.start(s)
+			w.mustAdd(s)
+			if !tc.alive {
+				delete(w.netns, s.netns())
+			}
+			w.pass(5 * time.Minute)
+			if !tc.older {
+				w.hostLocal("10.1.0.5", "c-web-next\r\neth0")
+				w.pass(time.Minute)
+			}
+			w.mustDel(next(s))
+			if got := w.read().Reserved[s.owner()].Addresses; !slices.Equal(got, tc.want) {
+				t.Errorf("reserved %v, want %v", got, tc.want)
+			}
+			if tc.want == nil {
+				return
+			}
+			if got := w.mustAdd(next(next(s))); !slices.Equal(got, tc.want) {
+				t.Errorf("came back to %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestAncestorsLeak has addresses whose time is over and whose pod never comes back.
 func TestAncestorsLeak(t *testing.T) {
 	w := newWorld(t)
