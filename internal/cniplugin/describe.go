@@ -13,21 +13,26 @@ import (
 // briefly bounds how long a verb waits to store what only the agent tells of.
 const briefly = 100 * time.Millisecond
 
-// update is the transaction of a verb that ends something. A state that was made again
-// learns from it what its network is like.
+// update is the transaction of a verb that ends something.
 func (p *Plugin) update(conf *config, fn func(*persistence.Tx) error) error {
-	return p.store(conf).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
-		if conf.described(tx) {
+	return p.store(conf).Update(context.Background(), fn) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+}
+
+// describing lets a state that was made again learn in passing what its network is like. A
+// DEL may not: there are interface plugins that make up its ranges.
+func (c *config) describing(fn func(*persistence.Tx) error) func(*persistence.Tx) error {
+	return func(tx *persistence.Tx) error {
+		if c.described(tx) {
 			return fn(tx)
 		}
-		if err := conf.describe(tx); err != nil {
+		if err := c.describe(tx); err != nil {
 			return err
 		}
 		if err := fn(tx); !errors.Is(err, persistence.ErrUnchanged) {
 			return err
 		}
 		return nil
-	})
+	}
 }
 
 // view is the transaction of a verb that only reads; what it has to tell of its network is

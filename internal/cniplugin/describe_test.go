@@ -1,6 +1,7 @@
 package cniplugin_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,13 +11,11 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// TestAnyVerbDescribesItsNetwork loses the state, after which the agent knows nothing of how
+// TestAnyVerbButDELDescribesItsNetwork loses the state, after which the agent knows nothing of how
 // large the pool is until a verb tells it again. A second time there is nothing to write.
-func TestAnyVerbDescribesItsNetwork(t *testing.T) {
+func TestAnyVerbButDELDescribesItsNetwork(t *testing.T) {
 	for name, run := range map[string]func(w *world, s sandbox) error{
 		"ADD":                  func(w *world, s sandbox) error { _, err := w.add(next(s)); return err },
-		"DEL":                  func(w *world, s sandbox) error { return w.del(s) },
-		"DEL of one unknown":   func(w *world, _ sandbox) error { return w.del(plain("unknown")) },
 		"CHECK":                func(w *world, s sandbox) error { return w.plugin.Funcs().Check(w.args(s, nil)) },
 		"STATUS":               func(w *world, s sandbox) error { return w.plugin.Funcs().Status(w.args(s, nil)) },
 		"GC, with all valid":   func(w *world, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid(s))) },
@@ -52,18 +51,29 @@ func TestAnyVerbDescribesItsNetwork(t *testing.T) {
 	}
 }
 
-// TestAConfigurationWithoutRangesDescribesNothing leaves to the next ADD what a DEL of an
-// interface plugin that hands none over does not know.
-func TestAConfigurationWithoutRangesDescribesNothing(t *testing.T) {
-	w, s := newWorld(t), lostSandbox("web", true)
-	w.cacheWhole(s, w.mustAdd(s))
-	w.damage(func(path string) error { return os.Truncate(path, 0) })
-	w.ipam = map[string]any{"ranges": nil}
-	if err := w.del(s); err != nil {
-		t.Fatal(err)
-	}
-	if config, limits := w.described(); len(config) > 0 || limits != nil {
-		t.Errorf("told of %q and %v", config, limits)
+// TestADELDescribesNothing leaves to other verbs what a DEL may not know: some interface
+// plugins hand over no ranges with it, or ranges that are made up.
+func TestADELDescribesNothing(t *testing.T) {
+	for name, ranges := range map[string]string{
+		"without ranges":             `null`,
+		"with ranges of a moment":    `[[{"subnet":"0.0.0.0/0"}],[{"subnet":"::/0"}]]`,
+		"with those of its network":  ranges,
+		"with those of another kind": `[[{"subnet":"10.1.0.0/16"}]]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t), lostSandbox("web", true)
+			w.cacheWhole(s, w.mustAdd(s))
+			w.damage(func(path string) error { return os.Truncate(path, 0) })
+			w.ipam = map[string]any{"ranges": json.RawMessage(ranges)}
+			for _, s := range []sandbox{plain("unknown"), s} {
+				if err := w.del(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if config, limits := w.described(); len(config) > 0 || limits != nil {
+				t.Errorf("told of %q and %v", config, limits)
+			}
+		})
 	}
 }
 

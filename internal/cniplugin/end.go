@@ -134,7 +134,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		return conf.clearInvalid(valid)
 	}
 	var ended []reservation.Attachment
-	err = p.update(conf, func(tx *persistence.Tx) error {
+	err = p.update(conf, conf.describing(func(tx *persistence.Tx) error {
 		all, err := tx.Attachments(conf.network)
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		ended = stale
 		p.line.says(outcomeEnded, fmt.Sprintf("%d containers that the runtime does not know: reserved %v, freed %v", len(stale), went[outcomeReserved], went[outcomeFreed]), nil)
 		return nil
-	})
+	}))
 	for _, a := range ended {
 		err = errors.Join(err, conf.unmirror(a))
 	}
