@@ -15,10 +15,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -46,6 +48,7 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(setsOf), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool { return touched(e.ObjectOld, e.ObjectNew) },
 		})).
+		WithOptions(controller.Options{RateLimiter: backOff[reconcile.Request](retryLate)}).
 		Complete(patiently(g))
 }
 

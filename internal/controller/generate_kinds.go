@@ -49,7 +49,9 @@ type kindRequest struct {
 
 // SetupWithManager registers the reconciler.
 func (g *KindGenerator) SetupWithManager(mgr ctrl.Manager) error {
-	c, err := controller.NewTyped("generate-kinds", mgr, controller.TypedOptions[kindRequest]{Reconciler: patiently(g)})
+	c, err := controller.NewTyped("generate-kinds", mgr, controller.TypedOptions[kindRequest]{
+		Reconciler: patiently(g), RateLimiter: backOff[kindRequest](retryLate),
+	})
 	if err != nil {
 		return fmt.Errorf("make controller: %w", err)
 	}

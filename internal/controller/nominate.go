@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -65,7 +64,7 @@ func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 			MaxConcurrentReconciles: 8,
 			NeedLeaderElection:      new(false),
 			// Nobody should wait behind a gate longer than a failing API server forces.
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Second),
+			RateLimiter: backOff[reconcile.Request](time.Second),
 		}).
 		Complete(patiently(n))
 }

@@ -17,6 +17,14 @@ const (
 	retryLate = time.Minute
 )
 
+// firstTry and retryLate bound how long a reconcile that failed waits: what comes back, an
+// API server or a kind that it serves, is used within a minute.
+const firstTry = 5 * time.Millisecond
+
+func backOff[R comparable](longest time.Duration) workqueue.TypedRateLimiter[R] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[R](firstTry, longest)
+}
+
 // cacheBehind says whether a write was refused because the cache, from which it was
 // decided, is behind the API server. An object that is not found is no such refusal:
 // where it was to be made, its namespace or its kind is missing; where it was to be

@@ -70,7 +70,7 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode), builder.WithPredicates(nodeRelabelled)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofTurnedNode), builder.WithPredicates(nodeTurned)).
 		WatchesRawSource(source.Channel(r.Workloads.Changed(), handler.EnqueueRequestsFromMapFunc(r.ofNode))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: backOff[reconcile.Request](retryLate)}).
 		Build(patiently(r))
 	r.Workloads.OnServed(func(kind schema.GroupVersionKind) error {
 		ofWorkload := func(ctx context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
