@@ -56,7 +56,7 @@ func holdFound(tx *persistence.Tx, f reservation.Attachment) error {
 		if err != nil {
 			return err
 		}
-		if !held {
+		if !held && !slices.Contains(all, addr) { // an interface may have one twice, with two masks
 			all = append(all, addr)
 		}
 	}

@@ -77,3 +77,28 @@ func TestDelEndsWhatWasFound(t *testing.T) {
 		t.Errorf("%v is held after the DEL", a.Addresses)
 	}
 }
+
+// TestAnAddressThatIsThereTwice has one interface with an address in two masks.
+func TestAnAddressThatIsThereTwice(t *testing.T) {
+	for name, lose := range map[string]func(*world) error{
+		"the network of the pod rebuilds": func(*world) error { return nil },
+		"another one does": func(w *world) error {
+			return w.run(w.plugin.Funcs().Del, w.args(lostSandbox("other", false), map[string]any{"name": "netb"}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := lostSandbox("web", false)
+			w.start(s)
+			was := w.mustAdd(s)
+			w.plugin.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: slices.Concat(was, was)}, s)
+			w.damage(overwrite(0, 1<<20, 0))
+			if err := lose(w); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.mustAdd(lostSandbox("other", false)); slices.Contains(got, was[0]) {
+				t.Errorf("got %v, which a pod has", got)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -67,7 +68,7 @@ func enter(path string) ([]Interface, error) {
 		i := Interface{NetNS: netns, Name: l.Name}
 		for _, a := range addrs {
 			p, err := netip.ParsePrefix(a.String())
-			if err == nil && p.Addr().IsGlobalUnicast() {
+			if err == nil && p.Addr().IsGlobalUnicast() && !slices.Contains(i.Addresses, p.Addr()) { // or it is there twice, with two masks
 				i.Addresses = append(i.Addresses, p.Addr())
 			}
 		}

@@ -61,12 +61,14 @@ func makeNamespace(path string) error {
 	if err := netlink.LinkAdd(link); err != nil {
 		return err
 	}
-	addr, err := netlink.ParseAddr("10.1.2.3/24")
-	if err != nil {
-		return err
-	}
-	if err := netlink.AddrAdd(link, addr); err != nil {
-		return err
+	for _, text := range []string{"10.1.2.3/24", "10.1.2.3/32"} { // one address twice
+		addr, err := netlink.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(link, addr); err != nil {
+			return err
+		}
 	}
 	return unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
 }

@@ -123,6 +123,7 @@ func (r *rebuild) attach(all []Attachment, alive bool) {
 		if r.known[a.ID] || r.in.Alive(a) != alive {
 			continue
 		}
+		a.Addresses = once(a.Addresses)
 		if r.take(a.ID.Network, a.Addresses, a.Holder()) {
 			r.known[a.ID] = true
 			r.newest[a.Owner] = max(r.newest[a.Owner], a.Seq)
@@ -185,6 +186,18 @@ func (r *rebuild) take(network string, addrs []netip.Addr, who string) bool {
 		r.holder[netIP{network, a}] = who
 	}
 	return true
+}
+
+// once returns addresses without those that are among them before: a namespace may have one
+// twice, with two masks.
+func once(addrs []netip.Addr) []netip.Addr {
+	var all []netip.Addr
+	for _, a := range addrs {
+		if !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // newestOf returns the newest reservation of each owner.
