@@ -183,16 +183,30 @@ func (c *config) clear(r remnant) (err error) {
 	return c.ancestor.Remove(*r.record)
 }
 
-// clearInvalid removes the files of containers that are not valid any more.
-func (c *config) clearInvalid(valid map[reservation.AttachmentID]bool) error {
+// clearInvalid removes the files of containers that are not valid any more, but for those
+// that the ancestor keeps for a pod: its record may name a later container than the file.
+func (c *config) clearInvalid(valid map[reservation.AttachmentID]bool, now reservation.Moment) error {
 	all, err := c.hostLocal.Entries()
+	if len(all) == 0 {
+		return err
+	}
+	records, recordErr := c.ancestor.All()
+	if recordErr != nil {
+		return errors.Join(err, recordErr)
+	}
+	kept := map[netip.Addr]bool{}
+	for _, r := range records {
+		runs := valid[reservation.AttachmentID{Network: c.network, ContainerID: r.ContainerID, IfName: r.IfName}]
+		waits := !r.Released.IsZero() && !c.inheritance(reservation.Owner{}, &r).Deadline.Passed(now)
+		kept[r.Addr] = kept[r.Addr] || runs || waits
+	}
 	return errors.Join(err, c.clear(remnant{files: slices.DeleteFunc(all, func(e hostlocal.Entry) bool {
 		for id := range valid {
 			if e.Holder.Is(id.ContainerID, id.IfName) {
 				return true
 			}
 		}
-		return e.Holder.Mirrored || e.Holder.ContainerID == ""
+		return kept[e.Addr] || e.Holder.Mirrored || e.Holder.ContainerID == ""
 	})}))
 }
 

@@ -131,7 +131,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		return err
 	}
 	if begun, err := p.store(conf).Begun(); err == nil && !begun {
-		return conf.clearInvalid(valid)
+		return conf.clearInvalid(valid, p.Now())
 	}
 	var ended []reservation.Attachment
 	err = p.update(conf, conf.describing(func(tx *persistence.Tx) error {
@@ -163,7 +163,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 	for _, a := range ended {
 		err = errors.Join(err, conf.unmirror(a))
 	}
-	return errors.Join(err, conf.clearInvalid(valid))
+	return errors.Join(err, conf.clearInvalid(valid, p.Now()))
 }
 
 // validAttachments reads the list of a GC. A null list says that nothing is valid,

@@ -83,3 +83,36 @@ func TestAncestorsAddressOfAnother(t *testing.T) {
 		t.Errorf("took that for damage:\n%s", w.log.String())
 	}
 }
+
+// TestGarbageIsNotWhatTheAncestorKeeps runs GC while reservations of the fork's time run.
+func TestGarbageIsNotWhatTheAncestorKeeps(t *testing.T) {
+	kept := strings.Replace(lapsed, "2025-12-30T00:00", "2025-12-31T23:55", 1)
+	for name, tc := range map[string]struct {
+		record string
+		valid  string
+		keeps  bool
+	}{
+		"one whose time runs":                   {record: kept, valid: "zz", keeps: true},
+		"one whose time is over":                {record: lapsed, valid: "zz"},
+		"one whose later container still lives": {record: lapsed, valid: "c-web", keeps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, state := range []bool{false, true} {
+				w := newWorld(t)
+				w.ipam = oneStack
+				if state {
+					w.mustAdd(plain("first"))
+				}
+				w.hostLocal("10.1.0.5", "c-earlier\r\neth0")
+				w.ancestor("web", strings.Replace(tc.record, "10.1.0.2", "10.1.0.5", 1))
+				err := w.plugin.Funcs().GC(w.args(plain("x"), map[string]any{"cni.dev/valid-attachments": []map[string]string{{"containerID": tc.valid, "ifname": "eth0"}}}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if slices.Contains(w.hostLocalFiles(), "10.1.0.5") != tc.keeps {
+					t.Errorf("left %q", w.hostLocalFiles())
+				}
+			}
+		})
+	}
+}
