@@ -45,6 +45,9 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 			return err
 		}
 		ended = a
+		if old, err = conf.remnantBeside(a); err != nil {
+			return err
+		}
 		if !a.WishKnown { // a runtime that sends the annotations only now, if at all
 			a.Retain, a.Mode = wish.Retain, wish.Mode
 		}

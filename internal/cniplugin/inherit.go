@@ -130,3 +130,29 @@ func (c *config) came(heir *hostlocal.Reserved) error {
 	}
 	return c.clear(remnant{files: []hostlocal.Entry{{Addr: heir.Addr, Holder: h}}, record: heir})
 }
+
+// remnantBeside finds what is on disk of an attachment that the state knows as well: it was
+// adopted from libcni's cache, since the address file names an earlier container. It looks
+// at the attachment's addresses only.
+func (c *config) remnantBeside(a reservation.Attachment) (remnant, error) {
+	var r remnant
+	if a.Owner.Named() {
+		record, found, err := c.ancestor.Of(a.Owner.Namespace, a.Owner.Pod)
+		if err != nil {
+			return r, err
+		}
+		if found && record.ContainerID == a.ID.ContainerID && record.IfName == a.ID.IfName && slices.Contains(a.Addresses, record.Addr) {
+			r.record = &record
+		}
+	}
+	for _, addr := range a.Addresses {
+		h, found, err := c.hostLocal.Holder(addr)
+		if err != nil {
+			return r, err
+		}
+		if found && !h.Mirrored && (h.Is(a.ID.ContainerID, a.ID.IfName) || r.record != nil && r.record.Addr == addr) {
+			r.files = append(r.files, hostlocal.Entry{Addr: addr, Holder: h})
+		}
+	}
+	return r, nil
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
+	"github.com/google/go-cmp/cmp"
 )
 
 // lapsed is the record of a container that runs, on which the ancestor stamped the late DEL
@@ -114,5 +115,31 @@ func TestGarbageIsNotWhatTheAncestorKeeps(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAncestorsAdoptedPodComesBack ends a pod in its second life, which the state took from
+// the cache since the address file names the first.
+func TestAncestorsAdoptedPodComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.ipam = oneStack
+	w.hostLocal("10.1.0.2", "c-earlier\r\neth0")
+	w.ancestor("web", strings.Replace(lapsed, `,"releaseTime":"2025-12-30T00:00:00Z"`, "", 1))
+	s := lostSandbox("web", true)
+	w.start(s)
+	w.cacheWhole(s, ips("10.1.0.2"))
+	w.mustAdd(plain("first"))
+	if _, known := w.read().Attached[s.attachment()]; !known {
+		t.Fatal("the pod was not adopted")
+	}
+	if err := w.del(s); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"lock"}, w.hostLocalFiles()); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	delete(w.netns, s.netns())
+	if got := w.mustAdd(next(s)); !slices.Equal(got, ips("10.1.0.2")) {
+		t.Errorf("came back to %v", got)
 	}
 }
