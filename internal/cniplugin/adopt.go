@@ -69,8 +69,9 @@ func (c *config) heldElsewhere(addrs []netip.Addr, heir *hostlocal.Reserved) err
 
 // remnant is what is on disk of a container of host-local's time.
 type remnant struct {
-	files  []hostlocal.Entry
-	record *hostlocal.Reserved // the ancestor's
+	files    []hostlocal.Entry
+	record   *hostlocal.Reserved // the ancestor's
+	mirrored []hostlocal.Entry   // files of a container that Limpet's state knew
 }
 
 // addresses returns those that the files hold.
@@ -97,7 +98,14 @@ func (c *config) filesOf(id reservation.AttachmentID, o reservation.Owner, skip 
 	var r remnant
 	var err error
 	if r.files, err = c.hostLocal.Of(id.ContainerID, id.IfName, skip); err != nil {
-		return r, err
+		if r.files, err = c.filesNamed(id, r.files, err); err != nil {
+			return r, err
+		}
+	}
+	for _, e := range r.files {
+		if e.Holder.Mirrored {
+			r.mirrored = append(r.mirrored, e)
+		}
 	}
 	r.files = slices.DeleteFunc(r.files, func(e hostlocal.Entry) bool { return e.Holder.Mirrored })
 	if !o.Named() {
@@ -118,6 +126,26 @@ func (c *config) filesOf(id reservation.AttachmentID, o reservation.Owner, skip 
 	return r, nil
 }
 
+// filesNamed goes on where not every file could be read: who knows the addresses of the
+// container from its result needs no other files than theirs.
+func (c *config) filesNamed(id reservation.AttachmentID, files []hostlocal.Entry, unread error) ([]hostlocal.Entry, error) {
+	named := resultAddresses(c.prevResult)
+	if len(named) == 0 {
+		return files, unread
+	}
+	for _, a := range named {
+		h, found, err := c.hostLocal.Holder(a)
+		if err != nil {
+			return files, err
+		}
+		listed := slices.ContainsFunc(files, func(e hostlocal.Entry) bool { return e.Addr == a })
+		if found && !listed && h.Is(id.ContainerID, id.IfName) {
+			files = append(files, hostlocal.Entry{Addr: a, Holder: h})
+		}
+	}
+	return files, nil
+}
+
 // endRemnant reserves the addresses of a container of host-local's time, if its pod asks
 // for that. They are freed by clear, once this is on disk.
 func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs, wish reservation.Wish) (remnant, error) {
@@ -125,8 +153,11 @@ func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs
 	pod := endedPod(args)
 	owner := pod.owner(id)
 	r, err := conf.remnantOf(id, owner, nil)
-	if err != nil || len(r.files) == 0 {
-		return r, errors.Join(err, persistence.ErrUnchanged)
+	if err == nil && len(r.files) == 0 {
+		err = persistence.ErrUnchanged
+	}
+	if err != nil {
+		return r, err
 	}
 	a := reservation.Attachment{ID: id, Owner: owner, UID: string(pod.K8S_POD_UID), Addresses: r.addresses(), Retain: wish.Retain, Mode: wish.Mode}
 	if r.record != nil && conf.annotations == nil {

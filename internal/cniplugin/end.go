@@ -74,7 +74,10 @@ func (p *Plugin) endUnwritten(conf *config, args *skel.CmdArgs, cause error) err
 	p.line.says(outcomeUnrepaired, cause.Error(), nil)
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
 	old, err := conf.remnantOf(id, endedPod(args).owner(id), nil)
-	return errors.Join(err, conf.clear(old))
+	if err != nil {
+		return err
+	}
+	return conf.clear(old)
 }
 
 // unwritable reports whether a write failed, and would for any other container: for want of

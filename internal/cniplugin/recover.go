@@ -60,10 +60,24 @@ func (p *Plugin) reportRebuild(left persistence.Remains, in reservation.RebuildI
 		"seenAttachments", len(in.Seen))
 }
 
-// seen returns the attachments that libcni's cache names: those of this network, and of
-// others that keep their addresses in the same state; and those that only mirrored
-// files name. What host-local holds by a file of its own needs no second holder.
+// seen returns the attachments that libcni's cache names, and those that only mirrored
+// files name.
 func (p *Plugin) seen(conf *config) ([]reservation.Attachment, error) {
+	seen, err := p.cached(conf)
+	if err != nil {
+		return nil, err
+	}
+	nameless, err := conf.mirrored()
+	nameless = slices.DeleteFunc(nameless, func(m reservation.Attachment) bool {
+		return slices.ContainsFunc(seen, func(a reservation.Attachment) bool { return a.ID == m.ID })
+	})
+	return append(nameless, seen...), err
+}
+
+// cached returns the attachments that libcni's cache names: those of this network, and of
+// others that keep their addresses in the same state. What host-local holds by a file of
+// its own needs no second holder.
+func (p *Plugin) cached(conf *config) ([]reservation.Attachment, error) {
 	all, err := readCache(p.ResultsDir, conf.maxReservation)
 	if err != nil {
 		return nil, err
@@ -82,11 +96,7 @@ func (p *Plugin) seen(conf *config) ([]reservation.Attachment, error) {
 		}
 		seen = append(seen, a)
 	}
-	nameless, err := conf.mirrored()
-	nameless = slices.DeleteFunc(nameless, func(m reservation.Attachment) bool {
-		return slices.ContainsFunc(seen, func(a reservation.Attachment) bool { return a.ID == m.ID })
-	})
-	return append(nameless, seen...), err
+	return seen, nil
 }
 
 // hostLocalHolds reports whether a file of host-local's own names the attachment.

@@ -20,8 +20,8 @@ func (p *Plugin) stateless(conf *config, args *skel.CmdArgs, wish reservation.Wi
 	if err != nil || len(old.files) > 0 && (wish.Retain > 0 || old.record != nil) {
 		return err != nil, err
 	}
-	ours, err := p.seen(conf)
-	if err != nil || slices.ContainsFunc(ours, func(a reservation.Attachment) bool { return a.ID == id }) {
+	ours, err := p.cached(conf)
+	if err != nil || len(old.mirrored) > 0 || slices.ContainsFunc(ours, func(a reservation.Attachment) bool { return a.ID == id }) {
 		return err != nil, err
 	}
 	pendingOf(conf.dataDir, id).takeAway()
