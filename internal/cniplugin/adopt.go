@@ -194,8 +194,14 @@ func (c *config) setOf(a netip.Addr) int {
 	return len(c.sets)
 }
 
-// clear removes files of host-local's time under its lock.
+// clear removes files of host-local's time under its lock, and before it mirrored ones of a
+// container that the state does not know: a kill before the commit left them, or a rebuild.
 func (c *config) clear(r remnant) (err error) {
+	for _, f := range r.mirrored {
+		if err := c.hostLocal.Remove(f.Addr, f.Holder); err != nil {
+			return err
+		}
+	}
 	if len(r.files) == 0 {
 		return nil
 	}

@@ -38,10 +38,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		}
 		if !found {
 			pendingOf(conf.dataDir, id).takeAway()
-			if err := p.endFound(tx, id, args.Netns); !errors.Is(err, persistence.ErrUnchanged) {
-				return err
-			}
-			old, err = p.endRemnant(tx, conf, args, wish)
+			old, err = p.endUnknown(tx, conf, args, wish)
 			return err
 		}
 		ended = a
@@ -77,6 +74,7 @@ func (p *Plugin) endUnwritten(conf *config, args *skel.CmdArgs, cause error) err
 	if err != nil {
 		return err
 	}
+	old.mirrored = nil // the state may well know the container
 	return conf.clear(old)
 }
 
@@ -84,6 +82,19 @@ func (p *Plugin) endUnwritten(conf *config, args *skel.CmdArgs, cause error) err
 // space or rights, or because the disk or its file system gave up.
 func unwritable(err error) bool {
 	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, unix.EACCES, unix.EPERM}, func(no error) bool { return errors.Is(err, no) })
+}
+
+// endUnknown ends what is held for a container that the state does not know by its ID.
+func (p *Plugin) endUnknown(tx *persistence.Tx, conf *config, args *skel.CmdArgs, wish reservation.Wish) (remnant, error) {
+	found := p.endFound(tx, reservation.AttachmentID{Network: conf.network, IfName: args.IfName}, args.Netns)
+	if found != nil && !errors.Is(found, persistence.ErrUnchanged) {
+		return remnant{}, found
+	}
+	old, err := p.endRemnant(tx, conf, args, wish)
+	if errors.Is(err, persistence.ErrUnchanged) {
+		err = found
+	}
+	return old, err
 }
 
 // endFound ends what a rebuilt state holds for a namespace, in which it could not tell
@@ -140,11 +151,13 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		return conf.clearInvalid(valid, p.Now())
 	}
 	var ended []reservation.Attachment
+	var stray remnant
 	err = p.update(conf, conf.describing(func(tx *persistence.Tx) error {
 		all, err := tx.Attachments(conf.network)
 		if err != nil {
 			return err
 		}
+		stray = conf.strayMirrors(valid)
 		stale := slices.DeleteFunc(all, func(a reservation.Attachment) bool {
 			return valid[a.ID] || a.ID.Found() && p.alive(a) // by its container's ID it may be valid
 		})
@@ -168,6 +181,9 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 	}))
 	for _, a := range ended {
 		err = errors.Join(err, conf.unmirror(a))
+	}
+	if err == nil {
+		err = conf.clear(stray)
 	}
 	return errors.Join(err, conf.clearInvalid(valid, p.Now()))
 }

@@ -76,6 +76,16 @@ func (c *config) unmirror(a reservation.Attachment) error {
 	return errors.Join(errs...)
 }
 
+// strayMirrors finds the mirrored files of containers that are not valid. The caller has the
+// lock of the state, or they could be those of an ADD that has not come to its end.
+func (c *config) strayMirrors(valid map[reservation.AttachmentID]bool) remnant {
+	all, _ := c.hostLocal.Entries() // those that can be read; clearInvalid tells of the others
+	return remnant{mirrored: slices.DeleteFunc(all, func(e hostlocal.Entry) bool {
+		id := reservation.AttachmentID{Network: c.network, ContainerID: e.Holder.ContainerID, IfName: e.Holder.IfName}
+		return !e.Holder.Mirrored || valid[id]
+	})}
+}
+
 // sweepUnmirrored ends attachments whose DEL went to host-local: their files are gone, and
 // so are their namespaces. The one that is being made may have none yet.
 func (p *Plugin) sweepUnmirrored(tx *persistence.Tx, conf *config, now reservation.Moment, made reservation.AttachmentID) error {
