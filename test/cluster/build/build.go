@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,58 +37,92 @@ type Builder struct {
 	Modules Modules
 	// Progress is told what is built and for how long.
 	Progress Progress
+
+	pace pace
 }
 
 // All builds every component that is not in the cache, and returns the directory
 // of each.
 func (b *Builder) All(ctx context.Context) (map[string]string, error) {
-	dirs := map[string]string{}
-	for i, c := range components {
-		dir, err := b.one(ctx, c, fmt.Sprintf("%d/%d", i+1, len(components)))
+	dirs, err := b.places(ctx)
+	if err != nil {
+		return nil, err
+	}
+	todo := slices.DeleteFunc(slices.Clone(components), func(c component) bool { return checkContents(c, dirs[c.name]) == nil })
+	if len(todo) > 0 {
+		_, all := b.pace.left(todo, 0)
+		b.Progress("to build: %s; %s on two cores, once: later runs take it from the cache", names(todo), about(all))
+	}
+	for _, c := range components {
+		if i := slices.IndexFunc(todo, func(t component) bool { return t.name == c.name }); i >= 0 {
+			err = b.one(ctx, c, dirs[c.name], todo[i:])
+		} else {
+			err = used(dirs[c.name])
+		}
 		if err != nil {
 			return nil, err
 		}
-		dirs[c.name] = dir
 	}
 	return dirs, nil
 }
 
-// one returns the component's directory in the cache, built when it is not there.
-// Builders at the same time wait for each other.
-func (b *Builder) one(ctx context.Context, c component, count string) (string, error) {
-	hash, err := b.hash(ctx, c)
-	if err != nil {
-		return "", err
+// places returns the directory of each component in the cache, whether it is built or not.
+func (b *Builder) places(ctx context.Context) (map[string]string, error) {
+	if err := os.MkdirAll(filepath.Join(b.Cache, "build"), 0o755); err != nil {
+		return nil, fmt.Errorf("make cache: %w", err)
 	}
-	dir := filepath.Join(b.Cache, "build", c.name+"-"+hash)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", fmt.Errorf("make cache: %w", err)
+	dirs := map[string]string{}
+	for _, c := range components {
+		hash, err := b.hash(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		dirs[c.name] = filepath.Join(b.Cache, "build", c.name+"-"+hash)
 	}
-	unlock, err := b.lock(ctx, c.name)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if _, err := os.Stat(dir); err == nil {
-		return dir, used(dir)
-	}
-	if err := preflight.Space(ctx); err != nil {
-		return "", err
-	}
-	if err := b.compile(ctx, c, dir, count); err != nil {
-		return "", err
-	}
-	return dir, prune(dir, time.Now())
+	return dirs, nil
 }
 
-func (b *Builder) compile(ctx context.Context, c component, dir, count string) error {
+// one builds a component unless another builder, for which it waits, has just done so.
+// The component is the first of todo, which is all that is left to build.
+func (b *Builder) one(ctx context.Context, c component, dir string, todo []component) error {
+	unlock, err := b.lock(ctx, c.name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	switch err := checkContents(c, dir); {
+	case err == nil:
+		return used(dir)
+	case !errors.Is(err, fs.ErrNotExist):
+		b.Progress("building %s again: %v", c.name, err)
+	}
+	if err := preflight.Space(ctx); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := b.compile(ctx, c, dir, todo); err != nil {
+		return err
+	}
+	b.pace.built(c, time.Since(start))
+	return prune(dir, time.Now())
+}
+
+func names(todo []component) string {
+	var all []string
+	for _, c := range todo {
+		all = append(all, c.name+" "+c.version)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (b *Builder) compile(ctx context.Context, c component, dir string, todo []component) error {
 	src, err := b.source(c)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(src) //nolint:errcheck // a left-over in the temporary directory does no harm
 	temp := dir + ".new"
-	if err := os.RemoveAll(temp); err != nil {
+	if err := errors.Join(os.RemoveAll(temp), os.RemoveAll(dir)); err != nil {
 		return fmt.Errorf("remove left-over: %w", err)
 	}
 	args := []string{"build", "-trimpath", "-ldflags", c.ldflags, "-o", temp + "/"}
@@ -99,7 +134,7 @@ func (b *Builder) compile(ctx context.Context, c component, dir, count string) e
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it has temporary files to remove
 	cmd.WaitDelay = 30 * time.Second
-	stop := b.tick(fmt.Sprintf("building %s %s (%s)", c.name, c.version, count))
+	stop := b.tick(c, todo)
 	out, err := cmd.CombinedOutput()
 	stop()
 	if err != nil {
@@ -109,6 +144,9 @@ func (b *Builder) compile(ctx context.Context, c component, dir, count string) e
 		if err := os.Rename(filepath.Join(temp, from), filepath.Join(temp, to)); err != nil {
 			return fmt.Errorf("name %s: %w", to, err)
 		}
+	}
+	if err := checkContents(c, temp); err != nil {
+		return fmt.Errorf("build %s: %w", c.name, err)
 	}
 	if err := os.Rename(temp, dir); err != nil {
 		return fmt.Errorf("keep %s: %w", c.name, err)
@@ -149,22 +187,31 @@ func (b *Builder) hash(ctx context.Context, c component) (string, error) {
 		}
 		h.Write(data)
 	}
-	fmt.Fprintf(h, "%s|%s|%v", c.ldflags, c.tags, c.rename)
+	fmt.Fprintf(h, "%s|%s|%v", c.ldflags, c.tags, c.rename) // the tools in the .mod file say which programs
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// tick says what is going on, again every 15 seconds, until stop.
-func (b *Builder) tick(what string) (stop func()) {
-	start := time.Now()
-	b.Progress("%s; a first build takes minutes, later ones come from the cache", what)
+// interval is the time between two lines about a build.
+const interval = 15 * time.Second
+
+// tick tells how long a build takes and how much is left, every interval until stop.
+func (b *Builder) tick(c component, todo []component) (stop func()) {
+	start, pace := time.Now(), b.pace
+	what := fmt.Sprintf("building %s %s (%d/%d)", c.name, c.version, len(components)-len(todo)+1, len(components))
+	tell := func() {
+		elapsed := time.Since(start)
+		current, all := pace.left(todo, elapsed)
+		b.Progress("%s: %d s so far, %s left; %s in all", what, int(elapsed.Seconds()), about(current), about(all))
+	}
+	tell()
 	done := make(chan struct{})
 	go func() {
-		t := time.NewTicker(15 * time.Second)
+		t := time.NewTicker(interval)
 		defer t.Stop()
 		for {
 			select {
 			case <-t.C:
-				b.Progress("%s … %d s", what, int(time.Since(start).Seconds()))
+				tell()
 			case <-done:
 				return
 			}

@@ -1,6 +1,9 @@
 package build
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // component is a build module and how it is compiled.
 type component struct {
@@ -10,6 +13,10 @@ type component struct {
 	tags    string
 	// rename gives binaries the names that they are known by.
 	rename map[string]string
+	// programs are all the binaries, under their final names.
+	programs []string
+	// usual is how long a first build takes, with its downloads, on two cores.
+	usual time.Duration
 }
 
 const (
@@ -21,14 +28,25 @@ const (
 
 // components lists the slowest first, so that its progress is what one sees.
 var components = []component{
-	{name: "kubernetes", version: kubernetesVersion, ldflags: "-s -w" + kubernetesStamp()},
+	{
+		name: "kubernetes", version: kubernetesVersion, ldflags: "-s -w" + kubernetesStamp(), usual: 310 * time.Second,
+		programs: []string{"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"},
+	},
 	{
 		name: "containerd", version: containerdVersion, tags: "no_btrfs no_zfs no_devmapper",
 		ldflags: "-s -w -X github.com/containerd/containerd/v2/version.Version=" + containerdVersion +
 			" -X github.com/containerd/containerd/v2/version.Package=github.com/containerd/containerd/v2",
+		programs: []string{"containerd", "containerd-shim-runc-v2", "ctr"}, usual: 60 * time.Second,
 	},
-	{name: "etcd", version: etcdVersion, ldflags: "-s -w", rename: map[string]string{"server": "etcd"}},
-	{name: "cni", version: cniVersion, ldflags: "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=" + cniVersion},
+	{
+		name: "etcd", version: etcdVersion, ldflags: "-s -w", rename: map[string]string{"server": "etcd"},
+		programs: []string{"etcd"}, usual: 20 * time.Second,
+	},
+	{
+		name: "cni", version: cniVersion,
+		ldflags:  "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=" + cniVersion,
+		programs: []string{"bridge", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "ptp"}, usual: 20 * time.Second,
+	},
 }
 
 // kubernetesStamp sets the version that the API server and the nodes report; the
