@@ -20,7 +20,7 @@ import (
 // to find a libseccomp that fits; a distribution has done that.
 var programs = map[string]string{
 	"runc": "runc", "nft": "nftables", "conntrack": "conntrack", "iptables": "iptables",
-	"nsenter": "util-linux", "mount": "mount", "gcc": "gcc",
+	"nsenter": "util-linux", "setpriv": "util-linux", "mount": "mount", "gcc": "gcc", "ip": "iproute2",
 }
 
 // Room for the caches of a first build and for the data of a cluster, in bytes.
