@@ -1,6 +1,7 @@
 # Two targets matter to a newcomer: `make demo` and `make test`. `make help` lists the rest.
 SHELL    := /bin/bash -eo pipefail
-GO       ?= go
+export GO ?= go
+export LIMPET_PROGRAMS := $(CURDIR)/bin/assets
 MODULES  := . test/cluster test/e2e
 TIDY     := $(MODULES) tools $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
@@ -8,7 +9,7 @@ CLUSTER  := $(CURDIR)/bin/limpet-cluster
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e build images bench bench-pin bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness prerequisites root
+.PHONY: help demo test test-unit test-e2e test-fresh build images bench bench-pin bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -16,20 +17,23 @@ help: ## Show this list
 demo: root build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
 	cd test/e2e && $(GO) run ./cmd/demo $(DEMO_FLAGS)
 
-test: root test-unit test-e2e ## Run all tests: tables, the plugin as a process, a real API server, the cluster
+test: root build assets ## Run all tests: tables, the plugin as a process, a real API server, the cluster
+	test/run.sh unit e2e
 
-test-unit: build prerequisites ## Run all tests but those that need the three-node cluster
-	export LIMPET_KUBE_ASSETS=$$($(CLUSTER) assets) LIMPET_CNI_BIN=$$($(CLUSTER) cni) && \
-	for m in . test/cluster; do (cd $$m && $(GO) test -race -shuffle=on -timeout 20m ./...); done
+test-unit: build assets ## Run all tests but those that need the three-node cluster
+	test/run.sh unit
 
 test-e2e: build ## Run the end-to-end tests on a three-node cluster of their own
-	cd test/e2e && $(GO) test -count=1 -timeout 25m ./...
+	test/run.sh e2e
 
-bench: harness ## Measure limpet-ipam beside upstream host-local; writes docs/benchmarks.md
-	CGO_ENABLED=0 $(GO) run ./test/bench -upstream $$($(CLUSTER) cni) -out docs/benchmarks.md $(BENCH_FLAGS)
+test-fresh: assets ## Check that tests need nothing from outside but the built components and Go's caches
+	test/programs/fresh.sh
 
-bench-pin: build prerequisites ## Measure the controller with 100 nodes and 10 000 pods; writes docs/benchmarks-pin.md
-	$(GO) run ./test/bench/pin -assets $$($(CLUSTER) assets) -out docs/benchmarks-pin.md $(BENCH_FLAGS)
+bench: assets ## Measure limpet-ipam beside upstream host-local; writes docs/benchmarks.md
+	CGO_ENABLED=0 $(GO) run ./test/bench -upstream $(LIMPET_PROGRAMS) -out docs/benchmarks.md $(BENCH_FLAGS)
+
+bench-pin: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/benchmarks-pin.md
+	$(GO) run ./test/bench/pin -assets $(LIMPET_PROGRAMS) -out docs/benchmarks-pin.md $(BENCH_FLAGS)
 
 bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/benchmarks-rebuild.md
 	cd test/e2e && $(GO) run ./cmd/bench -out docs/benchmarks-rebuild.md $(BENCH_FLAGS)
@@ -39,8 +43,10 @@ build: harness ## Build the product and the cluster harness into bin/
 	$(BUILD) -o bin/limpet-agent ./cmd/node-agent
 	$(BUILD) -o bin/limpet-controller ./cmd/controller
 
-prerequisites: harness
-	$(CLUSTER) build
+# Made anew each time: what lay there before counts for nothing.
+assets: harness
+	@$(CLUSTER) build >/dev/null
+	@$(CLUSTER) assets --dir $(LIMPET_PROGRAMS) $$(sed 's/#.*//' test/programs/programs.txt) >/dev/null
 
 root:
 	@test $$(id -u) = 0 || { echo "root is needed: nodes are made of namespaces, mounts and cgroups" >&2; exit 1; }

@@ -24,6 +24,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/test/programs"
 )
 
 // bothVersions writes objects in each version and reads them in the other.
@@ -248,7 +249,10 @@ func manifestCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl := filepath.Join(os.Getenv(testenv.AssetsVar), "kubectl")
+	kubectl, err := programs.Find(os.Getenv(programs.Var), "kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(root, "deploy", "crds")).Output()
 	if err != nil {
 		t.Fatalf("render deploy/crds: %v", err)

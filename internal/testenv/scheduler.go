@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/limpet-io/limpet/test/programs"
 )
 
 // StartScheduler runs the kube-scheduler, with its defaults, until the test
@@ -20,7 +22,11 @@ func (e *Env) StartScheduler(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(e.server.BinaryAssetsDirectory, "kube-scheduler"), //nolint:noctx // it is killed below, by its PID
+	path, err := programs.Find(e.server.BinaryAssetsDirectory, "kube-scheduler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, //nolint:noctx // it is killed below, by its PID
 		"--kubeconfig="+e.Kubeconfig(t, ""), "--leader-elect=false", "--secure-port=0", "--v=2")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

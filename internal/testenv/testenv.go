@@ -25,12 +25,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/test/programs"
 )
 
 // AssetsVar is the environment variable that names the directory of the binaries.
-const AssetsVar = "LIMPET_KUBE_ASSETS"
-
-var errAssets = errors.New(AssetsVar + " must name a directory with kube-apiserver and etcd; `make test` builds and sets it")
+const AssetsVar = programs.Var
 
 // Env is a running API server without any controller or node behind it.
 type Env struct {
@@ -84,10 +83,8 @@ func (e *Env) stopOn(signals <-chan os.Signal) {
 }
 
 func start(assets string, register []func(*runtime.Scheme) error) (*Env, error) {
-	for _, name := range []string{"kube-apiserver", "etcd"} {
-		if _, err := os.Stat(filepath.Join(assets, name)); assets == "" || err != nil {
-			return nil, errAssets
-		}
+	if err := programs.All(assets, "kube-apiserver", "etcd"); err != nil {
+		return nil, err
 	}
 	root, err := Root()
 	if err != nil {

@@ -68,7 +68,7 @@ func TestOneProcessNeedsLittleMemory(t *testing.T) {
 func build(t *testing.T) cniexec.Binaries {
 	t.Helper()
 	dir := t.TempDir()
-	b, err := cniexec.Build(t.Context(), "../..", dir, dir) // nothing upstream is needed
+	b, err := cniexec.BuildLimpet(t.Context(), "../..", dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/limpet-io/limpet/test/programs"
 )
 
 // Binaries are the plugins that a test runs.
@@ -23,19 +25,29 @@ func (b Binaries) HostLocal() string { return filepath.Join(b.Upstream, "host-lo
 // Path returns CNI_PATH for them.
 func (b Binaries) Path() string { return filepath.Dir(b.Limpet) + ":" + b.Upstream }
 
-// Build compiles limpet-ipam into dir, and the published plugins of the versions in
-// test/plugin/cniplugins too, unless upstream says where they are already. The
-// root is that of the repository.
+// published are the plugins that Upstream holds.
+var published = []string{"bridge", "host-local", "ipvlan", "macvlan", "ptp"}
+
+// Build compiles limpet-ipam into dir. The published plugins lie in upstream, the value
+// of programs.Var; when it is empty, Build compiles them too, in the versions of
+// test/plugin/cniplugins. root is the top directory of the repository.
 func Build(ctx context.Context, root, dir, upstream string) (Binaries, error) {
-	b := Binaries{Limpet: filepath.Join(dir, "limpet-ipam"), Upstream: upstream}
-	if err := goBuild(ctx, root, b.Limpet, "./cmd/ipam-plugin"); err != nil {
+	b, err := BuildLimpet(ctx, root, dir)
+	if err != nil {
 		return b, err
 	}
+	b.Upstream = upstream
 	if upstream == "" {
 		b.Upstream = dir
 		return b, goBuild(ctx, filepath.Join(root, "test", "plugin", "cniplugins"), dir+"/", "tool")
 	}
-	return b, nil
+	return b, programs.All(upstream, published...)
+}
+
+// BuildLimpet compiles limpet-ipam alone into dir, for tests that run no other plugin.
+func BuildLimpet(ctx context.Context, root, dir string) (Binaries, error) {
+	b := Binaries{Limpet: filepath.Join(dir, "limpet-ipam")}
+	return b, goBuild(ctx, root, b.Limpet, "./cmd/ipam-plugin")
 }
 
 func goBuild(ctx context.Context, dir, to, what string) error {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/programs"
 )
 
 var binaries cniexec.Binaries
@@ -34,7 +35,7 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	binaries, err = cniexec.Build(context.Background(), "../..", dir, os.Getenv("LIMPET_CNI_BIN"))
+	binaries, err = cniexec.Build(context.Background(), "../..", dir, os.Getenv(programs.Var))
 	if err != nil {
 		return 0, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/programs"
 )
 
 var (
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildAndRun builds the plugin, and the interface plugins unless LIMPET_CNI_BIN
+// buildAndRun builds the plugin, and the interface plugins unless programs.Var
 // says where they are.
 func buildAndRun(m *testing.M) (int, error) {
 	dir, err := os.MkdirTemp("", "limpet-plugin-test-")
@@ -40,7 +41,7 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	built, err := cniexec.Build(context.Background(), "../..", dir, os.Getenv("LIMPET_CNI_BIN"))
+	built, err := cniexec.Build(context.Background(), "../..", dir, os.Getenv(programs.Var))
 	if err != nil {
 		return 0, err
 	}

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/limpet-io/limpet/test/bench/measure"
+	"github.com/limpet-io/limpet/test/programs"
 )
 
 func main() {
@@ -29,7 +30,7 @@ func run() int {
 	ctrl.SetLogger(logr.Discard())
 	root := flag.String("root", ".", "directory of the repository")
 	controller := flag.String("controller", "bin/limpet-controller", "the controller")
-	assets := flag.String("assets", os.Getenv("LIMPET_KUBE_ASSETS"), "directory of kube-apiserver and etcd")
+	assets := flag.String("assets", os.Getenv(programs.Var), "directory of kube-apiserver and etcd")
 	out := flag.String("out", "", "file to write the tables to, as well as to standard output")
 	size := full
 	flag.IntVar(&size.nodes, "nodes", size.nodes, "nodes")

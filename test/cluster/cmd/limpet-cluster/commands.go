@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -182,35 +181,12 @@ func buildAll(ctx context.Context, _ []string) error {
 	if err := preflight.Check(ctx, cache, progress); err != nil {
 		return err
 	}
-	_, err = cluster.Build(ctx, cluster.Config{Progress: progress})
-	return err
-}
-
-// assets puts what an API server for tests needs into one directory.
-func assets(ctx context.Context, _ []string) error {
 	dirs, err := cluster.Build(ctx, cluster.Config{Progress: progress})
 	if err != nil {
 		return err
 	}
-	dir := dirs["kubernetes"] + "-assets-" + filepath.Base(dirs["etcd"])
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make assets: %w", err)
+	for _, component := range slices.Sorted(maps.Keys(dirs)) {
+		fmt.Println(dirs[component])
 	}
-	for file, from := range map[string]string{"kube-apiserver": "kubernetes", "kubectl": "kubernetes", "etcd": "etcd"} {
-		err := os.Symlink(filepath.Join(dirs[from], file), filepath.Join(dir, file))
-		if err != nil && !errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("make assets: %w", err)
-		}
-	}
-	_, err = fmt.Println(dir)
-	return err
-}
-
-func cni(ctx context.Context, _ []string) error {
-	dirs, err := cluster.Build(ctx, cluster.Config{Progress: progress})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Println(dirs["cni"])
-	return err
+	return nil
 }

@@ -30,9 +30,11 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
                               run a program on it
   limpet-cluster images --out FILE NAME=BINARY[,BINARY…]…
                               make container images of static binaries
-  limpet-cluster assets       print a directory with kube-apiserver, etcd and kubectl
-  limpet-cluster cni          print a directory with the standard CNI plugins
-  limpet-cluster build        build into the cache what is missing there
+  limpet-cluster assets --dir DIR PROGRAM…
+                              make DIR anew, with links to the named programs of the cache and
+                              nothing else: kube-apiserver, etcd, bridge, …; --help lists them
+  limpet-cluster build        build into the cache what is missing there, and print where each
+                              component lies
 
 The cache is $LIMPET_CACHE, or limpet below the user's cache directory.
 `
@@ -41,7 +43,7 @@ The cache is $LIMPET_CACHE, or limpet below the user's cache directory.
 type command func(ctx context.Context, args []string) error
 
 var commands = map[string]command{
-	"up": up, "down": down, "status": status, "kubeconfig": kubeconfig, "node": node, "images": images, "assets": assets, "cni": cni, "build": buildAll,
+	"up": up, "down": down, "status": status, "kubeconfig": kubeconfig, "node": node, "images": images, "assets": assets, "build": buildAll,
 	// for this program's own use
 	"forward": forward, "control-exec": controlExec, "node-spawn": nodeSpawn, "node-init": nodeInit,
 }
