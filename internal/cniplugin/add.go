@@ -29,7 +29,7 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 	if conf.wanted, err = assign(conf.sets, conf.requested); err != nil {
 		return err
 	}
-	wish, warnings := reservation.ParseWish(conf.annotations, conf.maxReservation)
+	wish, warnings := reservation.ParseRetentionRequest(conf.annotations, conf.maxReservation)
 	for _, w := range warnings {
 		p.Log.Warn(w, "pod", string(pod.K8S_POD_NAMESPACE)+"/"+string(pod.K8S_POD_NAME))
 	}
@@ -40,13 +40,13 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 	return p.printResult(conf, a.Addresses)
 }
 
-func (p *Plugin) newAttachment(args *skel.CmdArgs, conf *config, pod *podArgs, wish reservation.Wish) reservation.Attachment {
+func (p *Plugin) newAttachment(args *skel.CmdArgs, conf *config, pod *podArgs, wish reservation.RetentionRequest) reservation.Attachment {
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
 	netns, _ := p.NetNS(args.Netns) // one that cannot be seen never counts as alive
 	netns.Path = args.Netns
 	return reservation.Attachment{
 		ID: id, Owner: pod.owner(id), UID: string(pod.K8S_POD_UID), NetNS: netns,
-		Retain: wish.Retain, Mode: wish.Mode, WishKnown: conf.annotations != nil,
+		Retain: wish.Retain, Mode: wish.Mode, AnnotationsSeen: conf.annotations != nil,
 	}
 }
 
@@ -136,7 +136,7 @@ func (p *Plugin) awaited(word *pending) error {
 // planAdd gathers what is known of the owner and asks the planner.
 func (p *Plugin) planAdd(tx *persistence.Tx, conf *config, a reservation.Attachment, old heritage) (reservation.AddDecision, error) {
 	in := reservation.AddInput{
-		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, Asks: a.Asks(), PredecessorWait: conf.predecessorWait,
+		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, WantsRetention: a.WantsRetention(), PredecessorWait: conf.predecessorWait,
 		Fits: func(addrs []netip.Addr) error {
 			if err := conf.fits(addrs); err != nil {
 				return err

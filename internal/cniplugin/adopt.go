@@ -148,7 +148,7 @@ func (c *config) filesNamed(id reservation.AttachmentID, files []hostlocal.Entry
 
 // endRemnant reserves the addresses of a container of host-local's time, if its pod asks
 // for that. They are freed by clear, once this is on disk.
-func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs, wish reservation.Wish) (remnant, error) {
+func (p *Plugin) endRemnant(tx *persistence.Tx, conf *config, args *skel.CmdArgs, wish reservation.RetentionRequest) (remnant, error) {
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
 	pod := endedPod(args)
 	owner := pod.owner(id)

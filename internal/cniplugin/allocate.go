@@ -110,7 +110,7 @@ func (p *Plugin) sweep(tx *persistence.Tx, network string, now reservation.Momen
 // another namespace has it as well: that may be of this network, and the other of one that
 // overlaps with it.
 func (p *Plugin) sweepFound(tx *persistence.Tx, network string) error {
-	all, err := tx.FoundAttachments(network)
+	all, err := tx.NetNSPlaceholders(network)
 	if err != nil {
 		return err
 	}

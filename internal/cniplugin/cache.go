@@ -101,12 +101,12 @@ func parseCached(data []byte, maxRetain time.Duration) (cached, bool) {
 	if len(addrs) == 0 {
 		return cached{}, false
 	}
-	wish, _ := reservation.ParseWish(f.CapabilityArgs.Annotations, maxRetain) // its ADD has warned
+	wish, _ := reservation.ParseRetentionRequest(f.CapabilityArgs.Annotations, maxRetain) // its ADD has warned
 	id := reservation.AttachmentID{Network: f.NetworkName, ContainerID: f.ContainerID, IfName: f.IfName}
 	pod := podOf(f.CNIArgs)
 	return cached{config: f.Config, attachment: reservation.Attachment{
 		ID: id, Owner: pod.owner(id), UID: string(pod.K8S_POD_UID), Addresses: addrs, NetNS: reservation.NetNS{Path: f.NetNS},
-		Retain: wish.Retain, Mode: wish.Mode, WishKnown: f.CapabilityArgs.Annotations != nil,
+		Retain: wish.Retain, Mode: wish.Mode, AnnotationsSeen: f.CapabilityArgs.Annotations != nil,
 	}}, true
 }
 

@@ -26,7 +26,7 @@ func FuzzCacheFile(f *testing.F) {
 			return
 		}
 		a := c.attachment
-		if len(a.Addresses) == 0 || a.ID.Found() || a.Retain < 0 || a.Retain > time.Hour {
+		if len(a.Addresses) == 0 || a.ID.IsNetNSPlaceholder() || a.Retain < 0 || a.Retain > time.Hour {
 			t.Fatalf("%+v", a)
 		}
 		store := persistence.New(persistence.Options{Dir: dir})

@@ -94,7 +94,7 @@ func (w *world) described() (config string, limits any) {
 			return err
 		}
 		config = string(all[network])
-		p, err := tx.Pressure(network)
+		p, err := tx.PoolUsage(network)
 		if p.Limits != nil {
 			limits = *p.Limits
 		}

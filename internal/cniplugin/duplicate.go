@@ -18,7 +18,7 @@ func (p *Plugin) existing(tx *persistence.Tx, conf *config, a reservation.Attach
 		return has, found, err
 	}
 	nameless := a.ID
-	nameless.ContainerID = reservation.FoundIn(a.NetNS)
+	nameless.ContainerID = reservation.NetNSPlaceholder(a.NetNS)
 	if has, found, err = tx.Attachment(nameless); found && p.alive(has) || err != nil {
 		return has, found, err
 	}

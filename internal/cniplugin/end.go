@@ -25,7 +25,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		return err
 	}
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}
-	wish, _ := reservation.ParseWish(conf.annotations, conf.maxReservation)
+	wish, _ := reservation.ParseRetentionRequest(conf.annotations, conf.maxReservation)
 	if needless, err := p.stateless(conf, args, wish); needless || err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		if old, err = conf.remnantBeside(a); err != nil {
 			return err
 		}
-		if !a.WishKnown { // a runtime that sends the annotations only now, if at all
+		if !a.AnnotationsSeen { // a runtime that sends the annotations only now, if at all
 			a.Retain, a.Mode = wish.Retain, wish.Mode
 		}
 		now := p.Now()
@@ -53,7 +53,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		p.line.says(outcomeOfEnd(plan), plan.Reason, a.Addresses)
 		return err
 	})
-	if persistence.Broken(err) || unwritable(err) {
+	if persistence.LostOrDamaged(err) || unwritable(err) {
 		return p.endUnwritten(conf, args, err)
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func unwritable(err error) bool {
 }
 
 // endUnknown ends what is held for a container that the state does not know by its ID.
-func (p *Plugin) endUnknown(tx *persistence.Tx, conf *config, args *skel.CmdArgs, wish reservation.Wish) (remnant, error) {
+func (p *Plugin) endUnknown(tx *persistence.Tx, conf *config, args *skel.CmdArgs, wish reservation.RetentionRequest) (remnant, error) {
 	found := p.endFound(tx, reservation.AttachmentID{Network: conf.network, IfName: args.IfName}, args.Netns)
 	if found != nil && !errors.Is(found, persistence.ErrUnchanged) {
 		return remnant{}, found
@@ -100,7 +100,7 @@ func (p *Plugin) endUnknown(tx *persistence.Tx, conf *config, args *skel.CmdArgs
 // endFound ends what a rebuilt state holds for a namespace, in which it could not tell
 // the container.
 func (p *Plugin) endFound(tx *persistence.Tx, id reservation.AttachmentID, netns string) error {
-	id.ContainerID = reservation.FoundIn(reservation.NetNS{Path: netns})
+	id.ContainerID = reservation.NetNSPlaceholder(reservation.NetNS{Path: netns})
 	a, found, err := tx.Attachment(id)
 	p.line.says(outcomeUnknown, "", nil)
 	if err == nil && !found {
@@ -147,7 +147,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 	if err != nil || !known {
 		return err
 	}
-	if begun, err := p.store(conf).Begun(); err == nil && !begun {
+	if begun, err := p.store(conf).Initialized(); err == nil && !begun {
 		return conf.clearInvalid(valid, p.Now())
 	}
 	var ended []reservation.Attachment
@@ -159,7 +159,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		}
 		stray = conf.strayMirrors(valid)
 		stale := slices.DeleteFunc(all, func(a reservation.Attachment) bool {
-			return valid[a.ID] || a.ID.Found() && p.alive(a) // by its container's ID it may be valid
+			return valid[a.ID] || a.ID.IsNetNSPlaceholder() && p.alive(a) // by its container's ID it may be valid
 		})
 		if len(stale) == 0 {
 			return persistence.ErrUnchanged

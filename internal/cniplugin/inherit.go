@@ -36,7 +36,7 @@ func (p *Plugin) inherit(c *config, o reservation.Owner) (heritage, error) {
 	}
 	if living := p.livingOf(c, r); living != nil {
 		living.Owner = o
-		if !living.WishKnown {
+		if !living.AnnotationsSeen {
 			living.Retain = min(r.For, c.maxReservation)
 		}
 		return heritage{living: living}, nil

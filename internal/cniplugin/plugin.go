@@ -72,7 +72,7 @@ func (p *Plugin) store(c *config) *persistence.Store { return p.storeBehind(c, n
 
 // storeBehind is a store that calls waiting before a wait for its lock.
 func (p *Plugin) storeBehind(c *config, waiting func()) *persistence.Store {
-	return persistence.New(persistence.Options{Dir: c.dataDir, LockWait: c.lockWait, Waiting: waiting, Rebuild: p.rebuild(c)})
+	return persistence.New(persistence.Options{Dir: c.dataDir, LockWait: c.lockWait, OnWait: waiting, Rebuild: p.rebuild(c)})
 }
 
 // alive reports whether the network namespace of an attachment is the one that

@@ -22,11 +22,11 @@ func (c *config) limits() reservation.Limits {
 // reservations may hold left somebody without one.
 func (p *Plugin) end(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndDecision, error) {
 	plan, err := tx.End(a, now, rollback)
-	if g := plan.GaveWay; err == nil && g != nil {
+	if g := plan.Displaced; err == nil && g != nil {
 		p.Log.Warn("Reservations hold their share of the pool, an older one gives way",
 			"owner", g.Owner.String(), "addresses", g.Addresses, "left", g.Deadline.Left(now).String(), "to", a.Owner.String())
 	}
-	if err == nil && plan.TurnedAway {
+	if err == nil && plan.Refused {
 		p.Log.Warn("Reservations hold their share of the pool, the addresses of the pod are not reserved; raise ipam.maxReservedPercent or ask for shorter reservations",
 			"pod", a.Owner.String(), "addresses", a.Addresses, "reason", plan.Reason)
 	}

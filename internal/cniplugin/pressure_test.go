@@ -45,10 +45,10 @@ func (w *world) reserved() []string {
 }
 
 // pressure is what is kept for the agent to tell.
-func (w *world) pressure() (p persistence.Pressure) {
+func (w *world) pressure() (p persistence.PoolUsage) {
 	w.t.Helper()
 	err := persistence.New(persistence.Options{Dir: w.dir}).View(w.t.Context(), func(tx *persistence.Tx) (err error) {
-		p, err = tx.Pressure(network)
+		p, err = tx.PoolUsage(network)
 		return err
 	})
 	if err != nil {

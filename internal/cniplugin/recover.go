@@ -18,18 +18,18 @@ var errNoNetwork = errors.New("network namespaces have addresses, and nothing te
 
 // rebuild returns what makes a state that is new, lost or damaged out of what is left
 // of it and what the node knows (rule 6).
-func (p *Plugin) rebuild(conf *config) func(persistence.Remains) (reservation.Records, error) {
-	return func(left persistence.Remains) (reservation.Records, error) {
+func (p *Plugin) rebuild(conf *config) func(persistence.Salvaged) (reservation.Records, error) {
+	return func(left persistence.Salvaged) (reservation.Records, error) {
 		seen, err := p.seen(conf)
 		if err != nil {
 			return reservation.Records{}, err
 		}
 		in := reservation.RebuildInput{
-			Now: p.Now(), Read: left.Read, Whole: left.Whole, Stray: left.Stray, Alive: p.alive,
+			Now: p.Now(), Read: left.Read, Complete: left.Complete, Unreferenced: left.Unreferenced, Alive: p.alive,
 			Seen: seen,
 		}
 		if left.Cause != nil { // a new node has none of ours
-			if in.Found, err = p.foundIn(conf.network, in); err != nil {
+			if in.Placeholders, err = p.foundIn(conf.network, in); err != nil {
 				return reservation.Records{}, err
 			}
 		}
@@ -40,7 +40,7 @@ func (p *Plugin) rebuild(conf *config) func(persistence.Remains) (reservation.Re
 }
 
 // reportRebuild tells a person what happened, once: the next verb finds a sound state.
-func (p *Plugin) reportRebuild(left persistence.Remains, in reservation.RebuildInput, plan reservation.RebuildDecision) {
+func (p *Plugin) reportRebuild(left persistence.Salvaged, in reservation.RebuildInput, plan reservation.RebuildDecision) {
 	for _, d := range plan.Dropped {
 		p.Log.Warn("Dropped while rebuilding the state", "address", d)
 	}
@@ -51,10 +51,10 @@ func (p *Plugin) reportRebuild(left persistence.Remains, in reservation.RebuildI
 		return
 	}
 	lost := "nothing"
-	if !left.Whole {
+	if !left.Complete {
 		lost = "reservations that could not be read"
 	}
-	p.Log.Warn("State was lost or damaged and is rebuilt", "cause", left.Cause.Error(), "damagedFile", left.Aside, "lost", lost,
+	p.Log.Warn("State was lost or damaged and is rebuilt", "cause", left.Cause.Error(), "damagedFile", left.BackupPath, "lost", lost,
 		"attachments", len(plan.Attachments), "reservations", len(plan.Reservations),
 		"readAttachments", len(in.Read.Attachments), "readReservations", len(in.Read.Reservations),
 		"seenAttachments", len(in.Seen))
@@ -145,7 +145,7 @@ func (p *Plugin) found(networks []string) []reservation.Attachment {
 	var all []reservation.Attachment
 	for _, i := range p.Interfaces() {
 		for _, n := range networks {
-			id := reservation.AttachmentID{Network: n, ContainerID: reservation.FoundIn(i.NetNS), IfName: i.Name}
+			id := reservation.AttachmentID{Network: n, ContainerID: reservation.NetNSPlaceholder(i.NetNS), IfName: i.Name}
 			all = append(all, reservation.Attachment{
 				ID: id, Owner: reservation.Owner{Network: n, IfName: i.Name}, NetNS: i.NetNS, Addresses: i.Addresses, Since: p.Now(),
 			})
@@ -171,10 +171,10 @@ func (p *Plugin) foundIn(network string, in reservation.RebuildInput) ([]reserva
 // unless it is "".
 func networksOf(network string, in reservation.RebuildInput) []string {
 	networks := map[string]bool{network: true}
-	for _, a := range slices.Concat(in.Seen, in.Read.Attachments, in.Stray.Attachments) {
+	for _, a := range slices.Concat(in.Seen, in.Read.Attachments, in.Unreferenced.Attachments) {
 		networks[a.ID.Network] = true
 	}
-	for _, r := range slices.Concat(in.Read.Reservations, in.Stray.Reservations) {
+	for _, r := range slices.Concat(in.Read.Reservations, in.Unreferenced.Reservations) {
 		networks[r.Owner.Network] = true
 	}
 	delete(networks, "")

@@ -42,7 +42,7 @@ func neverFresh(h happened) error {
 			continue
 		}
 		nameless := id
-		nameless.ContainerID = reservation.FoundIn(a.NetNS)
+		nameless.ContainerID = reservation.NetNSPlaceholder(a.NetNS)
 		for _, addr := range a.Addresses {
 			if holder[addr] != id && holder[addr] != nameless {
 				return fmt.Errorf("%s runs with %s, which is now of %q", id, addr, holder[addr])

@@ -265,7 +265,7 @@ func waits(h happened) error {
 // asks for anything (rule 10).
 func (h happened) mustWait() (reservation.Attachment, bool) {
 	living, found := h.newestAlive()
-	return living, found && (h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required || !living.WishKnown)
+	return living, found && (h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required || !living.AnnotationsSeen)
 }
 
 // waitedFor returns how long ago this successor was first turned away because of a.

@@ -43,7 +43,7 @@ func has(all []machine.Interface, in reservation.NetNS, addr netip.Addr) bool {
 
 // RebuildIn returns what makes the state in dir again where no verb brings the
 // configuration of a network.
-func (p *Plugin) RebuildIn(dir string) func(persistence.Remains) (reservation.Records, error) {
+func (p *Plugin) RebuildIn(dir string) func(persistence.Salvaged) (reservation.Records, error) {
 	return p.rebuild(configOf("", dir))
 }
 

@@ -13,13 +13,13 @@ import (
 // network after a rebuild: who rebuilt may not have known of this network, and has held
 // nothing for it (rule 6).
 func (p *Plugin) search(tx *persistence.Tx, network string) error {
-	if tx.Recoveries() == 0 || tx.Searched(network) {
+	if tx.Recoveries() == 0 || tx.UnknownQuarantined(network) {
 		return nil
 	}
 	if err := p.holdUnexplained(tx, network); err != nil {
 		return err
 	}
-	return tx.SetSearched(network)
+	return tx.SetUnknownQuarantined(network)
 }
 
 func (p *Plugin) holdUnexplained(tx *persistence.Tx, network string) error {
@@ -40,7 +40,7 @@ func (p *Plugin) holdUnexplained(tx *persistence.Tx, network string) error {
 // address.
 func explained(known []reservation.Attachment, in reservation.NetNS, addr netip.Addr) bool {
 	return slices.ContainsFunc(known, func(a reservation.Attachment) bool {
-		return !a.ID.Found() && a.NetNS.Dev == in.Dev && a.NetNS.Inode == in.Inode && slices.Contains(a.Addresses, addr)
+		return !a.ID.IsNetNSPlaceholder() && a.NetNS.Dev == in.Dev && a.NetNS.Inode == in.Inode && slices.Contains(a.Addresses, addr)
 	})
 }
 

@@ -66,7 +66,7 @@ func TestDelEndsWhatWasFound(t *testing.T) {
 	w.damage(overwrite(0, 1<<20, 0))
 	w.mustAdd(lostSandbox("other", false))
 	id := s.attachment()
-	id.ContainerID = reservation.FoundIn(w.netns[s.netns()])
+	id.ContainerID = reservation.NetNSPlaceholder(w.netns[s.netns()])
 	if a := w.read().Attached[id]; !slices.Equal(a.Addresses, was) {
 		t.Fatalf("held %v, want %v", a.Addresses, was)
 	}

@@ -11,8 +11,8 @@ import (
 // there was to do. A state is made where there is something to write to it: an address of
 // host-local's time to reserve, or a container that had its address from a state that was
 // removed, as libcni's cache or a mirrored file tells.
-func (p *Plugin) stateless(conf *config, args *skel.CmdArgs, wish reservation.Wish) (done bool, err error) {
-	if begun, err := p.store(conf).Begun(); begun || err != nil {
+func (p *Plugin) stateless(conf *config, args *skel.CmdArgs, wish reservation.RetentionRequest) (done bool, err error) {
+	if begun, err := p.store(conf).Initialized(); begun || err != nil {
 		return false, nil //nolint:nilerr // what cannot be looked at is Update's to report
 	}
 	id := reservation.AttachmentID{Network: conf.network, ContainerID: args.ContainerID, IfName: args.IfName}

@@ -134,7 +134,7 @@ func (m *model) annotate(tx *persistence.Tx) error {
 		return err
 	}
 	a := all[m.rand.IntN(len(all))]
-	a.Retain, a.WishKnown = time.Duration(m.rand.IntN(3))*5*time.Minute, true
+	a.Retain, a.AnnotationsSeen = time.Duration(m.rand.IntN(3))*5*time.Minute, true
 	return tx.PutAttachment(a)
 }
 

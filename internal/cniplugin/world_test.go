@@ -88,7 +88,7 @@ func (s sandbox) required() bool {
 }
 
 func (s sandbox) asks() bool {
-	wish, _ := reservation.ParseWish(s.annotations, reservation.DefaultMaxRetain)
+	wish, _ := reservation.ParseRetentionRequest(s.annotations, reservation.DefaultMaxRetain)
 	return s.annotations == nil || wish.Retain > 0 || s.required()
 }
 
@@ -233,7 +233,7 @@ func (w *world) read() state {
 		for _, r := range reserved {
 			s.Reserved[r.Owner] = r
 		}
-		pressure, err2 := tx.Pressure(network)
+		pressure, err2 := tx.PoolUsage(network)
 		s.Counted = pressure.Reserved
 		return errors.Join(err, err2)
 	})

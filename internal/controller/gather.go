@@ -94,6 +94,6 @@ func GetNode(ctx context.Context, r client.Reader, name string) (*corev1.Node, e
 }
 
 func (r *Recorder) retain(pod *corev1.Pod) time.Duration {
-	wish, _ := reservation.ParseWish(pod.Annotations, r.MaxReservation) // the webhook has warned
+	wish, _ := reservation.ParseRetentionRequest(pod.Annotations, r.MaxReservation) // the webhook has warned
 	return wish.Retain
 }

@@ -122,7 +122,7 @@ func (v Verdict) counted() Verdict {
 func (t *Tool) repair(ctx context.Context, o options, v Verdict) error {
 	made, rebuild := false, t.Rebuild(o.dataDir)
 	var refused error
-	store := o.store(func(left persistence.Remains) (records reservation.Records, err error) {
+	store := o.store(func(left persistence.Salvaged) (records reservation.Records, err error) {
 		made = true
 		records, err = rebuild(left)
 		refused = err

@@ -109,7 +109,7 @@ func networkFlag(f *flag.FlagSet, o *options) {
 }
 
 // store is the state that the flags name. It touches no file yet.
-func (o options) store(rebuild func(persistence.Remains) (reservation.Records, error)) *persistence.Store {
+func (o options) store(rebuild func(persistence.Salvaged) (reservation.Records, error)) *persistence.Store {
 	return persistence.New(persistence.Options{Dir: o.dataDir, LockWait: o.lockWait, Rebuild: rebuild})
 }
 

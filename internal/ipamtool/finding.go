@@ -73,7 +73,7 @@ type evidence struct {
 
 // unusable reports whether an error is a finding, rather than a reason to find nothing.
 func unusable(err error) bool {
-	return persistence.Broken(err) || errors.Is(err, persistence.ErrNewer)
+	return persistence.LostOrDamaged(err) || errors.Is(err, persistence.ErrNewer)
 }
 
 // findings judges the evidence, violations first.
@@ -89,7 +89,7 @@ func findings(e evidence) []Finding {
 	if !e.report.Marked {
 		all = append(all, Finding{Note, KindMarker, filepath.Join(e.dir, "limpet.marker"), "is missing: the next pod that starts or ends makes it"})
 	}
-	for _, path := range e.report.Aside {
+	for _, path := range e.report.BackupPaths {
 		all = append(all, Finding{Note, KindAside, path, "is a damaged state that another has replaced, and is read no more: find out what damaged it (mostly the disk), then remove this file"})
 	}
 	return all

@@ -39,25 +39,25 @@ const (
 // Holder is an attachment or a reservation. Its JSON form is documented in
 // docs/operations.md: keys are added, never changed.
 type Holder struct {
-	Network       string       `json:"network"`
-	Namespace     string       `json:"namespace,omitempty"`
-	Pod           string       `json:"pod,omitempty"`
-	PodUID        string       `json:"podUID,omitempty"`
-	Interface     string       `json:"interface"`
-	IPs           []netip.Addr `json:"ips"`
-	State         State        `json:"state"`
-	ContainerID   string       `json:"containerID"`
-	Since         time.Time    `json:"since"`
-	AgeSeconds    int64        `json:"ageSeconds"`
-	Deadline      *time.Time   `json:"deadline,omitempty"`
-	LeftSeconds   *int64       `json:"leftSeconds,omitempty"`
-	RetainSeconds int64        `json:"retainSeconds"`
-	Retention     string       `json:"retention"`
-	WishKnown     *bool        `json:"wishKnown,omitempty"`
-	NetNS         string       `json:"netns,omitempty"`
-	NetNSState    Namespace    `json:"netnsState,omitempty"`
-	RefusedSince  *time.Time   `json:"refusedSince,omitempty"`
-	Sequence      uint64       `json:"sequence"`
+	Network         string       `json:"network"`
+	Namespace       string       `json:"namespace,omitempty"`
+	Pod             string       `json:"pod,omitempty"`
+	PodUID          string       `json:"podUID,omitempty"`
+	Interface       string       `json:"interface"`
+	IPs             []netip.Addr `json:"ips"`
+	State           State        `json:"state"`
+	ContainerID     string       `json:"containerID"`
+	Since           time.Time    `json:"since"`
+	AgeSeconds      int64        `json:"ageSeconds"`
+	Deadline        *time.Time   `json:"deadline,omitempty"`
+	LeftSeconds     *int64       `json:"leftSeconds,omitempty"`
+	RetainSeconds   int64        `json:"retainSeconds"`
+	Retention       string       `json:"retention"`
+	AnnotationsSeen *bool        `json:"wishKnown,omitempty"`
+	NetNS           string       `json:"netns,omitempty"`
+	NetNSState      Namespace    `json:"netnsState,omitempty"`
+	RefusedSince    *time.Time   `json:"refusedSince,omitempty"`
+	Sequence        uint64       `json:"sequence"`
 }
 
 // read returns who holds addresses, as one transaction sees it.
@@ -92,7 +92,7 @@ func (t *Tool) attached(a reservation.Attachment, now reservation.Moment) *Holde
 	h := &Holder{
 		Network: a.ID.Network, Namespace: a.Owner.Namespace, Pod: a.Owner.Pod, PodUID: a.UID, Interface: a.ID.IfName,
 		IPs: a.Addresses, State: Attached, ContainerID: a.ID.ContainerID, Since: a.Since.Wall, AgeSeconds: seconds(now.Since(a.Since)),
-		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), WishKnown: &a.WishKnown,
+		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), AnnotationsSeen: &a.AnnotationsSeen,
 		NetNS: a.NetNS.Path, NetNSState: t.namespace(a.NetNS), Sequence: a.Seq,
 	}
 	if a.RefusedSince != nil {

@@ -101,7 +101,7 @@ func (n node) attachment(pod, begin string, ips ...string) reservation.Attachmen
 		ID:     reservation.AttachmentID{Network: "limpet", ContainerID: container(begin), IfName: "eth0"},
 		Owner:  reservation.Owner{Network: "limpet", Namespace: "default", Pod: pod, IfName: "eth0"},
 		UID:    "uid-of-" + pod,
-		Retain: 10 * time.Minute, WishKnown: true, NetNS: n.netns("cni-" + begin), Since: n.ago(26*time.Hour + 30*time.Minute),
+		Retain: 10 * time.Minute, AnnotationsSeen: true, NetNS: n.netns("cni-" + begin), Since: n.ago(26*time.Hour + 30*time.Minute),
 	}
 	for _, ip := range ips {
 		a.Addresses = append(a.Addresses, netip.MustParseAddr(ip))
@@ -128,7 +128,7 @@ func (n node) fill() {
 	refused := n.ago(time.Hour)
 	ran := n.attachment("web-0", "aa11", "10.244.0.12", "fd00::c")
 	waited := n.attachment("web-1", "aa22", "10.244.0.3")
-	waited.RefusedSince, waited.WishKnown, waited.Retain = &refused, false, 0
+	waited.RefusedSince, waited.AnnotationsSeen, waited.Retain = &refused, false, 0
 	lost := n.attachment("web-2", "bb33", "10.244.0.4")
 	if err := os.Remove(lost.NetNS.Path); err != nil {
 		n.Fatal(err)

@@ -85,7 +85,7 @@ func (h *Holder) wish() string {
 	if h.RetainSeconds > 0 {
 		text = fmt.Sprintf("%s after its end, %s", human(h.RetainSeconds), h.Retention)
 	}
-	if h.WishKnown != nil && !*h.WishKnown {
+	if h.AnnotationsSeen != nil && !*h.AnnotationsSeen {
 		text += " (assumed: the runtime passed no annotations)"
 	}
 	return text

@@ -42,7 +42,7 @@ type Tool struct {
 	// than the state know.
 	Running func(dir string) ([]reservation.Attachment, error)
 	// Rebuild returns what makes the state in a directory again.
-	Rebuild func(dir string) func(persistence.Remains) (reservation.Records, error)
+	Rebuild func(dir string) func(persistence.Salvaged) (reservation.Records, error)
 	// Log leaves a line among those of the verbs, of addresses that were freed by hand; none
 	// when nil.
 	Log func(verb string, owner reservation.Owner, containerID string, addrs []netip.Addr, reason string)
@@ -76,7 +76,7 @@ func explain(err error, dir string) error {
 	switch {
 	case errors.Is(err, persistence.ErrNoState):
 		return fmt.Errorf("%s: %w: no pod was given an address here, or ipam.dataDir says another directory (--data-dir)", dir, err)
-	case persistence.Broken(err):
+	case persistence.LostOrDamaged(err):
 		return fmt.Errorf("%w: the next pod that starts or ends makes it again and keeps the damaged file; limpet-ipam check --repair does so now", err)
 	case errors.Is(err, persistence.ErrLocked):
 		return fmt.Errorf("%w: a limpet-ipam is at work; fuser -v %s shows which", err, filepath.Join(dir, "limpet.lock"))

@@ -59,7 +59,7 @@ func (w *PodCreate) Handle(ctx context.Context, req admission.Request) admission
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode pod: %w", err))
 	}
 	pod.Namespace = req.Namespace // the object of a create request need not name it
-	_, warnings := reservation.ParseWish(pod.Annotations, w.MaxReservation)
+	_, warnings := reservation.ParseRetentionRequest(pod.Annotations, w.MaxReservation)
 
 	var merged podpatch.Patch
 	for _, p := range w.planners() {
@@ -82,7 +82,7 @@ func (w *PodCreate) Handle(ctx context.Context, req admission.Request) admission
 
 // planPin gathers what pin.Plan decides from.
 func (w *PodCreate) planPin(ctx context.Context, pod *corev1.Pod) (podpatch.Patch, error) {
-	wish, _ := reservation.ParseWish(pod.Annotations, w.MaxReservation) // Handle warns
+	wish, _ := reservation.ParseRetentionRequest(pod.Annotations, w.MaxReservation) // Handle warns
 	in := pin.Input{Pod: pod, Retains: wish.Retain > 0, Now: w.Clock.Now()}
 	owner, owned := pin.OwnerOf(pod)
 	if !owned {

@@ -24,7 +24,7 @@ var _ admission.Validator[*appsv1.StatefulSet] = (*StatefulSet)(nil)
 
 // ValidateCreate warns and allows.
 func (w *StatefulSet) ValidateCreate(_ context.Context, s *appsv1.StatefulSet) (admission.Warnings, error) {
-	_, warnings := reservation.ParseWish(s.Spec.Template.Annotations, w.MaxReservation)
+	_, warnings := reservation.ParseRetentionRequest(s.Spec.Template.Annotations, w.MaxReservation)
 	return warnings, nil
 }
 

@@ -106,7 +106,7 @@ func (n *node) attach(t *testing.T, ns, pod, uid, path string, age time.Duration
 		a := reservation.Attachment{
 			ID:    reservation.AttachmentID{Network: "net", ContainerID: "c-" + pod, IfName: "eth0"},
 			Owner: reservation.Owner{Network: "net", Namespace: ns, Pod: pod, IfName: "eth0"},
-			UID:   uid, Retain: 10 * time.Minute, WishKnown: true, Since: n.before(age),
+			UID:   uid, Retain: 10 * time.Minute, AnnotationsSeen: true, Since: n.before(age),
 		}
 		a.NetNS, _ = machine.StatNetNS(path)
 		a.NetNS.Path = path
@@ -285,7 +285,7 @@ func TestStateFollowsWhatRuns(t *testing.T) {
 	runs := testenv.APod("runs").In(ns).On(n.Node).With(reservation.RetainAnnotation, "20")
 	env.Create(t, runs.Pod)
 	old := time.Hour
-	n.attach(t, ns, "runs", string(runs.UID), n.alive(), 0, func(a *reservation.Attachment) { a.Retain, a.WishKnown = 0, false })
+	n.attach(t, ns, "runs", string(runs.UID), n.alive(), 0, func(a *reservation.Attachment) { a.Retain, a.AnnotationsSeen = 0, false })
 	n.attach(t, ns, "sandbox-only", "u1", n.alive(), old)
 	n.attach(t, ns, "lost", "u2", filepath.Join(n.NetNSDir, "lost"), old)
 	n.attach(t, ns, "lost-free", "u3", filepath.Join(n.NetNSDir, "lost-free"), old, func(a *reservation.Attachment) { a.Retain = 0 })

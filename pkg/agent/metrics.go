@@ -15,7 +15,7 @@ type metrics struct {
 	share     *prometheus.GaugeVec
 	early     *prometheus.CounterVec
 	refused   *prometheus.CounterVec
-	told      map[string]persistence.Pressure // what the counters of each network have of the state's
+	told      map[string]persistence.PoolUsage // what the counters of each network have of the state's
 	plugin    *prometheus.GaugeVec
 	success   prometheus.Gauge
 	time      prometheus.Gauge
@@ -41,7 +41,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "limpet_pool_refusals_total", Help: "Pods (no address was free) and reservations (their share was held) that were refused, by network.",
 		}, []string{"network", "what"}),
-		told: map[string]persistence.Pressure{},
+		told: map[string]persistence.PoolUsage{},
 		plugin: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "limpet_agent_plugin_install_info", Help: "1 for the version of the plugin that the agent put in place.",
 		}, []string{"version"}),
@@ -83,9 +83,9 @@ func (m *metrics) pools(networks []Network, node string) {
 			was, is uint64
 		}{
 			{m.early, "pod", was.Reclaimed, is.Reclaimed},
-			{m.early, "reservation", was.GaveWay, is.GaveWay},
+			{m.early, "reservation", was.Displaced, is.Displaced},
 			{m.refused, "pod", was.Exhausted, is.Exhausted},
-			{m.refused, "reservation", was.TurnedAway, is.TurnedAway},
+			{m.refused, "reservation", was.Refused, is.Refused},
 		} {
 			if c.is < c.was { // the state was lost, and counts from the beginning
 				c.was = 0

@@ -19,8 +19,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-func allows(pods int64, refuse bool) persistence.Pressure {
-	return persistence.Pressure{Limits: &reservation.Limits{Share: reservation.Share{Pods: pods, Refuse: refuse}}}
+func allows(pods int64, refuse bool) persistence.PoolUsage {
+	return persistence.PoolUsage{Limits: &reservation.Limits{Share: reservation.Share{Pods: pods, Refuse: refuse}}}
 }
 
 // brief is a condition in few words.

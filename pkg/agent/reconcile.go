@@ -38,7 +38,7 @@ func (in ReconcileInput) capOf(network string) time.Duration {
 type ReconcileDecision struct {
 	// Wishes are attachments whose pod asks for something else than is stored: its
 	// annotation changed, or the runtime sent none.
-	Wishes map[reservation.AttachmentID]reservation.Wish
+	Wishes map[reservation.AttachmentID]reservation.RetentionRequest
 	// Ended are attachments whose sandbox and pod are both gone: their DEL was lost.
 	Ended []reservation.AttachmentID
 }
@@ -51,7 +51,7 @@ func PlanReconcile(in ReconcileInput) ReconcileDecision {
 		byUID[string(p.UID)] = p
 		byName[p.Namespace+"/"+p.Name] = true
 	}
-	d := ReconcileDecision{Wishes: map[reservation.AttachmentID]reservation.Wish{}}
+	d := ReconcileDecision{Wishes: map[reservation.AttachmentID]reservation.RetentionRequest{}}
 	for _, a := range in.Attachments {
 		if !a.Owner.Named() {
 			continue // not a pod: only its runtime knows
@@ -59,8 +59,8 @@ func PlanReconcile(in ReconcileInput) ReconcileDecision {
 		pod, runs := byUID[a.UID]
 		switch {
 		case runs && a.UID != "":
-			wish, _ := reservation.ParseWish(pod.Annotations, in.capOf(a.ID.Network)) // the webhook has warned
-			if !a.WishKnown || wish.Retain != a.Retain || wish.Mode != a.Mode {
+			wish, _ := reservation.ParseRetentionRequest(pod.Annotations, in.capOf(a.ID.Network)) // the webhook has warned
+			if !a.AnnotationsSeen || wish.Retain != a.Retain || wish.Mode != a.Mode {
 				d.Wishes[a.ID] = wish
 			}
 		case !byName[a.Owner.String()] && in.Gone(a) && in.Now.Since(a.Since) > in.Grace:
@@ -84,7 +84,7 @@ func (d ReconcileDecision) apply(ctx context.Context, store *persistence.Store, 
 			if !found {
 				continue // it ended meanwhile
 			}
-			a.Retain, a.Mode, a.WishKnown = wish.Retain, wish.Mode, true
+			a.Retain, a.Mode, a.AnnotationsSeen = wish.Retain, wish.Mode, true
 			if err := tx.PutAttachment(a); err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ func attached(change ...func(*reservation.Attachment)) reservation.Attachment {
 	a := reservation.Attachment{
 		ID:    reservation.AttachmentID{Network: "net", ContainerID: "c", IfName: "eth0"},
 		Owner: reservation.Owner{Network: "net", Namespace: "default", Pod: "web-0", IfName: "eth0"},
-		UID:   "uid", Since: ago(time.Hour), WishKnown: true,
+		UID:   "uid", Since: ago(time.Hour), AnnotationsSeen: true,
 	}
 	for _, c := range change {
 		c(&a)
@@ -41,8 +41,8 @@ func pod(uid string) testenv.Pod {
 
 func TestPlanReconcile(t *testing.T) {
 	id := attached().ID
-	wish := func(w reservation.Wish) agent.ReconcileDecision {
-		return agent.ReconcileDecision{Wishes: map[reservation.AttachmentID]reservation.Wish{id: w}}
+	wish := func(w reservation.RetentionRequest) agent.ReconcileDecision {
+		return agent.ReconcileDecision{Wishes: map[reservation.AttachmentID]reservation.RetentionRequest{id: w}}
 	}
 	for name, tc := range map[string]struct {
 		attachment reservation.Attachment
@@ -58,17 +58,17 @@ func TestPlanReconcile(t *testing.T) {
 		"the runtime passed on no annotations": {
 			attachment: attached(),
 			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "10").With(reservation.ModeAnnotation, "required")},
-			want:       wish(reservation.Wish{Retain: 10 * time.Minute, Mode: reservation.Required}),
+			want:       wish(reservation.RetentionRequest{Retain: 10 * time.Minute, Mode: reservation.Required}),
 		},
 		"a pod that asks for nothing is known to": {
-			attachment: attached(func(a *reservation.Attachment) { a.Retain, a.WishKnown = time.Minute, false }),
+			attachment: attached(func(a *reservation.Attachment) { a.Retain, a.AnnotationsSeen = time.Minute, false }),
 			pods:       []testenv.Pod{pod("uid")},
-			want:       wish(reservation.Wish{}),
+			want:       wish(reservation.RetentionRequest{}),
 		},
 		"a pod asks for more than there is": {
 			attachment: attached(),
 			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
-			want:       wish(reservation.Wish{Retain: time.Hour}),
+			want:       wish(reservation.RetentionRequest{Retain: time.Hour}),
 		},
 		"the network allows less than the agent would": {
 			attachment: attached(func(a *reservation.Attachment) { a.Retain = 30 * time.Minute }),
@@ -79,13 +79,13 @@ func TestPlanReconcile(t *testing.T) {
 			attachment: attached(),
 			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
 			caps:       map[string]time.Duration{"net": 2 * time.Hour},
-			want:       wish(reservation.Wish{Retain: 2 * time.Hour}),
+			want:       wish(reservation.RetentionRequest{Retain: 2 * time.Hour}),
 		},
 		"another network does": {
 			attachment: attached(),
 			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
 			caps:       map[string]time.Duration{"other": 2 * time.Hour},
-			want:       wish(reservation.Wish{Retain: time.Hour}),
+			want:       wish(reservation.RetentionRequest{Retain: time.Hour}),
 		},
 		"a later pod of the name has no say": {
 			attachment: attached(),

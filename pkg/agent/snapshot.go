@@ -20,7 +20,7 @@ type Network struct {
 	Sets         []ipam.Set
 	Attachments  []reservation.Attachment
 	Reservations []reservation.Reservation
-	Pressure     persistence.Pressure
+	Pressure     persistence.PoolUsage
 }
 
 // read copies the state into memory and lets go of it. A node without state has no
@@ -57,6 +57,6 @@ func readNetwork(tx *persistence.Tx, name string, config []byte) (Network, error
 	var errs [3]error
 	n.Attachments, errs[0] = tx.Attachments(name)
 	n.Reservations, errs[1] = tx.Reservations(name)
-	n.Pressure, errs[2] = tx.Pressure(name)
+	n.Pressure, errs[2] = tx.PoolUsage(name)
 	return n, errors.Join(errs[:]...)
 }

@@ -52,8 +52,8 @@ type Report struct {
 	Recoveries uint64
 	// Marked tells that the marker is there, without which a loss would go unnoticed.
 	Marked bool
-	// Aside are the damaged files that are kept, by their paths.
-	Aside []string
+	// BackupPaths are the damaged files that are kept, by their paths.
+	BackupPaths []string
 }
 
 // Audit reads the whole state and compares its parts with each other. It changes nothing,
@@ -61,19 +61,19 @@ type Report struct {
 // verbs wait: 0.4 s where 50 000 addresses are in use.
 func (s *Store) Audit(ctx context.Context) (Report, error) {
 	var r Report
-	if begun, err := s.Begun(); err == nil && !begun {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return r, ErrNoState // and no lock file either, in a directory that may be another's
 	}
 	err := s.locked(ctx, unix.LOCK_SH, func() error {
 		if err := s.present(); err != nil {
 			return err
 		}
-		_, marked, err := s.look()
+		_, marked, err := s.stat()
 		if err != nil {
 			return err
 		}
 		r.Marked = marked
-		if r.Aside, err = s.damaged(); err != nil {
+		if r.BackupPaths, err = s.damaged(); err != nil {
 			return err
 		}
 		info, err := os.Stat(filepath.Join(s.dir, databaseName))
@@ -244,11 +244,11 @@ func (r *Report) compareOwners(tx *bolt.Tx) {
 
 // compareCounts compares the counts of reservations with the reservations.
 func (r *Report) compareCounts(t *Tx) {
-	if t.tx.Bucket(bucketPressure) == nil {
+	if t.tx.Bucket(bucketPoolUsage) == nil {
 		return // the next verb counts
 	}
 	for network, n := range reservedIn(t.tx) {
-		p, err := t.Pressure(network)
+		p, err := t.PoolUsage(network)
 		if err == nil && p.Reserved != n {
 			err = fmt.Errorf("are %d, and counted as %d", n, p.Reserved)
 		}

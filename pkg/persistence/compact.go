@@ -15,7 +15,7 @@ import (
 // has, alone on the node. A crash leaves the old file or the new one. It returns the
 // sizes; the file stays as it is where none is gained, and where it is damaged.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
-	if begun, err := s.Begun(); err == nil && !begun {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return 0, 0, ErrNoState
 	}
 	err = s.locked(ctx, unix.LOCK_EX, func() error {

@@ -12,8 +12,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// look reports whether the database and the marker are there.
-func (s *Store) look() (found, marked bool, err error) {
+// stat reports whether the database and the marker are there.
+func (s *Store) stat() (found, marked bool, err error) {
 	for _, f := range []struct {
 		name string
 		is   *bool
@@ -27,10 +27,10 @@ func (s *Store) look() (found, marked bool, err error) {
 	return found, marked, nil
 }
 
-// Begun reports whether a state was ever made here. Where none was, only what is to be
+// Initialized reports whether a state was ever made here. Where none was, only what is to be
 // kept is a reason to make one.
-func (s *Store) Begun() (bool, error) {
-	found, marked, err := s.look()
+func (s *Store) Initialized() (bool, error) {
+	found, marked, err := s.stat()
 	return found || marked, err
 }
 
@@ -41,7 +41,7 @@ func (s *Store) lost() error {
 
 // present fails where there is no state to read.
 func (s *Store) present() error {
-	switch found, marked, err := s.look(); {
+	switch found, marked, err := s.stat(); {
 	case err != nil:
 		return err
 	case !found && marked:
@@ -55,7 +55,7 @@ func (s *Store) present() error {
 // ensure makes the database on a new node. It appears under its name complete, and
 // the marker after it, so that no crash leaves something that looks lost.
 func (s *Store) ensure() error {
-	found, marked, err := s.look()
+	found, marked, err := s.stat()
 	switch {
 	case err != nil:
 		return err
@@ -112,18 +112,18 @@ func (s *Store) syncAbove() error {
 // from before: of another plugin's time, or of a state that was removed with its marker.
 func (s *Store) create() error {
 	if s.rebuild == nil {
-		return s.build(reservation.Records{}, Remains{})
+		return s.build(reservation.Records{}, Salvaged{})
 	}
-	records, err := s.rebuild(Remains{})
+	records, err := s.rebuild(Salvaged{})
 	if err != nil {
 		return fmt.Errorf("look for earlier pods: %w", err)
 	}
-	return s.build(records, Remains{})
+	return s.build(records, Salvaged{})
 }
 
 // build makes a complete database beside the one that may be there, and puts it in its
 // place.
-func (s *Store) build(records reservation.Records, left Remains) error {
+func (s *Store) build(records reservation.Records, left Salvaged) error {
 	temp := filepath.Join(s.dir, databaseName+".new")
 	if err := removeLeftover(temp); err != nil {
 		return err

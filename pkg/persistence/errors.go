@@ -28,8 +28,8 @@ var (
 	ErrLocked = flock.ErrLocked
 )
 
-// Broken reports whether an error says that the state is lost or damaged, which is no
+// LostOrDamaged reports whether an error says that the state is lost or damaged, which is no
 // fault of what was asked of it.
-func Broken(err error) bool {
+func LostOrDamaged(err error) bool {
 	return (errors.Is(err, ErrLost) || errors.Is(err, ErrDamaged)) && !errors.Is(err, ErrNewer)
 }

@@ -67,10 +67,10 @@ func FuzzSalvage(f *testing.F) {
 	f.Add(data[:8192])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, root := openPages(bytes.NewReader(data), int64(len(data)))
-		var left Remains
+		var left Salvaged
 		left.readTree(p, root)
-		left.Stray = readStray(p)
-		for _, records := range []reservation.Records{left.Read, left.Stray} {
+		left.Unreferenced = readUnreferenced(p)
+		for _, records := range []reservation.Records{left.Read, left.Unreferenced} {
 			for _, a := range records.Attachments {
 				if _, err := encodeAttachment(a); err != nil && a.Since.Wall.Year() < 10000 {
 					t.Errorf("found %+v: %v", a, err)

@@ -10,31 +10,31 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// bucketPressure came later than the buckets of the schema: network → pressureRecord. Who
+// bucketPoolUsage came later than the buckets of the schema: network → poolUsageRecord. Who
 // reads a file of before finds none.
-var bucketPressure = []byte("pressure")
+var bucketPoolUsage = []byte("pressure")
 
-// Pressure is how much of a network's pool reservations hold and may hold, and how many
+// PoolUsage is how much of a network's pool reservations hold and may hold, and how many
 // there was no room for.
-type Pressure struct {
+type PoolUsage struct {
 	// Reserved counts the reservations, lapsed ones among them.
 	Reserved int64
 	// Limits are those that the last ADD knew; nil before the first, when nothing is limited.
 	Limits *reservation.Limits
-	// Reclaimed counts those that gave way to a pod, GaveWay those that gave way to another
-	// reservation, and TurnedAway those that were asked for and not made.
-	Reclaimed, GaveWay, TurnedAway uint64
+	// Reclaimed counts those that gave way to a pod, Displaced those that gave way to another
+	// reservation, and Refused those that were asked for and not made.
+	Reclaimed, Displaced, Refused uint64
 	// Exhausted counts the ADDs for which there was no address.
 	Exhausted uint64
 }
 
-type pressureRecord struct {
-	Reserved   int64         `json:"reserved"`
-	Limits     *limitsRecord `json:"limits,omitempty"`
-	Reclaimed  uint64        `json:"reclaimed,omitempty"`
-	GaveWay    uint64        `json:"gaveWay,omitempty"`
-	TurnedAway uint64        `json:"turnedAway,omitempty"`
-	Exhausted  uint64        `json:"exhausted,omitempty"`
+type poolUsageRecord struct {
+	Reserved  int64         `json:"reserved"`
+	Limits    *limitsRecord `json:"limits,omitempty"`
+	Reclaimed uint64        `json:"reclaimed,omitempty"`
+	Displaced uint64        `json:"gaveWay,omitempty"`
+	Refused   uint64        `json:"turnedAway,omitempty"`
+	Exhausted uint64        `json:"exhausted,omitempty"`
 }
 
 type limitsRecord struct {
@@ -43,52 +43,52 @@ type limitsRecord struct {
 	MaxRetain time.Duration `json:"maxRetain,omitempty"`
 }
 
-func encodePressure(p Pressure) ([]byte, error) {
-	r := pressureRecord{Reserved: p.Reserved, Reclaimed: p.Reclaimed, GaveWay: p.GaveWay, TurnedAway: p.TurnedAway, Exhausted: p.Exhausted}
+func encodePoolUsage(p PoolUsage) ([]byte, error) {
+	r := poolUsageRecord{Reserved: p.Reserved, Reclaimed: p.Reclaimed, Displaced: p.Displaced, Refused: p.Refused, Exhausted: p.Exhausted}
 	if l := p.Limits; l != nil {
 		r.Limits = &limitsRecord{Pods: l.Share.Pods, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain}
 	}
 	return seal(r)
 }
 
-func decodePressure(data []byte) (Pressure, error) {
-	var r pressureRecord
+func decodePoolUsage(data []byte) (PoolUsage, error) {
+	var r poolUsageRecord
 	if err := unseal(data, &r); err != nil {
-		return Pressure{}, fmt.Errorf("decode pressure: %w", err)
+		return PoolUsage{}, fmt.Errorf("decode pressure: %w", err)
 	}
-	p := Pressure{Reserved: r.Reserved, Reclaimed: r.Reclaimed, GaveWay: r.GaveWay, TurnedAway: r.TurnedAway, Exhausted: r.Exhausted}
+	p := PoolUsage{Reserved: r.Reserved, Reclaimed: r.Reclaimed, Displaced: r.Displaced, Refused: r.Refused, Exhausted: r.Exhausted}
 	if l := r.Limits; l != nil {
 		p.Limits = &reservation.Limits{Share: reservation.Share{Pods: l.Pods, Refuse: l.Refuse}, MaxRetain: l.MaxRetain}
 	}
 	return p, nil
 }
 
-// Pressure returns what is known of a network, which is nothing where there never was a
+// PoolUsage returns what is known of a network, which is nothing where there never was a
 // reservation nor an ADD.
-func (t *Tx) Pressure(network string) (Pressure, error) {
-	b := t.tx.Bucket(bucketPressure)
+func (t *Tx) PoolUsage(network string) (PoolUsage, error) {
+	b := t.tx.Bucket(bucketPoolUsage)
 	if b == nil {
-		return Pressure{}, nil
+		return PoolUsage{}, nil
 	}
 	data := b.Get(key(network))
 	if data == nil {
-		return Pressure{}, nil
+		return PoolUsage{}, nil
 	}
-	return decodePressure(data)
+	return decodePoolUsage(data)
 }
 
-// press changes what is known of a network. What stays the same costs no page.
-func (t *Tx) press(network string, change func(*Pressure)) error {
-	p, err := t.Pressure(network)
+// updateUsage changes what is known of a network. What stays the same costs no page.
+func (t *Tx) updateUsage(network string, change func(*PoolUsage)) error {
+	p, err := t.PoolUsage(network)
 	if err != nil {
 		return err
 	}
 	change(&p)
-	data, err := encodePressure(p)
+	data, err := encodePoolUsage(p)
 	if err != nil {
 		return fmt.Errorf("encode pressure: %w", err)
 	}
-	b := t.tx.Bucket(bucketPressure)
+	b := t.tx.Bucket(bucketPoolUsage)
 	if bytes.Equal(b.Get(key(network)), data) {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (t *Tx) press(network string, change func(*Pressure)) error {
 // SetLimits remembers what a network allows, for whoever ends an attachment or learns of a
 // wish.
 func (t *Tx) SetLimits(network string, l reservation.Limits) error {
-	return t.press(network, func(p *Pressure) { p.Limits = &l })
+	return t.updateUsage(network, func(p *PoolUsage) { p.Limits = &l })
 }
 
 // Reclaim ends a reservation that gives way to a pod.
@@ -106,12 +106,12 @@ func (t *Tx) Reclaim(o reservation.Owner) error {
 	if err := t.DeleteReservation(o); err != nil {
 		return err
 	}
-	return t.press(o.Network, func(p *Pressure) { p.Reclaimed++ })
+	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Reclaimed++ })
 }
 
 // CountExhausted remembers an ADD for which there was no address.
 func (t *Tx) CountExhausted(network string) error {
-	return t.press(network, func(p *Pressure) { p.Exhausted++ })
+	return t.updateUsage(network, func(p *PoolUsage) { p.Exhausted++ })
 }
 
 // reserve stores the reservation that an end asks for, if there is room for one more or
@@ -119,11 +119,11 @@ func (t *Tx) CountExhausted(network string) error {
 // its reservation was counted when it began, and is put back in any case (rule 8).
 func (t *Tx) reserve(plan reservation.EndDecision, now reservation.Moment, rollback bool) (reservation.EndDecision, error) {
 	network := plan.Reserve.Owner.Network
-	p, err := t.Pressure(network)
+	p, err := t.PoolUsage(network)
 	if err != nil {
 		return plan, err
 	}
-	if rollback || p.Limits == nil || p.Limits.Share.Roomy(p.Reserved) {
+	if rollback || p.Limits == nil || p.Limits.Share.HasRoom(p.Reserved) {
 		return plan, t.PutReservation(*plan.Reserve)
 	}
 	all, err := t.Reservations(network)
@@ -136,16 +136,16 @@ func (t *Tx) reserve(plan reservation.EndDecision, now reservation.Moment, rollb
 			return plan, err
 		}
 	}
-	if d.Verdict == reservation.TurnAway {
-		plan.Reserve, plan.TurnedAway, plan.Reason = nil, true, d.Reason
-		return plan, t.press(network, func(p *Pressure) { p.TurnedAway++ })
+	if d.Verdict == reservation.ShareRefused {
+		plan.Reserve, plan.Refused, plan.Reason = nil, true, d.Reason
+		return plan, t.updateUsage(network, func(p *PoolUsage) { p.Refused++ })
 	}
-	if d.GivesWay != nil {
-		plan.GaveWay, plan.Reason = d.GivesWay, plan.Reason+"; "+d.Reason
-		if err := t.DeleteReservation(d.GivesWay.Owner); err != nil {
+	if d.Displaced != nil {
+		plan.Displaced, plan.Reason = d.Displaced, plan.Reason+"; "+d.Reason
+		if err := t.DeleteReservation(d.Displaced.Owner); err != nil {
 			return plan, err
 		}
-		if err := t.press(network, func(p *Pressure) { p.GaveWay++ }); err != nil {
+		if err := t.updateUsage(network, func(p *PoolUsage) { p.Displaced++ }); err != nil {
 			return plan, err
 		}
 	}
@@ -158,7 +158,7 @@ func (t *Tx) count() error {
 		if network == "" {
 			return fmt.Errorf("reservation without a network: %w", ErrDamaged)
 		}
-		if err := t.press(network, func(p *Pressure) { p.Reserved = n }); err != nil {
+		if err := t.updateUsage(network, func(p *PoolUsage) { p.Reserved = n }); err != nil {
 			return err
 		}
 	}
@@ -176,17 +176,17 @@ func reservedIn(tx *bolt.Tx) map[string]int64 {
 		}
 	}
 	_ = tx.Bucket(bucketReservations).ForEach(add(1)) // the function returns no error
-	_ = tx.Bucket(bucketPressure).ForEach(add(0))     // neither does this one
+	_ = tx.Bucket(bucketPoolUsage).ForEach(add(0))    // neither does this one
 	return reserved
 }
 
-// makePressure makes the bucket in a file of before, and counts what is there.
-func makePressure(tx *bolt.Tx) error {
-	if tx.Bucket(bucketPressure) != nil {
+// makePoolUsage makes the bucket in a file of before, and counts what is there.
+func makePoolUsage(tx *bolt.Tx) error {
+	if tx.Bucket(bucketPoolUsage) != nil {
 		return nil
 	}
-	if _, err := tx.CreateBucket(bucketPressure); err != nil {
-		return fmt.Errorf("create bucket %s: %w", bucketPressure, err)
+	if _, err := tx.CreateBucket(bucketPoolUsage); err != nil {
+		return fmt.Errorf("create bucket %s: %w", bucketPoolUsage, err)
 	}
 	return (&Tx{tx: tx}).count()
 }

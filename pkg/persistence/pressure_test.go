@@ -15,11 +15,11 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-func pressure(t *testing.T, s *persistence.Store) persistence.Pressure {
+func pressure(t *testing.T, s *persistence.Store) persistence.PoolUsage {
 	t.Helper()
-	var p persistence.Pressure
+	var p persistence.PoolUsage
 	view(t, s, func(tx *persistence.Tx) (err error) {
-		p, err = tx.Pressure("net")
+		p, err = tx.PoolUsage("net")
 		return err
 	})
 	return p
@@ -78,20 +78,20 @@ func TestEndsKeepToTheShare(t *testing.T) {
 		share *reservation.Share
 		after time.Duration // from the ends of the others
 		back  bool          // the ADD is undone
-		want  persistence.Pressure
+		want  persistence.PoolUsage
 	}{
-		"without a share there is no limit": {want: persistence.Pressure{Reserved: 4}},
+		"without a share there is no limit": {want: persistence.PoolUsage{Reserved: 4}},
 		"one gives way": {
-			share: &reservation.Share{Pods: 3}, want: persistence.Pressure{Reserved: 3, GaveWay: 1},
+			share: &reservation.Share{Pods: 3}, want: persistence.PoolUsage{Reserved: 3, Displaced: 1},
 		},
 		"where none may give way, the new one is turned away": {
-			share: &reservation.Share{Pods: 3, Refuse: true}, want: persistence.Pressure{Reserved: 3, TurnedAway: 1},
+			share: &reservation.Share{Pods: 3, Refuse: true}, want: persistence.PoolUsage{Reserved: 3, Refused: 1},
 		},
 		"lapsed ones are freed first": {
-			share: &reservation.Share{Pods: 3}, after: time.Hour, want: persistence.Pressure{Reserved: 1},
+			share: &reservation.Share{Pods: 3}, after: time.Hour, want: persistence.PoolUsage{Reserved: 1},
 		},
 		"what an undone ADD had claimed is put back in any case": {
-			share: &reservation.Share{Pods: 3, Refuse: true}, back: true, want: persistence.Pressure{Reserved: 4},
+			share: &reservation.Share{Pods: 3, Refuse: true}, back: true, want: persistence.PoolUsage{Reserved: 4},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestEndsKeepToTheShare(t *testing.T) {
 			if diff := cmp.Diff(tc.want, pressure(t, s)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if plan.TurnedAway != (tc.want.TurnedAway > 0) || (plan.GaveWay != nil) != (tc.want.GaveWay > 0) || (plan.Reserve == nil) != plan.TurnedAway {
+			if plan.Refused != (tc.want.Refused > 0) || (plan.Displaced != nil) != (tc.want.Displaced > 0) || (plan.Reserve == nil) != plan.Refused {
 				t.Errorf("decided %+v", plan)
 			}
 		})
@@ -158,7 +158,7 @@ func TestRecoveryKeepsTheLimits(t *testing.T) {
 	if kept, _ := filepath.Glob(filepath.Join(s.Dir(), "limpet.db.damaged-*")); len(kept) != 1 {
 		t.Fatalf("%d damaged files, want 1", len(kept))
 	}
-	if diff := cmp.Diff(want, pressure(t, s)); diff != "" || want.TurnedAway != 1 {
+	if diff := cmp.Diff(want, pressure(t, s)); diff != "" || want.Refused != 1 {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 }
@@ -170,7 +170,7 @@ func TestReclaimIsCounted(t *testing.T) {
 		r := reserve(attachment(1))
 		return errors.Join(tx.PutReservation(r), tx.Reclaim(r.Owner))
 	})
-	if diff := cmp.Diff(persistence.Pressure{Reclaimed: 1}, pressure(t, s)); diff != "" {
+	if diff := cmp.Diff(persistence.PoolUsage{Reclaimed: 1}, pressure(t, s)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

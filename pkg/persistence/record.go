@@ -76,22 +76,22 @@ type ownerRecord struct {
 }
 
 type attachmentRecord struct {
-	Owner        ownerRecord        `json:"owner"`
-	ContainerID  string             `json:"id"`
-	UID          string             `json:"uid,omitempty"`
-	Addresses    []netip.Addr       `json:"ips"`
-	Retain       time.Duration      `json:"retain,omitempty"`
-	Mode         reservation.Mode   `json:"mode,omitempty"`
-	WishKnown    bool               `json:"wish,omitempty"`
-	NetNS        string             `json:"netns,omitempty"`
-	NetNSDev     uint64             `json:"nsdev,omitempty"`
-	NetNSInode   uint64             `json:"nsino,omitempty"`
-	Since        momentRecord       `json:"since"`
-	Seq          uint64             `json:"seq"`
-	Claimed      *claimedRecord     `json:"claimed,omitempty"`
-	Dropped      *reservationRecord `json:"dropped,omitempty"`
-	RefusedSince *momentRecord      `json:"refused,omitempty"`
-	RefusedUID   string             `json:"refuseduid,omitempty"`
+	Owner           ownerRecord        `json:"owner"`
+	ContainerID     string             `json:"id"`
+	UID             string             `json:"uid,omitempty"`
+	Addresses       []netip.Addr       `json:"ips"`
+	Retain          time.Duration      `json:"retain,omitempty"`
+	Mode            reservation.Mode   `json:"mode,omitempty"`
+	AnnotationsSeen bool               `json:"wish,omitempty"`
+	NetNS           string             `json:"netns,omitempty"`
+	NetNSDev        uint64             `json:"nsdev,omitempty"`
+	NetNSInode      uint64             `json:"nsino,omitempty"`
+	Since           momentRecord       `json:"since"`
+	Seq             uint64             `json:"seq"`
+	Claimed         *claimedRecord     `json:"claimed,omitempty"`
+	Dropped         *reservationRecord `json:"dropped,omitempty"`
+	RefusedSince    *momentRecord      `json:"refused,omitempty"`
+	RefusedUID      string             `json:"refuseduid,omitempty"`
 }
 
 type reservationRecord struct {
@@ -153,7 +153,7 @@ func (r claimedRecord) reservation(by reservation.Attachment) *reservation.Reser
 func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 	r := attachmentRecord{
 		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
-		Retain: a.Retain, Mode: a.Mode, WishKnown: a.WishKnown, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
+		Retain: a.Retain, Mode: a.Mode, AnnotationsSeen: a.AnnotationsSeen, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
 		Since: fromMoment(a.Since), Seq: a.Seq, RefusedUID: a.RefusedUID,
 	}
 	if a.Claimed != nil {
@@ -177,7 +177,7 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 	}
 	a := reservation.Attachment{
 		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
-		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode, WishKnown: r.WishKnown,
+		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode, AnnotationsSeen: r.AnnotationsSeen,
 		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode},
 		Since: r.Since.moment(), Seq: r.Seq, RefusedUID: r.RefusedUID,
 	}

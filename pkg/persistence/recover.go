@@ -21,14 +21,14 @@ func (s *Store) recover(cause error) error {
 		return err
 	}
 	left.Cause = cause
-	if left.Aside, err = s.asideName(); err != nil {
+	if left.BackupPath, err = s.asideName(); err != nil {
 		return err
 	}
 	records, err := s.rebuild(left)
 	if err != nil {
 		return fmt.Errorf("rebuild state: %w", err)
 	}
-	if err := s.setAside(left.Aside); err != nil {
+	if err := s.setAside(left.BackupPath); err != nil {
 		return err
 	}
 	if err := s.build(records, left); err != nil {

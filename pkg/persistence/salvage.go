@@ -13,26 +13,26 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Remains is what is left of a state that was lost or is damaged; nothing, on a new
+// Salvaged is what is left of a state that was lost or is damaged; nothing, on a new
 // node.
-type Remains struct {
+type Salvaged struct {
 	// Cause says why the state is made again; nil on a new node.
 	Cause error
-	// Aside is where the damaged file is kept; "" when there was none.
-	Aside string
-	// Read is what the file held, and Whole whether that is all that it held.
-	Read  reservation.Records
-	Whole bool
-	// Stray are records from pages that may not have been in use any more.
-	Stray reservation.Records
+	// BackupPath is where the damaged file is kept; "" when there was none.
+	BackupPath string
+	// Read is what the file held, and Complete whether that is all that it held.
+	Read     reservation.Records
+	Complete bool
+	// Unreferenced are records from pages that may not have been in use any more.
+	Unreferenced reservation.Records
 
 	rest     map[string]map[string][]byte // what else was read, by bucket and key
 	sequence uint64
 }
 
 // salvage reads what can be read of the database, which may be nothing.
-func (s *Store) salvage() (Remains, error) {
-	var left Remains
+func (s *Store) salvage() (Salvaged, error) {
+	var left Salvaged
 	f, err := os.Open(filepath.Join(s.dir, databaseName))
 	if errors.Is(err, os.ErrNotExist) {
 		return left, nil
@@ -47,18 +47,18 @@ func (s *Store) salvage() (Remains, error) {
 	}
 	pages, root := openPages(f, info.Size())
 	left.readTree(pages, root)
-	left.Stray = readStray(pages)
+	left.Unreferenced = readUnreferenced(pages)
 	if v := left.rest[string(bucketMeta)][string(keySchema)]; len(v) == 4 {
 		return left, refuseNewer(v)
 	}
-	left.Whole = false // no page said so, but a state has a schema
+	left.Complete = false // no page said so, but a state has a schema
 	return left, nil
 }
 
 // readTree reads all that can be reached from the root.
-func (l *Remains) readTree(p *pages, root uint64) {
+func (l *Salvaged) readTree(p *pages, root uint64) {
 	var named []element
-	l.Whole = root != 0 && p.walk(root, func(e element) { named = append(named, e) })
+	l.Complete = root != 0 && p.walk(root, func(e element) { named = append(named, e) })
 	l.rest = map[string]map[string][]byte{}
 	for _, b := range named {
 		name := string(b.key)
@@ -66,23 +66,23 @@ func (l *Remains) readTree(p *pages, root uint64) {
 		whole := p.walkBucket(b, func(e element) {
 			switch name {
 			case string(bucketAttachments), string(bucketReservations):
-				l.Whole = collect(&l.Read, e) && l.Whole
-			case string(bucketMeta), string(bucketNetworks), string(bucketCursors), string(bucketPressure):
+				l.Complete = collect(&l.Read, e) && l.Complete
+			case string(bucketMeta), string(bucketNetworks), string(bucketCursors), string(bucketPoolUsage):
 				if len(e.key) > 0 && len(e.key) <= bolt.MaxKeySize { // or it could not be written again
 					l.rest[name][string(e.key)] = e.value
 				}
 			}
 		})
-		l.Whole = whole && l.Whole
+		l.Complete = whole && l.Complete
 		if name == string(bucketMeta) && len(b.value) >= bucketHeader {
 			l.sequence = binary.NativeEndian.Uint64(b.value[8:])
 		}
 	}
 }
 
-// readStray reads every record in the file. Of several of one attachment or owner it
+// readUnreferenced reads every record in the file. Of several of one attachment or owner it
 // takes the newest.
-func readStray(p *pages) reservation.Records {
+func readUnreferenced(p *pages) reservation.Records {
 	var all reservation.Records
 	p.scan(func(e element) { collect(&all, e) })
 	return reservation.Records{
@@ -124,7 +124,7 @@ func collect(to *reservation.Records, e element) bool {
 }
 
 // restore fills a new database.
-func (l *Remains) restore(tx *Tx, records reservation.Records) error {
+func (l *Salvaged) restore(tx *Tx, records reservation.Records) error {
 	seq := l.sequence
 	for _, a := range records.Attachments {
 		seq = max(seq, a.Seq)
@@ -143,12 +143,12 @@ func (l *Remains) restore(tx *Tx, records reservation.Records) error {
 			return err
 		}
 	}
-	for network, v := range l.rest[string(bucketPressure)] {
-		was, err := decodePressure(v)
+	for network, v := range l.rest[string(bucketPoolUsage)] {
+		was, err := decodePoolUsage(v)
 		if err != nil {
 			continue // the next ADD says the limits again
 		}
-		if err := tx.press(network, func(p *Pressure) {
+		if err := tx.updateUsage(network, func(p *PoolUsage) {
 			was.Reserved = p.Reserved // of those that were found again
 			*p = was
 		}); err != nil {
@@ -172,7 +172,7 @@ func (l *Remains) restore(tx *Tx, records reservation.Records) error {
 }
 
 // recoveries counts how often the state was made again, this time included.
-func (l *Remains) recoveries() uint64 {
+func (l *Salvaged) recoveries() uint64 {
 	var n uint64
 	if v := l.rest[string(bucketMeta)][string(keyRecoveries)]; len(v) == 8 {
 		n = binary.BigEndian.Uint64(v)

@@ -81,8 +81,8 @@ func everything(t *testing.T, s *persistence.Store, seed uint64, round int) rese
 }
 
 // asRead rebuilds from the file alone, its stray records included.
-func asRead(left persistence.Remains) (reservation.Records, error) {
-	in := reservation.RebuildInput{Now: moment, Read: left.Read, Whole: left.Whole, Stray: left.Stray, Alive: func(reservation.Attachment) bool { return true }}
+func asRead(left persistence.Salvaged) (reservation.Records, error) {
+	in := reservation.RebuildInput{Now: moment, Read: left.Read, Complete: left.Complete, Unreferenced: left.Unreferenced, Alive: func(reservation.Attachment) bool { return true }}
 	return reservation.PlanRebuild(in).Records, nil
 }
 

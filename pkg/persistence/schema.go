@@ -29,7 +29,7 @@ func makeBuckets(tx *bolt.Tx) error {
 			return fmt.Errorf("create bucket %s: %w", name, err)
 		}
 	}
-	if err := makePressure(tx); err != nil {
+	if err := makePoolUsage(tx); err != nil {
 		return err
 	}
 	if meta := tx.Bucket(bucketMeta); meta.Get(keySchema) == nil {

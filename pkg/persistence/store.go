@@ -42,12 +42,12 @@ type Options struct {
 	Dir string
 	// LockWait bounds the wait for the lock; DefaultLockWait when 0.
 	LockWait time.Duration
-	// Waiting, unless it is nil, is called before a wait for the lock.
-	Waiting func()
+	// OnWait, unless it is nil, is called before a wait for the lock.
+	OnWait func()
 	// Rebuild says what a state begins with: a new one, and one that is made again
 	// because it was lost or is damaged. It is called under the lock. Without it a new
 	// state is empty, and a lost or damaged one is an error.
-	Rebuild func(Remains) (reservation.Records, error)
+	Rebuild func(Salvaged) (reservation.Records, error)
 }
 
 // Store is the state of one node. It holds nothing open between calls, and may be
@@ -55,13 +55,13 @@ type Options struct {
 type Store struct {
 	dir     string
 	wait    time.Duration
-	waiting func()
-	rebuild func(Remains) (reservation.Records, error)
+	onWait  func()
+	rebuild func(Salvaged) (reservation.Records, error)
 }
 
 // New returns the store in o.Dir. It touches no file.
 func New(o Options) *Store {
-	s := &Store{dir: o.Dir, wait: o.LockWait, waiting: o.Waiting, rebuild: o.Rebuild}
+	s := &Store{dir: o.Dir, wait: o.LockWait, onWait: o.OnWait, rebuild: o.Rebuild}
 	if s.dir == "" {
 		s.dir = DefaultDir
 	}
@@ -84,7 +84,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	}
 	err := s.locked(ctx, unix.LOCK_EX, func() error {
 		err := s.update(fn)
-		if s.rebuild == nil || !Broken(err) {
+		if s.rebuild == nil || !LostOrDamaged(err) {
 			return err
 		}
 		if failed := s.recover(err); failed != nil {
@@ -116,11 +116,11 @@ func (s *Store) update(fn func(*Tx) error) error {
 // has to be made again or is older than this version. It returns ErrNoState on a node where
 // no state was made yet.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
-	if begun, err := s.Begun(); err == nil && !begun {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return ErrNoState // and no lock file either, in a directory that may be another's
 	}
 	err := s.locked(ctx, unix.LOCK_SH, func() error { return s.view(fn) })
-	if !errors.Is(err, errOlder) && (s.rebuild == nil || !Broken(err)) {
+	if !errors.Is(err, errOlder) && (s.rebuild == nil || !LostOrDamaged(err)) {
 		return err
 	}
 	return s.Update(ctx, func(tx *Tx) error {
@@ -146,7 +146,7 @@ func (s *Store) view(fn func(*Tx) error) error {
 }
 
 func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error) {
-	l, err := flock.LockAfter(ctx, filepath.Join(s.dir, lockName), how, s.wait, s.waiting)
+	l, err := flock.LockAfter(ctx, filepath.Join(s.dir, lockName), how, s.wait, s.onWait)
 	if how == unix.LOCK_SH && errors.Is(err, unix.EROFS) {
 		return fn() // there is no lock file, and none can be made; bbolt's own lock on the database does for a reader
 	}

@@ -46,7 +46,7 @@ func attachment(i int) reservation.Attachment {
 		ID:    reservation.AttachmentID{Network: "net", ContainerID: name, IfName: "eth0"},
 		Owner: reservation.Owner{Network: "net", Namespace: "ns", Pod: name, IfName: "eth0"}, UID: "uid-" + name,
 		Addresses: []netip.Addr{v4(i), netip.MustParseAddr(fmt.Sprintf("fd00::%x", i+1))},
-		Retain:    10 * time.Minute, Mode: reservation.Required, WishKnown: true,
+		Retain:    10 * time.Minute, Mode: reservation.Required, AnnotationsSeen: true,
 		NetNS: reservation.NetNS{Path: "/run/netns/" + name, Dev: 4, Inode: uint64(i)}, Since: moment, Seq: uint64(i),
 		RefusedSince: &moment,
 	}
@@ -134,7 +134,7 @@ func TestAnAddressHasOneHolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := persistence.New(persistence.Options{Dir: t.TempDir()})
 			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-			if err := s.Update(t.Context(), second); !errors.Is(err, reservation.ErrHeld) || persistence.Broken(err) {
+			if err := s.Update(t.Context(), second); !errors.Is(err, reservation.ErrHeld) || persistence.LostOrDamaged(err) {
 				t.Errorf("got %v, want %v and no damage: a repair would change nothing", err, reservation.ErrHeld)
 			}
 		})

@@ -59,14 +59,14 @@ func (t *Tx) SetMirrored(network string, mirrored bool) error {
 	return t.tx.Bucket(bucketMeta).Delete(key("mirrored", network))
 }
 
-// Searched reports whether SetSearched was called for a network since the state was made.
-func (t *Tx) Searched(network string) bool {
+// UnknownQuarantined reports whether SetUnknownQuarantined was called for a network since the state was made.
+func (t *Tx) UnknownQuarantined(network string) bool {
 	return t.tx.Bucket(bucketMeta).Get(key("searched", network)) != nil
 }
 
-// SetSearched remembers that the node's namespaces were searched for addresses of a
+// SetUnknownQuarantined remembers that the node's namespaces were searched for addresses of a
 // network. Where the state is made again it is forgotten.
-func (t *Tx) SetSearched(network string) error {
+func (t *Tx) SetUnknownQuarantined(network string) error {
 	return t.tx.Bucket(bucketMeta).Put(key("searched", network), []byte{1})
 }
 
@@ -107,10 +107,10 @@ func (t *Tx) Attachments(network string) ([]reservation.Attachment, error) {
 	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), decodeAttachment, keyOfAttachment)
 }
 
-// FoundAttachments returns those attachments of a network that a rebuilt state holds for
+// NetNSPlaceholders returns those attachments of a network that a rebuilt state holds for
 // namespaces in which it could not tell the container.
-func (t *Tx) FoundAttachments(network string) ([]reservation.Attachment, error) {
-	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.FoundIn(reservation.NetNS{})), decodeAttachment, keyOfAttachment)
+func (t *Tx) NetNSPlaceholders(network string) ([]reservation.Attachment, error) {
+	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.NetNSPlaceholder(reservation.NetNS{})), decodeAttachment, keyOfAttachment)
 }
 
 // PutAttachment stores a new attachment or a change to one, and holds its
@@ -208,7 +208,7 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err := t.tx.Bucket(bucketReservations).Put(ownerKey(r.Owner), data); err != nil {
 		return fmt.Errorf("put reservation of %s: %w", r.Owner, err)
 	}
-	return t.press(r.Owner.Network, func(p *Pressure) { p.Reserved++ })
+	return t.updateUsage(r.Owner.Network, func(p *PoolUsage) { p.Reserved++ })
 }
 
 // DeleteReservation forgets a reservation and frees its addresses. An unknown one
@@ -224,7 +224,7 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 	if err := t.tx.Bucket(bucketReservations).Delete(ownerKey(o)); err != nil {
 		return fmt.Errorf("delete reservation of %s: %w", o, err)
 	}
-	return t.press(o.Network, func(p *Pressure) { p.Reserved-- })
+	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Reserved-- })
 }
 
 // scan decodes every record whose key begins with prefix.

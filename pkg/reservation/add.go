@@ -13,8 +13,8 @@ type AddInput struct {
 	Owner Owner
 	UID   string
 	Mode  Mode
-	// Asks is what Attachment.Asks says of the new life.
-	Asks bool
+	// WantsRetention is what Attachment.WantsRetention says of the new life.
+	WantsRetention bool
 	// Existing is the attachment of the same ID, if there is one.
 	Existing *Attachment
 	// Earlier are the other live attachments of the owner.
@@ -109,7 +109,7 @@ func besides(in AddInput, d AddDecision, living *Predecessor) AddDecision {
 	refused := living.RefusedSince != nil && living.RefusedUID == in.UID
 	waited := refused && in.Now.Since(*living.RefusedSince) >= in.PredecessorWait
 	switch {
-	case !in.Asks && !living.Asks():
+	case !in.WantsRetention && !living.WantsRetention():
 		d.Reason = living.Holder() + " of the same name still has its network namespace, and neither asks for a reservation: took a free address"
 	case waited && in.Mode != Required:
 		d.Reason = fmt.Sprintf("%s of the same name still had its network namespace after %s: took a free address", living.Holder(), in.PredecessorWait)

@@ -46,7 +46,7 @@ func refused(d time.Duration) func(*reservation.Attachment) {
 	return func(a *reservation.Attachment) { m := ago(d); a.RefusedSince = &m }
 }
 
-func asksNothing(a *reservation.Attachment) { a.WishKnown, a.Retain = true, 0 }
+func asksNothing(a *reservation.Attachment) { a.AnnotationsSeen, a.Retain = true, 0 }
 
 func reserved(seq uint64, endedAgo time.Duration) *reservation.Reservation {
 	return &reservation.Reservation{Owner: owner, Addresses: addrs, Seq: seq, Deadline: reservation.Deadline{From: ago(endedAgo), For: 10 * time.Minute}}
@@ -190,15 +190,15 @@ func TestPlanAddWaitsOnlyWhereSomethingIsAskedFor(t *testing.T) {
 		asks        bool
 		want        reservation.AddVerdict
 	}{
-		"neither asks":                         {reservation.Attachment{WishKnown: true}, false, reservation.Allocate},
-		"the new life asks":                    {reservation.Attachment{WishKnown: true}, true, reservation.Refuse},
-		"the predecessor asked":                {reservation.Attachment{WishKnown: true, Retain: time.Minute}, false, reservation.Refuse},
-		"the predecessor insists":              {reservation.Attachment{WishKnown: true, Mode: reservation.Required}, false, reservation.Refuse},
+		"neither asks":                         {reservation.Attachment{AnnotationsSeen: true}, false, reservation.Allocate},
+		"the new life asks":                    {reservation.Attachment{AnnotationsSeen: true}, true, reservation.Refuse},
+		"the predecessor asked":                {reservation.Attachment{AnnotationsSeen: true, Retain: time.Minute}, false, reservation.Refuse},
+		"the predecessor insists":              {reservation.Attachment{AnnotationsSeen: true, Mode: reservation.Required}, false, reservation.Refuse},
 		"the predecessor's wish was not heard": {reservation.Attachment{}, false, reservation.Refuse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := reservation.PlanAdd(reservation.AddInput{
-				Asks: tc.asks, Earlier: []reservation.Predecessor{{Attachment: tc.predecessor, Alive: true}}, PredecessorWait: time.Minute,
+				WantsRetention: tc.asks, Earlier: []reservation.Predecessor{{Attachment: tc.predecessor, Alive: true}}, PredecessorWait: time.Minute,
 				Fits: func([]netip.Addr) error { return nil },
 			})
 			if d.Verdict != tc.want || (d.Err == nil) != (tc.want == reservation.Allocate) || (d.Err == nil && d.Reason == "") {

@@ -19,31 +19,31 @@ const (
 	DefaultMaxRetain = 24 * time.Hour
 )
 
-// Wish is what a pod's annotations ask for.
-type Wish struct {
+// RetentionRequest is what a pod's annotations ask for.
+type RetentionRequest struct {
 	Retain time.Duration
 	Mode   Mode
 }
 
-// ParseWish reads the wish from a pod's annotations. A value that cannot be
+// ParseRetentionRequest reads the request from a pod's annotations. A value that cannot be
 // honored never fails the pod: it is replaced by none or by limit, and a warning
 // names the annotation, what is wrong and what happens instead.
-func ParseWish(annotations map[string]string, limit time.Duration) (wish Wish, warnings []string) {
+func ParseRetentionRequest(annotations map[string]string, limit time.Duration) (request RetentionRequest, warnings []string) {
 	if v, ok := annotations[RetainAnnotation]; ok {
 		retain, warning := ParseRetain(v, limit)
-		wish.Retain = retain
+		request.Retain = retain
 		if warning != "" {
 			warnings = append(warnings, warning)
 		}
 	}
 	if v, ok := annotations[ModeAnnotation]; ok {
 		mode, warning := ParseMode(v)
-		wish.Mode = mode
+		request.Mode = mode
 		if warning != "" {
 			warnings = append(warnings, warning)
 		}
 	}
-	return wish, warnings
+	return request, warnings
 }
 
 // ParseRetain reads the value of RetainAnnotation. It returns 0 for a value that

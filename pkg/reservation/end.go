@@ -26,10 +26,10 @@ type EndInput struct {
 type EndDecision struct {
 	Reserve *Reservation
 	Reason  string
-	// GaveWay is the reservation that ended for this one before its deadline, and TurnedAway
+	// Displaced is the reservation that ended for this one before its deadline, and Refused
 	// tells that this one was not made: PlanShare's part, for those who tell of it.
-	GaveWay    *Reservation
-	TurnedAway bool
+	Displaced *Reservation
+	Refused   bool
 }
 
 // PlanEnd decides what becomes of the addresses of an attachment that ends

@@ -71,11 +71,11 @@ type Attachment struct {
 	// Retain is how long the addresses stay reserved after the end; 0 frees them.
 	Retain time.Duration
 	Mode   Mode
-	// WishKnown tells that Retain and Mode are what the pod asked for; until then
+	// AnnotationsSeen tells that Retain and Mode are what the pod asked for; until then
 	// they are only what is assumed of a pod whose annotations nobody passed on.
-	WishKnown bool
-	NetNS     NetNS
-	Since     Moment
+	AnnotationsSeen bool
+	NetNS           NetNS
+	Since           Moment
 	// Seq grows with every ADD on the node: the higher one is the newer life.
 	Seq uint64
 	// Claimed is the reservation that the ADD claimed, kept to put it back when the ADD is
@@ -90,9 +90,11 @@ type Attachment struct {
 	RefusedUID   string
 }
 
-// Asks reports whether the pod asked for anything to be kept. One that has not been
+// WantsRetention reports whether the pod asked for anything to be kept. One that has not been
 // heard may have.
-func (a Attachment) Asks() bool { return a.Retain > 0 || a.Mode == Required || !a.WishKnown }
+func (a Attachment) WantsRetention() bool {
+	return a.Retain > 0 || a.Mode == Required || !a.AnnotationsSeen
+}
 
 // Reservation is a set of addresses kept for an owner until a deadline.
 type Reservation struct {

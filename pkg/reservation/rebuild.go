@@ -19,16 +19,16 @@ type RebuildInput struct {
 	Now Moment
 	// Read is what the state held, as far as it could be read.
 	Read Records
-	// Whole tells that Read is all that the state held.
-	Whole bool
-	// Stray are records that the state held at some time, perhaps not at the last.
-	Stray Records
+	// Complete tells that Read is all that the state held.
+	Complete bool
+	// Unreferenced are records that the state held at some time, perhaps not at the last.
+	Unreferenced Records
 	// Seen are attachments that others than the state know of, from the oldest to the
 	// newest. What they do not know of an attachment is left empty.
 	Seen []Attachment
-	// Found are addresses in live network namespaces, as nameless attachments. They count
+	// Placeholders are addresses in live network namespaces, as nameless attachments. They count
 	// where nothing else explains the address.
-	Found []Attachment
+	Placeholders []Attachment
 	// Alive reports whether the network namespace of an attachment is still there.
 	Alive func(Attachment) bool
 }
@@ -48,29 +48,31 @@ type RebuildDecision struct {
 func PlanRebuild(in RebuildInput) RebuildDecision {
 	r := rebuild{in: in, holder: map[netIP]string{}, known: map[AttachmentID]bool{}, newest: map[Owner]uint64{}, kept: map[Owner]bool{}}
 	seen := r.number()
-	r.attach(seen, true)                 // others saw it, and it lives
-	r.attach(in.Read.Attachments, true)  // the state said so, and it lives
-	r.attach(in.Stray.Attachments, true) // the state said so once, and it lives
+	r.attach(seen, true)                        // others saw it, and it lives
+	r.attach(in.Read.Attachments, true)         // the state said so, and it lives
+	r.attach(in.Unreferenced.Attachments, true) // the state said so once, and it lives
 	r.find()
 	r.reserve(in.Read.Reservations)
-	if !in.Whole {
-		r.reserve(Unlapsed(in.Stray.Reservations, in.Now)) // an outdated one costs an address for a while
+	if !in.Complete {
+		r.reserve(Unlapsed(in.Unreferenced.Reservations, in.Now)) // an outdated one costs an address for a while
 	}
 	r.attach(in.Read.Attachments, false) // its DEL is still to come
 	r.attach(seen, false)
 	return r.RebuildDecision
 }
 
-// foundPrefix begins the container IDs of attachments of which only the namespace is
+// netNSPrefix begins the container IDs of attachments of which only the namespace is
 // known. No runtime makes such an ID.
-const foundPrefix = "netns:"
+const netNSPrefix = "netns:"
 
-// FoundIn returns the container ID under which addresses are held that were found in a
+// NetNSPlaceholder returns the container ID under which addresses are held that were found in a
 // namespace and that nothing else explains.
-func FoundIn(n NetNS) string { return foundPrefix + strings.ToValidUTF8(n.Path, "?") }
+func NetNSPlaceholder(n NetNS) string { return netNSPrefix + strings.ToValidUTF8(n.Path, "?") }
 
-// Found reports whether FoundIn made the container ID.
-func (id AttachmentID) Found() bool { return strings.HasPrefix(id.ContainerID, foundPrefix) }
+// IsNetNSPlaceholder reports whether NetNSPlaceholder made the container ID.
+func (id AttachmentID) IsNetNSPlaceholder() bool {
+	return strings.HasPrefix(id.ContainerID, netNSPrefix)
+}
 
 // netIP is an address of one network.
 type netIP struct {
@@ -92,7 +94,7 @@ type rebuild struct {
 // would know of them.
 func (r *rebuild) number() []Attachment {
 	byID := map[AttachmentID]Attachment{}
-	for _, records := range []Records{r.in.Stray, r.in.Read} {
+	for _, records := range []Records{r.in.Unreferenced, r.in.Read} {
 		for _, a := range records.Attachments {
 			byID[a.ID] = a
 			r.Seq = max(r.Seq, a.Seq)
@@ -105,7 +107,7 @@ func (r *rebuild) number() []Attachment {
 	for _, a := range r.in.Seen {
 		if was, found := byID[a.ID]; found && sameAddresses(was.Addresses, a.Addresses) {
 			a = was
-		} else if r.in.Alive(a) || !r.in.Whole {
+		} else if r.in.Alive(a) || !r.in.Complete {
 			r.Seq++
 			a.Seq = r.Seq
 		}
@@ -145,7 +147,7 @@ func (r *rebuild) find() {
 			explained[place{a.NetNS.Dev, a.NetNS.Inode, addr}] = true
 		}
 	}
-	for _, a := range r.in.Found {
+	for _, a := range r.in.Placeholders {
 		a.Addresses = slices.DeleteFunc(slices.Clone(a.Addresses), func(addr netip.Addr) bool {
 			_, held := r.holder[netIP{a.ID.Network, addr}]
 			return held || explained[place{a.NetNS.Dev, a.NetNS.Inode, addr}]

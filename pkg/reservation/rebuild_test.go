@@ -92,9 +92,9 @@ func TestPlanRebuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := reservation.PlanRebuild(reservation.RebuildInput{
-				Now: rebuildNow, Whole: tc.whole, Seen: tc.seen, Found: tc.found,
-				Read:  reservation.Records{Attachments: tc.read, Reservations: tc.readReserved},
-				Stray: reservation.Records{Attachments: tc.stray, Reservations: tc.strayReserved},
+				Now: rebuildNow, Complete: tc.whole, Seen: tc.seen, Placeholders: tc.found,
+				Read:         reservation.Records{Attachments: tc.read, Reservations: tc.readReserved},
+				Unreferenced: reservation.Records{Attachments: tc.stray, Reservations: tc.strayReserved},
 				Alive: func(a reservation.Attachment) bool {
 					return slices.Contains(strings.Fields(tc.alive), a.ID.ContainerID)
 				},
@@ -143,7 +143,7 @@ func TestRebuildOfNetworksThatOverlap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := reservation.PlanRebuild(reservation.RebuildInput{
-				Now: rebuildNow, Seen: tc.seen, Found: tc.found, Alive: func(reservation.Attachment) bool { return true },
+				Now: rebuildNow, Seen: tc.seen, Placeholders: tc.found, Alive: func(reservation.Attachment) bool { return true },
 			})
 			var got []string
 			for _, a := range d.Attachments {
@@ -165,7 +165,7 @@ func TestRebuildOfNetworksThatOverlap(t *testing.T) {
 // it did, unless it is over.
 func TestRebuiltLivesKeepTheirOrder(t *testing.T) {
 	in := reservation.RebuildInput{
-		Read: reservation.Records{Attachments: of(at("c1", "a", 2, 7))}, Whole: true,
+		Read: reservation.Records{Attachments: of(at("c1", "a", 2, 7))}, Complete: true,
 		Seen:  of(at("old", "a", 3, 0), at("new", "a", 4, 0), at("c1", "a", 2, 0)),
 		Alive: func(a reservation.Attachment) bool { return a.ID.ContainerID != "old" },
 	}

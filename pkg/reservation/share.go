@@ -33,14 +33,14 @@ func NewShare(pool int64, percent int, refuse bool) Share {
 	return Share{Pods: whole*int64(percent) + (rest*int64(percent)+99)/100, Refuse: refuse}
 }
 
-// leave is how many times as many reservations as are left for others a namespace may
+// fairShareFactor is how many times as many reservations as are left for others a namespace may
 // hold, where none gives way: three quarters of the share, if it is alone.
-const leave = 3
+const fairShareFactor = 3
 
-// Roomy reports whether there is room for one more beside so many, whosever they are.
-func (s Share) Roomy(reserved int64) bool {
+// HasRoom reports whether there is room for one more beside so many, whosever they are.
+func (s Share) HasRoom(reserved int64) bool {
 	if s.Refuse {
-		return reserved < leave*(s.Pods-reserved)
+		return reserved < fairShareFactor*(s.Pods-reserved)
 	}
 	return reserved < s.Pods
 }
@@ -59,10 +59,10 @@ type ShareInput struct {
 type ShareVerdict uint8
 
 const (
-	// TurnAway makes none; the zero value.
-	TurnAway ShareVerdict = iota
-	// Admit makes it, and ends ShareDecision.GivesWay.
-	Admit
+	// ShareRefused makes none; the zero value.
+	ShareRefused ShareVerdict = iota
+	// ShareGranted makes it, and ends ShareDecision.Displaced.
+	ShareGranted
 )
 
 // ShareDecision is the outcome of PlanShare.
@@ -70,8 +70,8 @@ type ShareDecision struct {
 	Verdict ShareVerdict
 	// Lapsed are reservations whose deadline has passed, which do not count.
 	Lapsed []Reservation
-	// GivesWay is the reservation that ends before its deadline; nil for none.
-	GivesWay *Reservation
+	// Displaced is the reservation that ends before its deadline; nil for none.
+	Displaced *Reservation
 	// Reason says why in words; "" where there was room.
 	Reason string
 }
@@ -80,7 +80,7 @@ type ShareDecision struct {
 // namespace that holds most gives one, if need be the one that asks; in it, the one that
 // has waited longest for its pod, and those that insist go last.
 func PlanShare(in ShareInput) ShareDecision {
-	d := ShareDecision{Verdict: Admit, Lapsed: Lapsed(in.Reserved, in.Now)}
+	d := ShareDecision{Verdict: ShareGranted, Lapsed: Lapsed(in.Reserved, in.Now)}
 	reserved := slices.DeleteFunc(Unlapsed(in.Reserved, in.Now), func(r Reservation) bool { return r.Owner == in.New.Owner }) // it is replaced
 	of := map[string]int64{}
 	for _, r := range reserved {
@@ -90,9 +90,9 @@ func PlanShare(in ShareInput) ShareDecision {
 	switch {
 	case in.Share.Pods <= 0:
 		return d.turnAway("the network reserves none")
-	case in.Share.Refuse && own >= leave*(in.Share.Pods-total):
+	case in.Share.Refuse && own >= fairShareFactor*(in.Share.Pods-total):
 		return d.turnAway(fmt.Sprintf("reservations hold addresses of %d pods, %d of namespace %s, and may hold those of %d", total, own, in.New.Owner.Namespace, in.Share.Pods))
-	case in.Share.Refuse || in.Share.Roomy(total):
+	case in.Share.Refuse || in.Share.HasRoom(total):
 		return d
 	}
 	of[in.New.Owner.Namespace]++
@@ -105,12 +105,12 @@ func PlanShare(in ShareInput) ShareDecision {
 	if first.Owner == in.New.Owner {
 		return d.turnAway(full + ", and none gives way to this one")
 	}
-	d.GivesWay, d.Reason = &first, fmt.Sprintf("%s: that of %s gives way, the first of namespace %s, which holds %d", full, first.Owner, from, of[from])
+	d.Displaced, d.Reason = &first, fmt.Sprintf("%s: that of %s gives way, the first of namespace %s, which holds %d", full, first.Owner, from, of[from])
 	return d
 }
 
 func (d ShareDecision) turnAway(why string) ShareDecision {
-	d.Verdict, d.Reason = TurnAway, "not reserved: "+why
+	d.Verdict, d.Reason = ShareRefused, "not reserved: "+why
 	return d
 }
 

@@ -108,10 +108,10 @@ func TestPlanShare(t *testing.T) {
 				Now: now, Share: reservation.Share{Pods: tc.pods, Refuse: tc.refuse}, New: tc.new, Reserved: tc.reserved,
 			})
 			gaveWay := ""
-			if d.GivesWay != nil {
-				gaveWay = d.GivesWay.Owner.String()
+			if d.Displaced != nil {
+				gaveWay = d.Displaced.Owner.String()
 			}
-			if turned := d.Verdict == reservation.TurnAway; turned != tc.turned || gaveWay != tc.gaveWay || len(d.Lapsed) != tc.lapsed {
+			if turned := d.Verdict == reservation.ShareRefused; turned != tc.turned || gaveWay != tc.gaveWay || len(d.Lapsed) != tc.lapsed {
 				t.Errorf("turned away %t, gave way %q, lapsed %d (%s); want %t, %q, %d", turned, gaveWay, len(d.Lapsed), d.Reason, tc.turned, tc.gaveWay, tc.lapsed)
 			}
 			if (d.Reason == "") != (!tc.turned && tc.gaveWay == "") {
@@ -157,12 +157,12 @@ func TestNoNamespaceStarvesTheOthers(t *testing.T) {
 // admit does what is decided.
 func admit(held []reservation.Reservation, in reservation.ShareInput) []reservation.Reservation {
 	d := reservation.PlanShare(in)
-	if d.Verdict == reservation.TurnAway {
+	if d.Verdict == reservation.ShareRefused {
 		return held
 	}
 	var left []reservation.Reservation
 	for _, r := range held {
-		if d.GivesWay == nil || d.GivesWay.Owner != r.Owner {
+		if d.Displaced == nil || d.Displaced.Owner != r.Owner {
 			left = append(left, r)
 		}
 	}
@@ -176,7 +176,7 @@ func TestRoomyNeverPromisesTooMuch(t *testing.T) {
 			var held []reservation.Reservation
 			for len(held) < 40 {
 				d := reservation.PlanShare(reservation.ShareInput{Now: now, Share: share, New: waiting("a", "new", 0), Reserved: held})
-				if asked := d.Verdict == reservation.TurnAway || d.GivesWay != nil; share.Roomy(int64(len(held))) && asked {
+				if asked := d.Verdict == reservation.ShareRefused || d.Displaced != nil; share.HasRoom(int64(len(held))) && asked {
 					t.Errorf("%+v has room beside %d, and yet: %s", share, len(held), d.Reason)
 				}
 				held = append(held, waiting("a", string(rune('0'+len(held))), time.Minute))

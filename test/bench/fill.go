@@ -45,7 +45,7 @@ func fillLimpet(ctx context.Context, dir string, n int) error {
 			}
 			err = tx.PutAttachment(reservation.Attachment{
 				ID:    reservation.AttachmentID{Network: network, ContainerID: name, IfName: "eth0"},
-				Owner: owner(name), UID: "uid-" + name, Addresses: []netip.Addr{a}, WishKnown: true,
+				Owner: owner(name), UID: "uid-" + name, Addresses: []netip.Addr{a}, AnnotationsSeen: true,
 				NetNS: reservation.NetNS{Path: "/run/netns/cni-" + name}, Since: reservation.Moment{Wall: time.Now()}, Seq: seq,
 			})
 			if err != nil {

@@ -203,9 +203,9 @@ func damage(t *testing.T, path string, r *rand.Rand) bool {
 }
 
 // mend does what a verb would do, but ask the node.
-func mend(left persistence.Remains) (reservation.Records, error) {
+func mend(left persistence.Salvaged) (reservation.Records, error) {
 	plan := reservation.PlanRebuild(reservation.RebuildInput{
-		Read: left.Read, Whole: left.Whole, Stray: left.Stray, Alive: func(reservation.Attachment) bool { return false },
+		Read: left.Read, Complete: left.Complete, Unreferenced: left.Unreferenced, Alive: func(reservation.Attachment) bool { return false },
 	})
 	return plan.Records, nil
 }

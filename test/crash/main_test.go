@@ -98,7 +98,7 @@ type state struct {
 
 // read returns the state, and an error when the rules are broken in it or the file is not
 // sound. A state that was never made is empty.
-func read(ctx context.Context, dir string, rebuild func(persistence.Remains) (reservation.Records, error)) (state, error) {
+func read(ctx context.Context, dir string, rebuild func(persistence.Salvaged) (reservation.Records, error)) (state, error) {
 	s := state{map[reservation.AttachmentID][]netip.Addr{}, map[reservation.Owner][]netip.Addr{}}
 	held := map[netip.Addr]bool{}
 	store := persistence.New(persistence.Options{Dir: dir, Rebuild: rebuild})
@@ -109,7 +109,7 @@ func read(ctx context.Context, dir string, rebuild func(persistence.Remains) (re
 			return err
 		}
 		for _, a := range as {
-			if a.ID.Found() {
+			if a.ID.IsNetNSPlaceholder() {
 				continue // in some namespace of this machine
 			}
 			s.attached[a.ID] = a.Addresses

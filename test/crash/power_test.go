@@ -40,7 +40,7 @@ func TestPowerFailsAtAnyInstant(t *testing.T) {
 	script(t, dir, func(what string, cmd *exec.Cmd) []byte {
 		verbs++
 		before, err := read(t.Context(), dir, nil)
-		damaged := persistence.Broken(err)
+		damaged := persistence.LostOrDamaged(err)
 		if err != nil && !damaged {
 			t.Fatalf("before %s: %v", what, err)
 		}
