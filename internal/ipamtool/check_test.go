@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/cniplugin"
-	"github.com/limpet-io/limpet/internal/flock"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 

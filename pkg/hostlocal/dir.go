@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/limpet-io/limpet/internal/flock"
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
 // DefaultDataDir holds the directories of all networks unless host-local's dataDir says

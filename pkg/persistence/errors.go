@@ -3,7 +3,7 @@ package persistence
 import (
 	"errors"
 
-	"github.com/limpet-io/limpet/internal/flock"
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
 var (

@@ -14,7 +14,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
-	"github.com/limpet-io/limpet/internal/flock"
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 

@@ -1,4 +1,4 @@
-// Package flock waits for a file lock in the kernel's queue, with a bound.
+// Package flock takes file locks with a bounded wait in the kernel queue.
 package flock
 
 import (
