@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/limpet-io/limpet/internal/lifecycle"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -63,7 +64,7 @@ func heldByAny(tx *persistence.Tx, conf *config, a netip.Addr) (bool, error) {
 func (p *Plugin) reliefs(tx *persistence.Tx, conf *config, now reservation.Moment) []func() error {
 	return []func() error{
 		func() error { return nil },
-		func() error { return p.sweep(tx, conf.network, now) },
+		func() error { _, err := lifecycle.FreeLapsed(tx, conf.network, now); return err },
 		func() error { return p.sweepFound(tx, conf.network) },
 		func() error { return p.sweepHostLocal(tx, conf, now) },
 		func() error { return p.sweepUnmirrored(tx, conf, now, reservation.AttachmentID{}) },
@@ -89,21 +90,6 @@ func (p *Plugin) next(tx *persistence.Tx, conf *config, n int, now reservation.M
 		}
 	}
 	return netip.Addr{}, fmt.Errorf("%w: %s", ipam.ErrExhausted, conf.sets[n])
-}
-
-// sweep frees the lapsed reservations of a network. The agent does so all the time;
-// the plugin only needs to when it has nothing else to hand out.
-func (p *Plugin) sweep(tx *persistence.Tx, network string, now reservation.Moment) error {
-	all, err := tx.Reservations(network)
-	if err != nil {
-		return err
-	}
-	for _, r := range reservation.Lapsed(all, now) {
-		if err := tx.DeleteReservation(r.Owner); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // sweepFound frees what a rebuilt state holds for namespaces that are gone by now, unless

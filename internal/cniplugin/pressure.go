@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/limpet-io/limpet/internal/lifecycle"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -21,7 +22,7 @@ func (c *config) limits() reservation.Limits {
 // end ends an attachment, and tells a person where the share of the pool that
 // reservations may hold left somebody without one.
 func (p *Plugin) end(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndDecision, error) {
-	plan, err := tx.End(a, now, rollback)
+	plan, err := lifecycle.End(tx, a, now, rollback)
 	if g := plan.Displaced; err == nil && g != nil {
 		p.Log.Warn("Reservations hold their share of the pool, an older one gives way",
 			"owner", g.Owner.String(), "addresses", g.Addresses, "left", g.Deadline.Left(now).String(), "to", a.Owner.String())

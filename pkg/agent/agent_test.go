@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/lifecycle"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/agent"
@@ -219,7 +220,7 @@ func TestMirrorFollowsTheState(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.End(a, n.Now(), false)
+		_, err = lifecycle.End(tx, a, n.Now(), false)
 		return errors.Join(err, tx.DeleteReservation(reservation.Owner{Network: "net", Namespace: ns, Pod: "web-1", IfName: "eth0"}))
 	})
 	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPReserved})
@@ -274,7 +275,7 @@ func TestMirrorOutlivesInterference(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.End(a, n.Now(), false)
+		_, err = lifecycle.End(tx, a, n.Now(), false)
 		return err
 	})
 	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPReserved})

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/lifecycle"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/agent"
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -162,7 +163,7 @@ func TestPressureIsShown(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.End(a, n.Now(), false); err != nil { // for which web-0 gives way
+		if _, err := lifecycle.End(tx, a, n.Now(), false); err != nil { // for which web-0 gives way
 			return err
 		}
 		return tx.Reclaim(a.Owner)

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/limpet-io/limpet/internal/lifecycle"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -104,6 +105,6 @@ func end(tx *persistence.Tx, id reservation.AttachmentID, now reservation.Moment
 	if err != nil || !found {
 		return err
 	}
-	_, err = tx.End(a, now, false)
+	_, err = lifecycle.End(tx, a, now, false)
 	return err
 }

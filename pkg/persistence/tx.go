@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -242,51 +241,4 @@ func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), 
 		all = append(all, r)
 	}
 	return all, nil
-}
-
-// End deletes an attachment and, in the same step, stores what PlanEnd and PlanShare make
-// of its addresses. The caller says whether the attachment's ADD is being undone.
-func (t *Tx) End(a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndDecision, error) {
-	newer, err := t.newerLife(a)
-	if err != nil {
-		return reservation.EndDecision{}, err
-	}
-	if err := t.DeleteAttachment(a.ID); err != nil {
-		return reservation.EndDecision{}, err
-	}
-	taken, err := t.droppedIsTaken(a)
-	if err != nil {
-		return reservation.EndDecision{}, err
-	}
-	plan := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: a, Newer: newer, Rollback: rollback, Taken: taken})
-	if plan.Reserve == nil {
-		return plan, nil
-	}
-	return t.reserve(plan, now, rollback)
-}
-
-// droppedIsTaken reports whether somebody holds an address that the attachment's ADD let go.
-func (t *Tx) droppedIsTaken(a reservation.Attachment) (bool, error) {
-	if a.Dropped == nil {
-		return false, nil
-	}
-	for _, addr := range a.Dropped.Addresses {
-		if held, err := t.Held(a.ID.Network, addr); held || err != nil {
-			return held, err
-		}
-	}
-	return false, nil
-}
-
-// newerLife reports whether a later life of the owner is attached or reserved.
-func (t *Tx) newerLife(a reservation.Attachment) (bool, error) {
-	if !a.Owner.Named() {
-		return false, nil
-	}
-	r, found, err := t.Reservation(a.Owner)
-	if err != nil || (found && r.Seq > a.Seq) {
-		return true, err
-	}
-	others, err := t.AttachmentsOf(a.Owner)
-	return slices.ContainsFunc(others, func(o reservation.Attachment) bool { return o.Seq > a.Seq }), err
 }

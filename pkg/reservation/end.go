@@ -7,34 +7,66 @@ import (
 	"strings"
 )
 
-// EndInput is what is known when an attachment ends by DEL, by GC, or because
-// the agent found its sandbox gone.
+// EndInput holds the facts about an attachment that ends: by DEL, by GC, or because the agent found its
+// sandbox gone.
 type EndInput struct {
 	Now Moment
-	// Attachment is the one that was named.
+	// Attachment is the attachment that ends.
 	Attachment Attachment
-	// Newer tells that a newer life of the owner is attached or reserved.
+	// Newer is true when a newer life of the owner is attached or reserved.
 	Newer bool
-	// Rollback tells that the ADD never became a running pod.
+	// Rollback is true when the ADD never became a running pod.
 	Rollback bool
-	// Taken tells that others hold addresses of Attachment.Dropped by now.
-	Taken bool
+	// DroppedTaken is true when another holder has an address of Attachment.Dropped.
+	DroppedTaken bool
+	// Share limits the reservations of the network; nil when nothing limits them.
+	Share *Share
+	// ReservedPods counts the reservations of the network, lapsed ones included.
+	ReservedPods int64
+	// Reserved lists the reservations of the network. PlanEnd reads the list only when NeedsReserved is true.
+	Reserved []Reservation
 }
 
-// EndDecision is what becomes of the addresses: they are reserved, or free when
-// Reserve is nil.
+// EndDecision says what happens to the addresses: reserved, or free when Reserve is nil.
 type EndDecision struct {
 	Reserve *Reservation
-	Reason  string
-	// Displaced is the reservation that ended for this one before its deadline, and Refused
-	// tells that this one was not made: PlanShare's part, for those who tell of it.
+	// Reason says in words why.
+	Reason string
+	// Lapsed are reservations that are deleted to make room, because their deadline has passed.
+	Lapsed []Reservation
+	// Displaced is a reservation that is deleted before its deadline to make room; nil for none.
 	Displaced *Reservation
-	Refused   bool
+	// Refused is true when there was no room for the reservation.
+	Refused bool
 }
 
-// PlanEnd decides what becomes of the addresses of an attachment that ends
-// (rules 3 and 8).
+// PlanEnd decides what happens to the addresses of an attachment that ends (rules 3 and 8), and within the
+// share of the pool that reservations may hold, which reservation makes room.
 func PlanEnd(in EndInput) EndDecision {
+	d := planRetention(in)
+	if !in.NeedsReserved() {
+		return d
+	}
+	share := PlanShare(ShareInput{Now: in.Now, Share: *in.Share, New: *d.Reserve, Reserved: in.Reserved})
+	d.Lapsed, d.Displaced = share.Lapsed, share.Displaced
+	switch {
+	case share.Verdict == ShareRefused:
+		d.Reserve, d.Refused, d.Reason = nil, true, share.Reason
+	case share.Displaced != nil:
+		d.Reason += "; " + share.Reason
+	}
+	return d
+}
+
+// NeedsReserved reports whether PlanEnd needs EndInput.Reserved: the attachment leaves a reservation, and the
+// share of the pool is used up. A rolled-back ADD puts back a reservation that was counted before, so that the
+// share does not matter (rule 8).
+func (in EndInput) NeedsReserved() bool {
+	return in.Share != nil && !in.Rollback && !in.Share.HasRoom(in.ReservedPods) && planRetention(in).Reserve != nil
+}
+
+// planRetention decides whether the addresses are reserved, leaving aside the share of the pool.
+func planRetention(in EndInput) EndDecision {
 	a := in.Attachment
 	switch {
 	case !a.Owner.Named():
@@ -43,7 +75,7 @@ func PlanEnd(in EndInput) EndDecision {
 		return EndDecision{Reason: "a newer life of the pod holds other addresses"}
 	case in.Rollback && a.Claimed != nil:
 		return EndDecision{Reserve: a.Claimed, Reason: "the failed ADD is undone"}
-	case in.Rollback && a.Dropped != nil && in.Taken:
+	case in.Rollback && a.Dropped != nil && in.DroppedTaken:
 		return EndDecision{Reason: fmt.Sprintf("the failed ADD is undone, but for the reservation of %s, which others hold by now", join(a.Dropped.Addresses))}
 	case in.Rollback && a.Dropped != nil:
 		return EndDecision{Reserve: a.Dropped, Reason: "the failed ADD is undone"}

@@ -43,7 +43,7 @@ func TestPlanEnd(t *testing.T) {
 			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Owner.Pod = "" })},
 		},
 		"a rollback leaves to others what they hold by now": {
-			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Dropped = reserved(3, time.Minute) }), Rollback: true, Taken: true},
+			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Dropped = reserved(3, time.Minute) }), Rollback: true, DroppedTaken: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

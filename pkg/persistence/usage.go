@@ -101,7 +101,7 @@ func (t *Tx) SetLimits(network string, l reservation.Limits) error {
 	return t.updateUsage(network, func(p *PoolUsage) { p.Limits = &l })
 }
 
-// Reclaim ends a reservation that gives way to a pod.
+// Reclaim deletes and counts a reservation that gives way to a pod.
 func (t *Tx) Reclaim(o reservation.Owner) error {
 	if err := t.DeleteReservation(o); err != nil {
 		return err
@@ -109,47 +109,22 @@ func (t *Tx) Reclaim(o reservation.Owner) error {
 	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Reclaimed++ })
 }
 
+// Displace deletes and counts a reservation that gives way to another reservation.
+func (t *Tx) Displace(o reservation.Owner) error {
+	if err := t.DeleteReservation(o); err != nil {
+		return err
+	}
+	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Displaced++ })
+}
+
+// CountRefused counts a reservation for which the share of the pool had no room.
+func (t *Tx) CountRefused(network string) error {
+	return t.updateUsage(network, func(p *PoolUsage) { p.Refused++ })
+}
+
 // CountExhausted remembers an ADD for which there was no address.
 func (t *Tx) CountExhausted(network string) error {
 	return t.updateUsage(network, func(p *PoolUsage) { p.Exhausted++ })
-}
-
-// reserve stores the reservation that an end asks for, if there is room for one more or
-// room is made. Below the share that takes one look at a count. Where an ADD is undone,
-// its reservation was counted when it began, and is put back in any case (rule 8).
-func (t *Tx) reserve(plan reservation.EndDecision, now reservation.Moment, rollback bool) (reservation.EndDecision, error) {
-	network := plan.Reserve.Owner.Network
-	p, err := t.PoolUsage(network)
-	if err != nil {
-		return plan, err
-	}
-	if rollback || p.Limits == nil || p.Limits.Share.HasRoom(p.Reserved) {
-		return plan, t.PutReservation(*plan.Reserve)
-	}
-	all, err := t.Reservations(network)
-	if err != nil {
-		return plan, err
-	}
-	d := reservation.PlanShare(reservation.ShareInput{Now: now, Share: p.Limits.Share, New: *plan.Reserve, Reserved: all})
-	for _, r := range d.Lapsed {
-		if err := t.DeleteReservation(r.Owner); err != nil {
-			return plan, err
-		}
-	}
-	if d.Verdict == reservation.ShareRefused {
-		plan.Reserve, plan.Refused, plan.Reason = nil, true, d.Reason
-		return plan, t.updateUsage(network, func(p *PoolUsage) { p.Refused++ })
-	}
-	if d.Displaced != nil {
-		plan.Displaced, plan.Reason = d.Displaced, plan.Reason+"; "+d.Reason
-		if err := t.DeleteReservation(d.Displaced.Owner); err != nil {
-			return plan, err
-		}
-		if err := t.updateUsage(network, func(p *PoolUsage) { p.Displaced++ }); err != nil {
-			return plan, err
-		}
-	}
-	return plan, t.PutReservation(*plan.Reserve)
 }
 
 // count makes the counts agree with the reservations.

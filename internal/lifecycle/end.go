@@ -1,0 +1,95 @@
+package lifecycle
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// End deletes an attachment and reserves its addresses if PlanEnd says so. The attachment need not be in the
+// state: an attachment that only another plugin's files name leaves a reservation too. The parameter rollback
+// says that the ADD never became a running pod.
+func End(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndDecision, error) {
+	in, err := gather(tx, a, now, rollback)
+	if err != nil {
+		return reservation.EndDecision{}, err
+	}
+	d := reservation.PlanEnd(in)
+	return d, apply(tx, a.ID, d)
+}
+
+// gather reads the facts for PlanEnd. The reservations of the network are read only when the share of the pool
+// is used up: an everyday DEL costs no scan.
+func gather(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndInput, error) {
+	in := reservation.EndInput{Now: now, Attachment: a, Rollback: rollback}
+	var err error
+	if in.Newer, err = newerLife(tx, a); err != nil {
+		return in, err
+	}
+	if in.DroppedTaken, err = droppedTaken(tx, a); err != nil {
+		return in, err
+	}
+	usage, err := tx.PoolUsage(a.ID.Network)
+	if err != nil || usage.Limits == nil {
+		return in, err
+	}
+	in.Share, in.ReservedPods = &usage.Limits.Share, usage.Reserved
+	if in.NeedsReserved() {
+		in.Reserved, err = tx.Reservations(a.ID.Network)
+	}
+	return in, err
+}
+
+// newerLife reports whether a newer life of the owner is attached or reserved.
+func newerLife(tx *persistence.Tx, a reservation.Attachment) (bool, error) {
+	if !a.Owner.Named() {
+		return false, nil
+	}
+	r, found, err := tx.Reservation(a.Owner)
+	if err != nil || (found && r.Seq > a.Seq) {
+		return true, err
+	}
+	others, err := tx.AttachmentsOf(a.Owner)
+	return slices.ContainsFunc(others, func(o reservation.Attachment) bool { return o.Seq > a.Seq }), err
+}
+
+// droppedTaken reports whether a holder other than the attachment has an address of the reservation that the
+// attachment's ADD dropped.
+func droppedTaken(tx *persistence.Tx, a reservation.Attachment) (bool, error) {
+	if a.Dropped == nil {
+		return false, nil
+	}
+	others := slices.DeleteFunc(slices.Clone(a.Dropped.Addresses), func(addr netip.Addr) bool { return slices.Contains(a.Addresses, addr) })
+	for _, addr := range others {
+		if held, err := tx.Held(a.ID.Network, addr); held || err != nil {
+			return held, err
+		}
+	}
+	return false, nil
+}
+
+// apply writes the decision. The attachment goes first, because the reservation takes its addresses.
+func apply(tx *persistence.Tx, id reservation.AttachmentID, d reservation.EndDecision) error {
+	if err := tx.DeleteAttachment(id); err != nil {
+		return err
+	}
+	for _, r := range d.Lapsed {
+		if err := tx.DeleteReservation(r.Owner); err != nil {
+			return err
+		}
+	}
+	if d.Refused {
+		return tx.CountRefused(id.Network)
+	}
+	if d.Displaced != nil {
+		if err := tx.Displace(d.Displaced.Owner); err != nil {
+			return err
+		}
+	}
+	if d.Reserve == nil {
+		return nil
+	}
+	return tx.PutReservation(*d.Reserve)
+}

@@ -1,0 +1,21 @@
+package lifecycle
+
+import (
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// FreeLapsed deletes the reservations of a network whose deadline has passed, and returns their number.
+func FreeLapsed(tx *persistence.Tx, network string, now reservation.Moment) (int, error) {
+	all, err := tx.Reservations(network)
+	if err != nil {
+		return 0, err
+	}
+	lapsed := reservation.Lapsed(all, now)
+	for _, r := range lapsed {
+		if err := tx.DeleteReservation(r.Owner); err != nil {
+			return 0, err
+		}
+	}
+	return len(lapsed), nil
+}
