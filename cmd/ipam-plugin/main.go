@@ -1,6 +1,6 @@
 // Command ipam-plugin is limpet-ipam, the CNI IPAM plugin that a container runtime
 // executes for each pod: host-local's job, with reservations. Given a command, it shows
-// and mends the node's state instead (docs/operations.md).
+// and mends the node's state instead (docs/operate/operations.md).
 package main
 
 import (

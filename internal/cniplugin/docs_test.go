@@ -16,14 +16,18 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// page returns docs/configuration.md.
+// page returns the text of docs/use/configuration.md and docs/use/annotations.md.
 func page(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
+	var text strings.Builder
+	for _, name := range []string{"configuration.md", "annotations.md"} {
+		data, err := os.ReadFile(filepath.Join("../../docs/use", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(data)
 	}
-	return string(data)
+	return text.String()
 }
 
 // TestEveryKeyIsDocumented compares the page with what is decoded, both ways.

@@ -2,5 +2,5 @@ package cniplugin
 
 import "reflect"
 
-// NetConf is what docs/configuration.md has to tell of.
+// NetConf is what docs/use/configuration.md has to tell of.
 var NetConf = reflect.TypeFor[netConf]()

@@ -25,7 +25,7 @@ var checkCommand = command{
 	run: (*Tool).check,
 }
 
-// Verdict is what check says. Its JSON form is documented in docs/operations.md: keys are
+// Verdict is what check says. Its JSON form is documented in docs/operate/operations.md: keys are
 // added, never changed.
 type Verdict struct {
 	DataDir      string    `json:"dataDir"`
@@ -54,7 +54,7 @@ func (t *Tool) check(ctx context.Context, o options) error {
 		return err
 	}
 	if v.Violations > 0 {
-		return noError(count(v.Violations, "violation") + "; docs/operations.md says what to do about each kind")
+		return noError(count(v.Violations, "violation") + "; docs/operate/operations.md says what to do about each kind")
 	}
 	return nil
 }

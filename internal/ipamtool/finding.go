@@ -21,7 +21,7 @@ const (
 	Note Severity = "note"
 )
 
-// Kind says what a finding is about. docs/operations.md lists them with what to do.
+// Kind says what a finding is about. docs/operate/operations.md lists them with what to do.
 type Kind string
 
 const (
@@ -51,7 +51,7 @@ var kindOfFault = map[persistence.FaultKind]Kind{
 }
 
 // Finding is one thing that check found. Its JSON form is documented in
-// docs/operations.md.
+// docs/operate/operations.md.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Kind     Kind     `json:"kind"`

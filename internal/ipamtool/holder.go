@@ -37,7 +37,7 @@ const (
 )
 
 // Holder is an attachment or a reservation. Its JSON form is documented in
-// docs/operations.md: keys are added, never changed.
+// docs/operate/operations.md: keys are added, never changed.
 type Holder struct {
 	Network         string       `json:"network"`
 	Namespace       string       `json:"namespace,omitempty"`

@@ -10,7 +10,7 @@ import (
 )
 
 // difference is one way in which limpet-ipam answers otherwise on purpose. Its
-// title and its reason are in docs/host-local.md too.
+// title and its reason are in docs/use/host-local.md too.
 type difference struct {
 	title string
 	// explains reports whether this is why the answers to a step differ.

@@ -1,6 +1,6 @@
 // Package differential_test asks upstream host-local and limpet-ipam the same and
 // compares what they answer, as processes. What may differ is written in
-// docs/host-local.md, and as data in differences_test.go.
+// docs/use/host-local.md, and as data in differences_test.go.
 package differential_test
 
 import (

@@ -241,7 +241,7 @@ func TestEveryVersion(t *testing.T) {
 // TestEveryDifferenceIsShownAndWritten keeps the list, the sequences and the document
 // in step.
 func TestEveryDifferenceIsShownAndWritten(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/host-local.md")
+	doc, err := os.ReadFile("../../docs/use/host-local.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestEveryDifferenceIsShownAndWritten(t *testing.T) {
 			t.Errorf("no written sequence shows %q", d.title)
 		}
 		if !strings.Contains(string(doc), "\n**"+d.title+".**") {
-			t.Errorf("docs/host-local.md does not tell of %q", d.title)
+			t.Errorf("docs/use/host-local.md does not tell of %q", d.title)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,23 +26,23 @@ var promises = map[string]struct {
 	in      string // directory of tests of which nothing else is said
 	rows    int    // at the least
 }{
-	"hazards":               {"docs/hazards.md", "", "internal/cniplugin", 40},
+	"hazards":               {"docs/operate/hazards.md", "", "internal/cniplugin", 40},
 	"the fate of a node":    {"docs/design/0003-pin.md", "## What becomes of a pod with its node", "test/e2e", 9},
 	"what OpenKruise lacks": {"docs/design/0003-pin.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "cmd/controller", 10},
 }
 
 func TestEveryPromiseHasItsTest(t *testing.T) {
-	read := map[string]source{}
+	sources := map[string]source{}
 	for name, p := range promises {
 		t.Run(name, func(t *testing.T) {
 			lines, rows := section(t, p.page, p.heading), 0
 			for i, line := range lines {
 				names := namesIn(line, p.in)
 				for _, n := range names {
-					if _, ok := read[n.in]; !ok {
-						read[n.in] = sourceOf(t, n.in)
+					if _, ok := sources[n.in]; !ok {
+						sources[n.in] = sourceOf(t, n.in)
 					}
-					n.check(t, read[n.in])
+					n.check(t, sources[n.in])
 				}
 				if !strings.HasPrefix(line, "| ") || strings.HasPrefix(lines[min(i+1, len(lines)-1)], "|--") {
 					continue // no row, or a header
@@ -63,11 +62,7 @@ func TestEveryPromiseHasItsTest(t *testing.T) {
 // section returns the lines of a page under a heading.
 func section(t *testing.T, page, heading string) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(data), "\n")
+	lines := strings.Split(read(t, page), "\n")
 	if heading == "" {
 		return lines
 	}
