@@ -6,7 +6,9 @@ MODULES  := . test/cluster test/e2e
 TIDY     := $(MODULES) tools $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
-BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
+VERSION  ?= $(shell git describe --always --dirty --tags 2>/dev/null)
+BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X $(1).release=$(VERSION)"
+VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-e2e test-fresh build images bench bench-pin bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
@@ -39,9 +41,9 @@ bench-rebuild: root build ## Measure a rebuild with Limpet and without on a clus
 	cd test/e2e && $(GO) run ./cmd/bench -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)
 
 build: harness ## Build the product and the cluster harness into bin/
-	$(BUILD) -o bin/limpet-ipam ./cmd/ipam-plugin
-	$(BUILD) -o bin/limpet-agent ./cmd/node-agent
-	$(BUILD) -o bin/limpet-controller ./cmd/controller
+	$(VERSIONED) -o bin/limpet-ipam ./cmd/ipam-plugin
+	$(VERSIONED) -o bin/limpet-agent ./cmd/node-agent
+	$(VERSIONED) -o bin/limpet-controller ./cmd/controller
 
 # Made anew each time: what lay there before counts for nothing.
 assets: harness
@@ -53,7 +55,7 @@ root:
 
 harness:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go $$(sed -n 's/^go //p' go.mod) or newer from https://go.dev/dl" >&2; exit 1; }
-	cd test/cluster && $(BUILD) -o $(CURDIR)/bin/ ./cmd/limpet-cluster ./cmd/echoserver
+	cd test/cluster && $(call BUILD,main) -o $(CURDIR)/bin/ ./cmd/limpet-cluster ./cmd/echoserver
 	cp bin/echoserver bin/pause
 
 images: build ## Write both images as one archive, bin/images.tar

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2/textlogger"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/limpet-io/limpet/internal/version"
 )
 
 func main() { os.Exit(run()) }
@@ -19,8 +21,13 @@ func run() int {
 	options := Default()
 	flags := pflag.NewFlagSet("limpet-controller", pflag.ContinueOnError)
 	options.AddFlags(flags)
+	printVersion := flags.Bool("version", false, "print the version and exit")
 	err := flags.Parse(os.Args[1:])
 	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if *printVersion || flags.Arg(0) == "version" {
+		fmt.Fprintln(os.Stdout, "limpet-controller", version.String())
 		return 0
 	}
 	if err = errors.Join(err, options.Validate()); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/internal/skel"
+	limpetversion "github.com/limpet-io/limpet/internal/version"
 )
 
 func main() {
@@ -43,7 +44,7 @@ func run() int {
 	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
 		tool := &ipamtool.Tool{
 			Now: now, NetNS: machine.StatNetNS, Running: plugin.Running, Rebuild: plugin.RebuildIn, Log: plugin.LogByHand,
-			Stdout: os.Stdout, Stderr: os.Stderr,
+			Version: limpetversion.String(), Stdout: os.Stdout, Stderr: os.Stderr,
 		}
 		return tool.Run(context.Background(), os.Args[1:])
 	}

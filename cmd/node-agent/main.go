@@ -23,6 +23,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/internal/version"
 	"github.com/limpet-io/limpet/pkg/agent"
 )
 
@@ -33,7 +34,12 @@ func main() {
 func run() int {
 	o := Default()
 	o.AddFlags(pflag.CommandLine)
+	printVersion := pflag.Bool("version", false, "print the version and exit")
 	pflag.Parse()
+	if *printVersion || pflag.Arg(0) == "version" {
+		fmt.Fprintln(os.Stdout, "limpet-agent", version.String())
+		return 0
+	}
 	if o.Node == "" {
 		o.Node = os.Getenv("NODE_NAME")
 	}

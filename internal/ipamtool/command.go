@@ -52,8 +52,12 @@ func (t *Tool) run(ctx context.Context, args []string) error {
 		}
 		return c.run(t, ctx, o)
 	}
-	if n := strings.TrimLeft(name, "-"); n == "help" || n == "h" {
+	switch strings.TrimLeft(name, "-") {
+	case "help", "h":
 		return usage(t.Stdout)
+	case "version":
+		_, err := fmt.Fprintln(t.Stdout, "limpet-ipam", t.Version)
+		return err
 	}
 	return fmt.Errorf("unknown command %q (see limpet-ipam --help)", name)
 }
@@ -141,6 +145,7 @@ func usage(w io.Writer) error {
 		list.row(strings.TrimSpace(c.name+" "+c.operand), c.summary)
 	}
 	_, before := io.WriteString(w, "limpet-ipam is a CNI plugin: a container runtime runs it. By hand it shows and mends the state of this node.\n\nCommands:\n")
+	list.row("version", "Print the version")
 	err := list.write(w)
 	_, after := io.WriteString(w, "\nlimpet-ipam COMMAND --help tells more about each.\n")
 	return errors.Join(before, err, after)

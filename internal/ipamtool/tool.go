@@ -46,6 +46,8 @@ type Tool struct {
 	// Log leaves a line among those of the verbs, of addresses that were freed by hand; none
 	// when nil.
 	Log func(verb string, owner reservation.Owner, containerID string, addrs []netip.Addr, reason string)
+	// Version is what the version command prints.
+	Version string
 	// Stdout takes the answer.
 	Stdout io.Writer
 	// Stderr takes what went wrong.

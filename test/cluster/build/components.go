@@ -64,3 +64,12 @@ func kubernetesStamp() string {
 	}
 	return flags.String()
 }
+
+// ComponentVersions returns the name and the version of each component, in the order of components.
+func ComponentVersions() []string {
+	var all []string
+	for _, c := range components {
+		all = append(all, c.name+" "+c.version)
+	}
+	return all
+}

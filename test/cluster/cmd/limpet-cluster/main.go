@@ -35,6 +35,7 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
                               nothing else: kube-apiserver, etcd, bridge, …; --help lists them
   limpet-cluster build        build into the cache what is missing there, and print where each
                               component lies
+  limpet-cluster version      print the version of this program and of the components that it builds
 
 The cache is $LIMPET_CACHE, or limpet below the user's cache directory.
 `
@@ -44,6 +45,7 @@ type command func(ctx context.Context, args []string) error
 
 var commands = map[string]command{
 	"up": up, "down": down, "status": status, "kubeconfig": kubeconfig, "node": node, "images": images, "assets": assets, "build": buildAll,
+	"version": version,
 	// for this program's own use
 	"forward": forward, "control-exec": controlExec, "node-spawn": nodeSpawn, "node-init": nodeInit,
 }
