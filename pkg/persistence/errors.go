@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
+	"github.com/limpet-io/limpet/pkg/persistence/internal/salvage"
 )
 
 var (
@@ -13,7 +14,7 @@ var (
 	ErrLost = errors.New("state file is lost")
 	// ErrDamaged is returned when the state file cannot be read. Nothing was
 	// written to it.
-	ErrDamaged = errors.New("state file is damaged")
+	ErrDamaged = salvage.ErrDamaged
 	// ErrNewer is returned for a state file of a later schema.
 	ErrNewer = errors.New("state file was written by a newer version")
 	// errOlder is for a file that lacks what this version added.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
+	"github.com/limpet-io/limpet/pkg/persistence/internal/salvage"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -236,10 +237,7 @@ func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = checkMetas(f, info.Size())
-	}
-	if err == nil {
-		err = checkRoot(f, info.Size())
+		err = salvage.Check(f, info.Size())
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

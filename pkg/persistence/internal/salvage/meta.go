@@ -1,4 +1,4 @@
-package persistence
+package salvage
 
 import (
 	"encoding/binary"
@@ -11,8 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The head of a bbolt file, as go.etcd.io/bbolt/internal/common lays it out: two
-// meta pages, written by turns, each with the number of the transaction that wrote it.
+// ErrDamaged is returned for a file that is not a sound bbolt file.
+var ErrDamaged = errors.New("state file is damaged")
+
+// A bbolt file begins with two meta pages (go.etcd.io/bbolt/internal/common). Commits write them in turn, each
+// with the number of its transaction.
 const (
 	pageHeader  = 16
 	metaSize    = 64
@@ -20,24 +23,32 @@ const (
 	metaVersion = 2
 )
 
-// meta is what a meta page says.
+// meta is the content of a meta page.
 type meta struct {
 	pageSize int64
-	root     uint64 // the page of the root bucket
-	pages    uint64 // one more than the highest page in use
+	root     uint64 // page of the root bucket
+	pages    uint64 // highest page in use, plus one
 	txid     uint64
 }
 
-// checkMetas looks at both meta pages before bbolt does, which takes the older one for
-// the newest when that is damaged. After any commit they are valid and of consecutive
-// transactions; docs/design/0004-recovery.md says why one that is not is damage.
-func checkMetas(f io.ReaderAt, size int64) error {
-	even, evenErr := readMeta(f, 0)
+// Check fails for a file that bbolt must not open: the meta pages or the root page are damaged.
+func Check(file io.ReaderAt, size int64) error {
+	if err := checkMetas(file, size); err != nil {
+		return err
+	}
+	return checkRoot(file, size)
+}
+
+// checkMetas checks both meta pages. bbolt would fall back to the older page when the newest is damaged, and so to
+// an older state. After any commit both pages are valid and of consecutive transactions;
+// docs/design/0004-recovery.md says why anything else is damage.
+func checkMetas(file io.ReaderAt, size int64) error {
+	even, evenErr := readMeta(file, 0)
 	step := even.pageSize
 	if evenErr != nil {
 		step = int64(os.Getpagesize())
 	}
-	odd, oddErr := readMeta(f, step)
+	odd, oddErr := readMeta(file, step)
 	newest := max(even.pages, odd.pages)
 	switch {
 	case evenErr != nil || oddErr != nil:
@@ -51,10 +62,10 @@ func checkMetas(f io.ReaderAt, size int64) error {
 }
 
 // readMeta reads and checks the meta page at an offset.
-func readMeta(f io.ReaderAt, at int64) (meta, error) {
+func readMeta(file io.ReaderAt, at int64) (meta, error) {
 	var page [pageHeader + metaSize]byte
-	if _, err := f.ReadAt(page[:], at); err != nil {
-		return meta{}, unreadable(fmt.Errorf("read meta page at %d: %w", at, err))
+	if _, err := file.ReadAt(page[:], at); err != nil {
+		return meta{}, markDamaged(fmt.Errorf("read meta page at %d: %w", at, err))
 	}
 	raw, word := page[pageHeader:], binary.NativeEndian
 	sum := fnv.New64a()
@@ -69,9 +80,8 @@ func readMeta(f io.ReaderAt, at int64) (meta, error) {
 	return m, nil
 }
 
-// unreadable says of a read that failed whether the file is to blame: it is too short,
-// or its medium is broken.
-func unreadable(err error) error {
+// markDamaged adds ErrDamaged to a read error when the file is at fault: it is too short, or its medium is broken.
+func markDamaged(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.EIO) {
 		return fmt.Errorf("%w: %w", err, ErrDamaged)
 	}

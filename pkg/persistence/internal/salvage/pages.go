@@ -1,4 +1,4 @@
-package persistence
+package salvage
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 const (
 	branchPage    = 0x01
 	leafPage      = 0x02
-	elementSize   = 16 // of a branch and of a leaf page alike
+	elementSize   = 16 // in a branch page and in a leaf page alike
 	bucketHeader  = 16
 	bucketElement = 0x01
 
@@ -17,13 +17,12 @@ const (
 	maxOverflow = 256
 )
 
-// pages reads a bbolt file that bbolt cannot be trusted with: by plain reads, each page
-// by itself, believing nothing that is not checked. What is broken is left out.
+// pages reads the pages of a bbolt file by plain reads.
 type pages struct {
 	file  io.ReaderAt
 	size  int64  // of a page
 	count uint64 // of pages
-	// visited are the pages that walk has been to: a broken tree may have loops.
+	// visited are the pages that walk has read: a broken tree may have loops.
 	visited map[uint64]bool
 }
 
@@ -34,7 +33,23 @@ type element struct {
 	child      uint64
 }
 
-// read returns the elements of a page; false when it is not a page of a tree.
+// openPages finds the page size, and the root of the newest valid meta page; the root is 0 when none is valid.
+func openPages(file io.ReaderAt, size int64) (p *pages, root uint64) {
+	var newest meta
+	for at := int64(0); at < size && at <= 1<<16; at = max(1024, at*2) { // pages are of 1 KiB to 64 KiB
+		if m, err := readMeta(file, at); err == nil && m.txid >= newest.txid && (at == 0 || at == m.pageSize) {
+			newest = m
+		}
+	}
+	p = &pages{file: file, size: newest.pageSize, visited: map[uint64]bool{}}
+	if p.size == 0 {
+		p.size = 4096
+	}
+	p.count = uint64(size / p.size)
+	return p, newest.root
+}
+
+// read returns the elements of a page; ok is false when the page is not part of a tree.
 func (p *pages) read(id uint64) (elements []element, leaf, ok bool) {
 	if id < 2 || id >= p.count {
 		return nil, false, false
@@ -57,7 +72,7 @@ func (p *pages) read(id uint64) (elements []element, leaf, ok bool) {
 	return parsePage(data)
 }
 
-// parsePage returns the elements of a page, with its overflow or inside of a bucket.
+// parsePage returns the elements of a page with its overflow, or of an inline bucket.
 func parsePage(data []byte) (elements []element, leaf, ok bool) {
 	if len(data) < pageHeader {
 		return nil, false, false
@@ -78,7 +93,7 @@ func parsePage(data []byte) (elements []element, leaf, ok bool) {
 	return elements, leaf, true
 }
 
-// parseElement reads the element with a head; its key lies behind, in data.
+// parseElement reads the element with a given head. Key and value lie behind the head, in data.
 func parseElement(data, head []byte, leaf bool) (element, bool) {
 	word := binary.NativeEndian
 	if !leaf {
@@ -96,27 +111,27 @@ func parseElement(data, head []byte, leaf bool) (element, bool) {
 	return element{key: data[from : from+keySize], value: value, bucket: word.Uint32(head)&bucketElement != 0}, true
 }
 
-// walk calls fn for each entry below a page, in the order of their keys, and reports
-// whether it saw all there are.
-func (p *pages) walk(id uint64, fn func(element)) (whole bool) {
+// walk calls fn for each entry below a page, in the order of the keys. It reports whether every page below could
+// be read.
+func (p *pages) walk(id uint64, fn func(element)) (complete bool) {
 	if p.visited[id] {
 		return false
 	}
 	p.visited[id] = true
-	elements, leaf, whole := p.read(id)
+	elements, leaf, complete := p.read(id)
 	for _, e := range elements {
 		if leaf {
 			fn(e)
 		} else {
-			whole = p.walk(e.child, fn) && whole
+			complete = p.walk(e.child, fn) && complete
 		}
 	}
-	return whole
+	return complete
 }
 
-// walkBucket calls fn for each entry of a bucket, which small ones hold in place of the
-// number of a page.
-func (p *pages) walkBucket(bucket element, fn func(element)) (whole bool) {
+// walkBucket calls fn for each entry of a bucket. Small buckets are inline: the value of their element holds the
+// entries in place of a page number.
+func (p *pages) walkBucket(bucket element, fn func(element)) (complete bool) {
 	if len(bucket.value) < bucketHeader {
 		return false
 	}
@@ -130,7 +145,7 @@ func (p *pages) walkBucket(bucket element, fn func(element)) (whole bool) {
 	return ok && leaf
 }
 
-// scan calls fn for each entry of each leaf page in the file, in use or not.
+// scan calls fn for each entry of each leaf page in the file, whether the tree refers to the page or not.
 func (p *pages) scan(fn func(element)) {
 	for id := uint64(2); id < p.count; id++ {
 		elements, leaf, _ := p.read(id)
@@ -147,48 +162,31 @@ func (p *pages) scan(fn func(element)) {
 	}
 }
 
+// walkInline calls fn for each entry of an inline bucket, and not at all for other buckets.
 func (p *pages) walkInline(bucket element, fn func(element)) {
 	if len(bucket.value) > bucketHeader && binary.NativeEndian.Uint64(bucket.value) == 0 {
 		p.walkBucket(bucket, fn)
 	}
 }
 
-// checkRoot looks at the root, and at the small buckets inside of it, before bbolt does, which
-// believes every length. One that leads out of the file faults, and openDB catches that;
-// but bbolt copies such a bucket to the heap at times, and what leads astray there ends the
-// process as soon as the garbage collector sees it.
+// checkRoot checks the root page and the inline buckets in it. bbolt believes every length in them: a length that
+// leads out of the file faults, which the caller can catch; but bbolt copies inline buckets to the heap at times,
+// and a wrong pointer there ends the process as soon as the garbage collector sees it.
 func checkRoot(file io.ReaderAt, size int64) error {
 	p, root := openPages(file, size)
 	sound := true
-	whole := p.walk(root, func(e element) { sound = sound && p.inlineIsSound(e) })
-	if !whole || !sound {
+	complete := p.walk(root, func(e element) { sound = sound && p.inlineIsSound(e) })
+	if !complete || !sound {
 		return fmt.Errorf("root page %d: %w", root, ErrDamaged)
 	}
 	return nil
 }
 
-// inlineIsSound reports whether all entries of a bucket lie inside of it. Those of a bucket
-// with pages of its own are not looked at.
+// inlineIsSound reports whether all entries of an inline bucket lie inside of it. Buckets with pages of their own
+// pass unread.
 func (p *pages) inlineIsSound(bucket element) bool {
 	if !bucket.bucket || len(bucket.value) < bucketHeader {
-		return false // there are only buckets in the root
+		return false // the root holds only buckets
 	}
 	return binary.NativeEndian.Uint64(bucket.value) != 0 || p.walkBucket(bucket, func(element) {})
-}
-
-// openPages finds the size of the pages, and the root of the newest meta page that is
-// valid; 0 when none is.
-func openPages(file io.ReaderAt, size int64) (p *pages, root uint64) {
-	var newest meta
-	for at := int64(0); at < size && at <= 1<<16; at = max(1024, at*2) { // pages are of 1 KiB to 64 KiB
-		if m, err := readMeta(file, at); err == nil && m.txid >= newest.txid && (at == 0 || at == m.pageSize) {
-			newest = m
-		}
-	}
-	p = &pages{file: file, size: newest.pageSize, visited: map[uint64]bool{}}
-	if p.size == 0 {
-		p.size = 4096
-	}
-	p.count = uint64(size / p.size)
-	return p, newest.root
 }
