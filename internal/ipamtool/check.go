@@ -12,21 +12,21 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// settle is how long pods that come or go have until the second look.
-const settle = 2 * time.Second
+// recheckDelay is the time between two looks at a difference, in which pods start or end.
+const recheckDelay = 2 * time.Second
 
 var checkCommand = command{
 	name:    "check",
-	summary: "Audit the state: whether its parts agree with each other, and with what runs on this node",
+	summary: "Check that the parts of the state agree with each other, and with the containers of this node",
 	example: "limpet-ipam check\nlimpet-ipam check -o json | jq '.findings[] | select(.severity == \"violation\")'\nlimpet-ipam check --repair",
 	flags: func(f *flag.FlagSet, o *options) {
-		f.BoolVar(&o.repair, "repair", false, "on a violation make the state again, of what can be read of it and what runs")
+		f.BoolVar(&o.repair, "repair", false, "rebuild the state on a violation, from what can be read and from the containers of this node")
 	},
 	run: (*Tool).check,
 }
 
-// Verdict is what check says. Its JSON form is documented in docs/operate/operations.md: keys are
-// added, never changed.
+// Verdict is the answer of check. The JSON form is documented in docs/operate/operations.md: keys are added, never
+// changed.
 type Verdict struct {
 	DataDir      string    `json:"dataDir"`
 	Bytes        int64     `json:"bytes"`
@@ -37,7 +37,7 @@ type Verdict struct {
 	Notes        int       `json:"notes"`
 	Findings     []Finding `json:"findings"`
 
-	unread bool // there is nothing to count
+	unread bool // the state could not be read, so there is nothing to count
 }
 
 func (t *Tool) check(ctx context.Context, o options) error {
@@ -54,28 +54,29 @@ func (t *Tool) check(ctx context.Context, o options) error {
 		return err
 	}
 	if v.Violations > 0 {
-		return noError(count(v.Violations, "violation") + "; docs/operate/operations.md says what to do about each kind")
+		return noError(count(v.Violations, "violation") + "; docs/operate/operations.md says what to do for each kind")
 	}
 	return nil
 }
 
-// audit looks at the state and at what runs, which is not one moment: where they differ
-// it looks again, and believes what it sees twice.
+// audit compares the state with the containers that run. Both are not read at the same moment: differences are
+// checked again after a pause, and only differences found twice are reported.
 func (t *Tool) audit(ctx context.Context, o options) (Verdict, error) {
-	v, err := t.look(ctx, o)
+	v, err := t.compare(ctx, o)
 	if err != nil || !slices.ContainsFunc(v.Findings, Finding.fleeting) {
 		return v, err
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := pause(ctx, recheckDelay); err != nil {
 		return v, err
 	}
-	again, err := t.look(ctx, o)
+	again, err := t.compare(ctx, o)
 	again.Findings = slices.DeleteFunc(again.Findings, func(f Finding) bool {
 		return f.fleeting() && !slices.Contains(v.Findings, f)
 	})
 	return again.counted(), err
 }
 
+// fleeting reports whether a pod that starts or ends can cause the finding.
 func (f Finding) fleeting() bool { return f.Kind == KindRunning }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -85,12 +86,12 @@ func pause(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// look gathers the evidence once, and judges it.
-func (t *Tool) look(ctx context.Context, o options) (Verdict, error) {
+// compare gathers the evidence once and returns the findings.
+func (t *Tool) compare(ctx context.Context, o options) (Verdict, error) {
 	report, err := o.store(nil).Audit(ctx)
 	e := evidence{dir: o.dataDir, report: report}
 	if unusable(err) {
-		e.broken, err = err, nil
+		e.unreadable, err = err, nil
 	}
 	if err != nil {
 		return Verdict{}, explain(err, o.dataDir)
@@ -101,7 +102,7 @@ func (t *Tool) look(ctx context.Context, o options) (Verdict, error) {
 	}
 	v := Verdict{
 		DataDir: o.dataDir, Bytes: report.Size, Recoveries: report.Recoveries, Findings: findings(e),
-		Attachments: len(report.Records.Attachments), Reservations: len(report.Records.Reservations), unread: e.broken != nil,
+		Attachments: len(report.Records.Attachments), Reservations: len(report.Records.Reservations), unread: e.unreadable != nil,
 	}
 	return v.counted(), nil
 }
@@ -118,7 +119,7 @@ func (v Verdict) counted() Verdict {
 	return v
 }
 
-// repair has the store make the state again as it does for a verb that finds it broken.
+// repair makes the store rebuild the state, as for a verb that finds the state damaged.
 func (t *Tool) repair(ctx context.Context, o options, v Verdict) error {
 	made, rebuild := false, t.Rebuild(o.dataDir)
 	var refused error
@@ -135,7 +136,7 @@ func (t *Tool) repair(ctx context.Context, o options, v Verdict) error {
 		return fmt.Errorf("%s %s: %w", v.Findings[0].Subject, v.Findings[0].Problem, persistence.ErrDamaged)
 	})
 	if refused != nil {
-		return refused // says what to do, which is not this command
+		return refused // the error says what to do, and another --repair does not help
 	}
 	return explain(err, o.dataDir)
 }
@@ -161,7 +162,7 @@ func (v Verdict) write(w io.Writer, output string) error {
 	if v.Violations > 0 {
 		verdict = count(v.Violations, "violation")
 	}
-	_, err := fmt.Fprintf(w, "%s: %s, %s; %s, %s, %s, made again %s\n", v.DataDir, verdict, count(v.Notes, "note"),
+	_, err := fmt.Fprintf(w, "%s: %s, %s; %s, %s, %s, rebuilt %s\n", v.DataDir, verdict, count(v.Notes, "note"),
 		count(v.Attachments, "attachment"), count(v.Reservations, "reservation"), size(v.Bytes), count(v.Recoveries, "time"))
 	return err
 }
@@ -173,7 +174,7 @@ func count[N int | uint64](n N, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// size writes a number of bytes for a person.
+// size returns a number of bytes with a unit.
 func size(bytes int64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB"}
 	n, i := float64(bytes), 0

@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 	n.golden("check.txt", "check", "check -o json", "check web-0")
 }
 
-// TestCheckTellsWhatIsWrong breaks a state in each way, and has it repaired.
+// TestCheckTellsWhatIsWrong damages a state in each way that check knows, and repairs the state.
 func TestCheckTellsWhatIsWrong(t *testing.T) {
 	edit := func(bucket, key, value string) func(node) {
 		return func(n node) {
@@ -39,7 +39,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 	for name, tc := range map[string]struct {
 		harm func(node)
 		want string // a line of the table, its blanks squeezed
-		// lasts tells that a repair does not help.
+		// lasts is true when a repair does not help.
 		lasts bool
 	}{
 		"a record that cannot be decoded": {
@@ -93,14 +93,14 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// alone is on as if no other containers ran on this machine.
+// alone runs a command as if no other containers ran on this machine.
 func (n node) alone(args ...string) (out string, exit int) {
 	n.Helper()
 	return n.inside(nil, append(args, "--data-dir", n.dir)...)
 }
 
-// inside runs a command on a node whose namespaces have these interfaces and whose cache
-// is in DIR/results.
+// inside runs a command on a node whose namespaces have the given interfaces and whose result cache is in
+// DIR/results.
 func (n node) inside(interfaces []machine.Interface, args ...string) (out string, exit int) {
 	n.Helper()
 	var both bytes.Buffer
@@ -115,8 +115,7 @@ func (n node) inside(interfaces []machine.Interface, args ...string) (out string
 	return both.String(), exit
 }
 
-// TestRepairRefusesToForget has a namespace with an address, and nothing that tells its
-// network.
+// TestRepairRefusesToForget has a namespace with an address of an unknown network: repair refuses.
 func TestRepairRefusesToForget(t *testing.T) {
 	n := newNode(t)
 	n.fill()
@@ -135,8 +134,7 @@ func TestRepairRefusesToForget(t *testing.T) {
 	}
 }
 
-// TestRepairTakesPathsAsTheyCome repairs a state by paths other than its network
-// configuration's.
+// TestRepairTakesPathsAsTheyCome repairs a state by paths that differ from the path in the network configuration.
 func TestRepairTakesPathsAsTheyCome(t *testing.T) {
 	for name, path := range map[string]string{"relative": "state", "through a link": "link", "in a directory with dots": "../DIR/./state"} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +181,7 @@ func TestCheckMissesTheMarker(t *testing.T) {
 	}
 }
 
-// TestCheckLooksAtWhatRuns compares the state with containers that others know of.
+// TestCheckLooksAtWhatRuns compares the state with the containers that run.
 func TestCheckLooksAtWhatRuns(t *testing.T) {
 	n := newNode(t)
 	n.fill()
@@ -202,20 +200,20 @@ func TestCheckLooksAtWhatRuns(t *testing.T) {
 		},
 		"nobody's": {
 			first: []reservation.Attachment{runs("web-7", "ff77", "", "10.244.0.77")},
-			want:  []string{"limpet 10.244.0.77 is in use by pod default/web-7 (container " + container("ff77") + "), and the state does not know"},
+			want:  []string{"limpet 10.244.0.77 is in use by pod default/web-7 (container " + container("ff77") + "), and free in the state"},
 		},
 		"another's": {
 			first: []reservation.Attachment{runs("web-7", "ff77", "", "10.244.0.3")},
-			want:  []string{"limpet 10.244.0.3 is in use by pod default/web-7 (container " + container("ff77") + "), and the state says that it is attached to pod default/web-1 (container aa22000000000)"},
+			want:  []string{"limpet 10.244.0.3 is in use by pod default/web-7 (container " + container("ff77") + "), and in the state attached to pod default/web-1 (container aa22000000000)"},
 		},
 		"reserved": {
 			first: []reservation.Attachment{runs("db-0", "ff77", "", "10.244.0.5")},
-			want:  []string{"limpet 10.244.0.5 is in use by pod default/db-0 (container " + container("ff77") + "), and the state says that it is reserved for default/db-0"},
+			want:  []string{"limpet 10.244.0.5 is in use by pod default/db-0 (container " + container("ff77") + "), and in the state reserved for default/db-0"},
 		},
 		"over at the second look": {first: []reservation.Attachment{runs("web-7", "ff77", "", "10.244.0.77")}, second: []reservation.Attachment{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // the second look takes its time
+			t.Parallel() // check waits before the second look
 			if tc.second == nil {
 				tc.second = tc.first
 			}
@@ -250,7 +248,7 @@ func TestCheckLooksAtWhatRuns(t *testing.T) {
 	}
 }
 
-// TestNoCommandWaitsForEver holds the lock that a verb would hold.
+// TestNoCommandWaitsForEver holds the lock: each command gives up after --lock-wait.
 func TestNoCommandWaitsForEver(t *testing.T) {
 	n := newNode(t)
 	n.fill()

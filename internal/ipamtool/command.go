@@ -14,17 +14,17 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// command is one word that limpet-ipam understands.
+// command is a subcommand of limpet-ipam.
 type command struct {
 	name    string
-	operand string // what it takes beside flags, "" for nothing
+	operand string // the argument beside flags; "" for none
 	summary string
 	example string
-	flags   func(*flag.FlagSet, *options) // its own flags; none when nil
+	flags   func(*flag.FlagSet, *options) // flags of this command only; nil for none
 	run     func(*Tool, context.Context, options) error
 }
 
-// options are the flags of all commands, and the operand.
+// options holds the flags of all commands, and the operand.
 type options struct {
 	dataDir  string
 	lockWait time.Duration
@@ -82,25 +82,25 @@ func (c command) parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", operands[0])
 	case o.dataDir == "":
 		return o, errors.New("--data-dir is empty")
-	case c.operand != "" && (len(operands) != 1 || operands[0] == ""): // every ID begins with nothing
+	case c.operand != "" && (len(operands) != 1 || operands[0] == ""): // "" would match the beginning of every ID
 		return o, fmt.Errorf("%s takes one argument, %s", c.name, c.operand)
 	case o.lockWait <= 0:
-		return o, fmt.Errorf("--lock-wait %s: wait for how long?", o.lockWait)
+		return o, fmt.Errorf("--lock-wait %s is not greater than zero", o.lockWait)
 	case o.output != "table" && o.output != "json":
 		return o, fmt.Errorf("unknown output format %q: table or json", o.output)
 	case c.operand != "":
 		o.operand = operands[0]
 	}
 	var err error
-	o.dataDir, err = filepath.Abs(o.dataDir) // as network configurations have it
+	o.dataDir, err = filepath.Abs(o.dataDir) // network configurations have absolute paths
 	return o, err
 }
 
 func (c command) flagSet(o *options) *flag.FlagSet {
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	f.StringVar(&o.dataDir, "data-dir", persistence.DefaultDir, "`directory` of the state, as ipam.dataDir of the network configuration says")
-	f.DurationVar(&o.lockWait, "lock-wait", persistence.DefaultLockWait, "give up after this `time` while the plugin works on the state")
+	f.StringVar(&o.dataDir, "data-dir", persistence.DefaultDir, "`directory` of the state, the value of ipam.dataDir in the network configuration")
+	f.DurationVar(&o.lockWait, "lock-wait", persistence.DefaultLockWait, "how `long` to wait for the lock")
 	f.StringVar(&o.output, "o", "table", "output `format`: table or json")
 	if c.flags != nil {
 		c.flags(f, o)
@@ -109,10 +109,10 @@ func (c command) flagSet(o *options) *flag.FlagSet {
 }
 
 func networkFlag(f *flag.FlagSet, o *options) {
-	f.StringVar(&o.network, "network", "", "only the network of this `name`")
+	f.StringVar(&o.network, "network", "", "show only the network with this `name`")
 }
 
-// store is the state that the flags name. It touches no file yet.
+// store returns the state that the flags name. No file is opened yet.
 func (o options) store(rebuild func(persistence.Salvaged) (reservation.Records, error)) *persistence.Store {
 	return persistence.New(persistence.Options{Dir: o.dataDir, LockWait: o.lockWait, Rebuild: rebuild})
 }
@@ -144,9 +144,9 @@ func usage(w io.Writer) error {
 	for _, c := range commands {
 		list.row(strings.TrimSpace(c.name+" "+c.operand), c.summary)
 	}
-	_, before := io.WriteString(w, "limpet-ipam is a CNI plugin: a container runtime runs it. By hand it shows and mends the state of this node.\n\nCommands:\n")
+	_, before := io.WriteString(w, "limpet-ipam is a CNI plugin that container runtimes run. The commands show and repair the state of this node.\n\nCommands:\n")
 	list.row("version", "Print the version")
 	err := list.write(w)
-	_, after := io.WriteString(w, "\nlimpet-ipam COMMAND --help tells more about each.\n")
+	_, after := io.WriteString(w, "\nlimpet-ipam COMMAND --help shows the flags and an example of a command.\n")
 	return errors.Join(before, err, after)
 }

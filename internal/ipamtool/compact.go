@@ -7,7 +7,7 @@ import (
 
 var compactCommand = command{
 	name:    "compact",
-	summary: "Give the room of what is over back to the disk",
+	summary: "Shrink the state file",
 	example: "limpet-ipam compact",
 	run: func(t *Tool, ctx context.Context, o options) error {
 		before, after, err := o.store(nil).Compact(ctx)
@@ -17,7 +17,7 @@ var compactCommand = command{
 		case o.output == "json":
 			return writeJSON(t.Stdout, compacted{o.dataDir, before, after})
 		case after == before:
-			_, err = fmt.Fprintf(t.Stdout, "%s: %s, and nothing to gain\n", o.dataDir, size(before))
+			_, err = fmt.Fprintf(t.Stdout, "%s: %s, nothing to shrink\n", o.dataDir, size(before))
 		default:
 			_, err = fmt.Fprintf(t.Stdout, "%s: from %s to %s\n", o.dataDir, size(before), size(after))
 		}

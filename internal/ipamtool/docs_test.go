@@ -22,8 +22,7 @@ func text(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestDocumentedCommandsExist has each call of the tool in the documents parsed, without
-// running it.
+// TestDocumentedCommandsExist parses each call of the tool in the documents, without running the command.
 func TestDocumentedCommandsExist(t *testing.T) {
 	n := newNode(t)
 	pages, err := filepath.Glob(docs + "/*/*.md")
@@ -46,8 +45,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 }
 
-// TestWhatIsPrintedIsDocumented looks for each key of the JSON forms and each kind of
-// finding in the operator's page.
+// TestWhatIsPrintedIsDocumented looks for each key of the JSON forms and each kind of finding in operations.md.
 func TestWhatIsPrintedIsDocumented(t *testing.T) {
 	page := text(t, docs+"/operate/operations.md")
 	for _, of := range []reflect.Type{reflect.TypeFor[ipamtool.Holder](), reflect.TypeFor[ipamtool.Verdict](), reflect.TypeFor[ipamtool.Finding]()} {

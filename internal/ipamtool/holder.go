@@ -13,31 +13,30 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// State says in which way addresses are held.
+// State says how addresses are held.
 type State string
 
 const (
-	// Attached addresses are in use by a container.
+	// Attached addresses belong to a container.
 	Attached State = "attached"
-	// Reserved addresses wait for their owner.
+	// Reserved addresses are kept for their owner.
 	Reserved State = "reserved"
 )
 
-// Namespace says whether the network namespace of an attachment is the one that was there
-// at its ADD.
+// Namespace says whether the network namespace of an attachment still exists.
 type Namespace string
 
 const (
-	// There is a network namespace that exists.
+	// There means that the network namespace exists.
 	There Namespace = "there"
-	// Gone is one that does not, or whose path is another's now.
+	// Gone means that the network namespace does not exist, or that another one has its path.
 	Gone Namespace = "gone"
-	// Unknown is one of which too little was recorded to tell.
+	// Unknown means that too little was recorded at ADD to tell.
 	Unknown Namespace = "unknown"
 )
 
-// Holder is an attachment or a reservation. Its JSON form is documented in
-// docs/operate/operations.md: keys are added, never changed.
+// Holder is an attachment or a reservation. The JSON form is documented in docs/operate/operations.md: keys are
+// added, never changed.
 type Holder struct {
 	Network         string       `json:"network"`
 	Namespace       string       `json:"namespace,omitempty"`
@@ -60,7 +59,7 @@ type Holder struct {
 	Sequence        uint64       `json:"sequence"`
 }
 
-// read returns who holds addresses, as one transaction sees it.
+// read returns the holders of addresses in one transaction.
 func (t *Tool) read(ctx context.Context, o options) ([]*Holder, error) {
 	var all []*Holder
 	err := o.store(nil).View(ctx, func(tx *persistence.Tx) error {
@@ -71,7 +70,7 @@ func (t *Tool) read(ctx context.Context, o options) ([]*Holder, error) {
 	return all, explain(err, o.dataDir)
 }
 
-// holders returns attachments and reservations by network and address.
+// holders returns attachments and reservations, sorted by network and address.
 func (t *Tool) holders(records reservation.Records, network string) []*Holder {
 	now := t.Now()
 	all := []*Holder{} // JSON shows an empty list as one
@@ -114,7 +113,7 @@ func reserved(r reservation.Reservation, now reservation.Moment) *Holder {
 	}
 }
 
-// namespace looks at the network namespace that was recorded.
+// namespace says whether a recorded network namespace still exists.
 func (t *Tool) namespace(was reservation.NetNS) Namespace {
 	if was.Path == "" || was.Inode == 0 {
 		return Unknown
@@ -125,17 +124,17 @@ func (t *Tool) namespace(was reservation.NetNS) Namespace {
 	return There
 }
 
-// seconds rounds up, so that 0 left means lapsed.
+// seconds returns a duration in seconds, rounded up: 0 left means lapsed.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// owned returns whom the addresses are for.
-func (h *Holder) owned() reservation.Owner {
+// reservationOwner returns the owner of the addresses.
+func (h *Holder) reservationOwner() reservation.Owner {
 	return reservation.Owner{Network: h.Network, Namespace: h.Namespace, Pod: h.Pod, IfName: h.Interface}
 }
 
-// owner returns namespace/pod, or "" for a container that is no pod's.
+// owner returns namespace/pod, or "" for a container without a pod.
 func (h *Holder) owner() string {
-	if o := h.owned(); o.Named() {
+	if o := h.reservationOwner(); o.Named() {
 		return o.String()
 	}
 	return ""
@@ -149,8 +148,8 @@ func (h *Holder) who() string {
 	return "container " + short(h.ContainerID)
 }
 
-// claim says how the holder holds its addresses.
-func (h *Holder) claim() string {
+// relation says how the holder holds the addresses.
+func (h *Holder) relation() string {
 	if h.State == Reserved {
 		return "reserved for " + h.owner()
 	}
@@ -166,8 +165,7 @@ func (h *Holder) addresses() string {
 	return strings.Join(s, ",")
 }
 
-// match returns the holders that a person means: by address, namespace/pod, or the
-// beginning of a container ID.
+// match returns the holders with an address, a pod (namespace/pod), or a container ID that begins with the query.
 func match(all []*Holder, query string) []*Holder {
 	addr, err := netip.ParseAddr(query)
 	isAddr := err == nil

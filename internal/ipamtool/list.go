@@ -9,7 +9,7 @@ import (
 
 var listCommand = command{
 	name:    "list",
-	summary: "List the addresses that are held on this node, and by whom",
+	summary: "List the addresses in use or reserved on this node, and their holders",
 	example: "limpet-ipam list\nlimpet-ipam list --network limpet -o json | jq '.[] | select(.state == \"reserved\")'",
 	flags:   networkFlag,
 	run: func(t *Tool, ctx context.Context, o options) error {
@@ -33,7 +33,7 @@ func writeTable(w io.Writer, all []*Holder) error {
 	return t.write(w)
 }
 
-// left is how long a reservation lasts; a lapsed one is free for the taking.
+// left returns the time until the deadline of a reservation; any pod can have the addresses of a lapsed one.
 func (h *Holder) left() string {
 	switch {
 	case h.LeftSeconds == nil:
@@ -44,7 +44,7 @@ func (h *Holder) left() string {
 	return human(*h.LeftSeconds)
 }
 
-// short cuts a container ID as crictl does.
+// short returns the first 13 characters of a container ID, as crictl prints it.
 func short(id string) string {
 	const most = 13
 	if len(id) == 64 {
@@ -67,7 +67,7 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// human writes a length of time in its two greatest units: 9m30s, 2h5m, 3d4h.
+// human returns a duration in its two largest units: 9m30s, 2h5m, 3d4h.
 func human(seconds int64) string {
 	units := []struct {
 		name string

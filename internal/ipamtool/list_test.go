@@ -32,7 +32,7 @@ func TestCallsThatNobodyUnderstands(t *testing.T) {
 	n.golden("usage.txt", "lsit", "list web-0", "show", "show 10.0.0.1 10.0.0.2", "list -o yaml", "list --colour")
 }
 
-// TestHelpNamesEveryCommandWithAnExample needs no state.
+// TestHelpNamesEveryCommandWithAnExample runs each command with --help, without a state.
 func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
 	n := newNode(t)
 	all, exit := n.run("--help")
@@ -50,7 +50,7 @@ func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
 	}
 }
 
-// TestReadingMakesNothing asks in directories without a state, and with a lost one.
+// TestReadingMakesNothing reads in directories without a state, and with a lost state: no file is created.
 func TestReadingMakesNothing(t *testing.T) {
 	n := newNode(t)
 	asked := func() {
@@ -63,28 +63,28 @@ func TestReadingMakesNothing(t *testing.T) {
 	}
 	asked()
 	if _, err := os.Stat(n.dir); err == nil {
-		t.Error("a directory was made")
+		t.Error("a directory was created")
 	}
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	asked()
 	if files, err := os.ReadDir(n.dir); err != nil || len(files) > 0 {
-		t.Errorf("in a directory that is another's %v was made, %v", files, err)
+		t.Errorf("%v was created in a directory without a state, %v", files, err)
 	}
 	n.must(func(*persistence.Tx) error { return nil })
 	if err := os.Remove(filepath.Join(n.dir, "limpet.db")); err != nil {
 		t.Fatal(err)
 	}
-	if out, exit := n.on("list"); exit != ipamtool.ExitFailed || !strings.Contains(out, "makes it again") {
+	if out, exit := n.on("list"); exit != ipamtool.ExitFailed || !strings.Contains(out, "rebuilds it") {
 		t.Errorf("with a lost state: %d %s", exit, out)
 	}
 	if _, err := os.Stat(filepath.Join(n.dir, "limpet.db")); err == nil {
-		t.Error("a lost state was made again by looking at it")
+		t.Error("list rebuilt a lost state")
 	}
 }
 
-// TestARuntimeIsNeverMistaken runs the plugin with an argument, as no runtime does.
+// TestARuntimeIsNeverMistaken runs the plugin with CNI_COMMAND and an argument: it answers as a plugin.
 func TestARuntimeIsNeverMistaken(t *testing.T) {
 	n := newNode(t)
 	out, _ := n.withEnv([]string{"CNI_COMMAND=VERSION"}, `{"cniVersion":"1.1.0"}`, "list")
@@ -93,7 +93,7 @@ func TestARuntimeIsNeverMistaken(t *testing.T) {
 	}
 }
 
-// TestTimeLeft reads a state with clocks of its own.
+// TestTimeLeft lists a reservation at different times.
 func TestTimeLeft(t *testing.T) {
 	n := newNode(t)
 	r := n.reservation("web-0", "aa", "10.0.0.1")

@@ -49,7 +49,7 @@ func withBinary(run func() int) int {
 	return run()
 }
 
-// node is a state directory and what the process says of it.
+// node is a state directory, and runs limpet-ipam on the state.
 type node struct {
 	*testing.T
 	dir   string
@@ -79,7 +79,7 @@ func (n node) ago(d time.Duration) reservation.Moment {
 	return reservation.Moment{Wall: n.now.Wall.Add(-d).UTC(), BootID: n.now.BootID, Up: n.now.Up - d}
 }
 
-// netns makes what stands for a network namespace: a file has an inode as well.
+// netns creates a file that stands for a network namespace: a file has an inode as well.
 func (n node) netns(name string) reservation.NetNS {
 	n.Helper()
 	path := filepath.Join(filepath.Dir(n.dir), name)
@@ -90,11 +90,11 @@ func (n node) netns(name string) reservation.NetNS {
 	return ns
 }
 
-// container returns an ID as runtimes make them.
+// container returns a container ID of 64 characters, as runtimes make them.
 func container(begin string) string { return begin + strings.Repeat("0", 64-len(begin)) }
 
-// attachment returns one that began more than a day ago, so that its age is the same for
-// the length of the test.
+// attachment returns an attachment that began more than a day ago, so that the printed age stays the same during
+// the test.
 func (n node) attachment(pod, begin string, ips ...string) reservation.Attachment {
 	n.Helper()
 	a := reservation.Attachment{
@@ -109,7 +109,7 @@ func (n node) attachment(pod, begin string, ips ...string) reservation.Attachmen
 	return a
 }
 
-// reservation returns one with four days and four hours left.
+// reservation returns a reservation with four days and four hours left.
 func (n node) reservation(pod, begin string, ips ...string) reservation.Reservation {
 	n.Helper()
 	r := reservation.Reservation{
@@ -122,7 +122,7 @@ func (n node) reservation(pod, begin string, ips ...string) reservation.Reservat
 	return r
 }
 
-// fill makes a state with a holder of every kind.
+// fill creates a state with a holder of every kind.
 func (n node) fill() {
 	n.Helper()
 	refused := n.ago(time.Hour)
@@ -156,7 +156,7 @@ func (n node) fill() {
 	})
 }
 
-// run executes limpet-ipam and returns what a person would see.
+// run executes limpet-ipam and returns the output.
 func (n node) run(args ...string) (out string, exit int) {
 	n.Helper()
 	return n.withEnv([]string{}, "", args...)
@@ -174,7 +174,7 @@ func (n node) withEnv(env []string, stdin string, args ...string) (out string, e
 	return both.String(), cmd.ProcessState.ExitCode()
 }
 
-// on is run on the state of the node.
+// on runs a command on the state of the node.
 func (n node) on(args ...string) (out string, exit int) {
 	n.Helper()
 	return n.run(append(args, "--data-dir", n.dir)...)
@@ -182,7 +182,7 @@ func (n node) on(args ...string) (out string, exit int) {
 
 func (n node) db() string { return filepath.Join(n.dir, "limpet.db") }
 
-// file is about what was done to a file.
+// file fails the test for an error of a file operation.
 func (n node) file(err error) {
 	n.Helper()
 	if err != nil {
@@ -190,7 +190,7 @@ func (n node) file(err error) {
 	}
 }
 
-// edit changes the state behind its back.
+// edit changes a bucket of the state file directly.
 func (n node) edit(fn func(*bolt.Tx) error) {
 	n.Helper()
 	db, err := bolt.Open(n.db(), 0o600, nil)
@@ -207,13 +207,13 @@ var (
 	counts  = regexp.MustCompile(`((?:age|left)Seconds": )\d+`)
 )
 
-// steady takes out of an output what differs from run to run.
+// steady replaces the parts of an output that differ from run to run.
 func (n node) steady(out string) string {
 	out = strings.ReplaceAll(out, filepath.Dir(n.dir), "DIR")
 	return counts.ReplaceAllString(moments.ReplaceAllString(out, "TIME"), "${1}N")
 }
 
-// golden compares a session at the prompt with the one that was written down.
+// golden compares the outputs of commands with a file in testdata.
 func (n node) golden(file string, calls ...string) {
 	n.Helper()
 	var session strings.Builder

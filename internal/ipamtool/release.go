@@ -17,17 +17,17 @@ import (
 var releaseCommand = command{
 	name:    "release",
 	operand: "ADDRESS|NAMESPACE/POD|CONTAINER",
-	summary: "Free what is reserved, or left behind by a container whose network namespace is gone",
+	summary: "Free reserved addresses, or addresses of a container whose network namespace is gone",
 	example: "limpet-ipam release 10.244.0.5 --dry-run\nlimpet-ipam release default/web-0",
 	flags: func(f *flag.FlagSet, o *options) {
 		networkFlag(f, o)
-		f.BoolVar(&o.dryRun, "dry-run", false, "only show what would be released")
+		f.BoolVar(&o.dryRun, "dry-run", false, "show what would be released, and release nothing")
 	},
 	run: (*Tool).release,
 }
 
 func (t *Tool) release(ctx context.Context, o options) error {
-	all, err := t.read(ctx, o) // before a transaction that would make a state
+	all, err := t.read(ctx, o) // before Update, which would create a state
 	if err != nil {
 		return err
 	}
@@ -66,12 +66,12 @@ func (t *Tool) release(ctx context.Context, o options) error {
 func (t *Tool) log(freed []*Holder) {
 	for _, h := range freed {
 		if t.Log != nil {
-			t.Log("RELEASE", h.owned(), h.ContainerID, h.IPs, h.was())
+			t.Log("RELEASE", h.reservationOwner(), h.ContainerID, h.IPs, h.was())
 		}
 	}
 }
 
-// was says what the addresses were held for.
+// was says how the addresses were held.
 func (h *Holder) was() string {
 	if h.State == Reserved {
 		return fmt.Sprintf("reserved for %s until %s", h.owner(), stamp(*h.Deadline))
@@ -79,12 +79,12 @@ func (h *Holder) was() string {
 	return "attached to " + h.who() + ", whose network namespace is gone"
 }
 
-// planRelease returns what may be released of all that a person means: all of it or,
-// with the reason, nothing.
+// planRelease returns the holders to release. All holders that match the query must be releasable; otherwise the
+// error says which is not, and why.
 func planRelease(all []*Holder, query string) ([]*Holder, error) {
 	found := match(all, query)
 	if len(found) == 0 {
-		return nil, noError("nothing is held for " + query)
+		return nil, noError("no attachment or reservation matches " + query)
 	}
 	for _, h := range found {
 		if err := ambiguous(found[0], h, query); err != nil {
@@ -97,8 +97,7 @@ func planRelease(all []*Holder, query string) ([]*Holder, error) {
 	return found, nil
 }
 
-// ambiguous fails where the beginning of an ID fits several containers, and an address
-// several networks.
+// ambiguous fails when the query is the beginning of several container IDs, or an address in several networks.
 func ambiguous(a, b *Holder, query string) error {
 	_, err := netip.ParseAddr(query)
 	switch {
@@ -114,13 +113,13 @@ func ambiguous(a, b *Holder, query string) error {
 func (h *Holder) refusal() error {
 	if h.NetNSState == There {
 		return noError(fmt.Sprintf("%s is in use by %s, whose network namespace %s exists: delete the pod; "+
-			"where its runtime has forgotten it, umount and rm that file, and try again", h.addresses(), h.who(), h.NetNS))
+			"if the runtime does not know it any more, umount and rm that file, and try again", h.addresses(), h.who(), h.NetNS))
 	}
-	return noError(fmt.Sprintf("%s may be in use by %s, of whose network namespace too little is known: "+
-		"end the container in its runtime, which frees them", h.addresses(), h.who()))
+	return noError(fmt.Sprintf("%s may be in use by %s, whose network namespace was not recorded: "+
+		"end the container in its runtime, which frees the addresses", h.addresses(), h.who()))
 }
 
-// free decides again, as the state is now, and carries it out.
+// free plans again inside the transaction, because the state may have changed, and applies the plan.
 func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
 	records, err := tx.Records()
 	if err != nil {
@@ -132,7 +131,7 @@ func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
 	}
 	for _, h := range freed {
 		if h.State == Reserved {
-			err = tx.DeleteReservation(h.owned())
+			err = tx.DeleteReservation(h.reservationOwner())
 		} else {
 			err = tx.DeleteAttachment(reservation.AttachmentID{Network: h.Network, ContainerID: h.ContainerID, IfName: h.Interface})
 		}
@@ -143,7 +142,7 @@ func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
 	return freed, nil
 }
 
-// unmirror removes the files that ipam.mirrorHostLocal has kept beside the state.
+// unmirror removes the files that ipam.mirrorHostLocal keeps for released addresses.
 func unmirror(freed []*Holder, dataDir string) error {
 	neighbours := []string{dataDir}
 	if filepath.Clean(dataDir) == persistence.DefaultDir {

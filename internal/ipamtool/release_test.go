@@ -26,11 +26,11 @@ func TestRelease(t *testing.T) {
 		"release 10.244.0.3", "release 192.168.0.9", "release default/web-0 --network dmz", "release", "list", "check")
 }
 
-// TestReleaseIsAllOrNothing names what may and what must not be released by one word.
+// TestReleaseIsAllOrNothing names several holders by one query, of which one must not be released.
 func TestReleaseIsAllOrNothing(t *testing.T) {
 	n := newNode(t)
 	n.fill()
-	twin := n.attachment("web-9", "aa11", "10.244.0.3") // the same begin of an ID, and the same address elsewhere
+	twin := n.attachment("web-9", "aa11", "10.244.0.3") // an ID with the same beginning, and the same address in another network
 	twin.ID.Network, twin.Owner.Network, twin.NetNS.Path = "dmz", "dmz", "/nowhere"
 	pair := n.reservation("web-1", "ab00", "10.244.0.30")
 	n.must(func(tx *persistence.Tx) error {
@@ -55,15 +55,14 @@ func TestReleaseIsAllOrNothing(t *testing.T) {
 		}
 	}
 	if after, _ := n.on("list", "-o", "json"); n.steady(after) != n.steady(before) {
-		t.Errorf("released, where all was refused:\n%s", after)
+		t.Errorf("release freed addresses although it refused:\n%s", after)
 	}
 	if out, exit := n.on("release", "10.244.0.3", "--network", "dmz"); exit != ipamtool.ExitDone {
 		t.Errorf("exit %d: %s", exit, out)
 	}
 }
 
-// TestReleaseRemovesMirroredFiles looks at host-local's files of a released address, and at
-// one that is host-local's own.
+// TestReleaseRemovesMirroredFiles releases an address with a mirrored file, and with a file of host-local's own.
 func TestReleaseRemovesMirroredFiles(t *testing.T) {
 	n := newNode(t)
 	lost := n.attachment("web-2", "bb33", "10.244.0.4", "10.244.1.4")
@@ -83,8 +82,8 @@ func TestReleaseRemovesMirroredFiles(t *testing.T) {
 	}
 }
 
-// TestReleaseRefusesWhatWasNeverSeen has a container whose network namespace could not be
-// looked at when it began: that there is nothing under its path now tells nothing.
+// TestReleaseRefusesWhatWasNeverSeen has a container whose network namespace was not recorded at ADD: nobody can
+// tell whether the namespace is gone.
 func TestReleaseRefusesWhatWasNeverSeen(t *testing.T) {
 	n := newNode(t)
 	unseen := n.attachment("web-2", "bb33", "10.244.0.4")
@@ -93,12 +92,12 @@ func TestReleaseRefusesWhatWasNeverSeen(t *testing.T) {
 	if out, _ := n.on("list", "-o", "json"); !strings.Contains(out, `"netnsState": "unknown"`) {
 		t.Errorf("listed as %s", out)
 	}
-	if out, exit := n.on("release", "default/web-2"); exit != ipamtool.ExitNo || !strings.Contains(out, "too little is known") {
+	if out, exit := n.on("release", "default/web-2"); exit != ipamtool.ExitNo || !strings.Contains(out, "was not recorded") {
 		t.Errorf("exit %d: %s", exit, out)
 	}
 }
 
-// TestReleaseIsLogged asks for what may be released, for what may not, and for a trial.
+// TestReleaseIsLogged releases, is refused, and runs with --dry-run: only the first is logged.
 func TestReleaseIsLogged(t *testing.T) {
 	n := newNode(t)
 	n.fill()
@@ -126,7 +125,7 @@ func TestReleaseIsLogged(t *testing.T) {
 	}
 }
 
-// TestCompact gives back the room of many pods that have gone.
+// TestCompact shrinks the state of many pods that have gone.
 func TestCompact(t *testing.T) {
 	n := newNode(t)
 	n.fill()

@@ -10,7 +10,7 @@ import (
 var showCommand = command{
 	name:    "show",
 	operand: "ADDRESS|NAMESPACE/POD|CONTAINER",
-	summary: "Show all that is known of an address, a pod or a container (the beginning of its ID will do)",
+	summary: "Show everything about an address, a pod or a container (by the beginning of its ID)",
 	example: "limpet-ipam show 10.244.0.5\nlimpet-ipam show default/web-0\nlimpet-ipam show 3f2a9c",
 	flags:   networkFlag,
 	run: func(t *Tool, ctx context.Context, o options) error {
@@ -20,14 +20,14 @@ var showCommand = command{
 		}
 		found := match(all, o.operand)
 		if len(found) == 0 {
-			return noError("nothing is held for " + o.operand)
+			return noError("no attachment or reservation matches " + o.operand)
 		}
 		if o.output == "json" {
 			return writeJSON(t.Stdout, found)
 		}
 		for i, h := range found {
 			if i > 0 {
-				_, _ = fmt.Fprintln(t.Stdout) // the next write tells
+				_, _ = fmt.Fprintln(t.Stdout) // the next write reports the error
 			}
 			if err := h.describe(t.Stdout); err != nil {
 				return err
@@ -37,7 +37,7 @@ var showCommand = command{
 	},
 }
 
-// describe writes all that is known of a holder, a line for each fact.
+// describe writes a line for each fact about a holder.
 func (h *Holder) describe(w io.Writer) error {
 	t := table{gap: 2}
 	line := func(name, value string) {
@@ -54,9 +54,9 @@ func (h *Holder) describe(w io.Writer) error {
 	line("since", fmt.Sprintf("%s (%s ago)", stamp(h.Since), human(h.AgeSeconds)))
 	line("container", dash(h.ContainerID))
 	line("netns", h.netns())
-	line("asked for", h.wish())
+	line("asked for", h.request())
 	if h.RefusedSince != nil {
-		line("successor", "waits since "+stamp(*h.RefusedSince)+" for this network namespace to go")
+		line("successor", "has waited since "+stamp(*h.RefusedSince)+" for the end of this network namespace")
 	}
 	line("sequence", fmt.Sprint(h.Sequence))
 	return t.write(w)
@@ -67,7 +67,7 @@ func (h *Holder) state() string {
 	case h.State == Attached:
 		return "attached"
 	case *h.LeftSeconds == 0:
-		return "reserved, lapsed at " + stamp(*h.Deadline) + ": free for the taking"
+		return "reserved, lapsed at " + stamp(*h.Deadline) + ": any pod can have them"
 	}
 	return fmt.Sprintf("reserved, %s left (until %s)", h.left(), stamp(*h.Deadline))
 }
@@ -79,8 +79,8 @@ func (h *Holder) netns() string {
 	return fmt.Sprintf("%s (%s)", dash(h.NetNS), h.NetNSState)
 }
 
-// wish says what the pod asked for with its annotations.
-func (h *Holder) wish() string {
+// request says what the pod asked for with its annotations.
+func (h *Holder) request() string {
 	text := "no reservation"
 	if h.RetainSeconds > 0 {
 		text = fmt.Sprintf("%s after its end, %s", human(h.RetainSeconds), h.Retention)

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// table is text in columns.
+// table collects rows of cells and writes them as columns of text.
 type table struct {
 	indent string
 	gap    int // blanks between columns
