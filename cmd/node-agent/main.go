@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/limpet-io/limpet/internal/agent"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/internal/version"
-	"github.com/limpet-io/limpet/pkg/agent"
 )
 
 func main() {

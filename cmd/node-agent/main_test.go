@@ -25,8 +25,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/pkg/agent"
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -72,7 +72,7 @@ func TestAgentProcess(t *testing.T) {
 		if err := env.Client.List(t.Context(), &events, client.InNamespace("default")); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == agent.ReasonForeignNetwork }) {
+		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == plan.ReasonForeignNetwork }) {
 			return errors.New("no event tells of the foreign network")
 		}
 		return nil

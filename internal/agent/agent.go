@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Config says where things are on the node and what the agent may do.
+type Config struct {
+	Node       string
+	PluginFile string // the plugin's binary in the agent's image; empty to install none
+	BinDir     string // where runtimes look for plugins
+	ConfDir    string // where runtimes look for network configurations
+	StateDir   string
+	OwnNetwork bool // the agent is the node's pod network
+	// MaxRetain and SharePercent are limits of the node's own network. MaxRetain also holds
+	// for other networks until the first verb has stored theirs.
+	MaxRetain    time.Duration
+	SharePercent int
+	// REST leads to the API server.
+	REST *rest.Config
+	// NetNSDir is where the runtime binds network namespaces, as the agent sees it.
+	NetNSDir string
+	// NetNS returns the network namespace that is bound to a path.
+	NetNS func(path string) (reservation.NetNS, bool)
+	// Now reads the clocks.
+	Now   func() reservation.Moment
+	Clock clock.WithTicker
+	// Registry takes the metrics.
+	Registry prometheus.Registerer
+	Log      logr.Logger
+}
+
+// Agent runs the node's loops.
+type Agent struct {
+	Config
+	store   *persistence.Store
+	metrics *metrics
+	cluster *clusterView
+	mirror  *mirror
+
+	// objects holds what the API should show, until the mirror takes it.
+	objects chan []plan.Object
+
+	pluginInstalled, networkInstalled atomic.Bool
+
+	ipam         atomic.Pointer[plan.NodeIPAM]
+	reportedIPAM plan.NodeIPAM // as of the last event
+
+	stateModified time.Time // of the state file when it was last read
+	lastFull      time.Time // when all steps last ran
+
+	mu      sync.Mutex
+	failing map[string]string // error by step
+}
+
+// New returns an agent that has not started anything.
+func New(c Config) (*Agent, error) {
+	v, err := newClusterView(c.REST, c.Node, c.OwnNetwork)
+	if err != nil {
+		return nil, err
+	}
+	return &Agent{
+		Config: c, cluster: v, mirror: &mirror{client: v.client, node: c.Node}, metrics: newMetrics(c.Registry),
+		store:   persistence.New(persistence.Options{Dir: c.StateDir}),
+		objects: make(chan []plan.Object, 1), failing: map[string]string{},
+	}, nil
+}
+
+// Run works until ctx ends. Rounds never wait for the API server: the mirror runs beside
+// them, and steps that need the cluster view are left out until it is filled.
+func (a *Agent) Run(ctx context.Context) error {
+	release, err := lock(a.StateDir, unix.LOCK_SH) // an agent that meets an uninstall ends, and Kubernetes restarts it
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	watching := make(chan error, 1)
+	go func() { watching <- a.cluster.start(ctx) }()
+	go a.showLoop(ctx)
+	tick := a.Clock.NewTicker(period)
+	defer tick.Stop()
+	for {
+		a.round(ctx)
+		select {
+		case <-ctx.Done():
+			return <-watching
+		case err := <-watching:
+			return err
+		case <-tick.C():
+		case <-a.cluster.changes:
+			a.lastFull = time.Time{} // the next round runs all steps
+		}
+	}
+}
+
+// Ready returns an error until the plugin, and in own mode the network configuration, are
+// installed.
+func (a *Agent) Ready() error {
+	switch {
+	case !a.pluginInstalled.Load():
+		return errors.New("the plugin is not installed yet")
+	case a.OwnNetwork && !a.networkInstalled.Load():
+		return errors.New("the network configuration is not installed yet")
+	}
+	return nil
+}

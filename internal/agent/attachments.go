@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/lifecycle"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// endGrace is the age from which an attachment whose sandbox and pod are gone is ended.
+const endGrace = 5 * time.Minute
+
+// correctAttachments stores what live pods ask for now, and ends attachments whose DEL was
+// lost.
+func (a *Agent) correctAttachments(ctx context.Context, networks []network) error {
+	pods, err := a.cluster.pods(ctx)
+	if err != nil {
+		return err
+	}
+	in := plan.AttachmentsInput{
+		Now: a.Now(), Pods: pods, Grace: endGrace, MaxRetain: map[string]time.Duration{}, DefaultMaxRetain: a.MaxRetain,
+	}
+	for _, n := range networks {
+		if n.Limits != nil {
+			in.MaxRetain[n.Name] = n.Limits.MaxRetain
+		}
+		in.Attachments = append(in.Attachments, a.withSandboxes(n.Attachments)...)
+	}
+	d := plan.Attachments(in)
+	if err := applyCorrections(ctx, a.store, d, in.Now); err != nil {
+		return err
+	}
+	a.metrics.corrected.Add(float64(len(d.Corrected)))
+	a.metrics.ended.Add(float64(len(d.Ended)))
+	for _, id := range d.Ended {
+		a.Log.Info("Ended an attachment whose sandbox is gone", "container", id.ContainerID, "network", id.Network)
+	}
+	return nil
+}
+
+// withSandboxes adds to attachments whether their network namespace is gone.
+func (c Config) withSandboxes(attachments []reservation.Attachment) []plan.Attachment {
+	_, err := os.Stat(c.NetNSDir)
+	visible := err == nil
+	all := make([]plan.Attachment, len(attachments))
+	for i, at := range attachments {
+		all[i] = plan.Attachment{Attachment: at, NetNSGone: visible && c.netNSGone(at.NetNS)}
+	}
+	return all
+}
+
+// netNSGone reports whether a network namespace certainly does not exist any more. A
+// namespace that the agent cannot see may exist: it is bound in another directory, or its
+// mount did not reach the agent, which then finds a plain file of another device.
+func (c Config) netNSGone(stored reservation.NetNS) bool {
+	if filepath.Dir(stored.Path) != filepath.Clean(c.NetNSDir) {
+		return false
+	}
+	now, found := c.NetNS(stored.Path)
+	return !found || now.Dev == stored.Dev && now.Inode != stored.Inode
+}
+
+// applyCorrections writes the decision in one transaction. Attachments that ended since the
+// state was read are skipped.
+func applyCorrections(ctx context.Context, store *persistence.Store, d plan.AttachmentsDecision, now reservation.Moment) error {
+	if len(d.Corrected)+len(d.Ended) == 0 {
+		return nil
+	}
+	return store.Update(ctx, func(tx *persistence.Tx) error {
+		for _, c := range d.Corrected {
+			at, found, err := tx.Attachment(c.ID)
+			if err == nil && found {
+				err = tx.PutAttachment(c.Apply(at))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, id := range d.Ended {
+			at, found, err := tx.Attachment(id)
+			if err == nil && found {
+				_, err = lifecycle.End(tx, at, now, false) // as the lost DEL would have done
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,10 @@
+// Package agent is the part of Limpet that runs on every node beside the plugin. It
+// installs the plugin, frees lapsed reservations, corrects the state file by the pods and
+// sandboxes that exist, shows the state in the API, and can be the node's pod network.
+//
+// The plugin needs no agent: without one, pods start, end and return to their addresses.
+// The agent never keeps the state file open. Installing and freeing need no API server.
+//
+// Package plan decides; this package gathers the facts and applies the decisions.
+// Agent.round in round.go lists all steps.
+package agent

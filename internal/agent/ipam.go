@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+)
+
+// maxConfigFile is an upper limit for the size of a network configuration, in bytes.
+const maxConfigFile = 1 << 20
+
+// findIPAM finds out which IPAM plugin gives pods their addresses on this node.
+func (a *Agent) findIPAM() error {
+	files, err := readConfigs(a.ConfDir)
+	if err != nil {
+		return err
+	}
+	is := plan.FindIPAM(files)
+	if was := a.ipam.Swap(&is); was == nil || *was != is {
+		a.Log.Info("Network of the node", "ipam", is.By, "file", is.File)
+	}
+	a.metrics.setIPAM(is.By)
+	return nil
+}
+
+// readConfigs returns the network configurations of a directory, in the order in which
+// runtimes read them.
+func readConfigs(dir string) ([]plan.ConfigFile, error) {
+	names, err := configNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []plan.ConfigFile
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path) // follows links
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxConfigFile || !plan.IsConfigName(name) {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read network configuration: %w", err)
+		}
+		files = append(files, plan.ConfigFile{Name: name, Data: data})
+	}
+	return files, nil
+}
+
+// reportIPAM creates one event each time another IPAM plugin than Limpet's comes into use.
+func (a *Agent) reportIPAM(ctx context.Context) error {
+	is := a.ipam.Load()
+	if is == nil || *is == a.reportedIPAM {
+		return nil
+	}
+	if is.By == plan.IPAMOther {
+		ctx, cancel := context.WithTimeout(ctx, showTimeout)
+		defer cancel()
+		event := plan.ForeignNetworkEvent(a.Node, filepath.Join(a.ConfDir, is.File), a.Clock.Now())
+		if err := a.cluster.client.Create(ctx, event); err != nil {
+			return fmt.Errorf("create event about a foreign network: %w", err)
+		}
+	}
+	a.reportedIPAM = *is
+	return nil
+}

@@ -1,0 +1,95 @@
+package agent_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+const (
+	limpetList    = `{"name":"a","plugins":[{"type":"bridge","ipam":{"type":"limpet-ipam"}},{"type":"portmap"}]}`
+	hostLocalList = `{"name":"a","plugins":[{"type":"bridge","ipam":{"type":"host-local"}},{"type":"portmap"}]}`
+)
+
+// TestAForeignNetworkIsReported changes the IPAM plugin of a node, back and forth.
+func TestAForeignNetworkIsReported(t *testing.T) {
+	n := newNode(t, "foreign-reported")
+	path := filepath.Join(n.ConfDir, "10-net.conflist")
+	n.write(t, path, limpetList)
+	n.write(t, filepath.Join(n.ConfDir, "00-backup.conflist.old"), hostLocalList) // no runtime reads this name
+	n.start(t)
+	n.measures(t, "limpet_agent_network_ipam limpet-ipam", 1)
+	n.write(t, path, hostLocalList)
+	n.measures(t, "limpet_agent_network_ipam other", 1)
+	want := path + " is the network configuration of this node and does not name limpet-ipam as its IPAM plugin: its pods get no reservations"
+	n.reported(t, want)
+	n.write(t, path, limpetList)
+	n.measures(t, "limpet_agent_network_ipam limpet-ipam", 1)
+	n.measures(t, "limpet_agent_network_ipam other", 0)
+	n.reported(t, want)
+}
+
+// reported waits until the events of the node have exactly these messages.
+func (n *node) reported(t *testing.T, want ...string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		var list corev1.EventList
+		if err := env.Client.List(t.Context(), &list, client.InNamespace("default")); err != nil {
+			return err
+		}
+		var got []string
+		for _, e := range list.Items {
+			if e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == n.Node && e.Reason == plan.ReasonForeignNetwork {
+				got = append(got, e.Message)
+			}
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			return fmt.Errorf("events %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// TestInstallationIsMeasured checks version and outcome in the metrics, before and after the
+// plugin's binary is there.
+func TestInstallationIsMeasured(t *testing.T) {
+	n := newNode(t, "measured")
+	late := n.PluginFile
+	if err := os.Remove(late); err != nil {
+		t.Fatal(err)
+	}
+	n.start(t)
+	n.measures(t, "limpet_agent_plugin_install_success", 0)
+	n.write(t, late, "plugin")
+	n.measures(t, "limpet_agent_plugin_install_success", 1)
+	n.measures(t, "limpet_agent_plugin_install_info 5e689e2b0167", 1)
+	if got, _ := n.measured(t, "limpet_agent_plugin_install_timestamp_seconds"); got < 1e9 {
+		t.Errorf("installed at %v", got)
+	}
+}
+
+// measures waits until a metric, by name and values of its labels, has a value.
+func (n *node) measures(t *testing.T, name string, want float64) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if got, found := n.measured(t, name); !found || got != want {
+			return fmt.Errorf("%s is %v (%t), want %v", name, got, found, want)
+		}
+		return nil
+	})
+}
+
+func (n *node) measured(t *testing.T, name string) (float64, bool) {
+	t.Helper()
+	got, found := values(t, n.Registry.(*prometheus.Registry), map[string]float64{name: 0})[name]
+	return got, found
+}

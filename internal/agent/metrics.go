@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/pkg/persistence"
+)
+
+// metrics are the agent's Prometheus metrics. Each label has few values: networks of a node,
+// steps, versions.
+type metrics struct {
+	addresses  *prometheus.GaugeVec
+	share      *prometheus.GaugeVec
+	endedEarly *prometheus.CounterVec
+	refused    *prometheus.CounterVec
+	counted    map[string]persistence.PoolUsage // counters of the state file that are in the metrics already, by network
+	plugin     *prometheus.GaugeVec
+	success    prometheus.Gauge
+	time       prometheus.Gauge
+	ipam       *prometheus.GaugeVec
+	lapsed     prometheus.Counter
+	ended      prometheus.Counter
+	corrected  prometheus.Counter
+	failures   *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		addresses: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_pool_pods", Help: "How many pods' addresses are in a state (attached, reserved, free), by network.",
+		}, []string{"network", "state"}),
+		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_pool_share_pods", Help: "For how many pods addresses may be reserved at a time, by network.",
+		}, []string{"network"}),
+		endedEarly: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "limpet_reservations_gave_way_total", Help: "Reservations that ended before their deadline, by network and by what took the place: pod, reservation.",
+		}, []string{"network", "to"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "limpet_pool_refusals_total", Help: "Refused pods (no address was free) and refused reservations (the share was used up), by network.",
+		}, []string{"network", "what"}),
+		counted: map[string]persistence.PoolUsage{},
+		plugin: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_agent_plugin_install_info", Help: "1 for the version of the plugin that the agent installed.",
+		}, []string{"version"}),
+		success: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "limpet_agent_plugin_install_success", Help: "1 when the last installation of the plugin succeeded, else 0.",
+		}),
+		time: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "limpet_agent_plugin_install_timestamp_seconds", Help: "Unix time at which the agent last installed the plugin or found the same binary installed.",
+		}),
+		ipam: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_agent_network_ipam", Help: "1 for the IPAM plugin of the network that the runtime uses: limpet-ipam, other, unknown.",
+		}, []string{"by"}),
+		lapsed:    prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_reservations_lapsed_total", Help: "Reservations freed because their deadline had passed."}),
+		ended:     prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_ended_total", Help: "Attachments ended because their sandbox was gone without a DEL."}),
+		corrected: prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_corrected_total", Help: "Attachments whose stored retention differed from what the pod asks for."}),
+		failures:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "limpet_agent_failures_total", Help: "Failed steps of the agent, by step."}, []string{"step"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "limpet_agent_step_seconds", Help: "Duration of a step of the agent in seconds, by step.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
+		}, []string{"step"}),
+	}
+	r.MustRegister(m.plugin, m.success, m.time, m.ipam, m.addresses, m.share, m.endedEarly, m.refused, m.lapsed, m.ended, m.corrected, m.failures, m.duration)
+	return m
+}
+
+// pools sets the metrics of all networks.
+func (m *metrics) pools(networks []network, node string) {
+	for _, n := range networks {
+		s := plan.PoolStatus(node, n.Network, len(n.Reservations))
+		m.addresses.WithLabelValues(n.Name, "attached").Set(float64(s.Attached))
+		m.addresses.WithLabelValues(n.Name, "reserved").Set(float64(s.Reserved))
+		m.addresses.WithLabelValues(n.Name, "free").Set(float64(s.Free))
+		if s.Share != nil {
+			m.share.WithLabelValues(n.Name).Set(float64(*s.Share))
+		}
+		m.count(n)
+	}
+}
+
+// count adds what the state file has counted since the last call.
+func (m *metrics) count(n network) {
+	was, is := m.counted[n.Name], n.usage
+	m.counted[n.Name] = is
+	for _, c := range []struct {
+		counter *prometheus.CounterVec
+		label   string
+		was, is uint64
+	}{
+		{m.endedEarly, "pod", was.Reclaimed, is.Reclaimed},
+		{m.endedEarly, "reservation", was.Displaced, is.Displaced},
+		{m.refused, "pod", was.Exhausted, is.Exhausted},
+		{m.refused, "reservation", was.Refused, is.Refused},
+	} {
+		if c.is < c.was { // the state file was rebuilt and counts from 0
+			c.was = 0
+		}
+		c.counter.WithLabelValues(n.Name, c.label).Add(float64(c.is - c.was))
+	}
+}
+
+// installed records an installation of the plugin.
+func (m *metrics) installed(is installation, err error, now time.Time) {
+	if err != nil {
+		m.success.Set(0)
+		return
+	}
+	m.success.Set(1)
+	m.time.Set(float64(now.Unix()))
+	m.plugin.Reset()
+	m.plugin.WithLabelValues(is.version).Set(1)
+}
+
+// setIPAM records the IPAM plugin of the node.
+func (m *metrics) setIPAM(is plan.IPAM) {
+	for _, by := range []plan.IPAM{plan.IPAMLimpet, plan.IPAMOther, plan.IPAMUnknown} {
+		value := 0.0
+		if by == is {
+			value = 1
+		}
+		m.ipam.WithLabelValues(string(by)).Set(value)
+	}
+}

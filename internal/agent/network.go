@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/pkg/persistence"
+)
+
+// setUpNetwork makes the agent the pod network of its node: routes first, then the network
+// configuration, with which the node becomes Ready. Routes that cannot be set are an error,
+// but do not keep the node from becoming Ready.
+func (a *Agent) setUpNetwork(ctx context.Context) error {
+	nodes, err := a.cluster.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	names, err := configNames(a.ConfDir)
+	if err != nil {
+		return err
+	}
+	d := plan.OwnNetwork(plan.OwnNetworkInput{Node: a.Node, Nodes: nodes, ConfigNames: names, Options: a.pluginOptions()})
+	if d.Foreign != "" {
+		a.networkInstalled.Store(true)
+		return fmt.Errorf("%s is the node's network configuration: it and the routes are left as they are; remove it, or run the agent with --network=none", filepath.Join(a.ConfDir, d.Foreign))
+	}
+	err = errors.Join(ApplyRoutes(a.cluster.links, d.Routes), d.Err)
+	if d.Err != nil {
+		return err
+	}
+	return errors.Join(err, a.installConflist(d))
+}
+
+func (a *Agent) pluginOptions() plan.PluginOptions {
+	o := plan.PluginOptions{DataDir: a.StateDir, MaxRetain: a.MaxRetain, SharePercent: a.SharePercent}
+	if o.DataDir == persistence.DefaultDir {
+		o.DataDir = ""
+	}
+	return o
+}
+
+func (a *Agent) installConflist(d plan.OwnNetworkDecision) error {
+	path := filepath.Join(a.ConfDir, plan.ConflistName)
+	changed, err := installFile(path, d.Conflist, 0o644)
+	if changed {
+		a.Log.Info("Installed network configuration", "path", path, "podCIDRs", d.PodCIDRs)
+	}
+	a.networkInstalled.Store(err == nil)
+	return err
+}
+
+// configNames returns the sorted names of the files in the directory of network
+// configurations.
+func configNames(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("list network configurations: %w", err)
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}

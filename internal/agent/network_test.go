@@ -1,0 +1,255 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/agent"
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// inNetNS runs the test's goroutine in a network namespace of its own, which has one
+// interface with an address of each family, and is gone with the test.
+func inNetNS(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := netns.New()
+	if err != nil {
+		t.Fatalf("make a network namespace, which needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(netns.Set(home), own.Close(), home.Close()); err != nil {
+			t.Fatal(err) // the thread stays locked, and ends with its goroutine
+		}
+		runtime.UnlockOSThread()
+	})
+	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "other-end"}
+	if err := netlink.LinkAdd(link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"eth0", "other-end"} {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetUp(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range []string{"192.0.2.1/24", "2001:db8::1/64"} {
+		addr, err := netlink.ParseAddr(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr.Flags = 0x02 // IFA_F_NODAD: nobody else is there
+		if err := netlink.AddrAdd(link, addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func addRoute(t *testing.T, to, via string) {
+	t.Helper()
+	_, dst, err := net.ParseCIDR(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.RouteAdd(&netlink.Route{Dst: dst, Gw: net.ParseIP(via), Protocol: 4}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// routed waits until these are the routes that go via another machine.
+func routed(t *testing.T, h *netlink.Handle, want ...string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		all, err := h.RouteList(nil, netlink.FAMILY_ALL)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, r := range all {
+			if r.Gw != nil {
+				got = append(got, r.Dst.String()+" via "+r.Gw.String())
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("routes (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+func handle(t *testing.T) *netlink.Handle {
+	t.Helper()
+	h, err := netlink.NewHandle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+func peer(name string, cidrs []string, addresses ...string) *corev1.Node {
+	n := testenv.ANode(name)
+	n.Spec.PodCIDRs, n.Spec.PodCIDR = cidrs, cidrs[0]
+	for _, a := range addresses {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+	}
+	return n.Node
+}
+
+func TestOwnNetwork(t *testing.T) {
+	inNetNS(t)
+	h, n := handle(t), newNode(t, "own-1")
+	n.OwnNetwork = true
+	n.write(t, filepath.Join(n.ConfDir, "99-later.conflist"), "{}") // sorts behind ours
+	addRoute(t, "10.9.9.0/24", "192.0.2.9")
+	a := n.start(t)
+
+	second := peer("own-2", []string{"10.9.2.0/24", "fd09:2::/64"}, "192.0.2.2", "2001:db8::2")
+	env.Create(t, second, peer("own-3", []string{"10.9.3.0/24"}, "203.0.113.3")) // nothing leads to the third
+	routed(t, h, "10.9.2.0/24 via 192.0.2.2", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2")
+	if err := a.Ready(); err == nil {
+		t.Error("ready before its own node is registered")
+	}
+	env.Create(t, peer(n.Node, []string{"10.9.1.0/24", "fd09:1::/64"}, "192.0.2.1", "2001:db8::1"))
+	testenv.Eventually(t, a.Ready)
+	checkConflist(t, filepath.Join(n.ConfDir, "10-limpet.conflist"), n.StateDir)
+
+	second.Status.Addresses[0].Address = "192.0.2.22" // the machine moved
+	if err := env.Client.Status().Update(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	routed(t, h, "10.9.2.0/24 via 192.0.2.22", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2")
+	if err := env.Client.Delete(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	routed(t, h, "10.9.9.0/24 via 192.0.2.9")
+}
+
+func checkConflist(t *testing.T, path, stateDir string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	wanted := fmt.Sprintf(`{"cniVersion": "1.1.0", "name": "limpet", "plugins": [
+		{"type": "ptp", "ipMasq": false, "capabilities": {"io.kubernetes.cri.pod-annotations": true}, "ipam": {
+			"type": "limpet-ipam", "dataDir": %q, "maxReservation": "1h0m0s", "maxReservedPercent": 40,
+			"ranges": [[{"subnet": "10.9.1.0/24"}], [{"subnet": "fd09:1::/64"}]],
+			"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
+		{"type": "portmap", "snat": true, "capabilities": {"portMappings": true}}]}`, stateDir)
+	if err := errors.Join(json.Unmarshal(data, &got), json.Unmarshal([]byte(wanted), &want)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conflist (-want +got):\n%s", diff)
+	}
+}
+
+func TestForeignNetworkIsLeftAlone(t *testing.T) {
+	inNetNS(t)
+	h, n := handle(t), newNode(t, "foreign-1")
+	n.OwnNetwork = true
+	foreign := filepath.Join(n.ConfDir, "05-other.conflist")
+	n.write(t, foreign, "{}")
+	env.Create(t,
+		peer(n.Node, []string{"10.8.1.0/24"}, "192.0.2.1"),
+		peer("foreign-2", []string{"10.8.2.0/24"}, "192.0.2.2"))
+	a := n.start(t)
+	testenv.Eventually(t, a.Ready)
+	if _, err := os.Stat(filepath.Join(n.ConfDir, "10-limpet.conflist")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a second network configuration: %v", err)
+	}
+	routed(t, h)
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	routed(t, h, "10.8.2.0/24 via 192.0.2.2")
+}
+
+func TestForeignRouteIsLeftAlone(t *testing.T) {
+	inNetNS(t)
+	h := handle(t)
+	addRoute(t, "10.7.2.0/24", "192.0.2.9")
+	routes := plan.Routes("n1", []corev1.Node{
+		*peer("n2", []string{"10.7.2.0/24"}, "192.0.2.2"), *peer("n3", []string{"10.7.3.0/24"}, "192.0.2.3"),
+	})
+	err := agent.ApplyRoutes(h, routes)
+	if !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "10.7.2.0/24") {
+		t.Errorf("ApplyRoutes: %v, want an error that names the route in the way", err)
+	}
+	routed(t, h, "10.7.2.0/24 via 192.0.2.9", "10.7.3.0/24 via 192.0.2.3")
+}
+
+func TestUninstall(t *testing.T) {
+	inNetNS(t)
+	h, n := handle(t), newNode(t, "uninstall-1")
+	binary, conf := filepath.Join(n.BinDir, "limpet-ipam"), filepath.Join(n.ConfDir, "10-limpet.conflist")
+	n.write(t, binary, "plugin")
+	n.write(t, conf, "{}")
+	n.attach(t, "default", "web-0", "u0", n.alive(), 0)
+	n.reserve(t, "default", "web-1", 0, 1<<40)
+	addRoute(t, "10.6.9.0/24", "192.0.2.9")
+	if err := agent.ApplyRoutes(h, plan.Routes("n1", []corev1.Node{*peer("n2", []string{"10.6.2.0/24"}, "192.0.2.2")})); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("while an agent runs", func(t *testing.T) {
+		a := n.start(t)
+		testenv.Eventually(t, a.Ready)
+		if err := agent.Uninstall(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), "delete the DaemonSet") {
+			t.Errorf("uninstalled below a running agent: %v", err)
+		}
+	})
+	if err := agent.Uninstall(t.Context(), n.Config); err == nil {
+		t.Error("uninstalled below a pod that is attached")
+	}
+	gone(t, conf)
+	routed(t, h, "10.6.9.0/24 via 192.0.2.9")
+	if _, err := os.Stat(binary); err != nil {
+		t.Errorf("the plugin, which the pod's DEL needs: %v", err)
+	}
+
+	n.update(t, func(tx *persistence.Tx) error {
+		return tx.DeleteAttachment(reservation.AttachmentID{Network: "net", ContainerID: "c-web-0", IfName: "eth0"})
+	})
+	n.attach(t, "default", "web-2", "u2", filepath.Join(n.NetNSDir, "gone"), 0) // its DEL went to host-local
+	for range 2 {                                                               // once more changes nothing
+		if err := agent.Uninstall(t.Context(), n.Config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone(t, binary)
+	n.holds(t, map[string]string{"web-1": "reserved", "web-2": "attached, retain 10m0s"})
+}
+
+func gone(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: %v, want it gone", path, err)
+	}
+}

@@ -1,0 +1,116 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+func pod(uid string) testenv.Pod {
+	p := testenv.APod("web-0").On("n1")
+	p.UID = types.UID(uid)
+	return p
+}
+
+func TestAttachments(t *testing.T) {
+	id := attached().ID
+	corrected := func(request reservation.RetentionRequest) plan.AttachmentsDecision {
+		return plan.AttachmentsDecision{Corrected: []plan.Correction{{ID: id, Request: request}}}
+	}
+	for name, tc := range map[string]struct {
+		attachment reservation.Attachment
+		pods       []testenv.Pod
+		gone       bool
+		maxRetain  map[string]time.Duration
+		want       plan.AttachmentsDecision
+	}{
+		"the stored retention is what the pod asks for": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain = 10 * time.Minute }),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "10")},
+		},
+		"the runtime passed on no annotations": {
+			attachment: attached(),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "10").With(reservation.ModeAnnotation, "required")},
+			want:       corrected(reservation.RetentionRequest{Retain: 10 * time.Minute, Mode: reservation.Required}),
+		},
+		"a pod asks for nothing, which was not stored yet": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain, a.AnnotationsSeen = time.Minute, false }),
+			pods:       []testenv.Pod{pod("uid")},
+			want:       corrected(reservation.RetentionRequest{}),
+		},
+		"a pod asks for more than the default limit": {
+			attachment: attached(),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
+			want:       corrected(reservation.RetentionRequest{Retain: time.Hour}),
+		},
+		"the network's limit is below the default": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain = 30 * time.Minute }),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
+			maxRetain:  map[string]time.Duration{"net": 30 * time.Minute},
+		},
+		"the network's limit is above the default": {
+			attachment: attached(),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
+			maxRetain:  map[string]time.Duration{"net": 2 * time.Hour},
+			want:       corrected(reservation.RetentionRequest{Retain: 2 * time.Hour}),
+		},
+		"another network's limit is above the default": {
+			attachment: attached(),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "999")},
+			maxRetain:  map[string]time.Duration{"other": 2 * time.Hour},
+			want:       corrected(reservation.RetentionRequest{Retain: time.Hour}),
+		},
+		"a later pod of the same name is ignored": {
+			attachment: attached(),
+			pods:       []testenv.Pod{pod("later").With(reservation.RetainAnnotation, "10")},
+		},
+		"sandbox and pod are gone": {
+			attachment: attached(), gone: true,
+			want: plan.AttachmentsDecision{Ended: []reservation.AttachmentID{id}},
+		},
+		"the pod is gone, its sandbox is not": {attachment: attached()},
+		"the sandbox is gone, its pod is not": {
+			attachment: attached(), gone: true, pods: []testenv.Pod{pod("uid")},
+		},
+		"a static pod is found by its name": {
+			attachment: attached(), gone: true, pods: []testenv.Pod{pod("mirror")},
+		},
+		"sandbox and pod of a young attachment are gone": {
+			attachment: attached(func(a *reservation.Attachment) { a.Since = ago(time.Minute) }), gone: true,
+		},
+		"a container that is not a pod is skipped": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Namespace, a.Owner.Pod = "", "" }), gone: true,
+		},
+		"an attachment without UID matches no pod": {
+			attachment: attached(func(a *reservation.Attachment) { a.UID = "" }),
+			pods:       []testenv.Pod{pod("").With(reservation.RetainAnnotation, "10")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := plan.AttachmentsInput{
+				Now: now, Attachments: []plan.Attachment{{Attachment: tc.attachment, NetNSGone: tc.gone}}, Grace: 5 * time.Minute,
+				MaxRetain: tc.maxRetain, DefaultMaxRetain: time.Hour,
+			}
+			for _, p := range tc.pods {
+				in.Pods = append(in.Pods, *p.Pod)
+			}
+			if diff := cmp.Diff(tc.want, plan.Attachments(in), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRunning(t *testing.T) {
+	all := []plan.Attachment{{NetNSGone: true}, {}, {}}
+	if got := plan.Running(all); got != 2 {
+		t.Errorf("got %d, want 2: the attachments whose sandbox may exist", got)
+	}
+}

@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// Verb is what to do with an API object.
+type Verb string
+
+// The verbs of a Change.
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Delete Verb = "delete"
+)
+
+// Change is one write to the API server.
+type Change struct {
+	Verb   Verb
+	Object Object
+}
+
+// Key identifies an object by type, namespace and name.
+func Key(o Object) string {
+	return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
+}
+
+// Changes returns the writes that turn the shown objects into the wanted ones: first the
+// wanted objects in their order, then deletions. Objects whose key is in skip are not
+// written. The result never shares an object with shown.
+func Changes(shown map[string]Object, want []Object, skip map[string]bool) []Change {
+	var changes []Change
+	wanted := map[string]bool{}
+	for _, o := range want {
+		key := Key(o)
+		wanted[key] = true
+		old, found := shown[key]
+		switch {
+		case skip[key]:
+		case !found:
+			changes = append(changes, Change{Create, o})
+		default:
+			if next := follow(old, o); !equal(old, next) {
+				changes = append(changes, Change{Update, next})
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(shown)) {
+		if !wanted[key] {
+			changes = append(changes, Change{Delete, shown[key]})
+		}
+	}
+	return changes
+}
+
+// follow returns the wanted object as the next version of the shown one. Conditions whose
+// status is unchanged keep their transition time. The owner stays while no other is known:
+// an object without an owner would never be garbage-collected.
+func follow(shown, want Object) Object {
+	next := want.DeepCopyObject().(Object)
+	next.SetResourceVersion(shown.GetResourceVersion())
+	if len(next.GetOwnerReferences()) == 0 {
+		next.SetOwnerReferences(shown.GetOwnerReferences())
+	}
+	was, isPool := shown.(*v1alpha1.NodeIPPool)
+	if !isPool {
+		return next
+	}
+	conditions := next.(*v1alpha1.NodeIPPool).Status.Conditions
+	for i := range conditions {
+		before := meta.FindStatusCondition(was.Status.Conditions, conditions[i].Type)
+		if before != nil && before.Status == conditions[i].Status {
+			conditions[i].LastTransitionTime = before.LastTransitionTime
+		}
+	}
+	return next
+}
+
+// equal compares what the agent writes: status and owner.
+func equal(a, b Object) bool {
+	return apiequality.Semantic.DeepEqual(statusOf(a), statusOf(b)) &&
+		apiequality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+}
+
+func statusOf(o Object) any {
+	switch o := o.(type) {
+	case *v1alpha1.IPReservation:
+		return o.Status
+	case *v1alpha1.NodeIPPool:
+		return o.Status
+	}
+	return nil
+}

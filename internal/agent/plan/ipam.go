@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// IPAM is the kind of IPAM plugin that gives pods their addresses on a node.
+type IPAM string
+
+const (
+	// IPAMUnknown means that there is no network configuration, or that the one in use
+	// delegates to configurations which are not among the files.
+	IPAMUnknown IPAM = "unknown"
+	// IPAMLimpet means that the network in use names limpet-ipam.
+	IPAMLimpet IPAM = "limpet-ipam"
+	// IPAMOther means that the network in use names another plugin: pods get no reservations.
+	IPAMOther IPAM = "other"
+)
+
+// NodeIPAM is the IPAM plugin in use and the name of the configuration file that says so.
+type NodeIPAM struct {
+	By   IPAM
+	File string
+}
+
+// ConfigFile is a file with a network configuration, or a list of them.
+type ConfigFile struct {
+	Name string
+	Data []byte
+}
+
+// FindIPAM looks for the IPAM plugin in use in the network configurations of a node, in the
+// order in which runtimes read them. The first valid file counts. A file whose plugin
+// delegates to other configurations, as multus does, counts together with the files behind it.
+func FindIPAM(files []ConfigFile) NodeIPAM {
+	for i, f := range files {
+		var conf any
+		if json.Unmarshal(f.Data, &conf) != nil {
+			continue
+		}
+		switch {
+		case namesLimpet(conf):
+			return NodeIPAM{IPAMLimpet, f.Name}
+		case !delegates(conf):
+			return NodeIPAM{IPAMOther, f.Name}
+		}
+		if behind := FindIPAM(files[i+1:]); behind.By == IPAMLimpet {
+			return behind
+		}
+		return NodeIPAM{IPAMUnknown, f.Name}
+	}
+	return NodeIPAM{By: IPAMUnknown}
+}
+
+// namesLimpet reports whether a configuration names limpet-ipam as an IPAM plugin, at any
+// depth: a delegate's configuration is nested in the delegating plugin's.
+func namesLimpet(conf any) bool {
+	switch c := conf.(type) {
+	case []any:
+		return slices.ContainsFunc(c, namesLimpet)
+	case object:
+		if ipam, ok := c["ipam"].(object); ok && ipam["type"] == PluginName {
+			return true
+		}
+		for _, v := range c {
+			if namesLimpet(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// delegates reports whether a configuration belongs to a plugin that runs the plugins of
+// other configurations.
+func delegates(conf any) bool {
+	c, _ := conf.(object)
+	plugins, isList := c["plugins"].([]any)
+	if !isList {
+		plugins = []any{c}
+	}
+	return slices.ContainsFunc(plugins, func(p any) bool {
+		plugin, _ := p.(object)
+		name, _ := plugin["type"].(string)
+		return slices.Contains([]string{"multus", "multus-shim", "genie"}, name)
+	})
+}
+
+// ReasonForeignNetwork is the reason of the event on a node whose pods get their addresses
+// from another IPAM plugin.
+const ReasonForeignNetwork = "ForeignNetwork"
+
+// ForeignNetworkEvent returns the event for a node whose network configuration at path
+// names another IPAM plugin.
+func ForeignNetworkEvent(node, path string, now time.Time) *corev1.Event {
+	at := metav1.NewTime(now)
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("%s.%x", node, now.UnixNano())},
+		// kubectl describe node looks for events whose UID is the node's name.
+		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
+		Type:           corev1.EventTypeWarning, Reason: ReasonForeignNetwork,
+		Message: fmt.Sprintf("%s is the network configuration of this node and does not name %s as its IPAM plugin: its pods get no reservations", path, PluginName),
+		Source:  corev1.EventSource{Component: "limpet-agent", Host: node}, FirstTimestamp: at, LastTimestamp: at, Count: 1,
+	}
+}

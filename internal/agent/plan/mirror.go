@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Object is an API object, as the clients take it.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Mirror returns what the API should show of a node's state: an IPReservation for each
+// owner that asked for retention, and a NodeIPPool for each network. Each object belongs
+// to nodeOwner, which is empty while the Node object is not known.
+func Mirror(node string, nodeOwner []metav1.OwnerReference, networks []Network, now reservation.Moment) []Object {
+	var objects []Object
+	for _, n := range networks {
+		for _, a := range n.Attachments {
+			if a.Owner.Named() && a.Retain > 0 {
+				objects = append(objects, newIPReservation(node, a.Owner, a.UID, a.Addresses, a.Retain))
+			}
+		}
+		pending := reservation.Unlapsed(n.Reservations, now)
+		for _, r := range pending {
+			o := newIPReservation(node, r.Owner, r.UID, r.Addresses, r.Retain)
+			until := metav1.NewTime(r.Deadline.From.Wall.Add(r.Deadline.For).Truncate(time.Second))
+			o.Status.State, o.Status.Until, o.Status.Left = v1alpha1.IPReserved, &until, minutesLeft(r.Deadline.Left(now))
+			objects = append(objects, o)
+		}
+		objects = append(objects, newNodeIPPool(node, n, len(pending), now.Wall))
+	}
+	for _, o := range objects {
+		o.SetOwnerReferences(nodeOwner)
+	}
+	return objects
+}
+
+func newIPReservation(node string, o reservation.Owner, uid string, addrs []netip.Addr, retain time.Duration) *v1alpha1.IPReservation {
+	ips := make([]string, len(addrs))
+	for i, a := range addrs {
+		ips[i] = a.String()
+	}
+	return &v1alpha1.IPReservation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.Namespace, Name: objectName(o.Pod, o.IfName, o.Network, node),
+			Labels: map[string]string{v1alpha1.LabelNode: node},
+		},
+		Status: v1alpha1.IPReservationStatus{
+			Node: node, Network: o.Network, Interface: o.IfName, Pod: o.Pod, PodUID: uid,
+			IPs: strings.Join(ips, ","), State: v1alpha1.IPAttached, RetainMinutes: int32(retain / time.Minute),
+		},
+	}
+}
+
+// minutesLeft prints a duration in full minutes.
+func minutesLeft(d time.Duration) string {
+	if d < time.Minute {
+		return "<1m"
+	}
+	return fmt.Sprintf("%dm", int(d.Minutes()))
+}
+
+// objectName joins parts to an object name that is valid and unique. A dot inside a part,
+// other than the last one, would make the joined name ambiguous; such names are hashed.
+func objectName(parts ...string) string {
+	name := strings.Join(parts, ".")
+	dotted := slices.ContainsFunc(parts[:len(parts)-1], func(p string) bool { return strings.Contains(p, ".") })
+	if !dotted && len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return name
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return "x" + hex.EncodeToString(sum[:12])
+}

@@ -1,0 +1,78 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/ipam"
+)
+
+// PoolStatus counts the addresses of a network, given its number of reservations. It holds
+// no conditions.
+func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus {
+	s := v1alpha1.NodeIPPoolStatus{
+		Node: node, Network: n.Name, Total: ipam.Pods(n.Sets), Attached: int64(len(n.Attachments)), Reserved: int64(reserved),
+	}
+	for _, set := range n.Sets {
+		s.Ranges = append(s.Ranges, set.String())
+	}
+	s.Free = max(0, s.Total-s.Attached-s.Reserved)
+	if n.Limits != nil {
+		s.Share = &n.Limits.Share.Pods
+	}
+	return s
+}
+
+func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha1.NodeIPPool {
+	s := PoolStatus(node, n, reserved)
+	refuse := n.Limits != nil && n.Limits.Share.Refuse
+	s.Conditions = append(s.Conditions, exhausted(s, refuse))
+	if s.Share != nil {
+		s.Conditions = append(s.Conditions, shareReached(s, refuse))
+	}
+	for i := range s.Conditions {
+		s.Conditions[i].LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+	}
+	return &v1alpha1.NodeIPPool{
+		ObjectMeta: metav1.ObjectMeta{Name: objectName(node, n.Name), Labels: map[string]string{v1alpha1.LabelNode: node}},
+		Status:     s,
+	}
+}
+
+func exhausted(s v1alpha1.NodeIPPoolStatus, refuse bool) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionExhausted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAddressesFree}
+	switch {
+	case s.Total == 0:
+		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonRangesUnknown
+		c.Message = "the state file was rebuilt: the ranges are known again when the next pod starts on this node"
+	case s.Free == 0:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonNoneFree
+		switch {
+		case s.Reserved == 0:
+			c.Message = "every address is attached: a new pod starts here only after another pod has ended"
+		case refuse:
+			c.Message = "every address is attached or reserved: a new pod starts here only after another pod has ended or a reservation has lapsed"
+		default:
+			c.Message = "every address is attached or reserved: each new pod ends a reservation early"
+		}
+	}
+	return c
+}
+
+func shareReached(s v1alpha1.NodeIPPoolStatus, refuse bool) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionShareReached, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonShareLeft}
+	switch {
+	case *s.Share == 0:
+		c.Reason, c.Message = v1alpha1.ReasonNoneAllowed, "ipam.maxReservedPercent is 0"
+	case s.Reserved >= *s.Share:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonShareUsedUp
+		c.Message = fmt.Sprintf("addresses may be reserved for %d pods at a time: a new reservation ends another one early", *s.Share)
+		if refuse {
+			c.Message = fmt.Sprintf("addresses may be reserved for %d pods at a time: no more reservations are made", *s.Share)
+		}
+	}
+	return c
+}

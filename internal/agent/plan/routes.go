@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Route leads to the pods of another node.
+type Route struct {
+	To  netip.Prefix
+	Via netip.Addr
+}
+
+func (r Route) sameTarget(o Route) bool { return r.To == o.To }
+
+// Routes lists the routes that the node called self needs: to each pod CIDR of every other
+// node, via the internal IP of the other node in the same family. Pod CIDRs of a family in
+// which the other node has no internal IP get no route.
+func Routes(self string, nodes []corev1.Node) []Route {
+	var routes []Route
+	for _, n := range nodes {
+		if n.Name == self {
+			continue
+		}
+		for _, text := range n.Spec.PodCIDRs {
+			to, err := netip.ParsePrefix(text)
+			if err != nil {
+				continue // the API server validates pod CIDRs
+			}
+			if via, found := internalIP(n, to.Addr().Is4()); found {
+				routes = append(routes, Route{To: to.Masked(), Via: via})
+			}
+		}
+	}
+	slices.SortFunc(routes, func(a, b Route) int { return a.To.Addr().Compare(b.To.Addr()) })
+	return routes
+}
+
+func internalIP(n corev1.Node, v4 bool) (netip.Addr, bool) {
+	for _, a := range n.Status.Addresses {
+		ip, err := netip.ParseAddr(a.Address)
+		if a.Type == corev1.NodeInternalIP && err == nil && ip.Is4() == v4 {
+			return ip, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// RouteDecision is what to change in the kernel's routing table.
+type RouteDecision struct {
+	Add     []Route
+	Replace []Route // there is a route of ours to the same target
+	Remove  []Route
+}
+
+// RouteChanges compares the routes that the agent has made with the routes it wants.
+// Routes that others made are not in have, and are therefore never removed or replaced.
+func RouteChanges(have, want []Route) RouteDecision {
+	var d RouteDecision
+	for _, r := range want {
+		switch {
+		case slices.Contains(have, r):
+		case slices.ContainsFunc(have, r.sameTarget):
+			d.Replace = append(d.Replace, r)
+		default:
+			d.Add = append(d.Add, r)
+		}
+	}
+	for _, r := range have {
+		if !slices.ContainsFunc(want, r.sameTarget) {
+			d.Remove = append(d.Remove, r)
+		}
+	}
+	return d
+}

@@ -1,0 +1,81 @@
+package plan_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+// nodeWith returns a Node with pod CIDRs and internal IPs, beside addresses of other types.
+func nodeWith(name string, cidrs []string, internalIPs ...string) corev1.Node {
+	n := testenv.ANode(name)
+	n.Spec.PodCIDRs = cidrs
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "198.51.100.9"}, {Type: corev1.NodeHostName, Address: name}}
+	for _, a := range internalIPs {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+	}
+	return *n.Node
+}
+
+func TestRoutes(t *testing.T) {
+	self := nodeWith("n1", []string{"10.1.0.0/24"}, "192.0.2.1")
+	for name, tc := range map[string]struct {
+		nodes []corev1.Node
+		want  []string
+	}{
+		"there is no other node": {nodes: []corev1.Node{self}},
+		"each family is routed via an address of the family": {
+			nodes: []corev1.Node{self, nodeWith("n2", []string{"10.1.2.0/24", "fd00:2::/64"}, "192.0.2.2", "2001:db8::2")},
+			want:  []string{"10.1.2.0/24 via 192.0.2.2", "fd00:2::/64 via 2001:db8::2"},
+		},
+		"a family without an internal IP gets no route": {
+			nodes: []corev1.Node{self, nodeWith("n2", []string{"10.1.2.0/24", "fd00:2::/64"}, "192.0.2.2")},
+			want:  []string{"10.1.2.0/24 via 192.0.2.2"},
+		},
+		"a node without pod CIDRs gets no route": {nodes: []corev1.Node{self, nodeWith("n2", nil, "192.0.2.2")}},
+		"routes are sorted by their target": {
+			nodes: []corev1.Node{nodeWith("n3", []string{"10.1.3.0/24"}, "192.0.2.3"), self, nodeWith("n2", []string{"10.1.2.0/24"}, "192.0.2.2")},
+			want:  []string{"10.1.2.0/24 via 192.0.2.2", "10.1.3.0/24 via 192.0.2.3"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, r := range plan.Routes("n1", tc.nodes) {
+				got = append(got, r.To.String()+" via "+r.Via.String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRouteChanges(t *testing.T) {
+	route := func(to, via string) plan.Route {
+		return plan.Route{To: netip.MustParsePrefix(to), Via: netip.MustParseAddr(via)}
+	}
+	second, moved, third := route("10.1.2.0/24", "192.0.2.2"), route("10.1.2.0/24", "192.0.2.22"), route("10.1.3.0/24", "192.0.2.3")
+	for name, tc := range map[string]struct {
+		have, want []plan.Route
+		changes    plan.RouteDecision
+	}{
+		"a missing route is added":                    {have: []plan.Route{second}, want: []plan.Route{second, third}, changes: plan.RouteDecision{Add: []plan.Route{third}}},
+		"a route with another gateway is replaced":    {have: []plan.Route{second}, want: []plan.Route{moved}, changes: plan.RouteDecision{Replace: []plan.Route{moved}}},
+		"a route that is not wanted any more goes":    {have: []plan.Route{second, third}, want: []plan.Route{third}, changes: plan.RouteDecision{Remove: []plan.Route{second}}},
+		"without wanted routes all are removed":       {have: []plan.Route{second, third}, changes: plan.RouteDecision{Remove: []plan.Route{second, third}}},
+		"wanted routes that are there stay as is":     {have: []plan.Route{second, third}, want: []plan.Route{third, second}},
+		"prefixes of other lengths are other targets": {have: []plan.Route{second}, want: []plan.Route{route("10.1.2.0/25", "192.0.2.2")}, changes: plan.RouteDecision{Add: []plan.Route{route("10.1.2.0/25", "192.0.2.2")}, Remove: []plan.Route{second}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := plan.RouteChanges(tc.have, tc.want)
+			if diff := cmp.Diff(tc.changes, got, cmp.Comparer(func(a, b plan.Route) bool { return a == b })); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,18 @@
+package plan
+
+import (
+	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Network is what the state file of a node says about one network.
+type Network struct {
+	Name string
+	// Sets are the range sets. They are unknown, and nil, between the rebuild of a lost
+	// state file and the next CNI verb.
+	Sets         []ipam.Set
+	Attachments  []reservation.Attachment
+	Reservations []reservation.Reservation
+	// Limits bound the reservations; nil until a verb has stored them.
+	Limits *reservation.Limits
+}

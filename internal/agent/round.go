@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+)
+
+const (
+	// period is how often the agent looks whether the state file was written.
+	period = time.Second
+	// fullPeriod is how often all steps run, whether or not the state file was written.
+	fullPeriod = 5 * time.Second
+)
+
+// round runs the steps that are due.
+func (a *Agent) round(ctx context.Context) {
+	now := a.Clock.Now()
+	full := now.Sub(a.lastFull) >= fullPeriod
+	if full || !a.pluginInstalled.Load() {
+		a.step("install", a.installPlugin)
+	}
+	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkInstalled.Load()) {
+		a.step("network", func() error { return a.setUpNetwork(ctx) })
+	}
+	if full {
+		a.step("look", a.findIPAM)
+		a.step("pending", func() error { return removeMarkers(a.StateDir, now) })
+	}
+	changed, err := a.stateChanged()
+	if err == nil && !changed && !full {
+		return
+	}
+	a.lastFull = now
+	a.step("state", func() error { return errors.Join(err, a.handleState(ctx)) })
+}
+
+// stateChanged reports whether the state file was written since it was last read.
+func (a *Agent) stateChanged() (bool, error) {
+	info, err := os.Stat(filepath.Join(a.store.Dir(), "limpet.db"))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("stat state file: %w", err)
+	}
+	changed := !info.ModTime().Equal(a.stateModified)
+	a.stateModified = info.ModTime()
+	return changed, nil
+}
+
+// handleState reads the state file, frees and corrects what is stored, and hands the
+// objects to the mirror.
+func (a *Agent) handleState(ctx context.Context) error {
+	networks, err := readState(ctx, a.store)
+	if err != nil {
+		return err
+	}
+	a.metrics.pools(networks, a.Node)
+	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
+	if a.cluster.synced() {
+		a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
+	}
+	owner, err := a.cluster.nodeOwner(ctx, a.Node)
+	a.offer(plan.Mirror(a.Node, owner, facts(networks), a.Now()))
+	return err
+}
+
+// step runs one step of a round. A failed step is tried again in the next round; the same
+// error of the same step is logged once.
+func (a *Agent) step(name string, do func() error) {
+	start := a.Clock.Now()
+	err := do()
+	a.metrics.duration.WithLabelValues(name).Observe(a.Clock.Since(start).Seconds())
+	before := a.recordOutcome(name, err)
+	if err == nil || errors.Is(err, context.Canceled) { // canceled: the agent stops
+		return
+	}
+	a.metrics.failures.WithLabelValues(name).Inc()
+	if before != err.Error() {
+		a.Log.Error(err, "Step failed, trying again", "step", name)
+	}
+}
+
+// recordOutcome stores how a step ended and returns the previous error's text.
+func (a *Agent) recordOutcome(name string, err error) (before string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before = a.failing[name]
+	if err == nil {
+		delete(a.failing, name)
+	} else {
+		a.failing[name] = err.Error()
+	}
+	return before
+}

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+)
+
+// routeProtocol marks the routes that the agent made; it touches no others.
+const routeProtocol netlink.RouteProtocol = 0x4c
+
+// ApplyRoutes adds, replaces and removes the agent's routes on this node until they are the
+// wanted ones. A route that somebody else made stays, even where it is in the way: then the
+// wanted route fails.
+func ApplyRoutes(h *netlink.Handle, want []plan.Route) error {
+	have, err := ownRoutes(h)
+	if err != nil {
+		return err
+	}
+	d := plan.RouteChanges(have, want)
+	var errs []error
+	for _, r := range d.Add {
+		if err := h.RouteAdd(toNetlink(r)); err != nil {
+			errs = append(errs, fmt.Errorf("add route %s via %s: %w", r.To, r.Via, err))
+		}
+	}
+	for _, r := range d.Replace {
+		if err := h.RouteReplace(toNetlink(r)); err != nil {
+			errs = append(errs, fmt.Errorf("replace route %s via %s: %w", r.To, r.Via, err))
+		}
+	}
+	for _, r := range d.Remove {
+		if err := h.RouteDel(toNetlink(r)); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: gone already
+			errs = append(errs, fmt.Errorf("remove route %s: %w", r.To, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func ownRoutes(h *netlink.Handle) ([]plan.Route, error) {
+	var own []plan.Route
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		all, err := h.RouteListFiltered(family, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+		for _, r := range all {
+			if r.Dst == nil {
+				continue
+			}
+			to, _ := netip.AddrFromSlice(r.Dst.IP)
+			via, _ := netip.AddrFromSlice(r.Gw)
+			bits, _ := r.Dst.Mask.Size()
+			own = append(own, plan.Route{To: netip.PrefixFrom(to.Unmap(), bits), Via: via.Unmap()})
+		}
+	}
+	return own, nil
+}
+
+func toNetlink(r plan.Route) *netlink.Route {
+	return &netlink.Route{
+		Protocol: routeProtocol, Gw: net.IP(r.Via.AsSlice()),
+		Dst: &net.IPNet{IP: r.To.Addr().AsSlice(), Mask: net.CIDRMask(r.To.Bits(), r.To.Addr().BitLen())},
+	}
+}
