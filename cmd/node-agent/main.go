@@ -1,6 +1,6 @@
-// Command node-agent is limpet-agent, which runs on every node: it installs
-// limpet-ipam, keeps its state true and shows it in the API. `limpet-agent uninstall`
-// removes what it put on the node.
+// Command node-agent is limpet-agent, the DaemonSet of Limpet. On every node it installs
+// limpet-ipam, corrects the plugin's state file and shows the state in the API. The command
+// limpet-agent uninstall removes what the agent installed on the node.
 package main
 
 import (
@@ -27,6 +27,19 @@ import (
 	"github.com/limpet-io/limpet/internal/version"
 )
 
+// usage stands before the list of flags in the help text.
+const usage = `limpet-agent is the node agent of Limpet. It installs the CNI plugin limpet-ipam, frees
+reservations whose deadline has passed, and shows the state of the node in the API as
+IPReservation and NodeIPPool objects.
+
+Usage:
+  limpet-agent [flags]             run the agent, as the DaemonSet does
+  limpet-agent uninstall [flags]   remove Limpet's network configuration and routes, and the
+                                   plugin when no pod needs it; the state file stays
+
+Flags:
+`
+
 func main() {
 	os.Exit(run())
 }
@@ -35,6 +48,10 @@ func run() int {
 	o := Default()
 	o.AddFlags(pflag.CommandLine)
 	printVersion := pflag.Bool("version", false, "print the version and exit")
+	pflag.Usage = func() {
+		fmt.Fprint(os.Stderr, usage)
+		pflag.PrintDefaults()
+	}
 	pflag.Parse()
 	if *printVersion || pflag.Arg(0) == "version" {
 		fmt.Fprintln(os.Stdout, "limpet-agent", version.String())
@@ -84,8 +101,8 @@ func start(ctx context.Context, o Options, log logr.Logger) error {
 	return a.Run(ctx)
 }
 
-// serve answers those who ask how the agent is. A port that is taken must not stop
-// the agent: the probes will tell.
+// serve serves probes and metrics. An address that is in use does not stop the agent: the
+// probes fail, and Kubernetes restarts the pod.
 func serve(address string, a *agent.Agent, registry *prometheus.Registry, log logr.Logger) {
 	if address == "" {
 		return
@@ -101,5 +118,5 @@ func serve(address string, a *agent.Agent, registry *prometheus.Registry, log lo
 	})
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	log.Error(server.ListenAndServe(), "Serving probes and metrics ended", "address", address)
+	log.Error(server.ListenAndServe(), "Probes and metrics are no longer served", "address", address)
 }

@@ -45,8 +45,9 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, v1alpha1.AddToScheme))
 }
 
-// The agent as a process, with the rights that deploy/daemonset gives and no others, at
-// the API server or of root's: it learns of a pod's wish, shows it, answers probes, and ends when told to.
+// TestAgentProcess runs the agent with the rights that deploy/daemonset gives it at the API
+// server, and without root's capabilities. The agent stores what a pod asks for, shows it,
+// answers probes and ends on SIGTERM.
 func TestAgentProcess(t *testing.T) {
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limpet-system"}})
 	grant(t)
@@ -73,7 +74,7 @@ func TestAgentProcess(t *testing.T) {
 			return err
 		}
 		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == plan.ReasonForeignNetwork }) {
-			return errors.New("no event tells of the foreign network")
+			return errors.New("there is no event about the foreign network")
 		}
 		return nil
 	})
@@ -115,7 +116,7 @@ func grant(t *testing.T) {
 	}
 }
 
-// attach stores what an ADD stores whose runtime passed on no annotations.
+// attach stores an attachment as an ADD does when the runtime passes on no annotations.
 func attach(t *testing.T, state, uid string) {
 	t.Helper()
 	sets, err := ipam.CompleteSets([]ipam.Set{{{Subnet: netip.MustParsePrefix("10.1.0.0/24")}}})
@@ -138,7 +139,8 @@ func attach(t *testing.T, state, uid string) {
 	}
 }
 
-// startAgent runs the agent of node n1, whose network is another's, and kills it with the test, if it still runs.
+// startAgent runs the agent of node n1, whose network configuration names another plugin. The
+// process is killed at the end of the test if it still runs.
 func startAgent(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
@@ -188,16 +190,16 @@ func kubeconfig(t *testing.T) string {
 	return path
 }
 
-// get waits for an answer and returns its body.
+// get waits until the server answers and returns the body.
 func get(t *testing.T, url string) (body string) {
 	t.Helper()
-	browser := http.Client{Timeout: time.Second}
+	c := http.Client{Timeout: time.Second}
 	testenv.Eventually(t, func() error {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
 			return err
 		}
-		resp, err := browser.Do(req)
+		resp, err := c.Do(req)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Options are the agent's flags.
+// Options are the flags of limpet-agent; AddFlags explains each.
 type Options struct {
 	Node               string
 	Network            string
@@ -27,7 +27,7 @@ type Options struct {
 	Address            string
 }
 
-// Default returns the options of an agent that runs by the shipped manifests.
+// Default returns the options that fit the manifests in deploy/daemonset.
 func Default() Options {
 	return Options{
 		Network: "none", PluginFile: "/limpet-ipam", BinDir: "/opt/cni/bin", ConfDir: "/etc/cni/net.d",
@@ -36,22 +36,22 @@ func Default() Options {
 	}
 }
 
-// AddFlags registers the options.
+// AddFlags registers the options as flags, with their present values as defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Node, "node-name", o.Node, "name of the node this agent runs on; taken from NODE_NAME when empty")
-	fs.StringVar(&o.Network, "network", o.Network, "none: leave network configuration and routes alone; own: be the node's pod network")
-	fs.StringVar(&o.PluginFile, "plugin", o.PluginFile, "plugin binary to install; empty to install none")
-	fs.StringVar(&o.BinDir, "cni-bin-dir", o.BinDir, "directory where the runtime looks for plugins")
-	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory where the runtime looks for network configurations")
-	fs.StringVar(&o.StateDir, "state-dir", o.StateDir, "ipam.dataDir of the networks on this node")
-	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory where the runtime binds the pods' network namespaces; those elsewhere are never taken for gone")
-	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the node's boot ID, the one that the plugin reads")
-	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod's annotation can ask for: ipam.maxReservation of the own network, and of others until a pod was started in them")
-	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "how much of the own network's pool reservations may hold: its ipam.maxReservedPercent")
-	fs.StringVar(&o.Address, "address", o.Address, "address that /healthz, /readyz and /metrics are served on; empty for none")
+	fs.StringVar(&o.Node, "node-name", o.Node, "name of this machine's Node object; empty: the value of the environment variable NODE_NAME")
+	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node, with network configuration and routes; none: leave both as they are")
+	fs.StringVar(&o.PluginFile, "plugin", o.PluginFile, "plugin binary to install; empty: install none")
+	fs.StringVar(&o.BinDir, "cni-bin-dir", o.BinDir, "directory in which the container runtime looks for plugins")
+	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory in which the container runtime looks for network configurations")
+	fs.StringVar(&o.StateDir, "state-dir", o.StateDir, "directory of the plugin's state file: ipam.dataDir of the networks on this node")
+	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory in which the container runtime binds the network namespaces of pods; attachments with a namespace elsewhere never count as gone")
+	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the boot ID of the node, the same as the plugin reads")
+	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for: ipam.maxReservation of the own network, and the limit of other networks until a pod has started in them")
+	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the own network's addresses that reservations may hold: its ipam.maxReservedPercent")
+	fs.StringVar(&o.Address, "address", o.Address, "address on which /healthz, /readyz and /metrics are served; empty: serve none")
 }
 
-// Validate names every option that cannot work.
+// Validate returns an error for every option with an unusable value.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Node == "" {

@@ -10,16 +10,16 @@ func TestOptionsValidate(t *testing.T) {
 		change func(*Options)
 		wantOK bool
 	}{
-		"the defaults can be used":               {func(*Options) {}, true},
-		"being the network is for asking":        {func(o *Options) { o.Network = "own" }, true},
-		"there are two modes":                    {func(o *Options) { o.Network = "yes" }, false},
-		"a node has a name":                      {func(o *Options) { o.Node = "" }, false},
-		"the plugin need not be installed":       {func(o *Options) { o.PluginFile = "" }, true},
-		"a directory has a name":                 {func(o *Options) { o.StateDir = "" }, false},
-		"a maximum below the unit says nothing":  {func(o *Options) { o.MaxReservation = time.Second }, false},
-		"more than all cannot be reserved":       {func(o *Options) { o.MaxReservedPercent = 101 }, false},
-		"none can be":                            {func(o *Options) { o.MaxReservedPercent = 0 }, true},
-		"a maximum of the unit is the least one": {func(o *Options) { o.MaxReservation = time.Minute }, true},
+		"the defaults":                         {func(*Options) {}, true},
+		"own network mode":                     {func(o *Options) { o.Network = "own" }, true},
+		"an unknown network mode":              {func(o *Options) { o.Network = "yes" }, false},
+		"no node name":                         {func(o *Options) { o.Node = "" }, false},
+		"no plugin to install":                 {func(o *Options) { o.PluginFile = "" }, true},
+		"an empty directory":                   {func(o *Options) { o.StateDir = "" }, false},
+		"a longest reservation below a minute": {func(o *Options) { o.MaxReservation = time.Second }, false},
+		"more than 100 percent":                {func(o *Options) { o.MaxReservedPercent = 101 }, false},
+		"0 percent":                            {func(o *Options) { o.MaxReservedPercent = 0 }, true},
+		"a longest reservation of a minute":    {func(o *Options) { o.MaxReservation = time.Minute }, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package machine reads what only the kernel knows: the clocks of this boot and
-// which network namespace is bound to a path.
+// Package machine asks the Linux kernel about this machine: clocks and boot ID, network
+// namespaces with their interfaces, and the neighbour table.
 package machine
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// BootIDPath tells one boot of the machine from the next.
+// BootIDPath is the file with an ID that the kernel draws anew at each boot.
 const BootIDPath = "/proc/sys/kernel/random/boot_id"
 
-// ReadClocks returns a function that reads the machine's clocks: wall, and
-// CLOCK_BOOTTIME within the boot that bootIDPath names.
+// ReadClocks returns a function that reads the clocks: the wall clock by the function wall,
+// and CLOCK_BOOTTIME with the boot ID from bootIDPath, which is read once.
 func ReadClocks(bootIDPath string, wall func() time.Time) (func() reservation.Moment, error) {
 	boot, err := os.ReadFile(bootIDPath)
 	if err != nil {
@@ -26,12 +26,12 @@ func ReadClocks(bootIDPath string, wall func() time.Time) (func() reservation.Mo
 	id := strings.TrimSpace(string(boot))
 	return func() reservation.Moment {
 		var up unix.Timespec
-		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) // cannot fail with a valid clock and address
+		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) // fails for an invalid clock or address only
 		return reservation.Moment{Wall: wall(), BootID: id, Up: time.Duration(up.Nano())}
 	}, nil
 }
 
-// StatNetNS looks at the network namespace bound to a path.
+// StatNetNS returns device and inode of the network namespace that is bound to a path.
 func StatNetNS(path string) (reservation.NetNS, bool) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -40,10 +40,9 @@ func StatNetNS(path string) (reservation.NetNS, bool) {
 	return reservation.NetNS{Path: path, Dev: st.Dev, Inode: st.Ino}, true
 }
 
-// OwnNetNS reports whether a path leads to the network namespace that the calling thread is
-// in.
+// OwnNetNS reports whether a path is bound to the network namespace of the calling thread.
 func OwnNetNS(path string) bool {
 	named, found := StatNetNS(path)
-	own, _ := StatNetNS("/proc/thread-self/ns/net") // found is the same as equal to one that is
+	own, _ := StatNetNS("/proc/thread-self/ns/net") // a zero own equals no namespace that was found
 	return found && named.Dev == own.Dev && named.Inode == own.Inode
 }

@@ -14,25 +14,25 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// NetNSDir is where runtimes bind network namespaces.
+// NetNSDir is the directory in which container runtimes bind network namespaces.
 const NetNSDir = "/var/run/netns"
 
-// Interface is a network interface in a network namespace, with the addresses that are
-// of use outside of its link.
+// Interface is a network interface in a network namespace, with its global unicast
+// addresses.
 type Interface struct {
 	NetNS     reservation.NetNS
 	Name      string
 	Addresses []netip.Addr
 }
 
-// Interfaces returns those of every network namespace that is bound in dir. What is not
-// a namespace, or goes meanwhile, is left out.
+// Interfaces returns the interfaces of all network namespaces that are bound in dir. Files
+// that are no namespaces, or are removed meanwhile, are skipped.
 func Interfaces(dir string) []Interface {
 	all := make(chan []Interface)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends in a foreign namespace, with this goroutine
+		runtime.LockOSThread() // never unlocked: the thread is in another namespace and ends with this goroutine
 		var found []Interface
-		entries, _ := os.ReadDir(dir) // nothing is bound in a directory that is not there
+		entries, _ := os.ReadDir(dir) // a missing directory holds no namespaces
 		for _, e := range entries {
 			inside, err := enter(filepath.Join(dir, e.Name()))
 			if err == nil {
@@ -44,7 +44,7 @@ func Interfaces(dir string) []Interface {
 	return <-all
 }
 
-// enter moves the thread into the namespace bound to a path, and looks around.
+// enter moves the calling thread into the namespace at path and lists its interfaces.
 func enter(path string) ([]Interface, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -68,7 +68,7 @@ func enter(path string) ([]Interface, error) {
 		i := Interface{NetNS: netns, Name: l.Name}
 		for _, a := range addrs {
 			p, err := netip.ParsePrefix(a.String())
-			if err == nil && p.Addr().IsGlobalUnicast() && !slices.Contains(i.Addresses, p.Addr()) { // or it is there twice, with two masks
+			if err == nil && p.Addr().IsGlobalUnicast() && !slices.Contains(i.Addresses, p.Addr()) { // an address can be there twice, with two masks
 				i.Addresses = append(i.Addresses, p.Addr())
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/limpet-io/limpet/internal/machine"
 )
 
-// TestInterfacesOfNamespaces looks into a namespace that it makes, past things that are
-// none.
+// TestInterfacesOfNamespaces lists the interfaces of one namespace, beside files that are
+// no namespaces.
 func TestInterfacesOfNamespaces(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("root is needed to make a network namespace")

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ForgetNeighbours drops what this network namespace remembers of the link-layer
-// addresses of the given ones. An address that comes back has another link-layer address
-// than before, and its announcement is lost where the port of a bridge is not up
-// yet: the node would go on sending to the old one for up to a minute.
+// ForgetNeighbours deletes the entries of the given addresses from the neighbour table of
+// this network namespace. A returning pod has a new link-layer address, and its announcement
+// is lost while its bridge port is not up: the node would send to the old link-layer
+// address for up to a minute.
 func ForgetNeighbours(addrs []netip.Addr) error {
 	table, err := syscall.NetlinkRIB(unix.RTM_GETNEIGH, unix.AF_UNSPEC)
 	if err != nil {
@@ -33,14 +33,15 @@ func ForgetNeighbours(addrs []netip.Addr) error {
 	return failed
 }
 
-// neighbour is an entry of the table of one interface. Its head is a struct ndmsg:
-// family, three bytes of padding, interface index, state, flags and type.
+// neighbour is an entry of the neighbour table. Its head is a struct ndmsg: family, three
+// bytes of padding, interface index, state, flags and type.
 type neighbour struct {
 	head [unix.SizeofNdMsg]byte
 	addr netip.Addr
 }
 
-// parseNeighbour reports false for what is no entry, or one that somebody set by hand.
+// parseNeighbour reports false for messages without an entry, and for permanent entries,
+// which an administrator has set.
 func parseNeighbour(m syscall.NetlinkMessage) (neighbour, bool) {
 	var n neighbour
 	if m.Header.Type != unix.RTM_NEWNEIGH || copy(n.head[:], m.Data) < len(n.head) {
@@ -62,7 +63,7 @@ func parseNeighbour(m syscall.NetlinkMessage) (neighbour, bool) {
 	return n, n.addr.IsValid()
 }
 
-// forget deletes the entry; one that is gone meanwhile is no error.
+// forget deletes the entry. An entry that is gone already is no error.
 func (n neighbour) forget() error {
 	addr := n.addr.AsSlice()
 	attr := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofRtAttr+len(addr)))
@@ -71,7 +72,7 @@ func (n neighbour) forget() error {
 	request := binary.NativeEndian.AppendUint32(nil, uint32(size))
 	request = binary.NativeEndian.AppendUint16(request, unix.RTM_DELNEIGH)
 	request = binary.NativeEndian.AppendUint16(request, unix.NLM_F_REQUEST|unix.NLM_F_ACK)
-	request = append(request, make([]byte, 8)...) // sequence number and sender, which one request needs not
+	request = append(request, make([]byte, 8)...) // sequence number and sender: unused by a single request
 	request = append(append(request, n.head[:]...), attr...)
 	if err := ask(request); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("forget neighbour %s: %w", n.addr, err)
@@ -79,7 +80,7 @@ func (n neighbour) forget() error {
 	return nil
 }
 
-// ask sends a request to the kernel's routing socket and reads its acknowledgement.
+// ask sends a request to the kernel's routing socket and reads the acknowledgement.
 func ask(request []byte) error {
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

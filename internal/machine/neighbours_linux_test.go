@@ -14,7 +14,7 @@ import (
 )
 
 func TestForgetNeighbours(t *testing.T) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test, and the namespace with it
+	runtime.LockOSThread() // never unlocked: thread and namespace end with the test
 	space, err := netns.New()
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +56,6 @@ func TestForgetNeighbours(t *testing.T) {
 	}
 	slices.Sort(got)
 	if want := []string{"10.1.2.4", "10.1.2.5", "fd00:1::4"}; !slices.Equal(got, want) {
-		t.Errorf("left are %v, want %v: those not named, and what was set by hand", got, want)
+		t.Errorf("left are %v, want %v: the addresses not named, and the permanent entry", got, want)
 	}
 }
