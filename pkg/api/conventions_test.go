@@ -1,4 +1,4 @@
-// Package api_test holds what is true of every API group and version.
+// Package api_test checks conventions that hold for every API group and version.
 package api_test
 
 import (
@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Every field's comment begins with the field's JSON name, and says whether the field is
-// optional or required, as the Kubernetes API conventions ask.
+// TestFieldConventions checks that the comment of each field begins with its JSON name and
+// says whether the field is optional or required, as the Kubernetes API conventions ask.
 func TestFieldConventions(t *testing.T) {
 	files, err := filepath.Glob("*/*/*_types.go")
 	if err != nil || len(files) < 3 { // at least one of each version

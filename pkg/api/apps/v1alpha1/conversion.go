@@ -8,8 +8,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// ConvertTo makes the object one of the version that is stored. Nothing of it is judged,
-// as one object that could not be converted would keep a list from everybody.
+// ConvertTo converts the object to the stored version. Values are not validated: a single
+// object that cannot be converted would make every list request fail.
 func (s *PersistentPodState) ConvertTo(hub conversion.Hub) error {
 	out, ok := hub.(*v1beta1.PersistentPodState)
 	if !ok {
@@ -33,7 +33,7 @@ func (s *PersistentPodState) ConvertTo(hub conversion.Hub) error {
 	return nil
 }
 
-// ConvertFrom makes the object what the stored version says.
+// ConvertFrom converts an object of the stored version.
 func (s *PersistentPodState) ConvertFrom(hub conversion.Hub) error {
 	in, ok := hub.(*v1beta1.PersistentPodState)
 	if !ok {

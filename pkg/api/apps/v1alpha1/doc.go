@@ -1,6 +1,6 @@
-// Package v1alpha1 holds the apps.kruise.io/v1alpha1 API as OpenKruise users know it. It
-// is v1beta1 with one field under its former name, nodeTopologyKeys, and a retention
-// policy that may be any word; everything else is v1beta1's own types.
+// Package v1alpha1 holds the apps.kruise.io/v1alpha1 API, as OpenKruise serves it. It differs
+// from v1beta1 in two fields: keys is named nodeTopologyKeys, and the retention policy may
+// have any value. All other types are those of v1beta1.
 //
 // +kubebuilder:object:generate=true
 // +groupName=apps.kruise.io

@@ -6,47 +6,51 @@ import (
 	"github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// PersistentPodStateSpec says which workload's pods return, and how close.
+// PersistentPodStateSpec names a workload and the topology to which its rebuilt pods return.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.requiredPersistentTopology) || (has(self.preferredPersistentTopology) && size(self.preferredPersistentTopology) > 0)",message="requiredPersistentTopology or preferredPersistentTopology must be set"
 type PersistentPodStateSpec struct {
-	// targetRef names the workload whose pods return. Set by the user; it cannot be
-	// changed, since the records in the status belong to it.
+	// targetRef names the workload, in the namespace of this object, whose pods return. Written
+	// by the user; immutable, because the records in the status belong to this workload.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef is immutable"
 	TargetReference v1beta1.TargetReference `json:"targetRef"`
 
-	// persistentPodAnnotations are the annotations that are recorded with a pod and put
-	// back on its successor. Set by the user; empty means none.
+	// persistentPodAnnotations are the annotations that are recorded with a pod and added to
+	// the rebuilt pod. Written by the user; default: none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	PersistentPodAnnotations []v1beta1.PersistentPodAnnotation `json:"persistentPodAnnotations,omitempty"`
 
-	// requiredPersistentTopology lists node labels whose recorded values a successor's
-	// node must have. A pod waits rather than go elsewhere. Set by the user.
+	// requiredPersistentTopology lists node labels whose recorded values the node of the
+	// rebuilt pod must have. The pod stays Pending when no such node can take it. Written by
+	// the user; this field or preferredPersistentTopology must be set.
 	// +optional
 	RequiredPersistentTopology *NodeTopologyTerm `json:"requiredPersistentTopology,omitempty"`
 
-	// preferredPersistentTopology lists node labels whose recorded values a successor's
-	// node should have, with weights. Set by the user.
+	// preferredPersistentTopology lists node labels whose recorded values the node of the
+	// rebuilt pod should have, with weights. Written by the user; this field or
+	// requiredPersistentTopology must be set.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
 
-	// persistentPodStateRetentionPolicy says what ends a record: WhenScaled (any other word
-	// acts like it) or WhenDeleted. Where it is not set it is WhenScaled, but a record that
-	// ends outlives its pod for as long as the pod's addresses may be reserved. Set by the
-	// user.
+	// persistentPodStateRetentionPolicy says what ends the record of a pod. WhenScaled: the
+	// ordinal is scaled away. WhenDeleted: the workload is deleted. Any other value acts like
+	// WhenScaled. Default: like WhenScaled, but the record stays for as long as the pod's
+	// addresses may be reserved. Written by the user.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	PersistentPodStateRetentionPolicy string `json:"persistentPodStateRetentionPolicy,omitempty"`
 }
 
-// NodeTopologyTerm is a set of node labels that together describe a place.
+// NodeTopologyTerm is a set of node labels. The nodes with equal values of all labels are one
+// place.
 type NodeTopologyTerm struct {
-	// nodeTopologyKeys are the keys of the node labels; all of them count.
+	// nodeTopologyKeys are the keys of the node labels, all of which must match. Written by the
+	// user.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -56,20 +60,21 @@ type NodeTopologyTerm struct {
 	NodeTopologyKeys []string `json:"nodeTopologyKeys"`
 }
 
-// PreferredTopologyTerm is a place with the weight of the wish for it.
+// PreferredTopologyTerm is a preferred place with a weight.
 type PreferredTopologyTerm struct {
-	// weight of the wish in the scheduler's score, 1 to 100.
+	// weight is added to the scheduler's score of nodes in the place, 1 to 100. Written by the
+	// user.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
 
-	// preference is the place wished for.
+	// preference is the preferred place. Written by the user.
 	// +required
 	Preference NodeTopologyTerm `json:"preference"`
 }
 
-// PersistentPodState brings the rebuilt pods of one workload back to their place.
+// PersistentPodState makes the rebuilt pods of one workload return to the place they had.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pps
@@ -94,11 +99,12 @@ type PersistentPodState struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which workload's pods return, and how close.
+	// spec names the workload and the topology. Written by the user, or generated from
+	// annotations of the workload.
 	// +required
 	Spec PersistentPodStateSpec `json:"spec"`
 
-	// status holds the records.
+	// status holds the recorded places of the pods. Written by the controller.
 	// +optional
 	Status v1beta1.PersistentPodStateStatus `json:"status,omitzero"`
 }

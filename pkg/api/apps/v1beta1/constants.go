@@ -1,8 +1,8 @@
 package v1beta1
 
-// Annotations on a workload that ask for a PersistentPodState to be made for it.
+// Annotations of a workload for which the controller generates a PersistentPodState.
 const (
-	// AnnotationAutoGenerate set to "true" asks for generation.
+	// AnnotationAutoGenerate turns generation on with the value "true".
 	AnnotationAutoGenerate = "kruise.io/auto-generate-persistent-pod-state"
 	// AnnotationRequiredTopology is a comma-separated list of node label keys.
 	AnnotationRequiredTopology = "kruise.io/required-persistent-topology"
@@ -12,42 +12,43 @@ const (
 	AnnotationPodAnnotations = "kruise.io/persistent-pod-annotations"
 )
 
-// AnnotationInjected on a pod names the PersistentPodState that pinned it.
+// AnnotationInjected is the annotation with the name of the PersistentPodState that pinned
+// the pod.
 const AnnotationInjected = "kruise.io/injected-persistent-pod-state"
 
-// ConditionRecording is True while the pods of a PersistentPodState's target are recorded
-// and their successors pinned.
+// ConditionRecording is True while the pods of the target are recorded and rebuilt pods are
+// pinned.
 const ConditionRecording = "Recording"
 
 // Reasons of ConditionRecording.
 const (
-	// ReasonRecording: the target is there and its pods are recorded.
+	// ReasonRecording: the target exists and its pods are recorded.
 	ReasonRecording = "Recording"
 	// ReasonNamespaceLeftOut: pods of this namespace are never pinned.
 	ReasonNamespaceLeftOut = "NamespaceLeftOut"
 	// ReasonRecordFull: the records of some pods would make the object too large.
 	ReasonRecordFull = "RecordFull"
-	// ReasonTargetMissing: the target does not exist; the records wait for it.
+	// ReasonTargetMissing: the target does not exist; the records are kept.
 	ReasonTargetMissing = "TargetMissing"
 	// ReasonTargetTaken: an older PersistentPodState has the same target.
 	ReasonTargetTaken = "TargetTaken"
-	// ReasonTargetUnread: whether the target exists cannot be known; the records wait.
+	// ReasonTargetUnread: the target cannot be read; the records are kept.
 	ReasonTargetUnread = "TargetUnread"
-	// ReasonTargetUnsupported: the target's kind is not known to have pods with stable
-	// names; the records wait.
+	// ReasonTargetUnsupported: the target's kind is not known to give pods stable names; the
+	// records are kept.
 	ReasonTargetUnsupported = "TargetUnsupported"
 )
 
-// ConditionWaiting is True while pods wait for a required place that does not take them.
-// Its reason is that of the first pod, and its message says what would help. It is Unknown
-// while the target's kind is not supported, for its pods are not looked at then.
+// ConditionWaiting is True while pods are Pending because their required place does not take
+// them. The reason is the first pod's, the message says what would help. The status is
+// Unknown while the target's kind is not supported: the pods are not watched then.
 const ConditionWaiting = "Waiting"
 
 // ReasonNoneWaits is the reason of ConditionWaiting while it is False.
 const ReasonNoneWaits = "NoneWaits"
 
-// ConditionKindsInvalid is there, and True, while a ConfigMap that names kinds of workload
-// is malformed, on PersistentPodStates whose target is of such a kind.
+// ConditionKindsInvalid is True while a ConfigMap with workload kinds is malformed. Only
+// PersistentPodStates whose target is of such a kind have the condition, and only then.
 const ConditionKindsInvalid = "KindsInvalid"
 
 // ReasonKindsInvalid is the reason of ConditionKindsInvalid, and of the event on the

@@ -1,4 +1,4 @@
 package v1beta1
 
-// Hub marks the version that every other one is converted to and from.
+// Hub marks v1beta1 as the version that all others are converted to and from.
 func (*PersistentPodState) Hub() {}

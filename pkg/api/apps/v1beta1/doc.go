@@ -1,13 +1,12 @@
-// Package v1beta1 holds the apps.kruise.io/v1beta1 API: PersistentPodState, which says
-// that a rebuilt pod returns to the place it had.
+// Package v1beta1 holds the apps.kruise.io/v1beta1 API: PersistentPodState, with which
+// rebuilt pods return to the place they had.
 //
-// It is the version that objects are stored in and that every other package works with.
-// v1alpha1 is served beside it and differs in names alone.
+// Objects are stored in this version, and every other package works with it. The API server
+// serves v1alpha1 beside it, see package v1alpha1.
 //
-// Names, JSON tags and the meaning of every field are those of the original, so that
-// existing manifests work unchanged. What Limpet adds is optional and additive:
-// conditions and rebuilds in the status, columns, a short name and the checks that the
-// API server makes by itself.
+// Names, JSON tags and meanings of all fields are OpenKruise's, so existing manifests work
+// unchanged. Limpet's additions are optional: fields of the status, columns, a short name,
+// and validation by the API server.
 //
 // +kubebuilder:object:generate=true
 // +groupName=apps.kruise.io

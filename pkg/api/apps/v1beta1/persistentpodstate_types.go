@@ -5,50 +5,52 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// RetentionPolicy says which event ends the record of a pod.
+// RetentionPolicy is the event that ends the record of a pod.
 type RetentionPolicy string
 
 const (
-	// RetainWhenScaled drops a pod's record when its ordinal is scaled away. Unknown
-	// values, which v1alpha1 allows, act like it.
+	// RetainWhenScaled ends a pod's record when the pod's ordinal is scaled away. Unknown
+	// values, which v1alpha1 allows, mean the same.
 	RetainWhenScaled RetentionPolicy = "WhenScaled"
-	// RetainWhenDeleted keeps the records over scaling; only the end of the workload
-	// ends them.
+	// RetainWhenDeleted ends the records when the workload is deleted.
 	RetainWhenDeleted RetentionPolicy = "WhenDeleted"
 )
 
-// PersistentPodStateSpec says which workload's pods return, and how close.
+// PersistentPodStateSpec names a workload and the topology to which its rebuilt pods return.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.requiredPersistentTopology) || (has(self.preferredPersistentTopology) && size(self.preferredPersistentTopology) > 0)",message="requiredPersistentTopology or preferredPersistentTopology must be set"
 type PersistentPodStateSpec struct {
-	// targetRef names the workload whose pods return. Set by the user; it cannot be
-	// changed, since the records in the status belong to it.
+	// targetRef names the workload, in the namespace of this object, whose pods return. Written
+	// by the user; immutable, because the records in the status belong to this workload.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef is immutable"
 	TargetReference TargetReference `json:"targetRef"`
 
-	// persistentPodAnnotations are the annotations that are recorded with a pod and put
-	// back on its successor. Set by the user; empty means none.
+	// persistentPodAnnotations are the annotations that are recorded with a pod and added to
+	// the rebuilt pod. Written by the user; default: none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	PersistentPodAnnotations []PersistentPodAnnotation `json:"persistentPodAnnotations,omitempty"`
 
-	// requiredPersistentTopology lists node labels whose recorded values a successor's
-	// node must have. A pod waits rather than go elsewhere. Set by the user.
+	// requiredPersistentTopology lists node labels whose recorded values the node of the
+	// rebuilt pod must have. The pod stays Pending when no such node can take it. Written by
+	// the user; this field or preferredPersistentTopology must be set.
 	// +optional
 	RequiredPersistentTopology *NodeTopologyTerm `json:"requiredPersistentTopology,omitempty"`
 
-	// preferredPersistentTopology lists node labels whose recorded values a successor's
-	// node should have, with weights. Set by the user.
+	// preferredPersistentTopology lists node labels whose recorded values the node of the
+	// rebuilt pod should have, with weights. Written by the user; this field or
+	// requiredPersistentTopology must be set.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
 
-	// persistentPodStateRetentionPolicy says what ends a record: WhenScaled or WhenDeleted.
-	// Where it is not set it is WhenScaled, but a record that ends outlives its pod for as
-	// long as the pod's addresses may be reserved. Set by the user.
+	// persistentPodStateRetentionPolicy says what ends the record of a pod. WhenScaled: the
+	// ordinal is scaled away. WhenDeleted: the workload is deleted. Default: like WhenScaled,
+	// but the record stays for as long as the pod's addresses may be reserved. Written by the
+	// user.
 	// +optional
 	// +kubebuilder:validation:Enum=WhenScaled;WhenDeleted
 	PersistentPodStateRetentionPolicy RetentionPolicy `json:"persistentPodStateRetentionPolicy,omitempty"`
@@ -56,19 +58,19 @@ type PersistentPodStateSpec struct {
 
 // TargetReference names one workload in the object's namespace.
 type TargetReference struct {
-	// apiVersion is the group and version of the workload, such as apps/v1.
+	// apiVersion is the group and version of the workload, such as apps/v1. Written by the user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	APIVersion string `json:"apiVersion"`
 
-	// kind of the workload, such as StatefulSet.
+	// kind of the workload, such as StatefulSet. Written by the user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
 
-	// name of the workload.
+	// name of the workload. Written by the user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -77,16 +79,17 @@ type TargetReference struct {
 
 // PersistentPodAnnotation names one annotation to record.
 type PersistentPodAnnotation struct {
-	// key of the annotation.
+	// key of the annotation. Written by the user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	Key string `json:"key"`
 }
 
-// NodeTopologyTerm is a set of node labels that together describe a place.
+// NodeTopologyTerm is a set of node labels. The nodes with equal values of all labels are one
+// place.
 type NodeTopologyTerm struct {
-	// keys of the node labels; all of them count.
+	// keys of the node labels, all of which must match. Written by the user.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -96,42 +99,45 @@ type NodeTopologyTerm struct {
 	Keys []string `json:"keys"`
 }
 
-// PreferredTopologyTerm is a place with the weight of the wish for it.
+// PreferredTopologyTerm is a preferred place with a weight.
 type PreferredTopologyTerm struct {
-	// weight of the wish in the scheduler's score, 1 to 100.
+	// weight is added to the scheduler's score of nodes in the place, 1 to 100. Written by the
+	// user.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
 
-	// preference is the place wished for.
+	// preference is the preferred place. Written by the user.
 	// +required
 	Preference NodeTopologyTerm `json:"preference"`
 }
 
-// PersistentPodStateStatus is what the controller remembers.
+// PersistentPodStateStatus holds the recorded places of the pods, and what became of rebuilt
+// pods.
 type PersistentPodStateStatus struct {
-	// observedGeneration is the generation of the spec that the records were made for.
-	// Written by the controller.
+	// observedGeneration is the generation of the spec that the records are based on. Written
+	// by the controller.
 	// +required
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// podStates maps the name of a pod to the place it was last Ready at. Written by the
-	// controller.
+	// podStates maps the name of a pod to the place where the pod was last Ready. Written by
+	// the controller.
 	// ---
-	// It is one value to field management: the API server's bookkeeping of each entry would
-	// be more than half of what a record costs.
+	// The map is atomic for field management: managed fields for each entry would be more than
+	// half of the size of a record.
 	// +mapType=atomic
 	// +optional
 	PodStates map[string]PodState `json:"podStates,omitempty"`
 
-	// rebuilds counts what became of the pods that came back, and tells of the last one.
-	// Written by the controller together with the records.
+	// rebuilds counts rebuilt pods by outcome and describes the last rebuild. Written by the
+	// controller.
 	// +optional
 	Rebuilds *Rebuilds `json:"rebuilds,omitempty"`
 
-	// conditions say whether this object does its work, Recording, and whether pods cannot
-	// go where they must, Waiting. Written by the controller.
+	// conditions are Recording: pods are recorded and rebuilt pods pinned; Waiting: pods are
+	// Pending because their required place does not take them; KindsInvalid: the list of
+	// workload kinds is malformed. Written by the controller.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -139,7 +145,7 @@ type PersistentPodStateStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Outcome says what became of a pod that was rebuilt.
+// Outcome is what became of a rebuilt pod.
 //
 // +kubebuilder:validation:Enum=Kept;Moved;Lost
 type Outcome string
@@ -155,141 +161,147 @@ const (
 
 // Rebuilds counts the rebuilds of a target's pods by outcome.
 type Rebuilds struct {
-	// kept is how many came back to their node and got their addresses back.
+	// kept is the number of pods that returned to their node and got their addresses back.
+	// Written by the controller.
 	// +required
 	Kept int64 `json:"kept"`
 
-	// moved is how many became Ready on another node.
+	// moved is the number of pods that became Ready on another node. Written by the controller.
 	// +required
 	Moved int64 `json:"moved"`
 
-	// lost is how many came back to their node and got other addresses.
+	// lost is the number of pods that returned to their node and got other addresses. Written
+	// by the controller.
 	// +required
 	Lost int64 `json:"lost"`
 
-	// last is the most recent rebuild.
+	// last is the most recent rebuild. Written by the controller.
 	// +optional
 	Last *Rebuild `json:"last,omitempty"`
 }
 
-// Rebuild tells what became of one pod.
+// Rebuild is the outcome of one rebuild of a pod.
 type Rebuild struct {
-	// pod is the name of the pod.
+	// pod is the name of the pod. Written by the controller.
 	// +required
 	Pod string `json:"pod"`
 
-	// outcome is Kept, Moved or Lost.
+	// outcome is Kept, Moved or Lost. Written by the controller.
 	// +required
 	Outcome Outcome `json:"outcome"`
 
-	// cause is why a pod was not kept, in one word; absent for one that was.
+	// cause is the reason, as one word, why the pod was not kept; unset when it was kept.
+	// Written by the controller.
 	// +optional
 	Cause string `json:"cause,omitempty"`
 
-	// message is the cause in a sentence.
+	// message explains the cause in a sentence. Written by the controller.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// from is where the pod was before.
+	// from is the place before the rebuild. Written by the controller.
 	// +required
 	From Place `json:"from"`
 
-	// to is where the pod is now.
+	// to is the place after the rebuild. Written by the controller.
 	// +required
 	To Place `json:"to"`
 
-	// time is when the controller saw the pod Ready again.
+	// time is when the controller saw the rebuilt pod Ready. Written by the controller.
 	// +required
 	Time metav1.Time `json:"time"`
 }
 
-// Place is where a pod runs and under which addresses.
+// Place is the node and the addresses of a pod.
 type Place struct {
-	// nodeName is the name of the node.
+	// nodeName is the name of the node. Written by the controller.
 	// +required
 	NodeName string `json:"nodeName"`
 
-	// ips are the addresses, with commas between them.
+	// ips are the pod's addresses, separated by commas. Written by the controller.
 	// +optional
 	IPs string `json:"ips,omitempty"`
 }
 
-// PodState is the place of one pod and what else is put back on its successor.
+// PodState is the record of one pod: its place, and the annotations for the rebuilt pod.
 type PodState struct {
-	// uid is the UID of the pod that was last Ready; by it the controller knows a
-	// rebuilt pod from the one before. Written by the controller.
+	// uid is the UID of the pod that was last Ready. A pod of the same name with another UID
+	// is a rebuilt one. Written by the controller.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
-	// recordedAt is when the controller first saw that pod Ready. A life of the pod that
-	// had addresses elsewhere after it is a later one. Written by the controller.
+	// recordedAt is when the controller first saw the pod with this uid Ready. A pod that got
+	// addresses on another node after this time is a newer one. Written by the controller.
 	// +optional
 	RecordedAt *metav1.Time `json:"recordedAt,omitempty"`
 
-	// formerUIDs are the UIDs of pods of this name that were Ready on other nodes before,
-	// the last ones. What such a node still keeps for them is out of date. Written by the
-	// controller.
+	// formerUIDs are the UIDs of the last pods of this name that were Ready on other nodes
+	// before. Reservations that such nodes still hold for these UIDs are out of date. Written
+	// by the controller.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	FormerUIDs []types.UID `json:"formerUIDs,omitempty"`
 
-	// ips are the addresses that the pod had, with commas between them. Written by the
-	// controller, to compare them with those of the next pod.
+	// ips are the pod's addresses, separated by commas, to compare with the addresses of the
+	// rebuilt pod. Written by the controller.
 	// +optional
 	IPs string `json:"ips,omitempty"`
 
-	// nodeName is the node on which the pod was last Ready.
+	// nodeName is the name of the node on which the pod was last Ready. Written by the
+	// controller.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
 
-	// nodeTopologyLabels are the values that the node had for the wanted keys.
+	// nodeTopologyLabels are the node's values of the labels that the spec names. Written by
+	// the controller.
 	// +optional
 	NodeTopologyLabels map[string]string `json:"nodeTopologyLabels,omitempty"`
 
-	// annotations are the values that the pod had for the wanted annotations.
+	// annotations are the pod's values of the annotations that the spec names. Written by the
+	// controller.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// retainSeconds is for how long the pod asked, by its own annotation, that its
-	// addresses stay reserved after its end. Written by the controller; 0 when it did not.
+	// retainSeconds is how long the pod's addresses stay reserved after its end, in seconds,
+	// as the pod's annotation asked; 0 without the annotation. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RetainSeconds int32 `json:"retainSeconds,omitempty"`
 
-	// expiresAt is when the record ends. Written by the controller when the pod is not
-	// wanted any more, removed when it is wanted again.
+	// expiresAt is when the record ends. Written by the controller when the workload does not
+	// want the pod any more; removed when it wants the pod again.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// waiting is there while the required place does not take the pod. Written by the
-	// controller, removed when the pod has a node.
+	// waiting says since when and why the required place does not take the pod. Written by the
+	// controller; removed when the pod has a node.
 	// +optional
 	Waiting *Waiting `json:"waiting,omitempty"`
 
-	// releasedAt is when the pod was let go from its required place. Written by the
-	// controller, removed when the pod is Ready.
+	// releasedAt is when the pod was released from its required place. Written by the
+	// controller; removed when the pod is Ready.
 	// +optional
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
 }
 
-// Waiting tells of a pod that its required place does not take.
+// Waiting describes a Pending pod whose required place does not take it.
 type Waiting struct {
-	// since is when the controller first saw the pod wait. It stays when the pod is
-	// created anew meanwhile.
+	// since is when the controller first saw the pod wait. The time stays when the pod is
+	// rebuilt while it waits. Written by the controller.
 	// +required
 	Since metav1.Time `json:"since"`
 
-	// reason is what keeps the place from taking the pod, in one word.
+	// reason is why the place does not take the pod, as one word. Written by the controller.
 	// +required
 	Reason string `json:"reason"`
 
-	// reasonSince is since when it is that reason.
+	// reasonSince is when the reason last changed. Written by the controller.
 	// +optional
 	ReasonSince *metav1.Time `json:"reasonSince,omitempty"`
 }
 
-// PersistentPodState brings the rebuilt pods of one workload back to their place.
+// PersistentPodState makes the rebuilt pods of one workload return to the place they had.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pps
@@ -316,11 +328,12 @@ type PersistentPodState struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which workload's pods return, and how close.
+	// spec names the workload and the topology. Written by the user, or generated from
+	// annotations of the workload.
 	// +required
 	Spec PersistentPodStateSpec `json:"spec"`
 
-	// status holds the records.
+	// status holds the recorded places of the pods. Written by the controller.
 	// +optional
 	Status PersistentPodStateStatus `json:"status,omitzero"`
 }

@@ -1,6 +1,6 @@
-// Package v1alpha1 holds the limpet.dev/v1alpha1 API: what the agents report of the
-// addresses on their nodes. The objects are mirrors. The truth is the state file of
-// the node, no address is handed out by reading them, and losing them loses nothing.
+// Package v1alpha1 holds the limpet.dev/v1alpha1 API, with which node agents report the
+// addresses on their nodes. The objects are copies of the node's state file. No address is
+// handed out by reading an object, and agents write lost objects again.
 //
 // +kubebuilder:object:generate=true
 // +groupName=limpet.dev

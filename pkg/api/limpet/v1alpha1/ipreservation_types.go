@@ -2,22 +2,22 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// IPState says whether addresses are in use or waiting.
+// IPState says whether a pod uses the addresses or they are reserved.
 //
 // +kubebuilder:validation:Enum=Attached;Reserved
 type IPState string
 
 const (
-	// IPAttached is the state of addresses that a running pod holds.
+	// IPAttached is the state of addresses that a running pod uses.
 	IPAttached IPState = "Attached"
-	// IPReserved is the state of addresses that wait for their owner.
+	// IPReserved is the state of addresses that are kept for a pod that has ended.
 	IPReserved IPState = "Reserved"
 )
 
-// IPReservationStatus says which addresses are kept for whom.
+// IPReservationStatus says which addresses are kept for which pod.
 type IPReservationStatus struct {
-	// node is the name of the node that holds the addresses. Written by its agent, as
-	// every field here is.
+	// node is the name of the node that holds the addresses. Written by the agent of the node,
+	// like all fields of the status.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node"`
@@ -32,17 +32,17 @@ type IPReservationStatus struct {
 	// +kubebuilder:validation:MaxLength=15
 	Interface string `json:"interface"`
 
-	// pod is the name of the pod, in the namespace of this object.
+	// pod is the name of the pod, which is in the namespace of this object.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Pod string `json:"pod"`
 
-	// podUID is the UID of the pod's present life, or of the one that ended.
+	// podUID is the UID of the running pod, or of the pod that has ended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	PodUID string `json:"podUID,omitempty"`
 
-	// ips lists the addresses, of every family, with commas between them.
+	// ips are the addresses of all families, separated by commas.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	IPs string `json:"ips"`
@@ -51,23 +51,25 @@ type IPReservationStatus struct {
 	// +required
 	State IPState `json:"state"`
 
-	// retainMinutes is how long the addresses stay reserved after the pod's end.
+	// retainMinutes is how long the addresses stay reserved after the pod has ended, in
+	// minutes.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RetainMinutes int32 `json:"retainMinutes,omitempty"`
 
-	// until is when a reservation ends; unset while the pod runs.
+	// until is when the reservation ends; unset while the pod runs.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 
-	// left is how long a reservation still lasts, in full minutes, for people to read.
-	// It is renewed each minute; until is exact.
+	// left is the remaining time of the reservation in full minutes, such as 9m or <1m, for
+	// printing; unset while the pod runs. The agent updates the field each minute; until is
+	// exact.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Left string `json:"left,omitempty"`
 }
 
-// IPReservation shows the addresses of a pod that asked for them to be kept.
+// IPReservation shows the addresses of a pod that asked for retention.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=ipr
@@ -79,11 +81,12 @@ type IPReservationStatus struct {
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type IPReservation struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the object's own.
+	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// status is what the node's agent reports. There is nothing to ask for in a spec.
+	// status is written by the agent of the node. There is no spec: users do not write
+	// IPReservations.
 	// +required
 	Status IPReservationStatus `json:"status"`
 }
@@ -94,7 +97,7 @@ type IPReservation struct {
 type IPReservationList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the objects.
+	// items are the objects of the list.
 	// +required
 	Items []IPReservation `json:"items"`
 }

@@ -3,33 +3,30 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
-	// ConditionExhausted is true while every address of a range set is attached or
-	// reserved.
+	// ConditionExhausted is True while every address of a range set is attached or reserved.
 	ConditionExhausted = "Exhausted"
-	// ConditionShareReached is true while reservations hold as much of the pool as they
-	// may.
+	// ConditionShareReached is True while reservations hold all of their share of the pool.
 	ConditionShareReached = "ShareReached"
 
-	// ReasonAddressesFree is that of an Exhausted that is false.
+	// ReasonAddressesFree is the reason of Exhausted while it is False.
 	ReasonAddressesFree = "AddressesFree"
-	// ReasonRangesUnknown is that of an Exhausted that cannot be told.
+	// ReasonRangesUnknown is the reason of Exhausted while it is Unknown.
 	ReasonRangesUnknown = "RangesUnknown"
-	// ReasonNoneFree is that of an Exhausted that is true.
+	// ReasonNoneFree is the reason of Exhausted while it is True.
 	ReasonNoneFree = "NoneFree"
-	// ReasonShareLeft is that of a ShareReached that is false.
+	// ReasonShareLeft is the reason of ShareReached while it is False.
 	ReasonShareLeft = "ShareLeft"
-	// ReasonNoneAllowed is that of a ShareReached that is false because nothing may be
-	// reserved.
+	// ReasonNoneAllowed is the reason of ShareReached while it is False because the share is 0.
 	ReasonNoneAllowed = "NoneAllowed"
-	// ReasonShareUsedUp is that of a ShareReached that is true.
+	// ReasonShareUsedUp is the reason of ShareReached while it is True.
 	ReasonShareUsedUp = "ShareUsedUp"
 )
 
-// NodeIPPoolStatus counts the addresses of one network on one node. A pod of a
-// network with several range sets takes one address of each, and counts once; the
-// smallest set is the size of the pool.
+// NodeIPPoolStatus counts the addresses of one network on one node, in pods. A pod takes one
+// address of each range set, so the smallest range set is the size of the pool.
 type NodeIPPoolStatus struct {
-	// node is the name of the node. Written by its agent, as every field here is.
+	// node is the name of the node. Written by the agent of the node, like all fields of the
+	// status.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node"`
@@ -39,36 +36,40 @@ type NodeIPPoolStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	Network string `json:"network"`
 
-	// ranges lists the range sets, first to last address.
+	// ranges are the range sets of the network, as first and last address of each range;
+	// unset while the ranges are unknown.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=1024
 	Ranges []string `json:"ranges,omitempty"`
 
-	// total is how many pods the pool has addresses for.
+	// total is the number of pods that the pool has addresses for; 0 while the ranges are
+	// unknown.
 	// +required
 	Total int64 `json:"total"`
 
-	// attached is how many pods hold addresses.
+	// attached is the number of pods that use addresses.
 	// +required
 	Attached int64 `json:"attached"`
 
-	// reserved is how many owners have addresses waiting for them.
+	// reserved is the number of reservations: pods that have ended and whose addresses are
+	// kept.
 	// +required
 	Reserved int64 `json:"reserved"`
 
-	// share is for how many owners addresses may be reserved at a time; unset until a pod
-	// was started under a version that bounds it.
+	// share is the largest number of reservations at a time; unset until a pod has been
+	// started by a version of the plugin that limits it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Share *int64 `json:"share,omitempty"`
 
-	// free is how many more pods the pool has addresses for.
+	// free is the number of further pods that the pool has addresses for.
 	// +required
 	Free int64 `json:"free"`
 
-	// conditions say what is scarce: Exhausted and ShareReached.
+	// conditions are Exhausted: no address is free; ShareReached: reservations hold all of
+	// their share.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -76,7 +77,7 @@ type NodeIPPoolStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// NodeIPPool shows how full a network's pool on a node is.
+// NodeIPPool shows how many addresses of a network are in use on a node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -89,11 +90,12 @@ type NodeIPPoolStatus struct {
 // +kubebuilder:printcolumn:name="FREE",type=integer,JSONPath=`.status.free`
 type NodeIPPool struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the object's own.
+	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// status is what the node's agent reports. There is nothing to ask for in a spec.
+	// status is written by the agent of the node. There is no spec: users do not write
+	// NodeIPPools.
 	// +required
 	Status NodeIPPoolStatus `json:"status"`
 }
@@ -104,7 +106,7 @@ type NodeIPPool struct {
 type NodeIPPoolList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
-	// items are the objects.
+	// items are the objects of the list.
 	// +required
 	Items []NodeIPPool `json:"items"`
 }

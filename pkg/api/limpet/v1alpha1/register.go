@@ -18,5 +18,5 @@ var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
 // AddToScheme registers this package's kinds in a scheme.
 var AddToScheme = schemeBuilder.AddToScheme
 
-// LabelNode on an object names the node whose agent writes it, and no other does.
+// LabelNode is the label with the name of the node whose agent alone writes the object.
 const LabelNode = "limpet.dev/node"
