@@ -2,7 +2,7 @@
 SHELL    := /bin/bash -eo pipefail
 export GO ?= go
 export LIMPET_PROGRAMS := $(CURDIR)/bin/assets
-MODULES  := . test/cluster test/e2e
+MODULES  := . test/cluster test/e2e test/bench/rebuild
 TIDY     := $(MODULES) tools $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
@@ -11,10 +11,10 @@ BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w 
 VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e test-fresh build images bench bench-pin bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-pin bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 demo: root build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
 	cd test/e2e && $(GO) run ./cmd/demo $(DEMO_FLAGS)
@@ -33,12 +33,18 @@ test-fresh: assets ## Check that tests need nothing from outside but the built c
 
 bench: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/benchmarks.md
 	CGO_ENABLED=0 $(GO) run ./test/bench -upstream $(LIMPET_PROGRAMS) -out docs/operate/benchmarks.md $(BENCH_FLAGS)
+bench: bench-plugin
+
+bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/benchmarks.md
+	CGO_ENABLED=0 $(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/benchmarks.md $(BENCH_FLAGS)
 
 bench-pin: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/benchmarks-pin.md
 	$(GO) run ./test/bench/pin -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-pin.md $(BENCH_FLAGS)
 
 bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/benchmarks-rebuild.md
 	cd test/e2e && $(GO) run ./cmd/bench -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)
+bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/benchmarks-rebuild.md
+	cd test/bench/rebuild && $(GO) run . -out docs/benchmarks-rebuild.md $(BENCH_FLAGS)
 
 build: harness ## Build the product and the cluster harness into bin/
 	$(VERSIONED) -o bin/limpet-ipam ./cmd/ipam-plugin

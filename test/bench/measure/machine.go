@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what was measured on, and when.
+// Machine describes the machine of a benchmark, and the day.
 type Machine struct {
 	CPU, Kernel, FileSystem string
 	Cores                   int
 	Memory                  int64   // bytes
-	Load                    float64 // average of the minute before
+	Load                    float64 // load average of the last minute
 	Day                     string
 }
 
-// LookAround describes this machine, and the file system that a directory is on.
+// LookAround describes this machine, with the file system of dir.
 func LookAround(dir string) (Machine, error) {
 	m := Machine{Cores: runtime.NumCPU(), Day: time.Now().Format(time.DateOnly), CPU: "unknown CPU"}
 	cpus, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
-		return m, fmt.Errorf("look at the machine: %w", err)
+		return m, fmt.Errorf("describe the machine: %w", err)
 	}
 	for line := range strings.Lines(string(cpus)) {
 		if key, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(key) == "model name" {
@@ -36,10 +36,10 @@ func LookAround(dir string) (Machine, error) {
 	var name unix.Utsname
 	var system unix.Sysinfo_t
 	if err := unix.Uname(&name); err != nil {
-		return m, fmt.Errorf("look at the machine: %w", err)
+		return m, fmt.Errorf("describe the machine: %w", err)
 	}
 	if err := unix.Sysinfo(&system); err != nil {
-		return m, fmt.Errorf("look at the machine: %w", err)
+		return m, fmt.Errorf("describe the machine: %w", err)
 	}
 	m.Kernel, m.Memory = unix.ByteSliceToString(name.Release[:]), int64(system.Totalram)*int64(system.Unit)
 	m.Load = float64(system.Loads[0]) / (1 << 16)
@@ -47,31 +47,31 @@ func LookAround(dir string) (Machine, error) {
 	return m, err
 }
 
-// String describes the machine in a line.
+// String prints the machine in one line.
 func (m Machine) String() string {
 	return fmt.Sprintf("%s, %d cores, %.0f GB; Linux %s; state on %s; load %.1f at the start",
 		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, m.Load)
 }
 
-// Precedence tells of a scheduling policy that puts this process before others, as is of
-// use on a machine that others work on; "" for the usual one.
+// Precedence returns a note for the report when this process has a scheduling policy that
+// precedes other processes, and "" for the normal policy.
 func Precedence() string {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil || attr.Policy == unix.SCHED_NORMAL {
 		return ""
 	}
-	return "; at a real-time priority, for others worked on the machine"
+	return "; at a real-time priority, because the machine had other work"
 }
 
-// fileSystem returns the type of the file system that a directory is on.
+// fileSystem returns the type of the file system of a directory.
 func fileSystem(dir string) (string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
-		return "", fmt.Errorf("look for the file system: %w", err)
+		return "", fmt.Errorf("find the file system: %w", err)
 	}
 	dir, err = filepath.EvalSymlinks(dir)
 	if err != nil {
-		return "", fmt.Errorf("look for the file system: %w", err)
+		return "", fmt.Errorf("find the file system: %w", err)
 	}
 	longest, kind := -1, "unknown"
 	for line := range strings.Lines(string(mounts)) {

@@ -1,5 +1,5 @@
-// Package measure holds what every benchmark of this repository needs: samples of
-// durations with their quantiles, and a description of the machine.
+// Package measure is shared by the benchmarks: samples of durations with their quantiles,
+// target values, and a description of the machine.
 package measure
 
 import (
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Sample is how long each of several runs took.
+// Sample holds the durations of several runs.
 type Sample []time.Duration
 
-// Quantile returns the time that the share q of the runs did not exceed.
+// Quantile returns the duration that the fraction q of the runs did not exceed.
 func (s Sample) Quantile(q float64) time.Duration {
 	if len(s) == 0 {
 		return 0
@@ -20,16 +20,16 @@ func (s Sample) Quantile(q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// Median is the quantile of one half.
+// Median returns the median.
 func (s Sample) Median() time.Duration { return s.Quantile(0.5) }
 
-// P99 returns the slowest where there are too few runs for a percentile.
+// P99 returns the 99th percentile, and the slowest run of less than a hundred.
 func (s Sample) P99() time.Duration { return s.Quantile(0.99) }
 
-// Worst returns the slowest.
+// Worst returns the slowest run.
 func (s Sample) Worst() time.Duration { return s.Quantile(1) }
 
-// String returns median and 99th percentile, as the tables show them.
+// String prints median and 99th percentile in milliseconds.
 func (s Sample) String() string {
 	if len(s) == 0 {
 		return "–"
@@ -37,7 +37,7 @@ func (s Sample) String() string {
 	return fmt.Sprintf("%s / %s", Millis(s.Median()), Millis(s.P99()))
 }
 
-// Millis prints two or three digits that count.
+// Millis prints milliseconds with two or three significant digits.
 func Millis(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {
@@ -49,7 +49,7 @@ func Millis(d time.Duration) string {
 	return fmt.Sprintf("%.0f", ms)
 }
 
-// Ratio returns how much of b a is, by the medians.
+// Ratio returns the median of a divided by the median of b; 0 without runs.
 func Ratio(a, b Sample) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0
@@ -57,5 +57,5 @@ func Ratio(a, b Sample) float64 {
 	return float64(a.Median()) / float64(b.Median())
 }
 
-// Megabytes prints bytes.
+// Megabytes prints a number of bytes in megabytes.
 func Megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -21,8 +21,8 @@ func TestQuantiles(t *testing.T) {
 		"the slowest":                        {hundred.Worst(), 100 * time.Millisecond},
 		"the 99th percentile of one":         {measure.Sample{7}.P99(), 7},
 		"the median of none":                 {measure.Sample(nil).Median(), 0},
-		"the order of the runs is left":      {hundred[0], 100 * time.Millisecond},
-		"the quantile of nothing is the min": {hundred.Quantile(0), time.Millisecond},
+		"the order of the runs is unchanged": {hundred[0], 100 * time.Millisecond},
+		"the quantile 0 is the fastest":      {hundred.Quantile(0), time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.got != tc.want {
@@ -32,7 +32,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestTargetsTellWhatIsInTheWay(t *testing.T) {
+func TestTargetsExplainMisses(t *testing.T) {
 	text := measure.Targets([]measure.Target{
 		{What: "a", Met: true, Why: "never told"},
 		{What: "b", Why: "the disk is slow"},

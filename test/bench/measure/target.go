@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Target is a number to reach, from docs/design/0001-architecture.md, beside the one that
-// was measured.
+// Target is a target value with the measured value.
 type Target struct {
 	What, Limit string
 	Got         string
 	Met         bool
-	// Why says what is in the way when the target is missed.
+	// Why explains a missed target.
 	Why string
 }
 
-// Targets renders targets as a table, and below it what is in the way of those missed.
+// Targets prints a table of targets, and below the table why targets were missed.
 func Targets(all []Target) string {
 	var w, why strings.Builder
 	w.WriteString("| what | target | measured | |\n|---|---|---|---|\n")

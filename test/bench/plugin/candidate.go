@@ -9,32 +9,33 @@ import (
 	"github.com/limpet-io/limpet/test/cniexec"
 )
 
-// network is the name of the network that is measured.
+// network is the name of the CNI network.
 const network = "bench"
 
-// contender is a plugin with a state of its own.
-type contender struct {
+// candidate is one of the two plugins, with a state of its own.
+type candidate struct {
 	name   string
-	plugin string // its path
+	plugin string // path of the binary
 	dir    string // ipam.dataDir
 	ranges string // one range
-	fill   func(ctx context.Context, dir string, n int) error
+	// fill attaches n addresses in the state.
+	fill func(ctx context.Context, dir string, n int) error
 }
 
 // subnet has room for 65 000 addresses.
 const subnet = `{"subnet":"10.1.0.0/16"}`
 
-func hostLocal(b cniexec.Binaries, dir string) *contender {
-	return &contender{name: "host-local", plugin: b.HostLocal(), dir: filepath.Join(dir, "host-local"), ranges: subnet, fill: fillHostLocal}
+func newHostLocal(b cniexec.Binaries, dir string) *candidate {
+	return &candidate{name: "host-local", plugin: b.HostLocal(), dir: filepath.Join(dir, "host-local"), ranges: subnet, fill: fillHostLocal}
 }
 
-func limpet(b cniexec.Binaries, dir string) *contender {
-	return &contender{name: "limpet-ipam", plugin: b.Limpet, dir: filepath.Join(dir, "limpet-ipam"), ranges: subnet, fill: fillLimpet}
+func newLimpet(b cniexec.Binaries, dir string) *candidate {
+	return &candidate{name: "limpet-ipam", plugin: b.Limpet, dir: filepath.Join(dir, "limpet-ipam"), ranges: subnet, fill: fillLimpet}
 }
 
-// call returns a verb for a pod as a Kubernetes runtime asks for it. The pod asks
-// for nothing. limpet-ipam keeps its log, beside the state instead of the machine's.
-func (c *contender) call(verb, pod string) cniexec.Call {
+// call returns the call of a verb for a pod, as a Kubernetes runtime makes it. The pod has no
+// annotations. The log of limpet-ipam is beside the state, not in the machine's directory.
+func (c *candidate) call(verb, pod string) cniexec.Call {
 	return cniexec.Call{
 		Plugin: c.plugin, Verb: verb, Container: "sandbox-" + pod, IfName: "eth0", NetNS: "/run/netns/cni-" + pod, Path: filepath.Dir(c.plugin),
 		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=sandbox-%s;K8S_POD_UID=uid-%s", pod, pod, pod),
@@ -43,8 +44,8 @@ func (c *contender) call(verb, pod string) cniexec.Call {
 	}
 }
 
-// do runs a verb and returns how long it took.
-func (c *contender) do(ctx context.Context, verb, pod string) (time.Duration, error) {
+// do runs a verb and returns its duration.
+func (c *candidate) do(ctx context.Context, verb, pod string) (time.Duration, error) {
 	call := c.call(verb, pod)
 	begin := time.Now()
 	a, err := call.Run(ctx)
@@ -55,8 +56,8 @@ func (c *contender) do(ctx context.Context, verb, pod string) (time.Duration, er
 	return took, err
 }
 
-// pair runs an ADD and the DEL of the same pod.
-func (c *contender) pair(ctx context.Context, pod string) (time.Duration, error) {
+// pair runs an ADD and the DEL of the same pod, and returns the sum of the durations.
+func (c *candidate) pair(ctx context.Context, pod string) (time.Duration, error) {
 	added, err := c.do(ctx, "ADD", pod)
 	if err != nil {
 		return 0, err

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// report is all that was measured.
+// report holds all measurements.
 type report struct {
-	with, without *turn
+	with, without *series
 	pods          int
 	agent         int64
 }
 
-// quantile returns the time within which so many percent were.
-func (t *turn) quantile(percent int) time.Duration {
-	sorted := slices.Sorted(slices.Values(t.took))
+// quantile returns the duration that the given percentage of rebuilds did not exceed.
+func (s *series) quantile(percent int) time.Duration {
+	sorted := slices.Sorted(slices.Values(s.took))
 	return sorted[(len(sorted)-1)*percent/100]
 }
 
 // markdown renders the report.
 func (r report) markdown(took time.Duration) string {
-	row := func(t *turn) string {
-		return fmt.Sprintf("| %s | %.2f | %.2f | %.2f | %d | %d |\n", t.side.title, t.quantile(10).Seconds(), t.quantile(50).Seconds(),
-			t.quantile(90).Seconds(), len(t.took), t.same)
+	row := func(s *series) string {
+		return fmt.Sprintf("| %s | %.2f | %.2f | %.2f | %d | %d |\n", s.variant.title, s.quantile(10).Seconds(), s.quantile(50).Seconds(),
+			s.quantile(90).Seconds(), len(s.took), s.same)
 	}
 	more := 100 * (r.with.quantile(50).Seconds()/r.without.quantile(50).Seconds() - 1)
 	verdict := func(met bool) string {
@@ -34,9 +34,9 @@ func (r report) markdown(took time.Duration) string {
 	}
 	return fmt.Sprintf(`# Benchmark of a rebuild
 
-Written by `+"`make bench-rebuild`"+` on the local three-node cluster, in %.0f s. Pods of a StatefulSet are deleted one at a time, with a grace period of
-5 s, and timed from the deletion until the successor is Ready. In turns, they are kept by Limpet (address and node), or are on upstream host-local with
-the same interface plugin, in a namespace that Limpet leaves out; Limpet's agents and controller run all the time.
+Written by `+"`make bench-rebuild`"+` on the local three-node cluster, in %.0f s. Pods of a StatefulSet are deleted one at a time, with a grace period
+of 5 s. The time runs from the deletion until the rebuilt pod is Ready. The pods are in turns with Limpet, which keeps node and addresses, and on
+upstream host-local with the same interface plugin, in a namespace that Limpet ignores. Limpet's agents and controller run all the time.
 
 | what | target | measured | |
 |---|---|---|---|

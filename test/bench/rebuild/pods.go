@@ -16,19 +16,20 @@ import (
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
-const limit = time.Minute
+// readyTimeout bounds how long a rebuilt pod may take to become Ready.
+const readyTimeout = time.Minute
 
 var (
-	errNotReady = errors.New("not Ready in time")
-	errWrongOne = errors.New("has its addresses from the other plugin")
+	errNotReady  = errors.New("not Ready in time")
+	errOtherIPAM = errors.New("has its addresses from the other IPAM plugin")
 )
 
-// ready waits for a life of a pod, other than a former one, to be Ready.
-func (t *turn) ready(ctx context.Context, name string, former types.UID) (*corev1.Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// ready waits until a pod of this name, with another UID than former, is Ready.
+func (s *series) ready(ctx context.Context, name string, former types.UID) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
-		w, err := t.bed.Client.CoreV1().Pods(t.side.namespace).Watch(ctx, metav1.ListOptions{
+		w, err := s.bed.Client.CoreV1().Pods(s.variant.namespace).Watch(ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
 		})
 		if err != nil {
@@ -40,8 +41,8 @@ func (t *turn) ready(ctx context.Context, name string, former types.UID) (*corev
 				continue
 			}
 			w.Stop()
-			if fromHostLocal(t.bed, pod) != t.side.plain {
-				return nil, fmt.Errorf("pod %s: %w", name, errWrongOne)
+			if fromHostLocal(s.bed, pod) != s.variant.hostLocal {
+				return nil, fmt.Errorf("pod %s: %w", name, errOtherIPAM)
 			}
 			return pod, nil
 		}
@@ -49,19 +50,19 @@ func (t *turn) ready(ctx context.Context, name string, former types.UID) (*corev
 	return nil, fmt.Errorf("pod %s: %w", name, errNotReady)
 }
 
-// agentMemory fills one node with pods and returns how many run there, and the memory
-// of its agent in bytes.
+// agentMemory fills one node with pods. It returns the number of pods, and the peak memory of
+// the node's agent in bytes.
 func agentMemory(ctx context.Context, b *bed.Bed) (pods int, bytes int64, err error) {
-	const node, replicas = "n1", 90 // a kubelet takes 110
-	manifest := fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"crowd","namespace":"default"},"spec":{"replicas":%d,
-	  "serviceName":"crowd","podManagementPolicy":"Parallel","selector":{"matchLabels":{"app":"crowd"}},"template":{"metadata":{"labels":{"app":"crowd"},
+	const node, replicas = "n1", 90 // a kubelet runs 110 pods at most
+	manifest := fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"fill","namespace":"default"},"spec":{"replicas":%d,
+	  "serviceName":"fill","podManagementPolicy":"Parallel","selector":{"matchLabels":{"app":"fill"}},"template":{"metadata":{"labels":{"app":"fill"},
 	  "annotations":{"io.kubernetes.cri/reserved-ip-duration":"10"}},"spec":{"terminationGracePeriodSeconds":1,
 	  "nodeSelector":{"kubernetes.io/hostname":%q},
 	  "containers":[{"name":"pause","image":"limpet.test/pause:1","imagePullPolicy":"IfNotPresent"}]}}}}`, replicas, node)
 	if _, err := b.KubectlIn(ctx, manifest, "apply", "-f", "-"); err != nil {
 		return 0, 0, err
 	}
-	if _, err := b.Kubectl(ctx, "rollout", "status", "statefulset/crowd", "--timeout=5m"); err != nil {
+	if _, err := b.Kubectl(ctx, "rollout", "status", "statefulset/fill", "--timeout=5m"); err != nil {
 		return 0, 0, err
 	}
 	out, err := b.Cluster.Exec(ctx, node, "sh", "-c", `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = limpet-agent ] && grep VmHWM $p/status; done; true`)
@@ -70,7 +71,7 @@ func agentMemory(ctx context.Context, b *bed.Bed) (pods int, bytes int64, err er
 	}
 	fields := strings.Fields(string(out))
 	if len(fields) < 2 {
-		return 0, 0, fmt.Errorf("memory of the agent: %q", out) //nolint:err113 // for a person
+		return 0, 0, fmt.Errorf("read memory of the agent: got %q", out)
 	}
 	kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
 	return replicas, kilobytes * 1024, err

@@ -18,7 +18,7 @@ const (
 	maxPeak   = 12_000_000 // bytes
 )
 
-// TestTheBinaryIsSmall builds the plugin as a release is built.
+// TestTheBinaryIsSmall limits the size of the plugin, built like a release.
 func TestTheBinaryIsSmall(t *testing.T) {
 	info, err := os.Stat(build(t).Limpet)
 	if err != nil {
@@ -29,8 +29,8 @@ func TestTheBinaryIsSmall(t *testing.T) {
 	}
 }
 
-// TestOneProcessNeedsLittleMemory measures each verb of one pod through a small parent,
-// whose own memory would count otherwise.
+// TestOneProcessNeedsLittleMemory limits the peak memory of each verb. A small parent process
+// runs the plugin, see peakArgument.
 func TestOneProcessNeedsLittleMemory(t *testing.T) {
 	dir := t.TempDir()
 	parent := filepath.Join(dir, "bench")
@@ -49,11 +49,11 @@ func TestOneProcessNeedsLittleMemory(t *testing.T) {
 		}
 		cmd := call.Command(t.Context())
 		cmd.Args = append(cmd.Args, "peak-of", plugin)
-		var complaint bytes.Buffer
-		cmd.Stderr = &complaint
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("%s: %v: %s%s", verb, err, out, complaint.String())
+			t.Fatalf("%s: %v: %s%s", verb, err, out, stderr.String())
 		}
 		kib, err := strconv.Atoi(strings.TrimSpace(string(out)))
 		if err != nil {
@@ -68,7 +68,7 @@ func TestOneProcessNeedsLittleMemory(t *testing.T) {
 func build(t *testing.T) cniexec.Binaries {
 	t.Helper()
 	dir := t.TempDir()
-	b, err := cniexec.BuildLimpet(t.Context(), "../..", dir)
+	b, err := cniexec.BuildLimpet(t.Context(), "../../..", dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/limpet-io/limpet/test/cniexec"
 )
 
-// peakArgument makes this program a small parent that runs one plugin and prints its
-// peak. A parent's own memory counts as its child's until the child's exec, so that
-// the benchmark itself would be too big.
+// peakArgument makes this program run one plugin and print the plugin's peak memory. A child
+// process has its parent's memory until its exec, so the parent must be small: the benchmark
+// itself is too big.
 const peakArgument = "peak-of"
 
-// printPeak runs the command with this process's environment and standard input, and
-// prints the peak of its resident memory in KiB.
+// printPeak runs a command with this process's environment and standard input, and prints the
+// peak of the command's resident memory in KiB.
 func printPeak(ctx context.Context, command []string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin = os.Stdin
@@ -46,10 +46,10 @@ func peak(ctx context.Context, call cniexec.Call) (int64, error) {
 	call.Plugin = self
 	cmd := call.Command(ctx)
 	cmd.Args = append(cmd.Args, peakArgument, plugin)
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaint
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {
-		return 0, fmt.Errorf("measure memory: %w: %s", err, complaint.String())
+		return 0, fmt.Errorf("measure memory: %w: %s", err, stderr.String())
 	}
 	kib, err := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
 	if err != nil {
@@ -58,10 +58,10 @@ func peak(ctx context.Context, call cniexec.Call) (int64, error) {
 	return kib << 10, nil
 }
 
-// memory is the highest peak of an ADD and of a DEL with so many addresses in use.
+// memory is the highest peak of an ADD or DEL, in bytes, with used addresses in use.
 type memory struct {
-	used         int
-	theirs, ours int64
+	used              int
+	hostLocal, limpet int64
 }
 
 func measureMemory(ctx context.Context, b bench, used int) (memory, error) {
@@ -71,7 +71,7 @@ func measureMemory(ctx context.Context, b bench, used int) (memory, error) {
 		return m, fmt.Errorf("measure: %w", err)
 	}
 	defer b.remove(dir)
-	for c, to := range map[*contender]*int64{limpet(b.binaries, dir): &m.ours, hostLocal(b.binaries, dir): &m.theirs} {
+	for c, to := range map[*candidate]*int64{newLimpet(b.binaries, dir): &m.limpet, newHostLocal(b.binaries, dir): &m.hostLocal} {
 		if err := c.fill(ctx, c.dir, used); err != nil {
 			return m, err
 		}

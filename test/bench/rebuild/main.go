@@ -1,6 +1,9 @@
-// Command bench measures what Limpet adds to the rebuild of a pod: on a real cluster it
-// deletes pods of two StatefulSets, one that Limpet keeps and one on upstream host-local
-// that Limpet knows nothing of, in turns.
+// Command rebuild measures how much longer the rebuild of a pod takes with Limpet than
+// without. On a real cluster it deletes pods of two StatefulSets in turns: one with Limpet,
+// and one on upstream host-local in a namespace that Limpet ignores.
+//
+// The command is a module of its own, because it starts the cluster of test/cluster and
+// test/e2e/bed, which are modules outside of the product's.
 package main
 
 import (
@@ -18,8 +21,8 @@ import (
 )
 
 type options struct {
-	repo, out      string
-	rounds, visits int
+	repo, out        string
+	rounds, rebuilds int
 }
 
 func main() {
@@ -28,15 +31,15 @@ func main() {
 
 func run() int {
 	var o options
-	flag.StringVar(&o.repo, "repo", "../..", "root of the repository, with its binaries in bin")
+	flag.StringVar(&o.repo, "repo", "../../..", "root of the repository, with its binaries in bin")
 	flag.StringVar(&o.out, "out", "", "`file` below the root to write the tables to, as well as to standard output")
-	flag.IntVar(&o.rounds, "rounds", 4, "how often each of the two has its turn")
-	flag.IntVar(&o.visits, "visits", 6, "rebuilds of each pod in a turn")
+	flag.IntVar(&o.rounds, "rounds", 4, "number of turns of each StatefulSet")
+	flag.IntVar(&o.rebuilds, "rebuilds", 6, "number of rebuilds of each pod in a turn")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := bench(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+		fmt.Fprintln(os.Stderr, "rebuild:", err)
 		return 1
 	}
 	return 0
@@ -66,18 +69,18 @@ func bench(ctx context.Context, o options) error {
 	return os.WriteFile(filepath.Join(b.Repo, o.out), []byte(text), 0o644)
 }
 
-// measure lets both have their turns, and looks at the agents' memory at the end.
+// measure runs both series in turns, and reads the agent's memory at the end.
 func measure(ctx context.Context, b *bed.Bed, o options, progress func(string, ...any)) (report, error) {
-	with, without := &turn{bed: b, side: kept}, &turn{bed: b, side: plain}
+	with, without := &series{bed: b, variant: limpet}, &series{bed: b, variant: hostLocal}
 	for i := range o.rounds {
-		for _, t := range []*turn{with, without} {
-			progress("turn %d of %d: %s", i+1, o.rounds, t.side.title)
-			if err := t.take(ctx, o.visits); err != nil {
-				return report{}, fmt.Errorf("%s: %w", t.side.title, err)
+		for _, s := range []*series{with, without} {
+			progress("turn %d of %d: %s", i+1, o.rounds, s.variant.title)
+			if err := s.turn(ctx, o.rebuilds); err != nil {
+				return report{}, fmt.Errorf("%s: %w", s.variant.title, err)
 			}
 		}
 	}
-	progress("the agents' memory")
+	progress("memory of the agent")
 	pods, memory, err := agentMemory(ctx, b)
 	return report{with: with, without: without, pods: pods, agent: memory}, err
 }

@@ -14,8 +14,8 @@ import (
 
 var firstAddress = netip.MustParseAddr("10.1.0.2")
 
-// fillHostLocal puts n addresses in use, with the files that host-local writes, the
-// cursor at the last of them.
+// fillHostLocal writes host-local's files for n addresses in use, with the cursor at the last
+// address.
 func fillHostLocal(_ context.Context, dir string, n int) error {
 	dir = filepath.Join(dir, network)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -34,7 +34,7 @@ func fillHostLocal(_ context.Context, dir string, n int) error {
 	return nil
 }
 
-// fillLimpet puts n addresses in use, the cursor at the last of them.
+// fillLimpet stores n attachments, with the cursor at the last address.
 func fillLimpet(ctx context.Context, dir string, n int) error {
 	return persistence.New(persistence.Options{Dir: dir}).Update(ctx, func(tx *persistence.Tx) error {
 		for i, a := 0, firstAddress; i < n; i, a = i+1, a.Next() {
@@ -59,7 +59,7 @@ func fillLimpet(ctx context.Context, dir string, n int) error {
 	})
 }
 
-// fillReserved makes n reservations, for pods named pod-0 and so on.
+// fillReserved stores n reservations for pods named pod-0, pod-1, ….
 func fillReserved(ctx context.Context, dir string, n int) error {
 	return persistence.New(persistence.Options{Dir: dir}).Update(ctx, func(tx *persistence.Tx) error {
 		now := reservation.Moment{Wall: time.Now()}

@@ -1,5 +1,5 @@
-// Command bench measures limpet-ipam and upstream host-local beside each other, in turns
-// on one machine, and writes what it saw as tables.
+// Command plugin measures limpet-ipam and upstream host-local in turns on one machine, and
+// writes the results as tables.
 package main
 
 import (
@@ -27,23 +27,23 @@ func run() int {
 		return exit(printPeak(ctx, os.Args[2:]))
 	}
 	root := flag.String("root", ".", "directory of the repository")
-	upstream := flag.String("upstream", "", "directory of the published plugins; built when empty")
+	upstream := flag.String("upstream", "", "directory of the published plugins; empty: build them")
 	out := flag.String("out", "", "file to write the tables to, as well as to standard output")
-	dir := flag.String("dir", "", "directory for the states, on the file system to measure; a temporary one when empty")
-	only := flag.String("only", "", "measure only what has this in its name, and write no file")
+	dir := flag.String("dir", "", "directory for the states, which selects the file system; empty: a temporary directory")
+	only := flag.String("only", "", "measure only scenarios and loads with this in their name, and write no file")
 	flag.Parse()
 	return exit(runAll(ctx, *root, *upstream, *out, *dir, *only))
 }
 
 func exit(err error) int {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+		fmt.Fprintln(os.Stderr, "plugin:", err)
 		return 1
 	}
 	return 0
 }
 
-// bench is where to measure and whom to tell.
+// bench holds what all measurements need.
 type bench struct {
 	binaries cniexec.Binaries
 	dir      string
@@ -74,17 +74,17 @@ func runAll(ctx context.Context, root, upstream, out, parent, only string) error
 	return os.WriteFile(filepath.Join(root, out), []byte(text), 0o644)
 }
 
-// all measures everything.
+// all runs all measurements.
 func (b bench) all(ctx context.Context) (report, error) {
 	var r report
 	var err error
 	if r.machine, err = measure.LookAround(b.dir); err != nil {
 		return r, err
 	}
-	if r.plugins, err = lookAtPlugins(b.binaries); err != nil {
+	if r.plugins, err = describePlugins(b.binaries); err != nil {
 		return r, err
 	}
-	for _, s := range scenes {
+	for _, s := range scenarios {
 		if !strings.Contains(s.name, b.only) {
 			continue
 		}
@@ -92,17 +92,17 @@ func (b bench) all(ctx context.Context) (report, error) {
 		if err != nil {
 			return r, err
 		}
-		r.scenes = append(r.scenes, p)
+		r.scenarios = append(r.scenarios, p)
 	}
-	for _, c := range crowds {
-		if !strings.Contains(c.name(), b.only) {
+	for _, l := range loads {
+		if !strings.Contains(l.name(), b.only) {
 			continue
 		}
-		t, err := c.run(ctx, b)
+		p, err := l.run(ctx, b)
 		if err != nil {
 			return r, err
 		}
-		r.crowds = append(r.crowds, t)
+		r.loads = append(r.loads, p)
 	}
 	for _, used := range []int{0, 50_000} {
 		b.progress("memory", used, 50_000)
@@ -116,16 +116,16 @@ func (b bench) all(ctx context.Context) (report, error) {
 	return r, nil
 }
 
-// progress tells a person that something goes on; every tenth of it is enough.
+// progress prints each tenth of a measurement.
 func (b bench) progress(what string, i, n int) {
 	if n < 10 || i%(n/10) == 0 {
 		fmt.Fprintf(os.Stderr, "%5.0fs  %s: %d/%d\n", time.Since(b.begin).Seconds(), what, i, n)
 	}
 }
 
-// remove deletes a state, which can be tens of thousands of files.
+// remove deletes the directory of a state.
 func (b bench) remove(dir string) {
 	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+		fmt.Fprintln(os.Stderr, "plugin:", err)
 	}
 }

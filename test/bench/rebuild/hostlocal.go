@@ -17,38 +17,41 @@ import (
 
 const (
 	confDir = "etc/cni/net.d"
-	// plainDir is where host-local keeps its files, so that it finds nothing of ours.
-	plainDir = "/var/lib/cni/bench"
+	// hostLocalDir is the directory of host-local's files; it holds nothing of Limpet's.
+	hostLocalDir = "/var/lib/cni/bench"
+	// hostLocalConf is a name that the runtime reads before Limpet's configuration.
+	hostLocalConf = "00-plain.conflist"
 )
 
-// swap gives every node the network configuration that it has, with host-local in the
-// place of limpet-ipam, under a name that the runtime prefers.
-func swap(ctx context.Context, b *bed.Bed) error {
+// useHostLocal installs a second network configuration on every node: the node's own, with
+// host-local in place of limpet-ipam.
+func useHostLocal(ctx context.Context, b *bed.Bed) error {
 	for _, node := range b.Cluster.Nodes() {
 		disk := b.Cluster.Disk(node)
 		ours, err := os.ReadFile(filepath.Join(disk, confDir, "10-limpet.conflist"))
 		if err != nil {
 			return fmt.Errorf("read network configuration: %w", err)
 		}
-		theirs, err := withHostLocal(ours)
+		conflist, err := replaceIPAM(ours)
 		if err != nil {
 			return fmt.Errorf("network configuration of %s: %w", node, err)
 		}
-		temporary := filepath.Join(disk, confDir, "plain.tmp") // containerd does not see what comes from outside
-		if err := os.WriteFile(temporary, theirs, 0o600); err != nil {
+		temporary := filepath.Join(disk, confDir, "plain.tmp") // containerd notices only renames within the directory
+		if err := os.WriteFile(temporary, conflist, 0o600); err != nil {
 			return fmt.Errorf("write network configuration: %w", err)
 		}
-		if err := os.Rename(temporary, filepath.Join(disk, confDir, "00-plain.conflist")); err != nil {
+		if err := os.Rename(temporary, filepath.Join(disk, confDir, hostLocalConf)); err != nil {
 			return fmt.Errorf("write network configuration: %w", err)
 		}
 	}
 	return ctx.Err()
 }
 
-func swapBack(_ context.Context, b *bed.Bed) error {
+// useLimpet removes the configuration that useHostLocal has installed.
+func useLimpet(_ context.Context, b *bed.Bed) error {
 	var all error
 	for _, node := range b.Cluster.Nodes() {
-		err := os.Remove(filepath.Join(b.Cluster.Disk(node), confDir, "00-plain.conflist"))
+		err := os.Remove(filepath.Join(b.Cluster.Disk(node), confDir, hostLocalConf))
 		if !errors.Is(err, fs.ErrNotExist) {
 			all = errors.Join(all, err)
 		}
@@ -56,15 +59,15 @@ func swapBack(_ context.Context, b *bed.Bed) error {
 	return all
 }
 
-// withHostLocal replaces the IPAM plugin. Its addresses begin well behind those that
-// Limpet has given out in the same ranges.
-func withHostLocal(conflist []byte) ([]byte, error) {
+// replaceIPAM replaces limpet-ipam by host-local. The range begins behind all addresses that
+// limpet-ipam has given out.
+func replaceIPAM(conflist []byte) ([]byte, error) {
 	var conf map[string]any
 	if err := json.Unmarshal(conflist, &conf); err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	ipam := conf["plugins"].([]any)[0].(map[string]any)["ipam"].(map[string]any)
-	ipam["type"], ipam["dataDir"] = "host-local", plainDir
+	ipam["type"], ipam["dataDir"] = "host-local", hostLocalDir
 	for _, set := range ipam["ranges"].([]any) {
 		r := set.([]any)[0].(map[string]any)
 		subnet, err := netip.ParsePrefix(r["subnet"].(string))
@@ -80,8 +83,8 @@ func withHostLocal(conflist []byte) ([]byte, error) {
 	return json.MarshalIndent(conf, "", "  ")
 }
 
-// fromHostLocal tells whether a pod has its addresses from host-local.
+// fromHostLocal reports whether a pod has its addresses from host-local.
 func fromHostLocal(b *bed.Bed, pod *corev1.Pod) bool {
-	_, err := os.Stat(filepath.Join(b.Cluster.Disk(pod.Spec.NodeName), plainDir, "plain", pod.Status.PodIP))
+	_, err := os.Stat(filepath.Join(b.Cluster.Disk(pod.Spec.NodeName), hostLocalDir, "plain", pod.Status.PodIP))
 	return err == nil
 }

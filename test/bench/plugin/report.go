@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+// report holds all measurements.
+type report struct {
+	machine   measure.Machine
+	plugins   plugins
+	scenarios []scenarioResult
+	loads     []loadResult
+	memory    []memory
+	took      time.Duration
+}
+
+// rows prints a scenario: first ADD and DEL together, then each step.
+func (p scenarioResult) rows(w *strings.Builder) {
+	p.row(w, "ADD+DEL", p.hostLocal.pair(), p.limpet.pair(), p.empty.pair())
+	for _, a := range p.steps {
+		if !a.untimed {
+			p.row(w, a.name, p.hostLocal[a.name], p.limpet[a.name], p.empty[a.name])
+		}
+	}
+}
+
+func (p scenarioResult) row(w *strings.Builder, what string, hostLocal, limpet, empty measure.Sample) {
+	ratio := "–"
+	if len(hostLocal) > 0 {
+		ratio = fmt.Sprintf("%.3g", measure.Ratio(limpet, hostLocal))
+	}
+	fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %d, %d | %s |\n", p.name, what, hostLocal, limpet, ratio, len(hostLocal), len(limpet), empty)
+}
+
+// markdown renders the report.
+func (r report) markdown() string {
+	var w strings.Builder
+	p := r.plugins
+	fmt.Fprintf(&w, `# Benchmarks
+
+Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and upstream host-local in turns. Each call is a process that gets its configuration
+on standard input. The pods ask for no retention. Read the ratios: absolute times hold for this machine only.
+
+* %s
+* host-local %s (%s), limpet-ipam of this commit (%s), both %s, stripped, without cgo
+* %s, %.0f s in all%s
+
+## Numbers to reach
+
+`, r.machine, p.hostLocal, measure.Megabytes(p.hostLocalSize), measure.Megabytes(p.size), p.goVersion, r.machine.Day, r.took.Seconds(), measure.Precedence())
+	w.WriteString(measure.Targets(r.targets()))
+	w.WriteString("\n## One process at a time\n\nMilliseconds, median / 99th percentile (the slowest run where there are fewer than 100 runs).\n\nThe last column is limpet-ipam with no address in use, measured in the same minutes.\n\n| state | what | host-local | limpet-ipam | ratio | runs | limpet-ipam, empty |\n|---|---|---|---|---|---|---|\n")
+	for _, s := range r.scenarios {
+		s.rows(&w)
+	}
+	w.WriteString("\n## Many processes at once\n\nEach process is an ADD and then a DEL of a pod of its own. The columns show pairs in a second, and the duration of the slowest pair.\n\n| at once | in use | host-local | limpet-ipam | ratio | host-local, slowest | limpet-ipam, slowest |\n|---|---|---|---|---|---|---|\n")
+	for _, t := range r.loads {
+		fmt.Fprintf(&w, "| %d | %d | %.1f/s | %.1f/s | %.1f | %.2f s | %.2f s |\n", t.processes, t.used,
+			t.hostLocal.perSecond(), t.limpet.perSecond(), t.limpet.perSecond()/t.hostLocal.perSecond(), t.hostLocal.Worst().Seconds(), t.limpet.Worst().Seconds())
+	}
+	w.WriteString("\n## Memory of one process\n\nThe highest resident memory of an ADD or DEL, including mapped pages of the state file.\n\n| in use | host-local | limpet-ipam |\n|---|---|---|\n")
+	for _, m := range r.memory {
+		fmt.Fprintf(&w, "| %d | %s | %s |\n", m.used, measure.Megabytes(m.hostLocal), measure.Megabytes(m.limpet))
+	}
+	return w.String()
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+// scenario is a state, and steps that one process after the other runs on it.
+type scenario struct {
+	name   string // of the state
+	used   int    // addresses in use, or reserved
+	rounds int
+	// repeat is how often limpet-ipam runs the steps in a round. host-local may be slow, and
+	// runs them once.
+	repeat int
+	// prepare creates the state.
+	prepare func(ctx context.Context, c *candidate, n int) error
+	steps   []step
+	// limpetOnly leaves out host-local, which has no reservations.
+	limpetOnly bool
+}
+
+// step is a verb whose duration is measured.
+type step struct {
+	name, verb string
+	pod        func(i int) string
+	untimed    bool // only restores the state
+}
+
+var (
+	start   = step{name: "process start (VERSION)", verb: "VERSION", pod: func(int) string { return "" }}
+	add     = step{name: "ADD", verb: "ADD", pod: newPod}
+	end     = step{name: "DEL", verb: "DEL", pod: newPod}
+	unknown = step{name: "DEL of an unknown container", verb: "DEL", pod: func(i int) string { return fmt.Sprintf("unknown-%d", i) }}
+	claim   = step{name: "ADD that claims a reservation", verb: "ADD", pod: reservedPod}
+	unclaim = step{verb: "DEL", pod: reservedPod, untimed: true} // a DEL without the result of the ADD rolls the ADD back
+)
+
+func newPod(i int) string      { return fmt.Sprintf("new-%d", i) }
+func reservedPod(i int) string { return fmt.Sprintf("pod-%d", i*97) }
+
+var scenarios = []scenario{
+	{name: "0 in use", rounds: 400, repeat: 1, prepare: inUse, steps: []step{start, add, end, unknown}},
+	{name: "1 000 in use", used: 1000, rounds: 150, repeat: 1, prepare: inUse, steps: []step{add, end, unknown}},
+	{name: "10 000 in use", used: 10_000, rounds: 60, repeat: 2, prepare: inUse, steps: []step{add, end, unknown}},
+	{name: fiftyThousand, used: 50_000, rounds: 25, repeat: 8, prepare: inUse, steps: []step{add, end, unknown}},
+	{name: "10 000 in use, the only free one behind the cursor", used: 10_000, rounds: 40, repeat: 3, prepare: fullButOne, steps: []step{add, end}},
+	{name: "50 000 in use, the only free one behind the cursor", used: 50_000, rounds: 15, repeat: 8, prepare: fullButOne, steps: []step{add, end}},
+	{name: "50 000 reserved", used: 50_000, rounds: 200, repeat: 1, prepare: reserved, steps: []step{add, end, claim, unclaim}, limpetOnly: true},
+}
+
+const fiftyThousand = "50 000 in use"
+
+func inUse(ctx context.Context, c *candidate, n int) error { return c.fill(ctx, c.dir, n) }
+
+func reserved(ctx context.Context, c *candidate, n int) error { return fillReserved(ctx, c.dir, n) }
+
+// fullButOne ends the range at the first address that is not in use. The first ADD finds the
+// address at once, every other ADD has to search the whole range.
+func fullButOne(ctx context.Context, c *candidate, n int) error {
+	last := firstAddress
+	for range n {
+		last = last.Next()
+	}
+	c.ranges = fmt.Sprintf(`{"subnet":"10.1.0.0/16","rangeEnd":%q}`, last)
+	return c.fill(ctx, c.dir, n)
+}
+
+// times are the samples of a candidate, by step.
+type times map[string]measure.Sample
+
+// pair returns the sums of ADD and DEL.
+func (t times) pair() measure.Sample {
+	var both measure.Sample
+	for i, took := range t[add.name] {
+		both = append(both, took+t[end.name][i])
+	}
+	return both
+}
+
+// scenarioResult holds the measurements of a scenario. empty holds those of limpet-ipam on an
+// empty state, in the same minutes.
+type scenarioResult struct {
+	scenario
+	hostLocal, limpet, empty times
+}
+
+// participant is a candidate in a scenario.
+type participant struct {
+	*candidate
+	used  int
+	to    times
+	turns int // in a round
+}
+
+// run measures all participants in turns, so that all meet the same conditions.
+func (s scenario) run(ctx context.Context, b bench) (scenarioResult, error) {
+	p := scenarioResult{scenario: s, hostLocal: times{}, limpet: times{}, empty: times{}}
+	dir, err := os.MkdirTemp(b.dir, "scenario-")
+	if err != nil {
+		return p, fmt.Errorf("measure: %w", err)
+	}
+	defer b.remove(dir)
+	all := []participant{
+		{newHostLocal(b.binaries, dir), s.used, p.hostLocal, 1},
+		{newLimpet(b.binaries, dir), s.used, p.limpet, s.repeat},
+		{newLimpet(b.binaries, dir+"/empty"), 0, p.empty, s.repeat},
+	}
+	if s.limpetOnly {
+		all = all[1:]
+	}
+	for _, one := range all {
+		if err := s.prepare(ctx, one.candidate, one.used); err != nil {
+			return p, err
+		}
+		if err := s.runSteps(ctx, one.candidate, 0, times{}); err != nil { // the first run creates files and fills caches
+			return p, err
+		}
+	}
+	for i := range s.rounds {
+		b.progress(s.name, i, s.rounds)
+		if err := s.round(ctx, all, i); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func (s scenario) round(ctx context.Context, all []participant, i int) error {
+	for j := range s.repeat {
+		for _, one := range all {
+			if j >= one.turns {
+				continue
+			}
+			if err := s.runSteps(ctx, one.candidate, 1+i*s.repeat+j, one.to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s scenario) runSteps(ctx context.Context, c *candidate, i int, to times) error {
+	for _, a := range s.steps {
+		took, err := c.do(ctx, a.verb, a.pod(i))
+		if err != nil {
+			return err
+		}
+		if !a.untimed {
+			to[a.name] = append(to[a.name], took)
+		}
+	}
+	return nil
+}

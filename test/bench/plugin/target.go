@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+const (
+	maxBinary = 4_000_000
+	maxPeak   = 12_000_000
+)
+
+// whyLoad explains misses of both targets of 32 at once.
+const whyLoad = "a pair of limpet-ipam uses two cores and waits for four syncs of the disk; a pair of host-local uses one core: " +
+	"other work on the machine slows limpet-ipam more."
+
+// targets compares what was measured with the numbers to reach.
+func (r report) targets() []measure.Target {
+	empty, full := r.scenario("0 in use"), r.scenario(fiftyThousand)
+	busy := r.load(10_000, 32)
+	beside := measure.Ratio(empty.limpet.pair(), empty.hostLocal.pair())
+	grows := measure.Ratio(full.limpet.pair(), full.empty.pair())
+	theirGrowth := measure.Ratio(full.hostLocal.pair(), empty.hostLocal.pair())
+	repeats := measure.Ratio(full.limpet[unknown.name], full.limpet[add.name])
+	through := busy.limpet.perSecond() / busy.hostLocal.perSecond()
+	worst := busy.limpet.Worst()
+	var highest int64
+	for _, m := range r.memory {
+		highest = max(highest, m.limpet)
+	}
+	return []measure.Target{
+		{What: "ADD+DEL, empty pool", Limit: "≤ 1.0 × host-local", Got: fmt.Sprintf("%.2f ×", beside), Met: beside <= 1.0},
+		{What: "ADD+DEL with 50 000 addresses in use", Limit: "≤ 1.2 × own empty pool", Got: fmt.Sprintf("%.2f × (host-local: %.0f ×)", grows, theirGrowth), Met: grows <= 1.2},
+		{What: "repeated DEL of an unknown container at 50 000", Limit: "≤ 1.0 × own ADD", Got: fmt.Sprintf("%.2f ×", repeats), Met: repeats <= 1.0},
+		{What: "32 at once, 10 000 in use: throughput", Limit: "≥ 35 × host-local", Got: fmt.Sprintf("%.0f ×", through), Met: through >= 35, Why: whyLoad},
+		{What: "32 at once, 10 000 in use: worst pair", Limit: "≤ 0.5 s", Got: fmt.Sprintf("%.2f s", worst.Seconds()), Met: worst <= 500*time.Millisecond, Why: whyLoad},
+		{What: "plugin binary", Limit: "≤ 4 MB (4 000 000 bytes)", Got: measure.Megabytes(r.plugins.size), Met: r.plugins.size <= maxBinary},
+		{What: "peak memory of one process", Limit: "≤ 12 MB (12 000 000 bytes)", Got: measure.Megabytes(highest), Met: highest <= maxPeak},
+	}
+}
+
+// scenario returns the result with this name; the zero value when it was not measured.
+func (r report) scenario(name string) scenarioResult {
+	for _, p := range r.scenarios {
+		if p.name == name {
+			return p
+		}
+	}
+	return scenarioResult{}
+}
+
+// load returns the result of a load; the zero value when it was not measured.
+func (r report) load(used, processes int) loadResult {
+	for _, t := range r.loads {
+		if t.used == used && t.processes == processes {
+			return t
+		}
+	}
+	return loadResult{}
+}
