@@ -31,20 +31,16 @@ test-e2e: build ## Run the end-to-end tests on a three-node cluster of their own
 test-fresh: assets ## Check that tests need nothing from outside but the built components and Go's caches
 	test/programs/fresh.sh
 
-bench: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/benchmarks.md
-	CGO_ENABLED=0 $(GO) run ./test/bench -upstream $(LIMPET_PROGRAMS) -out docs/operate/benchmarks.md $(BENCH_FLAGS)
 bench: bench-plugin
 
-bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/benchmarks.md
-	CGO_ENABLED=0 $(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/benchmarks.md $(BENCH_FLAGS)
+bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/benchmarks.md
+	CGO_ENABLED=0 $(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/operate/benchmarks.md $(BENCH_FLAGS)
 
 bench-pin: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/benchmarks-pin.md
 	$(GO) run ./test/bench/pin -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-pin.md $(BENCH_FLAGS)
 
 bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/benchmarks-rebuild.md
-	cd test/e2e && $(GO) run ./cmd/bench -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)
-bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/benchmarks-rebuild.md
-	cd test/bench/rebuild && $(GO) run . -out docs/benchmarks-rebuild.md $(BENCH_FLAGS)
+	cd test/bench/rebuild && $(GO) run . -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)
 
 build: harness ## Build the product and the cluster harness into bin/
 	$(VERSIONED) -o bin/limpet-ipam ./cmd/ipam-plugin

@@ -36,6 +36,7 @@ Usage:
   limpet-agent [flags]             run the agent, as the DaemonSet does
   limpet-agent uninstall [flags]   remove Limpet's network configuration and routes, and the
                                    plugin when no pod needs it; the state file stays
+  limpet-agent version             print the version
 
 Flags:
 `
