@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, v1alpha1.AddToScheme))
 }
 
-// node is a machine for one agent: directories, a state file and true clocks.
+// node is a machine for one agent, with directories, a state file and real clocks.
 type node struct {
 	agent.Config
 	store *persistence.Store
@@ -113,15 +113,14 @@ func (n *node) start(t *testing.T) *agent.Agent {
 	return a
 }
 
-// attach stores an attachment that began some time ago, in the network namespace
-// bound to path.
+// attach stores an attachment of the given age, in the network namespace at path.
 func (n *node) attach(t *testing.T, ns, pod, uid, path string, age time.Duration, change ...func(*reservation.Attachment)) {
 	t.Helper()
 	n.update(t, func(tx *persistence.Tx) error {
 		a := reservation.Attachment{
 			ID:    reservation.AttachmentID{Network: "net", ContainerID: "c-" + pod, IfName: "eth0"},
 			Owner: reservation.Owner{Network: "net", Namespace: ns, Pod: pod, IfName: "eth0"},
-			UID:   uid, Retain: 10 * time.Minute, AnnotationsSeen: true, Since: n.before(age),
+			UID:   uid, Retain: 10 * time.Minute, AnnotationsSeen: true, Since: n.ago(age),
 		}
 		a.NetNS, _ = machine.StatNetNS(path)
 		a.NetNS.Path = path
@@ -132,25 +131,25 @@ func (n *node) attach(t *testing.T, ns, pod, uid, path string, age time.Duration
 	})
 }
 
-// reserve stores a reservation that began some time ago.
+// reserve stores a reservation of the given length, which began the given time ago.
 func (n *node) reserve(t *testing.T, ns, pod string, since, length time.Duration) {
 	t.Helper()
 	n.update(t, func(tx *persistence.Tx) error {
 		return tx.PutReservation(reservation.Reservation{
 			Owner:  reservation.Owner{Network: "net", Namespace: ns, Pod: pod, IfName: "eth0"},
-			Retain: length, Deadline: reservation.Deadline{From: n.before(since), For: length},
+			Retain: length, Deadline: reservation.Deadline{From: n.ago(since), For: length},
 		})
 	})
 }
 
-func (n *node) before(d time.Duration) reservation.Moment {
+func (n *node) ago(d time.Duration) reservation.Moment {
 	m := n.Now()
 	m.Wall, m.Up = m.Wall.Add(-d), m.Up-d
 	return m
 }
 
-// holds waits until the state holds exactly these owners, attached or reserved.
-func (n *node) holds(t *testing.T, want map[string]string) {
+// stateIs waits until the state file holds exactly these pods, attached or reserved.
+func (n *node) stateIs(t *testing.T, want map[string]string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		got := map[string]string{}
@@ -175,8 +174,8 @@ func (n *node) holds(t *testing.T, want map[string]string) {
 	})
 }
 
-// shows waits until the API shows exactly these owners of the node.
-func (n *node) shows(t *testing.T, want map[string]v1alpha1.IPState) {
+// apiShows waits until the IPReservations of the node are exactly these pods.
+func (n *node) apiShows(t *testing.T, want map[string]v1alpha1.IPState) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		var list v1alpha1.IPReservationList
@@ -194,7 +193,7 @@ func (n *node) shows(t *testing.T, want map[string]v1alpha1.IPState) {
 	})
 }
 
-func (n *node) alive() string { return filepath.Join(n.NetNSDir, "alive") }
+func (n *node) liveNetNS() string { return filepath.Join(n.NetNSDir, "alive") }
 
 func TestMirrorFollowsTheState(t *testing.T) {
 	ns, n := env.Namespace(t), newNode(t, "mirror")
@@ -205,14 +204,14 @@ func TestMirrorFollowsTheState(t *testing.T) {
 	stale := other.DeepCopy()
 	stale.Name, stale.Labels[v1alpha1.LabelNode] = "stale", n.Node
 	env.Create(t, other, stale)
-	n.attach(t, ns, "web-0", "u0", n.alive(), 0)
-	n.attach(t, ns, "plain", "u1", n.alive(), 0, func(a *reservation.Attachment) { a.Retain = 0 })
+	n.attach(t, ns, "web-0", "u0", n.liveNetNS(), 0)
+	n.attach(t, ns, "plain", "u1", n.liveNetNS(), 0, func(a *reservation.Attachment) { a.Retain = 0 })
 	n.reserve(t, ns, "web-1", time.Minute, time.Hour)
 	n.reserve(t, ns, "lapsed", time.Minute, time.Minute)
 	n.reserve(t, "no-such-namespace", "homeless", time.Minute, time.Hour)
 	n.start(t)
 
-	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached, "web-1": v1alpha1.IPReserved})
+	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached, "web-1": v1alpha1.IPReserved})
 	var pools v1alpha1.NodeIPPoolList
 	testenv.Eventually(t, func() error {
 		if err := env.Client.List(t.Context(), &pools, client.MatchingLabels{v1alpha1.LabelNode: n.Node}); err != nil {
@@ -237,30 +236,31 @@ func TestMirrorFollowsTheState(t *testing.T) {
 		_, err = lifecycle.End(tx, a, n.Now(), false)
 		return errors.Join(err, tx.DeleteReservation(reservation.Owner{Network: "net", Namespace: ns, Pod: "web-1", IfName: "eth0"}))
 	})
-	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPReserved})
+	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPReserved})
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil {
-		t.Errorf("another node's object: %v", err)
+		t.Errorf("get the object of another node: %v", err)
 	}
 }
 
-// A state that was made anew tells no ranges. Its records are shown, swept and waited for
-// all the same.
+// TestMirrorOfAStateWithoutRanges uses a state file as it is after a rebuild: without ranges.
+// Attachments and reservations are shown and freed, and still keep the plugin from being
+// uninstalled.
 func TestMirrorOfAStateWithoutRanges(t *testing.T) {
-	ns, n := env.Namespace(t), newNode(t, "anew")
-	n.StateDir = filepath.Join(t.TempDir(), "anew")
+	ns, n := env.Namespace(t), newNode(t, "rebuilt")
+	n.StateDir = filepath.Join(t.TempDir(), "rebuilt")
 	n.store = persistence.New(persistence.Options{Dir: n.StateDir})
-	n.attach(t, ns, "web-0", "u0", n.alive(), 0)
+	n.attach(t, ns, "web-0", "u0", n.liveNetNS(), 0)
 	n.reserve(t, ns, "web-1", time.Minute, time.Hour)
 	n.reserve(t, ns, "lapsed", time.Minute, time.Minute)
 	if err := agent.Uninstall(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), "still attached") {
-		t.Errorf("the plugin was removed beside an attached pod: %v", err)
+		t.Errorf("uninstall with an attached pod: %v, want a refusal", err)
 	}
 	n.start(t)
-	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached, "web-1": v1alpha1.IPReserved})
-	n.holds(t, map[string]string{"web-0": "attached, retain 10m0s", "web-1": "reserved"})
+	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached, "web-1": v1alpha1.IPReserved})
+	n.stateIs(t, map[string]string{"web-0": "attached, retain 10m0s", "web-1": "reserved"})
 	testenv.Eventually(t, func() error {
 		var pool v1alpha1.NodeIPPool
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "anew.net"}, &pool); err != nil {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "rebuilt.net"}, &pool); err != nil {
 			return err
 		}
 		c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionExhausted)
@@ -271,12 +271,12 @@ func TestMirrorOfAStateWithoutRanges(t *testing.T) {
 	})
 }
 
-// Somebody's change of a mirror does not stop it: the next write starts over.
+// TestMirrorOutlivesInterference deletes an object that the agent then wants to update.
 func TestMirrorOutlivesInterference(t *testing.T) {
 	ns, n := env.Namespace(t), newNode(t, "interference")
-	n.attach(t, ns, "web-0", "u0", n.alive(), 0)
+	n.attach(t, ns, "web-0", "u0", n.liveNetNS(), 0)
 	n.start(t)
-	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached})
+	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached})
 	var list v1alpha1.IPReservationList
 	if err := env.Client.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func TestMirrorOutlivesInterference(t *testing.T) {
 		_, err = lifecycle.End(tx, a, n.Now(), false)
 		return err
 	})
-	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPReserved})
+	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPReserved})
 }
 
 func TestStateFollowsWhatRuns(t *testing.T) {
@@ -300,14 +300,14 @@ func TestStateFollowsWhatRuns(t *testing.T) {
 	runs := testenv.APod("runs").In(ns).On(n.Node).With(reservation.RetainAnnotation, "20")
 	env.Create(t, runs.Pod)
 	old := time.Hour
-	n.attach(t, ns, "runs", string(runs.UID), n.alive(), 0, func(a *reservation.Attachment) { a.Retain, a.AnnotationsSeen = 0, false })
-	n.attach(t, ns, "sandbox-only", "u1", n.alive(), old)
+	n.attach(t, ns, "runs", string(runs.UID), n.liveNetNS(), 0, func(a *reservation.Attachment) { a.Retain, a.AnnotationsSeen = 0, false })
+	n.attach(t, ns, "sandbox-only", "u1", n.liveNetNS(), old)
 	n.attach(t, ns, "lost", "u2", filepath.Join(n.NetNSDir, "lost"), old)
 	n.attach(t, ns, "lost-free", "u3", filepath.Join(n.NetNSDir, "lost-free"), old, func(a *reservation.Attachment) { a.Retain = 0 })
 	n.attach(t, ns, "young", "u4", filepath.Join(n.NetNSDir, "young"), time.Minute)
 	n.attach(t, ns, "elsewhere", "u5", "/proc/4194305/ns/net", old)
-	n.attach(t, ns, "unseen", "u6", n.alive(), old, func(a *reservation.Attachment) { a.NetNS.Dev++ })
-	n.attach(t, ns, "remade", "u7", n.alive(), old, func(a *reservation.Attachment) { a.NetNS.Inode++ })
+	n.attach(t, ns, "unseen", "u6", n.liveNetNS(), old, func(a *reservation.Attachment) { a.NetNS.Dev++ })
+	n.attach(t, ns, "remade", "u7", n.liveNetNS(), old, func(a *reservation.Attachment) { a.NetNS.Inode++ })
 	n.start(t)
 	want := map[string]string{
 		"runs":         "attached, retain 20m0s",
@@ -318,7 +318,7 @@ func TestStateFollowsWhatRuns(t *testing.T) {
 		"unseen":       "attached, retain 10m0s",
 		"remade":       "reserved",
 	}
-	n.holds(t, want)
+	n.stateIs(t, want)
 
 	patch := client.MergeFrom(runs.DeepCopy())
 	runs.With(reservation.RetainAnnotation, "30")
@@ -326,7 +326,7 @@ func TestStateFollowsWhatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	want["runs"] = "attached, retain 30m0s"
-	n.holds(t, want)
+	n.stateIs(t, want)
 }
 
 func TestInstall(t *testing.T) {
@@ -355,10 +355,10 @@ func TestInstall(t *testing.T) {
 	testenv.Eventually(t, installed)
 	entries, err := os.ReadDir(n.BinDir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("directory holds %v, %v; want the plugin alone", entries, err)
+		t.Errorf("directory has %v, %v; want the plugin alone", entries, err)
 	}
 	if _, err := os.Stat(n.ConfDir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without a network of its own the agent made %s: %v", n.ConfDir, err)
+		t.Errorf("the agent created %s without --network=own: %v", n.ConfDir, err)
 	}
 }
 
@@ -367,13 +367,13 @@ func TestNotReadyWithoutPlugin(t *testing.T) {
 	n.PluginFile = filepath.Join(t.TempDir(), "missing")
 	n.reserve(t, "default", "lapsed", time.Hour, time.Minute)
 	a := n.start(t)
-	n.holds(t, map[string]string{}) // what cannot be installed does not stop the sweep
+	n.stateIs(t, map[string]string{}) // a failed installation does not stop the freeing of reservations
 	if a.Ready() == nil {
 		t.Error("ready without the plugin")
 	}
 }
 
-// The schema refuses what no agent writes.
+// TestSchemaRefusesUnknownStates checks that the API server validates the state field.
 func TestSchemaRefusesUnknownStates(t *testing.T) {
 	o := &v1alpha1.IPReservation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "x"},

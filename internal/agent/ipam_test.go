@@ -27,14 +27,14 @@ func TestAForeignNetworkIsReported(t *testing.T) {
 	n.write(t, path, limpetList)
 	n.write(t, filepath.Join(n.ConfDir, "00-backup.conflist.old"), hostLocalList) // no runtime reads this name
 	n.start(t)
-	n.measures(t, "limpet_agent_network_ipam limpet-ipam", 1)
+	n.metricIs(t, "limpet_agent_network_ipam limpet-ipam", 1)
 	n.write(t, path, hostLocalList)
-	n.measures(t, "limpet_agent_network_ipam other", 1)
+	n.metricIs(t, "limpet_agent_network_ipam other", 1)
 	want := path + " is the network configuration of this node and does not name limpet-ipam as its IPAM plugin: its pods get no reservations"
 	n.reported(t, want)
 	n.write(t, path, limpetList)
-	n.measures(t, "limpet_agent_network_ipam limpet-ipam", 1)
-	n.measures(t, "limpet_agent_network_ipam other", 0)
+	n.metricIs(t, "limpet_agent_network_ipam limpet-ipam", 1)
+	n.metricIs(t, "limpet_agent_network_ipam other", 0)
 	n.reported(t, want)
 }
 
@@ -68,28 +68,28 @@ func TestInstallationIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.start(t)
-	n.measures(t, "limpet_agent_plugin_install_success", 0)
+	n.metricIs(t, "limpet_agent_plugin_install_success", 0)
 	n.write(t, late, "plugin")
-	n.measures(t, "limpet_agent_plugin_install_success", 1)
-	n.measures(t, "limpet_agent_plugin_install_info 5e689e2b0167", 1)
-	if got, _ := n.measured(t, "limpet_agent_plugin_install_timestamp_seconds"); got < 1e9 {
+	n.metricIs(t, "limpet_agent_plugin_install_success", 1)
+	n.metricIs(t, "limpet_agent_plugin_install_info 5e689e2b0167", 1)
+	if got, _ := n.metric(t, "limpet_agent_plugin_install_timestamp_seconds"); got < 1e9 {
 		t.Errorf("installed at %v", got)
 	}
 }
 
-// measures waits until a metric, by name and values of its labels, has a value.
-func (n *node) measures(t *testing.T, name string, want float64) {
+// metricIs waits until a metric has a value. The name includes the values of the labels.
+func (n *node) metricIs(t *testing.T, name string, want float64) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		if got, found := n.measured(t, name); !found || got != want {
+		if got, found := n.metric(t, name); !found || got != want {
 			return fmt.Errorf("%s is %v (%t), want %v", name, got, found, want)
 		}
 		return nil
 	})
 }
 
-func (n *node) measured(t *testing.T, name string) (float64, bool) {
+func (n *node) metric(t *testing.T, name string) (float64, bool) {
 	t.Helper()
-	got, found := values(t, n.Registry.(*prometheus.Registry), map[string]float64{name: 0})[name]
+	got, found := metricValues(t, n.Registry.(*prometheus.Registry), map[string]float64{name: 0})[name]
 	return got, found
 }

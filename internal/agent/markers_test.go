@@ -12,12 +12,12 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// What a killed ADD left goes after an hour. One that still waits must keep its word, and
-// what is no such word is somebody else's.
-func TestWordsOfKilledADDsAreSwept(t *testing.T) {
+// TestMarkersOfKilledADDsAreRemoved checks that only empty files older than an hour go: an
+// ADD that still waits needs its marker, and other files are not Limpet's.
+func TestMarkersOfKilledADDsAreRemoved(t *testing.T) {
 	n := newNode(t, "pending")
 	dir := filepath.Join(n.StateDir, persistence.PendingDir)
-	for _, word := range []struct {
+	for _, file := range []struct {
 		name, text string
 		age        time.Duration
 	}{
@@ -26,8 +26,8 @@ func TestWordsOfKilledADDsAreSwept(t *testing.T) {
 		{name: "net-waits-eth0", age: 59 * time.Minute},
 		{name: "notes", text: "mine", age: 48 * time.Hour},
 	} {
-		path, then := filepath.Join(dir, word.name), time.Now().Add(-word.age)
-		n.write(t, path, word.text)
+		path, then := filepath.Join(dir, file.name), time.Now().Add(-file.age)
+		n.write(t, path, file.text)
 		if err := os.Chtimes(path, then, then); err != nil {
 			t.Fatal(err)
 		}

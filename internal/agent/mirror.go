@@ -54,9 +54,9 @@ type mirror struct {
 	node   string
 	shown  map[string]plan.Object // by plan.Key; nil: not known, list first
 	listed time.Time
-	// homeless are keys of objects whose namespace is terminating or gone. They are tried
+	// withoutNamespace are keys of objects whose namespace is terminating or gone. They are tried
 	// again after the next listing; their reservations lapse without it.
-	homeless map[string]bool
+	withoutNamespace map[string]bool
 }
 
 // show makes the API show exactly the wanted objects. After an error the next call lists
@@ -71,7 +71,7 @@ func (m *mirror) show(ctx context.Context, want []plan.Object, now time.Time) er
 			return err
 		}
 	}
-	err := m.applyAll(ctx, plan.Changes(m.shown, want, m.homeless))
+	err := m.applyAll(ctx, plan.Changes(m.shown, want, m.withoutNamespace))
 	if err != nil {
 		m.shown = nil
 	}
@@ -102,7 +102,7 @@ func (m *mirror) apply(ctx context.Context, c plan.Change) error {
 	case plan.Create:
 		err = m.client.Create(ctx, c.Object)
 		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			m.homeless[key] = true
+			m.withoutNamespace[key] = true
 			return nil
 		}
 	case plan.Update:
@@ -131,7 +131,7 @@ func (m *mirror) list(ctx context.Context) error {
 	if err := m.client.List(ctx, &pools, ofNode); err != nil {
 		return fmt.Errorf("list NodeIPPools: %w", err)
 	}
-	m.shown, m.homeless = map[string]plan.Object{}, map[string]bool{}
+	m.shown, m.withoutNamespace = map[string]plan.Object{}, map[string]bool{}
 	for i := range ips.Items {
 		m.shown[plan.Key(&ips.Items[i])] = &ips.Items[i]
 	}

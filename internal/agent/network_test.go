@@ -24,8 +24,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// inNetNS runs the test's goroutine in a network namespace of its own, which has one
-// interface with an address of each family, and is gone with the test.
+// inNetNS moves the test's goroutine into a new network namespace until the test ends. The
+// namespace has one interface with an address of each family.
 func inNetNS(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -39,7 +39,7 @@ func inNetNS(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := errors.Join(netns.Set(home), own.Close(), home.Close()); err != nil {
-			t.Fatal(err) // the thread stays locked, and ends with its goroutine
+			t.Fatal(err) // the thread stays locked and ends with its goroutine
 		}
 		runtime.UnlockOSThread()
 	})
@@ -61,7 +61,7 @@ func inNetNS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		addr.Flags = 0x02 // IFA_F_NODAD: nobody else is there
+		addr.Flags = 0x02 // IFA_F_NODAD: no duplicate is possible
 		if err := netlink.AddrAdd(link, addr); err != nil {
 			t.Fatal(err)
 		}
@@ -79,8 +79,8 @@ func addRoute(t *testing.T, to, via string) {
 	}
 }
 
-// routed waits until these are the routes that go via another machine.
-func routed(t *testing.T, h *netlink.Handle, want ...string) {
+// routesAre waits until the routes with a gateway are exactly these.
+func routesAre(t *testing.T, h *netlink.Handle, want ...string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		all, err := h.RouteList(nil, netlink.FAMILY_ALL)
@@ -129,8 +129,8 @@ func TestOwnNetwork(t *testing.T) {
 	a := n.start(t)
 
 	second := peer("own-2", []string{"10.9.2.0/24", "fd09:2::/64"}, "192.0.2.2", "2001:db8::2")
-	env.Create(t, second, peer("own-3", []string{"10.9.3.0/24"}, "203.0.113.3")) // nothing leads to the third
-	routed(t, h, "10.9.2.0/24 via 192.0.2.2", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2")
+	env.Create(t, second, peer("own-3", []string{"10.9.3.0/24"}, "203.0.113.3")) // no interface leads to 203.0.113.3
+	routesAre(t, h, "10.9.2.0/24 via 192.0.2.2", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2")
 	if err := a.Ready(); err == nil {
 		t.Error("ready before its own node is registered")
 	}
@@ -138,15 +138,15 @@ func TestOwnNetwork(t *testing.T) {
 	testenv.Eventually(t, a.Ready)
 	checkConflist(t, filepath.Join(n.ConfDir, "10-limpet.conflist"), n.StateDir)
 
-	second.Status.Addresses[0].Address = "192.0.2.22" // the machine moved
+	second.Status.Addresses[0].Address = "192.0.2.22" // the node got another address
 	if err := env.Client.Status().Update(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	routed(t, h, "10.9.2.0/24 via 192.0.2.22", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2")
+	routesAre(t, h, "10.9.2.0/24 via 192.0.2.22", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2")
 	if err := env.Client.Delete(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	routed(t, h, "10.9.9.0/24 via 192.0.2.9")
+	routesAre(t, h, "10.9.9.0/24 via 192.0.2.9")
 }
 
 func checkConflist(t *testing.T, path, stateDir string) {
@@ -184,11 +184,11 @@ func TestForeignNetworkIsLeftAlone(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(n.ConfDir, "10-limpet.conflist")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a second network configuration: %v", err)
 	}
-	routed(t, h)
+	routesAre(t, h)
 	if err := os.Remove(foreign); err != nil {
 		t.Fatal(err)
 	}
-	routed(t, h, "10.8.2.0/24 via 192.0.2.2")
+	routesAre(t, h, "10.8.2.0/24 via 192.0.2.2")
 }
 
 func TestForeignRouteIsLeftAlone(t *testing.T) {
@@ -202,7 +202,7 @@ func TestForeignRouteIsLeftAlone(t *testing.T) {
 	if !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "10.7.2.0/24") {
 		t.Errorf("ApplyRoutes: %v, want an error that names the route in the way", err)
 	}
-	routed(t, h, "10.7.2.0/24 via 192.0.2.9", "10.7.3.0/24 via 192.0.2.3")
+	routesAre(t, h, "10.7.2.0/24 via 192.0.2.9", "10.7.3.0/24 via 192.0.2.3")
 }
 
 func TestUninstall(t *testing.T) {
@@ -211,7 +211,7 @@ func TestUninstall(t *testing.T) {
 	binary, conf := filepath.Join(n.BinDir, "limpet-ipam"), filepath.Join(n.ConfDir, "10-limpet.conflist")
 	n.write(t, binary, "plugin")
 	n.write(t, conf, "{}")
-	n.attach(t, "default", "web-0", "u0", n.alive(), 0)
+	n.attach(t, "default", "web-0", "u0", n.liveNetNS(), 0)
 	n.reserve(t, "default", "web-1", 0, 1<<40)
 	addRoute(t, "10.6.9.0/24", "192.0.2.9")
 	if err := agent.ApplyRoutes(h, plan.Routes("n1", []corev1.Node{*peer("n2", []string{"10.6.2.0/24"}, "192.0.2.2")})); err != nil {
@@ -222,32 +222,32 @@ func TestUninstall(t *testing.T) {
 		a := n.start(t)
 		testenv.Eventually(t, a.Ready)
 		if err := agent.Uninstall(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), "delete the DaemonSet") {
-			t.Errorf("uninstalled below a running agent: %v", err)
+			t.Errorf("uninstall while an agent runs: %v, want a refusal", err)
 		}
 	})
 	if err := agent.Uninstall(t.Context(), n.Config); err == nil {
-		t.Error("uninstalled below a pod that is attached")
+		t.Error("uninstall succeeded while a pod is attached")
 	}
-	gone(t, conf)
-	routed(t, h, "10.6.9.0/24 via 192.0.2.9")
+	notFound(t, conf)
+	routesAre(t, h, "10.6.9.0/24 via 192.0.2.9")
 	if _, err := os.Stat(binary); err != nil {
-		t.Errorf("the plugin, which the pod's DEL needs: %v", err)
+		t.Errorf("the plugin, which the DEL of the pod needs: %v", err)
 	}
 
 	n.update(t, func(tx *persistence.Tx) error {
 		return tx.DeleteAttachment(reservation.AttachmentID{Network: "net", ContainerID: "c-web-0", IfName: "eth0"})
 	})
-	n.attach(t, "default", "web-2", "u2", filepath.Join(n.NetNSDir, "gone"), 0) // its DEL went to host-local
-	for range 2 {                                                               // once more changes nothing
+	n.attach(t, "default", "web-2", "u2", filepath.Join(n.NetNSDir, "gone"), 0) // host-local got its DEL
+	for range 2 {                                                               // the second call changes nothing
 		if err := agent.Uninstall(t.Context(), n.Config); err != nil {
 			t.Fatal(err)
 		}
 	}
-	gone(t, binary)
-	n.holds(t, map[string]string{"web-1": "reserved", "web-2": "attached, retain 10m0s"})
+	notFound(t, binary)
+	n.stateIs(t, map[string]string{"web-1": "reserved", "web-2": "attached, retain 10m0s"})
 }
 
-func gone(t *testing.T, path string) {
+func notFound(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s: %v, want it gone", path, err)

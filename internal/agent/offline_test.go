@@ -13,12 +13,12 @@ import (
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// The API server being away stops neither installing nor sweeping, from the start or
-// later, whether it refuses or is silent; when it is back, it is shown everything.
+// TestWithoutAPIServer starts the agent while the API server refuses connections or does not
+// answer. The agent installs the plugin and frees reservations all the same.
 func TestWithoutAPIServer(t *testing.T) {
 	refusing := func(t *testing.T) string {
 		l := listen(t)
-		_ = l.Close() // nobody listens there now
+		_ = l.Close() // connections to the address are refused from now on
 		return l.Addr().String()
 	}
 	silent := func(t *testing.T) string { return listen(t).Addr().String() }
@@ -26,28 +26,30 @@ func TestWithoutAPIServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, "offline-"+name)
 			n.REST = &rest.Config{Host: "http://" + address(t)}
-			n.attach(t, "default", "web-0", "u0", n.alive(), 0)
+			n.attach(t, "default", "web-0", "u0", n.liveNetNS(), 0)
 			n.reserve(t, "default", "lapsed", time.Hour, time.Minute)
 			a := n.start(t)
-			n.holds(t, map[string]string{"web-0": "attached, retain 10m0s"})
+			n.stateIs(t, map[string]string{"web-0": "attached, retain 10m0s"})
 			testenv.Eventually(t, a.Ready)
 		})
 	}
 }
 
+// TestAPIServerFallsSilent makes the API server stop answering for a while. Afterwards the
+// agent shows the newest state.
 func TestAPIServerFallsSilent(t *testing.T) {
 	ns, n, gate := env.Namespace(t), newNode(t, "silence"), newGate(t, env.Config.Host)
 	n.REST.Host = "https://" + gate.Addr().String()
-	n.attach(t, ns, "web-0", "u0", n.alive(), 0)
+	n.attach(t, ns, "web-0", "u0", n.liveNetNS(), 0)
 	n.start(t)
-	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached})
+	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached})
 
 	gate.shut()
-	n.reserve(t, ns, "web-1", 0, 4*time.Second) // long enough for the agent to try to show it
-	n.holds(t, map[string]string{"web-0": "attached, retain 10m0s"})
+	n.reserve(t, ns, "web-1", 0, 4*time.Second) // long enough for the agent to try to create the object
+	n.stateIs(t, map[string]string{"web-0": "attached, retain 10m0s"})
 	n.reserve(t, ns, "web-2", 0, time.Hour)
 	gate.open()
-	n.shows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached, "web-2": v1alpha1.IPReserved})
+	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached, "web-2": v1alpha1.IPReserved})
 }
 
 func listen(t *testing.T) net.Listener {
@@ -56,12 +58,11 @@ func listen(t *testing.T) net.Listener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() }) // some are closed already
+	t.Cleanup(func() { _ = l.Close() }) // some tests close it earlier
 	return l
 }
 
-// gate passes connections on to a server, and can be shut: what is sent then stays
-// unanswered until it is open again.
+// gate forwards connections to a server. While it is shut, nothing is forwarded.
 type gate struct {
 	net.Listener
 	to   string

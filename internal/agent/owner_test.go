@@ -11,16 +11,17 @@ import (
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// What is shown of a node goes with its Node (the garbage collector
-// sees to it), and is shown anew when the node joins again, as another Node.
-func TestObjectsAreTheirNodes(t *testing.T) {
+// TestObjectsBelongToTheirNode checks the owner of a node's objects, by which the garbage
+// collector deletes them with the Node. When the node joins again, as a Node with another UID,
+// the objects are created again.
+func TestObjectsBelongToTheirNode(t *testing.T) {
 	for name, ownNetwork := range map[string]bool{"owner-chained": false, "owner-own": true} {
 		t.Run(name, func(t *testing.T) {
 			ns, n := env.Namespace(t), newNode(t, name)
 			n.OwnNetwork = ownNetwork
-			n.attach(t, ns, "web-0", "u0", n.alive(), 0)
+			n.attach(t, ns, "web-0", "u0", n.liveNetNS(), 0)
 			n.start(t)
-			owned(t, ns, name, "") // whose Node is not known yet
+			owned(t, ns, name, "") // the Node does not exist yet
 
 			node := testenv.ANode(name).Node
 			env.Create(t, node)
@@ -29,7 +30,7 @@ func TestObjectsAreTheirNodes(t *testing.T) {
 			if err := env.Client.Delete(t.Context(), node); err != nil {
 				t.Fatal(err)
 			}
-			for _, o := range shownOf(t, ns, name) { // as the garbage collector would
+			for _, o := range objectsOf(t, ns, name) { // the test API server has no garbage collector
 				if err := env.Client.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil {
 					t.Fatal(err)
 				}
@@ -41,13 +42,13 @@ func TestObjectsAreTheirNodes(t *testing.T) {
 	}
 }
 
-// owned waits until the reservation and the pool of a node have that owner.
+// owned waits until the reservation and the pool of a node belong to the Node with this UID.
 func owned(t *testing.T, ns, node string, uid types.UID) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		objects := shownOf(t, ns, node)
+		objects := objectsOf(t, ns, node)
 		if len(objects) != 2 {
-			return fmt.Errorf("%d objects are shown", len(objects))
+			return fmt.Errorf("got %d objects, want 2", len(objects))
 		}
 		for _, o := range objects {
 			owners := o.GetOwnerReferences()
@@ -62,8 +63,8 @@ func owned(t *testing.T, ns, node string, uid types.UID) {
 	})
 }
 
-// shownOf lists what is shown of a node.
-func shownOf(t *testing.T, ns, node string) []client.Object {
+// objectsOf lists the API objects of a node.
+func objectsOf(t *testing.T, ns, node string) []client.Object {
 	t.Helper()
 	var ips v1alpha1.IPReservationList
 	var pools v1alpha1.NodeIPPoolList

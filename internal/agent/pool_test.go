@@ -18,7 +18,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// pool waits until the node's pool is as check wants it.
+// pool waits until check accepts the status of the node's pool.
 func (n *node) pool(t *testing.T, check func(v1alpha1.NodeIPPoolStatus) error) (s v1alpha1.NodeIPPoolStatus) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
@@ -35,8 +35,8 @@ func (n *node) pool(t *testing.T, check func(v1alpha1.NodeIPPoolStatus) error) (
 	return s
 }
 
-// TestPressureIsShown follows a pool from room to none and back, in the API and in the
-// metrics.
+// TestPressureIsShown follows a pool whose share is used up and then free again, in the API
+// and in the metrics.
 func TestPressureIsShown(t *testing.T) {
 	ns, n := env.Namespace(t), newNode(t, "pressure")
 	registry := prometheus.NewRegistry()
@@ -57,7 +57,7 @@ func TestPressureIsShown(t *testing.T) {
 	}
 	before := n.pool(t, shareReached(metav1.ConditionTrue, 0))
 
-	n.attach(t, ns, "web-1", "u1", n.alive(), 0)
+	n.attach(t, ns, "web-1", "u1", n.liveNetNS(), 0)
 	later := n.pool(t, shareReached(metav1.ConditionTrue, 1))
 	if diff := cmp.Diff(before.Conditions, later.Conditions); diff != "" {
 		t.Errorf("conditions that stay the same (-before +later):\n%s", diff)
@@ -67,7 +67,7 @@ func TestPressureIsShown(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if _, err := lifecycle.End(tx, a, n.Now(), false); err != nil { // for which web-0 gives way
+		if _, err := lifecycle.End(tx, a, n.Now(), false); err != nil { // displaces the reservation of web-0
 			return err
 		}
 		return tx.Reclaim(a.Owner)
@@ -77,13 +77,13 @@ func TestPressureIsShown(t *testing.T) {
 		"limpet_pool_share_pods net": 1, "limpet_reservations_gave_way_total net pod": 1, "limpet_reservations_gave_way_total net reservation": 1,
 		"limpet_pool_refusals_total net pod": 0, "limpet_pool_refusals_total net reservation": 0,
 	}
-	if diff := cmp.Diff(want, values(t, registry, want)); diff != "" {
+	if diff := cmp.Diff(want, metricValues(t, registry, want)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }
 
-// values gathers the metrics that are asked for by name and values of their labels.
-func values(t *testing.T, registry *prometheus.Registry, of map[string]float64) map[string]float64 {
+// metricValues returns the values of the metrics in of, by name and values of the labels.
+func metricValues(t *testing.T, registry *prometheus.Registry, of map[string]float64) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
