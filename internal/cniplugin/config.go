@@ -151,11 +151,12 @@ func parse(stdin []byte) (*netConf, *config, error) {
 		dataDir: persistence.DefaultDir, maxReservation: reservation.DefaultMaxRetain,
 		predecessorWait: DefaultPredecessorWait, lockWait: persistence.DefaultLockWait, sharePercent: reservation.DefaultSharePercent,
 	}
-	neighbours := hostlocal.DefaultDataDir
+	configured := ""
 	if conf.IPAM != nil && filepath.IsAbs(conf.IPAM.DataDir) { // ADD refuses any other
 		c.dataDir = filepath.Clean(conf.IPAM.DataDir)
-		neighbours = c.dataDir
+		configured = c.dataDir
 	}
+	neighbours := hostlocal.Root(configured)
 	c.hostLocal, c.ancestor = hostlocal.New(filepath.Join(neighbours, conf.Name)), hostlocal.NewAncestor(filepath.Join(neighbours, "reserved"))
 	c.mirror = conf.IPAM != nil && conf.IPAM.MirrorHostLocal
 	return &conf, c, err

@@ -1,6 +1,7 @@
 package cniplugin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (p *Plugin) cached(conf *config) ([]reservation.Attachment, error) {
 	var seen []reservation.Attachment
 	for _, c := range all {
 		a := c.attachment
-		if a.ID.Network != conf.network && !keptIn(c.config, conf.dataDir) {
+		if _, kept := keptIn(c.config, conf.dataDir); !kept && a.ID.Network != conf.network {
 			continue
 		}
 		if a.ID.Network == conf.network && conf.hostLocalHolds(a) {
@@ -111,8 +112,8 @@ func (c *config) hostLocalHolds(a reservation.Attachment) bool {
 }
 
 // keptIn reports whether a network configuration, or one of a list, is limpet-ipam's with
-// its state in dir.
-func keptIn(config []byte, dir string) bool {
+// its state in dir, and returns the dataDir that it names.
+func keptIn(config []byte, dir string) (dataDir string, kept bool) {
 	type conf struct {
 		IPAM struct {
 			Type    string `json:"type"`
@@ -125,14 +126,12 @@ func keptIn(config []byte, dir string) bool {
 	}
 	_ = json.Unmarshal(config, &list) // what does not fit is not ours
 	for _, c := range append(list.Plugins, list.conf) {
-		if c.IPAM.DataDir == "" {
-			c.IPAM.DataDir = persistence.DefaultDir
-		}
-		if c.IPAM.Type == pluginType && filepath.IsAbs(c.IPAM.DataDir) && sameDir(c.IPAM.DataDir, dir) {
-			return true
+		state := cmp.Or(c.IPAM.DataDir, persistence.DefaultDir)
+		if c.IPAM.Type == pluginType && filepath.IsAbs(state) && sameDir(state, dir) {
+			return c.IPAM.DataDir, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // found returns the addresses in the node's namespaces as nameless attachments, once for

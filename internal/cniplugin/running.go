@@ -1,6 +1,7 @@
 package cniplugin
 
 import (
+	"cmp"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,8 @@ func (p *Plugin) Running(dir string) ([]reservation.Attachment, error) {
 	for _, c := range all {
 		a := c.attachment
 		now, there := p.NetNS(a.NetNS.Path)
-		if !there || !keptIn(c.config, dir) || configOf(a.ID.Network, dir).hostLocalHolds(a) {
+		dataDir, kept := keptIn(c.config, dir)
+		if !there || !kept || configOf(a.ID.Network, dataDir).hostLocalHolds(a) {
 			continue
 		}
 		a.NetNS = now
@@ -47,15 +49,11 @@ func (p *Plugin) RebuildIn(dir string) func(persistence.Salvaged) (reservation.R
 	return p.rebuild(configOf("", dir))
 }
 
-// configOf returns the defaults of a network whose state is in dir.
-func configOf(network, dir string) *config {
-	neighbours := hostlocal.DefaultDataDir
-	if dir = filepath.Clean(dir); !sameDir(dir, persistence.DefaultDir) {
-		neighbours = dir
-	}
+// configOf returns the defaults of a network with a dataDir; "" is none.
+func configOf(network, dataDir string) *config {
 	return &config{
-		network: network, dataDir: dir, maxReservation: reservation.DefaultMaxRetain,
-		hostLocal: hostlocal.New(filepath.Join(neighbours, network)),
+		network: network, dataDir: cmp.Or(dataDir, persistence.DefaultDir), maxReservation: reservation.DefaultMaxRetain,
+		hostLocal: hostlocal.New(filepath.Join(hostlocal.Root(dataDir), network)),
 	}
 }
 

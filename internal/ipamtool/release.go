@@ -144,13 +144,9 @@ func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
 
 // unmirror removes the files that ipam.mirrorHostLocal keeps for released addresses.
 func unmirror(freed []*Holder, dataDir string) error {
-	neighbours := []string{dataDir}
-	if filepath.Clean(dataDir) == persistence.DefaultDir {
-		neighbours = append(neighbours, hostlocal.DefaultDataDir)
-	}
 	var errs []error
 	for _, h := range freed {
-		for _, dir := range neighbours {
+		for _, dir := range hostlocal.Roots(dataDir, persistence.DefaultDir) {
 			for _, addr := range h.IPs {
 				mirrored := hostlocal.Holder{ContainerID: h.ContainerID, IfName: h.Interface, Mirrored: true}
 				errs = append(errs, hostlocal.New(filepath.Join(dir, h.Network)).Remove(addr, mirrored))
