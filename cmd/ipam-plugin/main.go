@@ -12,7 +12,11 @@ import (
 
 	"github.com/containernetworking/cni/pkg/version"
 
-	"github.com/limpet-io/limpet/internal/cniplugin"
+	"github.com/limpet-io/limpet/internal/cni"
+	"github.com/limpet-io/limpet/internal/cni/coexist"
+	"github.com/limpet-io/limpet/internal/cni/node"
+	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/cni/recovery"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/internal/skel"
@@ -30,20 +34,22 @@ func run() int {
 		return 1
 	}
 	parent := os.Getppid()
-	plugin := &cniplugin.Plugin{
-		Now:        now,
-		NetNS:      machine.StatNetNS,
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	host := node.Node{Now: now, NetNS: machine.StatNetNS, ResultsDir: cni.DefaultResultsDir}
+	hostLocal := &coexist.Neighbour{Node: host}
+	rebuilder := &recovery.Recovery{
+		Node: host, Others: hostLocal, Log: log,
 		Interfaces: func() []machine.Interface { return machine.Interfaces(machine.NetNSDir) },
-		Forget:     machine.ForgetNeighbours,
-		Orphaned:   func() bool { return os.Getppid() != parent },
-		ResultsDir: cniplugin.DefaultResultsDir,
-		Stdout:     os.Stdout,
-		Log:        slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		LogFile:    cniplugin.DefaultLogFile,
+	}
+	plugin := &cni.Plugin{
+		Node: host, Sources: []outside.Opener{rebuilder.Open, hostLocal.Open}, Rebuild: rebuilder.Rebuild,
+		Forget:   machine.ForgetNeighbours,
+		Orphaned: func() bool { return os.Getppid() != parent },
+		Stdout:   os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
 	}
 	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
 		tool := &ipamtool.Tool{
-			Now: now, NetNS: machine.StatNetNS, Running: plugin.Running, Rebuild: plugin.RebuildIn, Log: plugin.LogByHand,
+			Now: now, NetNS: machine.StatNetNS, Running: rebuilder.Running, Rebuild: rebuilder.RebuildIn, Log: plugin.LogByHand,
 			Version: limpetversion.String(), Stdout: os.Stdout, Stderr: os.Stderr,
 		}
 		return tool.Run(context.Background(), os.Args[1:])

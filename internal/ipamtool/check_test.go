@@ -16,7 +16,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
-	"github.com/limpet-io/limpet/internal/cniplugin"
+	"github.com/limpet-io/limpet/internal/cni/coexist"
+	cninode "github.com/limpet-io/limpet/internal/cni/node"
+	"github.com/limpet-io/limpet/internal/cni/recovery"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
@@ -104,12 +106,15 @@ func (n node) alone(args ...string) (out string, exit int) {
 func (n node) inside(interfaces []machine.Interface, args ...string) (out string, exit int) {
 	n.Helper()
 	var both bytes.Buffer
-	plugin := &cniplugin.Plugin{
-		Now: func() reservation.Moment { return n.now }, NetNS: machine.StatNetNS, Interfaces: func() []machine.Interface { return interfaces },
-		ResultsDir: filepath.Join(filepath.Dir(n.dir), "results"), Log: slog.New(slog.NewTextHandler(&both, nil)),
+	host := cninode.Node{
+		Now: func() reservation.Moment { return n.now }, NetNS: machine.StatNetNS, ResultsDir: filepath.Join(filepath.Dir(n.dir), "results"),
+	}
+	rebuilder := &recovery.Recovery{
+		Node: host, Others: &coexist.Neighbour{Node: host}, Log: slog.New(slog.NewTextHandler(&both, nil)),
+		Interfaces: func() []machine.Interface { return interfaces },
 	}
 	tool := ipamtool.Tool{
-		Now: plugin.Now, NetNS: plugin.NetNS, Running: plugin.Running, Rebuild: plugin.RebuildIn, Stdout: &both, Stderr: &both,
+		Now: host.Now, NetNS: host.NetNS, Running: rebuilder.Running, Rebuild: rebuilder.RebuildIn, Stdout: &both, Stderr: &both,
 	}
 	exit = tool.Run(n.Context(), args)
 	return both.String(), exit

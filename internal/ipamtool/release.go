@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/limpet-io/limpet/pkg/hostlocal"
+	"github.com/limpet-io/limpet/internal/hostlocal"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

@@ -1,0 +1,236 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/limpet-io/limpet/internal/cni/netconf"
+	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/skel"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Add hands out one address of each range set, in one transaction: the addresses that the
+// pod had before, or else the next free ones.
+func (p *Plugin) Add(args *skel.CmdArgs) error {
+	conf, err := netconf.ParseAdd(args.StdinData)
+	if err != nil {
+		return err
+	}
+	dns, err := readResolvConf(conf.ResolvConf)
+	if err != nil {
+		return err
+	}
+	pod, err := netconf.ParsePod(args.Args)
+	if err != nil {
+		return err
+	}
+	requested := conf.Requested
+	if pod.IP.IsValid() {
+		requested = append([]netip.Addr{pod.IP}, requested...)
+	}
+	wanted, err := netconf.Assign(conf.Sets, requested)
+	if err != nil {
+		return err
+	}
+	a, warnings := p.newAttachment(args, conf, pod)
+	for _, w := range warnings {
+		p.Log.Warn(w, "pod", pod.Namespace+"/"+pod.Name)
+	}
+	if err := p.add(&adding{Plugin: p, conf: conf, wanted: wanted, a: &a}); err != nil {
+		return err
+	}
+	return p.printResult(conf, dns, a.Addresses)
+}
+
+func (p *Plugin) newAttachment(args *skel.CmdArgs, conf *netconf.Config, pod netconf.Pod) (reservation.Attachment, []string) {
+	id := reservation.AttachmentID{Network: conf.Network, ContainerID: args.ContainerID, IfName: args.IfName}
+	wish, warnings := reservation.ParseRetentionRequest(conf.Annotations, conf.MaxReservation)
+	netns, _ := p.NetNS(args.Netns) // a namespace that cannot be seen never counts as alive
+	netns.Path = args.Netns
+	return reservation.Attachment{
+		ID: id, Owner: pod.Owner(id), UID: pod.UID, NetNS: netns,
+		Retain: wish.Retain, Mode: wish.Mode, AnnotationsSeen: conf.Annotations != nil,
+	}, warnings
+}
+
+// adding is one ADD.
+type adding struct {
+	*Plugin
+	conf   *netconf.Config
+	wanted []netip.Addr // by range set; not valid where no address is asked for by number
+	a      *reservation.Attachment
+
+	tx     *persistence.Tx
+	beside outside.Add
+}
+
+// add fills in the attachment's addresses and stores it: gather, plan, apply.
+func (p *Plugin) add(ad *adding) error {
+	var plan reservation.AddDecision
+	marker := newPendingMarker(ad.conf, ad.a.ID)
+	defer marker.remove()
+	err := p.store(ad.conf, marker.create).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+		plan, ad.tx, ad.a.Since = reservation.AddDecision{}, tx, p.Now()
+		in, err := ad.gather()
+		if err != nil {
+			return err
+		}
+		if plan = reservation.PlanAdd(in); plan.Verdict == reservation.Refuse {
+			return ad.markRefused(plan)
+		}
+		if err := ad.apply(plan); err != nil {
+			return err
+		}
+		return p.checkStillWanted(marker)
+	})
+	err = errors.Join(err, plan.Err)
+	if ad.beside.Done != nil {
+		err = errors.Join(err, ad.beside.Done(*ad.a, err))
+	}
+	if err != nil {
+		p.countExhausted(ad.conf, err)
+		return err
+	}
+	if plan.Verdict == reservation.Claim {
+		p.announce(ad.a)
+	}
+	return nil
+}
+
+// announce makes the node look for the pod anew: an address that comes back has another
+// link-layer address. A failure is no reason to fail the pod.
+func (p *Plugin) announce(a *reservation.Attachment) {
+	if err := p.Forget(a.Addresses); err != nil {
+		p.Log.Warn("Neighbours of the pod may not reach it for up to a minute", "pod", a.Owner.String(), "error", err)
+	}
+}
+
+// checkStillWanted fails an ADD whose answer nobody waits for, at the last moment before the
+// commit.
+func (p *Plugin) checkStillWanted(marker *pendingMarker) error {
+	switch {
+	case p.Orphaned():
+		return errOrphaned
+	case marker.cancelled():
+		return errEnded
+	}
+	return nil
+}
+
+// gather collects what the plan needs to know: from the state, and from the sources beside
+// it where there are any.
+func (ad *adding) gather() (in reservation.AddInput, err error) {
+	a := *ad.a
+	ad.beside = outside.Add{}
+	if sources := ad.outside(ad.tx, ad.conf, a.Since); len(sources) > 0 {
+		if ad.beside, err = sources.Add(a); err != nil {
+			return in, err
+		}
+	}
+	in = reservation.AddInput{
+		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, WantsRetention: a.WantsRetention(), PredecessorWait: ad.conf.PredecessorWait,
+		Fits: ad.fits, Existing: ad.beside.Existing, Reserved: ad.beside.Kept,
+	}
+	existing, found, err := ad.tx.Attachment(a.ID)
+	if found {
+		in.Existing = &existing
+	}
+	if in.Existing != nil || err != nil || !a.Owner.Named() {
+		return in, err
+	}
+	if in.Earlier, err = ad.predecessors(); err != nil {
+		return in, err
+	}
+	r, found, err := ad.tx.Reservation(a.Owner)
+	if found {
+		in.Reserved = &r
+	}
+	return in, err
+}
+
+// fits says why addresses that the owner had cannot be handed out again; nil when they can.
+func (ad *adding) fits(addrs []netip.Addr) error {
+	if err := ad.conf.Fits(ad.wanted, addrs); err != nil || ad.beside.Denies == nil {
+		return err
+	}
+	return ad.beside.Denies(addrs)
+}
+
+func (ad *adding) predecessors() ([]reservation.Predecessor, error) {
+	known, err := ad.tx.AttachmentsOf(ad.a.Owner)
+	var all []reservation.Predecessor
+	for _, e := range known {
+		all = append(all, reservation.Predecessor{Attachment: e, Alive: ad.Alive(e), Failed: ad.rollback(ad.conf, e, ad.a.Since)})
+	}
+	if l := ad.beside.Living; l != nil {
+		all = append(all, reservation.Predecessor{Attachment: *l, Alive: true})
+	}
+	return all, err
+}
+
+// markRefused remembers on the predecessor when a successor was first turned away. A living
+// predecessor that the state did not know is stored from then on. Nothing else is stored by
+// an ADD that fails.
+func (ad *adding) markRefused(plan reservation.AddDecision) error {
+	if plan.RefusedBy == nil {
+		return persistence.ErrUnchanged
+	}
+	predecessor, found, err := ad.tx.Attachment(*plan.RefusedBy)
+	if err == nil && !found {
+		predecessor = *ad.beside.Living
+		predecessor.Seq, err = ad.tx.NextSeq()
+	}
+	if err != nil {
+		return err
+	}
+	predecessor.RefusedSince, predecessor.RefusedUID = &ad.a.Since, ad.a.UID
+	return ad.tx.PutAttachment(predecessor)
+}
+
+// apply carries out the plan.
+func (ad *adding) apply(plan reservation.AddDecision) error {
+	a := ad.a
+	if plan.Reason != "" {
+		ad.Log.Info("Addresses of the pod", "pod", a.Owner.String(), "container", a.ID.ContainerID, "reason", plan.Reason)
+	}
+	if err := ad.endPredecessors(plan); err != nil {
+		return err
+	}
+	a.Addresses, a.Claimed, a.Dropped = slices.Clone(plan.Addresses), plan.Claimed, plan.Dropped
+	ad.entry.setOutcome(outcomeClaimed, plan.Reason, a.Addresses)
+	if plan.Verdict == reservation.Allocate {
+		if err := ad.allocate(); err != nil {
+			return err
+		}
+	}
+	var err error
+	if a.Seq, err = ad.tx.NextSeq(); err != nil {
+		return fmt.Errorf("number attachment: %w", err)
+	}
+	if err := ad.tx.PutAttachment(*a); err != nil {
+		return err
+	}
+	if err := describe(ad.tx, ad.conf); err != nil || ad.beside.Stored == nil {
+		return err
+	}
+	return ad.beside.Stored(*a)
+}
+
+// endPredecessors ends what the new attachment succeeds to, so that its addresses are free to
+// be taken.
+func (ad *adding) endPredecessors(plan reservation.AddDecision) error {
+	for _, id := range plan.Ended {
+		if err := ad.tx.DeleteAttachment(id); err != nil {
+			return err
+		}
+	}
+	if plan.DropReserved {
+		return ad.tx.DeleteReservation(ad.a.Owner)
+	}
+	return nil
+}

@@ -1,0 +1,386 @@
+package cni_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/limpet-io/limpet/internal/cni"
+	"github.com/limpet-io/limpet/internal/hostlocal"
+)
+
+// TestHostLocalsAddressesAreTaken adopts a directory without importing it.
+func TestHostLocalsAddressesAreTaken(t *testing.T) {
+	w := newWorld(t)
+	w.hostLocal("10.1.0.2", "old1\r\neth0")
+	w.hostLocal("10.1.0.4", "old2") // of before 2018
+	w.hostLocal("10.1.0.5", "")     // being written, or cut short
+	w.hostLocal("last_reserved_ip.0", "10.1.0.2")
+	w.hostLocal("fd00:1::2", "old1\r\neth0")
+	if got := w.mustAdd(plain("a")); !slices.Equal(got, ips("10.1.0.3", "fd00:1::3")) {
+		t.Errorf("the first ADD took %v", got)
+	}
+	if got := w.mustAdd(plain("b")); !slices.Equal(got, ips("10.1.0.6", "fd00:1::4")) {
+		t.Errorf("the second ADD took %v", got)
+	}
+	if _, err := w.add(plain("c")); codeOf(err) != cni.CodeExhausted {
+		t.Errorf("the third ADD: %v, want code %d", err, cni.CodeExhausted)
+	}
+	w.forget("10.1.0.4") // by a DEL that the runtime sent to host-local
+	if got := w.mustAdd(plain("c")); got[0] != netip.MustParseAddr("10.1.0.4") {
+		t.Errorf("what host-local gave back was not taken: %v", got)
+	}
+}
+
+func TestCursorOfHostLocalIsGoneOnFrom(t *testing.T) {
+	w := newWorld(t)
+	w.hostLocal("last_reserved_ip.0", "10.1.0.4")
+	w.hostLocal("last_reserved_ip.1", "garbage")
+	if got := w.mustAdd(plain("a")); !slices.Equal(got, ips("10.1.0.5", "fd00:1::2")) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRequestedAddressOfHostLocal(t *testing.T) {
+	w := newWorld(t)
+	w.hostLocal("10.1.0.3", "old\r\neth0")
+	_, err := w.addUncached(plain("a"), map[string]any{"runtimeConfig": map[string]any{"ips": []string{"10.1.0.3"}}})
+	if codeOf(err) != cni.CodeRequested {
+		t.Errorf("%v, want code %d", err, cni.CodeRequested)
+	}
+}
+
+// TestOldPodEnds sends the DEL of a pod that host-local started.
+func TestOldPodEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file  string
+		asks  bool
+		keeps bool
+	}{
+		"one that asks for nothing frees its addresses":   {file: "c-web\r\neth0"},
+		"one that asks for retention keeps them":          {file: "c-web\r\neth0", asks: true, keeps: true},
+		"one with a file of before 2018 keeps them":       {file: "c-web", asks: true, keeps: true},
+		"one with a line feed behind its name keeps them": {file: "c-web\r\neth0\r\n ", asks: true, keeps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.hostLocal("fd00:1::9", tc.file)
+			w.hostLocal("10.1.0.4", tc.file)
+			w.hostLocal("10.1.0.5", "another\r\neth0")
+			w.hostLocal("10.1.0.6", "c-web\r\nnet1")
+			s := lostSandbox("web", tc.asks)
+			for range 2 { // runtimes repeat it
+				if err := w.del(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff([]string{"10.1.0.5", "10.1.0.6", "lock"}, w.hostLocalFiles()); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			w.mustAdd(plain("other"))
+			got := w.mustAdd(next(s))
+			if slices.Equal(got, ips("10.1.0.4", "fd00:1::9")) != tc.keeps {
+				t.Errorf("the pod came back to %v", got)
+			}
+		})
+	}
+}
+
+// TestOldPodsSuccessorIsNotTouched lets the DEL of host-local's time come after the ADD of
+// the next life (rule 3).
+func TestOldPodsSuccessorIsNotTouched(t *testing.T) {
+	w := newWorld(t)
+	w.hostLocal("10.1.0.4", "c-web\r\neth0")
+	old := lostSandbox("web", true)
+	got := w.mustAdd(next(old))
+	if slices.Contains(got, netip.MustParseAddr("10.1.0.4")) {
+		t.Fatalf("shares %v with its predecessor", got)
+	}
+	before := w.read()
+	if err := w.del(old); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, w.read(), byValue); diff != "" {
+		t.Errorf("the late DEL changed (-before +after):\n%s", diff)
+	}
+	if files := w.hostLocalFiles(); slices.Contains(files, "10.1.0.4") {
+		t.Errorf("left %q", files)
+	}
+}
+
+func TestOldPodIsChecked(t *testing.T) {
+	w := newWorld(t)
+	w.hostLocal("10.1.0.4", "c-web\r\neth0")
+	w.hostLocal("fd00:1::4", "c-web\r\neth0")
+	prev := func(a string) map[string]any {
+		return map[string]any{"prevResult": map[string]any{"ips": []map[string]string{{"address": a + "/29"}, {"address": "fd00:1::4/64"}}}}
+	}
+	for _, stage := range []string{"before the first ADD", "after it"} {
+		if err := w.plugin.Funcs().Check(w.args(plain("web"), prev("10.1.0.4"))); err != nil {
+			t.Errorf("%s: %v", stage, err)
+		}
+		if err := w.plugin.Funcs().Check(w.args(plain("web"), prev("10.1.0.5"))); codeOf(err) != cni.CodeUnknown {
+			t.Errorf("%s, another address: %v", stage, err)
+		}
+		w.mustAdd(plain("a" + stage[:1]))
+	}
+}
+
+func TestOldPodIsGarbage(t *testing.T) {
+	w := newWorld(t)
+	w.hostLocal("10.1.0.4", "gone\r\neth0")
+	w.hostLocal("10.1.0.5", "runs\r\neth0")
+	err := w.plugin.Funcs().GC(w.args(plain("x"), map[string]any{"cni.dev/valid-attachments": []map[string]string{{"containerID": "runs", "ifname": "eth0"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"10.1.0.5", "lock"}, w.hostLocalFiles()); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// TestHostLocalTookAReservedAddress is what can happen while both hand out addresses and
+// nothing is mirrored.
+func TestHostLocalTookAReservedAddress(t *testing.T) {
+	w := newWorld(t)
+	s := lostSandbox("web", true)
+	was := w.mustAdd(s)
+	if err := w.del(s); err != nil {
+		t.Fatal(err)
+	}
+	w.hostLocal(was[0].String(), "theirs\r\neth0")
+	if got := w.mustAdd(next(s)); slices.Contains(got, was[0]) {
+		t.Errorf("%s has two holders", was[0])
+	}
+}
+
+// TestAbandonedFileIsFreedLate has a file that names nobody, which host-local never frees.
+func TestAbandonedFileIsFreedLate(t *testing.T) {
+	w := newWorld(t)
+	for i := 2; i <= 5; i++ {
+		w.hostLocal(fmt.Sprintf("10.1.0.%d", i), "c\r\neth0")
+	}
+	w.hostLocal("10.1.0.6", "")
+	if _, err := w.add(plain("a")); codeOf(err) != cni.CodeExhausted {
+		t.Errorf("took an address that is perhaps being written: %v", err)
+	}
+	w.pass(time.Hour)
+	if got := w.mustAdd(plain("a")); got[0] != netip.MustParseAddr("10.1.0.6") {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestAncestorsPods adopts what the fork of host-local kept for pods. An address file may
+// name an earlier container than the record.
+func TestAncestorsPods(t *testing.T) {
+	const released = `{"containerId":"c-web","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`
+	for name, tc := range map[string]struct {
+		record string
+		do     func(*world) error
+		keeps  bool
+		left   []string // files of host-local once the pod is back
+	}{
+		"one whose time runs gets its address":  {record: released, keeps: true, left: []string{"10.1.0.5", "lock"}},
+		"one whose time is over gets another":   {record: strings.Replace(released, "23:55", "23:45", 1), left: []string{"10.1.0.5", "lock"}},
+		"one of another interface gets another": {record: strings.Replace(released, "eth0", "net1", 1), left: []string{"10.1.0.4", "10.1.0.5"}},
+		"a half-written record helps nobody":    {record: released[:50], left: []string{"10.1.0.4", "10.1.0.5"}},
+		"one that runs keeps its address to the end and beyond": {
+			record: strings.Replace(released, `,"releaseTime":"2025-12-31T23:55:00Z"`, "", 1),
+			do:     func(w *world) error { return w.plugin.Funcs().Del(w.args(plain("web"), nil)) },
+			keeps:  true, left: []string{"10.1.0.5", "lock"},
+		},
+		"a DEL of an earlier container does not end it": {
+			record: strings.Replace(released, `,"releaseTime":"2025-12-31T23:55:00Z"`, "", 1),
+			do: func(w *world) error {
+				s := lostSandbox("web", false)
+				s.id = "c-earlier"
+				return w.plugin.Funcs().Del(w.args(s, nil))
+			},
+			left: []string{"10.1.0.4", "10.1.0.5"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.ipam = oneStack
+			w.hostLocal("10.1.0.4", "c-first\r\neth0")
+			w.hostLocal("10.1.0.5", "c-other\r\neth0")
+			w.ancestor("web", tc.record)
+			if tc.do != nil {
+				if err := tc.do(w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, other := range []string{"a", "b"} {
+				if got := w.mustAdd(plain(other)); got[0] == netip.MustParseAddr("10.1.0.4") {
+					t.Errorf("%s was given %v", other, got)
+				}
+			}
+			got := w.mustAdd(next(lostSandbox("web", true)))
+			if slices.Equal(got, ips("10.1.0.4")) != tc.keeps {
+				t.Errorf("the pod came back to %v", got)
+			}
+			if diff := cmp.Diff(tc.left, w.hostLocalFiles()); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAnADDThatTookEffectSucceeds cannot clear away what the ancestor kept, because host-local
+// has its lock: what the ADD has stored by then would be nobody's if it failed.
+func TestAnADDThatTookEffectSucceeds(t *testing.T) {
+	w := newWorld(t)
+	w.ipam = map[string]any{"ranges": oneStack["ranges"], "lockWait": "10ms"}
+	w.hostLocal("10.1.0.4", "c-first\r\neth0")
+	w.ancestor("web", `{"containerId":"c-first","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`)
+	lock, err := hostlocal.New(filepath.Join(w.dir, network)).Lock(t.Context(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := next(lostSandbox("web", true))
+	if got := w.mustAdd(s); !slices.Equal(got, ips("10.1.0.4")) {
+		t.Errorf("got %v, want 10.1.0.4", got)
+	}
+	if !strings.Contains(w.log.String(), "level=WARN") {
+		t.Errorf("no warning in %s", w.log.String())
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.mustDel(s)
+	w.mustAdd(next(s))
+	if left := w.hostLocalFiles(); !slices.Equal(left, []string{"lock"}) {
+		t.Errorf("the next ADD left %v", left)
+	}
+}
+
+// TestALifeOfHostLocalsTimeAmongOurs ends one whose pod the state knows of another life, which
+// never had a DEL.
+func TestALifeOfHostLocalsTimeAmongOurs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		older bool // than the other
+		alive bool // is the other
+		want  []netip.Addr
+	}{
+		"the newest is the one to come back to":  {want: ips("10.1.0.5")},
+		"unless it is the older one":             {older: true},
+		"or the other one is alive, by accident": {alive: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.ipam = oneStack
+			s := lostSandbox("web", true)
+			if tc.older {
+				w.hostLocal("10.1.0.5", "c-web-next\r\neth0")
+				w.pass(time.Minute)
+			}
+			w.start(s)
+			w.mustAdd(s)
+			if !tc.alive {
+				delete(w.netns, s.netns())
+			}
+			w.pass(5 * time.Minute)
+			if !tc.older {
+				w.hostLocal("10.1.0.5", "c-web-next\r\neth0")
+				w.pass(time.Minute)
+			}
+			w.mustDel(next(s))
+			if got := w.read().Reserved[s.owner()].Addresses; !slices.Equal(got, tc.want) {
+				t.Errorf("reserved %v, want %v", got, tc.want)
+			}
+			if tc.want == nil {
+				return
+			}
+			if got := w.mustAdd(next(next(s))); !slices.Equal(got, tc.want) {
+				t.Errorf("came back to %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestAncestorsLeak has addresses whose time is over and whose pod never comes back.
+func TestAncestorsLeak(t *testing.T) {
+	w := newWorld(t)
+	w.ipam = oneStack
+	for i := 2; i <= 6; i++ {
+		pod := fmt.Sprintf("web-%d", i)
+		w.hostLocal(fmt.Sprintf("10.1.0.%d", i), "c-"+pod+"\r\neth0")
+		w.ancestor(pod, fmt.Sprintf(`{"containerId":"x","ifName":"eth0","IPConf":{"address":"10.1.0.%d/29"},"duration":%d,"releaseTime":"2025-12-31T23:55:00Z"}`, i, i))
+	}
+	got := map[netip.Addr]bool{}
+	for i := range 4 {
+		addrs, err := w.add(plain(fmt.Sprintf("new%d", i)))
+		if err == nil {
+			got[addrs[0]] = true
+		}
+	}
+	if want := map[netip.Addr]bool{ips("10.1.0.2")[0]: true, ips("10.1.0.3")[0]: true, ips("10.1.0.4")[0]: true, ips("10.1.0.5")[0]: true}; !cmp.Equal(want, got, byValue) {
+		t.Errorf("handed out %v, want %v: those of 2 to 5 minutes are over since 5", got, want)
+	}
+}
+
+var oneStack = map[string]any{"ranges": json.RawMessage(`[[{"subnet":"10.1.0.0/29"}]]`)}
+
+var byValue = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func plain(pod string) sandbox { return lostSandbox(pod, false) }
+
+func ips(texts ...string) []netip.Addr {
+	var all []netip.Addr
+	for _, s := range texts {
+		all = append(all, netip.MustParseAddr(s))
+	}
+	return all
+}
+
+// hostLocal writes a file as host-local does.
+func (w *world) hostLocal(name, content string) {
+	w.t.Helper()
+	dir := filepath.Join(w.dir, network)
+	path := filepath.Join(dir, name)
+	err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(path, []byte(content), 0o600), os.Chtimes(path, w.now.Wall, w.now.Wall))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) forget(name string) {
+	w.t.Helper()
+	if err := os.Remove(filepath.Join(w.dir, network, name)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// ancestor writes the record of a pod as the fork of host-local does.
+func (w *world) ancestor(pod, record string) {
+	w.t.Helper()
+	dir := filepath.Join(w.dir, "reserved", "ns")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, pod), []byte(record), 0o600)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// hostLocalFiles lists what is in host-local's directory, but for its cursors.
+func (w *world) hostLocalFiles() []string {
+	w.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(w.dir, network))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "last_reserved_ip.") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,115 @@
+package cni_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// BenchmarkAddDel runs one ADD and one DEL with so many addresses in use, the next
+// one being free or, the worst case, only the one just behind the cursor.
+func BenchmarkAddDel(b *testing.B) {
+	for _, used := range []int{0, 1000, 10000, 50000} {
+		for _, cursor := range []string{"next", "behind"} {
+			b.Run(fmt.Sprintf("used=%d/free=%s", used, cursor), func(b *testing.B) { benchAddDel(b, used, cursor == "behind") })
+		}
+	}
+}
+
+func benchAddDel(b *testing.B, used int, behind bool) {
+	w := newBenchWorld(b)
+	first := netip.MustParseAddr("10.1.0.2")
+	last := w.fill(first, used)
+	conf := map[string]any{"ipam": map[string]any{"dataDir": w.dir, "ranges": json.RawMessage(`[[{"subnet":"10.1.0.0/16"}]]`)}}
+	if behind && used > 0 { // all of the range is in use but its first address
+		conf = map[string]any{"ipam": map[string]any{"dataDir": w.dir, "ranges": json.RawMessage(fmt.Sprintf(`[[{"subnet":"10.1.0.0/16","rangeEnd":%q,"gateway":"10.1.255.254"}]]`, last))}}
+	}
+	s := sandbox{id: "bench", pod: "bench", ifName: "eth0"}
+	args := w.args(s, conf)
+	for b.Loop() {
+		if err := w.plugin.Funcs().Add(args); err != nil {
+			b.Fatal(err)
+		}
+		if err := w.plugin.Funcs().Del(args); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLog runs the same with and without a line for each verb.
+func BenchmarkLog(b *testing.B) {
+	for _, file := range []string{"none", "some"} {
+		b.Run("file="+file, func(b *testing.B) {
+			w := newBenchWorld(b)
+			if file == "some" {
+				w.logTo()
+			}
+			args := w.args(sandbox{id: "bench", pod: "bench", ifName: "eth0"}, nil)
+			for b.Loop() {
+				if err := w.plugin.Funcs().Add(args); err != nil {
+					b.Fatal(err)
+				}
+				if err := w.plugin.Funcs().Del(args); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkUnknownDel runs the DEL that a runtime repeats.
+func BenchmarkUnknownDel(b *testing.B) {
+	for _, used := range []int{0, 50000} {
+		b.Run(fmt.Sprintf("used=%d", used), func(b *testing.B) {
+			w := newBenchWorld(b)
+			w.fill(netip.MustParseAddr("10.1.0.2"), used)
+			args := w.args(sandbox{id: "unknown", ifName: "eth0"}, nil)
+			for b.Loop() {
+				if err := w.plugin.Funcs().Del(args); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func newBenchWorld(b *testing.B) *world {
+	b.Helper()
+	w := newWorld(b)
+	w.addInitial()
+	return w
+}
+
+// addInitial makes the state, so that no measurement includes it.
+func (w *world) addInitial() {
+	w.t.Helper()
+	if err := persistence.New(persistence.Options{Dir: w.dir}).Update(w.t.Context(), func(*persistence.Tx) error { return nil }); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// fill attaches n addresses from first on, and returns the last.
+func (w *world) fill(first netip.Addr, n int) netip.Addr {
+	w.t.Helper()
+	addr := first.Prev()
+	err := persistence.New(persistence.Options{Dir: w.dir}).Update(w.t.Context(), func(tx *persistence.Tx) error {
+		for i := range n {
+			addr = addr.Next()
+			name := fmt.Sprintf("c%d", i)
+			id := reservation.AttachmentID{Network: network, ContainerID: name, IfName: "eth0"}
+			owner := reservation.Owner{Network: network, Namespace: "ns", Pod: name, IfName: "eth0"}
+			if err := tx.PutAttachment(reservation.Attachment{ID: id, Owner: owner, UID: name, Addresses: []netip.Addr{addr}, Since: w.now}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return addr
+}

@@ -1,0 +1,85 @@
+// Package coexist lets limpet-ipam share a network with host-local: with its files of running
+// pods during a change of plugins, with copies that Limpet keeps for a way back
+// (ipam.mirrorHostLocal), and with the records of host-local's fork that reserved addresses.
+//
+// It is a source of package outside. It opens only where such files can be: the network has a
+// directory of host-local's, the fork has its directory of records, or copies are wished.
+// A node without them pays for three looks at directories in each verb.
+package coexist
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/limpet-io/limpet/internal/cni/netconf"
+	"github.com/limpet-io/limpet/internal/cni/node"
+	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/hostlocal"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Neighbour is host-local on one node.
+type Neighbour struct {
+	Node node.Node
+}
+
+// Open returns the source of a network that has files of host-local's, and nil without.
+func (n *Neighbour) Open(v outside.Verb) outside.Source {
+	f := filesOf(v.Conf)
+	if v.Conf.Mirror || exists(f.hostLocal.Path()) || exists(f.fork.Path()) || v.Tx != nil && v.Tx.Mirrored(v.Conf.Network) {
+		return &source{files: f, node: n.Node, verb: v}
+	}
+	return nil
+}
+
+// exists reports whether there is a directory, or something that hides whether there is.
+func exists(dir string) bool {
+	_, err := os.Stat(dir)
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// Holds reports whether a file of host-local's own names the attachment.
+func (n *Neighbour) Holds(c *netconf.Config, a reservation.Attachment) bool {
+	f := filesOf(c)
+	return slices.ContainsFunc(a.Addresses, func(addr netip.Addr) bool {
+		h, found, err := f.hostLocal.Holder(addr)
+		return err == nil && found && !h.Mirrored && h.Is(a.ID.ContainerID, a.ID.IfName)
+	})
+}
+
+// source is what host-local's files say about the network of one verb.
+type source struct {
+	files
+	node node.Node
+	verb outside.Verb
+}
+
+// files are the directories of host-local and of its fork.
+type files struct {
+	conf      *netconf.Config
+	hostLocal hostlocal.Dir
+	fork      hostlocal.ForkRecords
+}
+
+func filesOf(c *netconf.Config) files {
+	root := hostlocal.Root(c.DataDir)
+	return files{conf: c, hostLocal: hostlocal.New(filepath.Join(root, c.Network)), fork: hostlocal.NewForkRecords(filepath.Join(root, "reserved"))}
+}
+
+// lock takes host-local's own lock.
+func (f files) lock() (io.Closer, error) {
+	return f.hostLocal.Lock(context.Background(), cmp.Or(f.conf.LockWait, persistence.DefaultLockWait)) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+}
+
+// taken reports whether host-local itself holds an address.
+func (f files) taken(a netip.Addr) (bool, error) {
+	h, found, err := f.hostLocal.Holder(a)
+	return found && !h.Mirrored, err
+}

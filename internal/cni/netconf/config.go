@@ -1,0 +1,185 @@
+package netconf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// DefaultPredecessorWait bounds how long a rebuilt pod waits for the network namespace of
+// its predecessor to go, from the first refusal.
+const DefaultPredecessorWait = 60 * time.Second
+
+// ErrConfig is wrapped by every error about the network configuration.
+var ErrConfig = errors.New("invalid network configuration")
+
+// Config is a network configuration that was understood.
+type Config struct {
+	CNIVersion string
+	Network    string
+	// DataDir is the absolute directory that ipam.dataDir names; "" without that key.
+	DataDir string
+	Sets    []ipam.Set
+	// Requested are the addresses asked for by number.
+	Requested []netip.Addr
+	Routes    []*types.Route
+	// ResolvConf is the path of the file with the DNS settings; "" for none.
+	ResolvConf      string
+	Annotations     map[string]string
+	PrevResult      json.RawMessage
+	MaxReservation  time.Duration
+	PredecessorWait time.Duration
+	// LockWait bounds the wait for the state; 0 leaves the bound to the store.
+	LockWait time.Duration
+	// SharePercent is the part of the pool that reservations may hold.
+	SharePercent int
+	// Refuse tells that no reservation gives way when the pool is exhausted.
+	Refuse bool
+	// Mirror tells to keep host-local's files beside the state.
+	Mirror bool
+}
+
+// ParseAdd reads a configuration in full, as ADD needs it.
+func ParseAdd(stdin []byte) (*Config, error) {
+	f, err := decode(stdin)
+	if field := new(json.UnmarshalTypeError); errors.As(err, &field) {
+		return nil, fmt.Errorf("%s: a JSON %s is not allowed here: %w", field.Field, field.Value, ErrConfig)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.IPAM == nil {
+		return nil, fmt.Errorf("IPAM config missing 'ipam' key: %w", ErrConfig)
+	}
+	c := newConfig(f)
+	if err := c.readSettings(f.IPAM); err != nil {
+		return nil, err
+	}
+	if c.Routes, err = parseRoutes(f.IPAM.Routes); err != nil {
+		return nil, err
+	}
+	if err := checkOldRange(f, stdin); err != nil {
+		return nil, fmt.Errorf("ipam.%w: %w", err, ErrConfig)
+	}
+	if c.Sets, err = rangeSets(f); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrConfig)
+	}
+	c.Requested, err = requestedIPs(f)
+	return c, err
+}
+
+// ParseEnd reads what the verbs other than ADD need, which is only where the state is. A
+// configuration that ADD refuses must do for them.
+func ParseEnd(stdin []byte) (*Config, error) {
+	f, err := decode(stdin)
+	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) { // a key of the wrong type counts as missing
+		return nil, err
+	}
+	c := newConfig(f)
+	if f.IPAM != nil {
+		_ = c.readSettings(f.IPAM) // ADD reports a bad setting; the default serves here
+		c.Sets, _ = rangeSets(f)   // only for the order of a pod's addresses
+	}
+	return c, nil
+}
+
+func newConfig(f *file) *Config {
+	c := &Config{
+		CNIVersion: f.CNIVersion, Network: f.Name, Annotations: f.RuntimeConfig.Annotations, PrevResult: f.PrevResult,
+		MaxReservation: reservation.DefaultMaxRetain, PredecessorWait: DefaultPredecessorWait, SharePercent: reservation.DefaultSharePercent,
+	}
+	if f.IPAM == nil {
+		return c
+	}
+	c.Mirror, c.ResolvConf = f.IPAM.MirrorHostLocal, f.IPAM.ResolvConf
+	if filepath.IsAbs(f.IPAM.DataDir) { // ADD refuses a relative path
+		c.DataDir = filepath.Clean(f.IPAM.DataDir)
+	}
+	return c
+}
+
+// readSettings reads the keys that host-local does not have. It stops at the first bad one.
+func (c *Config) readSettings(keys *ipamKeys) error {
+	switch keys.OnExhaustion {
+	case "", "reclaim":
+	case "refuse":
+		c.Refuse = true
+	default:
+		return fmt.Errorf("ipam.onExhaustion: %q is neither \"reclaim\" nor \"refuse\": %w", keys.OnExhaustion, ErrConfig)
+	}
+	if p := keys.MaxReservedPercent; p != nil {
+		if *p < 0 || *p > 100 {
+			return fmt.Errorf("ipam.maxReservedPercent: %d is not a percentage from 0 to 100: %w", *p, ErrConfig)
+		}
+		c.SharePercent = *p
+	}
+	if keys.DataDir != "" && !filepath.IsAbs(keys.DataDir) {
+		return fmt.Errorf("ipam.dataDir: %q is not an absolute path: %w", keys.DataDir, ErrConfig)
+	}
+	if err := checkLog(keys.LogFile, keys.LogMaxBytes); err != nil {
+		return err
+	}
+	return c.readDurations(keys)
+}
+
+func (c *Config) readDurations(keys *ipamKeys) error {
+	for _, d := range []struct {
+		key, value string
+		to         *time.Duration
+	}{
+		{"maxReservation", keys.MaxReservation, &c.MaxReservation},
+		{"predecessorWait", keys.PredecessorWait, &c.PredecessorWait},
+		{"lockWait", keys.LockWait, &c.LockWait},
+	} {
+		if d.value == "" {
+			continue
+		}
+		v, err := time.ParseDuration(d.value)
+		if err != nil || v <= 0 {
+			return fmt.Errorf("ipam.%s: %q is not a positive duration such as \"60s\" or \"24h\": %w", d.key, d.value, ErrConfig)
+		}
+		*d.to = v
+	}
+	return nil
+}
+
+func parseRoutes(raw json.RawMessage) (routes []*types.Route, err error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &routes); err != nil {
+		return nil, fmt.Errorf("ipam.routes: %w: %w", err, ErrConfig)
+	}
+	if slices.Contains(routes, nil) { // the library would panic on it
+		return nil, fmt.Errorf("ipam.routes: null is no route: %w", ErrConfig)
+	}
+	return routes, nil
+}
+
+// Limits returns what the network allows pods that ask for reservations.
+func (c *Config) Limits() reservation.Limits {
+	return reservation.Limits{
+		Share:     reservation.NewShare(ipam.Pods(c.Sets), c.SharePercent, c.Refuse),
+		MaxRetain: c.MaxReservation,
+	}
+}
+
+// SetOf returns the number of the range set that contains an address, or the number of
+// sets when none does.
+func (c *Config) SetOf(a netip.Addr) int {
+	for n, s := range c.Sets {
+		if _, in := s.Contains(a); in {
+			return n
+		}
+	}
+	return len(c.Sets)
+}

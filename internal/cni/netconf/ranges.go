@@ -1,0 +1,147 @@
+package netconf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/limpet-io/limpet/pkg/ipam"
+)
+
+// keyedSet is a range set and its key in the configuration.
+type keyedSet struct {
+	key    string
+	ranges []rangeKeys
+}
+
+// keyOf returns the key of a range as the user wrote it.
+func (s keyedSet) keyOf(n int) string {
+	if s.key == "ipam" { // the one range of old configurations
+		return s.key
+	}
+	return fmt.Sprintf("%s[%d]", s.key, n)
+}
+
+// keyedSets puts the one range of old configurations in front of the others, and
+// the ranges that the runtime brings in front of all, as host-local does.
+func keyedSets(f *file) []keyedSet {
+	var all []keyedSet
+	for n, ranges := range f.RuntimeConfig.IPRanges {
+		all = append(all, keyedSet{fmt.Sprintf("runtimeConfig.ipRanges[%d]", n), ranges})
+	}
+	if f.IPAM.Subnet != "" {
+		all = append(all, keyedSet{"ipam", []rangeKeys{f.IPAM.rangeKeys}})
+	}
+	for n, ranges := range f.IPAM.Ranges {
+		all = append(all, keyedSet{fmt.Sprintf("ipam.ranges[%d]", n), ranges})
+	}
+	return all
+}
+
+// checkOldRange refuses what host-local refuses in the keys of the one range where that is
+// none, for want of a subnet: an empty subnet, and other keys that are no addresses.
+func checkOldRange(f *file, stdin []byte) error {
+	if f.IPAM.Subnet != "" {
+		return nil
+	}
+	var given struct {
+		IPAM struct {
+			Subnet json.RawMessage `json:"subnet"`
+		} `json:"ipam"`
+	}
+	_ = json.Unmarshal(stdin, &given) // it was read before
+	if given.IPAM.Subnet != nil {
+		return errors.New("subnet: invalid CIDR address: ")
+	}
+	_, err := f.IPAM.parseAddresses()
+	return err
+}
+
+func rangeSets(f *file) ([]ipam.Set, error) {
+	all := keyedSets(f)
+	if len(all) == 0 {
+		return nil, errors.New("ipam.ranges: no IP ranges specified")
+	}
+	sets := make([]ipam.Set, len(all))
+	for n, s := range all {
+		for m, r := range s.ranges {
+			parsed, err := r.parse()
+			if err != nil {
+				return nil, fmt.Errorf("%s.%w", s.keyOf(m), err)
+			}
+			sets[n] = append(sets[n], parsed)
+		}
+	}
+	sets, err := ipam.CompleteSets(sets)
+	if set, ok := errors.AsType[*ipam.SetError](err); ok {
+		key := all[set.Index].key
+		if r, ok := errors.AsType[*ipam.RangeError](err); ok {
+			key = all[set.Index].keyOf(r.Index) + "." + r.Key
+		}
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	if n, err := onePerFamily(f.CNIVersion, sets); err != nil {
+		return nil, fmt.Errorf("%s: %w", all[n].key, err)
+	}
+	if overlap, ok := errors.AsType[*ipam.OverlapError](ipam.Disjoint(sets)); ok {
+		return nil, fmt.Errorf("%s and %s: %w", all[overlap.With].key, all[overlap.Index].key, overlap)
+	}
+	return sets, nil
+}
+
+func (r rangeKeys) parse() (ipam.Range, error) {
+	if r.Subnet == "" {
+		return ipam.Range{}, errors.New("subnet: missing")
+	}
+	ip, subnet, err := net.ParseCIDR(r.Subnet) // it allows what host-local allows, and complains in its words
+	if err != nil {
+		return ipam.Range{}, fmt.Errorf("subnet: %w", err)
+	}
+	parsed, err := r.parseAddresses()
+	bits, of := subnet.Mask.Size()
+	network, _ := netip.AddrFromSlice(ip)
+	if network = network.Unmap(); network.BitLen() != of {
+		bits = -1 // an IPv4 address in IPv6 notation, which Complete refuses
+	}
+	parsed.Subnet = netip.PrefixFrom(network, bits)
+	return parsed, err
+}
+
+// parseAddresses reads what is beside the subnet.
+func (r rangeKeys) parseAddresses() (ipam.Range, error) {
+	var parsed ipam.Range
+	for _, a := range []struct {
+		key, value string
+		to         *netip.Addr
+	}{{"rangeStart", r.RangeStart, &parsed.Start}, {"rangeEnd", r.RangeEnd, &parsed.End}, {"gateway", r.Gateway, &parsed.Gateway}} {
+		if a.value == "" {
+			continue
+		}
+		addr, err := netip.ParseAddr(a.value)
+		if err != nil || addr.Zone() != "" {
+			return parsed, fmt.Errorf("%s: invalid IP address: %s", a.key, a.value)
+		}
+		*a.to = addr.Unmap()
+	}
+	return parsed, nil
+}
+
+// onePerFamily holds specifications before 0.3.0 to the one address of each family
+// that their results have room for. It returns the number of the set that is one too many.
+func onePerFamily(cniVersion string, sets []ipam.Set) (tooMany int, err error) {
+	if many, err := version.GreaterThanOrEqualTo(cniVersion, "0.3.0"); many || err != nil {
+		return 0, err
+	}
+	count := map[int]int{}
+	for n, s := range sets {
+		family := s[0].Start.BitLen()
+		if count[family]++; count[family] > 1 {
+			return n, fmt.Errorf("CNI version %s does not support more than 1 address per family", cniVersion)
+		}
+	}
+	return 0, nil
+}

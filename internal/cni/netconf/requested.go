@@ -1,0 +1,102 @@
+package netconf
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/limpet-io/limpet/pkg/ipam"
+)
+
+// ErrRequested matches every RequestedError.
+var ErrRequested = errors.New("requested address")
+
+// RequestedError says in host-local's words why a requested address cannot be had.
+type RequestedError string
+
+// Error returns the words.
+func (e RequestedError) Error() string { return string(e) }
+
+// Is makes ErrRequested match.
+func (e RequestedError) Is(target error) bool { return target == ErrRequested }
+
+// requestedIPs collects the addresses asked for by number in the configuration.
+func requestedIPs(f *file) ([]netip.Addr, error) {
+	var all []netip.Addr
+	for _, from := range []struct {
+		key string
+		ips []string
+	}{{"args.cni.ips", f.Args.CNI.IPs}, {"runtimeConfig.ips", f.RuntimeConfig.IPs}} {
+		for _, s := range from.ips {
+			a, err := parseRequested(s)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w: %w", from.key, err, ErrConfig)
+			}
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// parseRequested reads an address and ignores a prefix length: the range has one.
+func parseRequested(s string) (netip.Addr, error) {
+	var a netip.Addr
+	if strings.Contains(s, "/") {
+		ip, _, _ := net.ParseCIDR(s) // nil where it is none
+		a, _ = netip.AddrFromSlice(ip)
+	} else {
+		a, _ = netip.ParseAddr(s)
+	}
+	if !a.IsValid() || a.Zone() != "" {
+		return a, fmt.Errorf("invalid IP address %s", s)
+	}
+	return a.Unmap(), nil
+}
+
+// Assign gives each set the first requested address that it contains. The result has one
+// address for each set, not valid where none was asked for.
+func Assign(sets []ipam.Set, requested []netip.Addr) ([]netip.Addr, error) {
+	wanted := make([]netip.Addr, len(sets))
+	left := slices.Clone(requested)
+	for n, set := range sets {
+		i := slices.IndexFunc(left, func(a netip.Addr) bool { _, in := set.Contains(a); return in })
+		if i < 0 {
+			continue
+		}
+		if r, _ := set.Contains(left[i]); r.Gateway == left[i] {
+			return nil, RequestedError(fmt.Sprintf("failed to allocate for range %d: requested ip %s is subnet's gateway", n, left[i]))
+		}
+		wanted[n] = left[i]
+		left = slices.DeleteFunc(left, func(a netip.Addr) bool { return a == wanted[n] })
+	}
+	if len(left) > 0 {
+		return nil, leftOver(left)
+	}
+	return wanted, nil
+}
+
+// Fits says why addresses that an owner had cannot be handed out again: the ranges have
+// changed, or other addresses are asked for by number.
+func (c *Config) Fits(wanted, addrs []netip.Addr) error {
+	if err := ipam.Fit(c.Sets, addrs); err != nil {
+		return err
+	}
+	for n, want := range wanted {
+		if want.IsValid() && want != addrs[n] {
+			return fmt.Errorf("%s is asked for instead of %s", want, addrs[n])
+		}
+	}
+	return nil
+}
+
+// leftOver names requested addresses that are in no range set.
+func leftOver(left []netip.Addr) error {
+	names := make([]string, len(left))
+	for i, a := range left {
+		names[i] = a.String()
+	}
+	return RequestedError("failed to allocate all requested IPs: " + strings.Join(names, " "))
+}

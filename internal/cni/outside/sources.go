@@ -1,0 +1,141 @@
+package outside
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Sources are those that know something. Their answers are merged in order.
+type Sources []Source
+
+// Open asks each opener for its source.
+func Open(openers []Opener, v Verb) Sources {
+	var open Sources
+	for _, o := range openers {
+		if s := o(v); s != nil {
+			open = append(open, s)
+		}
+	}
+	return open
+}
+
+// Add merges what the sources know. Of facts that only one can give, the first counts.
+func (s Sources) Add(a reservation.Attachment) (Add, error) {
+	var all Add
+	for _, source := range s {
+		one, err := source.Add(a)
+		if err != nil {
+			return all, err
+		}
+		all.merge(one)
+	}
+	return all, nil
+}
+
+func (a *Add) merge(b Add) {
+	a.Existing = first(a.Existing, b.Existing)
+	a.Living = first(a.Living, b.Living)
+	a.Kept = first(a.Kept, b.Kept)
+	a.Reclaim = append(a.Reclaim, b.Reclaim...)
+	if a.Denies == nil {
+		a.Denies = b.Denies
+	}
+	if a.Taken == nil {
+		a.Taken, a.Cursor = b.Taken, b.Cursor
+	}
+	if a.Stored == nil {
+		a.Stored, a.Done = b.Stored, b.Done
+	}
+}
+
+func first[T any](a, b *T) *T {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// View returns the free addresses of the state without those that are taken outside of it.
+func (a Add) View(free ipam.View) ipam.View {
+	if a.Taken == nil {
+		return free
+	}
+	return view{free, a.Taken}
+}
+
+type view struct {
+	free  ipam.View
+	taken func(netip.Addr) (bool, error)
+}
+
+// FirstFree returns the lowest free address within [from, to].
+func (v view) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
+	for {
+		a, found, err := v.free.FirstFree(from, to)
+		if err != nil || !found {
+			return a, false, err
+		}
+		taken, err := v.taken(a)
+		if err != nil || !taken {
+			return a, err == nil, err
+		}
+		if a == to {
+			return a, false, nil
+		}
+		from = a.Next()
+	}
+}
+
+// EndAlone merges what the sources know. It stops at the first that needs a state.
+func (s Sources) EndAlone(a reservation.Attachment, why Reason) (Alone, error) {
+	var after []func() error
+	for _, source := range s {
+		one, err := source.EndAlone(a, why)
+		if err != nil || one.NeedState {
+			return one, err
+		}
+		if one.After != nil {
+			after = append(after, one.After)
+		}
+	}
+	return Alone{After: func() error {
+		var errs []error
+		for _, f := range after {
+			errs = append(errs, f())
+		}
+		return errors.Join(errs...)
+	}}, nil
+}
+
+// Find returns the addresses that the first source finds.
+func (s Sources) Find(id reservation.AttachmentID) ([]netip.Addr, error) {
+	for _, source := range s {
+		if addrs, err := source.Find(id); len(addrs) > 0 || err != nil {
+			return addrs, err
+		}
+	}
+	return nil, nil
+}
+
+// Collect merges what the sources do after a GC.
+func (s Sources) Collect(valid map[reservation.AttachmentID]bool) (Collected, error) {
+	var all []Collected
+	for _, source := range s {
+		one, err := source.Collect(valid)
+		if err != nil {
+			return Collected{}, err
+		}
+		all = append(all, one)
+	}
+	return Collected{After: func(ended []reservation.Attachment, err error) error {
+		for _, c := range all {
+			if c.After != nil {
+				err = errors.Join(err, c.After(ended, err))
+			}
+		}
+		return err
+	}}, nil
+}

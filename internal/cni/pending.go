@@ -1,0 +1,55 @@
+package cni
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/limpet-io/limpet/internal/cni/netconf"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// pendingMarker is the marker file of an ADD that waits for the lock. A DEL that runs first
+// removes the file and so cancels the ADD, which would hold addresses for a container that
+// has ended.
+//
+// Verbs that need not wait make no file. The file goes through no transaction and is not
+// synced: an ADD that waits does not outlive a power loss. The agent removes markers of ADDs
+// that were killed as they waited.
+type pendingMarker struct {
+	path    string
+	created bool
+}
+
+func newPendingMarker(c *netconf.Config, id reservation.AttachmentID) *pendingMarker {
+	return &pendingMarker{path: filepath.Join(stateDir(c), persistence.PendingDir, fmt.Sprintf("%s-%s-%s", id.Network, id.ContainerID, id.IfName))}
+}
+
+// create makes the file. Without it the ADD goes on and cannot be cancelled.
+func (m *pendingMarker) create() {
+	_ = os.Mkdir(filepath.Dir(m.path), 0o700) // it is there already, or WriteFile fails
+	m.created = os.WriteFile(m.path, nil, 0o600) == nil
+}
+
+// cancelled reports whether a DEL has removed the file. The caller holds the lock.
+func (m *pendingMarker) cancelled() bool {
+	if !m.created {
+		return false
+	}
+	_, err := os.Stat(m.path)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// remove removes the file of an ADD that has come to its end.
+func (m *pendingMarker) remove() {
+	if m.created {
+		m.cancel()
+	}
+}
+
+// cancel tells a waiting ADD to give up. Mostly there is none.
+func (m *pendingMarker) cancel() {
+	_ = os.Remove(m.path) // an ADD that is not told to give up is no worse than without markers
+}

@@ -1,0 +1,76 @@
+package cni
+
+import (
+	"cmp"
+	"io"
+	"log/slog"
+	"net/netip"
+
+	"github.com/limpet-io/limpet/internal/cni/netconf"
+	"github.com/limpet-io/limpet/internal/cni/node"
+	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/skel"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// DefaultResultsDir is libcni's result cache.
+const DefaultResultsDir = "/var/lib/cni/results"
+
+// Plugin is limpet-ipam without its process: these fields are all that it learns from the
+// machine.
+type Plugin struct {
+	node.Node
+	// Sources are asked for addresses that are not in the state.
+	Sources []outside.Opener
+	// Rebuild returns what makes a new, lost or damaged state; nil for an empty one.
+	Rebuild func(*netconf.Config, *slog.Logger) func(persistence.Salvaged) (reservation.Records, error)
+	// Forget drops what the node remembers of the link-layer addresses of these.
+	Forget func([]netip.Addr) error
+	// Orphaned reports that the process that started this verb is gone, so that nobody will
+	// use what the verb allocates.
+	Orphaned func() bool
+	// Stdout takes the result and nothing else.
+	Stdout io.Writer
+	// Log takes what a person should know; a runtime shows it when a verb succeeds.
+	Log *slog.Logger
+	// LogFile takes one line of each verb, unless the configuration names another file; ""
+	// for none.
+	LogFile string
+
+	entry logEntry // of the verb that this copy of the plugin runs
+}
+
+// Funcs returns the verbs for the skeleton of a CNI plugin.
+func (p *Plugin) Funcs() skel.CNIFuncs {
+	return skel.CNIFuncs{
+		Add:    p.logged("ADD", (*Plugin).Add),
+		Del:    p.logged("DEL", (*Plugin).Del),
+		Check:  p.logged("CHECK", (*Plugin).Check),
+		GC:     p.logged("GC", (*Plugin).GC),
+		Status: p.logged("STATUS", (*Plugin).Status),
+	}
+}
+
+// store returns the state, which each verb locks and opens once. It calls waiting, unless
+// that is nil, before a wait for the lock.
+func (p *Plugin) store(c *netconf.Config, waiting func()) *persistence.Store {
+	o := persistence.Options{Dir: stateDir(c), LockWait: c.LockWait, OnWait: waiting}
+	if p.Rebuild != nil {
+		o.Rebuild = p.Rebuild(c, p.Log)
+	}
+	return persistence.New(o)
+}
+
+func stateDir(c *netconf.Config) string { return cmp.Or(c.DataDir, persistence.DefaultDir) }
+
+// outside opens the sources that know something of the network. Mostly there is none.
+func (p *Plugin) outside(tx *persistence.Tx, c *netconf.Config, now reservation.Moment) outside.Sources {
+	return outside.Open(p.Sources, outside.Verb{
+		Tx: tx, Conf: c, Now: now, Log: p.Log,
+		End: func(a reservation.Attachment) error {
+			_, err := p.end(tx, a, now, false)
+			return err
+		},
+	})
+}

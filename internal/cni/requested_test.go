@@ -1,0 +1,69 @@
+package cni_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/cni"
+	"github.com/limpet-io/limpet/internal/machine"
+)
+
+// TestRequestedAddressIsFreedAsAnyOther asks by number for an address that is held for
+// nobody any more, of which no DEL comes; and for one that is.
+func TestRequestedAddressIsFreedAsAnyOther(t *testing.T) {
+	found := func(w *world, pods ...string) {
+		var there []machine.Interface
+		for _, pod := range pods {
+			w.start(plain(pod))
+			there = append(there, machine.Interface{NetNS: w.netns[plain(pod).netns()], Name: "eth0", Addresses: ips("10.1.0.5", "fd00:1::5")})
+		}
+		w.recovery.Interfaces = func() []machine.Interface {
+			return slices.DeleteFunc(slices.Clone(there), func(i machine.Interface) bool { return w.netns[i.NetNS.Path] != i.NetNS })
+		}
+		w.mustAdd(plain("first"))
+		w.damage(func(path string) error { return os.Truncate(path, 0) })
+		w.mustAdd(plain("second"))
+		delete(w.netns, plain("gone").netns())
+	}
+	for name, tc := range map[string]struct {
+		before func(w *world)
+		held   bool
+	}{
+		"free": {before: func(*world) {}},
+		"of a namespace that a rebuilt state found":              {before: func(w *world) { found(w, "running") }, held: true},
+		"of one that is gone by now":                             {before: func(w *world) { found(w, "gone") }},
+		"of one that is gone, and another has it too":            {before: func(w *world) { found(w, "gone", "running") }, held: true},
+		"of a file of host-local's that names nobody":            {before: func(w *world) { w.hostLocal("10.1.0.5", ""); w.pass(time.Hour) }},
+		"of a mirrored file whose container the state forgot":    {before: func(w *world) { w.mustAdd(plain("first")); w.hostLocal("10.1.0.5", "c-gone\r\neth0\n") }},
+		"of a container of host-local's":                         {before: func(w *world) { w.hostLocal("10.1.0.5", "c-old\r\neth0") }, held: true},
+		"of a reservation that has lapsed":                       {before: func(w *world) { w.reserve("10.1.0.5"); w.pass(time.Hour) }},
+		"of a reservation, which gives way only to who has none": {before: func(w *world) { w.reserve("10.1.0.5") }, held: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tc.before(w)
+			got, err := w.addUncached(plain("web"), wants("10.1.0.5"))
+			if tc.held && codeOf(err) != cni.CodeRequested || !tc.held && (err != nil || !slices.Contains(got, ips("10.1.0.5")[0])) {
+				t.Errorf("got %v, %v; held: %t", got, err, tc.held)
+			}
+		})
+	}
+}
+
+func wants(addr string) map[string]any {
+	return map[string]any{"runtimeConfig": map[string]any{"ips": []string{addr}}}
+}
+
+// reserve has a pod end that had an address and asks for ten minutes.
+func (w *world) reserve(addr string) {
+	w.t.Helper()
+	s, conf := lostSandbox("gone", true), wants(addr)
+	conf["runtimeConfig"].(map[string]any)["io.kubernetes.cri.pod-annotations"] = s.annotations
+	if _, err := w.addUncached(s, conf); err != nil {
+		w.t.Fatal(err)
+	}
+	w.cache(s)
+	w.mustDel(s)
+}

@@ -1,0 +1,195 @@
+package cni_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// TestRollback sends the DEL of an ADD that claimed a reservation, and of one that did not.
+// What it finds tells a DEL within a failing ADD (rule 8) from one that ends a pod.
+func TestRollback(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prevResult func(had []netip.Addr) any // of the DEL
+		cached     bool
+		after      time.Duration
+		undone     bool
+	}{
+		"a DEL without a result undoes the ADD":         {undone: true},
+		"so does one with the result of another plugin": {prevResult: func([]netip.Addr) any { return result("192.0.2.9/24") }, undone: true},
+		"so does one with a null result":                {prevResult: func([]netip.Addr) any { return nil }, undone: true},
+		"the result of the ADD tells that it succeeded": {prevResult: func(had []netip.Addr) any { return result(had[0].String()+"/29", had[1].String()+"/64") }},
+		"so does libcni's cache":                        {cached: true},
+		"an old attachment's ADD is not failing now":    {after: 4 * time.Minute},
+	} {
+		for _, claims := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, claimed=%t", name, claims), func(t *testing.T) {
+				w, s := newWorld(t), lostSandbox("web", true)
+				if claims {
+					w.mustAdd(s)
+					w.mustDel(s)
+					w.pass(3 * time.Minute)
+				}
+				before := w.read()
+				s = next(s)
+				had, err := w.addUncached(s, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tc.cached {
+					w.cache(s)
+				}
+				w.pass(tc.after)
+				conf := map[string]any{}
+				if tc.prevResult != nil {
+					conf["prevResult"] = tc.prevResult(had)
+				}
+				if err := w.plugin.Funcs().Del(w.args(s, conf)); err != nil {
+					t.Fatal(err)
+				}
+				after := w.read()
+				if tc.undone {
+					if !claims && len(after.Reserved) > 0 {
+						t.Errorf("reserved %v, which was not before", after.Reserved)
+					}
+					if was, is := before.Reserved[s.owner()], after.Reserved[s.owner()]; claims && (!cmp.Equal(was.Deadline, is.Deadline) || !slices.Equal(was.Addresses, is.Addresses)) {
+						t.Errorf("put back %v, was %v", is, was)
+					}
+					return
+				}
+				want := reservation.Deadline{From: w.now, For: 10 * time.Minute}
+				if r := after.Reserved[s.owner()]; !cmp.Equal(r.Deadline, want) || !slices.Equal(r.Addresses, had) {
+					t.Errorf("reserved %v, want %v with the deadline %v", r, had, want)
+				}
+			})
+		}
+	}
+}
+
+func result(addrs ...string) any {
+	var ips []map[string]string
+	for _, a := range addrs {
+		ips = append(ips, map[string]string{"address": a})
+	}
+	return map[string]any{"cniVersion": "1.1.0", "ips": ips}
+}
+
+func (w *world) mustDel(s sandbox) {
+	w.t.Helper()
+	if err := w.del(s); err != nil {
+		w.t.Fatal(err)
+	}
+	delete(w.netns, s.netns())
+}
+
+// TestRollbackPutsBackTheWish undoes the ADD of a life that asks for less than the one whose
+// reservation it had claimed.
+func TestRollbackPutsBackTheWish(t *testing.T) {
+	w, s := newWorld(t), lostSandbox("web", true)
+	s.uid = "first"
+	s.annotations = map[string]string{reservation.RetainAnnotation: "60", reservation.ModeAnnotation: "required"}
+	w.mustAdd(s)
+	w.mustDel(s)
+	want := w.read().Reserved[s.owner()]
+	w.pass(time.Minute)
+	s = next(s)
+	s.uid, s.annotations = "second", map[string]string{reservation.RetainAnnotation: "1"}
+	if _, err := w.addUncached(s, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.mustDel(s)
+	if diff := cmp.Diff(want, w.read().Reserved[s.owner()], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRollbackAfterALostDEL undoes one ADD after another, of which only the last has a DEL.
+func TestRollbackAfterALostDEL(t *testing.T) {
+	for name, kept := range map[string]bool{"what was kept keeps its deadline": true, "and none is made": false} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t), lostSandbox("web", true)
+			if kept {
+				w.mustAdd(s)
+				w.mustDel(s)
+			}
+			want := w.read().Reserved
+			for range 3 {
+				w.pass(3 * time.Minute)
+				s = next(s)
+				w.start(s)
+				if _, err := w.addUncached(s, nil); err != nil {
+					t.Fatal(err)
+				}
+				delete(w.netns, s.netns())
+			}
+			w.mustDel(s)
+			if diff := cmp.Diff(want, w.read().Reserved, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRollbackOfAnADDThatLetGo undoes an ADD that could not hand out again what was kept for
+// its pod, and so took other addresses.
+func TestRollbackOfAnADDThatLetGo(t *testing.T) {
+	grown := map[string]any{"ranges": json.RawMessage(`[[{"subnet":"10.2.0.0/29"}],[{"subnet":"fd00:1::/64"}]]`)}
+	byNumber := map[string]any{"runtimeConfig": map[string]any{"ips": []string{"10.1.0.5"}}}
+	for name, tc := range map[string]struct {
+		unended bool           // the earlier life had no DEL
+		ipam    map[string]any // of the ADD, instead
+		more    map[string]any
+		between func(w *world) // the ADD and its DEL
+		lost    bool
+	}{
+		"because its ranges have changed":           {ipam: grown},
+		"because another address was asked for":     {more: byNumber},
+		"and whose earlier life had not been ended": {unended: true, ipam: grown},
+		"and somebody has it by now": {more: byNumber, lost: true, between: func(w *world) {
+			for i := range 4 {
+				w.mustAdd(plain(fmt.Sprintf("other-%d", i)))
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t), lostSandbox("web", true)
+			had := w.mustAdd(s)
+			want := reservation.Reservation{Addresses: had, Deadline: reservation.Deadline{From: w.now, For: 10 * time.Minute}}
+			if tc.unended {
+				delete(w.netns, s.netns())
+			} else {
+				w.mustDel(s)
+				w.pass(3 * time.Minute)
+			}
+			want.Deadline.From = w.now
+			if !tc.unended {
+				want = w.read().Reserved[s.owner()]
+			}
+			s = next(s)
+			w.ipam = tc.ipam
+			got, err := w.addUncached(s, tc.more)
+			if err != nil || slices.Contains(got, had[0]) {
+				t.Fatalf("the ADD answered %v and %v", got, err)
+			}
+			w.ipam = nil
+			if tc.between != nil {
+				tc.between(w)
+			}
+			if err := w.del(s); err != nil {
+				t.Fatal(err)
+			}
+			is, has := w.read().Reserved[s.owner()]
+			if has == tc.lost || has && (!cmp.Equal(want.Deadline, is.Deadline) || !slices.Equal(want.Addresses, is.Addresses)) {
+				t.Errorf("the DEL put back %v, was %v", is, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,158 @@
+package cni_test
+
+import (
+	gocmp "cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// setting is a network that the model test runs on.
+type setting struct {
+	pool    netip.Prefix // IPv4, the smaller of the two range sets
+	percent int
+	refuse  bool
+}
+
+var settings = []setting{
+	{netip.MustParsePrefix("10.1.0.0/29"), 40, false},
+	{netip.MustParsePrefix("10.1.0.0/28"), 25, false},
+	{netip.MustParsePrefix("10.1.0.0/29"), 40, true},
+	{netip.MustParsePrefix("10.1.0.0/28"), 25, true},
+}
+
+// ipam is the setting as a part of the configuration.
+func (s setting) ipam() map[string]any {
+	policy := "reclaim"
+	if s.refuse {
+		policy = "refuse"
+	}
+	return map[string]any{
+		"ranges":             [][]map[string]string{{{"subnet": s.pool.String()}}, {{"subnet": "fd00:1::/64"}}},
+		"maxReservedPercent": s.percent, "onExhaustion": policy,
+	}
+}
+
+// addresses are those of the pool, without network, gateway and broadcast address.
+func (s setting) addresses() []netip.Addr {
+	var all []netip.Addr
+	for a := s.pool.Addr().Next().Next(); s.pool.Contains(a.Next()); a = a.Next() {
+		all = append(all, a)
+	}
+	return all
+}
+
+// share is how many reservations there may be.
+func (s setting) share() int { return (len(s.addresses())*s.percent + 99) / 100 }
+
+// unlapsed returns the reservations of a state that still hold, but for those of an owner.
+func (h happened) unlapsed(s state, but reservation.Owner) map[reservation.Owner]reservation.Reservation {
+	left := maps.Clone(s.Reserved)
+	maps.DeleteFunc(left, func(o reservation.Owner, r reservation.Reservation) bool { return o == but || h.expired(r) })
+	return left
+}
+
+// counted holds the count of reservations, which decides whether there is room, to what it
+// counts.
+func counted(h happened) error {
+	if h.after.Counted != int64(len(h.after.Reserved)) {
+		return fmt.Errorf("%d reservations are counted as %d", len(h.after.Reserved), h.after.Counted)
+	}
+	return nil
+}
+
+// keepsToTheShare is what rule 2 says of reservations among each other: their share is
+// never exceeded by a new one, which is made wherever there is room.
+func keepsToTheShare(h happened) error {
+	if (h.verb != "DEL" && h.verb != "GC") || h.code != 0 || h.rollback {
+		return nil
+	}
+	before, after := h.unlapsed(h.before, reservation.Owner{}), h.unlapsed(h.after, reservation.Owner{})
+	if most := max(h.setting.share(), len(before)); len(after) > most {
+		return fmt.Errorf("%s left %d reservations, may be %d", h.verb, len(after), most)
+	}
+	ended, known := h.before.Attached[h.of.attachment()]
+	if h.verb != "DEL" || !known || ended.Retain == 0 || ended.Seq < max(h.newestSeq(), h.before.Reserved[h.of.owner()].Seq) {
+		return nil // or the last life has been reserved for already, and has lapsed
+	}
+	others := h.unlapsed(h.before, h.of.owner())
+	if _, made := after[h.of.owner()]; !made && h.room(others) {
+		return fmt.Errorf("%s left no reservation beside %d others", h.of.id, len(others))
+	}
+	return nil
+}
+
+// room reports whether a DEL had to make a reservation without any other giving way.
+func (h happened) room(others map[reservation.Owner]reservation.Reservation) bool {
+	left := h.setting.share() - len(others)
+	if !h.setting.refuse {
+		return left > 0
+	}
+	return perNamespace(others)[h.of.namespace()] < 3*left
+}
+
+func perNamespace(all map[reservation.Owner]reservation.Reservation) map[string]int {
+	of := map[string]int{}
+	for o := range all {
+		of[o.Namespace]++
+	}
+	return of
+}
+
+// gaveWay is the part of rule 2 for a reservation that ended early for another one.
+func gaveWay(h happened, r reservation.Reservation) error {
+	others := h.unlapsed(h.before, h.of.owner())
+	switch {
+	case h.setting.refuse:
+		return fmt.Errorf("%s ended the reservation of %s, and none may give way", h.verb, r.Owner)
+	case h.verb == "GC": // one after the other, in no order that the states show
+		if left := len(h.unlapsed(h.after, reservation.Owner{})); left < h.setting.share() {
+			return fmt.Errorf("the reservation of %s gave way although there are only %d", r.Owner, left)
+		}
+		return nil
+	case h.verb != "DEL" || h.rollback || len(others) < h.setting.share():
+		return fmt.Errorf("%s ended the reservation of %s beside %d others", h.verb, r.Owner, len(others)-1)
+	}
+	of := perNamespace(others)
+	of[h.of.namespace()]++
+	if most := slices.Max(slices.Collect(maps.Values(of))); of[r.Owner.Namespace] < most {
+		return fmt.Errorf("the reservation of %s gave way, and not all namespaces hold fewer: %v", r.Owner, of)
+	}
+	if own := of[h.of.namespace()]; r.Owner.Namespace != h.of.namespace() && of[r.Owner.Namespace] <= own {
+		return fmt.Errorf("the reservation of %s gave way to one of a namespace that holds as much: %v", r.Owner, of)
+	}
+	for other, r2 := range others {
+		waited, waited2 := h.now.Since(r.Deadline.From), h.now.Since(r2.Deadline.From)
+		if other.Namespace == r.Owner.Namespace && gocmp.Or(gocmp.Compare(r2.Mode, r.Mode), gocmp.Compare(waited, waited2)) < 0 {
+			return fmt.Errorf("the reservation of %s gave way before that of %s", r.Owner, other)
+		}
+	}
+	return nil
+}
+
+// squeeze is what must have come of the share being reached.
+func (s setting) squeeze() string {
+	if s.refuse {
+		return "turned away"
+	}
+	return "gave way"
+}
+
+// noteSqueeze remembers that the share was reached.
+func (m *model) noteSqueeze(h happened) {
+	ended, known := h.before.Attached[h.of.attachment()]
+	if h.verb != "DEL" || !known || ended.Retain == 0 || h.rollback || h.code != 0 {
+		return
+	}
+	if _, made := h.after.Reserved[h.of.owner()]; !made {
+		m.seen["turned away"]++
+	}
+	for o := range h.unlapsed(h.before, h.of.owner()) {
+		if _, still := h.after.Reserved[o]; !still {
+			m.seen["gave way"]++
+		}
+	}
+}

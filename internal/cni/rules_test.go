@@ -1,0 +1,293 @@
+package cni_test
+
+import (
+	gocmp "cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// happened is one operation of the model test: what was done, the answer, and the
+// state on either side of it.
+type happened struct {
+	verb          string // ADD, DEL, GC, or what the world did
+	of            sandbox
+	valid         []sandbox // of a GC
+	rollback      bool      // of a DEL
+	orphan        bool      // the caller of an ADD is gone
+	busy          bool      // somebody else keeps the state locked
+	damage        string    // what had become of the state file
+	hopeless      bool      // and it could not be repaired
+	changed, kept bool      // the file changed, and what it was is kept beside it
+	code          uint
+	took          time.Duration // real time
+	addrs         []netip.Addr
+	now           reservation.Moment
+	alive         func(reservation.Attachment) bool
+	cached        func(reservation.AttachmentID) bool // libcni's cache tells its addresses
+	before, after state
+	beforeAdd     map[reservation.Owner]reservation.Reservation // what the ADD that is rolled back found
+	expired       func(reservation.Reservation) bool            // by true time, not by any clock
+	// refused tells how long ago, in true time, a successor was first turned away.
+	refused func(refusal) (time.Duration, bool)
+	setting setting
+}
+
+// refusal is of one successor by one predecessor.
+type refusal struct {
+	by  reservation.AttachmentID
+	uid string
+}
+
+// rules are the ten rules of docs/design/0001-architecture.md, as far as one step
+// can show them. What the plugin links (rule 7) is tested with cmd/ipam-plugin.
+var rules = []struct {
+	name    string
+	check   func(happened) error
+	rebuilt bool // it holds as well for a step that made a lost or damaged state again
+}{
+	{"1: an address has at most one attachment", oneHolder, true},
+	{"2: a reserved address goes to nobody but its owner", keptForOwner, false},
+	{"2: reservations keep to their share", keepsToTheShare, false},
+	{"2: reservations are counted", counted, true},
+	{"3: a DEL ends exactly the attachment it names", endsOnlyItsOwn, false},
+	{"4: an owner that returns in time gets all its addresses", returns, false},
+	{"4: no address is shared with a living predecessor", waits, false},
+	{"5: a verb that fails has not happened", nothingHalf, false},
+	{"6: a missing or damaged state file is never taken for a fresh one", neverFresh, true},
+	{"7: nobody waits without a bound", bounded, true},
+	{"7: nobody needs the agent", needsNoAgent, false},
+	{"8: a rollback puts a claimed reservation back and makes none", undone, false},
+	{"9: clock steps and reboots move no deadline", inTime, false},
+	{"10: a pod that asks for nothing leaves nothing behind", leavesNothing, false},
+}
+
+// oneHolder is rule 1, stricter: neither attached nor reserved twice.
+func oneHolder(h happened) error {
+	holder := map[netip.Addr]string{}
+	take := func(who string, addrs []netip.Addr) error {
+		for _, a := range addrs {
+			if holder[a] != "" {
+				return fmt.Errorf("%s is held by %s and by %s", a, holder[a], who)
+			}
+			holder[a] = who
+		}
+		return nil
+	}
+	for id, a := range h.after.Attached {
+		if err := take("attachment "+id.String(), a.Addresses); err != nil {
+			return err
+		}
+	}
+	for o, r := range h.after.Reserved {
+		if err := take("reservation of "+o.String(), r.Addresses); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptForOwner is rule 2. A reservation that gives way to a pod is the one that ended soonest, of those that insist only when there is no other, and the set was full.
+func keptForOwner(h happened) error {
+	for o, r := range h.before.Reserved {
+		if _, still := h.after.Reserved[o]; still || h.expired(r) || (h.verb == "ADD" && h.of.owner() == o) {
+			continue
+		}
+		if h.verb != "ADD" || h.code != 0 {
+			if err := gaveWay(h, r); err != nil {
+				return err
+			}
+			continue
+		}
+		if h.setting.refuse {
+			return fmt.Errorf("the reservation of %s gave way to a pod, and none may", o)
+		}
+		if free := freeIPv4(h.before, h.of.owner(), h); len(free) > 0 {
+			return fmt.Errorf("the reservation of %s gave way although %v were free", o, free)
+		}
+		for other, r2 := range h.before.Reserved {
+			earlier := gocmp.Or(gocmp.Compare(r2.Mode, r.Mode), gocmp.Compare(r2.Deadline.Left(h.now), r.Deadline.Left(h.now))) < 0
+			if other != h.of.owner() && !h.expired(r2) && earlier {
+				return fmt.Errorf("the reservation of %s (%s) gave way before that of %s (%s)", o, r.Mode, other, r2.Mode)
+			}
+		}
+	}
+	return nil
+}
+
+// freeIPv4 lists what an ADD of the owner could take without anybody giving way.
+func freeIPv4(s state, o reservation.Owner, h happened) []netip.Addr {
+	var free []netip.Addr
+	for _, a := range h.setting.addresses() {
+		held := false
+		for _, at := range s.Attached {
+			held = held || slices.Contains(at.Addresses, a) && (at.Owner != o || h.alive(at))
+		}
+		for owner, r := range s.Reserved {
+			held = held || slices.Contains(r.Addresses, a) && owner != o && !h.expired(r)
+		}
+		if !held {
+			free = append(free, a)
+		}
+	}
+	return free
+}
+
+// endsOnlyItsOwn is rule 3, for DEL and GC.
+func endsOnlyItsOwn(h happened) error {
+	if h.code != 0 {
+		return nil // rule 5 has it
+	}
+	var ends func(reservation.AttachmentID) bool
+	switch h.verb {
+	case "DEL":
+		ends = func(id reservation.AttachmentID) bool { return id == h.of.attachment() }
+	case "GC":
+		ends = func(id reservation.AttachmentID) bool {
+			return !slices.ContainsFunc(h.valid, func(s sandbox) bool { return s.attachment() == id })
+		}
+	default:
+		return nil
+	}
+	touched := map[reservation.Owner]uint64{} // the newest life that ended
+	for id, a := range h.before.Attached {
+		after, still := h.after.Attached[id]
+		if ends(id) {
+			if still {
+				return fmt.Errorf("%s did not end %s", h.verb, id)
+			}
+			touched[a.Owner] = max(touched[a.Owner], a.Seq)
+		} else if diff := cmp.Diff(a, after, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			return fmt.Errorf("%s touched %s (-before +after):\n%s", h.verb, id, diff)
+		}
+	}
+	for o, r := range h.before.Reserved {
+		if seq, ended := touched[o]; ended && seq > r.Seq {
+			continue
+		}
+		if _, still := h.after.Reserved[o]; !still && (h.expired(r) || gaveWay(h, r) == nil) {
+			continue
+		}
+		if diff := cmp.Diff(r, h.after.Reserved[o], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			return fmt.Errorf("%s touched the reservation of %s (-before +after):\n%s", h.verb, o, diff)
+		}
+	}
+	for o, r := range h.after.Reserved {
+		for _, a := range h.after.Attached {
+			if a.Owner == o && a.Seq > r.Seq {
+				return fmt.Errorf("%s is reserved for %s, whose newer life %s runs", r.Addresses, o, a.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// returns is the first half of rule 4.
+func returns(h happened) error {
+	if h.verb != "ADD" || h.code != 0 {
+		return nil
+	}
+	if r, found := h.before.Reserved[h.of.owner()]; found && !h.expired(r) && r.Seq == h.newestSeq() {
+		if !slices.Equal(r.Addresses, h.addrs) {
+			return fmt.Errorf("%s came back in time to %v and got %v", h.of.owner(), r.Addresses, h.addrs)
+		}
+	}
+	for _, a := range h.before.Attached {
+		if a.Owner == h.of.owner() && !h.alive(a) && a.Seq == h.newestSeq() && !slices.Equal(a.Addresses, h.addrs) {
+			return fmt.Errorf("%s succeeded to %v and got %v", h.of.owner(), a.Addresses, h.addrs)
+		}
+	}
+	if len(h.addrs) != 2 {
+		return fmt.Errorf("got %v, want one address of each of the two sets", h.addrs)
+	}
+	return nil
+}
+
+// newestSeq tells the latest life of the owner that counts: a lapsed reservation, which the
+// agent may sweep at any time, does not.
+func (h happened) newestSeq() uint64 {
+	var seq uint64
+	if r, found := h.before.Reserved[h.of.owner()]; found && !h.expired(r) {
+		seq = r.Seq
+	}
+	for _, a := range h.before.Attached {
+		if a.Owner == h.of.owner() {
+			seq = max(seq, a.Seq)
+		}
+	}
+	return seq
+}
+
+// newestAlive returns the latest life of the owner, if it is alive.
+func (h happened) newestAlive() (reservation.Attachment, bool) {
+	for _, a := range h.before.Attached {
+		if a.Owner == h.of.owner() && a.ID != h.of.attachment() && h.alive(a) && a.Seq == h.newestSeq() {
+			return a, true
+		}
+	}
+	return reservation.Attachment{}, false
+}
+
+// waits is the second half of rule 4.
+func waits(h happened) error {
+	if h.verb != "ADD" {
+		return nil
+	}
+	for _, a := range h.before.Attached {
+		if a.Owner != h.of.owner() || a.ID == h.of.attachment() || !h.alive(a) {
+			continue
+		}
+		for _, got := range h.addrs {
+			if slices.Contains(a.Addresses, got) {
+				return fmt.Errorf("%s shares %s with %s, which is alive", h.of.id, got, a.ID)
+			}
+		}
+	}
+	living, found := h.mustWait()
+	switch {
+	case !found && h.code == 11 && !h.orphan && !h.busy:
+		return fmt.Errorf("%s was told to wait for nobody", h.of.id)
+	case found && h.code == 0 && h.of.required():
+		return fmt.Errorf("%s insists on its addresses and got others", h.of.id)
+	case found && h.code == 0 && h.waitedFor(living) < predecessorWait:
+		return fmt.Errorf("%s took others before the wait was over", h.of.id)
+	}
+	return nil
+}
+
+// mustWait returns the predecessor that an ADD has to wait for: none where neither life
+// asks for anything (rule 10).
+func (h happened) mustWait() (reservation.Attachment, bool) {
+	living, found := h.newestAlive()
+	return living, found && (h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required || !living.AnnotationsSeen)
+}
+
+// waitedFor returns how long ago this successor was first turned away because of a.
+func (h happened) waitedFor(a reservation.Attachment) time.Duration {
+	if since, found := h.refused(refusal{a.ID, h.of.uid}); found {
+		return since
+	}
+	return 0
+}
+
+// nothingHalf is rule 5 for a verb that returns an error. That a successor was
+// refused is the one thing a failing ADD may leave.
+func nothingHalf(h happened) error {
+	if h.orphan && h.code == 0 {
+		return fmt.Errorf("an ADD whose caller is gone allocated %v", h.addrs)
+	}
+	if h.code == 0 {
+		return nil
+	}
+	ignore := cmpopts.IgnoreFields(reservation.Attachment{}, "RefusedSince", "RefusedUID")
+	if diff := cmp.Diff(h.before, h.after, ignore, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		return fmt.Errorf("%s failed with code %d and left (-before +after):\n%s", h.verb, h.code, diff)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package cni_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// TestAnyNetworkMayRebuild has a verb of another network make the state again, which knows
+// nothing of the network of the pod that runs.
+func TestAnyNetworkMayRebuild(t *testing.T) {
+	w := newWorld(t)
+	s := lostSandbox("web", false)
+	w.start(s)
+	was := w.mustAdd(s) // its cache tells nothing
+	w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: was}, s)
+	w.damage(overwrite(0, 1<<20, 0))
+	if err := w.run(w.plugin.Funcs().Del, w.args(lostSandbox("other", false), map[string]any{"name": "netb"})); err != nil {
+		t.Fatal(err)
+	}
+	for i, given := 0, []netip.Addr{}; ; i++ {
+		n := lostSandbox("new-"+string(rune('a'+i)), false)
+		addrs, err := w.add(n)
+		if err != nil {
+			break // the range is exhausted
+		}
+		if given = append(given, addrs...); slices.ContainsFunc(was, func(a netip.Addr) bool { return slices.Contains(given, a) }) {
+			t.Fatalf("%s got %v of a pod that runs", n.pod, addrs)
+		}
+	}
+	delete(w.netns, s.netns())
+	if addrs := w.mustAdd(lostSandbox("last", false)); addrs[0] != was[0] {
+		t.Errorf("got %v, want %v, whose namespace is gone", addrs, was)
+	}
+}
+
+// TestNamespacesAreSearchedOnce keeps the cost of an ADD flat.
+func TestNamespacesAreSearchedOnce(t *testing.T) {
+	w := newWorld(t)
+	looks := 0
+	look := w.interfaces(nil)
+	w.recovery.Interfaces = func() (none []machine.Interface) { looks++; return look() }
+	w.mustAdd(lostSandbox("a", false))
+	if looks != 0 {
+		t.Errorf("a new node was searched %d times", looks)
+	}
+	w.damage(overwrite(0, 1<<20, 0))
+	w.mustAdd(lostSandbox("b", false))
+	looks = 0
+	w.mustAdd(lostSandbox("c", false))
+	if looks != 0 {
+		t.Errorf("searched %d times more", looks)
+	}
+}
+
+// TestDelEndsWhatWasFound frees what is held for a namespace, with the DEL that names it.
+func TestDelEndsWhatWasFound(t *testing.T) {
+	w := newWorld(t)
+	s := lostSandbox("web", false)
+	w.start(s)
+	was := w.mustAdd(s)
+	w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: was}, s)
+	w.damage(overwrite(0, 1<<20, 0))
+	w.mustAdd(lostSandbox("other", false))
+	id := s.attachment()
+	id.ContainerID = reservation.NetNSPlaceholder(w.netns[s.netns()])
+	if a := w.read().Attached[id]; !slices.Equal(a.Addresses, was) {
+		t.Fatalf("held %v, want %v", a.Addresses, was)
+	}
+	if err := w.del(s); err != nil { // its namespace is still there
+		t.Fatal(err)
+	}
+	if a, held := w.read().Attached[id]; held {
+		t.Errorf("%v is held after the DEL", a.Addresses)
+	}
+}
+
+// TestAnAddressThatIsThereTwice has one interface with an address in two masks.
+func TestAnAddressThatIsThereTwice(t *testing.T) {
+	for name, lose := range map[string]func(*world) error{
+		"the network of the pod rebuilds": func(*world) error { return nil },
+		"another one does": func(w *world) error {
+			return w.run(w.plugin.Funcs().Del, w.args(lostSandbox("other", false), map[string]any{"name": "netb"}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := lostSandbox("web", false)
+			w.start(s)
+			was := w.mustAdd(s)
+			w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: slices.Concat(was, was)}, s)
+			w.damage(overwrite(0, 1<<20, 0))
+			if err := lose(w); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.mustAdd(lostSandbox("other", false)); slices.Contains(got, was[0]) {
+				t.Errorf("got %v, which a pod has", got)
+			}
+		})
+	}
+}

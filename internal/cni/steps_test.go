@@ -1,0 +1,234 @@
+package cni_test
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+func (m *model) addStep(s sandbox, orphan bool) {
+	h := m.happened("ADD", s)
+	m.orphan = orphan
+	addrs, err := m.add(s)
+	m.orphan, h.orphan = false, orphan
+	h.addrs, h.code = addrs, codeOf(err)
+	if err == nil {
+		if m.rand.IntN(4) > 0 { // else only its namespace tells of it
+			m.cacheWhole(s, addrs)
+		}
+		m.holds[s.attachment()] = addrs
+		for id, a := range h.before.Attached {
+			if a.Owner == s.owner() && !h.alive(a) {
+				delete(m.holds, id)
+			}
+		}
+	}
+	m.judge(h)
+}
+
+func (m *model) delStep(s sandbox) {
+	if m.rand.IntN(3) > 0 {
+		delete(m.netns, s.netns())
+	}
+	h := m.happened("DEL", s)
+	h.code = codeOf(m.del(s))
+	delete(m.holds, s.attachment())
+	m.judge(h)
+}
+
+// failingAdd is an ADD after which a plugin further on fails: no cache file is
+// written, and the DEL has no earlier result.
+func (m *model) failingAdd(s sandbox) {
+	before := m.happened("ADD", s)
+	addrs, err := m.addUncached(s, nil)
+	before.addrs, before.code = addrs, codeOf(err)
+	if err != nil {
+		m.judge(before)
+		return
+	}
+	m.holds[s.attachment()] = addrs
+	found := maps.Clone(before.before.Reserved)
+	for id, a := range before.before.Attached {
+		if a.Owner != s.owner() || before.alive(a) {
+			continue
+		}
+		delete(m.holds, id)
+		if a.Seq == before.newestSeq() && a.Retain > 0 { // ended unseen: the ADD reserves and claims in one
+			found[s.owner()] = reservation.Reservation{
+				UID: a.UID, ContainerID: id.ContainerID, Addresses: a.Addresses, Deadline: reservation.Deadline{From: m.now, For: a.Retain}, Retain: a.Retain, Mode: a.Mode, Seq: a.Seq,
+			}
+		}
+	}
+	m.judge(before)
+
+	h := m.happened("DEL", s)
+	h.rollback, h.beforeAdd = true, found
+	h.code = codeOf(m.del(s))
+	delete(m.holds, s.attachment())
+	m.judge(h)
+}
+
+func (m *model) gcStep() {
+	h := m.happened("GC", sandbox{id: "none", ifName: "eth0"})
+	for _, s := range m.made {
+		if m.rand.IntN(10) > 0 {
+			h.valid = append(h.valid, s)
+			continue
+		}
+		_ = os.Remove(m.cacheFile(s)) // as libcni does, if there is one
+	}
+	h.code = codeOf(m.run(m.plugin.Funcs().GC, m.args(h.of, m.valid(h.valid, nil))))
+	maps.DeleteFunc(m.holds, func(id reservation.AttachmentID, _ []netip.Addr) bool {
+		return !slices.ContainsFunc(h.valid, func(s sandbox) bool { return s.attachment() == id })
+	})
+	m.judge(h)
+}
+
+// valid returns the configuration of a GC that names sandboxes as valid.
+func (m *model) valid(all []sandbox, conf map[string]any) map[string]any {
+	list := []map[string]string{}
+	for _, s := range all {
+		list = append(list, map[string]string{"containerID": s.id, "ifname": s.ifName})
+	}
+	with := map[string]any{"cni.dev/valid-attachments": list}
+	maps.Copy(with, conf)
+	return with
+}
+
+// agentStep does to the state what the agent does.
+func (m *model) agentStep(what string, do func(*persistence.Tx) error) {
+	if m.step == 0 {
+		return
+	}
+	h := m.happened(what, sandbox{})
+	if err := persistence.New(persistence.Options{Dir: m.dir}).Update(m.t.Context(), do); err != nil {
+		m.t.Fatal(err)
+	}
+	m.judge(h)
+}
+
+func (m *model) sweep(tx *persistence.Tx) error {
+	all, err := tx.Reservations(network)
+	for _, r := range reservation.Lapsed(all, m.now) {
+		if err := tx.DeleteReservation(r.Owner); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (m *model) annotate(tx *persistence.Tx) error {
+	all, err := tx.Attachments(network)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	a := all[m.rand.IntN(len(all))]
+	a.Retain, a.AnnotationsSeen = time.Duration(m.rand.IntN(3))*5*time.Minute, true
+	return tx.PutAttachment(a)
+}
+
+// damageStep runs a verb after something has happened to the state file, now and then with
+// no way to repair it; the sound state is put back afterwards.
+func (m *model) damageStep() {
+	sound := m.files()
+	if len(sound) == 0 {
+		return // a new node has nothing to lose
+	}
+	h := m.happened([]string{"ADD", "DEL", "GC"}[m.rand.IntN(3)], m.newLife())
+	if h.verb == "DEL" {
+		h.of = m.any()
+	}
+	h.valid = m.made
+	h.damage = slices.Sorted(maps.Keys(damages))[m.rand.IntN(len(damages))]
+	m.damage(damages[h.damage].damage)
+	h.hopeless = m.rand.IntN(4) == 0
+	if h.hopeless {
+		m.forbidRepair()
+	}
+	damaged := m.files()
+	m.quietly(&h, nil)
+	left := m.files()
+	h.changed = !bytes.Equal(damaged["limpet.db"], left["limpet.db"])
+	for name, data := range left {
+		h.kept = h.kept || strings.HasPrefix(name, "limpet.db.damaged-") && bytes.Equal(data, damaged["limpet.db"])
+	}
+	m.judge(h)
+
+	if err := os.RemoveAll(m.dir); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	for name, data := range sound {
+		m.write(filepath.Join(m.dir, name), data)
+	}
+}
+
+// busyStep runs a verb while somebody else keeps the state locked.
+func (m *model) busyStep() {
+	h := m.happened([]string{"ADD", "DEL", "GC"}[m.rand.IntN(3)], m.newLife())
+	h.busy = true
+	f, err := os.OpenFile(filepath.Join(m.dir, "limpet.lock"), os.O_RDWR, 0)
+	if err != nil {
+		return // a new node has no lock yet
+	}
+	defer func() { _ = f.Close() }()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		m.t.Fatal(err)
+	}
+	m.quietly(&h, m.ipamWith(`{"lockWait":"2ms"}`))
+	if err := f.Close(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.judge(h)
+}
+
+// quietly runs the verb of h, from which the model learns nothing.
+func (m *model) quietly(h *happened, conf map[string]any) {
+	verbs := m.plugin.Funcs()
+	switch h.verb {
+	case "ADD":
+		addrs, err := m.addUncached(h.of, conf)
+		h.addrs, h.code = addrs, codeOf(err)
+	case "DEL":
+		h.code = codeOf(m.run(verbs.Del, m.args(h.of, conf)))
+	case "GC":
+		h.code = codeOf(m.run(verbs.GC, m.args(h.of, m.valid(h.valid, conf))))
+	}
+}
+
+// files returns what is in the directory of the state.
+func (m *model) files() map[string][]byte {
+	entries, err := os.ReadDir(m.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		m.t.Fatal(err)
+	}
+	all := map[string][]byte{}
+	for _, e := range entries {
+		if e.IsDir() || e.Name() == "limpet.lock" {
+			continue
+		}
+		if all[e.Name()], err = os.ReadFile(filepath.Join(m.dir, e.Name())); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func (m *model) write(path string, data []byte) {
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}

@@ -1,0 +1,267 @@
+package cni_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/cni"
+	"github.com/limpet-io/limpet/internal/cni/coexist"
+	"github.com/limpet-io/limpet/internal/cni/node"
+	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/cni/recovery"
+	"github.com/limpet-io/limpet/internal/skel"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+const network = "net"
+
+// ranges make a pool of six IPv4 and many IPv6 addresses: small enough to be full
+// now and then.
+const ranges = `[[{"subnet":"10.1.0.0/29"}],[{"subnet":"fd00:1::/64"}]]`
+
+// world is a machine for the plugin: clocks that a test moves, network namespaces
+// that it makes and removes, and a real state file.
+type world struct {
+	t        testing.TB
+	plugin   *cni.Plugin
+	recovery *recovery.Recovery
+	dir      string
+	results  string
+	out      bytes.Buffer
+	log      bytes.Buffer
+
+	now     reservation.Moment
+	elapsed time.Duration // true time since the beginning, whatever the clocks say
+	netns   map[string]reservation.NetNS
+	orphan  bool
+	inode   uint64
+	forgot  []netip.Addr   // by the node's table of neighbours
+	ipam    map[string]any // keys of ipam beyond the usual, or instead
+	took    time.Duration  // real time of the latest verb
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{
+		t: t, dir: filepath.Join(t.TempDir(), "state"), results: t.TempDir(),
+		now:   reservation.Moment{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), BootID: "boot-0", Up: time.Hour},
+		netns: map[string]reservation.NetNS{},
+	}
+	log := slog.New(slog.NewTextHandler(&w.log, nil))
+	machine := node.Node{
+		Now:        func() reservation.Moment { return w.now },
+		NetNS:      func(path string) (reservation.NetNS, bool) { n, ok := w.netns[path]; return n, ok },
+		ResultsDir: w.results,
+	}
+	hostLocal := &coexist.Neighbour{Node: machine}
+	w.recovery = &recovery.Recovery{Node: machine, Others: hostLocal, Log: log}
+	w.plugin = &cni.Plugin{
+		Node: machine, Sources: []outside.Opener{w.recovery.Open, hostLocal.Open}, Rebuild: w.recovery.Rebuild,
+		Forget:   func(addrs []netip.Addr) error { w.forgot = append(w.forgot, addrs...); return nil },
+		Orphaned: func() bool { return w.orphan },
+		Stdout:   &w.out, Log: log,
+	}
+	return w
+}
+
+// sandbox is a pod's sandbox as its runtime knows it.
+type sandbox struct {
+	id, pod, uid string
+	ns           string // "ns" where empty
+	ifName       string
+	annotations  map[string]string
+}
+
+func (s sandbox) namespace() string { return cmp.Or(s.ns, "ns") }
+
+func (s sandbox) attachment() reservation.AttachmentID {
+	return reservation.AttachmentID{Network: network, ContainerID: s.id, IfName: s.ifName}
+}
+
+func (s sandbox) owner() reservation.Owner {
+	return reservation.Owner{Network: network, Namespace: s.namespace(), Pod: s.pod, IfName: s.ifName}
+}
+
+func (s sandbox) required() bool {
+	return s.annotations[reservation.ModeAnnotation] == reservation.Required.String()
+}
+
+func (s sandbox) asks() bool {
+	wish, _ := reservation.ParseRetentionRequest(s.annotations, reservation.DefaultMaxRetain)
+	return s.annotations == nil || wish.Retain > 0 || s.required()
+}
+
+func (s sandbox) netns() string { return "/netns/" + s.id }
+
+func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
+	conf := map[string]any{
+		"cniVersion": "1.1.0", "name": network, "type": "ptp",
+		"ipam":          map[string]any{"type": "limpet-ipam", "dataDir": w.dir, "ranges": json.RawMessage(ranges)},
+		"runtimeConfig": map[string]any{"io.kubernetes.cri.pod-annotations": s.annotations},
+	}
+	maps.Copy(conf["ipam"].(map[string]any), w.ipam)
+	maps.Copy(conf, more)
+	stdin, err := json.Marshal(conf)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &skel.CmdArgs{
+		ContainerID: s.id, IfName: s.ifName, Netns: s.netns(), StdinData: stdin,
+		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_UID=%s;K8S_POD_INFRA_CONTAINER_ID=%s", s.namespace(), s.pod, s.uid, s.id),
+	}
+}
+
+// bound is how long a verb may take on a busy machine. It is less than the plugin's own
+// bound of the wait for the lock, which nobody here has to use up.
+const bound = persistence.DefaultLockWait - 5*time.Second
+
+// run runs a verb and gives it up when it does not come back (rule 7).
+func (w *world) run(verb func(*skel.CmdArgs) error, args *skel.CmdArgs) error {
+	began, done := time.Now(), make(chan error, 1)
+	go func() { done <- verb(args) }()
+	select {
+	case err := <-done:
+		w.took = time.Since(began)
+		return err
+	case <-time.After(2 * bound):
+		w.t.Fatalf("a verb still waits after %s (rule 7)", 2*bound)
+		return nil
+	}
+}
+
+// start makes the sandbox's network namespace, as a runtime does before ADD.
+func (w *world) start(s sandbox) {
+	if _, found := w.netns[s.netns()]; !found {
+		w.inode++
+		w.netns[s.netns()] = reservation.NetNS{Path: s.netns(), Dev: 4, Inode: w.inode}
+	}
+}
+
+// add runs ADD; on success libcni's cache file appears, as at the end of a chain.
+func (w *world) add(s sandbox) ([]netip.Addr, error) {
+	addrs, err := w.addUncached(s, nil)
+	if err == nil {
+		w.cache(s)
+	}
+	return addrs, err
+}
+
+func (w *world) cache(s sandbox) {
+	if err := os.WriteFile(w.cacheFile(s), []byte("{}"), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) cacheFile(s sandbox) string {
+	return filepath.Join(w.results, network+"-"+s.id+"-"+s.ifName)
+}
+
+// cachedWhole reports whether the cache file tells the addresses, as libcni's do.
+func (w *world) cachedWhole(id reservation.AttachmentID) bool {
+	data, err := os.ReadFile(w.cacheFile(sandbox{id: id.ContainerID, ifName: id.IfName}))
+	return err == nil && bytes.Contains(data, []byte("result"))
+}
+
+func (w *world) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error) {
+	w.out.Reset()
+	if err := w.run(w.plugin.Funcs().Add, w.args(s, more)); err != nil {
+		if w.out.Len() > 0 {
+			w.t.Fatalf("a failing ADD printed %s", w.out.String())
+		}
+		return nil, err
+	}
+	var result struct {
+		IPs []struct {
+			Address netip.Prefix `json:"address"`
+		} `json:"ips"`
+	}
+	if err := json.Unmarshal(w.out.Bytes(), &result); err != nil {
+		w.t.Fatalf("result %s: %v", w.out.String(), err)
+	}
+	var addrs []netip.Addr
+	for _, ip := range result.IPs {
+		addrs = append(addrs, ip.Address.Addr())
+	}
+	return addrs, nil
+}
+
+// del runs DEL and, as libcni does, removes the cache file.
+func (w *world) del(s sandbox) error {
+	err := w.run(w.plugin.Funcs().Del, w.args(s, nil))
+	_ = os.Remove(w.cacheFile(s)) // there is none after a rollback
+	return err
+}
+
+// pass lets time pass, by every clock.
+func (w *world) pass(d time.Duration) {
+	w.elapsed += d
+	w.now.Up += d
+	w.now.Wall = w.now.Wall.Add(d)
+}
+
+// step moves the wall clock only.
+func (w *world) step(d time.Duration) { w.now.Wall = w.now.Wall.Add(d) }
+
+// reboot ends every network namespace and begins another count of up time.
+func (w *world) reboot(off time.Duration) {
+	w.pass(off)
+	w.now.BootID += "'"
+	w.now.Up = time.Second
+	clear(w.netns)
+}
+
+// state is everything that the state file holds, as plain maps.
+type state struct {
+	Attached map[reservation.AttachmentID]reservation.Attachment
+	Reserved map[reservation.Owner]reservation.Reservation
+	Counted  int64 // how many are reserved, as the state has it
+}
+
+func (w *world) read() state {
+	w.t.Helper()
+	s := state{Attached: map[reservation.AttachmentID]reservation.Attachment{}, Reserved: map[reservation.Owner]reservation.Reservation{}}
+	err := persistence.New(persistence.Options{Dir: w.dir}).View(w.t.Context(), func(tx *persistence.Tx) error {
+		attached, err := tx.Attachments(network)
+		if err != nil {
+			return err
+		}
+		for _, a := range attached {
+			s.Attached[a.ID] = a
+		}
+		reserved, err := tx.Reservations(network)
+		for _, r := range reserved {
+			s.Reserved[r.Owner] = r
+		}
+		pressure, err2 := tx.PoolUsage(network)
+		s.Counted = pressure.Reserved
+		return errors.Join(err, err2)
+	})
+	if err != nil && !errors.Is(err, persistence.ErrNoState) {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// codeOf returns the CNI code of an error, 0 for none.
+func codeOf(err error) uint {
+	if coded, ok := errors.AsType[*types.Error](err); ok {
+		return coded.Code
+	}
+	if err != nil {
+		return types.ErrInternal
+	}
+	return 0
+}

@@ -1,0 +1,236 @@
+package hostlocal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
+)
+
+// DefaultDataDir holds the directories of all networks unless host-local's dataDir says
+// otherwise.
+const DefaultDataDir = "/var/lib/cni/networks"
+
+const (
+	separator = "\r\n"
+	// mirrorMark ends a file that is a mirror of Limpet's state.
+	mirrorMark = "\n"
+
+	cursorPrefix = "last_reserved_ip."
+
+	// maxFile is more than any file here holds.
+	maxFile = 64 << 10
+)
+
+// ErrTaken is returned when an address has a file of another container.
+var ErrTaken = errors.New("host-local holds the address")
+
+// Dir is the directory of one network, which need not be there.
+type Dir struct {
+	path string
+}
+
+// Root returns the directory that holds host-local's directories of all networks: the dataDir
+// of the network configuration, or host-local's own default without one.
+func Root(dataDir string) string {
+	if dataDir == "" {
+		return DefaultDataDir
+	}
+	return filepath.Clean(dataDir)
+}
+
+// Roots returns the directories that may be the Root of a network whose state is in stateDir.
+// The configuration may have named the default directory of the state, or nothing.
+func Roots(stateDir, defaultStateDir string) []string {
+	roots := []string{Root(stateDir)}
+	if roots[0] == defaultStateDir {
+		roots = append(roots, DefaultDataDir)
+	}
+	return roots
+}
+
+// New returns the directory at a path. It touches no file.
+func New(path string) Dir { return Dir{path} }
+
+// Path returns the path of the directory.
+func (d Dir) Path() string { return d.path }
+
+// Holder is who an address file names.
+type Holder struct {
+	// ContainerID is "" in a file whose writing was cut short.
+	ContainerID string
+	// IfName is "" in files from before 2018.
+	IfName string
+	// Mirrored tells that the file only repeats what Limpet's state says.
+	Mirrored bool
+}
+
+// Is reports whether the holder is that interface of that container.
+func (h Holder) Is(containerID, ifName string) bool {
+	return h.ContainerID != "" && h.ContainerID == containerID && (h.IfName == "" || h.IfName == ifName)
+}
+
+// Entry is an address file.
+type Entry struct {
+	Addr    netip.Addr
+	Holder  Holder
+	Changed time.Time
+}
+
+// Holder returns who an address file names.
+func (d Dir) Holder(a netip.Addr) (h Holder, found bool, err error) {
+	data, found, err := readFile(d.file(a))
+	return parse(data), found, err
+}
+
+func parse(data []byte) Holder {
+	text := string(data)
+	id, ifName, two := strings.Cut(strings.TrimSpace(text), separator) // one in a file that a person wrote, as with echo
+	return Holder{ContainerID: strings.TrimSpace(id), IfName: strings.TrimSpace(ifName), Mirrored: two && id != "" && strings.HasSuffix(text, mirrorMark)}
+}
+
+// addresses returns the names of the address files, without a look into any.
+func (d Dir) addresses() ([]netip.Addr, error) {
+	f, err := os.Open(d.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list host-local's addresses: %w", err)
+	}
+	names, err := f.Readdirnames(-1)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("list host-local's addresses: %w", err)
+	}
+	var all []netip.Addr
+	for _, n := range names {
+		if a, err := netip.ParseAddr(n); err == nil && a.Zone() == "" { // or it is its lock, a cursor, or a directory of the fork
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return all, nil
+}
+
+// Entries returns the address files, at the cost of a read for each. With an error it
+// returns those that can be read.
+func (d Dir) Entries() ([]Entry, error) {
+	return d.entries(nil)
+}
+
+// entries returns the address files but for those to skip, which are not read.
+func (d Dir) entries(skip func(netip.Addr) bool) ([]Entry, error) {
+	addrs, err := d.addresses()
+	if err != nil {
+		return nil, err
+	}
+	var all []Entry
+	var errs []error
+	for _, a := range addrs {
+		if skip != nil && skip(a) {
+			continue
+		}
+		info, err := os.Lstat(d.file(a))
+		if err != nil || !info.Mode().IsRegular() {
+			continue // removed meanwhile
+		}
+		h, found, err := d.Holder(a)
+		errs = append(errs, err)
+		if found {
+			all = append(all, Entry{Addr: a, Holder: h, Changed: info.ModTime()})
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// Cursor returns the address that host-local last handed out from a range set; it is not
+// valid when there is none.
+func (d Dir) Cursor(set int) netip.Addr {
+	data, _, _ := readFile(d.cursorFile(set)) // without one, the search begins at the range's start
+	a, _ := netip.ParseAddr(strings.TrimSpace(string(data)))
+	return a.WithZone("")
+}
+
+// Lock takes host-local's own lock, which every verb of it holds.
+func (d Dir) Lock(ctx context.Context, wait time.Duration) (io.Closer, error) {
+	return flock.Lock(ctx, filepath.Join(d.path, "lock"), unix.LOCK_EX, wait)
+}
+
+// Remove removes an address file if it still names the holder. The caller has the lock,
+// or else the file is a mirrored one.
+func (d Dir) Remove(a netip.Addr, h Holder) error {
+	now, found, err := d.Holder(a)
+	if err != nil || !found || now != h {
+		return err
+	}
+	if err := os.Remove(d.file(a)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove host-local's address: %w", err)
+	}
+	return nil
+}
+
+// Mirror writes an address file, unless there is one that is not a mirror: then the error
+// is ErrTaken. It appears complete, in one step that host-local's own cannot pass.
+func (d Dir) Mirror(a netip.Addr, containerID, ifName string) error {
+	if err := os.MkdirAll(d.path, 0o755); err != nil {
+		return fmt.Errorf("mirror address: %w", err)
+	}
+	temp := filepath.Join(d.path, ".limpet-"+a.String())
+	if err := os.WriteFile(temp, []byte(containerID+separator+ifName+mirrorMark), 0o600); err != nil {
+		return errors.Join(fmt.Errorf("mirror address: %w", err), os.Remove(temp))
+	}
+	err := os.Link(temp, d.file(a))
+	if errors.Is(err, os.ErrExist) {
+		var h Holder
+		if h, _, err = d.Holder(a); err == nil && !h.Mirrored {
+			err = fmt.Errorf("%s: container %s: %w", a, h.ContainerID, ErrTaken)
+		} else if err == nil {
+			return os.Rename(temp, d.file(a))
+		}
+	}
+	return errors.Join(err, os.Remove(temp))
+}
+
+// MirrorCursor writes what host-local would begin behind.
+func (d Dir) MirrorCursor(set int, a netip.Addr) error {
+	if err := os.WriteFile(d.cursorFile(set), []byte(a.String()), 0o600); err != nil {
+		return fmt.Errorf("mirror cursor: %w", err)
+	}
+	return nil
+}
+
+func (d Dir) file(a netip.Addr) string  { return filepath.Join(d.path, a.String()) }
+func (d Dir) cursorFile(set int) string { return filepath.Join(d.path, fmt.Sprint(cursorPrefix, set)) }
+
+// readFile reads a small file; one that is not there is not found.
+func readFile(path string) (data []byte, found bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read host-local's files: %w", err)
+	}
+	data, err = io.ReadAll(io.LimitReader(f, maxFile))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, false, fmt.Errorf("read host-local's files: %w", err)
+	}
+	return data, true, nil
+}
+
+// Of returns the addresses whose files name an interface of a container. Those to skip it
+// does not read; nil for none.
+func (d Dir) Of(containerID, ifName string, skip func(netip.Addr) bool) ([]Entry, error) {
+	all, err := d.entries(skip)
+	return slices.DeleteFunc(all, func(e Entry) bool { return !e.Holder.Is(containerID, ifName) }), err
+}

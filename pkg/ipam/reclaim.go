@@ -1,0 +1,98 @@
+package ipam
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// ReclaimStep is a way to come by a free address when an ADD needs one.
+type ReclaimStep uint8
+
+const (
+	// TakeFree takes an address that is free already.
+	TakeFree ReclaimStep = iota
+	// DropLapsed frees reservations whose deadline has passed.
+	DropLapsed
+	// DropAbandoned frees addresses that the state or another plugin holds for containers
+	// that are gone.
+	DropAbandoned
+	// EndSoonest ends one reservation before its deadline.
+	EndSoonest
+)
+
+// ReclaimSteps returns the steps in the order in which an ADD tries them: nobody loses an
+// address by the earlier ones. An ADD that asks for an address by number never ends a
+// reservation (rule 2).
+func ReclaimSteps(byNumber bool) []ReclaimStep {
+	steps := []ReclaimStep{TakeFree, DropLapsed, DropAbandoned}
+	if byNumber {
+		return steps
+	}
+	return append(steps, EndSoonest)
+}
+
+// ReclaimInput is what is known when a range set is exhausted.
+type ReclaimInput struct {
+	Now reservation.Moment
+	Set Set
+	// Refuse tells that no reservation gives way.
+	Refuse bool
+	// Reserved are the reservations of the network.
+	Reserved []reservation.Reservation
+	// Taken reports whether an address is held outside of the state as well; nil for none.
+	Taken func(netip.Addr) (bool, error)
+}
+
+// PlanReclaim returns the reservation that gives way to a pod: the one that ends soonest, and
+// reservations with mode "required" last. A reservation whose addresses the set could not
+// hand out anyway is skipped. The result is nil when no reservation gives way.
+func PlanReclaim(in ReclaimInput) (*reservation.Reservation, error) {
+	if in.Refuse {
+		return nil, nil
+	}
+	held := ReservedIn(in.Set, in.Reserved)
+	slices.SortFunc(held, func(a, b reservation.Reservation) int {
+		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Deadline.Left(in.Now), b.Deadline.Left(in.Now)))
+	})
+	for _, r := range held {
+		useful, err := in.useful(r.Addresses)
+		if err != nil {
+			return nil, err
+		}
+		if useful {
+			return &r, nil
+		}
+	}
+	return nil, nil
+}
+
+// useful reports whether the set could hand out one of the addresses once no reservation
+// holds it: the address is not the gateway by now, and nothing outside holds it.
+func (in ReclaimInput) useful(addrs []netip.Addr) (bool, error) {
+	for _, a := range addrs {
+		r, contains := in.Set.Contains(a)
+		if !contains || a == r.Gateway {
+			continue
+		}
+		if in.Taken == nil {
+			return true, nil
+		}
+		if taken, err := in.Taken(a); !taken || err != nil {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// ReservedIn returns the reservations that hold an address of a set.
+func ReservedIn(set Set, all []reservation.Reservation) []reservation.Reservation {
+	return slices.DeleteFunc(slices.Clone(all), func(r reservation.Reservation) bool {
+		return !slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool {
+			_, in := set.Contains(a)
+			return in
+		})
+	})
+}
