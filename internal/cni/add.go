@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/containernetworking/cni/pkg/types"
+
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/skel"
@@ -21,41 +23,29 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	dns, err := readResolvConf(conf.ResolvConf)
+	var dns types.DNS
+	if conf.ResolvConf != "" {
+		if dns, err = readResolvConf(conf.ResolvConf); err != nil {
+			return err
+		}
+	}
+	if p.podErr != nil {
+		return p.podErr
+	}
+	wanted, err := conf.Assign(p.pod)
 	if err != nil {
 		return err
 	}
-	pod, err := netconf.ParsePod(args.Args)
-	if err != nil {
-		return err
-	}
-	requested := conf.Requested
-	if pod.IP.IsValid() {
-		requested = append([]netip.Addr{pod.IP}, requested...)
-	}
-	wanted, err := netconf.Assign(conf.Sets, requested)
-	if err != nil {
-		return err
-	}
-	a, warnings := p.newAttachment(args, conf, pod)
+	a, warnings := conf.Attachment(p.pod, args.ContainerID, args.IfName)
 	for _, w := range warnings {
-		p.Log.Warn(w, "pod", pod.Namespace+"/"+pod.Name)
+		p.Log.Warn(w, "pod", p.pod.Namespace+"/"+p.pod.Name)
 	}
+	a.NetNS, _ = p.NetNS(args.Netns) // a namespace that cannot be seen never counts as alive
+	a.NetNS.Path = args.Netns
 	if err := p.add(&adding{Plugin: p, conf: conf, wanted: wanted, a: &a}); err != nil {
 		return err
 	}
 	return p.printResult(conf, dns, a.Addresses)
-}
-
-func (p *Plugin) newAttachment(args *skel.CmdArgs, conf *netconf.Config, pod netconf.Pod) (reservation.Attachment, []string) {
-	id := reservation.AttachmentID{Network: conf.Network, ContainerID: args.ContainerID, IfName: args.IfName}
-	wish, warnings := reservation.ParseRetentionRequest(conf.Annotations, conf.MaxReservation)
-	netns, _ := p.NetNS(args.Netns) // a namespace that cannot be seen never counts as alive
-	netns.Path = args.Netns
-	return reservation.Attachment{
-		ID: id, Owner: pod.Owner(id), UID: pod.UID, NetNS: netns,
-		Retain: wish.Retain, Mode: wish.Mode, AnnotationsSeen: conf.Annotations != nil,
-	}, warnings
 }
 
 // adding is one ADD.
@@ -72,9 +62,9 @@ type adding struct {
 // add fills in the attachment's addresses and stores it: gather, plan, apply.
 func (p *Plugin) add(ad *adding) error {
 	var plan reservation.AddDecision
-	marker := newPendingMarker(ad.conf, ad.a.ID)
-	defer marker.remove()
-	err := p.store(ad.conf, marker.create).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	var marker *pendingMarker
+	waiting := func() { marker = createPendingMarker(ad.conf, ad.a.ID) }
+	err := p.store(ad.conf, waiting).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 		plan, ad.tx, ad.a.Since = reservation.AddDecision{}, tx, p.Now()
 		in, err := ad.gather()
 		if err != nil {
@@ -88,6 +78,9 @@ func (p *Plugin) add(ad *adding) error {
 		}
 		return p.checkStillWanted(marker)
 	})
+	if marker != nil {
+		marker.cancel()
+	}
 	err = errors.Join(err, plan.Err)
 	if ad.beside.Done != nil {
 		err = errors.Join(err, ad.beside.Done(*ad.a, err))
@@ -116,7 +109,7 @@ func (p *Plugin) checkStillWanted(marker *pendingMarker) error {
 	switch {
 	case p.Orphaned():
 		return errOrphaned
-	case marker.cancelled():
+	case marker != nil && marker.cancelled():
 		return errEnded
 	}
 	return nil
@@ -202,7 +195,7 @@ func (ad *adding) apply(plan reservation.AddDecision) error {
 		return err
 	}
 	a.Addresses, a.Claimed, a.Dropped = slices.Clone(plan.Addresses), plan.Claimed, plan.Dropped
-	ad.entry.setOutcome(outcomeClaimed, plan.Reason, a.Addresses)
+	ad.entry.Outcome, ad.entry.Reason, ad.entry.Addresses = outcomeClaimed, plan.Reason, a.Addresses
 	if plan.Verdict == reservation.Allocate {
 		if err := ad.allocate(); err != nil {
 			return err

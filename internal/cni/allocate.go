@@ -40,6 +40,9 @@ func (ad *adding) pick(n int) (netip.Addr, error) {
 	if want.IsValid() {
 		try = func() (netip.Addr, bool, error) { return ad.requested(want) }
 	}
+	if addr, ok, err := try(); ok || err != nil {
+		return addr, err
+	}
 	for _, step := range ipam.ReclaimSteps(want.IsValid()) {
 		for _, free := range ad.reclaimers(step, n) {
 			if err := free(); err != nil {
@@ -62,7 +65,11 @@ func (ad *adding) next(n int) (netip.Addr, bool, error) {
 	if !cursor.IsValid() && ad.beside.Cursor != nil {
 		cursor = ad.beside.Cursor(n) // go on where the other plugin stopped
 	}
-	addr, _, err := ad.conf.Sets[n].Next(cursor, ad.beside.View(ad.tx.Free(ad.conf.Network)))
+	view := ipam.View(ad.tx.Free(ad.conf.Network))
+	if ad.beside.Taken != nil {
+		view = ad.beside.View(view)
+	}
+	addr, _, err := ad.conf.Sets[n].Next(cursor, view)
 	if errors.Is(err, ipam.ErrExhausted) {
 		return addr, false, nil
 	}
@@ -81,8 +88,6 @@ func (ad *adding) requested(want netip.Addr) (netip.Addr, bool, error) {
 // reclaimers returns the functions that carry out one step.
 func (ad *adding) reclaimers(step ipam.ReclaimStep, n int) []func() error {
 	switch step {
-	case ipam.TakeFree:
-		return []func() error{func() error { return nil }}
 	case ipam.DropLapsed:
 		return []func() error{ad.dropLapsed}
 	case ipam.DropAbandoned:

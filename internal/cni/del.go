@@ -21,7 +21,9 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	named, store := namedBy(args, conf), p.store(conf, nil)
+	named, _ := conf.Attachment(p.pod, args.ContainerID, args.IfName) // ADD has warned
+	named.NetNS.Path = args.Netns
+	store := p.store(conf, nil)
 	if begun, err := store.Initialized(); err == nil && !begun { // Update reports what cannot be looked at
 		if done, err := p.endStateless(conf, named); done || err != nil {
 			return err
@@ -47,17 +49,6 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	return errors.Join(errs...)
 }
 
-// namedBy returns the attachment as a DEL names it. CNI_ARGS that cannot be read are ADD's to
-// report.
-func namedBy(args *skel.CmdArgs, conf *netconf.Config) reservation.Attachment {
-	id := reservation.AttachmentID{Network: conf.Network, ContainerID: args.ContainerID, IfName: args.IfName}
-	pod, _ := netconf.ParsePod(args.Args)
-	wish, _ := reservation.ParseRetentionRequest(conf.Annotations, conf.MaxReservation)
-	return reservation.Attachment{
-		ID: id, Owner: pod.Owner(id), UID: pod.UID, NetNS: reservation.NetNS{Path: args.Netns}, Retain: wish.Retain, Mode: wish.Mode,
-	}
-}
-
 // endNamed ends the attachment in the state, or else what the sources beside the state know
 // of the container.
 func (p *Plugin) endNamed(tx *persistence.Tx, conf *netconf.Config, named reservation.Attachment) ([]outside.End, error) {
@@ -67,8 +58,8 @@ func (p *Plugin) endNamed(tx *persistence.Tx, conf *netconf.Config, named reserv
 	}
 	now := p.Now()
 	if !found {
-		newPendingMarker(conf, named.ID).cancel()
-		p.entry.setOutcome(outcomeUnknown, "", nil)
+		pendingMarkerOf(conf, named.ID).cancel()
+		p.entry.Outcome = outcomeUnknown
 		ends, changed, err := p.endOutside(tx, conf, named, false, now)
 		if err == nil && !changed {
 			err = persistence.ErrUnchanged
@@ -126,7 +117,7 @@ func (p *Plugin) endStateless(conf *netconf.Config, named reservation.Attachment
 	if err != nil || alone.NeedState {
 		return false, err
 	}
-	newPendingMarker(conf, named.ID).cancel()
+	pendingMarkerOf(conf, named.ID).cancel()
 	p.entry.setOutcome(outcomeUnknown, "", nil)
 	return true, alone.After()
 }

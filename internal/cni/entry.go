@@ -60,18 +60,32 @@ func (l *logEntry) setOutcome(outcome, reason string, addrs []netip.Addr) {
 	l.Outcome, l.Reason, l.Addresses = outcome, reason, addrs
 }
 
+// Funcs returns the verbs for the skeleton of a CNI plugin.
+func (p *Plugin) Funcs() skel.CNIFuncs {
+	return skel.CNIFuncs{
+		Add:    p.logged("ADD", (*Plugin).Add),
+		Del:    p.logged("DEL", (*Plugin).Del),
+		Check:  p.logged("CHECK", (*Plugin).Check),
+		GC:     p.logged("GC", (*Plugin).GC),
+		Status: p.logged("STATUS", (*Plugin).Status),
+	}
+}
+
 // logged runs a verb for skel. It works on a copy of the plugin with a log entry of its own,
 // into which the verb's warnings go too.
 func (p *Plugin) logged(name string, verb func(*Plugin, *skel.CmdArgs) error) func(*skel.CmdArgs) error {
 	return func(args *skel.CmdArgs) error {
 		conf := netconf.ParseLog(args.StdinData)
-		file := p.logFileOf(conf)
-		start := p.Now()
-		own := *p
-		own.entry = newLogEntry(name, conf.Network, args, start)
+		file := logFile{path: cmp.Or(conf.Path, p.LogFile, netconf.NoLog), max: conf.MaxBytes}
+		start, own := p.Now(), *p
+		own.pod, own.podErr = netconf.ParsePod(args.Args)
+		own.entry = newLogEntry(name, conf.Network, own.pod, args, start)
 		var notes bytes.Buffer
 		own.Log = slog.New(slog.NewMultiHandler(p.Log.Handler(), slog.NewJSONHandler(&notes, noteOptions)))
-		err := coded(func(args *skel.CmdArgs) error { return verb(&own, args) })(args)
+		err := verb(&own, args)
+		if err != nil {
+			err = coded(err)
+		}
 		if file.path == netconf.NoLog || name == "STATUS" && err == nil { // which runtimes ask every few seconds
 			return err
 		}
@@ -87,25 +101,18 @@ func (p *Plugin) LogByHand(verb string, owner reservation.Owner, containerID str
 	if _, err := os.Stat(p.LogFile); err != nil {
 		return
 	}
-	l := newLogEntry(verb, owner.Network, &skel.CmdArgs{ContainerID: containerID, IfName: owner.IfName}, p.Now())
-	if owner.Named() {
-		l.Pod = owner.String()
-	}
+	pod := netconf.Pod{Namespace: owner.Namespace, Name: owner.Pod}
+	l := newLogEntry(verb, owner.Network, pod, &skel.CmdArgs{ContainerID: containerID, IfName: owner.IfName}, p.Now())
 	l.setOutcome(outcomeFreed, reason, addrs)
 	_ = logFile{path: p.LogFile, max: netconf.DefaultLogMaxBytes}.append(l.encode()) // by design, as with verbs
 }
 
-// logFileOf returns the log file of a verb: the configuration's, or else the plugin's.
-func (p *Plugin) logFileOf(conf netconf.Log) logFile {
-	return logFile{path: cmp.Or(conf.Path, p.LogFile, netconf.NoLog), max: conf.MaxBytes}
-}
-
-func newLogEntry(verb, network string, args *skel.CmdArgs, start reservation.Moment) logEntry {
+func newLogEntry(verb, network string, pod netconf.Pod, args *skel.CmdArgs, start reservation.Moment) logEntry {
 	l := logEntry{
 		Time: start.Wall.UTC().Truncate(time.Millisecond), Verb: verb, Network: network,
 		Container: args.ContainerID[:min(12, len(args.ContainerID))], IfName: args.IfName,
 	}
-	if pod, err := netconf.ParsePod(args.Args); err == nil && pod.Name != "" {
+	if pod.Name != "" {
 		l.Pod = pod.Namespace + "/" + pod.Name
 	}
 	return l

@@ -7,7 +7,6 @@ import (
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/outside"
-	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -60,23 +59,17 @@ var codes = []struct {
 	{netconf.ErrUnknown, CodeUnknown},
 }
 
-// coded gives the errors of a verb their CNI codes.
-func coded(verb func(*skel.CmdArgs) error) func(*skel.CmdArgs) error {
-	return func(args *skel.CmdArgs) error {
-		err := verb(args)
-		var already *types.Error
-		if err == nil || errors.As(err, &already) {
-			return err
-		}
-		return types.NewError(code(err), err.Error(), "")
+// coded gives an error its CNI code, unless it has one.
+func coded(err error) error {
+	if already := new(types.Error); errors.As(err, &already) {
+		return err
 	}
-}
-
-func code(err error) uint {
+	code := types.ErrIOFailure
 	for _, c := range codes {
 		if errors.Is(err, c.is) {
-			return c.code
+			code = c.code
+			break
 		}
 	}
-	return types.ErrIOFailure
+	return types.NewError(code, err.Error(), "")
 }

@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,38 +19,33 @@ import (
 // Verbs that need not wait make no file. The file goes through no transaction and is not
 // synced: an ADD that waits does not outlive a power loss. The agent removes markers of ADDs
 // that were killed as they waited.
-type pendingMarker struct {
-	path    string
-	created bool
+//
+// A nil marker is that of an ADD that has not waited.
+type pendingMarker struct{ path string }
+
+func pendingMarkerOf(c *netconf.Config, id reservation.AttachmentID) *pendingMarker {
+	dir := cmp.Or(c.DataDir, persistence.DefaultDir)
+	return &pendingMarker{path: filepath.Join(dir, persistence.PendingDir, fmt.Sprintf("%s-%s-%s", id.Network, id.ContainerID, id.IfName))}
 }
 
-func newPendingMarker(c *netconf.Config, id reservation.AttachmentID) *pendingMarker {
-	return &pendingMarker{path: filepath.Join(stateDir(c), persistence.PendingDir, fmt.Sprintf("%s-%s-%s", id.Network, id.ContainerID, id.IfName))}
-}
-
-// create makes the file. Without it the ADD goes on and cannot be cancelled.
-func (m *pendingMarker) create() {
+// createPendingMarker makes the file. Without it the ADD goes on and cannot be cancelled.
+func createPendingMarker(c *netconf.Config, id reservation.AttachmentID) *pendingMarker {
+	m := pendingMarkerOf(c, id)
 	_ = os.Mkdir(filepath.Dir(m.path), 0o700) // it is there already, or WriteFile fails
-	m.created = os.WriteFile(m.path, nil, 0o600) == nil
+	if os.WriteFile(m.path, nil, 0o600) != nil {
+		return nil
+	}
+	return m
 }
 
 // cancelled reports whether a DEL has removed the file. The caller holds the lock.
 func (m *pendingMarker) cancelled() bool {
-	if !m.created {
-		return false
-	}
 	_, err := os.Stat(m.path)
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// remove removes the file of an ADD that has come to its end.
-func (m *pendingMarker) remove() {
-	if m.created {
-		m.cancel()
-	}
-}
-
-// cancel tells a waiting ADD to give up. Mostly there is none.
+// cancel removes the file: at the end of its ADD, or to tell a waiting ADD to give up. Mostly
+// there is none.
 func (m *pendingMarker) cancel() {
 	_ = os.Remove(m.path) // an ADD that is not told to give up is no worse than without markers
 }

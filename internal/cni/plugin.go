@@ -1,7 +1,6 @@
 package cni
 
 import (
-	"cmp"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -9,7 +8,6 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/outside"
-	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -23,8 +21,8 @@ type Plugin struct {
 	node.Node
 	// Sources are asked for addresses that are not in the state.
 	Sources []outside.Opener
-	// Rebuild returns what makes a new, lost or damaged state; nil for an empty one.
-	Rebuild func(*netconf.Config, *slog.Logger) func(persistence.Salvaged) (reservation.Records, error)
+	// Rebuild makes a new, lost or damaged state; nil for an empty one.
+	Rebuild func(*netconf.Config, *slog.Logger, persistence.Salvaged) (reservation.Records, error)
 	// Forget drops what the node remembers of the link-layer addresses of these.
 	Forget func([]netip.Addr) error
 	// Orphaned reports that the process that started this verb is gone, so that nobody will
@@ -38,39 +36,35 @@ type Plugin struct {
 	// for none.
 	LogFile string
 
-	entry logEntry // of the verb that this copy of the plugin runs
-}
-
-// Funcs returns the verbs for the skeleton of a CNI plugin.
-func (p *Plugin) Funcs() skel.CNIFuncs {
-	return skel.CNIFuncs{
-		Add:    p.logged("ADD", (*Plugin).Add),
-		Del:    p.logged("DEL", (*Plugin).Del),
-		Check:  p.logged("CHECK", (*Plugin).Check),
-		GC:     p.logged("GC", (*Plugin).GC),
-		Status: p.logged("STATUS", (*Plugin).Status),
-	}
+	entry  logEntry    // of the verb that this copy of the plugin runs
+	pod    netconf.Pod // what CNI_ARGS say, unless podErr says what is wrong with them
+	podErr error
 }
 
 // store returns the state, which each verb locks and opens once. It calls waiting, unless
 // that is nil, before a wait for the lock.
 func (p *Plugin) store(c *netconf.Config, waiting func()) *persistence.Store {
-	o := persistence.Options{Dir: stateDir(c), LockWait: c.LockWait, OnWait: waiting}
+	o := persistence.Options{Dir: c.DataDir, LockWait: c.LockWait, OnWait: waiting}
 	if p.Rebuild != nil {
-		o.Rebuild = p.Rebuild(c, p.Log)
+		o.Rebuild = func(left persistence.Salvaged) (reservation.Records, error) { return p.Rebuild(c, p.Log, left) }
 	}
 	return persistence.New(o)
 }
 
-func stateDir(c *netconf.Config) string { return cmp.Or(c.DataDir, persistence.DefaultDir) }
-
 // outside opens the sources that know something of the network. Mostly there is none.
 func (p *Plugin) outside(tx *persistence.Tx, c *netconf.Config, now reservation.Moment) outside.Sources {
-	return outside.Open(p.Sources, outside.Verb{
+	verb := outside.Verb{
 		Tx: tx, Conf: c, Now: now, Log: p.Log,
 		End: func(a reservation.Attachment) error {
 			_, err := p.end(tx, a, now, false)
 			return err
 		},
-	})
+	}
+	var open outside.Sources
+	for _, opener := range p.Sources {
+		if s := opener(verb); s != nil {
+			open = append(open, s)
+		}
+	}
+	return open
 }

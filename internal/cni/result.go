@@ -29,11 +29,8 @@ func (p *Plugin) printResult(conf *netconf.Config, dns types.DNS, addrs []netip.
 	return versioned.PrintTo(p.Stdout)
 }
 
-// readResolvConf reads the DNS part of the result; without a path there is none.
+// readResolvConf reads the DNS part of the result.
 func readResolvConf(path string) (types.DNS, error) {
-	if path == "" {
-		return types.DNS{}, nil
-	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return types.DNS{}, fmt.Errorf("ipam.resolvConf: %w: %w", err, netconf.ErrConfig)

@@ -17,10 +17,6 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
-// DefaultDataDir holds the directories of all networks unless host-local's dataDir says
-// otherwise.
-const DefaultDataDir = "/var/lib/cni/networks"
-
 const (
 	separator = "\r\n"
 	// mirrorMark ends a file that is a mirror of Limpet's state.
@@ -40,30 +36,8 @@ type Dir struct {
 	path string
 }
 
-// Root returns the directory that holds host-local's directories of all networks: the dataDir
-// of the network configuration, or host-local's own default without one.
-func Root(dataDir string) string {
-	if dataDir == "" {
-		return DefaultDataDir
-	}
-	return filepath.Clean(dataDir)
-}
-
-// Roots returns the directories that may be the Root of a network whose state is in stateDir.
-// The configuration may have named the default directory of the state, or nothing.
-func Roots(stateDir, defaultStateDir string) []string {
-	roots := []string{Root(stateDir)}
-	if roots[0] == defaultStateDir {
-		roots = append(roots, DefaultDataDir)
-	}
-	return roots
-}
-
 // New returns the directory at a path. It touches no file.
 func New(path string) Dir { return Dir{path} }
-
-// Path returns the path of the directory.
-func (d Dir) Path() string { return d.path }
 
 // Holder is who an address file names.
 type Holder struct {

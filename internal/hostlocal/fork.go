@@ -33,9 +33,6 @@ type ForkRecords struct {
 // NewForkRecords returns the directory at a path. It touches no file.
 func NewForkRecords(path string) ForkRecords { return ForkRecords{path} }
 
-// Path returns the path of the directory.
-func (d ForkRecords) Path() string { return d.path }
-
 // Of returns the record of a pod. A record that cannot be understood counts as none:
 // the fork left half-written ones behind.
 func (d ForkRecords) Of(namespace, pod string) (Record, bool, error) {

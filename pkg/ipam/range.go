@@ -88,31 +88,6 @@ func (r Range) Overlaps(o Range) bool {
 // String returns the range as host-local prints it: start-end.
 func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
 
-// Size returns how many addresses the range can hand out, at most 1<<62.
-func (r Range) Size() uint64 {
-	n := distance(r.Start, r.End)
-	if n < 1<<62 {
-		n++
-	}
-	if r.Contains(r.Gateway) {
-		n--
-	}
-	return n
-}
-
-// distance returns b-a for a ≤ b, at most 1<<62.
-func distance(a, b netip.Addr) uint64 {
-	x, y := a.As16(), b.As16()
-	var n uint64
-	for i := range x {
-		if n >= 1<<54 {
-			return 1 << 62
-		}
-		n = n<<8 + uint64(y[i]) - uint64(x[i])
-	}
-	return n
-}
-
 // lastUsable returns the last address of a subnet, for IPv4 the last before the
 // broadcast address.
 func lastUsable(p netip.Prefix) netip.Addr {

@@ -8,14 +8,12 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// ReclaimStep is a way to come by a free address when an ADD needs one.
+// ReclaimStep is a way to free addresses for an ADD that finds none.
 type ReclaimStep uint8
 
 const (
-	// TakeFree takes an address that is free already.
-	TakeFree ReclaimStep = iota
 	// DropLapsed frees reservations whose deadline has passed.
-	DropLapsed
+	DropLapsed ReclaimStep = iota
 	// DropAbandoned frees addresses that the state or another plugin holds for containers
 	// that are gone.
 	DropAbandoned
@@ -27,7 +25,7 @@ const (
 // address by the earlier ones. An ADD that asks for an address by number never ends a
 // reservation (rule 2).
 func ReclaimSteps(byNumber bool) []ReclaimStep {
-	steps := []ReclaimStep{TakeFree, DropLapsed, DropAbandoned}
+	steps := []ReclaimStep{DropLapsed, DropAbandoned}
 	if byNumber {
 		return steps
 	}

@@ -16,8 +16,8 @@ func TestReclaimStepsEndAReservationLast(t *testing.T) {
 		byNumber bool
 		want     []ipam.ReclaimStep
 	}{
-		"any address":          {want: []ipam.ReclaimStep{ipam.TakeFree, ipam.DropLapsed, ipam.DropAbandoned, ipam.EndSoonest}},
-		"an address by number": {byNumber: true, want: []ipam.ReclaimStep{ipam.TakeFree, ipam.DropLapsed, ipam.DropAbandoned}},
+		"any address":          {want: []ipam.ReclaimStep{ipam.DropLapsed, ipam.DropAbandoned, ipam.EndSoonest}},
+		"an address by number": {byNumber: true, want: []ipam.ReclaimStep{ipam.DropLapsed, ipam.DropAbandoned}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := ipam.ReclaimSteps(tc.byNumber); !slices.Equal(got, tc.want) {

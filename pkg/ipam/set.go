@@ -174,22 +174,6 @@ func Disjoint(sets []Set) error {
 	return nil
 }
 
-// Pods returns for how many pods the sets of a network have addresses, of which each
-// takes one of each set; at most 1<<53, which JSON carries exactly.
-func Pods(sets []Set) int64 {
-	var pods uint64
-	for i, s := range sets {
-		var size uint64
-		for _, r := range s {
-			size += min(r.Size(), 1<<53)
-		}
-		if i == 0 || size < pods {
-			pods = size
-		}
-	}
-	return int64(min(pods, 1<<53))
-}
-
 // Fit reports why addresses, one for each set in order, cannot be handed out
 // under these sets; nil when they can.
 func Fit(sets []Set, addrs []netip.Addr) error {

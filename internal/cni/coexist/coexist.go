@@ -10,11 +10,8 @@ package coexist
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
@@ -32,17 +29,10 @@ type Neighbour struct {
 
 // Open returns the source of a network that has files of host-local's, and nil without.
 func (n *Neighbour) Open(v outside.Verb) outside.Source {
-	f := filesOf(v.Conf)
-	if v.Conf.Mirror || exists(f.hostLocal.Path()) || exists(f.fork.Path()) || v.Tx != nil && v.Tx.Mirrored(v.Conf.Network) {
-		return &source{files: f, node: n.Node, verb: v}
+	if !v.Conf.Mirror && !hostlocal.Present(v.Conf.DataDir, v.Conf.Network) && (v.Tx == nil || !v.Tx.Mirrored(v.Conf.Network)) {
+		return nil
 	}
-	return nil
-}
-
-// exists reports whether there is a directory, or something that hides whether there is.
-func exists(dir string) bool {
-	_, err := os.Stat(dir)
-	return !errors.Is(err, os.ErrNotExist)
+	return &source{files: filesOf(v.Conf), node: n.Node, verb: v}
 }
 
 // Holds reports whether a file of host-local's own names the attachment.
@@ -69,8 +59,7 @@ type files struct {
 }
 
 func filesOf(c *netconf.Config) files {
-	root := hostlocal.Root(c.DataDir)
-	return files{conf: c, hostLocal: hostlocal.New(filepath.Join(root, c.Network)), fork: hostlocal.NewForkRecords(filepath.Join(root, "reserved"))}
+	return files{conf: c, hostLocal: hostlocal.Of(c.DataDir, c.Network), fork: hostlocal.ForkOf(c.DataDir)}
 }
 
 // lock takes host-local's own lock.

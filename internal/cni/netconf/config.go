@@ -29,8 +29,8 @@ type Config struct {
 	// DataDir is the absolute directory that ipam.dataDir names; "" without that key.
 	DataDir string
 	Sets    []ipam.Set
-	// Requested are the addresses asked for by number.
-	Requested []netip.Addr
+	// Requested are the addresses asked for by number, as they are written.
+	Requested []Requested
 	Routes    []*types.Route
 	// ResolvConf is the path of the file with the DNS settings; "" for none.
 	ResolvConf      string
@@ -67,14 +67,11 @@ func ParseAdd(stdin []byte) (*Config, error) {
 	if c.Routes, err = parseRoutes(f.IPAM.Routes); err != nil {
 		return nil, err
 	}
-	if err := checkOldRange(f, stdin); err != nil {
-		return nil, fmt.Errorf("ipam.%w: %w", err, ErrConfig)
-	}
-	if c.Sets, err = rangeSets(f); err != nil {
+	if c.Sets, err = rangeSetsOfAdd(f, stdin); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrConfig)
 	}
-	c.Requested, err = requestedIPs(f)
-	return c, err
+	c.Requested = []Requested{{"args.cni.ips", f.Args.CNI.IPs}, {"runtimeConfig.ips", f.RuntimeConfig.IPs}}
+	return c, nil
 }
 
 // ParseEnd reads what the verbs other than ADD need, which is only where the state is. A
@@ -90,6 +87,23 @@ func ParseEnd(stdin []byte) (*Config, error) {
 		c.Sets, _ = rangeSets(f)   // only for the order of a pod's addresses
 	}
 	return c, nil
+}
+
+// decode reads the JSON. With a *json.UnmarshalTypeError every key of the right type is
+// decoded all the same.
+func decode(stdin []byte) (*file, error) {
+	var f file
+	err := json.Unmarshal(stdin, &f)
+	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
+		return nil, types.NewError(types.ErrDecodingFailure, "decode network configuration: "+err.Error(), "")
+	}
+	if f.CNIVersion == "" {
+		f.CNIVersion = "0.1.0"
+	}
+	if string(f.PrevResult) == "null" {
+		f.PrevResult = nil
+	}
+	return &f, err
 }
 
 func newConfig(f *file) *Config {
@@ -125,8 +139,13 @@ func (c *Config) readSettings(keys *ipamKeys) error {
 	if keys.DataDir != "" && !filepath.IsAbs(keys.DataDir) {
 		return fmt.Errorf("ipam.dataDir: %q is not an absolute path: %w", keys.DataDir, ErrConfig)
 	}
-	if err := checkLog(keys.LogFile, keys.LogMaxBytes); err != nil {
-		return err
+	if keys.LogFile != "" {
+		if err := checkLogFile(keys.LogFile); err != nil {
+			return fmt.Errorf("ipam.logFile: %q is %w: %w", keys.LogFile, err, ErrConfig)
+		}
+	}
+	if keys.LogMaxBytes != nil && *keys.LogMaxBytes <= 0 {
+		return fmt.Errorf("ipam.logMaxBytes: %d is not a positive number of bytes: %w", *keys.LogMaxBytes, ErrConfig)
 	}
 	return c.readDurations(keys)
 }

@@ -3,7 +3,6 @@ package netconf
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 )
 
@@ -40,16 +39,6 @@ func ParseLog(stdin []byte) Log {
 		l.MaxBytes = f.IPAM.LogMaxBytes
 	}
 	return l
-}
-
-func checkLog(path string, maxBytes *int64) error {
-	if err := checkLogFile(path); err != nil {
-		return fmt.Errorf("ipam.logFile: %q is %w: %w", path, err, ErrConfig)
-	}
-	if maxBytes != nil && *maxBytes <= 0 {
-		return fmt.Errorf("ipam.logMaxBytes: %d is not a positive number of bytes: %w", *maxBytes, ErrConfig)
-	}
-	return nil
 }
 
 // checkLogFile refuses a path that would depend on the directory in which the runtime runs.

@@ -81,6 +81,16 @@ func PodOfPairs(pairs [][2]string) Pod {
 	return pod
 }
 
+// Attachment returns what the configuration and the pod say of an attachment, and warnings
+// about annotations that cannot be honored.
+func (c *Config) Attachment(pod Pod, containerID, ifName string) (reservation.Attachment, []string) {
+	id := reservation.AttachmentID{Network: c.Network, ContainerID: containerID, IfName: ifName}
+	asks, warnings := reservation.ParseRetentionRequest(c.Annotations, c.MaxReservation)
+	return reservation.Attachment{
+		ID: id, Owner: pod.Owner(id), UID: pod.UID, Retain: asks.Retain, Mode: asks.Mode, AnnotationsSeen: c.Annotations != nil,
+	}, warnings
+}
+
 // Owner returns the owner of the pod's attachment.
 func (p Pod) Owner(id reservation.AttachmentID) reservation.Owner {
 	return reservation.Owner{Network: id.Network, IfName: id.IfName, Namespace: p.Namespace, Pod: p.Name}

@@ -61,6 +61,14 @@ func checkOldRange(f *file, stdin []byte) error {
 	return err
 }
 
+// rangeSetsOfAdd is rangeSets with the checks that only ADD makes.
+func rangeSetsOfAdd(f *file, stdin []byte) ([]ipam.Set, error) {
+	if err := checkOldRange(f, stdin); err != nil {
+		return nil, fmt.Errorf("ipam.%w", err)
+	}
+	return rangeSets(f)
+}
+
 func rangeSets(f *file) ([]ipam.Set, error) {
 	all := keyedSets(f)
 	if len(all) == 0 {

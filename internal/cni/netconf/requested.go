@@ -23,22 +23,10 @@ func (e RequestedError) Error() string { return string(e) }
 // Is makes ErrRequested match.
 func (e RequestedError) Is(target error) bool { return target == ErrRequested }
 
-// requestedIPs collects the addresses asked for by number in the configuration.
-func requestedIPs(f *file) ([]netip.Addr, error) {
-	var all []netip.Addr
-	for _, from := range []struct {
-		key string
-		ips []string
-	}{{"args.cni.ips", f.Args.CNI.IPs}, {"runtimeConfig.ips", f.RuntimeConfig.IPs}} {
-		for _, s := range from.ips {
-			a, err := parseRequested(s)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w: %w", from.key, err, ErrConfig)
-			}
-			all = append(all, a)
-		}
-	}
-	return all, nil
+// Requested are addresses asked for by number under one key of the configuration.
+type Requested struct {
+	Key string
+	IPs []string
 }
 
 // parseRequested reads an address and ignores a prefix length: the range has one.
@@ -56,12 +44,32 @@ func parseRequested(s string) (netip.Addr, error) {
 	return a.Unmap(), nil
 }
 
-// Assign gives each set the first requested address that it contains. The result has one
-// address for each set, not valid where none was asked for.
-func Assign(sets []ipam.Set, requested []netip.Addr) ([]netip.Addr, error) {
-	wanted := make([]netip.Addr, len(sets))
-	left := slices.Clone(requested)
-	for n, set := range sets {
+// Assign gives each range set the first requested address that it contains; the pod's own
+// wish comes first. The result has one address for each set, not valid where none was asked
+// for.
+func (c *Config) Assign(pod Pod) ([]netip.Addr, error) {
+	var left []netip.Addr
+	if pod.IP.IsValid() {
+		left = append(left, pod.IP)
+	}
+	for _, r := range c.Requested {
+		for _, s := range r.IPs {
+			a, err := parseRequested(s)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w: %w", r.Key, err, ErrConfig)
+			}
+			left = append(left, a)
+		}
+	}
+	if len(left) == 0 {
+		return make([]netip.Addr, len(c.Sets)), nil
+	}
+	return c.assign(left)
+}
+
+func (c *Config) assign(left []netip.Addr) ([]netip.Addr, error) {
+	wanted := make([]netip.Addr, len(c.Sets))
+	for n, set := range c.Sets {
 		i := slices.IndexFunc(left, func(a netip.Addr) bool { _, in := set.Contains(a); return in })
 		if i < 0 {
 			continue

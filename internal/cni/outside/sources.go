@@ -11,17 +11,6 @@ import (
 // Sources are those that know something. Their answers are merged in order.
 type Sources []Source
 
-// Open asks each opener for its source.
-func Open(openers []Opener, v Verb) Sources {
-	var open Sources
-	for _, o := range openers {
-		if s := o(v); s != nil {
-			open = append(open, s)
-		}
-	}
-	return open
-}
-
 // Add merges what the sources know. Of facts that only one can give, the first counts.
 func (s Sources) Add(a reservation.Attachment) (Add, error) {
 	var all Add
@@ -59,12 +48,7 @@ func first[T any](a, b *T) *T {
 }
 
 // View returns the free addresses of the state without those that are taken outside of it.
-func (a Add) View(free ipam.View) ipam.View {
-	if a.Taken == nil {
-		return free
-	}
-	return view{free, a.Taken}
-}
+func (a Add) View(free ipam.View) ipam.View { return view{free, a.Taken} }
 
 type view struct {
 	free  ipam.View

@@ -17,24 +17,24 @@ import (
 var errNoNetwork = errors.New("network namespaces have addresses, and nothing tells of which network: " +
 	"the next pod that starts here makes the state again with its network's configuration, so run this again after it")
 
-// Rebuild returns the function that makes a new, lost or damaged state out of what is left
-// of the state and what the node knows.
-func (r *Recovery) Rebuild(conf *netconf.Config, log *slog.Logger) func(persistence.Salvaged) (reservation.Records, error) {
-	return func(left persistence.Salvaged) (reservation.Records, error) {
-		in, err := r.gather(conf, left)
-		if err != nil {
-			return reservation.Records{}, err
-		}
-		plan := reservation.PlanRebuild(in)
-		report(log, left, in, plan)
-		return plan.Records, nil
+// Rebuild makes a new, lost or damaged state out of what is left of the state and what the
+// node knows.
+func (r *Recovery) Rebuild(conf *netconf.Config, log *slog.Logger, left persistence.Salvaged) (reservation.Records, error) {
+	in, err := r.gather(conf, left)
+	if err != nil {
+		return reservation.Records{}, err
 	}
+	plan := reservation.PlanRebuild(in)
+	report(log, left, in, plan)
+	return plan.Records, nil
 }
 
-// RebuildIn returns the same for the state in dir, where no verb brings the configuration of
-// a network.
+// RebuildIn returns what does the same for the state in dir, where no verb brings the
+// configuration of a network.
 func (r *Recovery) RebuildIn(dir string) func(persistence.Salvaged) (reservation.Records, error) {
-	return r.Rebuild(&netconf.Config{DataDir: dir, MaxReservation: reservation.DefaultMaxRetain}, r.Log)
+	return func(left persistence.Salvaged) (reservation.Records, error) {
+		return r.Rebuild(&netconf.Config{DataDir: dir, MaxReservation: reservation.DefaultMaxRetain}, r.Log, left)
+	}
 }
 
 func (r *Recovery) gather(conf *netconf.Config, left persistence.Salvaged) (in reservation.RebuildInput, err error) {

@@ -2,10 +2,7 @@ package netconf
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
-
-	"github.com/containernetworking/cni/pkg/types"
 )
 
 // file is the part of the network configuration that concerns an IPAM plugin. A delegating
@@ -51,23 +48,6 @@ type rangeKeys struct {
 	RangeStart string `json:"rangeStart"`
 	RangeEnd   string `json:"rangeEnd"`
 	Gateway    string `json:"gateway"`
-}
-
-// decode reads the JSON. With a *json.UnmarshalTypeError every key of the right type is
-// decoded all the same.
-func decode(stdin []byte) (*file, error) {
-	var f file
-	err := json.Unmarshal(stdin, &f)
-	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
-		return nil, types.NewError(types.ErrDecodingFailure, "decode network configuration: "+err.Error(), "")
-	}
-	if f.CNIVersion == "" {
-		f.CNIVersion = "0.1.0"
-	}
-	if string(f.PrevResult) == "null" {
-		f.PrevResult = nil
-	}
-	return &f, err
 }
 
 // Keys is the type whose JSON keys docs/configuration.md documents.
