@@ -1,5 +1,7 @@
 package ipam
 
+import "net/netip"
+
 // Pods returns for how many pods the sets of a network have addresses, of which each
 // takes one of each set; at most 1<<53, which JSON carries exactly.
 func Pods(sets []Set) int64 {
