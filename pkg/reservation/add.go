@@ -6,34 +6,33 @@ import (
 	"time"
 )
 
-// AddInput is what an ADD knows before it decides.
+// AddInput holds the facts that an ADD knows before it decides.
 type AddInput struct {
 	Now   Moment
 	ID    AttachmentID
 	Owner Owner
 	UID   string
 	Mode  Mode
-	// WantsRetention is what Attachment.WantsRetention says of the new life.
+	// WantsRetention is the value of Attachment.WantsRetention for the new life.
 	WantsRetention bool
-	// Existing is the attachment of the same ID, if there is one.
+	// Existing is the attachment with the same ID; nil when there is none.
 	Existing *Attachment
-	// Earlier are the other live attachments of the owner.
+	// Earlier are the other attachments of the owner.
 	Earlier []Predecessor
-	// Reserved is the owner's reservation, if there is one.
+	// Reserved is the owner's reservation; nil when there is none.
 	Reserved *Reservation
-	// Fits says why addresses cannot be handed out under the ranges of today: nil
-	// when they can.
+	// Fits returns nil when the configured ranges can hand out addresses, and otherwise says why not.
 	Fits func([]netip.Addr) error
-	// PredecessorWait bounds how long a successor waits for its predecessor's end.
+	// PredecessorWait bounds how long a successor waits for the end of its predecessor.
 	PredecessorWait time.Duration
 }
 
 // Predecessor is an earlier attachment of an owner.
 type Predecessor struct {
 	Attachment
-	// Alive tells that its network namespace is still there.
+	// Alive is true while the network namespace exists.
 	Alive bool
-	// Failed tells that its ADD never became a running pod.
+	// Failed is true when the ADD never became a running pod.
 	Failed bool
 }
 
@@ -49,47 +48,44 @@ const (
 	Claim
 )
 
-// AddDecision is the outcome of PlanAdd. RefusedBy must be stored although the
-// ADD fails; everything else is carried out only when it does not.
+// AddDecision is the outcome of PlanAdd. The caller stores RefusedBy although the ADD fails, and applies all other
+// fields only when the ADD succeeds.
 type AddDecision struct {
 	Verdict AddVerdict
 	// Err says why the ADD is refused.
 	Err error
-	// Addresses are the ones to take with Claim.
+	// Addresses are the addresses to take when Verdict is Claim.
 	Addresses []netip.Addr
-	// Claimed is the reservation that a rollback puts back; nil when there is none.
+	// Claimed is the claimed reservation, which a rollback puts back; nil when there is none.
 	Claimed *Reservation
-	// Dropped is the reservation that is let go before its deadline, and not claimed; a
-	// rollback puts it back.
+	// Dropped is a reservation that ends before its deadline without being claimed; a rollback puts it back.
 	Dropped *Reservation
-	// Ended are predecessors whose network namespace is gone.
+	// Ended are predecessors whose network namespace is gone, to be deleted.
 	Ended []AttachmentID
-	// DropReserved tells to delete the owner's reservation: it is claimed, lapsed
-	// or of no use any more.
+	// DropReserved says to delete the owner's reservation: it is claimed, lapsed or of no use any more.
 	DropReserved bool
-	// RefusedBy is the living predecessor that was not yet marked as refusing this life.
+	// RefusedBy is the living predecessor to be marked as the reason of the refusal; nil when it is marked already.
 	RefusedBy *AttachmentID
-	// Reason says in words why the addresses are not the ones the owner had, or
-	// which they are; "" for an ordinary first ADD.
+	// Reason says in words where the addresses come from; "" for an ordinary first ADD.
 	Reason string
 }
 
-// PlanAdd decides what an ADD may take: rules 3 and 4 for the owner itself. That
-// nobody else gets a held address is the business of the address index.
+// PlanAdd decides which addresses an ADD may take (rules 3 and 4). The address index of the state makes sure that no
+// other owner gets them.
 func PlanAdd(in AddInput) AddDecision {
 	if in.Existing != nil {
-		first := in.Existing.Addresses[:min(1, len(in.Existing.Addresses))] // host-local's words, which stop at the first
+		first := in.Existing.Addresses[:min(1, len(in.Existing.Addresses))] // the text of host-local, which names the first address only
 		return AddDecision{Err: fmt.Errorf("failed to allocate for range 0: %s has been allocated to %s, %w", join(first), in.Existing.ID.ContainerID, ErrDuplicate)}
 	}
 	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
 	if living := newestLife(in); living != nil {
-		return besides(in, d, living)
+		return allocateBesideLiving(in, d, living)
 	}
 	return claim(in, d)
 }
 
-// newestLife returns the living predecessor if it is the latest life of the owner:
-// the one whose addresses the owner would come back to.
+// newestLife returns the living predecessor if no later life of the owner has ended: the owner would come back to the
+// addresses of the latest life.
 func newestLife(in AddInput) *Predecessor {
 	living, dead := newest(in.Earlier, true), newest(in.Earlier, false)
 	switch {
@@ -101,11 +97,10 @@ func newestLife(in AddInput) *Predecessor {
 	return living
 }
 
-// besides lets an ADD take a free address beside a living predecessor, at once where
-// neither life asks for anything: there is nothing to come back to, and nobody waits longer
-// than with host-local (rule 10). Otherwise it refuses while the predecessor may still end in
-// time. A wait is of one successor: a later one begins its own.
-func besides(in AddInput, d AddDecision, living *Predecessor) AddDecision {
+// allocateBesideLiving lets an ADD take a free address beside a living predecessor. When neither life asks for a
+// reservation the ADD does not wait, because host-local would not wait either (rule 10). Otherwise the ADD is refused
+// until PredecessorWait has passed. Each successor, by its UID, waits for itself.
+func allocateBesideLiving(in AddInput, d AddDecision, living *Predecessor) AddDecision {
 	refused := living.RefusedSince != nil && living.RefusedUID == in.UID
 	waited := refused && in.Now.Since(*living.RefusedSince) >= in.PredecessorWait
 	switch {
@@ -127,8 +122,8 @@ func besides(in AddInput, d AddDecision, living *Predecessor) AddDecision {
 	return d
 }
 
-// claim takes the owner's own addresses, from its reservation or from a
-// predecessor that is gone, if there are any and they can be handed out.
+// claim takes the addresses that the owner had, from its reservation or from a predecessor that is gone. Without such
+// addresses, or when the ranges do not have them any more, the ADD takes free ones.
 func claim(in AddInput, d AddDecision) AddDecision {
 	own, back, dead := (*Reservation)(nil), (*Reservation)(nil), newest(in.Earlier, false)
 	switch {
@@ -138,10 +133,10 @@ func claim(in AddInput, d AddDecision) AddDecision {
 	case in.Reserved != nil && (dead == nil || in.Reserved.Seq > dead.Seq):
 		own, back, d.DropReserved = in.Reserved, in.Reserved, true
 	}
-	if own == nil && dead != nil { // it ended unseen: its reservation begins and is claimed at once
+	if own == nil && dead != nil { // the end was not seen: the reservation begins now and is claimed at once
 		own = reserve(dead.Attachment, Deadline{From: in.Now, For: dead.Retain}, "").Reserve
 		back, d.DropReserved = own, in.Reserved != nil
-		if dead.Failed { // and is undone with this ADD: what is kept is what there was before it
+		if dead.Failed { // a rollback of this ADD also undoes the failed one, so keep what was there before it
 			back, d.Dropped = dead.Claimed, dead.Dropped
 		}
 	}
@@ -152,14 +147,14 @@ func claim(in AddInput, d AddDecision) AddDecision {
 		back = nil
 	}
 	if err := in.Fits(own.Addresses); err != nil {
-		return outgrown(in, d, own, back, err)
+		return outOfRange(in, d, own, back, err)
 	}
 	d.Verdict, d.Addresses, d.Claimed, d.Reason = Claim, own.Addresses, back, "same owner came back"
 	return d
 }
 
-// outgrown handles addresses that the configured ranges do not have any more.
-func outgrown(in AddInput, d AddDecision, own, back *Reservation, why error) AddDecision {
+// outOfRange handles addresses that the configured ranges do not have any more.
+func outOfRange(in AddInput, d AddDecision, own, back *Reservation, why error) AddDecision {
 	if in.Mode == Required {
 		return AddDecision{Err: fmt.Errorf("%s of %s cannot be handed out: %w: %w", join(own.Addresses), in.Owner, why, ErrRequired)}
 	}
@@ -170,7 +165,7 @@ func outgrown(in AddInput, d AddDecision, own, back *Reservation, why error) Add
 	return d
 }
 
-// newest returns the newest predecessor that is alive, or is not.
+// newest returns the newest predecessor among those that are alive, or among those that are not.
 func newest(earlier []Predecessor, alive bool) *Predecessor {
 	var found *Predecessor
 	for i := range earlier {
@@ -181,6 +176,7 @@ func newest(earlier []Predecessor, alive bool) *Predecessor {
 	return found
 }
 
+// endedOf returns the predecessors that are not alive.
 func endedOf(earlier []Predecessor) []AttachmentID {
 	var ids []AttachmentID
 	for _, p := range earlier {

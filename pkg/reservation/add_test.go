@@ -35,7 +35,7 @@ func life(container string, seq uint64, alive bool, change ...func(*reservation.
 	return reservation.Predecessor{Attachment: a, Alive: alive}
 }
 
-// failed returns earlier attachments, of which the one never became a running pod.
+// failed returns earlier attachments, one of which never became a running pod.
 func failed(change ...func(*reservation.Attachment)) []reservation.Predecessor {
 	p := life("dead", 2, false, change...)
 	p.Failed = true

@@ -9,25 +9,24 @@ import (
 )
 
 const (
-	// RetainAnnotation asks, on a pod, for its addresses to stay reserved after
-	// its end. The value is a whole number of minutes.
+	// RetainAnnotation on a pod asks for a reservation of the addresses after the pod's end. The value is a whole
+	// number of minutes.
 	RetainAnnotation = "io.kubernetes.cri/reserved-ip-duration"
-	// ModeAnnotation says, on a pod, what to do when its own addresses cannot be
-	// had: "required" fails, "preferred" (the default) takes others.
+	// ModeAnnotation on a pod says what an ADD does when the pod cannot have its own addresses: "required" fails,
+	// "preferred" (the default) takes others.
 	ModeAnnotation = "limpet.dev/retention"
-	// DefaultMaxRetain caps what a pod may ask for, unless configured otherwise.
+	// DefaultMaxRetain is the default of the longest reservation that a pod may ask for.
 	DefaultMaxRetain = 24 * time.Hour
 )
 
-// RetentionRequest is what a pod's annotations ask for.
+// RetentionRequest is the reservation that a pod asks for with its annotations.
 type RetentionRequest struct {
 	Retain time.Duration
 	Mode   Mode
 }
 
-// ParseRetentionRequest reads the request from a pod's annotations. A value that cannot be
-// honored never fails the pod: it is replaced by none or by limit, and a warning
-// names the annotation, what is wrong and what happens instead.
+// ParseRetentionRequest reads the request from the annotations of a pod. An invalid value never fails the pod: it
+// becomes no reservation or the limit, and a warning names the annotation, what is wrong and what happens instead.
 func ParseRetentionRequest(annotations map[string]string, limit time.Duration) (request RetentionRequest, warnings []string) {
 	if v, ok := annotations[RetainAnnotation]; ok {
 		retain, warning := ParseRetain(v, limit)
@@ -46,9 +45,8 @@ func ParseRetentionRequest(annotations map[string]string, limit time.Duration) (
 	return request, warnings
 }
 
-// ParseRetain reads the value of RetainAnnotation. It returns 0 for a value that
-// is not a whole number of minutes or is negative, and limit for one above it,
-// each with a warning.
+// ParseRetain reads the value of RetainAnnotation. A value that is negative or not a whole number of minutes becomes 0,
+// a value above the limit becomes the limit, each with a warning.
 func ParseRetain(value string, limit time.Duration) (retain time.Duration, warning string) {
 	minutes, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	switch {
@@ -63,8 +61,7 @@ func ParseRetain(value string, limit time.Duration) (retain time.Duration, warni
 	return time.Duration(minutes) * time.Minute, ""
 }
 
-// ParseMode reads the value of ModeAnnotation; an unknown one means Preferred,
-// with a warning.
+// ParseMode reads the value of ModeAnnotation. An unknown value means Preferred, with a warning.
 func ParseMode(value string) (mode Mode, warning string) {
 	switch value {
 	case Required.String():
@@ -76,7 +73,7 @@ func ParseMode(value string) (mode Mode, warning string) {
 		ModeAnnotation, shorten(value), Required, Preferred, Preferred)
 }
 
-// shorten keeps a value from filling logs and answers; annotations can be 256 KiB.
+// shorten cuts a value for logs and answers; annotations can be 256 KiB long.
 func shorten(value string) string {
 	const most = 64
 	if len(value) <= most {

@@ -2,15 +2,15 @@ package reservation
 
 import "time"
 
-// Moment is one reading of the node's clocks. The wall clock may step; Up
-// (CLOCK_BOOTTIME) never does, but means nothing in another boot.
+// Moment is one reading of the node's clocks. The wall clock may step. Up (CLOCK_BOOTTIME) never steps, but can be
+// compared within one boot only.
 type Moment struct {
 	Wall   time.Time
 	BootID string
 	Up     time.Duration
 }
 
-// Since returns how much time has passed from then to m, never less than 0.
+// Since returns the time from then to m, never less than 0.
 func (m Moment) Since(then Moment) time.Duration {
 	d := m.Wall.Sub(then.Wall)
 	if m.BootID == then.BootID {
@@ -19,18 +19,17 @@ func (m Moment) Since(then Moment) time.Duration {
 	return max(d, 0)
 }
 
-// Deadline is a length of time counted from a moment. It is kept as both rather
-// than as a date, so that a step of the wall clock cannot move it.
+// Deadline is a length of time counted from a moment. A date would move with a step of the wall clock.
 type Deadline struct {
 	From Moment
 	For  time.Duration
 }
 
-// Left returns how long the deadline is away, within [0, For]. Within one boot
-// it counts by CLOCK_BOOTTIME, across boots by the wall clock.
+// Left returns the time until the deadline, within [0, For]. Within one boot CLOCK_BOOTTIME counts, across boots the
+// wall clock.
 func (d Deadline) Left(now Moment) time.Duration {
 	return min(max(d.For-now.Since(d.From), 0), d.For)
 }
 
-// Passed reports whether the deadline has come.
+// Passed reports whether the deadline has passed.
 func (d Deadline) Passed(now Moment) bool { return d.Left(now) == 0 }

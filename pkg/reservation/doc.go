@@ -1,16 +1,16 @@
-// Package reservation holds the words of Limpet and the legal moves between them: who may hold an address, who may come back to it, and for how
-// long. It stores nothing and reads no clock; every function here is a pure function of its arguments.
+// Package reservation decides which pod may have an address, which pod may come back to it, and for how long. Every
+// function is a pure function of its arguments: the package stores nothing and reads no clock.
 //
-// An address lives in three states:
+// An address is in one of three states:
 //
 //	        ADD                      DEL, owner asked for retention
 //	free ─────────► attached ────────────────────────────────► reserved
 //	 ▲                 │  ▲                                       │  │
-//	 │   DEL, no wish  │  └───────── ADD of the same owner ───────┘  │
+//	 │   DEL, no request│  └───────── ADD of the same owner ───────┘  │
 //	 └─────────────────┘                                             │
 //	 └────────── deadline passed · released by hand · reclaimed ◄────┘
 //
-// PlanAdd decides what an ADD may take, PlanEnd what becomes of the addresses
-// of an attachment that ends. The ten rules they keep are in
-// docs/design/0001-architecture.md.
+// PlanAdd decides which addresses an ADD takes. PlanEnd decides whether the addresses of an attachment that ends are
+// reserved. PlanShare decides which reservation makes room for another, and PlanRebuild makes a state out of what is
+// left of a lost one. docs/design/0001-architecture.md has the ten rules that the plans keep.
 package reservation

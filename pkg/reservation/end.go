@@ -76,7 +76,7 @@ func planRetention(in EndInput) EndDecision {
 	case in.Rollback && a.Claimed != nil:
 		return EndDecision{Reserve: a.Claimed, Reason: "the failed ADD is undone"}
 	case in.Rollback && a.Dropped != nil && in.DroppedTaken:
-		return EndDecision{Reason: fmt.Sprintf("the failed ADD is undone, but for the reservation of %s, which others hold by now", join(a.Dropped.Addresses))}
+		return EndDecision{Reason: fmt.Sprintf("the failed ADD is undone, and the reservation of %s is not put back: others hold its addresses", join(a.Dropped.Addresses))}
 	case in.Rollback && a.Dropped != nil:
 		return EndDecision{Reserve: a.Dropped, Reason: "the failed ADD is undone"}
 	case in.Rollback:
@@ -87,6 +87,7 @@ func planRetention(in EndInput) EndDecision {
 	return reserve(a, Deadline{From: in.Now, For: a.Retain}, fmt.Sprintf("reserved for %s", a.Retain))
 }
 
+// reserve returns the decision to reserve the addresses of an attachment.
 func reserve(a Attachment, d Deadline, reason string) EndDecision {
 	return EndDecision{Reason: reason, Reserve: &Reservation{
 		Owner: a.Owner, UID: a.UID, ContainerID: a.ID.ContainerID, Addresses: a.Addresses,
@@ -94,7 +95,7 @@ func reserve(a Attachment, d Deadline, reason string) EndDecision {
 	}}
 }
 
-// join lists addresses for messages.
+// join returns addresses as text for messages.
 func join(addrs []netip.Addr) string {
 	s := make([]string, len(addrs))
 	for i, a := range addrs {
@@ -114,7 +115,7 @@ func Lapsed(all []Reservation, now Moment) []Reservation {
 	return lapsed
 }
 
-// Unlapsed returns the reservations whose deadline is still to come.
+// Unlapsed returns the reservations whose deadline has not passed.
 func Unlapsed(all []Reservation, now Moment) []Reservation {
 	return slices.DeleteFunc(slices.Clone(all), func(r Reservation) bool { return r.Deadline.Passed(now) })
 }

@@ -68,8 +68,8 @@ func TestPlanEnd(t *testing.T) {
 	}
 }
 
-// TestPlanEndPutsBackTheReservation undoes ADDs that found one: with its own deadline, wish
-// and life, not those of the ADD.
+// TestPlanEndPutsBackTheReservation rolls back ADDs that found a reservation: it gets its own deadline, request and
+// UID back, not those of the ADD.
 func TestPlanEndPutsBackTheReservation(t *testing.T) {
 	was := reserved(3, time.Minute)
 	was.UID, was.ContainerID, was.Retain, was.Mode = "first", "c-first", time.Hour, reservation.Required

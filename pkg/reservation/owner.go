@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Owner is who may come back: one interface of one pod name on one network.
-// The pod UID is not part of it; a UID tells one life of an owner from the
-// next.
+// Owner names who may come back to addresses: one interface of one pod name on one network. The pod UID is not part of
+// the owner; the UID tells one life of an owner from the next.
 type Owner struct {
 	Network   string
 	Namespace string
@@ -16,14 +15,13 @@ type Owner struct {
 	IfName    string
 }
 
-// Named reports whether the owner has a name to come back under. Containers
-// that were not started by Kubernetes have none.
+// Named reports whether the owner is a pod. Containers that Kubernetes did not start have no name to come back under.
 func (o Owner) Named() bool { return o.Namespace != "" && o.Pod != "" }
 
 // String returns namespace/pod, for logs and messages.
 func (o Owner) String() string { return o.Namespace + "/" + o.Pod }
 
-// AttachmentID names an attachment, and is the only thing that a DEL may end.
+// AttachmentID names an attachment. A DEL may end only the attachment that it names.
 type AttachmentID struct {
 	Network     string
 	ContainerID string
@@ -33,16 +31,15 @@ type AttachmentID struct {
 // String returns the container ID and interface, for logs and messages.
 func (id AttachmentID) String() string { return id.ContainerID + " " + id.IfName }
 
-// NetNS is a network namespace as it was seen at ADD. A path can be reused and
-// an inode can be reused; both together tell whether the same namespace is
-// still there.
+// NetNS is a network namespace as seen at ADD. A path can be reused and an inode can be reused; both together tell
+// whether the same namespace still exists.
 type NetNS struct {
 	Path  string
 	Dev   uint64
 	Inode uint64
 }
 
-// Mode says what an owner prefers when its own addresses cannot be had.
+// Mode says what an ADD does when the owner cannot have its own addresses.
 type Mode uint8
 
 const (
@@ -60,38 +57,35 @@ func (m Mode) String() string {
 	return "preferred"
 }
 
-// Attachment is one (network, container, interface) that holds addresses now.
+// Attachment is one interface of a container on a network, which holds addresses now.
 type Attachment struct {
 	ID    AttachmentID
 	Owner Owner
-	// UID is the pod's, or "" where the runtime does not tell it.
+	// UID is the UID of the pod, or "" when the runtime does not pass it.
 	UID string
-	// Addresses has one address of each range set, in the order of the sets.
+	// Addresses holds one address of each range set, in the order of the sets.
 	Addresses []netip.Addr
-	// Retain is how long the addresses stay reserved after the end; 0 frees them.
+	// Retain is how long the addresses stay reserved after the end; 0 frees them at once.
 	Retain time.Duration
 	Mode   Mode
-	// AnnotationsSeen tells that Retain and Mode are what the pod asked for; until then
-	// they are only what is assumed of a pod whose annotations nobody passed on.
+	// AnnotationsSeen is true when Retain and Mode come from the annotations of the pod. While it is false they are
+	// assumptions, because the runtime passed no annotations.
 	AnnotationsSeen bool
 	NetNS           NetNS
 	Since           Moment
-	// Seq grows with every ADD on the node: the higher one is the newer life.
+	// Seq grows with every ADD on the node: the higher number is the newer life.
 	Seq uint64
-	// Claimed is the reservation that the ADD claimed, kept to put it back when the ADD is
-	// rolled back. Its addresses are the attachment's.
+	// Claimed is the reservation that the ADD claimed, kept for a rollback. It has the attachment's addresses.
 	Claimed *Reservation
-	// Dropped is the reservation that the ADD let go, because its addresses could not be
-	// handed out, kept for the same.
+	// Dropped is the reservation that the ADD dropped because its addresses could not be handed out, kept for a
+	// rollback.
 	Dropped *Reservation
-	// RefusedSince is when the successor with RefusedUID was first told to wait for this
-	// one's end.
+	// RefusedSince is when the successor with RefusedUID was first told to wait for the end of this attachment.
 	RefusedSince *Moment
 	RefusedUID   string
 }
 
-// WantsRetention reports whether the pod asked for anything to be kept. One that has not been
-// heard may have.
+// WantsRetention reports whether the pod asked for a reservation, or may have: its annotations were not seen yet.
 func (a Attachment) WantsRetention() bool {
 	return a.Retain > 0 || a.Mode == Required || !a.AnnotationsSeen
 }
@@ -104,14 +98,14 @@ type Reservation struct {
 	ContainerID string
 	Addresses   []netip.Addr
 	Deadline    Deadline
-	// Retain and Mode are what that life had asked for.
+	// Retain and Mode are what the pod of that life had asked for.
 	Retain time.Duration
 	Mode   Mode
-	// Seq is that of the attachment that ended.
+	// Seq is the number of the attachment that ended.
 	Seq uint64
 }
 
-// Holder names who holds an address, for messages.
+// Holder returns the name of the attachment for messages.
 func (a Attachment) Holder() string {
 	if a.Owner.Named() {
 		return fmt.Sprintf("pod %s (container %s)", a.Owner, a.ID.ContainerID)

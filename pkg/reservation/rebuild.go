@@ -8,73 +8,71 @@ import (
 	"strings"
 )
 
-// Records are attachments and reservations of one node.
+// Records are the attachments and reservations of one node.
 type Records struct {
 	Attachments  []Attachment
 	Reservations []Reservation
 }
 
-// RebuildInput is what is left when the state of a node was lost or damaged.
+// RebuildInput holds what is left when the state of a node was lost or damaged.
 type RebuildInput struct {
 	Now Moment
-	// Read is what the state held, as far as it could be read.
+	// Read are the records that could be read from the state.
 	Read Records
-	// Complete tells that Read is all that the state held.
+	// Complete is true when the state held no records but Read.
 	Complete bool
-	// Unreferenced are records that the state held at some time, perhaps not at the last.
+	// Unreferenced are records that the state held at some time, and perhaps not at the end.
 	Unreferenced Records
-	// Seen are attachments that others than the state know of, from the oldest to the
-	// newest. What they do not know of an attachment is left empty.
+	// Seen are attachments that other sources know, such as the result cache of libcni, from the oldest to the newest.
+	// Facts that a source does not know are left empty.
 	Seen []Attachment
-	// Placeholders are addresses in live network namespaces, as nameless attachments. They count
-	// where nothing else explains the address.
+	// Placeholders are attachments without a container, for the addresses in live network namespaces. A placeholder
+	// counts when no other attachment explains the address.
 	Placeholders []Attachment
-	// Alive reports whether the network namespace of an attachment is still there.
+	// Alive reports whether the network namespace of an attachment exists.
 	Alive func(Attachment) bool
 }
 
 // RebuildDecision is the state to go on with.
 type RebuildDecision struct {
 	Records
-	// Seq is the highest number of any record: the next ADD is a newer life.
+	// Seq is the highest number of all records: the next ADD gets a higher one.
 	Seq uint64
-	// Dropped says in words which records gave way to better founded ones.
+	// Dropped says in words which records were left out in favor of better sources.
 	Dropped []string
 }
 
-// PlanRebuild makes a state out of what is left (rule 6). Where two claim one
-// address, the order below decides; a record of an attachment is never combined with
-// one of another.
+// PlanRebuild makes a state out of what is left (rule 6). When two records have the same address, the first source in
+// the order below wins. Records of different attachments are never combined.
 func PlanRebuild(in RebuildInput) RebuildDecision {
 	r := rebuild{in: in, holder: map[netIP]string{}, known: map[AttachmentID]bool{}, newest: map[Owner]uint64{}, kept: map[Owner]bool{}}
 	seen := r.number()
-	r.attach(seen, true)                        // others saw it, and it lives
-	r.attach(in.Read.Attachments, true)         // the state said so, and it lives
-	r.attach(in.Unreferenced.Attachments, true) // the state said so once, and it lives
-	r.find()
+	r.attach(seen, true)                        // other sources know it, and it lives
+	r.attach(in.Read.Attachments, true)         // the state had it, and it lives
+	r.attach(in.Unreferenced.Attachments, true) // the state had it at some time, and it lives
+	r.addPlaceholders()
 	r.reserve(in.Read.Reservations)
 	if !in.Complete {
-		r.reserve(Unlapsed(in.Unreferenced.Reservations, in.Now)) // an outdated one costs an address for a while
+		r.reserve(Unlapsed(in.Unreferenced.Reservations, in.Now)) // an outdated reservation only costs an address for a while
 	}
-	r.attach(in.Read.Attachments, false) // its DEL is still to come
+	r.attach(in.Read.Attachments, false) // the DEL is still to come
 	r.attach(seen, false)
 	return r.RebuildDecision
 }
 
-// netNSPrefix begins the container IDs of attachments of which only the namespace is
-// known. No runtime makes such an ID.
+// netNSPrefix begins the container IDs of placeholders. No runtime makes such an ID.
 const netNSPrefix = "netns:"
 
-// NetNSPlaceholder returns the container ID under which addresses are held that were found in a
-// namespace and that nothing else explains.
+// NetNSPlaceholder returns the container ID of the attachment that stands for the unexplained addresses of a network
+// namespace.
 func NetNSPlaceholder(n NetNS) string { return netNSPrefix + strings.ToValidUTF8(n.Path, "?") }
 
-// IsNetNSPlaceholder reports whether NetNSPlaceholder made the container ID.
+// IsNetNSPlaceholder reports whether the container ID stands for a network namespace.
 func (id AttachmentID) IsNetNSPlaceholder() bool {
 	return strings.HasPrefix(id.ContainerID, netNSPrefix)
 }
 
-// netIP is an address of one network.
+// netIP is an address in one network: networks may overlap.
 type netIP struct {
 	network string
 	addr    netip.Addr
@@ -85,13 +83,12 @@ type rebuild struct {
 	in     RebuildInput
 	holder map[netIP]string
 	known  map[AttachmentID]bool
-	newest map[Owner]uint64 // the highest Seq of an owner's attachments
-	kept   map[Owner]bool   // who has a reservation
+	newest map[Owner]uint64 // highest Seq of an owner's attachments
+	kept   map[Owner]bool   // owners with a reservation
 }
 
-// number completes what others saw by what the state knew of the same attachment. The
-// rest are newer lives than any that the state knew, unless they are over and the state
-// would know of them.
+// number replaces attachments of other sources by the records that the state had of them. Attachments that the state
+// did not have get higher numbers than all records, unless they have ended and the state is complete.
 func (r *rebuild) number() []Attachment {
 	byID := map[AttachmentID]Attachment{}
 	for _, records := range []Records{r.in.Unreferenced, r.in.Read} {
@@ -116,8 +113,8 @@ func (r *rebuild) number() []Attachment {
 	return seen
 }
 
-// attach takes over the attachments that are alive, or are not; the newest first, whose
-// addresses may have been those of an older one.
+// attach adds the attachments that are alive, or those that are not. The newest come first, because an older one may
+// have had the same address before.
 func (r *rebuild) attach(all []Attachment, alive bool) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Attachment) int { return cmp.Compare(b.Seq, a.Seq) })
@@ -134,9 +131,9 @@ func (r *rebuild) attach(all []Attachment, alive bool) {
 	}
 }
 
-// find holds what was found in namespaces and no attachment of the namespace explains, in
-// each network in which it is free: networks may overlap.
-func (r *rebuild) find() {
+// addPlaceholders adds the addresses in network namespaces that no attachment of the namespace explains, in each
+// network in which the address is free: the network of such an address is not known.
+func (r *rebuild) addPlaceholders() {
 	type place struct {
 		dev, inode uint64
 		addr       netip.Addr
@@ -158,8 +155,8 @@ func (r *rebuild) find() {
 	}
 }
 
-// reserve takes over reservations, unless a newer life of the owner is attached: it has
-// claimed this one, or gone on without it.
+// reserve adds the newest reservation of each owner, unless a newer life of the owner is attached, which has claimed or
+// dropped the reservation.
 func (r *rebuild) reserve(all []Reservation) {
 	for _, s := range newestOf(all) {
 		if s.Seq < r.newest[s.Owner] || r.kept[s.Owner] {
@@ -172,7 +169,7 @@ func (r *rebuild) reserve(all []Reservation) {
 	}
 }
 
-// take holds addresses, all of them or none.
+// take notes the holder of addresses. When one of them has a holder, take notes none and returns false.
 func (r *rebuild) take(network string, addrs []netip.Addr, who string) bool {
 	if len(addrs) == 0 {
 		return false
@@ -190,8 +187,7 @@ func (r *rebuild) take(network string, addrs []netip.Addr, who string) bool {
 	return true
 }
 
-// once returns addresses without those that are among them before: a namespace may have one
-// twice, with two masks.
+// once returns addresses without repetitions: an interface may have an address twice, with two masks.
 func once(addrs []netip.Addr) []netip.Addr {
 	var all []netip.Addr
 	for _, a := range addrs {
@@ -219,6 +215,7 @@ func newestOf(all []Reservation) []Reservation {
 	return newest
 }
 
+// sameAddresses reports whether two lists hold the same addresses in any order.
 func sameAddresses(a, b []netip.Addr) bool {
 	if len(a) != len(b) {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestPlanRebuild states who holds an address when the sources disagree. Records are
-// written "name address", a number behind the address is the Seq.
+// TestPlanRebuild says which source wins when the sources disagree. Records are written "name address"; a number
+// behind the address is the Seq.
 func TestPlanRebuild(t *testing.T) {
 	for name, tc := range map[string]struct {
 		read, stray, seen []reservation.Attachment
@@ -23,7 +23,7 @@ func TestPlanRebuild(t *testing.T) {
 		strayReserved     []reservation.Reservation
 		whole             bool
 		alive             string // names of containers
-		want              string // who holds what, in order of names
+		want              string // holders and addresses, in the order of names
 	}{
 		"what was read stays": {
 			read: of(at("c1", "a", 2, 1)), readReserved: []reservation.Reservation{kept(3, 2)}, whole: true,
@@ -106,9 +106,8 @@ func TestPlanRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildOfNetworksThatOverlap has two networks with one range and one state. Of which
-// of them an address in a namespace is cannot be seen: unless a container of that very
-// namespace explains it, it is held in both.
+// TestRebuildOfNetworksThatOverlap has two networks with the same range in one state. The network of an address in a
+// namespace is not known: the address is held in both, unless a container of the namespace explains it.
 func TestRebuildOfNetworksThatOverlap(t *testing.T) {
 	in := func(network string, namespace uint64, a reservation.Attachment, more ...byte) reservation.Attachment {
 		a.ID.Network, a.Owner.Network, a.NetNS.Inode = network, network, namespace
@@ -161,8 +160,8 @@ func TestRebuildOfNetworksThatOverlap(t *testing.T) {
 	}
 }
 
-// TestRebuiltLivesKeepTheirOrder shows that what the state did not know is newer than all
-// it did, unless it is over.
+// TestRebuiltLivesKeepTheirOrder numbers attachments that the state did not have above all its records, unless they
+// have ended.
 func TestRebuiltLivesKeepTheirOrder(t *testing.T) {
 	in := reservation.RebuildInput{
 		Read: reservation.Records{Attachments: of(at("c1", "a", 2, 7))}, Complete: true,
@@ -203,7 +202,7 @@ func lapsed(r reservation.Reservation) reservation.Reservation {
 	return r
 }
 
-// holders lists who holds which address.
+// holders lists the holders and their addresses.
 func holders(d reservation.RebuildDecision) string {
 	var all []string
 	for _, a := range d.Attachments {

@@ -7,37 +7,36 @@ import (
 	"time"
 )
 
-// DefaultSharePercent is how much of a pool reservations may hold, unless configured
-// otherwise.
+// DefaultSharePercent is the default of how much of a pool reservations may hold.
 const DefaultSharePercent = 50
 
-// Limits are what a network allows those who ask for reservations.
+// Limits are the limits of a network for reservations.
 type Limits struct {
 	Share Share
 	// MaxRetain caps how long a pod may ask for.
 	MaxRetain time.Duration
 }
 
-// Share is how much of a pool reservations may hold.
+// Share is the part of a pool that reservations may hold.
 type Share struct {
-	// Pods is for how many pods the addresses may be reserved at a time.
+	// Pods is the number of pods for which addresses may be reserved at a time.
 	Pods int64
-	// Refuse tells that no reservation gives way to another one.
+	// Refuse is true when no reservation gives way to another one.
 	Refuse bool
 }
 
-// NewShare returns a share of a pool for so many pods. It is one pod at least, unless the
-// share is nothing at all.
+// NewShare returns a percentage of a pool, given as a number of pods. The share is at least one pod, unless the
+// percentage is 0.
 func NewShare(pool int64, percent int, refuse bool) Share {
-	whole, rest := pool/100, pool%100 // the product could be too large
+	whole, rest := pool/100, pool%100 // pool*percent could overflow
 	return Share{Pods: whole*int64(percent) + (rest*int64(percent)+99)/100, Refuse: refuse}
 }
 
-// fairShareFactor is how many times as many reservations as are left for others a namespace may
-// hold, where none gives way: three quarters of the share, if it is alone.
+// fairShareFactor limits a namespace when Share.Refuse is set: it may hold at most so many times what is still free of
+// the share. Alone, a namespace gets three quarters of the share.
 const fairShareFactor = 3
 
-// HasRoom reports whether there is room for one more beside so many, whosever they are.
+// HasRoom reports whether one more reservation fits beside the given number, for any namespace.
 func (s Share) HasRoom(reserved int64) bool {
 	if s.Refuse {
 		return reserved < fairShareFactor*(s.Pods-reserved)
@@ -45,43 +44,43 @@ func (s Share) HasRoom(reserved int64) bool {
 	return reserved < s.Pods
 }
 
-// ShareInput is what is known when addresses are to be reserved and room is scarce.
+// ShareInput holds the facts about a reservation that is asked for.
 type ShareInput struct {
 	Now   Moment
 	Share Share
 	// New is the reservation that is asked for.
 	New Reservation
-	// Reserved are those of the network.
+	// Reserved are the reservations of the network.
 	Reserved []Reservation
 }
 
-// ShareVerdict says what becomes of a reservation that is asked for.
+// ShareVerdict says whether a reservation is made.
 type ShareVerdict uint8
 
 const (
-	// ShareRefused makes none; the zero value.
+	// ShareRefused makes no reservation; the zero value.
 	ShareRefused ShareVerdict = iota
-	// ShareGranted makes it, and ends ShareDecision.Displaced.
+	// ShareGranted makes the reservation, and deletes ShareDecision.Displaced.
 	ShareGranted
 )
 
 // ShareDecision is the outcome of PlanShare.
 type ShareDecision struct {
 	Verdict ShareVerdict
-	// Lapsed are reservations whose deadline has passed, which do not count.
+	// Lapsed are reservations whose deadline has passed: they do not count and are deleted.
 	Lapsed []Reservation
-	// Displaced is the reservation that ends before its deadline; nil for none.
+	// Displaced is the reservation that is deleted before its deadline; nil for none.
 	Displaced *Reservation
-	// Reason says why in words; "" where there was room.
+	// Reason says why in words; "" when there was room.
 	Reason string
 }
 
-// PlanShare decides whether a reservation may be made, and which one gives way to it. The
-// namespace that holds most gives one, if need be the one that asks; in it, the one that
-// has waited longest for its pod, and those that insist go last.
+// PlanShare decides whether a reservation is made, and which other reservation gives way. The namespace with the most
+// reservations gives one, which can be the asking namespace. In that namespace the reservation that has waited longest
+// gives way; reservations with mode required come last.
 func PlanShare(in ShareInput) ShareDecision {
 	d := ShareDecision{Verdict: ShareGranted, Lapsed: Lapsed(in.Reserved, in.Now)}
-	reserved := slices.DeleteFunc(Unlapsed(in.Reserved, in.Now), func(r Reservation) bool { return r.Owner == in.New.Owner }) // it is replaced
+	reserved := slices.DeleteFunc(Unlapsed(in.Reserved, in.Now), func(r Reservation) bool { return r.Owner == in.New.Owner }) // the new one replaces it
 	of := map[string]int64{}
 	for _, r := range reserved {
 		of[r.Owner.Namespace]++
@@ -89,9 +88,9 @@ func PlanShare(in ShareInput) ShareDecision {
 	own, total := of[in.New.Owner.Namespace], int64(len(reserved))
 	switch {
 	case in.Share.Pods <= 0:
-		return d.turnAway("the network reserves none")
+		return d.refuse("the network reserves none")
 	case in.Share.Refuse && own >= fairShareFactor*(in.Share.Pods-total):
-		return d.turnAway(fmt.Sprintf("reservations hold addresses of %d pods, %d of namespace %s, and may hold those of %d", total, own, in.New.Owner.Namespace, in.Share.Pods))
+		return d.refuse(fmt.Sprintf("reservations hold addresses for %d pods, %d of namespace %s, and may hold them for %d", total, own, in.New.Owner.Namespace, in.Share.Pods))
 	case in.Share.Refuse || in.Share.HasRoom(total):
 		return d
 	}
@@ -101,20 +100,21 @@ func PlanShare(in ShareInput) ShareDecision {
 	first := slices.MinFunc(candidates, func(a, b Reservation) int {
 		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(in.Now.Since(b.Deadline.From), in.Now.Since(a.Deadline.From)), cmp.Compare(a.Seq, b.Seq))
 	})
-	full := fmt.Sprintf("reservations hold addresses of %d pods, as many as they may", total)
+	full := fmt.Sprintf("reservations hold addresses for %d pods, which is all of the share", total)
 	if first.Owner == in.New.Owner {
-		return d.turnAway(full + ", and none gives way to this one")
+		return d.refuse(full + ", and none gives way to this one")
 	}
-	d.Displaced, d.Reason = &first, fmt.Sprintf("%s: that of %s gives way, the first of namespace %s, which holds %d", full, first.Owner, from, of[from])
+	d.Displaced, d.Reason = &first, fmt.Sprintf("%s: the reservation of %s gives way, because namespace %s holds most, %d", full, first.Owner, from, of[from])
 	return d
 }
 
-func (d ShareDecision) turnAway(why string) ShareDecision {
+// refuse returns the decision to make no reservation.
+func (d ShareDecision) refuse(why string) ShareDecision {
 	d.Verdict, d.Reason = ShareRefused, "not reserved: "+why
 	return d
 }
 
-// richest returns the namespace that holds most; of several, own before others.
+// richest returns the namespace with the most reservations. Among equals, own comes first, then the order of names.
 func richest(of map[string]int64, own string) string {
 	most := own
 	for ns, n := range of {

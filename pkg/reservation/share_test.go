@@ -9,7 +9,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// waiting returns the reservation of ns/pod, which has waited for so long.
+// waiting returns a reservation of ns/pod that began the given time ago.
 func waiting(ns, pod string, waited time.Duration, change ...func(*reservation.Reservation)) reservation.Reservation {
 	r := reservation.Reservation{
 		Owner:    reservation.Owner{Network: "net", Namespace: ns, Pod: pod, IfName: "eth0"},
@@ -31,71 +31,71 @@ func TestPlanShare(t *testing.T) {
 	const minute = time.Minute
 	type all = []reservation.Reservation
 	for name, tc := range map[string]struct {
-		pods     int64
-		refuse   bool
-		new      reservation.Reservation // a/new unless given
-		reserved all
-		turned   bool
-		gaveWay  string
-		lapsed   int
+		pods      int64
+		refuse    bool
+		new       reservation.Reservation // a/new unless given
+		reserved  all
+		refused   bool
+		displaced string
+		lapsed    int
 	}{
 		"there is room": {pods: 3, reserved: all{waiting("a", "0", minute), waiting("b", "0", minute)}},
 		"a share of nothing": {
-			pods: 0, turned: true,
+			pods: 0, refused: true,
 		},
-		"the one that has waited longest gives way, however long it might go on": {
-			pods:     3,
-			reserved: all{waiting("a", "0", minute), waiting("a", "1", 3*minute, lasting(24*time.Hour)), waiting("a", "2", 2*minute, lasting(3*minute))},
-			gaveWay:  "a/1",
+		"the reservation that has waited longest gives way, whatever its deadline": {
+			pods:      3,
+			reserved:  all{waiting("a", "0", minute), waiting("a", "1", 3*minute, lasting(24*time.Hour)), waiting("a", "2", 2*minute, lasting(3*minute))},
+			displaced: "a/1",
 		},
-		"the namespace that holds most gives one": {
-			pods:     3,
-			reserved: all{waiting("b", "0", minute), waiting("b", "1", 2*minute), waiting("c", "0", 9*minute)},
-			gaveWay:  "b/1",
+		"the namespace with the most reservations gives one": {
+			pods:      3,
+			reserved:  all{waiting("b", "0", minute), waiting("b", "1", 2*minute), waiting("c", "0", 9*minute)},
+			displaced: "b/1",
 		},
-		"of two that hold as much, the one that asks gives its own": {
-			pods:     3,
-			reserved: all{waiting("a", "0", minute), waiting("b", "0", 9*minute), waiting("b", "1", 9*minute)},
-			gaveWay:  "a/0",
+		"among equals the asking namespace gives one": {
+			pods:      3,
+			reserved:  all{waiting("a", "0", minute), waiting("b", "0", 9*minute), waiting("b", "1", 9*minute)},
+			displaced: "a/0",
 		},
-		"nobody pushes out one who holds no more than he would": {
-			pods: 2, reserved: all{waiting("b", "0", 9*minute), waiting("c", "0", 9*minute)}, turned: true,
+		"a namespace with as few reservations gives none": {
+			pods: 2, reserved: all{waiting("b", "0", 9*minute), waiting("c", "0", 9*minute)}, refused: true,
 		},
-		"of two others that hold as much, it is always the same one": {
-			pods:     4,
-			reserved: all{waiting("c", "0", minute), waiting("c", "1", minute), waiting("b", "0", minute), waiting("b", "1", 2*minute)},
-			gaveWay:  "b/1",
+		"among other equals the first name gives one": {
+			pods:      4,
+			reserved:  all{waiting("c", "0", minute), waiting("c", "1", minute), waiting("b", "0", minute), waiting("b", "1", 2*minute)},
+			displaced: "b/1",
 		},
-		"those that insist go last": {
-			pods: 2, reserved: all{waiting("a", "0", 9*minute, insists), waiting("a", "1", minute)}, gaveWay: "a/1",
+		"reservations with mode required go last": {
+			pods: 2, reserved: all{waiting("a", "0", 9*minute, insists), waiting("a", "1", minute)}, displaced: "a/1",
 		},
-		"one that does not insist pushes out none that does": {
-			pods: 2, reserved: all{waiting("a", "0", 9*minute, insists), waiting("a", "1", minute, insists)}, turned: true,
+		"mode preferred displaces no reservation with mode required": {
+			pods: 2, reserved: all{waiting("a", "0", 9*minute, insists), waiting("a", "1", minute, insists)}, refused: true,
 		},
-		"one that insists pushes out one that does": {
-			pods: 1, new: waiting("a", "new", 0, insists), reserved: all{waiting("a", "0", minute, insists)}, gaveWay: "a/0",
+		"mode required displaces another with mode required": {
+			pods: 1, new: waiting("a", "new", 0, insists), reserved: all{waiting("a", "0", minute, insists)}, displaced: "a/0",
 		},
-		"to insist helps against nobody's fair part": {
-			pods: 2, reserved: all{waiting("b", "0", 2*minute, insists), waiting("b", "1", minute, insists)}, gaveWay: "b/0",
+		"mode required does not help against the fair part of another namespace": {
+			pods: 2, reserved: all{waiting("b", "0", 2*minute, insists), waiting("b", "1", minute, insists)}, displaced: "b/0",
 		},
-		"lapsed ones do not count": {
+		"lapsed reservations do not count": {
 			pods: 2, reserved: all{waiting("b", "0", time.Hour), waiting("b", "1", minute)}, lapsed: 1,
 		},
-		"one of the owner's own is replaced": {
+		"the owner's own reservation is replaced": {
 			pods: 2, reserved: all{waiting("a", "new", minute), waiting("b", "1", minute)},
 		},
-		"more than the share of today, one for one": {
-			pods: 1, reserved: all{waiting("b", "0", minute), waiting("b", "1", 2*minute), waiting("b", "2", minute)}, gaveWay: "b/1",
+		"above the share, which became smaller, one gives way for one": {
+			pods: 1, reserved: all{waiting("b", "0", minute), waiting("b", "1", 2*minute), waiting("b", "2", minute)}, displaced: "b/1",
 		},
 		"refuse: no other gives way": {
-			pods: 2, refuse: true, turned: true,
+			pods: 2, refuse: true, refused: true,
 			reserved: all{waiting("b", "0", minute), waiting("b", "1", minute)},
 		},
 		"refuse: a namespace leaves a quarter to others": {
-			pods: 4, refuse: true, turned: true,
+			pods: 4, refuse: true, refused: true,
 			reserved: all{waiting("a", "0", minute), waiting("a", "1", minute), waiting("a", "2", minute)},
 		},
-		"refuse: which others have": {
+		"refuse: and others may have that quarter": {
 			pods: 4, refuse: true,
 			reserved: all{waiting("b", "0", minute), waiting("b", "1", minute), waiting("b", "2", minute)},
 		},
@@ -107,22 +107,21 @@ func TestPlanShare(t *testing.T) {
 			d := reservation.PlanShare(reservation.ShareInput{
 				Now: now, Share: reservation.Share{Pods: tc.pods, Refuse: tc.refuse}, New: tc.new, Reserved: tc.reserved,
 			})
-			gaveWay := ""
+			displaced := ""
 			if d.Displaced != nil {
-				gaveWay = d.Displaced.Owner.String()
+				displaced = d.Displaced.Owner.String()
 			}
-			if turned := d.Verdict == reservation.ShareRefused; turned != tc.turned || gaveWay != tc.gaveWay || len(d.Lapsed) != tc.lapsed {
-				t.Errorf("turned away %t, gave way %q, lapsed %d (%s); want %t, %q, %d", turned, gaveWay, len(d.Lapsed), d.Reason, tc.turned, tc.gaveWay, tc.lapsed)
+			if refused := d.Verdict == reservation.ShareRefused; refused != tc.refused || displaced != tc.displaced || len(d.Lapsed) != tc.lapsed {
+				t.Errorf("refused %t, displaced %q, lapsed %d (%s); want %t, %q, %d", refused, displaced, len(d.Lapsed), d.Reason, tc.refused, tc.displaced, tc.lapsed)
 			}
-			if (d.Reason == "") != (!tc.turned && tc.gaveWay == "") {
+			if (d.Reason == "") != (!tc.refused && tc.displaced == "") {
 				t.Errorf("reason %q", d.Reason)
 			}
 		})
 	}
 }
 
-// TestNoNamespaceStarvesTheOthers lets namespaces ask one after the other, each for as
-// many as it can get.
+// TestNoNamespaceStarvesTheOthers lets namespaces ask one after the other, each for as many reservations as it gets.
 func TestNoNamespaceStarvesTheOthers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refuse bool
@@ -154,7 +153,7 @@ func TestNoNamespaceStarvesTheOthers(t *testing.T) {
 	}
 }
 
-// admit does what is decided.
+// admit applies the decision of PlanShare.
 func admit(held []reservation.Reservation, in reservation.ShareInput) []reservation.Reservation {
 	d := reservation.PlanShare(in)
 	if d.Verdict == reservation.ShareRefused {
@@ -169,7 +168,7 @@ func admit(held []reservation.Reservation, in reservation.ShareInput) []reservat
 	return append(left, in.New)
 }
 
-func TestRoomyNeverPromisesTooMuch(t *testing.T) {
+func TestHasRoomNeverPromisesTooMuch(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
 		for pods := range int64(30) {
 			share := reservation.Share{Pods: pods, Refuse: refuse}
