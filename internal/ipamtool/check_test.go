@@ -61,7 +61,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		},
 		"an index that forgot": {
 			harm: edit("held", "dmz\x00\xc0\xa8\x00\x00", strings.Repeat("\x00", 32)),
-			want: "violation index dmz 192.168.0.9 is held, and may be handed out again",
+			want: "violation index dmz 192.168.0.9 is held, but marked as free: it can be handed out twice",
 		},
 		"half a file": {
 			harm: func(n node) { n.file(os.Truncate(n.db(), 8192)) },
@@ -69,7 +69,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		},
 		"a lost file": {
 			harm: func(n node) { n.file(os.Remove(n.db())) },
-			want: "violation file DIR/state/limpet.db DIR/state/limpet.db is missing although DIR/state/limpet.marker says that it was made: state file is lost",
+			want: "violation file DIR/state/limpet.db DIR/state/limpet.db is missing although DIR/state/limpet.marker says that it was created: state file is lost",
 		},
 		"a newer schema": {
 			harm:  edit("meta", "schema", "\x00\x00\x00\x09"),

@@ -56,7 +56,7 @@ func TestReadingMakesNothing(t *testing.T) {
 	asked := func() {
 		t.Helper()
 		for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}, {"check"}, {"release", "10.0.0.1"}, {"release", "10.0.0.1", "--dry-run"}, {"compact"}} {
-			if out, exit := n.on(call...); exit != ipamtool.ExitFailed || !strings.Contains(out, "no state was made yet") {
+			if out, exit := n.on(call...); exit != ipamtool.ExitFailed || !strings.Contains(out, "no state was created yet") {
 				t.Errorf("%v without a state ends with %d: %s", call, exit, out)
 			}
 		}

@@ -22,47 +22,46 @@ import (
 type FaultKind uint8
 
 const (
-	// FaultFile is in the pages of the file.
+	// FaultFile is a fault in the pages of the file.
 	FaultFile FaultKind = iota
-	// FaultRecord is in a record, which cannot be used.
+	// FaultRecord is a fault in a record, which cannot be used.
 	FaultRecord
-	// FaultHolders is an address that more than one holds (rules 1 and 2).
+	// FaultHolders is an address with two holders (rules 1 and 2).
 	FaultHolders
-	// FaultIndex is in what is derived from the records.
+	// FaultIndex is a difference between the records and an index or a count.
 	FaultIndex
 )
 
-// Fault is a thing that is wrong with a state, and what it is.
+// Fault is one thing that is wrong with a state.
 type Fault struct {
 	Kind    FaultKind
 	Subject string
 	Problem string
 }
 
-var errMisplaced = errors.New("is kept under the name of another")
+var errMisplaced = errors.New("is stored at the key of another record")
 
-// Report is what an audit found.
+// Report is the result of an audit.
 type Report struct {
-	// Records are those that can be read.
+	// Records are the records that can be read.
 	Records reservation.Records
 	Faults  []Fault
-	// Size is that of the file.
+	// Size is the size of the file in bytes.
 	Size int64
-	// Recoveries tells how often the state had to be made again.
+	// Recoveries counts how many times the state was rebuilt.
 	Recoveries uint64
-	// Marked tells that the marker is there, without which a loss would go unnoticed.
+	// Marked is true when the marker exists. Without the marker nobody would notice the loss of the file.
 	Marked bool
-	// BackupPaths are the damaged files that are kept, by their paths.
+	// BackupPaths are the paths of the damaged files that are kept.
 	BackupPaths []string
 }
 
-// Audit reads the whole state and compares its parts with each other. It changes nothing,
-// and repairs nothing even where Options.Rebuild would. Other readers work on meanwhile;
-// verbs wait: 0.4 s where 50 000 addresses are in use.
+// Audit reads the whole state and compares its parts with each other. Audit changes nothing, even when Options.Rebuild is
+// set. Readers work on meanwhile; verbs wait, 0.4 s with 50 000 addresses in use.
 func (s *Store) Audit(ctx context.Context) (Report, error) {
 	var r Report
 	if initialized, err := s.Initialized(); err == nil && !initialized {
-		return r, ErrNoState // and no lock file either, in a directory that may be another's
+		return r, ErrNoState // without creating a lock file: the directory may belong to another program
 	}
 	err := s.locked(ctx, unix.LOCK_SH, func() error {
 		if err := s.present(); err != nil {
@@ -73,7 +72,7 @@ func (s *Store) Audit(ctx context.Context) (Report, error) {
 			return err
 		}
 		r.Marked = marked
-		if r.BackupPaths, err = s.damaged(); err != nil {
+		if r.BackupPaths, err = s.backups(); err != nil {
 			return err
 		}
 		info, err := os.Stat(filepath.Join(s.dir, databaseName))
@@ -81,7 +80,7 @@ func (s *Store) Audit(ctx context.Context) (Report, error) {
 			return fmt.Errorf("audit state: %w", err)
 		}
 		r.Size = info.Size()
-		// Without the free list, bbolt's check would read it where no fault can be caught.
+		// Without PreLoadFreelist bbolt's check would read the free list in a goroutine in which no fault is caught.
 		return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}, func(db *bolt.DB) error {
 			return db.View(r.audit)
 		})
@@ -89,13 +88,13 @@ func (s *Store) Audit(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-// audit reads all that is in the tree before it has bbolt check the pages, in a goroutine
-// of bbolt's own: what cannot be read must fail here, in withDB's care.
+// audit reads every entry before bbolt checks the pages: bbolt does so in another goroutine, and entries that cannot be
+// read must fail in this one, in which openDB catches faults.
 func (r *Report) audit(tx *bolt.Tx) error {
 	if err := checkSchema(tx); err != nil {
 		return err
 	}
-	for _, name := range [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld} { // since the first version
+	for _, name := range [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld} { // in every version
 		if tx.Bucket(name) == nil {
 			return fmt.Errorf("bucket %s is missing: %w", name, ErrDamaged)
 		}
@@ -116,10 +115,12 @@ func (r *Report) audit(tx *bolt.Tx) error {
 	return nil
 }
 
+// fault adds a fault to the report.
 func (r *Report) fault(kind FaultKind, subject, problem string) {
 	r.Faults = append(r.Faults, Fault{kind, subject, problem})
 }
 
+// readRecords reads all records, and reports the ones that cannot be used.
 func (r *Report) readRecords(tx *bolt.Tx) {
 	last := tx.Bucket(bucketMeta).Sequence()
 	for _, bucket := range []struct {
@@ -129,7 +130,7 @@ func (r *Report) readRecords(tx *bolt.Tx) {
 		_ = tx.Bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
 			seq, err := bucket.read(k, v)
 			if err == nil && seq > last {
-				err = fmt.Errorf("has the number %d, and the last one given out is %d", seq, last)
+				err = fmt.Errorf("has the sequence number %d, and the last one given out is %d", seq, last)
 			}
 			if err != nil {
 				r.fault(FaultRecord, fmt.Sprintf("%s %s", bucket.name, readable(k)), err.Error())
@@ -139,6 +140,7 @@ func (r *Report) readRecords(tx *bolt.Tx) {
 	}
 }
 
+// readAttachment adds an attachment to the report.
 func (r *Report) readAttachment(k, v []byte) (seq uint64, err error) {
 	a, err := decodeAttachment(v)
 	if err == nil && !bytes.Equal(attachmentKey(a.ID), k) {
@@ -150,6 +152,7 @@ func (r *Report) readAttachment(k, v []byte) (seq uint64, err error) {
 	return a.Seq, err
 }
 
+// readReservation adds a reservation to the report.
 func (r *Report) readReservation(k, v []byte) (seq uint64, err error) {
 	s, err := decodeReservation(v)
 	if err == nil && !bytes.Equal(ownerKey(s.Owner), k) {
@@ -161,8 +164,7 @@ func (r *Report) readReservation(k, v []byte) (seq uint64, err error) {
 	return s.Seq, err
 }
 
-// heldBits returns the address index as the records have it, and finds those addresses
-// that more than one holds.
+// heldBits computes the address index from the records, and reports addresses with two holders.
 func (r *Report) heldBits() map[string]chunk {
 	held, holder := map[string]chunk{}, map[string]string{}
 	hold := func(network, who string, addrs []netip.Addr) {
@@ -187,7 +189,7 @@ func (r *Report) heldBits() map[string]chunk {
 	return held
 }
 
-// compareHeld compares the address index of the file with that of the records.
+// compareHeld compares the address index of the file with the index computed from the records.
 func (r *Report) compareHeld(tx *bolt.Tx, want map[string]chunk) {
 	_ = tx.Bucket(bucketHeld).ForEach(func(k, v []byte) error { // the function returns no error
 		c, err := openChunk(k, v)
@@ -204,21 +206,22 @@ func (r *Report) compareHeld(tx *bolt.Tx, want map[string]chunk) {
 	}
 }
 
+// compareChunk reports each address in which two bitmaps differ.
 func (r *Report) compareChunk(k []byte, got, want chunk) {
 	network, raw, _ := bytes.Cut(k, []byte{0})
 	first, ok := netip.AddrFromSlice(raw)
 	for i := range got {
 		for diff := got[i] ^ want[i]; diff != 0 && ok; diff &= diff - 1 {
 			at := byte(i*8 + bits.TrailingZeros8(diff))
-			problem := "is held by no record that can be read, and is never handed out"
+			problem := "is marked as held, but no readable record holds it: it is never handed out"
 			if want.has(at) {
-				problem = "is held, and may be handed out again"
+				problem = "is held, but marked as free: it can be handed out twice"
 			}
 			r.fault(FaultIndex, fmt.Sprintf("%s %s", network, inChunk(first, at)), problem)
 		}
 	}
 	if !ok {
-		r.fault(FaultIndex, readable(k), "is not the place of an address")
+		r.fault(FaultIndex, readable(k), "is not the key of a bitmap")
 	}
 }
 
@@ -232,25 +235,25 @@ func (r *Report) compareOwners(tx *bolt.Tx) {
 	}
 	_ = tx.Bucket(bucketOwners).ForEach(func(k, _ []byte) error { // the function returns no error
 		if !want[string(k)] {
-			r.fault(FaultIndex, readable(k), "is indexed as an attachment of the pod, and is none")
+			r.fault(FaultIndex, readable(k), "is in the index of attachments by pod, but is no attachment")
 		}
 		delete(want, string(k))
 		return nil
 	})
 	for _, k := range slices.Sorted(maps.Keys(want)) {
-		r.fault(FaultIndex, readable([]byte(k)), "is an attachment of the pod, and is not indexed as one")
+		r.fault(FaultIndex, readable([]byte(k)), "is an attachment, but is missing in the index of attachments by pod")
 	}
 }
 
 // compareCounts compares the counts of reservations with the reservations.
 func (r *Report) compareCounts(t *Tx) {
 	if t.tx.Bucket(bucketPoolUsage) == nil {
-		return // the next verb counts
+		return // the next verb creates the bucket and counts
 	}
 	for network, n := range reservedIn(t.tx) {
 		p, err := t.PoolUsage(network)
 		if err == nil && p.Reserved != n {
-			err = fmt.Errorf("are %d, and counted as %d", n, p.Reserved)
+			err = fmt.Errorf("are %d, but the counter says %d", n, p.Reserved)
 		}
 		if err != nil {
 			r.fault(FaultIndex, "reservations of "+network, err.Error())
@@ -258,7 +261,7 @@ func (r *Report) compareCounts(t *Tx) {
 	}
 }
 
-// readable shows a key to a person.
+// readable returns a key as text: zero bytes become blanks.
 func readable(k []byte) string {
 	return string(bytes.Map(func(c rune) rune {
 		if c == 0 {

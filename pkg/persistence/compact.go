@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Compact rewrites the file without the pages that are free, but those that a new file
-// has, alone on the node. A crash leaves the old file or the new one. It returns the
-// sizes; the file stays as it is where none is gained, and where it is damaged.
+// Compact rewrites the file without free pages, alone on the node, and returns the sizes. The new file is not smaller
+// than reservedSize. A crash leaves the old file or the new one. The file stays unchanged when it would not become
+// smaller, and when it is damaged.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return 0, 0, ErrNoState
@@ -22,8 +22,8 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 		if err := s.present(); err != nil {
 			return err
 		}
-		// The open database keeps out even those who do not share the lock, until its
-		// name is that of the new file; withDB has them notice.
+		// The open database keeps out even processes that do not share the lock file, until the new file has the name.
+		// Then withDB of such a process notices the replacement.
 		return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}, func(db *bolt.DB) error {
 			before, after, err = s.replace(db)
 			return err
@@ -32,7 +32,7 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	return before, after, err
 }
 
-// replace puts a smaller copy in the place of the database, if there is one.
+// replace replaces the database by a copy without free pages, if the copy is smaller.
 func (s *Store) replace(db *bolt.DB) (before, after int64, err error) {
 	temp := db.Path() + ".new"
 	if err := removeLeftover(temp); err != nil {
@@ -51,7 +51,7 @@ func (s *Store) replace(db *bolt.DB) (before, after int64, err error) {
 	return before, after, syncDir(s.dir)
 }
 
-// copyTo writes a copy of the database that has no free pages, and is on disk.
+// copyTo writes a copy of the database without free pages, and syncs the copy.
 func copyTo(temp string, from *bolt.DB) error {
 	err := from.View(func(tx *bolt.Tx) error {
 		return errors.Join(checkSchema(tx), pageFaults(tx))
@@ -63,7 +63,7 @@ func copyTo(temp string, from *bolt.DB) error {
 	if err != nil {
 		return fmt.Errorf("compact state: %w", err)
 	}
-	err = bolt.Compact(to, from, 0) // in one transaction, whose end syncs
+	err = bolt.Compact(to, from, 0) // in one transaction, whose commit syncs
 	if err == nil {
 		err = to.View(pageFaults)
 	}
@@ -73,14 +73,14 @@ func copyTo(temp string, from *bolt.DB) error {
 	return reserve(temp)
 }
 
-// readAll reads all that can be reached, in withDB's care. bbolt's own check does so in a
-// goroutine of its own, where a page that is not there ends the process.
+// readAll reads every entry, in the goroutine in which openDB catches faults. bbolt's own check reads in another
+// goroutine, where a missing page would end the process.
 func readAll(tx *bolt.Tx) error {
 	sum := crc32.NewIEEE()
 	return tx.ForEach(func(name []byte, b *bolt.Bucket) error {
 		return b.ForEach(func(k, v []byte) error {
 			if v == nil && b.Bucket(k) != nil {
-				return fmt.Errorf("bucket %q in bucket %q: %w", k, name, ErrDamaged) // there is none in a state
+				return fmt.Errorf("bucket %q in bucket %q: %w", k, name, ErrDamaged) // no bucket of a state has buckets
 			}
 			_, _ = sum.Write(k) // a hash never fails
 			_, _ = sum.Write(v)
@@ -95,7 +95,7 @@ func pageFaults(tx *bolt.Tx) error {
 	if first != nil {
 		return first
 	}
-	for err := range tx.Check() { // to its end, or its goroutine stays
+	for err := range tx.Check() { // read to the end, or the goroutine of the check leaks
 		if first == nil {
 			first = fmt.Errorf("%w: %w", err, ErrDamaged)
 		}
@@ -103,6 +103,7 @@ func pageFaults(tx *bolt.Tx) error {
 	return first
 }
 
+// sizes returns the sizes of two files.
 func sizes(a, b string) (sizeA, sizeB int64, err error) {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
@@ -112,9 +113,10 @@ func sizes(a, b string) (sizeA, sizeB int64, err error) {
 	return infoA.Size(), infoB.Size(), nil
 }
 
+// removeLeftover removes the temporary file of a verb that was killed.
 func removeLeftover(temp string) error {
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove left-over: %w", err)
+		return fmt.Errorf("remove temporary file: %w", err)
 	}
 	return nil
 }

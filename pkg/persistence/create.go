@@ -12,7 +12,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// stat reports whether the database and the marker are there.
+// stat reports whether the database and the marker exist.
 func (s *Store) stat() (found, marked bool, err error) {
 	for _, f := range []struct {
 		name string
@@ -27,19 +27,19 @@ func (s *Store) stat() (found, marked bool, err error) {
 	return found, marked, nil
 }
 
-// Initialized reports whether a state was ever made here. Where none was, only what is to be
-// kept is a reason to make one.
+// Initialized reports whether a state was ever created in the directory.
 func (s *Store) Initialized() (bool, error) {
 	found, marked, err := s.stat()
 	return found || marked, err
 }
 
+// lost returns ErrLost with the names of the files.
 func (s *Store) lost() error {
-	return fmt.Errorf("%s is missing although %s says that it was made: %w",
+	return fmt.Errorf("%s is missing although %s says that it was created: %w",
 		filepath.Join(s.dir, databaseName), filepath.Join(s.dir, markerName), ErrLost)
 }
 
-// present fails where there is no state to read.
+// present fails when there is no state to read.
 func (s *Store) present() error {
 	switch found, marked, err := s.stat(); {
 	case err != nil:
@@ -52,8 +52,8 @@ func (s *Store) present() error {
 	return nil
 }
 
-// ensure makes the database on a new node. It appears under its name complete, and
-// the marker after it, so that no crash leaves something that looks lost.
+// ensure creates the database on a new node. The complete database gets its name first and the marker comes after it,
+// so that a crash in between does not look like a lost state.
 func (s *Store) ensure() error {
 	found, marked, err := s.stat()
 	switch {
@@ -71,8 +71,8 @@ func (s *Store) ensure() error {
 	return s.mark()
 }
 
-// reserve takes the space for the records of a large node, so that its pods can end, and
-// keep their addresses, on a disk that is full by then.
+// reserve allocates disk space for the records of a large node, so that pods can end and keep their addresses when the
+// disk is full.
 func reserve(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -85,11 +85,10 @@ func reserve(path string) error {
 	return nil
 }
 
-// allocate gives a file its space ahead of time. Where it cannot be had, or file systems
-// know no such thing, a write says so when it comes to that.
+// allocate allocates disk space for a file. Errors are ignored: without space a later write fails and says so.
 func allocate(f *os.File, size int64) { _ = unix.Fallocate(int(f.Fd()), 0, 0, size) }
 
-// makeDir makes the directory. It outlasts a power loss once the marker is there.
+// makeDir creates the directory. It survives a power loss once the marker is written.
 func (s *Store) makeDir() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("make state directory: %w", err)
@@ -97,32 +96,30 @@ func (s *Store) makeDir() error {
 	return nil
 }
 
-// syncAbove syncs the directories above, as far as makeDir can have made them: this verb's,
-// or that of one that was killed before it could.
+// syncAbove syncs the parent directories, which makeDir of this verb or of a killed one may have created.
 func (s *Store) syncAbove() error {
 	dir := filepath.Dir(s.dir)
 	err := syncDir(dir)
 	for up := filepath.Dir(dir); up != dir; dir, up = up, filepath.Dir(up) {
-		_ = syncDir(up) // it is the machine's own, mostly, and may be of a kind that cannot
+		_ = syncDir(up) // mostly a directory of the machine, and some file systems cannot sync
 	}
 	return err
 }
 
-// create makes the first state of a node. It is empty, unless the node knows of pods
-// from before: of another plugin's time, or of a state that was removed with its marker.
+// create creates the first state of a node. The state is empty, unless pods run already: with addresses of another
+// plugin, or of a state that was removed together with its marker.
 func (s *Store) create() error {
 	if s.rebuild == nil {
 		return s.build(reservation.Records{}, Salvaged{})
 	}
 	records, err := s.rebuild(Salvaged{})
 	if err != nil {
-		return fmt.Errorf("look for earlier pods: %w", err)
+		return fmt.Errorf("find running pods: %w", err)
 	}
 	return s.build(records, Salvaged{})
 }
 
-// build makes a complete database beside the one that may be there, and puts it in its
-// place.
+// build writes a complete database under a temporary name, and then renames it over the old one.
 func (s *Store) build(records reservation.Records, left Salvaged) error {
 	temp := filepath.Join(s.dir, databaseName+".new")
 	if err := removeLeftover(temp); err != nil {
@@ -150,12 +147,12 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 	return syncDir(s.dir)
 }
 
-// mark makes the marker, last of all.
+// mark writes the marker, as the last step.
 func (s *Store) mark() error {
 	if err := s.syncAbove(); err != nil {
 		return err
 	}
-	text := "Limpet keeps the state of this node beside this file. Without its database the state is lost, not new.\n"
+	text := "Limpet keeps the state of this node beside this file. If the database is missing, the state is lost, and the node is not new.\n"
 	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("write marker: %w", err)
@@ -167,6 +164,7 @@ func (s *Store) mark() error {
 	return syncDir(s.dir)
 }
 
+// syncDir makes the names in a directory survive a power loss.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

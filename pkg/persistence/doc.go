@@ -1,22 +1,21 @@
-// Package persistence keeps the state of one node in one bbolt file. The file is
-// opened for the length of one Update or View and never held open: the plugin
-// runs once per pod, and a reader that stays would block every writer.
+// Package persistence keeps the state of one node in one bbolt file. Each Update or View opens the file and closes it at
+// the end, because the plugin runs once per pod and a reader that stays would block every writer.
 //
-// A separate lock file is locked first, with a blocking flock and a bound on the
-// wait: bbolt's own lock is polled every 50 ms, which is unfair and makes long
-// tails when many pods start at once.
+// A separate lock file is locked first, with a blocking flock and a bound on the wait. bbolt polls its own lock every
+// 50 ms, which is unfair and makes long tails when many pods start at once.
 //
-// These files, all in Options.Dir:
+// The files in Options.Dir:
 //
 //	limpet.db      the state
 //	limpet.lock    the lock, always empty
-//	limpet.marker  says that a state was made here once
+//	limpet.marker  written after the first state
 //
-// A missing database beside a marker is a lost one, not a new node (rule 6). One that is
-// lost or damaged is made again by the verb that finds it, out of what can be read of it
-// and what Options.Rebuild knows; the damaged file stays as limpet.db.damaged-<time>. fsync
-// is never switched off: an acknowledged verb survives a power loss (rule 5).
+// A missing database beside a marker is a lost one, not a new node (rule 6). The verb that finds a lost or damaged state
+// rebuilds it, from what can be read of it and what Options.Rebuild knows; the damaged file stays as
+// limpet.db.damaged-<time>. fsync is never switched off: an acknowledged verb survives a power loss (rule 5).
 //
-// The address index is a bitmap per 256 addresses, so that finding a free address
-// costs one look-up per 256 held ones, and no verb scans the records.
+// The address index is a bitmap per 256 addresses: finding a free address costs one look-up per 256 held addresses, and
+// no verb scans the records.
+//
+// The package offers typed readers and writers in Tx, and decides nothing: pkg/reservation plans what to write.
 package persistence

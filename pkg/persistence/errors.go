@@ -8,29 +8,26 @@ import (
 )
 
 var (
-	// ErrNoState is returned by View on a node where no state was ever made.
-	ErrNoState = errors.New("no state was made yet")
-	// ErrLost is returned when a state was made but its file is gone.
+	// ErrNoState is returned by View on a node without a state.
+	ErrNoState = errors.New("no state was created yet")
+	// ErrLost is returned when a state was created and its file is gone.
 	ErrLost = errors.New("state file is lost")
-	// ErrDamaged is returned when the state file cannot be read. Nothing was
-	// written to it.
+	// ErrDamaged is returned when the state file cannot be read. Nothing was written to the file.
 	ErrDamaged = salvage.ErrDamaged
-	// ErrNewer is returned for a state file of a later schema.
+	// ErrNewer is returned for a state file with a newer schema.
 	ErrNewer = errors.New("state file was written by a newer version")
-	// errOlder is for a file that lacks what this version added.
+	// errOlder is returned for a file without the buckets that this version added.
 	errOlder = errors.New("state file was written by an older version")
-	// ErrName is returned for a name that is no text, has a zero byte in it, or is endless;
-	// and for that of a network if there is none.
+	// ErrName is returned for a name that is not valid UTF-8, has a zero byte or is too long, and for a network without
+	// a name.
 	ErrName = errors.New("name cannot be stored")
-	// ErrUnchanged ends the transaction without writing when the function given to
-	// Update returns it; Update then returns nil.
+	// ErrUnchanged ends an Update without writing: when the function returns ErrUnchanged, Update returns nil.
 	ErrUnchanged = errors.New("nothing to change")
-	// ErrLocked is returned when the lock was not free within the bound.
+	// ErrLocked is returned when the lock was not free within Options.LockWait.
 	ErrLocked = flock.ErrLocked
 )
 
-// LostOrDamaged reports whether an error says that the state is lost or damaged, which is no
-// fault of what was asked of it.
+// LostOrDamaged reports whether an error says that the state is lost or damaged, and can be rebuilt.
 func LostOrDamaged(err error) bool {
 	return (errors.Is(err, ErrLost) || errors.Is(err, ErrDamaged)) && !errors.Is(err, ErrNewer)
 }

@@ -14,10 +14,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// chunk is a bitmap of 256 consecutive addresses, lowest bit first; a set bit is
-// an address that is attached or reserved.
 const chunkSize = 256
 
+// chunk is a bitmap of 256 consecutive addresses, lowest bit first. A set bit is an address that is attached or reserved.
 type chunk [chunkSize / 8]byte
 
 func (c *chunk) has(i byte) bool { return c[i/8]&(1<<(i%8)) != 0 }
@@ -37,23 +36,24 @@ func (c *chunk) firstClear(from, to byte) (byte, bool) {
 	return 0, false
 }
 
-// chunkKey returns the key of the chunk of an address, and its place in it.
+// chunkKey returns the key of the chunk of an address, and the position of the address in the chunk.
 func chunkKey(network string, a netip.Addr) (k []byte, at byte) {
 	raw := a.AsSlice()
 	at, raw[len(raw)-1] = raw[len(raw)-1], 0
 	return append(key(network, ""), raw...), at
 }
 
-// sealChunk returns a chunk as it is stored: with a checksum of its key and itself.
+// sealChunk returns a chunk as it is stored: with a checksum of the key and the bitmap.
 func sealChunk(k []byte, c chunk) []byte {
 	return binary.BigEndian.AppendUint32(slices.Clone(c[:]), chunkSum(k, c[:]))
 }
 
+// chunkSum returns the checksum of a key and a bitmap.
 func chunkSum(k, bits []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, bits)
 }
 
-// openChunk checks a stored chunk. Those of the first version have no checksum.
+// openChunk checks and decodes a stored chunk. Chunks of the first version have no checksum.
 func openChunk(k, data []byte) (c chunk, err error) {
 	n := copy(c[:], data)
 	sum := data[n:]
@@ -63,8 +63,8 @@ func openChunk(k, data []byte) (c chunk, err error) {
 	return c, nil
 }
 
-// readChunk returns the chunk at a key. Where there is none all of its addresses would be
-// free, so the keys that it would be between must be sound: one of them could be its own.
+// readChunk returns the chunk at a key. Without a chunk all its addresses are free, so the neighboring chunks are checked
+// too: one of them could be the chunk, with a damaged key.
 func readChunk(b *bolt.Bucket, k []byte) (c chunk, err error) {
 	cursor := b.Cursor()
 	at, data := cursor.Seek(k)
@@ -90,9 +90,8 @@ func (t *Tx) Held(network string, a netip.Addr) (bool, error) {
 	return c.has(at), err
 }
 
-// hold sets the bits of addresses; all of them must be clear. No verb should ask for one
-// that is held. Where a record is found that holds it, the verb is at fault, and no repair
-// would help; where none is, the state is.
+// hold sets the bits of addresses; all of them must be clear. When a record holds the address, the caller is at fault and
+// no repair would help. When no record holds it, the state is damaged.
 func (t *Tx) hold(network string, addrs []netip.Addr) error {
 	return t.flip(network, addrs, false, func(a netip.Addr) error {
 		explained, err := t.explained(network, a)
@@ -106,12 +105,13 @@ func (t *Tx) hold(network string, addrs []netip.Addr) error {
 	})
 }
 
+// twice reports whether an address occurs twice in a list.
 func twice(addrs []netip.Addr, a netip.Addr) bool {
 	i := slices.Index(addrs, a)
 	return i >= 0 && slices.Contains(addrs[i+1:], a)
 }
 
-// explained reports whether a record holds an address, one that is found under its key too.
+// explained reports whether a record holds an address, and can be found by its key.
 func (t *Tx) explained(network string, addr netip.Addr) (bool, error) {
 	attached, err := t.Attachments(network)
 	if err != nil {
@@ -143,6 +143,7 @@ func (t *Tx) release(network string, addrs []netip.Addr) error {
 	})
 }
 
+// flip changes the bits of addresses, all of which must have the wanted value.
 func (t *Tx) flip(network string, addrs []netip.Addr, want bool, wrong func(netip.Addr) error) error {
 	b := t.tx.Bucket(bucketHeld)
 	for _, a := range addrs {
@@ -176,8 +177,7 @@ type FreeView struct {
 	network string
 }
 
-// FirstFree returns the lowest free address within [from, to]. It costs one
-// look-up per 256 held addresses.
+// FirstFree returns the lowest free address within [from, to]. The cost is one look-up per 256 held addresses.
 func (v FreeView) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
 	b := v.tx.tx.Bucket(bucketHeld)
 	last, lastAt := chunkKey(v.network, to)
@@ -201,7 +201,7 @@ func (v FreeView) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
 	}
 }
 
-// inChunk returns the address at place i of the chunk that a is in.
+// inChunk returns the address at position i of the chunk of a.
 func inChunk(a netip.Addr, i byte) netip.Addr {
 	raw := a.AsSlice()
 	raw[len(raw)-1] = i
@@ -209,22 +209,21 @@ func inChunk(a netip.Addr, i byte) netip.Addr {
 	return b
 }
 
-// Cursor returns the address last handed out from a range set; it is not valid
-// when there is none.
+// Cursor returns the address last handed out from a range set. The address is invalid when there is none.
 func (t *Tx) Cursor(network string, set int) netip.Addr {
-	a, _ := netip.ParseAddr(string(t.tx.Bucket(bucketCursors).Get(cursorKey(network, set)))) // garbage only loses the cursor
+	a, _ := netip.ParseAddr(string(t.tx.Bucket(bucketCursors).Get(cursorKey(network, set)))) // an unreadable cursor counts as none
 	return a
 }
 
-// SetCursor remembers the address last handed out from a range set.
+// SetCursor stores the address last handed out from a range set.
 func (t *Tx) SetCursor(network string, set int, a netip.Addr) error {
 	return t.tx.Bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
 }
 
 func cursorKey(network string, set int) []byte { return append(key(network, ""), byte(set)) }
 
-// SetConfig remembers what an ADD knew of a network, for those who report on the
-// pool. It is opaque here. Writing what is known already costs no page.
+// SetConfig stores the configuration of a network as the ADD has it, for reports about the pool. The value is opaque to
+// this package. Writing the same value again writes no page.
 func (t *Tx) SetConfig(network string, config []byte) error {
 	b := t.tx.Bucket(bucketNetworks)
 	if bytes.Equal(b.Get(key(network)), config) {
@@ -233,13 +232,13 @@ func (t *Tx) SetConfig(network string, config []byte) error {
 	return b.Put(key(network), config)
 }
 
-// Configured reports whether SetConfig was called for a network since the state was made.
+// Configured reports whether SetConfig was called for a network since the state was created.
 func (t *Tx) Configured(network string) bool {
 	return t.tx.Bucket(bucketNetworks).Get(key(network)) != nil
 }
 
-// Networks returns what SetConfig stored, by network. It is nil for one that only
-// records know, as after the state was made anew.
+// Networks returns the configurations by network. The value is nil for a network that occurs only in records, as after a
+// rebuild.
 func (t *Tx) Networks() (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, bucket := range [][]byte{bucketAttachments, bucketReservations} {
@@ -247,7 +246,7 @@ func (t *Tx) Networks() (map[string][]byte, error) {
 		for k, _ := c.First(); k != nil; {
 			network, _, _ := bytes.Cut(k, key("", ""))
 			all[string(network)] = nil
-			k, _ = c.Seek(append(bytes.Clone(network), 1)) // past all that follows the zero byte
+			k, _ = c.Seek(append(bytes.Clone(network), 1)) // after all keys of the network
 		}
 	}
 	err := t.tx.Bucket(bucketNetworks).ForEach(func(k, v []byte) error {

@@ -9,8 +9,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// atKey checks that a record lies at its own key. A key has no checksum, but says what its
-// record says.
+// atKey checks that a record is stored at its own key: keys have no checksum, but repeat what their records say.
 func atKey(k, own []byte) error {
 	if !bytes.Equal(k, own) {
 		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
@@ -21,11 +20,10 @@ func atKey(k, own []byte) error {
 func keyOfAttachment(a reservation.Attachment) []byte   { return attachmentKey(a.ID) }
 func keyOfReservation(r reservation.Reservation) []byte { return ownerKey(r.Owner) }
 
-// maxName is far more than any name has, and so little that no key is too long for bbolt.
+// maxName is far longer than any real name, and short enough for the keys of bbolt.
 const maxName = 4096
 
-// checkNames refuses names that a record or its key could not give back: CNI and
-// Kubernetes allow only printable ones.
+// checkNames refuses names that a record or its key could not give back. CNI and Kubernetes allow printable names only.
 func checkNames(containerID string, o reservation.Owner) error {
 	if o.Network == "" {
 		return fmt.Errorf("store a network without a name: %w", ErrName)
@@ -38,7 +36,7 @@ func checkNames(containerID string, o reservation.Owner) error {
 	return nil
 }
 
-// key joins parts with a byte that none of them can contain.
+// key joins parts with a zero byte, which no part contains.
 func key(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
 
 func attachmentKey(id reservation.AttachmentID) []byte {
@@ -49,7 +47,7 @@ func ownerKey(o reservation.Owner) []byte {
 	return key(o.Network, o.Namespace, o.Pod, o.IfName)
 }
 
-// indexKey is where an attachment is found by its owner.
+// indexKey returns the key of an attachment in the index by owner.
 func indexKey(a reservation.Attachment) []byte {
 	return append(append(ownerKey(a.Owner), 0), a.ID.ContainerID...)
 }

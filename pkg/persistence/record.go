@@ -11,10 +11,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// The records are JSON with short keys: readable with any bbolt browser, and a
-// later version may add keys that this one passes over. Identities are in the key
-// of a record as well as in it, so that a record can be understood alone. The last key
-// is a checksum of all before it; records of the first version have none.
+// Records are JSON with short keys: any bbolt browser can show them, and this version ignores keys that a newer version
+// adds. The names in the key of a record are repeated in the record, so that the record can be understood alone. The last
+// key is a checksum of everything before it; records of the first version have none.
 
 const (
 	sumKey  = `,"sum":"`
@@ -56,8 +55,8 @@ type deadlineRecord struct {
 	For  time.Duration `json:"for"`
 }
 
-// claimedRecord is a reservation but for what the attachment says as well. The first
-// versions wrote its deadline only, and read no more.
+// claimedRecord is a claimed reservation, without the fields that the attachment repeats. The first versions wrote and
+// read the deadline only.
 type claimedRecord struct {
 	deadlineRecord
 
@@ -105,7 +104,7 @@ type reservationRecord struct {
 	Seq         uint64           `json:"seq"`
 }
 
-// checkAddresses refuses what JSON can say and the index cannot hold.
+// checkAddresses refuses addresses that JSON can hold and the index cannot.
 func checkAddresses(addrs []netip.Addr) error {
 	for _, a := range addrs {
 		if !a.IsValid() || a.Zone() != "" {
@@ -137,8 +136,8 @@ func fromClaimed(r reservation.Reservation) *claimedRecord {
 	}
 }
 
-// reservation returns what an attachment has claimed. Of that in a record of before the
-// attachment's own wish is assumed.
+// reservation returns the reservation that an attachment claimed. A record of the first versions has only the deadline:
+// the other fields come from the attachment.
 func (r claimedRecord) reservation(by reservation.Attachment) *reservation.Reservation {
 	claimed := reservation.Reservation{
 		Owner: by.Owner, ContainerID: by.ID.ContainerID, UID: by.UID, Addresses: by.Addresses,

@@ -2,8 +2,7 @@ package persistence
 
 import "github.com/limpet-io/limpet/pkg/reservation"
 
-// Records returns all attachments and reservations of all networks, in the order of their
-// keys; those of networks that no ADD was seen of among them.
+// Records returns all attachments and reservations of all networks, in the order of their keys.
 func (t *Tx) Records() (all reservation.Records, err error) {
 	if all.Attachments, err = scan(t.tx.Bucket(bucketAttachments), nil, decodeAttachment, keyOfAttachment); err != nil {
 		return all, err

@@ -7,12 +7,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// schema is the version of the layout. Additions are new buckets and keys, and keep it,
-// so that a plugin of one version back still reads the file.
+// schema is the version of the layout. New buckets and keys keep the version, so that the previous version of the plugin
+// can read the file.
 const schema = 1
 
-// migrate makes the buckets that an earlier version did not have, and refuses a
-// later schema.
+// migrate creates the buckets that an older version did not have, and refuses a newer schema.
 func migrate(tx *bolt.Tx) error {
 	if err := checkSchema(tx); err != nil {
 		return err
@@ -20,6 +19,7 @@ func migrate(tx *bolt.Tx) error {
 	return makeBuckets(tx)
 }
 
+// makeBuckets creates the buckets that are missing.
 func makeBuckets(tx *bolt.Tx) error {
 	for _, name := range buckets {
 		if tx.Bucket(name) != nil {
@@ -38,10 +38,11 @@ func makeBuckets(tx *bolt.Tx) error {
 	return nil
 }
 
+// checkSchema fails for a file without a schema or with a newer one.
 func checkSchema(tx *bolt.Tx) error {
 	meta := tx.Bucket(bucketMeta)
 	if meta == nil {
-		return fmt.Errorf("no schema: %w", ErrDamaged) // it is there before the file has its name
+		return fmt.Errorf("no schema: %w", ErrDamaged) // every file has a schema before it gets its name
 	}
 	v := meta.Get(keySchema)
 	if len(v) != 4 {
@@ -50,8 +51,7 @@ func checkSchema(tx *bolt.Tx) error {
 	return refuseNewer(v)
 }
 
-// checkBuckets fails where an earlier version made the file and none has written to it
-// since that had these buckets.
+// checkBuckets fails for a file of an older version, to which no version with all the buckets has written yet.
 func checkBuckets(tx *bolt.Tx) error {
 	for _, name := range buckets {
 		if tx.Bucket(name) == nil {

@@ -20,24 +20,23 @@ import (
 )
 
 const (
-	// DefaultDir is where the state lives unless ipam.dataDir says otherwise.
+	// DefaultDir is the default of ipam.dataDir, the directory of the state.
 	DefaultDir = "/var/lib/cni/limpet"
-	// DefaultLockWait bounds how long a verb waits for its turn. It is shorter than
-	// any runtime's own time-out, so that a person sees this error and not that one.
+	// DefaultLockWait bounds how long a verb waits for the lock. It is shorter than the time-outs of the runtimes, so
+	// that users see the error of the lock.
 	DefaultLockWait = 20 * time.Second
-	// PendingDir is the directory, beside the state, of the words that ADDs leave while
-	// they wait for their turn. No network can have its name.
+	// PendingDir is the directory for the marker files of ADDs that wait for the lock. No network can have this name.
 	PendingDir = ".pending"
 
 	databaseName = "limpet.db"
 	lockName     = "limpet.lock"
 	markerName   = "limpet.marker"
 
-	// reservedSize is the least size of a state file: room for the records of about 700 pods.
+	// reservedSize is the smallest size of a state file, enough for the records of about 700 pods.
 	reservedSize = 1 << 20
 )
 
-// Options say where the state is and how long to wait for it.
+// Options configure a Store.
 type Options struct {
 	// Dir is the directory of the state; DefaultDir when empty.
 	Dir string
@@ -45,14 +44,13 @@ type Options struct {
 	LockWait time.Duration
 	// OnWait, unless it is nil, is called before a wait for the lock.
 	OnWait func()
-	// Rebuild says what a state begins with: a new one, and one that is made again
-	// because it was lost or is damaged. It is called under the lock. Without it a new
-	// state is empty, and a lost or damaged one is an error.
+	// Rebuild returns the records of a new state, and of a state that is rebuilt because it was lost or damaged. It is
+	// called under the lock. When it is nil a new state is empty, and a lost or damaged state is an error.
 	Rebuild func(Salvaged) (reservation.Records, error)
 }
 
-// Store is the state of one node. It holds nothing open between calls, and may be
-// used by many goroutines and processes at once.
+// Store is the state of one node. No file stays open between calls. Many goroutines and processes may use the state at
+// once.
 type Store struct {
 	dir     string
 	wait    time.Duration
@@ -60,7 +58,7 @@ type Store struct {
 	rebuild func(Salvaged) (reservation.Records, error)
 }
 
-// New returns the store in o.Dir. It touches no file.
+// New returns the store in o.Dir. No file is opened yet.
 func New(o Options) *Store {
 	s := &Store{dir: o.Dir, wait: o.LockWait, onWait: o.OnWait, rebuild: o.Rebuild}
 	if s.dir == "" {
@@ -75,10 +73,9 @@ func New(o Options) *Store {
 // Dir returns the directory of the state.
 func (s *Store) Dir() string { return s.dir }
 
-// Update runs fn in one read-write transaction, alone on the node. What fn did is
-// on disk when Update returns nil, and has not happened when it returns an error.
-// The first Update on a node makes the state. One that finds it lost or damaged makes
-// it again, and then runs fn once more.
+// Update runs fn in one read-write transaction, alone on the node. The changes are on disk when Update returns nil, and
+// are discarded when Update returns an error. The first Update on a node creates the state. An Update that finds the
+// state lost or damaged rebuilds it and then runs fn again.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err := s.makeDir(); err != nil {
 		return err
@@ -99,6 +96,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	return err
 }
 
+// update creates the state on a new node, and runs fn under the lock that the caller holds.
 func (s *Store) update(fn func(*Tx) error) error {
 	if err := s.ensure(); err != nil {
 		return err
@@ -113,12 +111,11 @@ func (s *Store) update(fn func(*Tx) error) error {
 	})
 }
 
-// View runs fn in one read-only transaction; in one that writes nothing, where the file
-// has to be made again or is older than this version. It returns ErrNoState on a node where
-// no state was made yet.
+// View runs fn in one read-only transaction. When the file must be rebuilt, or is older than this version, View runs fn
+// in a read-write transaction that writes nothing. It returns ErrNoState on a node without a state.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
-		return ErrNoState // and no lock file either, in a directory that may be another's
+		return ErrNoState // without creating a lock file: the directory may belong to another program
 	}
 	err := s.locked(ctx, unix.LOCK_SH, func() error { return s.view(fn) })
 	if !errors.Is(err, errOlder) && (s.rebuild == nil || !LostOrDamaged(err)) {
@@ -132,6 +129,7 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
+// view runs fn under the lock that the caller holds.
 func (s *Store) view(fn func(*Tx) error) error {
 	if err := s.present(); err != nil {
 		return err
@@ -146,10 +144,11 @@ func (s *Store) view(fn func(*Tx) error) error {
 	})
 }
 
+// locked runs fn while holding the lock file.
 func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error) {
 	l, err := flock.LockAfter(ctx, filepath.Join(s.dir, lockName), how, s.wait, s.onWait)
 	if how == unix.LOCK_SH && errors.Is(err, unix.EROFS) {
-		return fn() // there is no lock file, and none can be made; bbolt's own lock on the database does for a reader
+		return fn() // no lock file can be created; bbolt's own lock on the database is enough for a reader
 	}
 	if err != nil {
 		return err
@@ -158,14 +157,13 @@ func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error
 	return fn()
 }
 
-// errReplaced says that the file that was opened has lost its name to another.
+// errReplaced is returned when another file has taken the name of the opened one.
 var errReplaced = errors.New("was replaced meanwhile")
 
-// withDB opens the database, runs fn and closes it. Where Compact put another file in its
-// place between the opening and bbolt's lock, it opens that one: the lock on the lock file
-// keeps them apart, unless somebody removed that.
+// withDB opens the database, runs fn and closes the database. It tries again when Compact has replaced the file between
+// the opening and bbolt's lock, which happens only when somebody has removed the lock file.
 func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) error {
-	const most = 10 // a bound, where one is the rule
+	const most = 10 // one try is enough, almost always
 	var err error
 	for range most {
 		if err = s.openDB(o, fn); !errors.Is(err, errReplaced) {
@@ -175,11 +173,11 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) error {
 	return err
 }
 
-// openDB does so with the file as it finds it. A damaged one makes bbolt panic or fault
-// on its memory map; both become ErrDamaged here.
+// openDB opens the database once, runs fn and closes the database. bbolt panics or faults on its memory map when the
+// file is damaged; both become ErrDamaged.
 func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	path := filepath.Join(s.dir, databaseName)
-	var file *os.File // bbolt's own, which it leaves locked when it panics
+	var file *os.File // opened for bbolt, which leaves the file locked when it panics
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		f, err := openChecked(name, flag, mode)
 		file = f
@@ -198,7 +196,7 @@ func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 		return fmt.Errorf("open %s: %w", path, err)
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("open %s: %w", path, ErrLocked)
-	case errors.As(err, new(unix.Errno)): // the disk or the rights are at fault, not the file
+	case errors.As(err, new(unix.Errno)): // the disk or the permissions are at fault, not the file
 		return fmt.Errorf("open state: %w", err)
 	case err != nil:
 		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
@@ -206,13 +204,13 @@ func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	if err = current(file, path); err == nil {
 		err = fn(db)
 	}
-	if errors.Is(err, bolterrors.ErrIncompatibleValue) { // an entry that should be a bucket, or a bucket that should be none
+	if errors.Is(err, bolterrors.ErrIncompatibleValue) { // an entry in place of a bucket, or a bucket in place of an entry
 		err = fmt.Errorf("read %s: %w: %w", path, err, ErrDamaged)
 	}
 	return errors.Join(err, db.Close())
 }
 
-// current fails for a file that is not the one at a path, or not any more.
+// current fails when an opened file is not the file at the path.
 func current(f *os.File, path string) error {
 	opened, err := f.Stat()
 	if err != nil {
@@ -228,8 +226,8 @@ func current(f *os.File, path string) error {
 	return nil
 }
 
-// openChecked opens a file for bbolt if it is one that bbolt can be trusted with: it
-// would take an empty file for a new one, and an older state for the newest. It makes none.
+// openChecked opens an existing file for bbolt, after a check: bbolt would take an empty file for a new one, and an older
+// state for the newest.
 func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
 	if err != nil {
@@ -242,13 +240,13 @@ func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if flag&os.O_RDWR != 0 && holes(info) > reservedSize/2 { // it has grown
+	if flag&os.O_RDWR != 0 && holes(info) > reservedSize/2 { // the file has grown
 		allocate(f, info.Size())
 	}
 	return f, nil
 }
 
-// holes returns how much of a file has no space on disk.
+// holes returns how many bytes of a file have no space on disk.
 func holes(info os.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return info.Size() - st.Blocks*512
@@ -256,8 +254,8 @@ func holes(info os.FileInfo) int64 {
 	return 0
 }
 
-// abandon gives up a file that bbolt left open. Its lock must be dropped by name: the
-// memory map would hold it beyond the close. The damage is the news, not these.
+// abandon closes a file that bbolt left open. The lock is released explicitly, because the memory map would keep it
+// beyond the close. Errors are ignored: the caller reports the damage.
 func abandon(f *os.File) {
 	if f != nil {
 		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)

@@ -13,10 +13,10 @@ import (
 var (
 	bucketMeta         = []byte("meta")
 	bucketAttachments  = []byte("attachments")  // network, container, interface → record
-	bucketOwners       = []byte("owners")       // owner, container → nothing
+	bucketOwners       = []byte("owners")       // owner, container → empty
 	bucketReservations = []byte("reservations") // owner → record
 	bucketHeld         = []byte("held")         // network, first of 256 addresses → bitmap
-	bucketNetworks     = []byte("networks")     // network → configuration as last seen
+	bucketNetworks     = []byte("networks")     // network → configuration of the last ADD
 	bucketCursors      = []byte("cursors")      // network, range set → last address handed out
 
 	buckets = [][]byte{bucketMeta, bucketAttachments, bucketOwners, bucketReservations, bucketHeld, bucketNetworks, bucketCursors}
@@ -25,19 +25,18 @@ var (
 	keyRecoveries = []byte("recoveries")
 )
 
-// Tx is one transaction on the state. It keeps the address index in step with the
-// records, so that an address cannot have two holders (rule 1).
+// Tx is one transaction on the state. Every write of a record updates the address index as well, so that an address
+// cannot have two holders (rule 1).
 type Tx struct {
 	tx *bolt.Tx
 }
 
-// NextSeq returns a number higher than any it returned before.
+// NextSeq returns a number that is higher than all numbers before.
 func (t *Tx) NextSeq() (uint64, error) {
 	return t.tx.Bucket(bucketMeta).NextSequence()
 }
 
-// Recoveries tells how often the state had to be made again because it was lost or
-// damaged.
+// Recoveries returns how many times the state was rebuilt because it was lost or damaged.
 func (t *Tx) Recoveries() uint64 {
 	if v := t.tx.Bucket(bucketMeta).Get(keyRecoveries); len(v) == 8 {
 		return binary.BigEndian.Uint64(v)
@@ -45,12 +44,12 @@ func (t *Tx) Recoveries() uint64 {
 	return 0
 }
 
-// Mirrored reports whether another plugin's files repeat what the state says of a network.
+// Mirrored reports whether files in the format of host-local repeat the records of a network.
 func (t *Tx) Mirrored(network string) bool {
 	return t.tx.Bucket(bucketMeta).Get(key("mirrored", network)) != nil
 }
 
-// SetMirrored remembers whether they do.
+// SetMirrored stores whether files in the format of host-local repeat the records of a network.
 func (t *Tx) SetMirrored(network string, mirrored bool) error {
 	if mirrored {
 		return t.tx.Bucket(bucketMeta).Put(key("mirrored", network), []byte{1})
@@ -58,18 +57,18 @@ func (t *Tx) SetMirrored(network string, mirrored bool) error {
 	return t.tx.Bucket(bucketMeta).Delete(key("mirrored", network))
 }
 
-// UnknownQuarantined reports whether SetUnknownQuarantined was called for a network since the state was made.
+// UnknownQuarantined reports whether SetUnknownQuarantined was called for a network since the state was created.
 func (t *Tx) UnknownQuarantined(network string) bool {
 	return t.tx.Bucket(bucketMeta).Get(key("searched", network)) != nil
 }
 
-// SetUnknownQuarantined remembers that the node's namespaces were searched for addresses of a
-// network. Where the state is made again it is forgotten.
+// SetUnknownQuarantined notes that addresses of a network that only network namespaces know are held by placeholders. A
+// rebuild forgets the note.
 func (t *Tx) SetUnknownQuarantined(network string) error {
 	return t.tx.Bucket(bucketMeta).Put(key("searched", network), []byte{1})
 }
 
-// Attachment returns the attachment of that ID.
+// Attachment returns the attachment with an ID.
 func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, found bool, err error) {
 	data := t.tx.Bucket(bucketAttachments).Get(attachmentKey(id))
 	if data == nil {
@@ -82,7 +81,7 @@ func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, 
 	return a, err == nil, err
 }
 
-// AttachmentsOf returns the live attachments of an owner.
+// AttachmentsOf returns the attachments of an owner.
 func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error) {
 	var found []reservation.Attachment
 	prefix := append(ownerKey(o), 0)
@@ -101,19 +100,19 @@ func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error
 	return found, nil
 }
 
-// Attachments returns all live attachments of a network.
+// Attachments returns all attachments of a network.
 func (t *Tx) Attachments(network string) ([]reservation.Attachment, error) {
 	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), decodeAttachment, keyOfAttachment)
 }
 
-// NetNSPlaceholders returns those attachments of a network that a rebuilt state holds for
-// namespaces in which it could not tell the container.
+// NetNSPlaceholders returns the attachments of a network that stand for network namespaces in a rebuilt state: the
+// container in the namespace is not known.
 func (t *Tx) NetNSPlaceholders(network string) ([]reservation.Attachment, error) {
 	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.NetNSPlaceholder(reservation.NetNS{})), decodeAttachment, keyOfAttachment)
 }
 
-// PutAttachment stores a new attachment or a change to one, and holds its
-// addresses. It returns reservation.ErrHeld when one of them is held by another.
+// PutAttachment stores a new or changed attachment and holds its addresses. It returns reservation.ErrHeld when one of
+// the addresses has another holder.
 func (t *Tx) PutAttachment(a reservation.Attachment) error {
 	if err := checkNames(a.ID.ContainerID, a.Owner); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (t *Tx) PutAttachment(a reservation.Attachment) error {
 	return nil
 }
 
-// indexOwner makes an attachment known under its owner.
+// indexOwner adds an attachment to the index by owner.
 func (t *Tx) indexOwner(a reservation.Attachment) error {
 	if !a.Owner.Named() {
 		return nil
@@ -148,8 +147,7 @@ func (t *Tx) indexOwner(a reservation.Attachment) error {
 	return nil
 }
 
-// DeleteAttachment forgets an attachment and frees its addresses. An unknown one
-// is no error.
+// DeleteAttachment deletes an attachment and frees its addresses. Deleting an unknown attachment is not an error.
 func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
 	a, found, err := t.Attachment(id)
 	if err != nil || !found {
@@ -182,14 +180,13 @@ func (t *Tx) Reservation(o reservation.Owner) (r reservation.Reservation, found 
 	return r, err == nil, err
 }
 
-// Reservations returns all reservations of a network, lapsed ones among them.
+// Reservations returns all reservations of a network, lapsed ones included.
 func (t *Tx) Reservations(network string) ([]reservation.Reservation, error) {
 	return scan(t.tx.Bucket(bucketReservations), key(network, ""), decodeReservation, keyOfReservation)
 }
 
-// PutReservation stores a reservation in place of any that the owner has, and
-// holds its addresses. It returns reservation.ErrHeld when one of them is held by
-// another.
+// PutReservation stores a reservation and holds its addresses. It replaces the reservation that the owner has. It returns
+// reservation.ErrHeld when one of the addresses has another holder.
 func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err := checkNames("", r.Owner); err != nil {
 		return err
@@ -210,8 +207,7 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	return t.updateUsage(r.Owner.Network, func(p *PoolUsage) { p.Reserved++ })
 }
 
-// DeleteReservation forgets a reservation and frees its addresses. An unknown one
-// is no error.
+// DeleteReservation deletes a reservation and frees its addresses. Deleting an unknown reservation is not an error.
 func (t *Tx) DeleteReservation(o reservation.Owner) error {
 	r, found, err := t.Reservation(o)
 	if err != nil || !found {
@@ -226,7 +222,7 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Reserved-- })
 }
 
-// scan decodes every record whose key begins with prefix.
+// scan returns every record whose key begins with prefix.
 func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), keyOf func(T) []byte) ([]T, error) {
 	var all []T
 	c := b.Cursor()

@@ -10,21 +10,19 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// bucketPoolUsage came later than the buckets of the schema: network → poolUsageRecord. Who
-// reads a file of before finds none.
+// bucketPoolUsage maps a network to a poolUsageRecord. Files of the first version do not have the bucket.
 var bucketPoolUsage = []byte("pressure")
 
-// PoolUsage is how much of a network's pool reservations hold and may hold, and how many
-// there was no room for.
+// PoolUsage counts the reservations of a network, and holds the limits for them.
 type PoolUsage struct {
-	// Reserved counts the reservations, lapsed ones among them.
+	// Reserved counts the reservations, lapsed ones included.
 	Reserved int64
-	// Limits are those that the last ADD knew; nil before the first, when nothing is limited.
+	// Limits are the limits in the configuration of the last ADD; nil before the first ADD, when nothing is limited.
 	Limits *reservation.Limits
-	// Reclaimed counts those that gave way to a pod, Displaced those that gave way to another
-	// reservation, and Refused those that were asked for and not made.
+	// Reclaimed counts the reservations that gave way to a pod, Displaced the ones that gave way to another
+	// reservation, and Refused the ones that were asked for and not made.
 	Reclaimed, Displaced, Refused uint64
-	// Exhausted counts the ADDs for which there was no address.
+	// Exhausted counts the ADDs that found no free address.
 	Exhausted uint64
 }
 
@@ -54,7 +52,7 @@ func encodePoolUsage(p PoolUsage) ([]byte, error) {
 func decodePoolUsage(data []byte) (PoolUsage, error) {
 	var r poolUsageRecord
 	if err := unseal(data, &r); err != nil {
-		return PoolUsage{}, fmt.Errorf("decode pressure: %w", err)
+		return PoolUsage{}, fmt.Errorf("decode pool usage: %w", err)
 	}
 	p := PoolUsage{Reserved: r.Reserved, Reclaimed: r.Reclaimed, Displaced: r.Displaced, Refused: r.Refused, Exhausted: r.Exhausted}
 	if l := r.Limits; l != nil {
@@ -63,8 +61,7 @@ func decodePoolUsage(data []byte) (PoolUsage, error) {
 	return p, nil
 }
 
-// PoolUsage returns what is known of a network, which is nothing where there never was a
-// reservation nor an ADD.
+// PoolUsage returns the counts and limits of a network; the zero value before the first ADD.
 func (t *Tx) PoolUsage(network string) (PoolUsage, error) {
 	b := t.tx.Bucket(bucketPoolUsage)
 	if b == nil {
@@ -77,7 +74,7 @@ func (t *Tx) PoolUsage(network string) (PoolUsage, error) {
 	return decodePoolUsage(data)
 }
 
-// updateUsage changes what is known of a network. What stays the same costs no page.
+// updateUsage changes the counts and limits of a network. Writing the same values again writes no page.
 func (t *Tx) updateUsage(network string, change func(*PoolUsage)) error {
 	p, err := t.PoolUsage(network)
 	if err != nil {
@@ -86,7 +83,7 @@ func (t *Tx) updateUsage(network string, change func(*PoolUsage)) error {
 	change(&p)
 	data, err := encodePoolUsage(p)
 	if err != nil {
-		return fmt.Errorf("encode pressure: %w", err)
+		return fmt.Errorf("encode pool usage: %w", err)
 	}
 	b := t.tx.Bucket(bucketPoolUsage)
 	if bytes.Equal(b.Get(key(network)), data) {
@@ -95,8 +92,7 @@ func (t *Tx) updateUsage(network string, change func(*PoolUsage)) error {
 	return b.Put(key(network), data)
 }
 
-// SetLimits remembers what a network allows, for whoever ends an attachment or learns of a
-// wish.
+// SetLimits stores the limits of a network, for later ends of attachments and for the agent.
 func (t *Tx) SetLimits(network string, l reservation.Limits) error {
 	return t.updateUsage(network, func(p *PoolUsage) { p.Limits = &l })
 }
@@ -122,12 +118,12 @@ func (t *Tx) CountRefused(network string) error {
 	return t.updateUsage(network, func(p *PoolUsage) { p.Refused++ })
 }
 
-// CountExhausted remembers an ADD for which there was no address.
+// CountExhausted counts an ADD that found no free address.
 func (t *Tx) CountExhausted(network string) error {
 	return t.updateUsage(network, func(p *PoolUsage) { p.Exhausted++ })
 }
 
-// count makes the counts agree with the reservations.
+// count sets the number of reservations of each network.
 func (t *Tx) count() error {
 	for network, n := range reservedIn(t.tx) {
 		if network == "" {
@@ -140,7 +136,7 @@ func (t *Tx) count() error {
 	return nil
 }
 
-// reservedIn counts the reservations of each network that has some or has a count.
+// reservedIn counts the reservations of each network, including networks that have only a record of their usage.
 func reservedIn(tx *bolt.Tx) map[string]int64 {
 	reserved := map[string]int64{}
 	add := func(n int64) func(k, _ []byte) error {
@@ -155,7 +151,7 @@ func reservedIn(tx *bolt.Tx) map[string]int64 {
 	return reserved
 }
 
-// makePoolUsage makes the bucket in a file of before, and counts what is there.
+// makePoolUsage creates the bucket in a file of the first version, and counts the reservations.
 func makePoolUsage(tx *bolt.Tx) error {
 	if tx.Bucket(bucketPoolUsage) != nil {
 		return nil

@@ -69,7 +69,7 @@ func runFor(t *testing.T, cmd *exec.Cmd, wait time.Duration) bool {
 	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() }) // it may be over
 	defer timer.Stop()
 	_ = cmd.Wait() // the process state says more
-	if cmd.ProcessState.Exited() && !cmd.ProcessState.Success() && !bytes.Contains(out.Bytes(), []byte("no state was made yet")) {
+	if cmd.ProcessState.Exited() && !cmd.ProcessState.Success() && !bytes.Contains(out.Bytes(), []byte("no state was created yet")) {
 		t.Errorf("compact: %s", out.Bytes())
 	}
 	return cmd.ProcessState.Success()

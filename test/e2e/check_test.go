@@ -53,7 +53,7 @@ func onEachNode(t *testing.T, command string) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 		out, err := theBed.Cluster.Exec(ctx, node, tool, command)
 		cancel()
-		if err != nil && !strings.Contains(err.Error(), "no state was made yet") {
+		if err != nil && !strings.Contains(err.Error(), "no state was created yet") {
 			t.Errorf("%s on %s: %v\n%s", command, node, err, out)
 		}
 	}

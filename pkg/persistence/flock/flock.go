@@ -14,14 +14,14 @@ import (
 // ErrLocked is returned when the lock was not free within the bound.
 var ErrLocked = errors.New("locked by others")
 
-// Lock takes the flock how (unix.LOCK_EX or LOCK_SH) on path within wait. The
-// returned file holds it until it is closed. A shared lock can be had on a read-only file
-// system too, if the file is there.
+// Lock takes a lock on a file within the time wait; how is unix.LOCK_EX or LOCK_SH. Closing the returned file releases
+// the lock. Lock creates the file when it is missing; a shared lock works on a read-only file system too, if the file
+// exists.
 func Lock(ctx context.Context, path string, how int, wait time.Duration) (*os.File, error) {
 	return LockAfter(ctx, path, how, wait, nil)
 }
 
-// LockAfter is Lock that calls waiting, unless it is nil, before it waits for others.
+// LockAfter is Lock with a function that is called before a wait; nil for none.
 func LockAfter(ctx context.Context, path string, how int, wait time.Duration, waiting func()) (*os.File, error) {
 	access := os.O_RDWR
 	if how == unix.LOCK_SH {
@@ -44,9 +44,8 @@ func LockAfter(ctx context.Context, path string, how int, wait time.Duration, wa
 	return lockBlocking(ctx, f, how, wait)
 }
 
-// lockBlocking waits in the kernel's queue. A flock cannot be interrupted, so
-// when the bound passes the waiting goroutine is left behind and gives the lock
-// back as soon as it gets it.
+// lockBlocking waits in the queue of the kernel. A flock cannot be interrupted: when the time is up, the waiting
+// goroutine stays behind and releases the lock as soon as it gets the lock.
 func lockBlocking(ctx context.Context, f *os.File, how int, wait time.Duration) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -57,7 +56,7 @@ func lockBlocking(ctx context.Context, f *os.File, how int, wait time.Duration) 
 		select {
 		case got <- err:
 		case <-ctx.Done():
-			_ = f.Close() // nobody waits any more; closing drops the lock
+			_ = f.Close() // the caller has given up; closing releases the lock
 		}
 	}()
 	select {
@@ -71,6 +70,7 @@ func lockBlocking(ctx context.Context, f *os.File, how int, wait time.Duration) 
 	}
 }
 
+// flockRetry takes a lock, and tries again when a signal interrupts the call.
 func flockRetry(fd, how int) error {
 	for {
 		if err := unix.Flock(fd, how); !errors.Is(err, unix.EINTR) {
