@@ -51,7 +51,6 @@ func packages(t *testing.T) map[string]goPackage {
 		}
 	}
 	must(t, cmd.Wait())
-	delete(found, "pkg/agent") // moves to internal/agent
 	return found
 }
 
