@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reserved waits until the node that a pod was on keeps its addresses for it, and the API
-// shows the same, and returns until when.
+// reserved waits until the pod's former node and the API show the addresses as reserved for
+// the pod, and returns the deadline.
 func reserved(t *testing.T, pod corev1.Pod) time.Time {
 	t.Helper()
 	node, until := pod.Spec.NodeName, time.Time{}
@@ -26,13 +26,12 @@ func reserved(t *testing.T, pod corev1.Pod) time.Time {
 		state, end, _ := strings.Cut(told, " ")
 		shownUntil, parseErr := time.Parse(time.RFC3339, end)
 		return state == "Reserved" && parseErr == nil && shownUntil.Sub(until).Abs() <= time.Second,
-			fmt.Sprintf("it does until %s, and %q %v is shown", until, told, err)
+			fmt.Sprintf("reserved until %s, the API shows %q %v", until, told, err)
 	})
 	return until
 }
 
-// attached waits until the node that a pod is on holds its addresses for it, and the API
-// shows the same.
+// attached waits until the pod's node and the API show the addresses as attached to the pod.
 func attached(t *testing.T, pod corev1.Pod) {
 	t.Helper()
 	node := pod.Spec.NodeName
@@ -42,12 +41,12 @@ func attached(t *testing.T, pod corev1.Pod) {
 			return false, fmt.Sprint(h, err)
 		}
 		told, err := shown(ctx, node, pod.Name)
-		return err == nil && strings.TrimSpace(told) == "Attached", fmt.Sprintf("%q %v is shown", told, err)
+		return err == nil && strings.TrimSpace(told) == "Attached", fmt.Sprintf("the API shows %q %v", told, err)
 	})
 }
 
-// hidden waits until the API shows nothing any more of what a node held for a pod.
-func hidden(t *testing.T, pod corev1.Pod) {
+// notShown waits until the API shows no addresses of the pod on its former node.
+func notShown(t *testing.T, pod corev1.Pod) {
 	t.Helper()
 	await(t, time.Minute, "nothing to be shown of "+pod.Spec.NodeName, func(ctx context.Context) (bool, string) {
 		told, err := shown(ctx, pod.Spec.NodeName, pod.Name)
@@ -57,13 +56,13 @@ func hidden(t *testing.T, pod corev1.Pod) {
 	})
 }
 
-// shown is what the API shows of the addresses that a node holds for a pod.
+// shown returns state and deadline of the pod's addresses on a node, as the API shows them.
 func shown(ctx context.Context, node, pod string) (string, error) {
 	return theBed.Kubectl(ctx, "get", "ipreservations", "-l", "limpet.dev/node="+node,
 		"-o", "jsonpath={range .items[?(@.status.pod=='"+pod+"')]}{.status.state} {.status.until}{end}")
 }
 
-// holderOf is what a node holds for a pod; the zero holder for nothing.
+// holderOf returns the entry of a pod in limpet-ipam list; the zero holder without one.
 func holderOf(ctx context.Context, node, pod string) (holder, error) {
 	held, err := heldOn(ctx, node)
 	for _, h := range held {
@@ -74,7 +73,7 @@ func holderOf(ctx context.Context, node, pod string) (holder, error) {
 	return holder{}, err
 }
 
-// holder is what limpet-ipam list says of one.
+// holder is an entry of limpet-ipam list.
 type holder struct {
 	Namespace, Pod, State      string
 	IPs                        []string
@@ -89,12 +88,12 @@ func heldOn(ctx context.Context, node string) ([]holder, error) {
 	}
 	var held []holder
 	if err := json.Unmarshal(out, &held); err != nil {
-		return nil, fmt.Errorf("decode what %s holds: %w: %s", node, err, out)
+		return nil, fmt.Errorf("decode list of %s: %w: %s", node, err, out)
 	}
 	return held, nil
 }
 
-// pool is what the API shows of a node.
+// pool is the NodeIPPool of a node.
 type pool struct {
 	Node               string
 	Attached, Reserved int

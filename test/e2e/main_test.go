@@ -1,5 +1,5 @@
-// Package e2e_test holds what users are promised, tested on a real three-node cluster
-// with Limpet installed by the manifests that users apply.
+// Package e2e_test tests the promises to users on a three-node cluster, with Limpet installed
+// by the manifests that users apply.
 package e2e_test
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
-// theBed is the one cluster of this test run.
+// theBed is the cluster of this test run.
 var theBed *bed.Bed
 
 func TestMain(m *testing.M) {
@@ -36,10 +36,10 @@ func run(m *testing.M) int {
 	if err := theBed.Probe(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "start probes:", err)
 	} else {
-		twins := watchTwins(ctx)
+		duplicates := watchDuplicates(ctx)
 		code = m.Run()
-		if found := twins.stop(); len(found) > 0 {
-			fmt.Fprintf(os.Stderr, "FAIL: two running pods had one address: %v\n", found)
+		if found := duplicates.stop(); len(found) > 0 {
+			fmt.Fprintf(os.Stderr, "FAIL: two running pods had the same address: %v\n", found)
 			code = 1
 		}
 	}
@@ -53,17 +53,17 @@ func run(m *testing.M) int {
 	return code
 }
 
-// twins looks all the time for two running pods with one address (rule 1, from the
-// outside).
-type twins struct {
+// duplicates watches for running pods with the same address, which rule 1 of
+// docs/design/0001-architecture.md forbids.
+type duplicates struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	found  []string
 }
 
-func watchTwins(ctx context.Context) *twins {
+func watchDuplicates(ctx context.Context) *duplicates {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &twins{cancel: cancel, done: make(chan struct{})}
+	t := &duplicates{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
 		for ctx.Err() == nil {
@@ -79,7 +79,7 @@ func watchTwins(ctx context.Context) *twins {
 	return t
 }
 
-func (t *twins) look(pods []corev1.Pod) {
+func (t *duplicates) look(pods []corev1.Pod) {
 	holder := map[string]string{}
 	for _, p := range pods {
 		if p.Spec.HostNetwork || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
@@ -94,7 +94,7 @@ func (t *twins) look(pods []corev1.Pod) {
 	}
 }
 
-func (t *twins) stop() []string {
+func (t *duplicates) stop() []string {
 	t.cancel()
 	<-t.done
 	return t.found
@@ -117,7 +117,7 @@ func apply(t *testing.T, manifest string) string {
 	return out
 }
 
-// kubectl runs kubectl, also while a test that failed is cleaned up.
+// kubectl runs kubectl, also after the test's context has ended.
 func kubectl(t *testing.T, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
@@ -134,7 +134,7 @@ func await(t *testing.T, limit time.Duration, what string, ask func(context.Cont
 	}
 }
 
-// set is the manifest of a StatefulSet in the shape of the user's.
+// set returns the manifest of a StatefulSet with annotations for its pods.
 func set(name string, replicas int, annotations ...string) string {
 	pod := ""
 	for i := 0; i < len(annotations); i += 2 {
@@ -164,8 +164,8 @@ spec:
 `, name, replicas, pod)
 }
 
-// pods returns the pods of a set by name, once all of them are Ready and, where they
-// are recorded at all, recorded where they run.
+// pods returns the pods of a StatefulSet by name. It waits until all of them are Ready and,
+// if the StatefulSet has a PersistentPodState, recorded on their nodes.
 func pods(t *testing.T, name string, want int) map[string]corev1.Pod {
 	t.Helper()
 	found := map[string]corev1.Pod{}
@@ -205,8 +205,8 @@ func ips(p corev1.Pod) string {
 	return strings.Join(all, ",")
 }
 
-// sameHomes fails for each pod that is not on its node with its addresses.
-func sameHomes(t *testing.T, before, after map[string]corev1.Pod) {
+// kept fails for each pod that was not rebuilt on its node with its addresses.
+func kept(t *testing.T, before, after map[string]corev1.Pod) {
 	t.Helper()
 	for name, b := range before {
 		a := after[name]

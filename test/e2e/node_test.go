@@ -16,9 +16,9 @@ import (
 	"github.com/limpet-io/limpet/test/e2e/holders"
 )
 
-// A force-deleted pod is gone from the API at once, while its sandbox still holds the
-// address. The successor must wait for it: looked at from inside the node, no address
-// is in two sandboxes at any time.
+// TestNoTwoSandboxesHoldOneAddressAfterAForceDelete looks into the sandboxes of the node. A
+// force-deleted pod is gone from the API at once, while its sandbox still has the address:
+// the rebuilt pod must wait until the sandbox has ended.
 func TestNoTwoSandboxesHoldOneAddressAfterAForceDelete(t *testing.T) {
 	apply(t, set("abrupt", 1, retain, "10"))
 	before := pods(t, "abrupt", 1)
@@ -35,7 +35,7 @@ func TestNoTwoSandboxesHoldOneAddressAfterAForceDelete(t *testing.T) {
 	for range 3 {
 		kubectl(t, "delete", "pod", "abrupt-0", "--force", "--grace-period=0")
 		after := pods(t, "abrupt", 1)
-		sameHomes(t, before, after)
+		kept(t, before, after)
 		before = after
 	}
 	if _, err := theBed.Cluster.Exec(t.Context(), node, "touch", stop); err != nil {
@@ -53,33 +53,33 @@ func TestNoTwoSandboxesHoldOneAddressAfterAForceDelete(t *testing.T) {
 	}
 }
 
-// The order of trial goes round all addresses of a range. A reserved one is left out
-// each time: strangers are offered every other one, twice, and never this.
+// TestARangeIsHandedOutAroundAReservedAddress attaches other pods until every address of the
+// range was handed out twice. The reserved address is never handed out.
 func TestARangeIsHandedOutAroundAReservedAddress(t *testing.T) {
 	apply(t, set("away", 1, retain, "10"))
 	before := pods(t, "away", 1)
 	home := before["away-0"]
-	goAway(t, "away")
+	scaleToZero(t, "away")
 	offered := map[string]int{}
-	for line := range strings.Lines(strangers(t, home.Spec.NodeName, 520)) {
+	for line := range strings.Lines(addAndDelete(t, home.Spec.NodeName, 520)) {
 		addr, err := netip.ParsePrefix(strings.TrimSpace(line))
 		if err == nil && addr.Addr().Is4() {
 			offered[addr.Addr().String()]++
 		}
 	}
 	if len(offered) < 200 {
-		t.Errorf("strangers were offered %d addresses; they should have gone round the whole range", len(offered))
+		t.Errorf("other pods got %d addresses, want all of the range", len(offered))
 	}
 	if n := offered[home.Status.PodIP]; n > 0 {
-		t.Errorf("%s is reserved and was given to %d strangers", home.Status.PodIP, n)
+		t.Errorf("%s is reserved and was handed out %d times", home.Status.PodIP, n)
 	}
 	kubectl(t, "scale", "statefulset", "away", "--replicas=1")
-	sameHomes(t, before, pods(t, "away", 1))
+	kept(t, before, pods(t, "away", 1))
 }
 
-// strangers runs ADD and DEL on a node, with its own network configuration, for that
-// many attachments one after the other, and returns the addresses, one a line.
-func strangers(t *testing.T, node string, count int) string {
+// addAndDelete runs ADD and DEL for count attachments one after the other, with the network
+// configuration of the node. It returns the addresses, one per line.
+func addAndDelete(t *testing.T, node string, count int) string {
 	t.Helper()
 	conflist, err := theBed.Cluster.Exec(t.Context(), node, "cat", "/etc/cni/net.d/10-limpet.conflist")
 	if err != nil {
@@ -100,7 +100,7 @@ func strangers(t *testing.T, node string, count int) string {
 	out, err := theBed.Cluster.Exec(t.Context(), node, "sh", "-ec", `
 		export CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin CNI_NETNS=/run/netns/none
 		for i in $(seq `+fmt.Sprint(count)+`); do
-		  export CNI_CONTAINERID=stranger-$i
+		  export CNI_CONTAINERID=other-$i
 		  echo "$0" | CNI_COMMAND=ADD /opt/cni/bin/limpet-ipam
 		  echo "$0" | CNI_COMMAND=DEL /opt/cni/bin/limpet-ipam
 		done | sed -n 's/^ *"address": "\(.*\)".*/\1/p'`, string(config))
@@ -110,13 +110,13 @@ func strangers(t *testing.T, node string, count int) string {
 	return string(out)
 }
 
-// A reservation outlives its node's power: nobody holds the address while the node is
-// off, and its owner gets it back afterwards.
+// TestAReservationSurvivesAPowerCycle powers a node off and on. The pod gets its reserved
+// address back.
 func TestAReservationSurvivesAPowerCycle(t *testing.T) {
 	apply(t, set("dark", 1, retain, "10"))
 	before := pods(t, "dark", 1)
 	node := before["dark-0"].Spec.NodeName
-	goAway(t, "dark")
+	scaleToZero(t, "dark")
 	if err := theBed.Cluster.PowerOff(node); err != nil {
 		t.Fatal(err)
 	}
@@ -127,11 +127,11 @@ func TestAReservationSurvivesAPowerCycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(t, "scale", "statefulset", "dark", "--replicas=1")
-	sameHomes(t, before, pods(t, "dark", 1))
+	kept(t, before, pods(t, "dark", 1))
 }
 
-// Losing the agent, and even its DaemonSet, costs no address; a new one shows the old
-// state again.
+// TestTheAgentCanBeDeletedAndInstalledAgain deletes the agent's DaemonSet and all
+// IPReservations. Pods keep their addresses, and a new agent creates the IPReservations again.
 func TestTheAgentCanBeDeletedAndInstalledAgain(t *testing.T) {
 	apply(t, set("tended", 1, retain, "10"))
 	before := pods(t, "tended", 1)
@@ -148,7 +148,7 @@ func TestTheAgentCanBeDeletedAndInstalledAgain(t *testing.T) {
 		}
 	})
 	kubectl(t, "delete", "pod", "tended-0")
-	sameHomes(t, before, pods(t, "tended", 1))
+	kept(t, before, pods(t, "tended", 1))
 	kubectl(t, "delete", "ipreservations", "--all")
 	if err := install(t.Context()); err != nil {
 		t.Fatal(err)
@@ -159,9 +159,9 @@ func TestTheAgentCanBeDeletedAndInstalledAgain(t *testing.T) {
 	})
 }
 
-// goAway scales a set to zero and waits until its pods are gone and their addresses
-// are reserved.
-func goAway(t *testing.T, name string) {
+// scaleToZero scales a StatefulSet to zero. It waits until the pods are gone and the address of
+// the first one is reserved.
+func scaleToZero(t *testing.T, name string) {
 	t.Helper()
 	kubectl(t, "scale", "statefulset", name, "--replicas=0")
 	await(t, time.Minute, name+" to be gone and its address reserved", func(ctx context.Context) (bool, string) {

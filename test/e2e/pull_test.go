@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// spread are a user's soft wishes that draw every pod away from its siblings.
+// spread are preferences that draw each pod away from the other pods of its StatefulSet.
 const spread = `
       topologySpreadConstraints:
       - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: many}}}
@@ -21,8 +21,8 @@ const spread = `
           - {weight: 100, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: many}}}}
 `
 
-// Forty pods are rebuilt at once, five times over, while one node is empty and all that
-// the scheduler scores pulls there. Each of the two hundred comes home.
+// TestTwoHundredRebuildsAgainstThePull rebuilds forty pods at once, five times. One node is
+// empty, and all scheduler scores favor it. Each of the two hundred pods returns to its node.
 func TestTwoHundredRebuildsAgainstThePull(t *testing.T) {
 	const many, rounds = 40, 5
 	empty := theBed.Cluster.Nodes()[2]
@@ -38,15 +38,15 @@ func TestTwoHundredRebuildsAgainstThePull(t *testing.T) {
 	kubectl(t, "uncordon", empty)
 	for range rounds {
 		kubectl(t, "delete", "pod", "-l", "app=many", "--wait=false")
-		allGoing(t, before)
+		allTerminating(t, before)
 		after := pods(t, "many", many)
-		sameHomes(t, before, after)
+		kept(t, before, after)
 		before = after
 	}
 }
 
-// allGoing waits until each of the pods of a set is in deletion or replaced.
-func allGoing(t *testing.T, before map[string]corev1.Pod) {
+// allTerminating waits until each pod is in deletion or rebuilt.
+func allTerminating(t *testing.T, before map[string]corev1.Pod) {
 	t.Helper()
 	await(t, time.Minute, "all to be in deletion or replaced", func(ctx context.Context) (bool, string) {
 		list, err := theBed.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})

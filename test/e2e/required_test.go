@@ -11,36 +11,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod that must go to its node waits while that is cordoned, and everybody can read for
-// what; it comes home when the node is well again.
+// TestARequiredPodWaitsForItsNode checks that a pod with a required node stays Pending while
+// the node is cordoned, that event and condition say why, and that it returns after uncordon.
 func TestARequiredPodWaitsForItsNode(t *testing.T) {
-	before, home := bound(t)
+	before, home := requiredPod(t)
 	kubectl(t, "cordon", home.Spec.NodeName)
 	t.Cleanup(func() { uncordon(t, home.Spec.NodeName) })
 	kubectl(t, "delete", "pod", home.Name)
 	waits(t, home)
 	kubectl(t, "uncordon", home.Spec.NodeName)
-	sameHomes(t, before, pods(t, "bound", 1))
-	await(t, 30*time.Second, "nobody to be waiting", func(ctx context.Context) (bool, string) {
+	kept(t, before, pods(t, "bound", 1))
+	await(t, 30*time.Second, "no pod to be waiting", func(ctx context.Context) (bool, string) {
 		c, err := waiting(ctx)
 		return strings.HasPrefix(c, "False NoneWaits "), fmt.Sprint(c, err)
 	})
 }
 
-// A required pod is let go as its user said, stays where it is then, and leaves its
-// reservation behind.
+// TestARequiredPodIsLetGo checks both ways to release a pod from its required node. The pod
+// stays on the other node, and its addresses stay reserved on the first one.
 func TestARequiredPodIsLetGo(t *testing.T) {
 	cases := map[string]struct {
 		annotation string
-		late       bool // it waits already
+		late       bool // the annotation is set while the pod waits
 	}{
-		"after a time": {"limpet.dev/release-after=3s", true},
-		"at a fate":    {"limpet.dev/release-on=deleted,cordoned", false},
+		"release-after": {"limpet.dev/release-after=3s", true},
+		"release-on":    {"limpet.dev/release-on=deleted,cordoned", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, home := bound(t)
-			b := blow{home, time.Now()}
+			_, home := requiredPod(t)
+			b := affected{home, time.Now()}
 			allow := func() { kubectl(t, "annotate", "persistentpodstate", "bound", tc.annotation) }
 			if !tc.late {
 				allow()
@@ -54,27 +54,27 @@ func TestARequiredPodIsLetGo(t *testing.T) {
 			}
 			startsElsewhere(t, home)
 			if tc.late {
-				told(t, "Released", state(t), "pod "+home.Name+" was let go from kubernetes.io/hostname="+home.Spec.NodeName)
+				warned(t, "Released", state(t), "pod "+home.Name+" was let go from kubernetes.io/hostname="+home.Spec.NodeName)
 			}
 			away := pods(t, "bound", 1)
-			until := b.keeps(t)
+			until := b.staysReserved(t)
 			kubectl(t, "uncordon", home.Spec.NodeName)
 			kubectl(t, "delete", "pod", home.Name)
-			sameHomes(t, away, pods(t, "bound", 1))
-			b.keepsUntil(t, until)
+			kept(t, away, pods(t, "bound", 1))
+			b.staysReservedUntil(t, until)
 		})
 	}
 }
 
-// bound makes a pod that must come back to its node.
-func bound(t *testing.T) (map[string]corev1.Pod, corev1.Pod) {
+// requiredPod creates a StatefulSet whose pod must return to its node.
+func requiredPod(t *testing.T) (map[string]corev1.Pod, corev1.Pod) {
 	t.Helper()
 	apply(t, strings.Replace(set("bound", 1, retain, "10"), "kruise.io/preferred-", "kruise.io/required-", 1))
 	all := pods(t, "bound", 1)
 	return all, all["bound-0"]
 }
 
-// waits sees that a pod is on no node, and that its event and the condition of its
+// waits checks that a pod has no node, and that its event and the condition of its
 // PersistentPodState name the node and what would help.
 func waits(t *testing.T, home corev1.Pod) {
 	t.Helper()
@@ -88,13 +88,13 @@ func waits(t *testing.T, home corev1.Pod) {
 		t.Fatal(err)
 	}
 	if pod.UID == home.UID || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
-		t.Errorf("pod %s on %q, deletion %v, want a successor that is nowhere", pod.UID, pod.Spec.NodeName, pod.DeletionTimestamp)
+		t.Errorf("pod %s on %q, deletion %v, want a rebuilt pod without a node", pod.UID, pod.Spec.NodeName, pod.DeletionTimestamp)
 	}
-	told(t, "WaitingForPlace", string(pod.UID), what...)
+	warned(t, "WaitingForPlace", string(pod.UID), what...)
 }
 
-// told waits until a warning about an object says all that.
-func told(t *testing.T, reason, uid string, what ...string) {
+// warned waits until a warning event about an object contains all parts.
+func warned(t *testing.T, reason, uid string, what ...string) {
 	t.Helper()
 	await(t, 30*time.Second, "event "+reason, func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "events", "--field-selector=type=Warning,reason="+reason+",involvedObject.uid="+uid,
@@ -103,7 +103,7 @@ func told(t *testing.T, reason, uid string, what ...string) {
 	})
 }
 
-// state is the UID of the PersistentPodState of bound.
+// state returns the UID of the PersistentPodState named bound.
 func state(t *testing.T) string {
 	t.Helper()
 	uid, err := theBed.Kubectl(t.Context(), "get", "persistentpodstate", "bound", "-o", "jsonpath={.metadata.uid}")
@@ -113,7 +113,7 @@ func state(t *testing.T) string {
 	return uid
 }
 
-// waiting is the condition of the PersistentPodState of bound.
+// waiting returns the Waiting condition of the PersistentPodState named bound.
 func waiting(ctx context.Context) (string, error) {
 	return theBed.Kubectl(ctx, "get", "persistentpodstate", "bound",
 		"-o", "jsonpath={range .status.conditions[?(@.type=='Waiting')]}{.status} {.reason} {.message}{end}")

@@ -16,6 +16,7 @@ import (
 
 const retain = "io.kubernetes.cri/reserved-ip-duration"
 
+// TestRebuildsInEveryOrdinaryWay runs the steps of the demo.
 func TestRebuildsInEveryOrdinaryWay(t *testing.T) {
 	runner := &rebuild.Runner{Bed: theBed}
 	if err := runner.Apply(t.Context(), "testdata/statefulset-annotations.yaml"); err != nil {
@@ -42,13 +43,14 @@ func TestRebuildsInEveryOrdinaryWay(t *testing.T) {
 	}
 }
 
-// The kubelet repeats its DEL seconds later; the running pod's clock must not start.
+// TestAnAddressOutlivesLateDELs checks that a DEL which the kubelet repeats for the former pod
+// does not end the attachment of the rebuilt pod.
 func TestAnAddressOutlivesLateDELs(t *testing.T) {
 	apply(t, set("late", 1, retain, "1"))
 	before := pods(t, "late", 1)
 	kubectl(t, "delete", "pod", "late-0")
 	after := pods(t, "late", 1)
-	sameHomes(t, before, after)
+	kept(t, before, after)
 	rebuilt := time.Now()
 	await(t, 100*time.Second, "more than the reservation's minute to pass with the address attached", func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='late-0')]}{.status.state}{end}")
@@ -58,10 +60,10 @@ func TestAnAddressOutlivesLateDELs(t *testing.T) {
 		return time.Since(rebuilt) > 75*time.Second, out
 	})
 	kubectl(t, "delete", "pod", "late-0")
-	sameHomes(t, after, pods(t, "late", 1))
+	kept(t, after, pods(t, "late", 1))
 }
 
-// A reservation that nobody came back for ends by itself and is given back.
+// TestAReservationLapses checks that a reservation ends at its deadline.
 func TestAReservationLapses(t *testing.T) {
 	apply(t, set("lapse", 1, retain, "1"))
 	pods(t, "lapse", 1)
@@ -83,8 +85,8 @@ func TestAReservationLapses(t *testing.T) {
 	})
 }
 
-// While no controller runs, pods of everybody else come and go, and a pod that asks for
-// its address waits and then comes home.
+// TestWithoutAController stops the controller. Pods without retention start and end as usual;
+// a pod with retention waits for the controller, and then returns to its node.
 func TestWithoutAController(t *testing.T) {
 	apply(t, set("asks", 1, retain, "10"))
 	before := pods(t, "asks", 1)
@@ -106,7 +108,7 @@ func TestWithoutAController(t *testing.T) {
 		return err == nil && len(list.Items) == 0, fmt.Sprint(err)
 	})
 	apply(t, set("others", 2))
-	await(t, time.Minute, "others' pods to be Ready", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the pods of others to be Ready", func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "statefulset", "others", "-o", "jsonpath={.status.readyReplicas}")
 		return out == "2", fmt.Sprint(out, err)
 	})
@@ -114,22 +116,22 @@ func TestWithoutAController(t *testing.T) {
 	if err := back(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sameHomes(t, before, pods(t, "asks", 1))
+	kept(t, before, pods(t, "asks", 1))
 }
 
-// A senseless wish is told to the person who makes it, and never keeps a pod from
-// running.
+// TestABadAnnotationWarnsAndThePodRuns checks that an invalid annotation gives a warning and
+// does not keep the pod from running.
 func TestABadAnnotationWarnsAndThePodRuns(t *testing.T) {
 	out := apply(t, set("bad", 1, retain, "ten"))
 	if !strings.Contains(out, retain) || !strings.Contains(out, "not a whole number of minutes") {
-		t.Errorf("the answer does not warn of the annotation: %s", out)
+		t.Errorf("kubectl prints no warning about the annotation: %s", out)
 	}
 	pods(t, "bad", 1)
 }
 
-// When all is deleted, each node's state holds just what runs there and, for a while, what
-// somebody asked for; and the API shows the same. It runs last: go test keeps the order
-// of the files.
+// TestZNothingLeaks runs last, because go test keeps the order of the files. After all other
+// tests, each node's state holds the running pods and current reservations only, and the API
+// shows the same.
 func TestZNothingLeaks(t *testing.T) {
 	await(t, 2*time.Minute, "each node to hold just what runs and what is reserved", func(ctx context.Context) (bool, string) {
 		list, err := theBed.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
@@ -158,14 +160,14 @@ func TestZNothingLeaks(t *testing.T) {
 				case h.State == "attached":
 					counted.Attached++
 					attached[node+" "+h.Namespace+"/"+h.Pod] = true
-				case h.RetainSeconds == 0 || h.LeftSeconds < -60: // the agent sweeps each minute
-					return false, fmt.Sprintf("%s holds on to %+v", node, h)
+				case h.RetainSeconds == 0 || h.LeftSeconds < -60: // the agent has had a minute to free it
+					return false, fmt.Sprintf("%s still holds %+v", node, h)
 				default:
 					counted.Reserved++
 				}
 			}
 			if pools[node] != counted {
-				return false, fmt.Sprintf("%+v is shown, %+v is true", pools[node], counted)
+				return false, fmt.Sprintf("the API shows %+v, the node holds %+v", pools[node], counted)
 			}
 		}
 		return maps.Equal(runs, attached), fmt.Sprintf("%v run, %v are attached", runs, attached)

@@ -1,5 +1,5 @@
-// Package bed makes a cluster with Limpet on it, installed by the manifests that a
-// user applies, for the demo and the end-to-end tests.
+// Package bed is the test bed of the demo, the end-to-end tests and the benchmark of rebuilds:
+// a three-node cluster with Limpet, installed by the manifests that users apply.
 package bed
 
 import (
@@ -19,10 +19,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// System is the namespace that Limpet runs in.
+// System is the namespace of Limpet.
 const System = "limpet-system"
 
-// Bed is a running cluster with Limpet on it.
+// Bed is a running cluster with Limpet.
 type Bed struct {
 	Cluster *cluster.Cluster
 	Client  *kubernetes.Clientset
@@ -30,7 +30,7 @@ type Bed struct {
 	Repo string
 }
 
-// images are what the nodes get instead of a registry.
+// images returns the images that are imported into the nodes; there is no registry.
 func images(repo string) []image.Image {
 	bin := func(name string) string { return filepath.Join(repo, "bin", name) }
 	return []image.Image{
@@ -47,7 +47,7 @@ func Up(ctx context.Context, name, repo string, progress func(string, ...any)) (
 	if err != nil {
 		return nil, fmt.Errorf("find repository: %w", err)
 	}
-	archive := filepath.Join(repo, "bin", "images-"+name+".tar") // written over by the next one, so an interrupted run leaves nothing else
+	archive := filepath.Join(repo, "bin", "images-"+name+".tar") // the next run overwrites the archive of an interrupted one
 	if err := image.Write(archive, images(repo)); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func Up(ctx context.Context, name, repo string, progress func(string, ...any)) (
 	return b, nil
 }
 
-// Down takes the cluster down.
+// Down stops the cluster and removes it.
 func (b *Bed) Down() error { return cluster.Down(b.Cluster.Name) }
 
 func (b *Bed) install(ctx context.Context) error {
@@ -99,12 +99,12 @@ func (b *Bed) AwaitLimpet(ctx context.Context) error {
 	})
 }
 
-// Kubectl runs kubectl on the cluster and returns what it printed.
+// Kubectl runs kubectl and returns standard output and standard error.
 func (b *Bed) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return b.KubectlIn(ctx, "", args...)
 }
 
-// KubectlIn is Kubectl with something on its standard input.
+// KubectlIn runs kubectl with standard input.
 func (b *Bed) KubectlIn(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, b.Cluster.Kubectl(), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.Cluster.Kubeconfig())
@@ -117,7 +117,7 @@ func (b *Bed) KubectlIn(ctx context.Context, stdin string, args ...string) (stri
 	return out.String() + errs.String(), nil
 }
 
-// Probe starts a pod on every node from which others are called.
+// Probe starts a pod on every node, from which Call connects.
 func (b *Bed) Probe(ctx context.Context) error {
 	manifest := `{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"probe","namespace":"default"},"spec":{
 	  "selector":{"matchLabels":{"app":"probe"}},"template":{"metadata":{"labels":{"app":"probe"}},"spec":{
@@ -130,8 +130,8 @@ func (b *Bed) Probe(ctx context.Context) error {
 	return err
 }
 
-// Call opens a TCP connection to address from a pod that is not on the node, and
-// returns the answer.
+// Call sends an HTTP request to address from a probe on another node than notOn, and returns
+// the response.
 func (b *Bed) Call(ctx context.Context, notOn, address string) (string, error) {
 	pods, err := b.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=probe"})
 	if err != nil {
@@ -155,8 +155,8 @@ func Ready(p *corev1.Pod) bool {
 	return false
 }
 
-// Await asks until the answer is yes or the time is up; the error then says what it
-// waited for and the last state.
+// Await calls ask until it is done or the limit has passed. The error then names what was
+// awaited and the last state.
 func Await(ctx context.Context, limit time.Duration, what string, ask func(context.Context) (done bool, state string)) error {
 	deadline := time.Now().Add(limit)
 	for {

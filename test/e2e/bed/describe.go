@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Describe tells what a person would look at first after a failure.
+// Describe returns what helps to understand a failure: objects, events and logs.
 func Describe(ctx context.Context, b *Bed) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -25,6 +25,6 @@ func Describe(ctx context.Context, b *Bed) string {
 			fmt.Fprintf(&report, "%v\n", err)
 		}
 	}
-	fmt.Fprintf(&report, "control plane logs: %s, nodes' logs: %s and its like\n", b.Cluster.LogDir(), b.Cluster.Disk("n1")+"/var/log")
+	fmt.Fprintf(&report, "control plane logs: %s, logs of a node, here n1: %s\n", b.Cluster.LogDir(), b.Cluster.Disk("n1")+"/var/log")
 	return report.String()
 }

@@ -31,8 +31,7 @@ func (b *Bed) Recorded(ctx context.Context, namespace, name string) (map[string]
 	return nodes, nil
 }
 
-// AwaitRecorded waits until a PersistentPodState of the workload's name has a pod of it
-// recorded on a node.
+// AwaitRecorded waits until a PersistentPodState has recorded a pod on a node.
 func (b *Bed) AwaitRecorded(ctx context.Context, namespace, state, pod, node string) error {
 	return Await(ctx, time.Minute, "the record of "+pod, func(ctx context.Context) (bool, string) {
 		nodes, err := b.Recorded(ctx, namespace, state)

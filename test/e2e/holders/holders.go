@@ -1,5 +1,5 @@
-// Package holders tells from inside a node which sandboxes hold which addresses. The
-// API cannot: a force-deleted pod is gone from it while its sandbox still runs.
+// Package holders finds out inside a node which sandboxes have which addresses. The API does
+// not know: a force-deleted pod is gone from the API while its sandbox still runs.
 package holders
 
 import (
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Script is for a node's shell: until the file named by its first argument is there, it
-// prints, for one sandbox after the other and again and again, the network namespace
-// and the kernel's table of the addresses in it.
+// Script is for the shell of a node. In a loop it prints, for one sandbox after the other, the
+// network namespace and the kernel's table of addresses. The loop ends when the file that the
+// first argument names exists.
 const Script = `
 until [ -e "$0" ]; do
   for ns in /run/netns/cni-*; do
@@ -20,13 +20,13 @@ until [ -e "$0" ]; do
   done
 done`
 
-// Sighting is one look into one network namespace.
+// Sighting holds the addresses of a network namespace at one moment.
 type Sighting struct {
 	NetNS string
 	Addrs []netip.Addr
 }
 
-// Parse reads what Script printed.
+// Parse parses the output of Script.
 func Parse(out string) []Sighting {
 	var seen []Sighting
 	var last netip.Addr
@@ -39,7 +39,7 @@ func Parse(out string) []Sighting {
 		case len(seen) == 0 || len(fields) < 2:
 			continue
 		case fields[0] == "|--":
-			last, _ = netip.ParseAddr(fields[1]) // a node of the trie; whether it is an address of this host, the next line says
+			last, _ = netip.ParseAddr(fields[1]) // a node of the trie; the next line says whether it is an address of this host
 			continue
 		case strings.Join(fields, " ") == "/32 host LOCAL":
 			seen[len(seen)-1].add(last)
@@ -50,7 +50,7 @@ func Parse(out string) []Sighting {
 	return seen
 }
 
-// parseHex reads an address as if_inet6 writes it: 32 digits.
+// parseHex parses an address of if_inet6, 32 hexadecimal digits.
 func parseHex(digits string) netip.Addr {
 	var groups []string
 	for group := range slices.Chunk([]byte(digits), 4) {
@@ -66,10 +66,9 @@ func (s *Sighting) add(addr netip.Addr) {
 	}
 }
 
-// Twice returns, for each address that two sandboxes held at the same time, a line that
-// says so. Sandboxes are looked at one after the other, so that one after the other may
-// show an address that was handed on in between; that both held it is certain when the
-// first one shows it once more after the second.
+// Twice returns one line for each address that two sandboxes had at the same time. Sandboxes
+// are read one after the other, so an address that is handed on shows up in both. Two
+// sandboxes certainly had the address when the first one shows it again after the second.
 func Twice(seen []Sighting) []string {
 	holders := map[netip.Addr][]string{} // in the order of their first sighting
 	var found []string

@@ -10,7 +10,7 @@ import (
 	"github.com/limpet-io/limpet/test/e2e/holders"
 )
 
-// What a node printed of one sandbox with both families and of one that was just gone.
+// printed is the output for a sandbox with both families, and for one that had just ended.
 const printed = `netns /run/netns/cni-a
 Main:
   +-- 0.0.0.0/0 3 0 5
@@ -54,21 +54,21 @@ func TestTwice(t *testing.T) {
 		seen []holders.Sighting
 		want []string
 	}{
-		"everybody has an address of its own": {
+		"each sandbox has an address of its own": {
 			seen: []holders.Sighting{in("a", "10.0.0.1"), in("b", "10.0.0.2"), in("a", "10.0.0.1"), in("b", "10.0.0.2")},
 		},
-		"an address handed on has one holder at a time": {
+		"an address is handed on": {
 			seen: []holders.Sighting{in("a", "10.0.0.1"), in("b"), in("a", "10.0.0.1"), in("b", "10.0.0.1"), in("a"), in("b", "10.0.0.1")},
 		},
-		"an address that the first still holds after the second had it has two": {
+		"the first sandbox still has the address after the second got it": {
 			seen: []holders.Sighting{in("a", "10.0.0.1"), in("b", "10.0.0.1"), in("a", "10.0.0.1")},
 			want: []string{"10.0.0.1 is in a and in b"},
 		},
-		"each family is looked at": {
+		"both families count": {
 			seen: []holders.Sighting{in("a", "10.0.0.1", "fd00::1"), in("b", "10.0.0.2", "fd00::1"), in("a", "10.0.0.1", "fd00::1")},
 			want: []string{"fd00::1 is in a and in b"},
 		},
-		"what lasts is said once": {
+		"a lasting duplicate is reported once": {
 			seen: []holders.Sighting{in("a", "10.0.0.1"), in("b", "10.0.0.1"), in("a", "10.0.0.1"), in("b", "10.0.0.1"), in("a", "10.0.0.1")},
 			want: []string{"10.0.0.1 is in a and in b"},
 		},

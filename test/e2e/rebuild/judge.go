@@ -1,5 +1,5 @@
-// Package rebuild rebuilds the pods of a StatefulSet in every ordinary way and judges
-// what became of their nodes and addresses.
+// Package rebuild rebuilds the pods of a StatefulSet in all ordinary ways, and compares nodes
+// and addresses before and after.
 package rebuild
 
 import (
@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Seen is one pod at one moment.
+// Seen is a pod at one moment.
 type Seen struct {
 	Name     string
 	Node     string
@@ -20,7 +20,7 @@ type Seen struct {
 	Deleting bool
 }
 
-// Outcome is what became of a rebuilt pod.
+// Outcome is the result of a rebuild.
 type Outcome string
 
 // The outcomes.
@@ -31,13 +31,13 @@ const (
 	Gone  Outcome = "gone"  // not rebuilt
 )
 
-// Rebuilt reports whether after is a later life of before that is Ready: another pod
-// object, or the same one with its containers started again.
+// Rebuilt reports whether after is the Ready pod that was rebuilt from before: another pod
+// object, or the same one with restarted containers.
 func Rebuilt(before, after Seen) bool {
 	return after.Ready && !after.Deleting && (after.UID != before.UID || after.Restarts > before.Restarts)
 }
 
-// Judge compares a pod before and after.
+// Judge returns the outcome of the rebuild of a pod.
 func Judge(before, after Seen) Outcome {
 	switch {
 	case !Rebuilt(before, after):
@@ -50,7 +50,7 @@ func Judge(before, after Seen) Outcome {
 	return Kept
 }
 
-// Result is the story of one pod in one step.
+// Result is the rebuild of one pod in one step.
 type Result struct {
 	Step    string        `json:"step"`
 	Pod     string        `json:"pod"`
@@ -58,18 +58,18 @@ type Result struct {
 	Before  Seen          `json:"before"`
 	After   Seen          `json:"after"`
 	Took    time.Duration `json:"tookNanoseconds"`
-	// Answered tells that the pod itself answered on every address it had before.
+	// Answered is true when the pod responded at all addresses that it had before.
 	Answered bool   `json:"answered"`
 	Problem  string `json:"problem,omitempty"`
-	// Excused is why the pod was free to move.
+	// Excused is the reason why the pod was free to move.
 	Excused string `json:"excused,omitempty"`
 }
 
-// Good reports whether the pod was kept, as it should have been, and answers.
+// Good reports whether the pod was kept and responds.
 func (r Result) Good() bool { return r.Outcome == Kept && r.Answered }
 
-// Count sums results up: how many should have been kept, and were; and how many were
-// excused.
+// Count returns how many pods were kept, of how many that should have been, and how many were
+// free to move.
 func Count(results []Result) (kept, of, excused int) {
 	for _, r := range results {
 		switch {

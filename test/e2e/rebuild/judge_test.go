@@ -12,11 +12,11 @@ func TestJudge(t *testing.T) {
 		change func(*rebuild.Seen)
 		want   rebuild.Outcome
 	}{
-		"another life in the same place is kept":        {func(s *rebuild.Seen) { s.UID = "b" }, rebuild.Kept},
+		"a new pod in the same place is kept":           {func(s *rebuild.Seen) { s.UID = "b" }, rebuild.Kept},
 		"restarted containers are a rebuild":            {func(s *rebuild.Seen) { s.Restarts = 1 }, rebuild.Kept},
-		"the same life is no rebuild":                   {func(*rebuild.Seen) {}, rebuild.Gone},
-		"a successor that is not Ready is no rebuild":   {func(s *rebuild.Seen) { s.UID, s.Ready = "b", false }, rebuild.Gone},
-		"a successor in deletion is no rebuild":         {func(s *rebuild.Seen) { s.UID, s.Deleting = "b", true }, rebuild.Gone},
+		"the same pod is no rebuild":                    {func(*rebuild.Seen) {}, rebuild.Gone},
+		"a new pod that is not Ready is no rebuild":     {func(s *rebuild.Seen) { s.UID, s.Ready = "b", false }, rebuild.Gone},
+		"a new pod in deletion is no rebuild":           {func(s *rebuild.Seen) { s.UID, s.Deleting = "b", true }, rebuild.Gone},
 		"another node is moved, whatever the addresses": {func(s *rebuild.Seen) { s.UID, s.Node = "b", "n2" }, rebuild.Moved},
 		"one other address of two is lost":              {func(s *rebuild.Seen) { s.UID, s.IPs = "b", []string{"10.0.0.2", "fd00::3"} }, rebuild.Lost},
 		"a missing family is lost":                      {func(s *rebuild.Seen) { s.UID, s.IPs = "b", []string{"10.0.0.2"} }, rebuild.Lost},
@@ -35,11 +35,11 @@ func TestJudge(t *testing.T) {
 func TestCount(t *testing.T) {
 	kept, of, excused := rebuild.Count([]rebuild.Result{
 		{Outcome: rebuild.Kept, Answered: true},
-		{Outcome: rebuild.Kept},                                       // nobody answered
+		{Outcome: rebuild.Kept},                                       // no response
 		{Outcome: rebuild.Lost, Answered: true},                       //
 		{Outcome: rebuild.Moved, Answered: true, Excused: "drained"},  // free to move
-		{Outcome: rebuild.Moved, Answered: false, Excused: "drained"}, // but it must answer
-		{Outcome: rebuild.Lost, Answered: true, Excused: "drained"},   // and losing its address at home is not moving
+		{Outcome: rebuild.Moved, Answered: false, Excused: "drained"}, // an excused pod must respond, too
+		{Outcome: rebuild.Lost, Answered: true, Excused: "drained"},   // Lost is not Moved
 		{Outcome: rebuild.Kept, Answered: true, Excused: "drained"},
 	})
 	if kept != 2 || of != 6 || excused != 1 {

@@ -16,16 +16,16 @@ import (
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
-// Runner carries steps out.
+// Runner executes steps.
 type Runner struct {
 	Bed    *bed.Bed
 	before map[string]Seen
 }
 
-// limit is how long the pods of one step may take to come back.
+// limit bounds how long the rebuilds of one step may take.
 const limit = 3 * time.Minute
 
-// Run carries one step out and tells what became of each pod.
+// Run executes one step and returns the result of each pod.
 func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
 	var err error
 	if r.before, err = r.observe(ctx); err != nil {
@@ -60,8 +60,8 @@ func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
 	return results, waitErr
 }
 
-// call asks at every address that the pod had, or has now if it was free to move, for
-// its name, and returns what is wrong with the answers.
+// call requests the pod's name at all addresses that the pod had, or has now if it was free to
+// move. It returns what is wrong with the responses; "" for nothing.
 func (r *Runner) call(ctx context.Context, result Result) string {
 	ips := result.Before.IPs
 	if result.Excused != "" && result.Outcome == Moved {
@@ -69,13 +69,13 @@ func (r *Runner) call(ctx context.Context, result Result) string {
 	}
 	for _, ip := range ips {
 		var answer string
-		err := bed.Await(ctx, 10*time.Second, "an answer", func(ctx context.Context) (bool, string) {
+		err := bed.Await(ctx, 10*time.Second, "a response", func(ctx context.Context) (bool, string) {
 			var err error
 			answer, err = r.Bed.Call(ctx, result.After.Node, net.JoinHostPort(ip, "8080"))
 			return err == nil, fmt.Sprint(err)
 		})
 		if err != nil {
-			return fmt.Sprintf("nobody answers at %s: %v", ip, err)
+			return fmt.Sprintf("no response at %s: %v", ip, err)
 		}
 		if !strings.Contains(answer, "name="+result.Pod+" ") {
 			return fmt.Sprintf("at %s somebody else answers: %s", ip, strings.TrimSpace(answer))
@@ -84,7 +84,7 @@ func (r *Runner) call(ctx context.Context, result Result) string {
 	return ""
 }
 
-// Apply applies the user's manifest and waits until its pods are Ready and recorded.
+// Apply applies the manifest and waits until the pods are Ready and recorded.
 func (r *Runner) Apply(ctx context.Context, manifest string) error {
 	if err := r.kubectl(ctx, "apply", "-f", manifest); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (r *Runner) Apply(ctx context.Context, manifest string) error {
 	})
 }
 
-// observe looks at the pods of the StatefulSet.
+// observe returns the pods of the StatefulSet by name.
 func (r *Runner) observe(ctx context.Context) (map[string]Seen, error) {
 	list, err := r.Bed.Client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + Set})
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *Runner) delete(ctx context.Context, pods ...string) error {
 	return r.kubectl(ctx, append([]string{"delete", "pod", "--wait=false"}, pods...)...)
 }
 
-// awaitPods waits until a part of Limpet has that many pods.
+// awaitPods waits until a component of Limpet has the wanted number of pods.
 func (r *Runner) awaitPods(ctx context.Context, app string, want int) error {
 	return bed.Await(ctx, time.Minute, fmt.Sprintf("%d pods of %s", want, app), func(ctx context.Context) (bool, string) {
 		pods, err := r.Bed.Client.CoreV1().Pods(bed.System).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + app})

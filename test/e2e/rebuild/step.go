@@ -12,28 +12,27 @@ import (
 )
 
 const (
-	// Namespace and Set name the StatefulSet of the user's manifest.
+	// Namespace is the namespace of the StatefulSet.
 	Namespace = "default"
-	// Set is its name, and the first part of its pods'.
+	// Set is the name of the StatefulSet.
 	Set = "echoserver"
 )
 
 // Step is one way in which pods are rebuilt.
 type Step struct {
 	Name    string
-	Command string // what a person would type
-	// Pods are those that are rebuilt; all of them when empty.
+	Command string // what a user would type
+	// Pods are the rebuilt pods; empty: all.
 	Pods []string
-	// Excuse says why the pods are free to move; "" when they are not.
+	// Excuse is the reason why the pods are free to move; "" when they must be kept.
 	Excuse string
-	// Do causes the rebuild. It returns when the cause is over; the pods may still be
-	// on their way.
+	// Do causes the rebuild. The pods may not be Ready yet when it returns.
 	Do func(ctx context.Context, r *Runner) error
-	// Undo puts the cluster back as it was, after the pods were judged.
+	// Undo restores the cluster after the pods were judged.
 	Undo func(ctx context.Context, r *Runner) error
 }
 
-// Steps are the ordinary ways, in the order in which the demo goes through them.
+// Steps returns the ordinary ways of rebuilding pods, in the order of the demo.
 func Steps() []Step {
 	first, second := Set+"-0", Set+"-1"
 	return []Step{
@@ -107,8 +106,9 @@ func startAgent(ctx context.Context, r *Runner) error {
 	return r.Bed.AwaitLimpet(ctx)
 }
 
-// withoutController deletes a pod while there is no controller. It goes at once; its
-// successor waits, because it would start elsewhere and lose its address.
+// withoutController deletes a pod while there is no controller. The pod ends at once. The
+// StatefulSet cannot create the next pod before the controller is back, because an unpinned pod
+// could start on another node and lose its address.
 func withoutController(pod string) func(context.Context, *Runner) error {
 	return func(ctx context.Context, r *Runner) error {
 		if err := r.kubectl(ctx, "-n", bed.System, "scale", "deployment", "limpet-controller", "--replicas=0"); err != nil {

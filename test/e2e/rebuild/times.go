@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// watch looks at the pods of a step until all are rebuilt or ctx ends. It measures,
-// for each, from the moment it is seen to end until its successor is seen Ready; a
-// pod whose end nobody could see, because its sandbox was replaced under it, counts
-// from the beginning of the step.
+// watch observes the pods of a step until all are rebuilt or ctx ends. It measures the time
+// from the end of each pod until the rebuilt pod is Ready. A pod whose end was not observed,
+// because only its sandbox was replaced, is measured from the beginning of the step.
 type watch struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -55,7 +54,7 @@ func (w *watch) note(pods []string, before map[string]Seen, start time.Time, end
 	}
 }
 
-// wait waits until all are rebuilt, at most limit, and says which are not.
+// wait waits until all pods are rebuilt, or returns an error after the limit.
 func (w *watch) wait(limit time.Duration, pods []string) error {
 	select {
 	case <-w.done:

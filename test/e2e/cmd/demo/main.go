@@ -1,5 +1,5 @@
-// Command demo shows the main job: on a real three-node cluster that it makes for
-// itself, pods are rebuilt in every ordinary way and keep their node and addresses.
+// Command demo shows what Limpet does: it starts a three-node cluster, rebuilds pods in all
+// ordinary ways, and counts the pods that keep their node and addresses.
 package main
 
 import (
@@ -34,7 +34,7 @@ func run() int {
 	flag.StringVar(&o.repo, "repo", "../..", "root of the repository, with its binaries in bin")
 	flag.StringVar(&o.out, "out", "", "also write the results to this JSON `file`")
 	flag.BoolVar(&o.keep, "keep", false, "leave the cluster running")
-	flag.BoolVar(&o.installOnly, "install-only", false, "start the cluster with Limpet on it, leave it running and stop there")
+	flag.BoolVar(&o.installOnly, "install-only", false, "start the cluster with Limpet, leave it running and rebuild no pods")
 	flag.StringVar(&o.kubectl, "kubectl", "", "link kubectl to this `file`")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "copy the kubeconfig to this `file`")
 	flag.Parse()
@@ -47,7 +47,7 @@ func run() int {
 	return 0
 }
 
-// demo ends in the line that says how many were kept, or in an error.
+// demo prints as its last line how many pods were kept, or returns an error.
 func demo(ctx context.Context, o options) error {
 	start := time.Now()
 	progress := func(format string, args ...any) {
@@ -67,7 +67,7 @@ func demo(ctx context.Context, o options) error {
 	}
 	if !o.keep {
 		fmt.Println()
-		progress("taking the cluster down")
+		progress("removing the cluster")
 		err = errors.Join(err, b.Down())
 	}
 	kept, of, excused := rebuild.Count(results)
@@ -75,7 +75,7 @@ func demo(ctx context.Context, o options) error {
 		fmt.Printf("\nmoved with the node that was drained: %d, counted apart\n", excused)
 	}
 	if err != nil {
-		return fmt.Errorf("kept %d/%d, and did not come to its end: %w", kept, of, err)
+		return fmt.Errorf("kept %d/%d, then failed: %w", kept, of, err)
 	}
 	fmt.Printf("kept %d/%d\n", kept, of)
 	if kept < of || of == 0 {
@@ -84,7 +84,7 @@ func demo(ctx context.Context, o options) error {
 	return nil
 }
 
-// handOver leaves the cluster to a person.
+// handOver links kubectl, copies the kubeconfig and leaves the cluster running.
 func handOver(b *bed.Bed, o options, progress func(string, ...any)) error {
 	if o.kubectl != "" {
 		if err := errors.Join(os.RemoveAll(o.kubectl), os.Symlink(b.Cluster.Kubectl(), o.kubectl)); err != nil {
@@ -104,7 +104,7 @@ func handOver(b *bed.Bed, o options, progress func(string, ...any)) error {
 	return nil
 }
 
-// story tells everything from the user's manifest to the last rebuilt pod.
+// story applies the manifest, shows the objects and runs all steps.
 func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...any)) ([]rebuild.Result, error) {
 	runner := &rebuild.Runner{Bed: b}
 	if err := b.Probe(ctx); err != nil {

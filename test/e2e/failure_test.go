@@ -12,105 +12,106 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fate is a row of the table "What becomes of a pod with its node" in
-// docs/design/0003-pin.md.
-type fate struct {
-	// spec is of the pod, besides its container.
+// failure is a row of the table "What becomes of a pod with its node" in
+// docs/design/0003-pin.md: a way in which a node becomes unable to take a pod back.
+type failure struct {
+	// spec holds fields of the pod's spec besides the container.
 	spec string
-	// strike returns when the pod's successor may be on its way.
-	strike func(t *testing.T, home corev1.Pod)
-	heal   func(t *testing.T, node string)
-	// down tells that the node is off between the two, and says nothing.
+	// cause makes the node fail and the pod be rebuilt. It returns when the rebuild may begin.
+	cause  func(t *testing.T, home corev1.Pod)
+	repair func(t *testing.T, node string)
+	// down is true when the node is off between cause and repair.
 	down bool
 }
 
-// fates are the ways to strike a node so that it cannot take a pod back.
-func fates(t *testing.T) map[string]fate {
+// failures returns the failures by name.
+func failures(t *testing.T) map[string]failure {
 	t.Helper()
 	room := "      resources: {requests: {cpu: " + mostOfANode(t) + "}}\n"
-	return map[string]fate{
+	return map[string]failure{
 		"cordoned": {
-			strike: func(t *testing.T, home corev1.Pod) {
+			cause: func(t *testing.T, home corev1.Pod) {
 				kubectl(t, "cordon", home.Spec.NodeName)
-				stays(t, home)
+				keepsRunning(t, home)
 				kubectl(t, "delete", "pod", home.Name)
 			},
-			heal: uncordon,
+			repair: uncordon,
 		},
 		"tainted": {
-			strike: func(t *testing.T, home corev1.Pod) {
+			cause: func(t *testing.T, home corev1.Pod) {
 				kubectl(t, "taint", "node", home.Spec.NodeName, "kept=away:NoSchedule")
-				stays(t, home)
+				keepsRunning(t, home)
 				kubectl(t, "delete", "pod", home.Name)
 			},
-			heal: func(t *testing.T, node string) { kubectl(t, "taint", "node", node, "kept-") },
+			repair: func(t *testing.T, node string) { kubectl(t, "taint", "node", node, "kept-") },
 		},
-		"drained": { // which is to cordon it, and then to ask for the eviction of each pod
-			strike: func(t *testing.T, home corev1.Pod) {
+		"drained": { // drain cordons the node and evicts each pod
+			cause: func(t *testing.T, home corev1.Pod) {
 				kubectl(t, "drain", home.Spec.NodeName, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
 			},
-			heal: uncordon,
+			repair: uncordon,
 		},
 		"full": {
 			spec: room,
-			strike: func(t *testing.T, home corev1.Pod) {
-				goAway(t, "full")
+			cause: func(t *testing.T, home corev1.Pod) {
+				scaleToZero(t, "full")
 				apply(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: filler}\nspec:\n"+room+
 					"      nodeSelector: {kubernetes.io/hostname: "+home.Spec.NodeName+"}\n"+
 					"      containers: [{name: main, image: \"cilium/echoserver:latest\", imagePullPolicy: IfNotPresent}]\n")
 				kubectl(t, "wait", "pod/filler", "--for=condition=Ready", "--timeout=1m")
 				kubectl(t, "scale", "statefulset", "full", "--replicas=1")
 			},
-			heal: func(t *testing.T, _ string) { kubectl(t, "delete", "pod", "filler", "--grace-period=1") },
+			repair: func(t *testing.T, _ string) { kubectl(t, "delete", "pod", "filler", "--grace-period=1") },
 		},
-		"silent": { // Kubernetes holds it for Ready still
-			strike: func(t *testing.T, home corev1.Pod) {
+		"silent": { // the node condition is still Ready
+			cause: func(t *testing.T, home corev1.Pod) {
 				powerOff(t, home.Spec.NodeName)
-				overdue(t, home.Spec.NodeName)
+				leaseOverdue(t, home.Spec.NodeName)
 				kubectl(t, "delete", "pod", home.Name, "--force", "--grace-period=0")
 			},
-			heal: powerOn,
-			down: true,
+			repair: powerOn,
+			down:   true,
 		},
 		"not ready": {
 			spec: "      tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 1}]\n",
-			strike: func(t *testing.T, home corev1.Pod) {
+			cause: func(t *testing.T, home corev1.Pod) {
 				powerOff(t, home.Spec.NodeName)
-				lingers(t, home)
+				terminating(t, home)
 				kubectl(t, "delete", "pod", home.Name, "--force", "--grace-period=0")
 			},
-			heal: powerOn,
-			down: true,
+			repair: powerOn,
+			down:   true,
 		},
 		"out of service": {
-			strike: func(t *testing.T, home corev1.Pod) {
+			cause: func(t *testing.T, home corev1.Pod) {
 				powerOff(t, home.Spec.NodeName)
 				kubectl(t, "taint", "node", home.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 			},
-			heal: func(t *testing.T, node string) {
+			repair: func(t *testing.T, node string) {
 				powerOn(t, node)
 				kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service-")
 			},
 			down: true,
 		},
 		"deleted": {
-			strike: func(t *testing.T, home corev1.Pod) {
+			cause: func(t *testing.T, home corev1.Pod) {
 				powerOff(t, home.Spec.NodeName)
 				kubectl(t, "delete", "node", home.Spec.NodeName)
-				hidden(t, home)
+				notShown(t, home)
 			},
-			heal: bringBack,
-			down: true,
+			repair: joinAgain,
+			down:   true,
 		},
 	}
 }
 
-// While its node cannot take it, a pod runs elsewhere at once; the node keeps its addresses
-// until their time is over. When the node is well again, the pod stays where it is by then.
+// TestNodeFate checks that a pod starts on another node while its node cannot take it, and
+// that the node keeps the addresses reserved until the deadline. The pod stays on the other
+// node after its node has recovered.
 func TestNodeFate(t *testing.T) {
-	var returned []blow
-	all := fates(t)
-	for _, down := range []bool{true, false} { // a node that comes back needs a minute
+	var returned []affected
+	all := failures(t)
+	for _, down := range []bool{true, false} { // a node needs a minute to recover
 		for name, f := range all {
 			if f.down != down {
 				continue
@@ -124,44 +125,44 @@ func TestNodeFate(t *testing.T) {
 		}
 	}
 	for _, b := range returned {
-		b.keeps(t)
+		b.staysReserved(t)
 	}
 }
 
-// run strikes the node of a set of that name, and heals it.
-func (f fate) run(t *testing.T, name string) blow {
+// run makes the node of a StatefulSet with this name fail, and repairs the node.
+func (f failure) run(t *testing.T, name string) affected {
 	t.Helper()
 	apply(t, strings.Replace(set(name, 1, retain, "10"), "    spec:\n", "    spec:\n"+f.spec, 1))
-	b := blow{home: pods(t, name, 1)[name+"-0"], struck: time.Now()}
-	healed := false
-	heal := func() {
-		if !healed {
-			healed = true
-			f.heal(t, b.home.Spec.NodeName)
+	b := affected{home: pods(t, name, 1)[name+"-0"], failedAt: time.Now()}
+	repaired := false
+	repair := func() {
+		if !repaired {
+			repaired = true
+			f.repair(t, b.home.Spec.NodeName)
 		}
 	}
-	t.Cleanup(heal)
-	f.strike(t, b.home)
+	t.Cleanup(repair)
+	f.cause(t, b.home)
 	startsElsewhere(t, b.home)
 	away := pods(t, name, 1)
 	var until time.Time
 	if !f.down {
-		until = b.keeps(t)
+		until = b.staysReserved(t)
 	}
-	heal()
+	repair()
 	if err := errors.Join(theBed.Cluster.WaitReady(t.Context(), time.Minute), theBed.AwaitLimpet(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "delete", "pod", b.home.Name)
-	sameHomes(t, away, pods(t, name, 1))
+	kept(t, away, pods(t, name, 1))
 	if !f.down {
-		b.keepsUntil(t, until)
+		b.staysReservedUntil(t, until)
 	}
 	return b
 }
 
-// A pod outlives a restart of its node: the same pod, with its containers started again,
-// has the same addresses, which are nobody else's in between.
+// TestARestartOfTheNode checks that a pod has its addresses after a restart of its node: the
+// same pod object, with restarted containers.
 func TestARestartOfTheNode(t *testing.T) {
 	apply(t, set("outlives", 1, retain, "10"))
 	before := pods(t, "outlives", 1)["outlives-0"]
@@ -183,8 +184,9 @@ func TestARestartOfTheNode(t *testing.T) {
 	attached(t, after)
 }
 
-// A pod that was deleted by force while its node was silent, for a moment as it turns out,
-// waits for the verdict, and comes home to its addresses.
+// TestANodeThatIsHeardAgain force-deletes a pod while its node sends no heartbeats. The
+// rebuilt pod waits behind a scheduling gate. It returns to the node and its addresses when
+// the node is back.
 func TestANodeThatIsHeardAgain(t *testing.T) {
 	apply(t, set("heard", 1, retain, "10"))
 	before := pods(t, "heard", 1)
@@ -198,9 +200,9 @@ func TestANodeThatIsHeardAgain(t *testing.T) {
 	}
 	t.Cleanup(back)
 	powerOff(t, home.Spec.NodeName)
-	overdue(t, home.Spec.NodeName)
+	leaseOverdue(t, home.Spec.NodeName)
 	kubectl(t, "delete", "pod", home.Name, "--force", "--grace-period=0")
-	await(t, 20*time.Second, "a successor behind a gate", func(ctx context.Context) (bool, string) {
+	await(t, 20*time.Second, "a rebuilt pod behind a scheduling gate", func(ctx context.Context) (bool, string) {
 		p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, home.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
@@ -209,39 +211,39 @@ func TestANodeThatIsHeardAgain(t *testing.T) {
 	})
 	back()
 	after := pods(t, "heard", 1)
-	sameHomes(t, before, after)
+	kept(t, before, after)
 	attached(t, after["heard-0"])
 	if err := errors.Join(theBed.Cluster.WaitReady(t.Context(), time.Minute), theBed.AwaitLimpet(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// blow is a pod whose node was struck, and when.
-type blow struct {
-	home   corev1.Pod
-	struck time.Time
+// affected is a pod whose node failed, and when.
+type affected struct {
+	home     corev1.Pod
+	failedAt time.Time
 }
 
-// keeps sees that the node keeps the pod's addresses for ten minutes from its end, and
-// returns until when. A node that was down learns of the end when it is back.
-func (b blow) keeps(t *testing.T) time.Time {
+// staysReserved checks that the node keeps the pod's addresses for ten minutes from the pod's
+// end, and returns the deadline. A node that was down learns of the end when it is back.
+func (b affected) staysReserved(t *testing.T) time.Time {
 	t.Helper()
 	until := reserved(t, b.home)
-	if until.Sub(b.struck) < 10*time.Minute-time.Second || time.Until(until) > 10*time.Minute+time.Second {
-		t.Errorf("the node was struck at %s, and keeps the addresses until %s, want for 10m", b.struck, until)
+	if until.Sub(b.failedAt) < 10*time.Minute-time.Second || time.Until(until) > 10*time.Minute+time.Second {
+		t.Errorf("the node failed at %s and keeps the addresses until %s, want 10m", b.failedAt, until)
 	}
 	return until
 }
 
-// keepsUntil sees that nothing made the reservation longer or shorter.
-func (b blow) keepsUntil(t *testing.T, until time.Time) {
+// staysReservedUntil checks that the deadline is unchanged.
+func (b affected) staysReservedUntil(t *testing.T, until time.Time) {
 	t.Helper()
 	if again := reserved(t, b.home); again.Sub(until).Abs() > time.Second {
-		t.Errorf("%s kept the addresses until %s, and keeps them until %s now", b.home.Spec.NodeName, until, again)
+		t.Errorf("%s kept the addresses until %s before, and until %s now", b.home.Spec.NodeName, until, again)
 	}
 }
 
-// startsElsewhere waits until a pod's successor is on another node.
+// startsElsewhere waits until the rebuilt pod is on another node.
 func startsElsewhere(t *testing.T, home corev1.Pod) {
 	t.Helper()
 	await(t, 3*time.Minute, "the pod to start on another node", func(ctx context.Context) (bool, string) {

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stays sees that a pod goes on running as if nothing was.
-func stays(t *testing.T, pod corev1.Pod) {
+// keepsRunning checks that a pod runs on, with its addresses.
+func keepsRunning(t *testing.T, pod corev1.Pod) {
 	t.Helper()
 	if now := pods(t, pod.Labels["app"], 1)[pod.Name]; now.UID != pod.UID {
 		t.Errorf("%s was %s, is %s", pod.Name, pod.UID, now.UID)
@@ -20,8 +20,8 @@ func stays(t *testing.T, pod corev1.Pod) {
 	attached(t, pod)
 }
 
-// lingers waits until Kubernetes wants to be rid of a pod, and still has it.
-func lingers(t *testing.T, pod corev1.Pod) {
+// terminating waits until a pod is in deletion while its object still exists.
+func terminating(t *testing.T, pod corev1.Pod) {
 	t.Helper()
 	await(t, 2*time.Minute, "the pod to be in deletion", func(ctx context.Context) (bool, string) {
 		p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})
@@ -32,8 +32,8 @@ func lingers(t *testing.T, pod corev1.Pod) {
 	})
 }
 
-// overdue waits until the lease of a node should have been renewed.
-func overdue(t *testing.T, node string) {
+// leaseOverdue waits until the lease of a node was not renewed in time.
+func leaseOverdue(t *testing.T, node string) {
 	t.Helper()
 	await(t, time.Minute, "the node's lease to be overdue", func(ctx context.Context) (bool, string) {
 		lease, err := theBed.Client.CoordinationV1().Leases("kube-node-lease").Get(ctx, node, metav1.GetOptions{})
@@ -44,12 +44,12 @@ func overdue(t *testing.T, node string) {
 	})
 }
 
-// bringBack starts a node that was deleted. It has other pod CIDRs then, and what starts
-// before the agent comes to know of them has an address that nobody has a route to.
-func bringBack(t *testing.T, node string) {
+// joinAgain starts a node whose Node object was deleted. The node has other pod CIDRs then,
+// and pods that start before the agent knows them get addresses without a route.
+func joinAgain(t *testing.T, node string) {
 	t.Helper()
 	powerOn(t, node)
-	ctx := context.WithoutCancel(t.Context()) // a test that failed has none any more
+	ctx := context.WithoutCancel(t.Context()) // the context of a failed test has ended
 	if err := errors.Join(theBed.Cluster.WaitReady(ctx, time.Minute), theBed.AwaitLimpet(ctx)); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func bringBack(t *testing.T, node string) {
 	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=60s")
 }
 
-// mostOfANode is how much of its CPU fits into a node once and not twice.
+// mostOfANode returns a CPU request that fits on a node once and not twice.
 func mostOfANode(t *testing.T) string {
 	t.Helper()
 	node, err := theBed.Client.CoreV1().Nodes().Get(t.Context(), theBed.Cluster.Nodes()[0], metav1.GetOptions{})
