@@ -120,6 +120,7 @@ func peer(name string, cidrs []string, addresses ...string) *corev1.Node {
 	return n.Node
 }
 
+// TestOwnNetwork follows routes and network configuration while nodes join, change and leave.
 func TestOwnNetwork(t *testing.T) {
 	inNetNS(t)
 	h, n := handle(t), newNode(t, "own-1")
@@ -170,6 +171,8 @@ func checkConflist(t *testing.T, path, stateDir string) {
 	}
 }
 
+// TestForeignNetworkIsLeftAlone checks that own mode changes nothing while the node has the
+// network configuration of another plugin.
 func TestForeignNetworkIsLeftAlone(t *testing.T) {
 	inNetNS(t)
 	h, n := handle(t), newNode(t, "foreign-1")
@@ -191,6 +194,7 @@ func TestForeignNetworkIsLeftAlone(t *testing.T) {
 	routesAre(t, h, "10.8.2.0/24 via 192.0.2.2")
 }
 
+// TestForeignRouteIsLeftAlone checks that a route which somebody else made is not replaced.
 func TestForeignRouteIsLeftAlone(t *testing.T) {
 	inNetNS(t)
 	h := handle(t)
@@ -205,6 +209,7 @@ func TestForeignRouteIsLeftAlone(t *testing.T) {
 	routesAre(t, h, "10.7.2.0/24 via 192.0.2.9", "10.7.3.0/24 via 192.0.2.3")
 }
 
+// TestUninstall checks what Uninstall removes, and when it refuses.
 func TestUninstall(t *testing.T) {
 	inNetNS(t)
 	h, n := handle(t), newNode(t, "uninstall-1")
