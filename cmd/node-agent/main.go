@@ -65,14 +65,15 @@ func run() int {
 	ctrllog.SetLogger(log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := start(ctx, o, log); err != nil {
+	if err := start(ctx, pflag.Arg(0), o, log); err != nil {
 		fmt.Fprintln(os.Stderr, "limpet-agent:", err)
 		return 1
 	}
 	return 0
 }
 
-func start(ctx context.Context, o Options, log logr.Logger) error {
+// start runs a command; the agent without one.
+func start(ctx context.Context, command string, o Options, log logr.Logger) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -81,8 +82,12 @@ func start(ctx context.Context, o Options, log logr.Logger) error {
 		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
 	}
-	if pflag.Arg(0) == "uninstall" {
+	switch command {
+	case "":
+	case "uninstall":
 		return agent.Uninstall(ctx, c)
+	default: // such as a misspelled uninstall, which must not start an agent
+		return fmt.Errorf("%q is not a command: run limpet-agent --help", command)
 	}
 	var err error
 	if c.Now, err = machine.ReadClocks(o.BootIDFile, time.Now); err != nil {

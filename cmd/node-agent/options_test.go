@@ -1,8 +1,11 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr"
 )
 
 func TestOptionsValidate(t *testing.T) {
@@ -30,5 +33,15 @@ func TestOptionsValidate(t *testing.T) {
 				t.Errorf("Validate: %v", err)
 			}
 		})
+	}
+}
+
+// TestUnknownCommand checks that a misspelled command does not start an agent.
+func TestUnknownCommand(t *testing.T) {
+	o := Default()
+	o.Node = "n1"
+	err := start(t.Context(), "uninstal", o, logr.Discard())
+	if err == nil || !strings.Contains(err.Error(), "uninstal") {
+		t.Errorf("start: %v, want an error that names the command", err)
 	}
 }
