@@ -47,7 +47,7 @@ func Changes(shown map[string]Object, want []Object, skip map[string]bool) []Cha
 		case !found:
 			changes = append(changes, Change{Create, o})
 		default:
-			if next := follow(old, o); !equal(old, next) {
+			if next := nextVersion(old, o); !equal(old, next) {
 				changes = append(changes, Change{Update, next})
 			}
 		}
@@ -60,10 +60,10 @@ func Changes(shown map[string]Object, want []Object, skip map[string]bool) []Cha
 	return changes
 }
 
-// follow returns the wanted object as the next version of the shown one. Conditions whose
+// nextVersion returns the wanted object as the next version of the shown one. Conditions whose
 // status is unchanged keep their transition time. The owner stays while no other is known:
 // an object without an owner would never be garbage-collected.
-func follow(shown, want Object) Object {
+func nextVersion(shown, want Object) Object {
 	next := want.DeepCopyObject().(Object)
 	next.SetResourceVersion(shown.GetResourceVersion())
 	if len(next.GetOwnerReferences()) == 0 {
