@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/limpet-io/limpet/internal/cni"
@@ -19,9 +20,11 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/recovery"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
-	"github.com/limpet-io/limpet/internal/skel"
 	limpetversion "github.com/limpet-io/limpet/internal/version"
 )
+
+// about is told to a person who starts the plugin by hand.
+const about = "limpet-ipam: IPAM plugin that keeps a pod's addresses reserved while it is rebuilt; limpet-ipam --help shows what it does by hand"
 
 func main() {
 	os.Exit(run())
@@ -54,10 +57,11 @@ func run() int {
 		}
 		return tool.Run(context.Background(), os.Args[1:])
 	}
-	process := &skel.Plugin{
-		Funcs: plugin.Funcs(), Versions: version.All,
-		About:  "limpet-ipam: IPAM plugin that keeps a pod's addresses reserved while it is rebuilt; limpet-ipam --help shows what it does by hand",
-		Getenv: os.Getenv, OwnNetNS: machine.OwnNetNS, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	if err := skel.PluginMainFuncsWithError(plugin.Funcs(), version.All, about); err != nil {
+		if printErr := err.Print(); printErr != nil {
+			fmt.Fprintln(os.Stderr, "limpet-ipam: write error:", printErr)
+		}
+		return 1
 	}
-	return process.Run()
+	return 0
 }

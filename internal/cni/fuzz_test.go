@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/utils"
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/limpet-io/limpet/internal/cni"
-	"github.com/limpet-io/limpet/internal/skel"
 )
 
 // FuzzNetworkConfiguration gives every verb whatever JSON it takes: each answers a

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/cni"
@@ -21,7 +22,6 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
-	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

@@ -39,10 +39,3 @@ func StatNetNS(path string) (reservation.NetNS, bool) {
 	}
 	return reservation.NetNS{Path: path, Dev: st.Dev, Inode: st.Ino}, true
 }
-
-// OwnNetNS reports whether a path is bound to the network namespace of the calling thread.
-func OwnNetNS(path string) bool {
-	named, found := StatNetNS(path)
-	own, _ := StatNetNS("/proc/thread-self/ns/net") // a zero own equals no namespace that was found
-	return found && named.Dev == own.Dev && named.Inode == own.Inode
-}

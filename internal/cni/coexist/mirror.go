@@ -8,8 +8,8 @@ import (
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/cni/results"
 	"github.com/limpet-io/limpet/internal/hostlocal"
-	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -131,10 +131,10 @@ func (n *Neighbour) Mirrored(c *netconf.Config) ([]reservation.Attachment, error
 	at := map[reservation.AttachmentID]int{}
 	var found []reservation.Attachment
 	for _, e := range all {
-		if !e.Holder.Mirrored || !skel.ValidName(e.Holder.ContainerID) || !skel.ValidIfName(e.Holder.IfName) {
-			continue // no verb could name the container
-		}
 		id := reservation.AttachmentID{Network: c.Network, ContainerID: e.Holder.ContainerID, IfName: e.Holder.IfName}
+		if !e.Holder.Mirrored || !results.ValidID(id) {
+			continue
+		}
 		if i, known := at[id]; known {
 			found[i].Addresses = append(found[i].Addresses, e.Addr)
 			continue

@@ -95,6 +95,9 @@ func rangeSets(f *file) ([]ipam.Set, error) {
 	if n, err := onePerFamily(f.CNIVersion, sets); err != nil {
 		return nil, fmt.Errorf("%s: %w", all[n].key, err)
 	}
+	if len(sets) == 1 {
+		return sets, nil
+	}
 	if overlap, ok := errors.AsType[*ipam.OverlapError](ipam.Disjoint(sets)); ok {
 		return nil, fmt.Errorf("%s and %s: %w", all[overlap.With].key, all[overlap.Index].key, overlap)
 	}

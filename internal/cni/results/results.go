@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
-	"github.com/limpet-io/limpet/internal/skel"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -112,7 +111,8 @@ func parse(data []byte, maxRetain time.Duration) (Entry, bool) {
 		return Entry{}, false
 	}
 	_ = json.Unmarshal(data, &f) // a key of another type than libcni writes is left out, not the address
-	if f.Kind != "cniCacheV1" || !skel.ValidName(f.NetworkName) || !skel.ValidName(f.ContainerID) || !skel.ValidIfName(f.IfName) {
+	id := reservation.AttachmentID{Network: f.NetworkName, ContainerID: f.ContainerID, IfName: f.IfName}
+	if f.Kind != "cniCacheV1" || !ValidID(id) {
 		return Entry{}, false
 	}
 	addrs := netconf.ResultAddresses(f.Result)
@@ -120,7 +120,6 @@ func parse(data []byte, maxRetain time.Duration) (Entry, bool) {
 		return Entry{}, false
 	}
 	wish, _ := reservation.ParseRetentionRequest(f.CapabilityArgs.Annotations, maxRetain) // the ADD has warned already
-	id := reservation.AttachmentID{Network: f.NetworkName, ContainerID: f.ContainerID, IfName: f.IfName}
 	pod := netconf.PodOfPairs(f.CNIArgs)
 	return Entry{Config: f.Config, Attachment: reservation.Attachment{
 		ID: id, Owner: pod.Owner(id), UID: pod.UID, Addresses: addrs, NetNS: reservation.NetNS{Path: f.NetNS},
