@@ -95,7 +95,7 @@ func (p *Plugin) add(ad *adding) error {
 	return nil
 }
 
-// announce makes the node look for the pod anew: an address that comes back has another
+// announce makes the node look up the pod again: an address that comes back has another
 // link-layer address. A failure is no reason to fail the pod.
 func (p *Plugin) announce(a *reservation.Attachment) {
 	if err := p.Forget(a.Addresses); err != nil {
@@ -103,7 +103,7 @@ func (p *Plugin) announce(a *reservation.Attachment) {
 	}
 }
 
-// checkStillWanted fails an ADD whose answer nobody waits for, at the last moment before the
+// checkStillWanted fails an ADD whose answer no runtime waits for, at the last moment before the
 // commit.
 func (p *Plugin) checkStillWanted(marker *pendingMarker) error {
 	switch {

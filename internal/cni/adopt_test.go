@@ -18,11 +18,11 @@ import (
 	"github.com/limpet-io/limpet/internal/hostlocal"
 )
 
-// TestHostLocalsAddressesAreTaken adopts a directory without importing it.
-func TestHostLocalsAddressesAreTaken(t *testing.T) {
+// TestHostLocalAddressesAreNotHandedOut starts on a directory of host-local's without any import.
+func TestHostLocalAddressesAreNotHandedOut(t *testing.T) {
 	w := newWorld(t)
 	w.hostLocal("10.1.0.2", "old1\r\neth0")
-	w.hostLocal("10.1.0.4", "old2") // of before 2018
+	w.hostLocal("10.1.0.4", "old2") // written before 2018
 	w.hostLocal("10.1.0.5", "")     // being written, or cut short
 	w.hostLocal("last_reserved_ip.0", "10.1.0.2")
 	w.hostLocal("fd00:1::2", "old1\r\neth0")
@@ -37,11 +37,11 @@ func TestHostLocalsAddressesAreTaken(t *testing.T) {
 	}
 	w.forget("10.1.0.4") // by a DEL that the runtime sent to host-local
 	if got := w.mustAdd(plain("c")); got[0] != netip.MustParseAddr("10.1.0.4") {
-		t.Errorf("what host-local gave back was not taken: %v", got)
+		t.Errorf("the address that host-local freed was not handed out: %v", got)
 	}
 }
 
-func TestCursorOfHostLocalIsGoneOnFrom(t *testing.T) {
+func TestHostLocalCursorIsContinued(t *testing.T) {
 	w := newWorld(t)
 	w.hostLocal("last_reserved_ip.0", "10.1.0.4")
 	w.hostLocal("last_reserved_ip.1", "garbage")
@@ -95,9 +95,9 @@ func TestOldPodEnds(t *testing.T) {
 	}
 }
 
-// TestOldPodsSuccessorIsNotTouched lets the DEL of host-local's time come after the ADD of
-// the next life (rule 3).
-func TestOldPodsSuccessorIsNotTouched(t *testing.T) {
+// TestLateDELOfAnOldPodSparesItsSuccessor sends the DEL of a pod that host-local started after the
+// ADD of its successor (rule 3).
+func TestLateDELOfAnOldPodSparesItsSuccessor(t *testing.T) {
 	w := newWorld(t)
 	w.hostLocal("10.1.0.4", "c-web\r\neth0")
 	old := lostSandbox("web", true)
@@ -135,7 +135,7 @@ func TestOldPodIsChecked(t *testing.T) {
 	}
 }
 
-func TestOldPodIsGarbage(t *testing.T) {
+func TestGCEndsOldPods(t *testing.T) {
 	w := newWorld(t)
 	w.hostLocal("10.1.0.4", "gone\r\neth0")
 	w.hostLocal("10.1.0.5", "runs\r\neth0")
@@ -148,8 +148,8 @@ func TestOldPodIsGarbage(t *testing.T) {
 	}
 }
 
-// TestHostLocalTookAReservedAddress is what can happen while both hand out addresses and
-// nothing is mirrored.
+// TestHostLocalTookAReservedAddress is possible while both plugins hand out addresses and
+// no files are mirrored.
 func TestHostLocalTookAReservedAddress(t *testing.T) {
 	w := newWorld(t)
 	s := lostSandbox("web", true)
@@ -163,8 +163,9 @@ func TestHostLocalTookAReservedAddress(t *testing.T) {
 	}
 }
 
-// TestAbandonedFileIsFreedLate has a file that names nobody, which host-local never frees.
-func TestAbandonedFileIsFreedLate(t *testing.T) {
+// TestAbandonedFileIsFreedAfterADelay has a file without a container, which host-local never
+// frees.
+func TestAbandonedFileIsFreedAfterADelay(t *testing.T) {
 	w := newWorld(t)
 	for i := 2; i <= 5; i++ {
 		w.hostLocal(fmt.Sprintf("10.1.0.%d", i), "c\r\neth0")
@@ -179,9 +180,9 @@ func TestAbandonedFileIsFreedLate(t *testing.T) {
 	}
 }
 
-// TestAncestorsPods adopts what the fork of host-local kept for pods. An address file may
-// name an earlier container than the record.
-func TestAncestorsPods(t *testing.T) {
+// TestForkRecordsAreHonored starts on the records of host-local's fork. An address file may name
+// an earlier container than the record.
+func TestForkRecordsAreHonored(t *testing.T) {
 	const released = `{"containerId":"c-web","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`
 	for name, tc := range map[string]struct {
 		record string
@@ -192,7 +193,7 @@ func TestAncestorsPods(t *testing.T) {
 		"one whose time runs gets its address":  {record: released, keeps: true, left: []string{"10.1.0.5", "lock"}},
 		"one whose time is over gets another":   {record: strings.Replace(released, "23:55", "23:45", 1), left: []string{"10.1.0.5", "lock"}},
 		"one of another interface gets another": {record: strings.Replace(released, "eth0", "net1", 1), left: []string{"10.1.0.4", "10.1.0.5"}},
-		"a half-written record helps nobody":    {record: released[:50], left: []string{"10.1.0.4", "10.1.0.5"}},
+		"a half-written record is ignored":      {record: released[:50], left: []string{"10.1.0.4", "10.1.0.5"}},
 		"one that runs keeps its address to the end and beyond": {
 			record: strings.Replace(released, `,"releaseTime":"2025-12-31T23:55:00Z"`, "", 1),
 			do:     func(w *world) error { return w.plugin.Funcs().Del(w.args(plain("web"), nil)) },
@@ -213,7 +214,7 @@ func TestAncestorsPods(t *testing.T) {
 			w.ipam = oneStack
 			w.hostLocal("10.1.0.4", "c-first\r\neth0")
 			w.hostLocal("10.1.0.5", "c-other\r\neth0")
-			w.ancestor("web", tc.record)
+			w.forkRecord("web", tc.record)
 			if tc.do != nil {
 				if err := tc.do(w); err != nil {
 					t.Fatal(err)
@@ -235,13 +236,13 @@ func TestAncestorsPods(t *testing.T) {
 	}
 }
 
-// TestAnADDThatTookEffectSucceeds cannot clear away what the ancestor kept, because host-local
-// has its lock: what the ADD has stored by then would be nobody's if it failed.
-func TestAnADDThatTookEffectSucceeds(t *testing.T) {
+// TestADDSucceedsWhenCleanupFails cannot remove the fork's record, because host-local has its
+// lock. A failing ADD would leave the stored addresses without a container.
+func TestADDSucceedsWhenCleanupFails(t *testing.T) {
 	w := newWorld(t)
 	w.ipam = map[string]any{"ranges": oneStack["ranges"], "lockWait": "10ms"}
 	w.hostLocal("10.1.0.4", "c-first\r\neth0")
-	w.ancestor("web", `{"containerId":"c-first","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`)
+	w.forkRecord("web", `{"containerId":"c-first","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`)
 	lock, err := hostlocal.New(filepath.Join(w.dir, network)).Lock(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -263,17 +264,17 @@ func TestAnADDThatTookEffectSucceeds(t *testing.T) {
 	}
 }
 
-// TestALifeOfHostLocalsTimeAmongOurs ends one whose pod the state knows of another life, which
-// never had a DEL.
-func TestALifeOfHostLocalsTimeAmongOurs(t *testing.T) {
+// TestHostLocalContainerBesideAKnownOne ends a container that only host-local knew. The state knows
+// another container of the pod, which never had a DEL.
+func TestHostLocalContainerBesideAKnownOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		older bool // than the other
 		alive bool // is the other
 		want  []netip.Addr
 	}{
-		"the newest is the one to come back to":  {want: ips("10.1.0.5")},
-		"unless it is the older one":             {older: true},
-		"or the other one is alive, by accident": {alive: true},
+		"the pod comes back to the newest one": {want: ips("10.1.0.5")},
+		"unless it is the older one":           {older: true},
+		"or the other one is alive":            {alive: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -307,14 +308,14 @@ func TestALifeOfHostLocalsTimeAmongOurs(t *testing.T) {
 	}
 }
 
-// TestAncestorsLeak has addresses whose time is over and whose pod never comes back.
-func TestAncestorsLeak(t *testing.T) {
+// TestLapsedForkRecordsFreeTheirAddresses has records of pods that never come back.
+func TestLapsedForkRecordsFreeTheirAddresses(t *testing.T) {
 	w := newWorld(t)
 	w.ipam = oneStack
 	for i := 2; i <= 6; i++ {
 		pod := fmt.Sprintf("web-%d", i)
 		w.hostLocal(fmt.Sprintf("10.1.0.%d", i), "c-"+pod+"\r\neth0")
-		w.ancestor(pod, fmt.Sprintf(`{"containerId":"x","ifName":"eth0","IPConf":{"address":"10.1.0.%d/29"},"duration":%d,"releaseTime":"2025-12-31T23:55:00Z"}`, i, i))
+		w.forkRecord(pod, fmt.Sprintf(`{"containerId":"x","ifName":"eth0","IPConf":{"address":"10.1.0.%d/29"},"duration":%d,"releaseTime":"2025-12-31T23:55:00Z"}`, i, i))
 	}
 	got := map[netip.Addr]bool{}
 	for i := range 4 {
@@ -324,7 +325,7 @@ func TestAncestorsLeak(t *testing.T) {
 		}
 	}
 	if want := map[netip.Addr]bool{ips("10.1.0.2")[0]: true, ips("10.1.0.3")[0]: true, ips("10.1.0.4")[0]: true, ips("10.1.0.5")[0]: true}; !cmp.Equal(want, got, byValue) {
-		t.Errorf("handed out %v, want %v: those of 2 to 5 minutes are over since 5", got, want)
+		t.Errorf("handed out %v, want %v: reservations of 2 to 5 minutes have lapsed", got, want)
 	}
 }
 
@@ -360,8 +361,8 @@ func (w *world) forget(name string) {
 	}
 }
 
-// ancestor writes the record of a pod as the fork of host-local does.
-func (w *world) ancestor(pod, record string) {
+// forkRecord writes the record of a pod as the fork of host-local does.
+func (w *world) forkRecord(pod, record string) {
 	w.t.Helper()
 	dir := filepath.Join(w.dir, "reserved", "ns")
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, pod), []byte(record), 0o600)); err != nil {
@@ -369,7 +370,7 @@ func (w *world) ancestor(pod, record string) {
 	}
 }
 
-// hostLocalFiles lists what is in host-local's directory, but for its cursors.
+// hostLocalFiles lists host-local's directory without its cursors.
 func (w *world) hostLocalFiles() []string {
 	w.t.Helper()
 	entries, err := os.ReadDir(filepath.Join(w.dir, network))

@@ -125,9 +125,9 @@ func TestRequestedAddresses(t *testing.T) {
 	}
 }
 
-// TestKeysOfRangesTogether has range sets that will do each for itself, and not together:
-// the message tells where both stand.
-func TestKeysOfRangesTogether(t *testing.T) {
+// TestOverlapErrorsNameBothKeys has range sets that are valid alone and not together. The error names
+// the keys of both.
+func TestOverlapErrorsNameBothKeys(t *testing.T) {
 	for name, tc := range map[string]struct{ conf, want string }{
 		"an overlap within the configuration": {
 			`{"ipam":{"ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"10.1.0.0/25"}]]}}`, "ipam.ranges[0] and ipam.ranges[1]: range set 0 overlaps with 1: ",

@@ -11,15 +11,15 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// TestAnyVerbButDELDescribesItsNetwork loses the state, after which the agent knows nothing of how
-// large the pool is until a verb tells it again. A second time there is nothing to write.
+// TestAnyVerbButDELDescribesItsNetwork loses the state. The agent does not know the size of the
+// pool until a verb stores it again. The second verb writes nothing.
 func TestAnyVerbButDELDescribesItsNetwork(t *testing.T) {
 	for name, run := range map[string]func(w *world, s sandbox) error{
-		"ADD":                  func(w *world, s sandbox) error { _, err := w.add(next(s)); return err },
-		"CHECK":                func(w *world, s sandbox) error { return w.plugin.Funcs().Check(w.args(s, nil)) },
-		"STATUS":               func(w *world, s sandbox) error { return w.plugin.Funcs().Status(w.args(s, nil)) },
-		"GC, with all valid":   func(w *world, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid(s))) },
-		"GC, with nobody left": func(w *world, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid())) },
+		"ADD":                func(w *world, s sandbox) error { _, err := w.add(next(s)); return err },
+		"CHECK":              func(w *world, s sandbox) error { return w.plugin.Funcs().Check(w.args(s, nil)) },
+		"STATUS":             func(w *world, s sandbox) error { return w.plugin.Funcs().Status(w.args(s, nil)) },
+		"GC, with all valid": func(w *world, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid(s))) },
+		"GC, with none left": func(w *world, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid())) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t), lostSandbox("web", true)
@@ -51,8 +51,8 @@ func TestAnyVerbButDELDescribesItsNetwork(t *testing.T) {
 	}
 }
 
-// TestADELDescribesNothing leaves to other verbs what a DEL may not know: some interface
-// plugins hand over no ranges with it, or ranges that are made up.
+// TestADELDescribesNothing runs a DEL, whose ranges cannot be trusted: some interface plugins hand
+// over none, or make them up.
 func TestADELDescribesNothing(t *testing.T) {
 	for name, ranges := range map[string]string{
 		"without ranges":             `null`,

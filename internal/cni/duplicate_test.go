@@ -12,7 +12,7 @@ import (
 )
 
 // TestARepeatedADDTakesNoSecondAddress repeats the ADD of a container that has its address
-// already, whoever gave it.
+// already, from limpet-ipam or another plugin.
 func TestARepeatedADDTakesNoSecondAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(w *world, s sandbox)
@@ -26,7 +26,7 @@ func TestARepeatedADDTakesNoSecondAddress(t *testing.T) {
 		"one that a host-local of before 2018 answered": {before: func(w *world, s sandbox) { w.hostLocal("10.1.0.2", s.id) }},
 		"one that OpenKruise's host-local answered": {before: func(w *world, s sandbox) {
 			w.hostLocal("10.1.0.2", "an-earlier-life\r\neth0")
-			w.ancestor(s.pod, `{"containerId":"`+s.id+`","ifName":"eth0","IPConf":{"address":"10.1.0.2/29"},"duration":5}`)
+			w.forkRecord(s.pod, `{"containerId":"`+s.id+`","ifName":"eth0","IPConf":{"address":"10.1.0.2/29"},"duration":5}`)
 		}},
 		"one that libcni's cache tells of, on a node without a state": {before: func(w *world, s sandbox) {
 			w.cacheWhole(s, ips("10.1.0.2", "fd00:1::2"))

@@ -11,7 +11,7 @@ import (
 	"github.com/limpet-io/limpet/internal/hostlocal"
 )
 
-// FuzzForeignFiles has files of host-local's time with whatever content. No verb fails
+// FuzzForeignFiles writes files of host-local and its fork with any content. No verb fails
 // because of them, and no address has two holders.
 func FuzzForeignFiles(f *testing.F) {
 	const released = `{"containerId":"c-web","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`
@@ -28,11 +28,11 @@ func FuzzForeignFiles(f *testing.F) {
 		w.ipam = oneStack
 		w.hostLocal("10.1.0.4", string(file))
 		w.hostLocal("last_reserved_ip.0", string(cursor))
-		w.ancestor("web", string(record))
+		w.forkRecord("web", string(record))
 		verbs := w.plugin.Funcs()
 		web := lostSandbox("web", true)
 		judge(t, "STATUS", verbs.Status(w.args(web, nil)))
-		if len(record)%2 == 0 { // now and then it began in host-local's time
+		if len(record)%2 == 0 { // now and then host-local started the container
 			judge(t, "DEL", verbs.Del(w.args(web, nil)))
 		}
 		_, err := w.add(next(web))
@@ -52,7 +52,7 @@ func FuzzForeignFiles(f *testing.F) {
 	})
 }
 
-// oneHolderEach asserts that nobody else's file names an address that is attached.
+// oneHolderEach asserts that no file of another plugin names an attached address.
 func (w *world) oneHolderEach() {
 	w.t.Helper()
 	dir, seen := hostlocal.New(filepath.Join(w.dir, network)), map[netip.Addr]bool{}

@@ -16,8 +16,8 @@ import (
 	"github.com/limpet-io/limpet/internal/cni"
 )
 
-// FuzzNetworkConfiguration gives every verb whatever JSON it takes: each answers a
-// result, or an error with the code of a configuration that will not do.
+// FuzzNetworkConfiguration gives every verb any JSON. Each verb answers a result, or an error
+// with the code of an invalid configuration.
 func FuzzNetworkConfiguration(f *testing.F) {
 	for _, ipam := range []string{
 		`{}`, `null`, `5`, `{"ranges":[]}`, `{"ranges":[[]]}`, `{"ranges":[[{"subnet":"10.1.0.0/29"}],[{"subnet":"fd00:1::/64"}]]}`,
@@ -46,7 +46,7 @@ func FuzzNetworkConfiguration(f *testing.F) {
 	})
 }
 
-// FuzzArguments gives ADD whatever CNI_ARGS.
+// FuzzArguments gives ADD any CNI_ARGS.
 func FuzzArguments(f *testing.F) {
 	for _, args := range []string{
 		"", ";", "=", "IP=", "IP=10.1.0.3", "IP=10.1.0.3/24", "IP=fd00:1::3", "IP=10.9.9.9", "IP=10.1.0.1", "IgnoreUnknown=1", "IgnoreUnknown=maybe;A=B", "A=B",

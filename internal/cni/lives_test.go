@@ -80,8 +80,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestAnnotationChanges gives a life another wish than the one before: what counts at its
-// end is its own, and what it comes back to is the earlier one's.
+// TestAnnotationChanges changes the retention request between two lives. At its end each life's
+// own request counts, and at its beginning that of the life before.
 func TestAnnotationChanges(t *testing.T) {
 	retain := func(minutes string) map[string]string {
 		return map[string]string{reservation.RetainAnnotation: minutes}
@@ -118,7 +118,7 @@ func TestAnnotationChanges(t *testing.T) {
 	}
 }
 
-// TestForceDeletedPod rebuilds a pod whose earlier sandbox lives on.
+// TestForceDeletedPod rebuilds a pod whose earlier sandbox is still there.
 func TestForceDeletedPod(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mode, uid, nextUID string
@@ -164,7 +164,7 @@ func TestForceDeletedPod(t *testing.T) {
 	}
 }
 
-// TestWithoutUID runs lives of a pod below a runtime that does not tell its UID.
+// TestWithoutUID runs lives of a pod below a runtime that sends no UID.
 func TestWithoutUID(t *testing.T) {
 	w, s := newWorld(t), lostSandbox("web", true)
 	s.uid = ""
@@ -188,8 +188,8 @@ func TestWithoutUID(t *testing.T) {
 	}
 }
 
-// TestAnotherNamespaceUnderThePath removes a sandbox without a DEL, and makes another that has
-// its name.
+// TestAnotherNamespaceUnderThePath removes a sandbox without a DEL, and makes another one under
+// the same path.
 func TestAnotherNamespaceUnderThePath(t *testing.T) {
 	w, s := newWorld(t), lostSandbox("web", true)
 	w.start(s)

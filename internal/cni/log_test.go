@@ -115,7 +115,7 @@ func TestEachVerbLeavesOneLine(t *testing.T) {
 	}
 }
 
-func TestWhatIsForcedIsSaid(t *testing.T) {
+func TestForcedChoicesAreLogged(t *testing.T) {
 	w := newWorld(t)
 	w.logTo()
 	w.ipam = map[string]any{"maxReservedPercent": 100}
@@ -143,11 +143,11 @@ func TestWhatIsForcedIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l := w.lastLine(); !strings.Contains(fmt.Sprint(l.Notes), "not a whole number of minutes") {
-		t.Errorf("a wish that cannot be granted is not told: %+v", l)
+		t.Errorf("a request that cannot be granted is not logged: %+v", l)
 	}
 }
 
-func TestWhereTheLogGoes(t *testing.T) {
+func TestLogFilePath(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -211,7 +211,7 @@ func TestTheLogIsBounded(t *testing.T) {
 		t.Errorf("%d files, want the log and one old one: %v", len(entries), err)
 	}
 
-	f, err := os.Open(path) // somebody never lets go of it
+	f, err := os.Open(path) // a process that never closes the file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,8 +263,8 @@ func size(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// TestWhatIsDoneByHandIsLogged releases an address before there is a log, and after.
-func TestWhatIsDoneByHandIsLogged(t *testing.T) {
+// TestReleaseByHandIsLogged releases an address before there is a log, and after.
+func TestReleaseByHandIsLogged(t *testing.T) {
 	w := newWorld(t)
 	path := w.logTo()
 	s := lostSandbox("web", true)

@@ -13,8 +13,8 @@ import (
 
 var mirroring = map[string]any{"mirrorHostLocal": true}
 
-// TestMirrorFollows goes through a pod's life. A file that is a mirror ends in a line feed,
-// which host-local trims.
+// TestMirrorFollows goes through a pod's life. A mirrored file ends in a line feed, which
+// host-local trims.
 func TestMirrorFollows(t *testing.T) {
 	w := newWorld(t)
 	early := plain("early")
@@ -65,8 +65,8 @@ func TestMirrorFails(t *testing.T) {
 	}
 }
 
-// TestMirrorThatOutlivedItsPod is what a power loss leaves: the state is synced, the
-// removal of the file is not.
+// TestMirrorThatOutlivedItsPod has what a power loss leaves: the state was synced, the
+// removal of the file was not.
 func TestMirrorThatOutlivedItsPod(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		w := newWorld(t)
@@ -74,7 +74,7 @@ func TestMirrorThatOutlivedItsPod(t *testing.T) {
 		w.hostLocal("10.1.0.2", "ended\r\neth0\n")
 		w.ipam = map[string]any{"mirrorHostLocal": on}
 		if got := w.mustAdd(plain("a")); got[0] != netip.MustParseAddr("10.1.0.2") {
-			t.Errorf("mirroring %t: an address that nobody has is not handed out: %v", on, got)
+			t.Errorf("mirroring %t: a free address is not handed out: %v", on, got)
 		}
 	}
 }

@@ -266,7 +266,7 @@ func (m *model) judge(h happened) {
 }
 
 // noteRefusal remembers when a successor was first turned away by a living predecessor, for
-// as long as that is there and nobody else was.
+// as long as that predecessor is there and no other successor was.
 func (m *model) noteRefusal(h happened) {
 	if living, found := h.mustWait(); found && h.verb == "ADD" && h.code == 11 && !h.busy {
 		now := refusal{living.ID, h.of.uid}

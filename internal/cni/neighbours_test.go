@@ -7,7 +7,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-func TestNeighboursForgetOnlyWhatComesBack(t *testing.T) {
+func TestNeighboursForgetOnlyReturningAddresses(t *testing.T) {
 	w := newWorld(t)
 	s := web0
 	s.annotations = map[string]string{reservation.RetainAnnotation: "10"}

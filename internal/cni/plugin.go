@@ -25,7 +25,7 @@ type Plugin struct {
 	Rebuild func(*netconf.Config, *slog.Logger, persistence.Salvaged) (reservation.Records, error)
 	// Forget drops what the node remembers of the link-layer addresses of these.
 	Forget func([]netip.Addr) error
-	// Orphaned reports that the process that started this verb is gone, so that nobody will
+	// Orphaned reports that the process that started this verb is gone, so that no runtime will
 	// use what the verb allocates.
 	Orphaned func() bool
 	// Stdout takes the result and nothing else.

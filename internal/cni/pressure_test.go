@@ -104,9 +104,9 @@ func TestExhaustion(t *testing.T) {
 	}
 }
 
-// TestReservationsKeepToTheirShare is for what a DEL tells and leaves; who gives way is
-// tested with the planner. The share of the five addresses is three.
-func TestReservationsKeepToTheirShare(t *testing.T) {
+// TestReservationsStayWithinTheirShare asserts what a DEL logs and stores. The planner's tests
+// show which reservation gives way. Three of the five addresses are the share.
+func TestReservationsStayWithinTheirShare(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ipam    map[string]any
 		comes   []string
@@ -158,8 +158,8 @@ func TestReservationsKeepToTheirShare(t *testing.T) {
 	}
 }
 
-// TestGCKeepsToTheShare ends many at once.
-func TestGCKeepsToTheShare(t *testing.T) {
+// TestGCStaysWithinTheShare ends many at once.
+func TestGCStaysWithinTheShare(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {
 		s := sandbox{id: fmt.Sprintf("c%d", i), pod: fmt.Sprintf("web-%d", i), ifName: "eth0", annotations: map[string]string{reservation.RetainAnnotation: "10"}}

@@ -8,9 +8,9 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// TestComplaintsBeginWithTheKey takes the key as the user wrote it, whatever number the range
-// set has in the end.
-func TestComplaintsBeginWithTheKey(t *testing.T) {
+// TestConfigurationErrorsBeginWithTheKey expects the key as the user wrote it, not the
+// final number of the range set.
+func TestConfigurationErrorsBeginWithTheKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		conf string // beside the name; $DIR stands for the directory of the state
 		want string

@@ -10,9 +10,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestReservationsThatInsistGiveWayLast fills a range with reservations, of which the one
-// that ends soonest is of a pod that would rather fail than take another address.
-func TestReservationsThatInsistGiveWayLast(t *testing.T) {
+// TestRequiredReservationsGiveWayLast fills a range with reservations. The one that ends soonest
+// belongs to a pod with retention "required".
+func TestRequiredReservationsGiveWayLast(t *testing.T) {
 	w := newWorld(t)
 	of := map[string]string{} // pod by address
 	for i := range 5 {
@@ -36,9 +36,9 @@ func TestReservationsThatInsistGiveWayLast(t *testing.T) {
 	}
 }
 
-// TestOnlyAReservationOfUseGivesWay exhausts a range in which the reservation that ends
-// soonest is of an address that could not be handed out.
-func TestOnlyAReservationOfUseGivesWay(t *testing.T) {
+// TestUselessReservationsDoNotGiveWay exhausts a range. The address of the reservation that ends
+// soonest could not be handed out.
+func TestUselessReservationsDoNotGiveWay(t *testing.T) {
 	for name, tc := range map[string]struct {
 		useless []string // reserved addresses
 		lose    func(w *world, addr string)
@@ -78,10 +78,10 @@ func TestOnlyAReservationOfUseGivesWay(t *testing.T) {
 	}
 }
 
-// hostLocalTakes makes the file of an address that host-local hands out.
+// hostLocalTakes makes the file of an address that host-local handed out.
 func (w *world) hostLocalTakes(addr string) { w.hostLocal(addr, "upstream\r\neth0") }
 
-// moveGateway makes an address the gateway of the first range, and what was it, a pod's.
+// moveGateway makes an address the gateway of the first range, and frees the old gateway.
 func (w *world) moveGateway(addr string) {
 	w.ipam = map[string]any{"ranges": json.RawMessage(fmt.Sprintf(`[[{"subnet":"10.1.0.0/29","rangeStart":"10.1.0.2","gateway":%q}],[{"subnet":"fd00:1::/64"}]]`, addr))}
 }

@@ -25,7 +25,7 @@ var damages = map[string]struct {
 	damage   func(path string) error
 	loses    bool // reservations
 	noBackup bool // there is no file to keep
-	unseen   bool // it looks like a new node, on which nobody looks into namespaces
+	unseen   bool // it looks like a new node, whose namespaces are not read
 }{
 	"removed": {damage: os.Remove, loses: true, noBackup: true},
 	"removed with its directory": {
@@ -46,8 +46,8 @@ var damages = map[string]struct {
 	"another program's database": {damage: foreignDatabase, loses: true},
 }
 
-// TestStateIsRebuilt is rule 6: whatever becomes of the file, no address that a running
-// pod has is handed out, its DEL works, and what could be read stays.
+// TestStateIsRebuilt is rule 6: however the file is damaged, no address of a running pod is
+// handed out, its DEL works, and readable records stay.
 func TestStateIsRebuilt(t *testing.T) {
 	for name, tc := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -123,9 +123,9 @@ func TestReservationsOutliveDamage(t *testing.T) {
 	}
 }
 
-// TestEndsWithoutRepair lets pods end although the state can be neither read nor
+// TestPodsEndWithoutRepair ends pods although the state can be neither read nor
 // repaired.
-func TestEndsWithoutRepair(t *testing.T) {
+func TestPodsEndWithoutRepair(t *testing.T) {
 	w := newWorld(t)
 	s := lostSandbox("web", true)
 	w.start(s)
@@ -145,15 +145,15 @@ func TestEndsWithoutRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(w.netns, s.netns())
-	w.cacheWhole(next(s), addrs) // what a stale cache says gives way to nobody's harm
+	w.cacheWhole(next(s), addrs) // a stale cache entry gives way
 	if _, err := w.add(lostSandbox("other", false)); err != nil {
 		t.Errorf("ADD once it can be repaired: %v", err)
 	}
 }
 
-// TestAllVerbsRepair shows that each verb makes a sound state of a damaged one, so that
-// a node that only answers STATUS gets well.
-func TestAllVerbsRepair(t *testing.T) {
+// TestEveryVerbRepairs shows that each verb repairs a damaged state, so that a node that
+// only answers STATUS recovers.
+func TestEveryVerbRepairs(t *testing.T) {
 	s := lostSandbox("web", true)
 	for name, verb := range map[string]func(*world) error{
 		"ADD":    func(w *world) error { _, err := w.add(lostSandbox("other", false)); return err },
@@ -181,8 +181,8 @@ func TestAllVerbsRepair(t *testing.T) {
 	}
 }
 
-// TestRepairedOnce lets many verbs find the damage at the same time.
-func TestRepairedOnce(t *testing.T) {
+// TestDamageIsRepairedOnce runs many verbs that find the damage at the same time.
+func TestDamageIsRepairedOnce(t *testing.T) {
 	w := newWorld(t)
 	s := lostSandbox("web", true)
 	w.start(s)

@@ -10,9 +10,9 @@ import (
 	"github.com/limpet-io/limpet/internal/machine"
 )
 
-// TestRequestedAddressIsFreedAsAnyOther asks by number for an address that is held for
-// nobody any more, of which no DEL comes; and for one that is.
-func TestRequestedAddressIsFreedAsAnyOther(t *testing.T) {
+// TestRequestedAddressIsReclaimed asks by number for an address whose holder is gone without a DEL, and for
+// an address whose holder is there.
+func TestRequestedAddressIsReclaimed(t *testing.T) {
 	found := func(w *world, pods ...string) {
 		var there []machine.Interface
 		for _, pod := range pods {
@@ -35,7 +35,7 @@ func TestRequestedAddressIsFreedAsAnyOther(t *testing.T) {
 		"of a namespace that a rebuilt state found":              {before: func(w *world) { found(w, "running") }, held: true},
 		"of one that is gone by now":                             {before: func(w *world) { found(w, "gone") }},
 		"of one that is gone, and another has it too":            {before: func(w *world) { found(w, "gone", "running") }, held: true},
-		"of a file of host-local's that names nobody":            {before: func(w *world) { w.hostLocal("10.1.0.5", ""); w.pass(time.Hour) }},
+		"of a host-local file without a container":               {before: func(w *world) { w.hostLocal("10.1.0.5", ""); w.pass(time.Hour) }},
 		"of a mirrored file whose container the state forgot":    {before: func(w *world) { w.mustAdd(plain("first")); w.hostLocal("10.1.0.5", "c-gone\r\neth0\n") }},
 		"of a container of host-local's":                         {before: func(w *world) { w.hostLocal("10.1.0.5", "c-old\r\neth0") }, held: true},
 		"of a reservation that has lapsed":                       {before: func(w *world) { w.reserve("10.1.0.5"); w.pass(time.Hour) }},

@@ -14,8 +14,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestRollback sends the DEL of an ADD that claimed a reservation, and of one that did not.
-// What it finds tells a DEL within a failing ADD (rule 8) from one that ends a pod.
+// TestRollback sends the DEL of an ADD that claimed a reservation, and of an ADD that did not.
+// libcni's cache tells a DEL within a failing ADD (rule 8) from a DEL that ends a pod.
 func TestRollback(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prevResult func(had []netip.Addr) any // of the DEL
@@ -90,9 +90,9 @@ func (w *world) mustDel(s sandbox) {
 	delete(w.netns, s.netns())
 }
 
-// TestRollbackPutsBackTheWish undoes the ADD of a life that asks for less than the one whose
-// reservation it had claimed.
-func TestRollbackPutsBackTheWish(t *testing.T) {
+// TestRollbackRestoresTheRetentionRequest undoes the ADD of a life that asks for less than the
+// life whose reservation it claimed.
+func TestRollbackRestoresTheRetentionRequest(t *testing.T) {
 	w, s := newWorld(t), lostSandbox("web", true)
 	s.uid = "first"
 	s.annotations = map[string]string{reservation.RetainAnnotation: "60", reservation.ModeAnnotation: "required"}
@@ -111,7 +111,7 @@ func TestRollbackPutsBackTheWish(t *testing.T) {
 	}
 }
 
-// TestRollbackAfterALostDEL undoes one ADD after another, of which only the last has a DEL.
+// TestRollbackAfterALostDEL undoes several ADDs, of which only the last has a DEL.
 func TestRollbackAfterALostDEL(t *testing.T) {
 	for name, kept := range map[string]bool{"what was kept keeps its deadline": true, "and none is made": false} {
 		t.Run(name, func(t *testing.T) {
@@ -138,9 +138,9 @@ func TestRollbackAfterALostDEL(t *testing.T) {
 	}
 }
 
-// TestRollbackOfAnADDThatLetGo undoes an ADD that could not hand out again what was kept for
-// its pod, and so took other addresses.
-func TestRollbackOfAnADDThatLetGo(t *testing.T) {
+// TestRollbackOfAnADDThatDroppedAReservation undoes an ADD that took other addresses, because
+// the reserved ones could not be handed out.
+func TestRollbackOfAnADDThatDroppedAReservation(t *testing.T) {
 	grown := map[string]any{"ranges": json.RawMessage(`[[{"subnet":"10.2.0.0/29"}],[{"subnet":"fd00:1::/64"}]]`)}
 	byNumber := map[string]any{"runtimeConfig": map[string]any{"ips": []string{"10.1.0.5"}}}
 	for name, tc := range map[string]struct {
@@ -153,7 +153,7 @@ func TestRollbackOfAnADDThatLetGo(t *testing.T) {
 		"because its ranges have changed":           {ipam: grown},
 		"because another address was asked for":     {more: byNumber},
 		"and whose earlier life had not been ended": {unended: true, ipam: grown},
-		"and somebody has it by now": {more: byNumber, lost: true, between: func(w *world) {
+		"and another pod has it by now": {more: byNumber, lost: true, between: func(w *world) {
 			for i := range 4 {
 				w.mustAdd(plain(fmt.Sprintf("other-%d", i)))
 			}

@@ -53,7 +53,7 @@ func neverFresh(h happened) error {
 }
 
 // bounded is the last part of rule 7: no verb waits long, for the lock or anything else,
-// and no ADD is told to try again for ever.
+// and no ADD is told to try again forever.
 func bounded(h happened) error {
 	if h.took > bound {
 		return fmt.Errorf("%s took %s", h.verb, h.took)
@@ -62,7 +62,7 @@ func bounded(h happened) error {
 		return fmt.Errorf("%s answered code %d although the state was locked", h.verb, h.code)
 	}
 	if h.verb != "ADD" || h.code != 11 || h.orphan || h.busy || h.damage != "" || h.of.required() {
-		return nil // a state that was made again begins to wait anew
+		return nil // the wait begins again in a rebuilt state
 	}
 	if living, found := h.mustWait(); found && h.waitedFor(living) >= predecessorWait {
 		return fmt.Errorf("%s still waits %s after the first refusal", h.of.id, h.waitedFor(living))
@@ -71,13 +71,13 @@ func bounded(h happened) error {
 }
 
 // needsNoAgent is the first part of rule 7, as far as the state shows it: what the agent
-// would have swept stands in nobody's way.
+// would have freed blocks no ADD.
 func needsNoAgent(h happened) error {
 	if h.verb != "ADD" || h.code != 100 {
 		return nil
 	}
 	if free := freeIPv4(h.before, h.of.owner(), h); len(free) > 0 {
-		return fmt.Errorf("ADD found no address although nobody holds %v any more", free)
+		return fmt.Errorf("ADD found no address although %v are free", free)
 	}
 	for o, r := range h.before.Reserved {
 		if o != h.of.owner() && !h.setting.refuse {

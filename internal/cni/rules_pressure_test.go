@@ -64,9 +64,9 @@ func counted(h happened) error {
 	return nil
 }
 
-// keepsToTheShare is what rule 2 says of reservations among each other: their share is
+// staysWithinTheShare is what rule 2 says of reservations among each other: their share is
 // never exceeded by a new one, which is made wherever there is room.
-func keepsToTheShare(h happened) error {
+func staysWithinTheShare(h happened) error {
 	if (h.verb != "DEL" && h.verb != "GC") || h.code != 0 || h.rollback {
 		return nil
 	}

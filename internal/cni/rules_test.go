@@ -21,7 +21,7 @@ type happened struct {
 	valid         []sandbox // of a GC
 	rollback      bool      // of a DEL
 	orphan        bool      // the caller of an ADD is gone
-	busy          bool      // somebody else keeps the state locked
+	busy          bool      // another process holds the lock
 	damage        string    // what had become of the state file
 	hopeless      bool      // and it could not be repaired
 	changed, kept bool      // the file changed, and what it was is kept beside it
@@ -53,16 +53,16 @@ var rules = []struct {
 	rebuilt bool // it holds as well for a step that made a lost or damaged state again
 }{
 	{"1: an address has at most one attachment", oneHolder, true},
-	{"2: a reserved address goes to nobody but its owner", keptForOwner, false},
-	{"2: reservations keep to their share", keepsToTheShare, false},
+	{"2: a reserved address goes only to its owner", keptForOwner, false},
+	{"2: reservations stay within their share", staysWithinTheShare, false},
 	{"2: reservations are counted", counted, true},
 	{"3: a DEL ends exactly the attachment it names", endsOnlyItsOwn, false},
 	{"4: an owner that returns in time gets all its addresses", returns, false},
 	{"4: no address is shared with a living predecessor", waits, false},
 	{"5: a verb that fails has not happened", nothingHalf, false},
 	{"6: a missing or damaged state file is never taken for a fresh one", neverFresh, true},
-	{"7: nobody waits without a bound", bounded, true},
-	{"7: nobody needs the agent", needsNoAgent, false},
+	{"7: every wait has a bound", bounded, true},
+	{"7: no verb needs the agent", needsNoAgent, false},
 	{"8: a rollback puts a claimed reservation back and makes none", undone, false},
 	{"9: clock steps and reboots move no deadline", inTime, false},
 	{"10: a pod that asks for nothing leaves nothing behind", leavesNothing, false},
@@ -252,7 +252,7 @@ func waits(h happened) error {
 	living, found := h.mustWait()
 	switch {
 	case !found && h.code == 11 && !h.orphan && !h.busy:
-		return fmt.Errorf("%s was told to wait for nobody", h.of.id)
+		return fmt.Errorf("%s was told to wait for no living predecessor", h.of.id)
 	case found && h.code == 0 && h.of.required():
 		return fmt.Errorf("%s insists on its addresses and got others", h.of.id)
 	case found && h.code == 0 && h.waitedFor(living) < predecessorWait:

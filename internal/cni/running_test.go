@@ -15,7 +15,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// TestRunning lets others than the state know of a container.
+// TestRunning compares the state with libcni's cache and the namespaces.
 func TestRunning(t *testing.T) {
 	s := lostSandbox("web", true)
 	has := netip.MustParseAddr("10.1.0.2")
@@ -80,8 +80,8 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// TestRebuildWithoutAConfiguration makes a state again as the tool does, which knows of no
-// network.
+// TestRebuildWithoutAConfiguration rebuilds a state as the tool does, without any network's
+// configuration.
 func TestRebuildWithoutAConfiguration(t *testing.T) {
 	w := newWorld(t)
 	s := lostSandbox("web", true)

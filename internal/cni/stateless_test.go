@@ -11,8 +11,8 @@ import (
 	"github.com/limpet-io/limpet/internal/cni"
 )
 
-// TestOnlyADDMakesAState runs the other verbs on a node that has no state: in a directory
-// that is not there, and in one that is another's.
+// TestOnlyADDMakesAState runs the other verbs on a node without a state: in a directory that does
+// not exist, and in a directory of another plugin.
 func TestOnlyADDMakesAState(t *testing.T) {
 	stranger := lostSandbox("web", true)
 	for name, verb := range map[string]func(*world) error{
@@ -51,8 +51,8 @@ func TestOnlyADDMakesAState(t *testing.T) {
 	}
 }
 
-// TestEndsWithoutAState shows what is done all the same: an old pod's file goes, and what is
-// to be kept is kept.
+// TestEndsWithoutAState ends pods on a node without a state: an old pod's file is removed, and
+// an address to reserve is reserved.
 func TestEndsWithoutAState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asks bool

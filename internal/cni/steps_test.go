@@ -176,7 +176,7 @@ func (m *model) damageStep() {
 	}
 }
 
-// busyStep runs a verb while somebody else keeps the state locked.
+// busyStep runs a verb while another process holds the lock.
 func (m *model) busyStep() {
 	h := m.happened([]string{"ADD", "DEL", "GC"}[m.rand.IntN(3)], m.newLife())
 	h.busy = true

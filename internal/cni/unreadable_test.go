@@ -11,7 +11,7 @@ import (
 )
 
 // TestUnreadableFileOfHostLocal ends a container while one of host-local's files cannot be
-// read: only where that may be its own does DEL fail.
+// read. DEL fails only where that file may be the container's own.
 func TestUnreadableFileOfHostLocal(t *testing.T) {
 	prev := func(a string) map[string]any {
 		return map[string]any{"prevResult": map[string]any{"cniVersion": "1.1.0", "ips": []map[string]string{{"address": a + "/29"}}}}
@@ -21,7 +21,7 @@ func TestUnreadableFileOfHostLocal(t *testing.T) {
 		code uint
 		left []string
 	}{
-		"nobody knows whose it is":      {code: types.ErrIOFailure, left: []string{"10.1.0.4", "10.1.0.5"}},
+		"its container is not known":    {code: types.ErrIOFailure, left: []string{"10.1.0.4", "10.1.0.5"}},
 		"it is the container's":         {more: prev("10.1.0.5"), code: types.ErrIOFailure, left: []string{"10.1.0.4", "10.1.0.5"}},
 		"the container's was another's": {more: prev("10.1.0.4"), left: []string{"10.1.0.5", "lock"}},
 	} {

@@ -100,8 +100,8 @@ func (s sandbox) required() bool {
 }
 
 func (s sandbox) asks() bool {
-	wish, _ := reservation.ParseRetentionRequest(s.annotations, reservation.DefaultMaxRetain)
-	return s.annotations == nil || wish.Retain > 0 || s.required()
+	asks, _ := reservation.ParseRetentionRequest(s.annotations, reservation.DefaultMaxRetain)
+	return s.annotations == nil || asks.Retain > 0 || s.required()
 }
 
 func (s sandbox) netns() string { return "/netns/" + s.id }
@@ -125,7 +125,7 @@ func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
 }
 
 // bound is how long a verb may take on a busy machine. It is less than the plugin's own
-// bound of the wait for the lock, which nobody here has to use up.
+// bound of the wait for the lock, which no verb here needs.
 const bound = persistence.DefaultLockWait - 5*time.Second
 
 // run runs a verb and gives it up when it does not come back (rule 7).

@@ -36,7 +36,7 @@ func TestHolder(t *testing.T) {
 				t.Errorf("found %t, %v (-want +got):\n%s", found, err, diff)
 			}
 			if is := got.Is("", ""); is {
-				t.Error("it is nobody's")
+				t.Error("it names no container")
 			}
 		})
 	}
@@ -63,8 +63,8 @@ func TestEntriesAreAddressesOnly(t *testing.T) {
 	}
 }
 
-// TestMirrorPassesNobody writes over its own files and never over host-local's.
-func TestMirrorPassesNobody(t *testing.T) {
+// TestMirrorNeverReplacesHostLocalFiles replaces mirrored files and never host-local's own.
+func TestMirrorNeverReplacesHostLocalFiles(t *testing.T) {
 	dir := hostlocal.New(filepath.Join(t.TempDir(), "net"))
 	addr := netip.MustParseAddr("10.1.2.3")
 	must(t, dir.Mirror(addr, "c1", "eth0"))
@@ -89,8 +89,8 @@ func TestMirrorPassesNobody(t *testing.T) {
 	}
 }
 
-// FuzzDir has a file of any name and content. Whatever host-local would take for a
-// container's, it is that container's here, and what is mirrored is nobody else's.
+// FuzzDir has a file of any name and content. A file that host-local takes for a container's
+// is that container's here too, and a mirrored file is of no other container.
 func FuzzDir(f *testing.F) {
 	for _, content := range []string{"c1\r\neth0", "c1", " c1 \r\neth0\n", "", "\r\n", "c1\r\neth0\r\nmore", "c1\neth0\n", "\u0085c1\u00a0"} {
 		for _, name := range []string{"10.1.2.3", "fd00::2", "010.1.2.3", "::ffff:10.1.2.3", "FD00::2", "fe80::1%eth0", "last_reserved_ip.0"} {

@@ -15,8 +15,8 @@ var (
 	length    = flag.Int("length", 20, "steps of a random sequence")
 )
 
-// TestRandomSequences takes both through sequences that nobody thought of: a network
-// drawn at random, and ADD, DEL, CHECK, GC and STATUS with requested addresses,
+// TestRandomSequences takes both plugins through random sequences: a network drawn at
+// random, and ADD, DEL, CHECK, GC and STATUS with requested addresses,
 // ranges of the runtime, repeated and unknown containers, and broken input.
 func TestRandomSequences(t *testing.T) {
 	if *seed == 0 {

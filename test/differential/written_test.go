@@ -51,7 +51,7 @@ const (
 	podArgs = "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME="
 )
 
-// written are the sequences that somebody thought of.
+// written are sequences written by hand.
 var written = map[string][]asked{
 	"the ranges are asked for in every way": {
 		add("a").with(conf("1.1.0", `"subnet":"10.1.2.0/24"`)),

@@ -23,7 +23,7 @@ import (
 )
 
 // changing is a network on its way from host-local to limpet-ipam and back, in the
-// directories that both use where nobody says otherwise.
+// default directories of both plugins.
 type changing struct {
 	t     *testing.T
 	had   map[string][]netip.Addr // by container
@@ -51,7 +51,7 @@ func (c *changing) do(which, verb, container string) answer {
 	return call{plugin: plugin, verb: verb, container: container, netns: "/run/netns/" + container, args: pod(name, container), conf: conf}.run(c.t)
 }
 
-// add starts a container, whose address nobody else may have.
+// add starts a container, whose address no other container may have.
 func (c *changing) add(which, container string) string {
 	c.t.Helper()
 	a := c.do(which, "ADD", container)
@@ -124,8 +124,8 @@ func (c *changing) want(what string, got []string, want ...string) {
 	}
 }
 
-// ancestor writes a record of the fork of host-local, and the file of its address.
-func (c *changing) ancestor(name, addr string) {
+// forkRecord writes a record of host-local's fork, and the file of its address.
+func (c *changing) forkRecord(name, addr string) {
 	c.t.Helper()
 	record := `{"containerId":"` + name + `.0","ifName":"eth0","IPConf":{"address":"` + addr + `/28","gateway":"10.7.0.1"},"duration":10,"releaseTime":"` +
 		time.Now().Format(time.RFC3339Nano) + `"}`
@@ -144,7 +144,7 @@ func TestChangingOverAndBack(t *testing.T) {
 	for _, container := range []string{"web-0.1", "web-1.1", "web-2.1"} {
 		c.add("host-local", container)
 	}
-	c.ancestor("db-0", "10.7.0.9")
+	c.forkRecord("db-0", "10.7.0.9")
 
 	// Changing over.
 	if a := c.do("limpet-ipam", "CHECK", "web-0.1"); a.exit != 0 {
@@ -203,6 +203,6 @@ func (c *changing) wantFull(which, prefix string) {
 		c.add(which, fmt.Sprintf("%s-%d.1", prefix, i))
 	}
 	if a := c.do(which, "ADD", prefix+"-one-too-many.1"); a.exit == 0 {
-		c.t.Errorf("%s gave %s, which somebody has", which, a.addrs())
+		c.t.Errorf("%s gave %s, which another container has", which, a.addrs())
 	}
 }

@@ -36,7 +36,7 @@ func TestCheckComparesWithWhatRuns(t *testing.T) {
 	}
 	out := check(t, dir, 1)
 	for _, a := range addrs {
-		if !strings.Contains(out, fmt.Sprintf("net %s ", a)) || !strings.Contains(out, "the state does not know") {
+		if !strings.Contains(out, fmt.Sprintf("net %s ", a)) || !strings.Contains(out, "free in the state") {
 			t.Errorf("%s is not missed:\n%s", a, out)
 		}
 	}
@@ -52,7 +52,7 @@ func TestCheckComparesWithWhatRuns(t *testing.T) {
 	check(t, dir, 0)
 }
 
-// TestCheckIsNotMisledByPodsThatComeAndGo looks all the time, and pods are half there.
+// TestCheckIsNotMisledByPodsThatComeAndGo runs check again and again while pods come and go.
 func TestCheckIsNotMisledByPodsThatComeAndGo(t *testing.T) {
 	node := newNetNS(t, "node")
 	dir := t.TempDir()

@@ -26,8 +26,8 @@ func flannelConf(dir string) map[string]any {
 }
 
 // TestBelowFlannel takes a pod through a life as flannel's delegates see it: DEL brings
-// the configuration of the ADD once more, without its result, and what tells it from
-// a rollback is libcni's cache.
+// the configuration of the ADD once more, without its result, and
+// libcni's cache tells it from a rollback.
 func TestBelowFlannel(t *testing.T) {
 	node := newNetNS(t, "node")
 	cache := "/var/lib/cni/results" // in the mount namespace of these tests

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGCGoesOnPastAnError collects containers of limpet-ipam and of host-local, of each of
-// which one has a file that cannot be removed.
+// TestGCGoesOnPastAnError collects containers of limpet-ipam and of host-local, and one
+// of each has a file that cannot be removed.
 func TestGCGoesOnPastAnError(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ which, plugin, container string }{

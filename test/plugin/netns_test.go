@@ -22,7 +22,7 @@ import (
 
 // TestBelowInterfacePlugins rebuilds a pod under real interface plugins: packets
 // reach the address, the same address comes back, and while the old network
-// namespace is there the successor is told to wait.
+// namespace is there the successor has to wait.
 func TestBelowInterfacePlugins(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("network namespaces need root")
@@ -113,7 +113,7 @@ func interfaceConf(dir, plugin string) map[string]any {
 		c["bridge"], c["isGateway"] = "br-limpet", true
 	case "macvlan", "ipvlan":
 		c["master"] = master
-		delete(c["ipam"].(map[string]any), "routes") // there is nobody at the gateway's address
+		delete(c["ipam"].(map[string]any), "routes") // no machine has the gateway's address
 	}
 	c["runtimeConfig"] = map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{reservation.RetainAnnotation: "10"}}
 	return c

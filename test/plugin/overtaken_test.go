@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests in this file are of ADDs whose turn comes when nobody waits for them any more.
+// The tests in this file are about ADDs that get the lock when no runtime waits for them any more.
 
 // TestKilledInterfacePluginTakesNothing kills an interface plugin as a runtime does when its
 // time is up, while its child waits for the lock.
@@ -42,9 +42,9 @@ func TestKilledInterfacePluginTakesNothing(t *testing.T) {
 	kubelet(t, call{verb: "DEL", container: sandbox.name, args: pod("web-1", "u"), conf: conf(dir, "1.1.0")})
 }
 
-// TestDELOvertakesItsADD lets the DEL of a container have its turn before the ADD, which waits
-// for the same lock and whose caller lives.
-func TestDELOvertakesItsADD(t *testing.T) {
+// TestDELCancelsAWaitingADD runs the DEL of a container before its ADD, which waits for the
+// same lock and whose caller lives.
+func TestDELCancelsAWaitingADD(t *testing.T) {
 	dir := t.TempDir()
 	kubelet(t, call{verb: "ADD", container: "first", args: pod("web-0", "u"), conf: conf(dir, "1.1.0")})
 	late := call{verb: "ADD", container: "c", netns: "/none", args: pod("web-1", "u"), conf: conf(dir, "1.1.0")}
@@ -148,7 +148,7 @@ func parentOf(t *testing.T, pid int) string {
 	return stat[1]
 }
 
-// hasEnded reports whether a process is gone, or waits for somebody to ask how it went.
+// hasEnded reports whether a process is gone, or waits for its parent to read its exit code.
 func hasEnded(pid int) bool {
 	stat, err := statOf(pid)
 	return err != nil || stat[0] == "Z"

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReadOnlyState has the file system of the state become read-only, as one with errors
-// does. What only reads works, what would hand out an address fails, and a pod's end does
-// not hang on it where its address is freed later.
+// TestReadOnlyState makes the file system of the state read-only, as errors do. Verbs that only
+// read work, ADD fails, and a pod ends where its address is freed later.
 func TestReadOnlyState(t *testing.T) {
 	for name, unlocked := range map[string]bool{"with its lock file": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +46,7 @@ func TestReadOnlyState(t *testing.T) {
 			web.as(t, "CHECK", 0)
 			call{container: "c-new", args: pod("new", "u2"), conf: conf(dir, "1.1.0")}.as(t, "ADD", 5)
 			call{container: "c-gone", args: pod("gone", "u3"), conf: conf(dir, "1.1.0")}.as(t, "DEL", 0)
-			call{container: "c-old", args: pod("old", "u4"), conf: conf(dir, "1.1.0")}.as(t, "DEL", 5) // nobody else would ever free it
+			call{container: "c-old", args: pod("old", "u4"), conf: conf(dir, "1.1.0")}.as(t, "DEL", 5) // nothing frees it later
 			for range 2 {
 				if a := web.as(t, "DEL", 0); !strings.Contains(a.stderr, "read-only file system") {
 					t.Errorf("DEL does not say why it left the address: %q", a.stderr)
@@ -67,7 +66,7 @@ func TestReadOnlyState(t *testing.T) {
 	}
 }
 
-// TestReadOnlyNewNode has nothing to read and nowhere to write.
+// TestReadOnlyNewNode has no state to read, and a file system that takes no writes.
 func TestReadOnlyNewNode(t *testing.T) {
 	dir := t.TempDir()
 	readOnly(t, dir)

@@ -78,7 +78,7 @@ func (s *source) predecessor(l legacyState) (*reservation.Attachment, error) {
 }
 
 // heldByOthers says that the state gave the address that the fork kept for an owner to
-// another pod; nil where the owner has it, or nobody.
+// another pod; nil where the owner has it, or the address is free.
 func (s *source) heldByOthers(r hostlocal.Record, o reservation.Owner) error {
 	tx := s.verb.Tx
 	held, err := tx.Held(o.Network, r.Addr)

@@ -44,8 +44,8 @@ func parseRequested(s string) (netip.Addr, error) {
 	return a.Unmap(), nil
 }
 
-// Assign gives each range set the first requested address that it contains; the pod's own
-// wish comes first. The result has one address for each set, not valid where none was asked
+// Assign gives each range set the first requested address that it contains; the address in
+// CNI_ARGS comes first. The result has one address for each set, not valid where none was asked
 // for.
 func (c *Config) Assign(pod Pod) ([]netip.Addr, error) {
 	var left []netip.Addr

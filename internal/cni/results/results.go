@@ -119,10 +119,10 @@ func parse(data []byte, maxRetain time.Duration) (Entry, bool) {
 	if len(addrs) == 0 {
 		return Entry{}, false
 	}
-	wish, _ := reservation.ParseRetentionRequest(f.CapabilityArgs.Annotations, maxRetain) // the ADD has warned already
+	asks, _ := reservation.ParseRetentionRequest(f.CapabilityArgs.Annotations, maxRetain) // the ADD has warned already
 	pod := netconf.PodOfPairs(f.CNIArgs)
 	return Entry{Config: f.Config, Attachment: reservation.Attachment{
 		ID: id, Owner: pod.Owner(id), UID: pod.UID, Addresses: addrs, NetNS: reservation.NetNS{Path: f.NetNS},
-		Retain: wish.Retain, Mode: wish.Mode, AnnotationsSeen: f.CapabilityArgs.Annotations != nil,
+		Retain: asks.Retain, Mode: asks.Mode, AnnotationsSeen: f.CapabilityArgs.Annotations != nil,
 	}}, true
 }

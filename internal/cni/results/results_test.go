@@ -48,8 +48,8 @@ func FuzzCacheFile(f *testing.F) {
 	})
 }
 
-// TestCacheIsReadAround has everything in the directory that is no attachment.
-func TestCacheIsReadAround(t *testing.T) {
+// TestCacheSkipsOtherFiles has everything in the directory that is no attachment.
+func TestCacheSkipsOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	good := `{"kind":"cniCacheV1","containerId":"c","ifName":"eth0","networkName":"n","capabilityArgs":{"io.kubernetes.cri.pod-annotations":7},"result":{"ips":[{"address":"10.1.0.2/24"}]}}`
 	for name, content := range map[string]string{

@@ -15,8 +15,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// The tests in this file are the failures that were measured on Limpet's ancestor, a
-// fork of host-local with reserved addresses. Pods made before the switch are in
+// The tests in this file are the failures that were measured on the
+// fork of host-local that reserves addresses. Pods made before the switch are in
 // adopt_test.go.
 
 // rebuild ends a pod's sandbox as a runtime does, and starts the next one.
@@ -39,9 +39,9 @@ func kubelet(t *testing.T, c call) answer {
 	return a
 }
 
-// TestForceDeletedPodIsAlone: the ancestor gave the successor the address while the old
+// TestForceDeletedPodSharesNoAddress: host-local's fork gave the successor the address while the old
 // sandbox still had it, for up to a second.
-func TestForceDeletedPodIsAlone(t *testing.T) {
+func TestForceDeletedPodSharesNoAddress(t *testing.T) {
 	dir, old := t.TempDir(), newNetNS(t, "old")
 	first := kubelet(t, call{verb: "ADD", container: "old", netns: old.path, args: pod("web-0", "u1"), conf: conf(dir, "1.1.0")})
 	for range 3 {
@@ -59,9 +59,9 @@ func TestForceDeletedPodIsAlone(t *testing.T) {
 	}
 }
 
-// TestLateDELStartsNoClock: the ancestor took the kubelet's second DEL for the end of the
+// TestLateDELStartsNoDeadline: host-local's fork took the kubelet's second DEL for the end of the
 // pod that runs by then, and gave its address away a cycle later.
-func TestLateDELStartsNoClock(t *testing.T) {
+func TestLateDELStartsNoDeadline(t *testing.T) {
 	dir := t.TempDir()
 	had := kubelet(t, call{verb: "ADD", container: "life-0", args: pod("web-0", "life-0"), conf: conf(dir, "1.1.0")}).addrs()
 	for i := range 5 {
@@ -81,8 +81,8 @@ func TestLateDELStartsNoClock(t *testing.T) {
 	}
 }
 
-// TestExpiredAddressIsNotLeaked: the ancestor lost an address for ever that was rebuilt
-// once and expired then.
+// TestExpiredAddressIsNotLeaked: host-local's fork lost an address forever whose pod was rebuilt
+// once and whose reservation then lapsed.
 func TestExpiredAddressIsNotLeaked(t *testing.T) {
 	dir := t.TempDir()
 	one := conf(dir, "1.1.0") // a pool of one address
@@ -130,7 +130,7 @@ func age(t *testing.T, dir string) {
 	}
 }
 
-// TestDualStackComesBackWhole: the ancestor lost the IPv4 address at the first rebuild and
+// TestDualStackComesBackWhole: host-local's fork lost the IPv4 address at the first rebuild and
 // leaked both.
 func TestDualStackComesBackWhole(t *testing.T) {
 	dir := t.TempDir()
@@ -162,7 +162,7 @@ func atOnce(t *testing.T, calls ...call) []answer {
 	return answers
 }
 
-// TestTwoADDsOfOneNameAtOnce: of 200 first ADDs in pairs the ancestor gave 169 pairs the
+// TestTwoADDsOfOneNameAtOnce: of 200 first ADDs in pairs host-local's fork gave 169 pairs the
 // same address, with a reservation 140.
 func TestTwoADDsOfOneNameAtOnce(t *testing.T) {
 	for name, reserve := range map[string]bool{"with nothing reserved": false, "with a reservation": true} {
@@ -193,7 +193,7 @@ func TestTwoADDsOfOneNameAtOnce(t *testing.T) {
 	}
 }
 
-// TestADDsWhileReservationsExpire: ten of 400 ADDs of the ancestor panicked.
+// TestADDsWhileReservationsExpire: ten of 400 ADDs of host-local's fork panicked.
 func TestADDsWhileReservationsExpire(t *testing.T) {
 	dir := t.TempDir()
 	const together = 8
@@ -221,7 +221,7 @@ func TestADDsWhileReservationsExpire(t *testing.T) {
 	read(t, dir)
 }
 
-// TestDELAndADDAndDELAtOnce: 76 of 300 records of the ancestor were unreadable for good.
+// TestDELAndADDAndDELAtOnce: 76 of 300 records of host-local's fork were unreadable for good.
 func TestDELAndADDAndDELAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 60 {

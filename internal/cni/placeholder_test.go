@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOldPodThatARebuildFoundComesBack ends a pod of host-local's time that only its
-// namespace told of when the state was made again.
-func TestOldPodThatARebuildFoundComesBack(t *testing.T) {
+// TestOldPodWithAPlaceholderComesBack ends a pod that host-local started. When the state was
+// rebuilt, only the pod's namespace showed the address.
+func TestOldPodWithAPlaceholderComesBack(t *testing.T) {
 	w := newWorld(t)
 	w.ipam = oneStack
 	w.mustAdd(plain("first"))

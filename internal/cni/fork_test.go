@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lapsed is the record of a container that runs, on which the ancestor stamped the late DEL
-// of an earlier one.
+// lapsed is the record of a running container, on which the fork stamped the late DEL of an
+// earlier one.
 const lapsed = `{"containerId":"c-web","ifName":"eth0","IPConf":{"address":"10.1.0.2/29"},"duration":10,"releaseTime":"2025-12-30T00:00:00Z"}`
 
-// livingOfAncestor is a node that has a state, and a pod of the ancestor's time that runs.
-func livingOfAncestor(t *testing.T) (*world, sandbox) {
+// livingPodOfFork returns a node with a state and a running pod that the fork started.
+func livingPodOfFork(t *testing.T) (*world, sandbox) {
 	t.Helper()
 	w := newWorld(t)
 	w.ipam = oneStack
@@ -26,17 +26,17 @@ func livingOfAncestor(t *testing.T) (*world, sandbox) {
 		t.Fatal(err)
 	}
 	w.hostLocal("10.1.0.2", "c-earlier\r\neth0")
-	w.ancestor("web", lapsed)
+	w.forkRecord("web", lapsed)
 	s := lostSandbox("web", true)
 	w.start(s)
 	w.cacheWhole(s, ips("10.1.0.2"))
 	return w, s
 }
 
-// TestAncestorsLivingPodIsNotLapsed has every address handed out but that of a pod that
-// runs, whose record says that its time is over (rule 1).
-func TestAncestorsLivingPodIsNotLapsed(t *testing.T) {
-	w, s := livingOfAncestor(t)
+// TestForkRecordOfALivingPodNeverLapses hands out every address but that of a running pod whose
+// record has lapsed (rule 1).
+func TestForkRecordOfALivingPodNeverLapses(t *testing.T) {
+	w, s := livingPodOfFork(t)
 	for _, pod := range []string{"a", "b", "c", "d", "e", "f"} {
 		if got, err := w.add(plain(pod)); err == nil && got[0] == netip.MustParseAddr("10.1.0.2") {
 			t.Fatalf("%s got %v, which %s has", pod, got, s.pod)
@@ -48,12 +48,12 @@ func TestAncestorsLivingPodIsNotLapsed(t *testing.T) {
 	}
 }
 
-// TestAncestorsLivingPodIsAPredecessor is rule 4 for a pod of the ancestor's time.
-func TestAncestorsLivingPodIsAPredecessor(t *testing.T) {
+// TestLivingPodOfTheForkIsAPredecessor is rule 4 for a pod that the fork started.
+func TestLivingPodOfTheForkIsAPredecessor(t *testing.T) {
 	for name, goes := range map[string]bool{"one that goes leaves its address": true, "one that stays is waited for within a bound": false} {
 		t.Run(name, func(t *testing.T) {
-			w, s := livingOfAncestor(t)
-			w.ancestor("web", lapsed[:len(lapsed)-len(`2025-12-30T00:00:00Z"}`)]+`2025-12-31T23:55:00Z"}`)
+			w, s := livingPodOfFork(t)
+			w.forkRecord("web", lapsed[:len(lapsed)-len(`2025-12-30T00:00:00Z"}`)]+`2025-12-31T23:55:00Z"}`)
 			for range 2 {
 				if got, err := w.add(next(s)); codeOf(err) != types.ErrTryAgainLater {
 					t.Fatalf("got %v, %v beside the living predecessor, want code 11", got, err)
@@ -70,13 +70,14 @@ func TestAncestorsLivingPodIsAPredecessor(t *testing.T) {
 	}
 }
 
-// TestAncestorsAddressOfAnother keeps for a pod what the state has given to another.
-func TestAncestorsAddressOfAnother(t *testing.T) {
+// TestForkRecordOfAnAddressThatAnotherPodHas has a record of an address that the state gave to
+// another pod.
+func TestForkRecordOfAnAddressThatAnotherPodHas(t *testing.T) {
 	w := newWorld(t)
 	w.ipam = oneStack
 	w.mustAdd(plain("other"))
 	w.hostLocal("10.1.0.2", "c-earlier\r\neth0")
-	w.ancestor("web", strings.Replace(strings.Replace(lapsed, "2025-12-30T00:00", "2025-12-31T23:55", 1), "c-web", "c-earlier", 1))
+	w.forkRecord("web", strings.Replace(strings.Replace(lapsed, "2025-12-30T00:00", "2025-12-31T23:55", 1), "c-web", "c-earlier", 1))
 	if got := w.mustAdd(lostSandbox("web", true)); !slices.Equal(got, ips("10.1.0.3")) {
 		t.Errorf("got %v", got)
 	}
@@ -85,8 +86,8 @@ func TestAncestorsAddressOfAnother(t *testing.T) {
 	}
 }
 
-// TestGarbageIsNotWhatTheAncestorKeeps runs GC while reservations of the fork's time run.
-func TestGarbageIsNotWhatTheAncestorKeeps(t *testing.T) {
+// TestGCKeepsForkReservations runs GC while the fork's records have not lapsed.
+func TestGCKeepsForkReservations(t *testing.T) {
 	kept := strings.Replace(lapsed, "2025-12-30T00:00", "2025-12-31T23:55", 1)
 	for name, tc := range map[string]struct {
 		record string
@@ -105,7 +106,7 @@ func TestGarbageIsNotWhatTheAncestorKeeps(t *testing.T) {
 					w.mustAdd(plain("first"))
 				}
 				w.hostLocal("10.1.0.5", "c-earlier\r\neth0")
-				w.ancestor("web", strings.Replace(tc.record, "10.1.0.2", "10.1.0.5", 1))
+				w.forkRecord("web", strings.Replace(tc.record, "10.1.0.2", "10.1.0.5", 1))
 				err := w.plugin.Funcs().GC(w.args(plain("x"), map[string]any{"cni.dev/valid-attachments": []map[string]string{{"containerID": tc.valid, "ifname": "eth0"}}}))
 				if err != nil {
 					t.Fatal(err)
@@ -118,13 +119,13 @@ func TestGarbageIsNotWhatTheAncestorKeeps(t *testing.T) {
 	}
 }
 
-// TestAncestorsAdoptedPodComesBack ends a pod in its second life, which the state took from
-// the cache since the address file names the first.
-func TestAncestorsAdoptedPodComesBack(t *testing.T) {
+// TestAdoptedPodOfTheForkComesBack ends a pod in its second life. The state took that life from
+// libcni's cache, since the address file names the first.
+func TestAdoptedPodOfTheForkComesBack(t *testing.T) {
 	w := newWorld(t)
 	w.ipam = oneStack
 	w.hostLocal("10.1.0.2", "c-earlier\r\neth0")
-	w.ancestor("web", strings.Replace(lapsed, `,"releaseTime":"2025-12-30T00:00:00Z"`, "", 1))
+	w.forkRecord("web", strings.Replace(lapsed, `,"releaseTime":"2025-12-30T00:00:00Z"`, "", 1))
 	s := lostSandbox("web", true)
 	w.start(s)
 	w.cacheWhole(s, ips("10.1.0.2"))

@@ -9,8 +9,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestAnyNetworkMayRebuild has a verb of another network make the state again, which knows
-// nothing of the network of the pod that runs.
+// TestAnyNetworkMayRebuild rebuilds the state with a verb of another network, whose
+// configuration says nothing of the running pod's network.
 func TestAnyNetworkMayRebuild(t *testing.T) {
 	w := newWorld(t)
 	s := lostSandbox("web", false)
@@ -37,8 +37,9 @@ func TestAnyNetworkMayRebuild(t *testing.T) {
 	}
 }
 
-// TestNamespacesAreSearchedOnce keeps the cost of an ADD flat.
-func TestNamespacesAreSearchedOnce(t *testing.T) {
+// TestUnknownAddressesAreQuarantinedOnce shows that only the first ADD of a network reads the
+// namespaces.
+func TestUnknownAddressesAreQuarantinedOnce(t *testing.T) {
 	w := newWorld(t)
 	looks := 0
 	look := w.interfaces(nil)
@@ -56,8 +57,8 @@ func TestNamespacesAreSearchedOnce(t *testing.T) {
 	}
 }
 
-// TestDelEndsWhatWasFound frees what is held for a namespace, with the DEL that names it.
-func TestDelEndsWhatWasFound(t *testing.T) {
+// TestDELEndsAPlaceholder frees a placeholder with the DEL that names its namespace.
+func TestDELEndsAPlaceholder(t *testing.T) {
 	w := newWorld(t)
 	s := lostSandbox("web", false)
 	w.start(s)
@@ -78,8 +79,8 @@ func TestDelEndsWhatWasFound(t *testing.T) {
 	}
 }
 
-// TestAnAddressThatIsThereTwice has one interface with an address in two masks.
-func TestAnAddressThatIsThereTwice(t *testing.T) {
+// TestInterfaceWithOneAddressTwice has an interface with one address under two masks.
+func TestInterfaceWithOneAddressTwice(t *testing.T) {
 	for name, lose := range map[string]func(*world) error{
 		"the network of the pod rebuilds": func(*world) error { return nil },
 		"another one does": func(w *world) error {
