@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/webhook/admit"
+	"github.com/limpet-io/limpet/internal/workloads"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,9 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/limpet-io/limpet/internal/controller"
+	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
-	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -62,8 +65,9 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	})
 	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState, fresh.StatefulSet, made.PersistentPodState)
 
-	webhook := &limpetwebhook.PodCreate{
-		Cached: behind(t), Live: env.Client, Workloads: &controller.Workloads{Live: env.Client}, MaxReservation: time.Hour, Clock: clock.RealClock{},
+	cached := behind(t)
+	webhook := &admit.PodCreate{
+		Cached: cached, Live: env.Client, Workloads: &workloads.Reader{Registry: &workloads.Registry{}, Cached: cached, Live: env.Client}, MaxReservation: time.Hour, Clock: clock.RealClock{},
 	}
 	cases := map[string]struct {
 		owner testenv.StatefulSet
@@ -109,7 +113,7 @@ const unseenLabel = "example.com/unseen"
 // behind is a cache that has not seen a record, and that a pod was let go.
 func behind(t *testing.T) client.Reader {
 	t.Helper()
-	options := controller.CacheOptions()
+	options := cluster.CacheOptions(controller.Needs())
 	options.ByObject[&appsv1beta1.PersistentPodState{}] = cache.ByObject{Label: not(t, unseenLabel), Transform: func(o any) (any, error) {
 		if s, ok := o.(*appsv1beta1.PersistentPodState); ok {
 			delete(s.Status.PodStates, "web-0")
@@ -131,7 +135,7 @@ func cached(t *testing.T, options cache.Options) client.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := controller.AddIndexes(t.Context(), c); err != nil {
+	if err := cluster.AddIndexes(t.Context(), c, controller.Needs()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
+	"github.com/limpet-io/limpet/internal/controller/upgrade"
+	"github.com/limpet-io/limpet/internal/webhook/serving"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // the caches of the other one. It cannot wait for them: a PersistentPodState that is
 // stored in a former version is read through our own conversion webhook, which the API
 // server does not trust before the certificate is there.
-func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options, c *limpetwebhook.Certificate) (ctrl.Manager, error) {
+func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options, c *serving.Certificate) (ctrl.Manager, error) {
 	secret := client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
@@ -53,7 +54,7 @@ func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Sche
 	if err := addRotator(mgr, o, secret); err != nil {
 		return nil, err
 	}
-	authority := &limpetwebhook.Authority{Client: mgr.GetClient(), Secret: secret, CRD: convertedCRD}
+	authority := &upgrade.Authority{Client: mgr.GetClient(), Secret: secret, CRD: convertedCRD}
 	if err := authority.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up %T: %w", authority, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/internal/workloads"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/controller"
+	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -24,7 +26,7 @@ var (
 	gameServers  = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "GameServerSet"}
 	kruiseSets   = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}
 	nativeSets   = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
-	kindsConfig  = client.ObjectKey{Namespace: "limpet-system", Name: controller.KindsConfigMap}
+	kindsConfig  = client.ObjectKey{Namespace: "limpet-system", Name: workloads.KindsConfigMap}
 	replicasPath = map[schema.GroupVersionKind]string{gameServers: "size", kruiseSets: "replicas"}
 )
 
@@ -66,7 +68,7 @@ func customs(t *testing.T) {
 	list := kindsText(t)
 	rename(t, "{")
 	told(t, "malformed")
-	invalid(t, game, kindsConfig.String(), controller.KindsKey, "unexpected end of JSON input", "remedy")
+	invalid(t, game, kindsConfig.String(), workloads.KindsKey, "unexpected end of JSON input", "remedy")
 	returns(t, servers, gameServers, "game-0")
 	rename(t, list)
 	invalid(t, game)

@@ -21,8 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/limpet-io/limpet/internal/controller"
-	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
+	"github.com/limpet-io/limpet/internal/cluster"
+	controller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/controller/upgrade"
+	"github.com/limpet-io/limpet/internal/webhook/serving"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -31,10 +34,11 @@ import (
 // newManager builds a manager with everything that a controller runs.
 func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme := newScheme()
-	certificate := &limpetwebhook.Certificate{}
+	needs := []cluster.Needs{workloads.Needs(o.kindsIn()...), controller.Needs()}
+	certificate := &serving.Certificate{}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         controller.CacheOptions(o.kindsIn()...),
+		Cache:                         cluster.CacheOptions(needs...),
 		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:        o.HealthAddress,
 		LeaderElection:                o.LeaderElect,
@@ -49,7 +53,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
 	}
-	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer(), needs...); err != nil {
 		return nil, err
 	}
 	certifier, err := newCertifier(ctx, config, scheme, o, certificate)
@@ -59,17 +63,17 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := mgr.Add(certifier); err != nil { // it starts together with the caches
 		return nil, fmt.Errorf("add manager of the certificate: %w", err)
 	}
-	workloads, err := newWorkloads(mgr, o)
+	reader, watcher, err := newWorkloads(mgr, o)
 	if err != nil {
 		return nil, err
 	}
-	limpetwebhook.Register(mgr, workloads, o.MaxReservation, clock.RealClock{})
-	for _, c := range controllers(mgr, workloads, o) {
+	addWebhooks(mgr, reader, o, clock.RealClock{})
+	for _, c := range controllers(mgr, reader, watcher, o) {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return nil, fmt.Errorf("set up %T: %w", c, err)
 		}
 	}
-	return mgr, addChecks(mgr, certificate, workloads)
+	return mgr, addChecks(mgr, certificate, reader)
 }
 
 // newScheme holds every kind that the controller reads, and both versions of those that
@@ -87,37 +91,43 @@ func newScheme() *runtime.Scheme {
 // eventSource is who tells of what happens.
 const eventSource = "limpet-controller"
 
-func newWorkloads(mgr ctrl.Manager, o Options) (*controller.Workloads, error) {
+func newWorkloads(mgr ctrl.Manager, o Options) (*workloads.Reader, *workloads.Watcher, error) {
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("make discovery client: %w", err)
+		return nil, nil, fmt.Errorf("make discovery client: %w", err)
 	}
-	return &controller.Workloads{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: o.kindsIn(),
+	reader := &workloads.Reader{
+		Registry: workloads.NewRegistry(),
+		Cached:   mgr.GetClient(), Live: mgr.GetAPIReader(), Scales: mgr.GetClient(), Namespaces: o.kindsIn(),
+	}
+	watcher := &workloads.Watcher{
+		Registry: reader.Registry,
+		Client:   mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: o.kindsIn(),
 		Events: mgr.GetEventRecorder(eventSource), Clock: clock.RealClock{}, Elected: mgr.Elected(),
-	}, nil
+	}
+	return reader, watcher, nil
 }
 
 type setupper interface{ SetupWithManager(ctrl.Manager) error }
 
 // controllers is everything that reconciles.
-func controllers(mgr ctrl.Manager, workloads *controller.Workloads, o Options) []setupper {
+func controllers(mgr ctrl.Manager, reader *workloads.Reader, watcher *workloads.Watcher, o Options) []setupper {
 	events := mgr.GetEventRecorder(eventSource)
 	generator := &controller.Generator{Client: mgr.GetClient(), Events: events}
 	return []setupper{
-		workloads,
+		watcher,
 		generator,
-		&controller.KindGenerator{Generator: generator, Live: mgr.GetAPIReader(), Workloads: workloads},
+		&controller.KindGenerator{Generator: generator, Live: mgr.GetAPIReader(), Watcher: watcher},
 		&controller.Recorder{
-			Client: mgr.GetClient(), Workloads: workloads, MaxReservation: o.MaxReservation, Clock: clock.RealClock{},
+			Client: mgr.GetClient(), Workloads: reader, Watcher: watcher, MaxReservation: o.MaxReservation, Clock: clock.RealClock{},
 			Events: events, Metrics: controller.NewMetrics(metrics.Registry),
 		},
 		&controller.Nominator{
 			Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected(), Events: events,
-			Silence: &controller.Silence{Live: mgr.GetAPIReader(), Clock: clock.RealClock{}},
+			Leases: &controller.LeaseMonitor{Live: mgr.GetAPIReader(), Clock: clock.RealClock{}},
 		},
-		&controller.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRD: convertedCRD, Clock: clock.RealClock{}},
-		&controller.Nudger{Client: mgr.GetClient(), Workloads: workloads, Clock: clock.RealClock{}},
+		&upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRD: convertedCRD, Clock: clock.RealClock{}},
+		&controller.Resyncer{Client: mgr.GetClient(), Workloads: reader, Clock: clock.RealClock{}},
 	}
 }
 
@@ -126,7 +136,7 @@ func controllers(mgr ctrl.Manager, workloads *controller.Workloads, o Options) [
 // asks anew gets one.
 const startWithin = time.Minute
 
-func addChecks(mgr ctrl.Manager, certificate *limpetwebhook.Certificate, workloads *controller.Workloads) error {
+func addChecks(mgr ctrl.Manager, certificate *serving.Certificate, kinds *workloads.Reader) error {
 	synced := func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
 		defer cancel()
@@ -148,7 +158,7 @@ func addChecks(mgr ctrl.Manager, certificate *limpetwebhook.Certificate, workloa
 	for name, check := range map[string]healthz.Checker{
 		"certificate": certificate.Ready,
 		"cache":       synced,
-		"workloads":   workloads.Ready,
+		"workloads":   kinds.Ready,
 		"webhook":     mgr.GetWebhookServer().StartedChecker(),
 	} {
 		if err := mgr.AddReadyzCheck(name, check); err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limpet-io/limpet/internal/workloads"
+
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -21,7 +23,6 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/controller"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -92,14 +93,14 @@ func kindsText(t *testing.T) string {
 	t.Helper()
 	var config corev1.ConfigMap
 	read(t, kindsConfig, &config)
-	return config.Data[controller.KindsKey]
+	return config.Data[workloads.KindsKey]
 }
 
 // rename changes what the ConfigMap names.
 func rename(t *testing.T, text string) {
 	t.Helper()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: kindsConfig.Namespace, Name: kindsConfig.Name}}
-	change(t, config, func() { config.Data[controller.KindsKey] = text })
+	change(t, config, func() { config.Data[workloads.KindsKey] = text })
 }
 
 // told waits for an event on the ConfigMap.

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
+
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/controller"
+	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -25,14 +28,14 @@ import (
 func recorder(t *testing.T) (*controller.Recorder, *clocktesting.FakePassiveClock, *events.FakeRecorder) {
 	t.Helper()
 	c, err := client.New(env.Config, client.Options{
-		Scheme: env.Scheme, Cache: &client.CacheOptions{Reader: cached(t, controller.CacheOptions())},
+		Scheme: env.Scheme, Cache: &client.CacheOptions{Reader: cached(t, cluster.CacheOptions(controller.Needs()))},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	at, told := clocktesting.NewFakePassiveClock(time.Now()), events.NewFakeRecorder(100)
 	return &controller.Recorder{
-		Client: c, Workloads: &controller.Workloads{Client: c}, MaxReservation: time.Hour, Clock: at,
+		Client: c, Workloads: &workloads.Reader{Registry: &workloads.Registry{}, Cached: c}, MaxReservation: time.Hour, Clock: at,
 		Events: told, Metrics: controller.NewMetrics(prometheus.NewRegistry()),
 	}, at, told
 }

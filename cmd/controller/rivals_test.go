@@ -9,13 +9,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/limpet-io/limpet/internal/webhook/validate"
+	"github.com/limpet-io/limpet/internal/workloads"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/controller"
 	"github.com/limpet-io/limpet/internal/testenv"
-	limpetwebhook "github.com/limpet-io/limpet/internal/webhook"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -41,7 +42,7 @@ func TestWebhookReadsNoMoreThanItNeeds(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			spy := &reading{selects: tc.selects}
-			webhook := &limpetwebhook.PersistentPodState{Live: spy.client(t), Cached: behind(t), Workloads: &controller.Workloads{}}
+			webhook := &validate.PersistentPodState{Live: spy.client(t), Cached: behind(t), Workloads: &workloads.Reader{Registry: &workloads.Registry{}}}
 			if _, err := webhook.ValidateCreate(t.Context(), second.PersistentPodState); !apierrors.IsInvalid(err) {
 				t.Errorf("a second one: %v, want a refusal", err)
 			}

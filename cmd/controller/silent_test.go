@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/controller"
+	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -57,7 +57,7 @@ func TestASilentNodeIsToldOnce(t *testing.T) {
 	pod := returning(t, ns, node.Name, at.Now().Add(-16*time.Second))
 	elected, told := make(chan struct{}), events.NewFakeRecorder(100)
 	nominator := &controller.Nominator{
-		Client: env.Client, Clock: at, Elected: elected, Events: told, Silence: &controller.Silence{Live: env.Client, Clock: at},
+		Client: env.Client, Clock: at, Elected: elected, Events: told, Leases: &controller.LeaseMonitor{Live: env.Client, Clock: at},
 	}
 	look := func(after time.Duration, want int) {
 		t.Helper()

@@ -22,7 +22,7 @@ func condition(in RecordInput, left int) metav1.Condition {
 	switch {
 	case slices.Contains(LeftOut(), in.State.Namespace):
 		c.Reason, c.Message = appsv1beta1.ReasonNamespaceLeftOut, leftOut(in.State.Namespace)
-	case !in.Kinds.Hold(target):
+	case !in.Kinds.Contains(target):
 		c.Reason = appsv1beta1.ReasonTargetUnsupported
 		c.Message = strings.TrimSuffix("pods of "+target.Kind+" are not known to return under their names: "+in.Kinds.Problem, ": ")
 	case in.Older != "":

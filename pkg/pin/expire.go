@@ -3,6 +3,8 @@ package pin
 import (
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +16,7 @@ import (
 func present(pods []corev1.Pod) map[string]bool {
 	there := map[string]bool{}
 	for i := range pods {
-		there[pods[i].Name] = there[pods[i].Name] || !ended(&pods[i])
+		there[pods[i].Name] = there[pods[i].Name] || !workload.Ended(&pods[i])
 	}
 	return there
 }
@@ -77,5 +79,5 @@ func wanted(in RecordInput, pod string, living int) bool {
 	if in.Workload == nil {
 		return false
 	}
-	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1beta1.RetainWhenDeleted || in.Workload.holds(pod, living)
+	return in.State.Spec.PersistentPodStateRetentionPolicy == appsv1beta1.RetainWhenDeleted || in.Workload.Contains(pod, living)
 }

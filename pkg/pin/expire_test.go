@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,7 +39,7 @@ func TestRecordExpiresFromTheEndOfThePod(t *testing.T) {
 		{after: 2*time.Hour + time.Minute, over: true},
 	}
 	for i, step := range steps {
-		got := pin.Record(pin.RecordInput{State: state, Workload: &pin.Workload{}, Pods: step.pods, Now: now.Add(step.after)})
+		got := pin.Record(pin.RecordInput{State: state, Workload: &workload.Desired{}, Pods: step.pods, Now: now.Add(step.after)})
 		state.Status = got.Status
 		record, kept := got.Status.PodStates["web-0"]
 		if kept == step.over || got.Again != step.want || (record.ExpiresAt != nil) != (step.want > 0) {

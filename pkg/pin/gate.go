@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/fit"
+
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -72,7 +74,7 @@ func PlanGate(in GateInput) GateDecision {
 	switch waited := in.Now.Sub(in.Pod.CreationTimestamp.Time); {
 	case name == "":
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: "the pod names no node to return to"}
-	case in.Node == nil || unreachable(in.Node):
+	case in.Node == nil || fit.Unreachable(in.Node):
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: fmt.Sprintf("node %s cannot be reached or does not exist", name)}
 	case in.Silent && waited < listenFor:
 		return GateDecision{Again: listenEvery, Reason: ReasonNodeSilent, Message: fmt.Sprintf("node %s has not renewed its lease: wait for it, or for the verdict that it is not Ready", name)}
@@ -82,13 +84,6 @@ func PlanGate(in GateInput) GateDecision {
 		d.Nominate = name
 	}
 	return d
-}
-
-// unreachable tells that Kubernetes has found a node dead, and the scheduler sees it.
-func unreachable(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady
-	})
 }
 
 // Gated tells that a pod waits behind the gate, and is not on its way out.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -105,7 +107,7 @@ func Generate(in GenerateInput) Generation {
 
 // validateGenerated finds the keys that the API would refuse in the object.
 func validateGenerated(kind schema.GroupVersionKind, spec appsv1beta1.PersistentPodStateSpec) field.ErrorList {
-	return Validate(&appsv1beta1.PersistentPodState{Spec: spec}, nil, Kinds{Named: []schema.GroupVersionKind{kind}})
+	return Validate(&appsv1beta1.PersistentPodState{Spec: spec}, nil, workload.Kinds{Named: []schema.GroupVersionKind{kind}})
 }
 
 // follow brings a generated object in line with the annotations. What annotations
@@ -144,14 +146,14 @@ func kruises(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 // workload. The target tells the kind of a predecessor that it does not name any more.
 func alike(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 	return s.Name == in.Workload.GetName() &&
-		TargetOf(s) == target(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName())
+		TargetOf(s) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName())
 }
 
 // predecessor finds the owner that had the workload's kind and name before it.
 func predecessor(in GenerateInput, s *appsv1beta1.PersistentPodState) int {
 	return slices.IndexFunc(s.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Controller != nil && *o.Controller && o.UID != in.Workload.GetUID() && o.Name == in.Workload.GetName() &&
-			target(o.APIVersion, o.Kind, o.Name) == target(in.Kind.GroupVersion().String(), in.Kind.Kind, o.Name)
+			workload.NewTarget(o.APIVersion, o.Kind, o.Name) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, o.Name)
 	})
 }
 

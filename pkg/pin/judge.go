@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/fit"
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -94,7 +97,7 @@ func Judge(in Return) *appsv1beta1.Rebuild {
 func whyMoved(in Return) (cause, message string) {
 	name := in.Before.NodeName
 	noted, recalled := in.Pod.Annotations[AnnotationUnpinned], in.Pod.Annotations[AnnotationRecalled]
-	reason, message := unfit(in.Node, in.Pod)
+	reason, message := fit.Obstacle(in.Node, in.Pod)
 	unheld := in.Pod.Annotations[appsv1beta1.AnnotationInjected] == ""
 	switch {
 	case in.Before.ReleasedAt != nil && in.Astray:
@@ -137,7 +140,7 @@ func whyLost(in Return) (cause, message string) {
 // Loses tells whether a pod is Ready on its node without the addresses that it had.
 func Loses(before appsv1beta1.PodState, pod *corev1.Pod) bool {
 	now := Addresses(pod)
-	return podReady(pod) && before.NodeName == pod.Spec.NodeName && before.IPs != "" && now != "" && !sameIPs(now, before.IPs)
+	return workload.Ready(pod) && before.NodeName == pod.Spec.NodeName && before.IPs != "" && now != "" && !sameIPs(now, before.IPs)
 }
 
 func equal(a, b appsv1beta1.Place) bool { return a.NodeName == b.NodeName && sameIPs(a.IPs, b.IPs) }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,7 +149,7 @@ func TestRecordCountsRebuilds(t *testing.T) {
 		return []corev1.Pod{*pod.Pod}
 	}
 	in := pin.RecordInput{
-		State: state, Workload: &pin.Workload{Replicas: 1},
+		State: state, Workload: &workload.Desired{Replicas: 1},
 		Nodes:  map[string]*corev1.Node{"n1": testenv.ANode("n1").Node},
 		Retain: func(*corev1.Pod) time.Duration { return time.Minute }, Now: now,
 	}

@@ -1,8 +1,9 @@
 package pin
 
 import (
-	"slices"
 	"time"
+
+	"github.com/limpet-io/limpet/pkg/workload"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +36,7 @@ func LacksPods(set *appsv1.StatefulSet, pods []corev1.Pod) bool {
 
 func allReady(pods []corev1.Pod) bool {
 	for i := range pods {
-		if !alive(&pods[i]) || !podReady(&pods[i]) {
+		if !workload.Alive(&pods[i]) || !workload.Ready(&pods[i]) {
 			return false
 		}
 	}
@@ -56,15 +57,4 @@ func Missing(s *appsv1beta1.PersistentPodState, pods []corev1.Pod) []string {
 		}
 	}
 	return missing
-}
-
-// Wants tells whether a workload that has these pods wants one of some that are missing.
-func (w Workload) Wants(missing []string, pods []corev1.Pod) bool {
-	living := 0
-	for i := range pods {
-		if alive(&pods[i]) {
-			living++
-		}
-	}
-	return slices.ContainsFunc(missing, func(name string) bool { return w.holds(name, living) })
 }

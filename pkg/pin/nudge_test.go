@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +66,7 @@ func TestMissing(t *testing.T) {
 	}
 	pods := []corev1.Pod{*testenv.APod("web-0").Pod}
 	for _, names := range []bool{false, true} {
-		if !(pin.Workload{Names: names, Replicas: 2}).Wants(missing, pods) || (pin.Workload{Names: names, Replicas: 1}).Wants(missing, pods) {
+		if !(workload.Desired{AnyName: names, Replicas: 2}).ContainsAny(missing, pods) || (workload.Desired{AnyName: names, Replicas: 1}).ContainsAny(missing, pods) {
 			t.Errorf("names %v: web-1 is wanted by a workload of two, and not by one of one", names)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -52,7 +54,7 @@ func Orphans(in OrphanInput) (waits []Wait, again time.Duration) {
 // that does not, or that nobody would make anew under its name: what such a pod says of a
 // place was copied from another, and the webhook is not asked about it.
 func PinnedBy(pod *corev1.Pod) string {
-	owner, owned := OwnerOf(pod)
+	owner, owned := workload.OwnerOf(pod)
 	if !owned || owner.Unstable() || !Waits(pod) {
 		return ""
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/fit"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -66,8 +68,8 @@ type PlaceDecision struct {
 // when a pod is created, the controller while it waits.
 func PlanPlace(in PlaceInput) PlaceDecision {
 	release, _ := ParseRelease(in.State.Annotations) // the webhook has refused what is wrong
-	there := narrowed(nodesOf(in.Nodes, in.Place), func(n *corev1.Node) bool { return admits(in.Pod, n) })
-	there = narrowed(there, func(n *corev1.Node) bool { return !forOthers(n, in.Pod) })
+	there := fit.FilterOrAll(fit.WithLabels(in.Nodes, in.Place), func(n *corev1.Node) bool { return fit.Admits(in.Pod, n) })
+	there = fit.FilterOrAll(there, func(n *corev1.Node) bool { return !fit.Dedicated(n, in.Pod) })
 	slices.SortFunc(there, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 
 	d := PlaceDecision{}
@@ -123,7 +125,7 @@ func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string
 		return ReasonNodeGone, fmt.Sprintf("no node has %s", in.Place), "add a node with these labels"
 	}
 	well := slices.DeleteFunc(slices.Clone(there), func(n *corev1.Node) bool {
-		reason, _ := unfit(n, in.Pod)
+		reason, _ := fit.Obstacle(n, in.Pod)
 		return reason != ""
 	})
 	switch {
@@ -133,7 +135,7 @@ func barred(in PlaceInput, there []*corev1.Node) (reason, message, remedy string
 		return CauseNodeRefused, "the scheduler refuses node " + well[0].Name, "make room there"
 	}
 	name := there[0].Name
-	reason, message = unfit(there[0], in.Pod)
+	reason, message = fit.Obstacle(there[0], in.Pod)
 	switch reason {
 	case ReasonNodeCordoned:
 		remedy = "uncordon it"

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -40,7 +42,7 @@ func TestRequiredKeysAreChangedWhileAPodWaits(t *testing.T) {
 				state = state.Requires(tc.keys...)
 			}
 			in := pin.RecordInput{
-				State: state.PersistentPodState, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*unplaced().Pod},
+				State: state.PersistentPodState, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*unplaced().Pod},
 				Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now, Cluster: tc.nodes, Nodes: map[string]*corev1.Node{},
 			}
 			for _, node := range tc.nodes {

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/fit"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
-	"github.com/limpet-io/limpet/pkg/api/podpatch"
+	"github.com/limpet-io/limpet/pkg/podpatch"
 )
 
 // Verdict is what becomes of a pod that is being created.
@@ -27,15 +29,15 @@ const (
 
 // Reasons of a Decision.
 const (
-	ReasonNoState      = "NoState"            // nobody asked for this workload's pods to return
-	ReasonNoRecord     = "NoRecord"           // the pod was never Ready under this name
-	ReasonNodeGone     = "NodeGone"           // the recorded node does not exist
-	ReasonNodeNotReady = "NodeNotReady"       // the recorded node's kubelet is silent or not ready
-	ReasonNodeCordoned = "NodeCordoned"       // the recorded node takes no new pods
-	ReasonNodeTainted  = "NodeTainted"        // the recorded node has a taint that the pod does not tolerate
-	ReasonNodeOutOfIPs = "NodeOutOfAddresses" // the recorded node has no address left, and holds none for the pod
-	ReasonPodElsewhere = "PodElsewhere"       // the pod itself asks for another place
-	ReasonPinned       = "Pinned"             // the pod returns
+	ReasonNoState      = "NoState"    // nobody asked for this workload's pods to return
+	ReasonNoRecord     = "NoRecord"   // the pod was never Ready under this name
+	ReasonNodeGone     = fit.NodeGone // as of the recorded node, like the next four
+	ReasonNodeNotReady = fit.NodeNotReady
+	ReasonNodeCordoned = fit.NodeCordoned
+	ReasonNodeTainted  = fit.NodeTainted
+	ReasonNodeOutOfIPs = fit.NodeOutOfIPs
+	ReasonPodElsewhere = "PodElsewhere" // the pod itself asks for another place
+	ReasonPinned       = "Pinned"       // the pod returns
 )
 
 // Weights that a preference can have in a pod.
@@ -123,15 +125,15 @@ func plan(in Input) Decision {
 			d.Patch.Required = append(d.Patch.Required, is(key, place[key]))
 		}
 	}
-	here := in.Node == nil || admits(in.Pod, in.Node)
+	here := in.Node == nil || fit.Admits(in.Pod, in.Node)
 	if given == "" && !here {
 		given = fmt.Sprintf("the pod itself asks for a node that %s is not", record.NodeName)
 	}
 	if given != "" {
 		d.Reason, d.Message = ReasonPodElsewhere, given
 	}
-	reason, message := unfit(in.Node, in.Pod)
-	if reason == "" && !in.Holds && exhausted(in.Pools, record.IPs) {
+	reason, message := fit.Obstacle(in.Node, in.Pod)
+	if reason == "" && !in.Holds && fit.Exhausted(in.Pools, record.IPs) {
 		reason, message = ReasonNodeOutOfIPs, "has no address left"
 	}
 	if reason != "" {
@@ -197,7 +199,7 @@ func required(in Input, record appsv1beta1.PodState) (place labels.Set, given st
 		value, recorded := record.NodeTopologyLabels[key]
 		switch {
 		case !recorded:
-		case excludes(in.Pod, key, value):
+		case fit.Excludes(in.Pod, key, value):
 			keys = append(keys, key)
 		default:
 			place[key] = value
@@ -210,6 +212,15 @@ func required(in Input, record appsv1beta1.PodState) (place labels.Set, given st
 		given = fmt.Sprintf("the pod itself asks for another %s than the recorded one", strings.Join(keys, ", "))
 	}
 	return place, given
+}
+
+// unmeetable tells whether the pod itself rules out every node of a place, so that it
+// would wait there forever. Nothing is known while the recorded node is gone: it may have
+// been the node that the pod asks for.
+func unmeetable(in Input, place labels.Set) bool {
+	there := fit.WithLabels(in.Cluster, place)
+	return len(place) > 0 && in.Node != nil && len(there) > 0 &&
+		!slices.ContainsFunc(there, func(n *corev1.Node) bool { return fit.Admits(in.Pod, n) })
 }
 
 // preferred returns one term per item of the spec, in its order. Items that lead to the

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/fit"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,7 +47,7 @@ func Holders(reservations []limpetv1alpha1.IPReservation, nodes map[string]*core
 		if s.Until != nil {
 			rank++
 		}
-		if node := nodes[s.Node]; node == nil || !ready(node.Status.Conditions) {
+		if node := nodes[s.Node]; node == nil || !fit.Ready(node) {
 			rank += 2
 		}
 		return rank

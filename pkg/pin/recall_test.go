@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -226,7 +228,7 @@ func TestRecordOfARecalledPod(t *testing.T) {
 			var rebuilds []appsv1beta1.Rebuild
 			for range 2 {
 				got := pin.Record(pin.RecordInput{
-					State: state, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*tc.pod.Pod}, Now: now.Add(time.Minute),
+					State: state, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*tc.pod.Pod}, Now: now.Add(time.Minute),
 					Nodes:  map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node},
 					Retain: func(*corev1.Pod) time.Duration { return 10 * time.Minute },
 				})

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +20,9 @@ type RecordInput struct {
 	// Older names a PersistentPodState that has the same target and counts instead.
 	Older string
 	// Kinds are those whose pods come back under their names.
-	Kinds Kinds
+	Kinds workload.Kinds
 	// Workload is the target; nil when it does not exist or is being deleted.
-	Workload *Workload
+	Workload *workload.Desired
 	// Unread is why it is not known whether the target exists; empty when it is.
 	Unread string
 	// Pods of the workload.
@@ -75,7 +77,7 @@ func Record(in RecordInput) Recording {
 	status := *in.State.Status.DeepCopy()
 	status.ObservedGeneration = in.State.Generation
 	setKindsInvalid(in, &status.Conditions)
-	if in.Older != "" || !in.Kinds.Hold(TargetOf(in.State)) {
+	if in.Older != "" || !in.Kinds.Contains(TargetOf(in.State)) {
 		return recordNothing(in, status)
 	}
 	if status.PodStates == nil {
@@ -101,7 +103,7 @@ func Record(in RecordInput) Recording {
 	out.Gone = gone(in, status.PodStates)
 	records := status.PodStates
 	var left int
-	status.PodStates, left = fit(in.State.Status.PodStates, records)
+	status.PodStates, left = truncate(in.State.Status.PodStates, records)
 	out.Unstored = unstored(records, status.PodStates)
 	meta.SetStatusCondition(&status.Conditions, condition(in, left))
 	out.Status = status
@@ -114,12 +116,12 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[st
 	active = map[string]bool{}
 	for i := range in.Pods {
 		pod := &in.Pods[i]
-		if !alive(pod) {
+		if !workload.Alive(pod) {
 			continue
 		}
 		active[pod.Name] = true
 		node := in.Nodes[pod.Spec.NodeName]
-		if node == nil || !podReady(pod) {
+		if node == nil || !workload.Ready(pod) {
 			continue
 		}
 		before := former(in, records[pod.Name], pod)
@@ -149,13 +151,6 @@ func recordNothing(in RecordInput, status appsv1beta1.PersistentPodStateStatus) 
 
 // formers is how many lives on other nodes a record remembers.
 const formers = 4
-
-// alive tells whether a pod is there and not about to end.
-func alive(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !ended(pod) }
-
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
 
 func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
 	r := appsv1beta1.PodState{
@@ -242,13 +237,4 @@ func set(m *map[string]string, key, value string) {
 		*m = map[string]string{}
 	}
 	(*m)[key] = value
-}
-
-func podReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

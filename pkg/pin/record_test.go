@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,102 +43,102 @@ func TestRecord(t *testing.T) {
 	cases := map[string]struct {
 		state     *appsv1beta1.PersistentPodState
 		older     string
-		workload  *pin.Workload
+		workload  *workload.Desired
 		pods      []corev1.Pod
 		want      map[string]string // pod → node
 		wantAgain time.Duration
 	}{
 		"a Ready pod is recorded": {
-			state: recorded(0), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod},
+			state: recorded(0), workload: &workload.Desired{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod},
 			want: map[string]string{"web-0": "n2"},
 		},
 		"a pod that is Ready elsewhere is recorded there": {
-			state: recorded(0, "web-0"), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod},
+			state: recorded(0, "web-0"), workload: &workload.Desired{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod},
 			want: map[string]string{"web-0": "n2"},
 		},
 		"a pod that is not Ready keeps its record": {
-			state: recorded(0, "web-0"), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Pod},
+			state: recorded(0, "web-0"), workload: &workload.Desired{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "n2").Pod},
 			want: map[string]string{"web-0": "n1"},
 		},
 		"a pod on an unknown node keeps its record": {
-			state: recorded(0, "web-0"), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "gone").Ready().Pod},
+			state: recorded(0, "web-0"), workload: &workload.Desired{Replicas: 1}, pods: []corev1.Pod{*pod("web-0", "gone").Ready().Pod},
 			want: map[string]string{"web-0": "n1"},
 		},
 		"a pod that is away keeps its record": {
-			state: recorded(0, "web-0"), workload: &pin.Workload{Replicas: 1},
+			state: recorded(0, "web-0"), workload: &workload.Desired{Replicas: 1},
 			want: map[string]string{"web-0": "n1"},
 		},
 		"an ordinal that is scaled away loses its record": {
-			state: recorded(0, "web-0", "web-1"), workload: &pin.Workload{Replicas: 1}, pods: []corev1.Pod{*leaving.Pod},
+			state: recorded(0, "web-0", "web-1"), workload: &workload.Desired{Replicas: 1}, pods: []corev1.Pod{*leaving.Pod},
 			want: map[string]string{"web-0": "n1"},
 		},
 		"an ordinal that is scaled away keeps its record while its pod lives": {
-			state: recorded(0, "web-1"), workload: &pin.Workload{}, pods: []corev1.Pod{*pod("web-1", "n1").Pod},
+			state: recorded(0, "web-1"), workload: &workload.Desired{}, pods: []corev1.Pod{*pod("web-1", "n1").Pod},
 			want: map[string]string{"web-1": "n1"},
 		},
 		"an ordinal that is scaled away keeps its record while its address may be reserved": {
-			state: recorded(60, "web-0"), workload: &pin.Workload{},
+			state: recorded(60, "web-0"), workload: &workload.Desired{},
 			want: map[string]string{"web-0": "n1"}, wantAgain: time.Minute,
 		},
 		"a record ends at its time": {
-			state: expiring, workload: &pin.Workload{}, want: map[string]string{},
+			state: expiring, workload: &workload.Desired{}, want: map[string]string{},
 		},
 		"a record that is wanted again does not end": {
-			state: expiring, workload: &pin.Workload{Replicas: 1}, want: map[string]string{"web-0": "n1"},
+			state: expiring, workload: &workload.Desired{Replicas: 1}, want: map[string]string{"web-0": "n1"},
 		},
 		"with WhenDeleted scaling ends nothing": {
-			state: whenDeleted, workload: &pin.Workload{}, want: map[string]string{"web-0": "n1", "web-1": "n1"},
+			state: whenDeleted, workload: &workload.Desired{}, want: map[string]string{"web-0": "n1", "web-1": "n1"},
 		},
 		"with WhenDeleted the end of the workload ends all": {
 			state: whenDeleted, want: map[string]string{},
 		},
 		"with WhenScaled an ordinal that is scaled away ends at once, whatever is reserved": {
-			state: whenScaled, workload: &pin.Workload{Replicas: 1}, want: map[string]string{"web-0": "n1"},
+			state: whenScaled, workload: &workload.Desired{Replicas: 1}, want: map[string]string{"web-0": "n1"},
 		},
 		"with WhenScaled an ordinal that is scaled away keeps its record while its pod lives": {
-			state: whenScaled, workload: &pin.Workload{}, pods: []corev1.Pod{*pod("web-1", "n1").Pod},
+			state: whenScaled, workload: &workload.Desired{}, pods: []corev1.Pod{*pod("web-1", "n1").Pod},
 			want: map[string]string{"web-1": "n1"},
 		},
 		"with WhenScaled the end of the workload ends all": {
 			state: whenScaled, want: map[string]string{},
 		},
 		"ordinals begin where the workload says": {
-			state: recorded(0, "web-0", "web-4", "web-5", "web-6"), workload: &pin.Workload{Replicas: 2, Start: 5},
+			state: recorded(0, "web-0", "web-4", "web-5", "web-6"), workload: &workload.Desired{Replicas: 2, Start: 5},
 			want: map[string]string{"web-5": "n1", "web-6": "n1"},
 		},
 		"reserved ordinals are skipped": {
 			state:    recorded(0, "web-0", "web-1", "web-2", "web-3"),
-			workload: &pin.Workload{Replicas: 2, Reserved: []pin.Span{{First: 1, Last: 1}}},
+			workload: &workload.Desired{Replicas: 2, Reserved: []workload.Span{{First: 1, Last: 1}}},
 			want:     map[string]string{"web-0": "n1", "web-2": "n1"},
 		},
 		"two reserved ordinals in a row move later ones up by two": {
 			state:    recorded(0, "web-0", "web-1", "web-2", "web-3", "web-4"),
-			workload: &pin.Workload{Replicas: 2, Reserved: []pin.Span{{First: 1, Last: 2}, {First: 9, Last: 9}}},
+			workload: &workload.Desired{Replicas: 2, Reserved: []workload.Span{{First: 1, Last: 2}, {First: 9, Last: 9}}},
 			want:     map[string]string{"web-0": "n1", "web-3": "n1"},
 		},
 		"a name without an ordinal is kept": {
-			state: recorded(0, "web-x"), workload: &pin.Workload{}, want: map[string]string{"web-x": "n1"},
+			state: recorded(0, "web-x"), workload: &workload.Desired{}, want: map[string]string{"web-x": "n1"},
 		},
 		"a pod that is numbered from 1 is kept over its rebuild": {
-			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &pin.Workload{Names: true, Replicas: 3},
+			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &workload.Desired{AnyName: true, Replicas: 3},
 			pods: []corev1.Pod{*pod("pg-1", "n1").Pod, *pod("pg-2", "n1").Pod},
 			want: map[string]string{"pg-1": "n1", "pg-2": "n1", "pg-3": "n1"},
 		},
 		"a pod without which all that are wanted live was scaled away, whatever its number": {
-			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &pin.Workload{Names: true, Replicas: 2},
+			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &workload.Desired{AnyName: true, Replicas: 2},
 			pods: []corev1.Pod{*pod("pg-1", "n1").Pod, *pod("pg-3", "n1").Pod},
 			want: map[string]string{"pg-1": "n1", "pg-3": "n1"},
 		},
 		"while another is rebuilt nobody knows which was scaled away": {
-			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &pin.Workload{Names: true, Replicas: 2},
+			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &workload.Desired{AnyName: true, Replicas: 2},
 			pods: []corev1.Pod{*pod("pg-1", "n1").Pod},
 			want: map[string]string{"pg-1": "n1", "pg-2": "n1", "pg-3": "n1"},
 		},
 		"scaled to zero, none is wanted": {
-			state: recorded(0, "pg-1"), workload: &pin.Workload{Names: true}, want: map[string]string{},
+			state: recorded(0, "pg-1"), workload: &workload.Desired{AnyName: true}, want: map[string]string{},
 		},
 		"a younger one for the same target records nothing": {
-			state: recorded(0, "web-0"), older: "first", workload: &pin.Workload{Replicas: 1},
+			state: recorded(0, "web-0"), older: "first", workload: &workload.Desired{Replicas: 1},
 			pods: []corev1.Pod{*pod("web-0", "n2").Ready().Pod}, want: map[string]string{},
 		},
 	}
@@ -170,7 +172,7 @@ func TestRecord(t *testing.T) {
 func TestRecordIsStable(t *testing.T) {
 	state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
 	input := pin.RecordInput{
-		State: state, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*testenv.APod("web-0").On("n1").Ready().Pod},
+		State: state, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*testenv.APod("web-0").On("n1").Ready().Pod},
 		Nodes:  map[string]*corev1.Node{"n1": testenv.ANode("n1").Node},
 		Retain: func(*corev1.Pod) time.Duration { return time.Minute }, Now: now,
 	}
@@ -186,7 +188,7 @@ func TestRecordIsStable(t *testing.T) {
 func TestRecordKnowsFormerLives(t *testing.T) {
 	state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
 	in := pin.RecordInput{
-		State: state, Workload: &pin.Workload{Replicas: 1}, Retain: func(*corev1.Pod) time.Duration { return 0 },
+		State: state, Workload: &workload.Desired{Replicas: 1}, Retain: func(*corev1.Pod) time.Duration { return 0 },
 		Nodes: map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node},
 	}
 	steps := []struct {
@@ -246,7 +248,7 @@ func TestRecordOfAnnotations(t *testing.T) {
 			tc.pod.UID = "next"
 			for range 2 {
 				state.Status = pin.Record(pin.RecordInput{
-					State: state, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*tc.pod.Pod}, Now: now,
+					State: state, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*tc.pod.Pod}, Now: now,
 					Nodes:  map[string]*corev1.Node{"n1": testenv.ANode("n1").Node},
 					Retain: func(*corev1.Pod) time.Duration { return 0 },
 				}).Status

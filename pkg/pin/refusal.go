@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/limpet-io/limpet/pkg/fit"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -42,12 +44,12 @@ func constrained(in PlaceInput, there []*corev1.Node) bool {
 	said, ok := countRefused(in.Refusal)
 	here, barred := 0, 0
 	for _, n := range there {
-		if admits(in.Pod, n) {
+		if fit.Admits(in.Pod, n) {
 			here++
 		}
 	}
 	for _, n := range in.Nodes {
-		if len(untolerated(n, in.Pod)) > 0 {
+		if len(fit.Untolerated(n, in.Pod)) > 0 {
 			barred++
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/fit"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -83,10 +85,10 @@ func Releases(s *appsv1beta1.PersistentPodState, pod string) bool {
 // fatesOf are all that keep a node from taking a pod.
 func fatesOf(node *corev1.Node, pod *corev1.Pod) []Fate {
 	var found []Fate
-	if !ready(node.Status.Conditions) {
+	if !fit.Ready(node) {
 		found = append(found, FateNotReady)
 	}
-	for _, taint := range untolerated(node, pod) {
+	for _, taint := range fit.Untolerated(node, pod) {
 		switch taint.Key {
 		case corev1.TaintNodeUnschedulable:
 			found = append(found, FateCordoned)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -22,7 +24,7 @@ const (
 
 // Validate returns what is wrong with a PersistentPodState. others are those of its
 // namespace; itself may be among them.
-func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, kinds Kinds) field.ErrorList {
+func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, kinds workload.Kinds) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := validateTarget(s, others, kinds, spec.Child("targetRef"))
 	if s.Spec.RequiredPersistentTopology == nil && len(s.Spec.PreferredPersistentTopology) == 0 {
@@ -77,9 +79,9 @@ func Warnings(s *appsv1beta1.PersistentPodState) []string {
 	return out
 }
 
-func validateTarget(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, kinds Kinds, path *field.Path) field.ErrorList {
+func validateTarget(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, kinds workload.Kinds, path *field.Path) field.ErrorList {
 	mine := TargetOf(s)
-	if !kinds.Hold(mine) {
+	if !kinds.Contains(mine) {
 		known := []string{"StatefulSet of apps/v1", "StatefulSet of apps.kruise.io/v1beta1"}
 		for _, k := range kinds.Named {
 			known = append(known, k.Kind+" of "+k.GroupVersion().String())

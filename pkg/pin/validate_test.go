@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -43,10 +45,10 @@ func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			limit := maxItems(t, tc.path)
-			if errs := pin.Validate(tc.of(limit), nil, pin.Kinds{}); len(errs) > 0 {
+			if errs := pin.Validate(tc.of(limit), nil, workload.Kinds{}); len(errs) > 0 {
 				t.Errorf("%d of them: %v", limit, errs)
 			}
-			if errs := pin.Validate(tc.of(limit+1), nil, pin.Kinds{}); len(errs) != 1 {
+			if errs := pin.Validate(tc.of(limit+1), nil, workload.Kinds{}); len(errs) != 1 {
 				t.Errorf("%d of them: %v, want one refusal", limit+1, errs)
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +50,7 @@ func (w Wait) String() string {
 
 // Waits tells whether the scheduler found nothing for a pod that has a required place.
 func Waits(pod *corev1.Pod) bool {
-	return alive(pod) && pod.Spec.NodeName == "" && pod.Annotations[appsv1beta1.AnnotationInjected] != "" &&
+	return workload.Alive(pod) && pod.Spec.NodeName == "" && pod.Annotations[appsv1beta1.AnnotationInjected] != "" &&
 		placeOf(pod) != nil && refusal(pod) != nil
 }
 
@@ -67,7 +69,7 @@ func refusal(pod *corev1.Pod) *corev1.PodCondition {
 func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait, again time.Duration) {
 	for i := range in.Pods {
 		pod := &in.Pods[i]
-		if alive(pod) && pod.Spec.NodeName != "" {
+		if workload.Alive(pod) && pod.Spec.NodeName != "" {
 			endWait(records, pod.Name)
 		}
 		if !Waits(pod) {
@@ -170,7 +172,7 @@ func setWaiting(in RecordInput, waits []Wait, conditions *[]metav1.Condition) {
 		ObservedGeneration: in.State.Generation,
 		LastTransitionTime: metav1.NewTime(in.Now),
 	}
-	if !in.Kinds.Hold(TargetOf(in.State)) {
+	if !in.Kinds.Contains(TargetOf(in.State)) {
 		c.Status, c.Reason = metav1.ConditionUnknown, appsv1beta1.ReasonTargetUnsupported
 		c.Message = "pods of a kind that is not supported are not looked at"
 	}

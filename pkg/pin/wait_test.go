@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,7 +34,7 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 	decide := func(pod testenv.Pod, nodes ...*corev1.Node) pin.Recording {
 		t.Helper()
 		in := pin.RecordInput{
-			State: state.PersistentPodState, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+			State: state.PersistentPodState, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
 			Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: at, Cluster: nodes, Nodes: map[string]*corev1.Node{},
 		}
 		for _, n := range nodes {
@@ -121,7 +123,7 @@ func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 			}
 			decide := func(pod testenv.Pod, after time.Duration) pin.Recording {
 				got := pin.Record(pin.RecordInput{
-					State: state.PersistentPodState, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+					State: state.PersistentPodState, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
 					Retain: func(*corev1.Pod) time.Duration { return time.Minute }, Now: now.Add(after), Cluster: tc.nodes,
 				})
 				state.Status = got.Status
@@ -154,7 +156,7 @@ func TestRecordForgetsAWaitThatIsOver(t *testing.T) {
 	state := testenv.APersistentPodState("web").Requires(hostname)
 	for _, pod := range []testenv.Pod{unplaced(), testenv.APod("web-0").On("n1")} {
 		state.Status = pin.Record(pin.RecordInput{
-			State: state.PersistentPodState, Workload: &pin.Workload{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+			State: state.PersistentPodState, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
 			Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now,
 		}).Status
 	}
@@ -169,7 +171,7 @@ func TestRecordForgetsTheWaitOfAPodThatIsNotWanted(t *testing.T) {
 	record := state.Status.PodStates["web-0"]
 	record.RetainSeconds, record.Waiting = 600, &appsv1beta1.Waiting{Since: metav1.NewTime(now), Reason: pin.ReasonNodeGone}
 	state.Status.PodStates["web-0"] = record
-	got := pin.Record(pin.RecordInput{State: state.PersistentPodState, Workload: &pin.Workload{}, Now: now})
+	got := pin.Record(pin.RecordInput{State: state.PersistentPodState, Workload: &workload.Desired{}, Now: now})
 	if record := got.Status.PodStates["web-0"]; record.NodeName != "n1" || record.ExpiresAt == nil || record.Waiting != nil {
 		t.Errorf("record %+v, want it to expire, and not to wait", record)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limpet-io/limpet/pkg/workload"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,7 +57,7 @@ func TestWeightsThatNoPodCanHave(t *testing.T) {
 			if diff := cmp.Diff(tc.wantGates, got.Gates); diff != "" {
 				t.Errorf("gates (-want +got):\n%s", diff)
 			}
-			status := pin.Record(pin.RecordInput{State: state, Workload: &pin.Workload{Replicas: 1}, Now: now}).Status
+			status := pin.Record(pin.RecordInput{State: state, Workload: &workload.Desired{Replicas: 1}, Now: now}).Status
 			c := meta.FindStatusCondition(status.Conditions, appsv1beta1.ConditionRecording)
 			if !strings.HasPrefix(c.Message, well) || (c.Message == well) != (tc.wantSaid == nil) {
 				t.Errorf("condition says %q", c.Message)

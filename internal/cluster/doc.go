@@ -1,0 +1,10 @@
+// Package cluster reads the cluster for reconcilers and webhooks.
+//
+// Most reads come from caches. Each feature declares as Needs what it reads there: the
+// kinds, the parts of their objects, and the indexes. The caches keep the union of all
+// needs and nothing else, so that memory grows only when a feature asks for more.
+//
+// The readers here return the cache's own objects, which callers must not change.
+// Functions whose name begins with Live read past the cache. Writes tells whether the
+// cache shows a controller's own last write yet.
+package cluster

@@ -1,0 +1,11 @@
+package cluster
+
+// Leads tells whether this replica leads: elected is closed when it is elected.
+func Leads(elected <-chan struct{}) bool {
+	select {
+	case <-elected:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// Index is a cache index of one kind of object by keys of its own.
+type Index struct {
+	object client.Object
+	name   string
+	keys   func(client.Object) []string
+}
+
+// By makes an index of the objects of a kind.
+func By[T client.Object](name string, keys func(T) []string) Index {
+	return Index{newObject[T](), name, func(o client.Object) []string { return keys(o.(T)) }}
+}
+
+// StatesByTarget indexes PersistentPodStates by their target.
+func StatesByTarget() Index {
+	return By(indexTarget, func(s *appsv1beta1.PersistentPodState) []string {
+		return []string{workload.TargetOf(s.Spec.TargetReference).String()}
+	})
+}
+
+// PodsByTarget indexes pods by the workload that controls them, unless their names never
+// return. Every other kind is in the index, since a user may name it at any time.
+func PodsByTarget() Index {
+	return By(indexTarget, func(pod *corev1.Pod) []string {
+		if owner, ok := workload.OwnerOf(pod); ok && !owner.Unstable() {
+			return []string{owner.String()}
+		}
+		return nil
+	})
+}
+
+// ReservationsByPod indexes IPReservations by the name of their pod.
+func ReservationsByPod() Index {
+	return By(indexPod, func(r *limpetv1alpha1.IPReservation) []string { return []string{r.Status.Pod} })
+}
+
+// PoolsByNode indexes NodeIPPools by the name of their node.
+func PoolsByNode() Index {
+	return By(indexNode, func(p *limpetv1alpha1.NodeIPPool) []string { return []string{p.Status.Node} })
+}
+
+const (
+	indexTarget = "limpet.target"
+	indexPod    = "limpet.pod"
+	indexNode   = "limpet.node"
+	indexOwner  = "limpet.owner"
+)
+
+// AddIndexes adds the indexes of all features, and thereby makes the cache hold their
+// kinds from its start. An index that several features need is added once.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer, features ...Needs) error {
+	type key struct {
+		kind reflect.Type
+		name string
+	}
+	added := map[key]bool{}
+	for _, feature := range features {
+		for _, index := range feature.Indexes {
+			k := key{reflect.TypeOf(index.object), index.name}
+			if added[k] {
+				continue
+			}
+			added[k] = true
+			if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
+				return fmt.Errorf("index %T by %s: %w", index.object, index.name, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Needs is what a feature reads from the caches.
+type Needs struct {
+	Objects []Need
+	Indexes []Index
+}
+
+// Need is what a feature reads of one kind of object.
+type Need struct {
+	object client.Object
+	parts  []func(from, to client.Object)
+	named  string   // the one object to hold; "" for all
+	in     []string // the namespaces to hold it of
+}
+
+// Part copies what a feature reads of an object into the copy that the cache keeps. Parts
+// of several features may copy the same field.
+type Part[T client.Object] func(from, to T)
+
+// Of needs some parts of each object of a kind, beside its identity. Without parts it
+// needs whole objects.
+func Of[T client.Object](parts ...Part[T]) Need {
+	need := Need{object: newObject[T]()}
+	for _, part := range parts {
+		need.parts = append(need.parts, func(from, to client.Object) { part(from.(T), to.(T)) })
+	}
+	return need
+}
+
+// Named restricts a need to the object of one name in some namespaces.
+func (n Need) Named(name string, namespaces ...string) Need {
+	n.named, n.in = name, namespaces
+	return n
+}
+
+// CacheOptions configures a cache that holds what all features need.
+func CacheOptions(features ...Needs) cache.Options {
+	options := cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{},
+	}
+	for _, need := range union(features) {
+		var by cache.ByObject
+		if need.named != "" {
+			by.Field, by.Namespaces = fields.OneTermEqualSelector("metadata.name", need.named), map[string]cache.Config{}
+			for _, namespace := range need.in {
+				by.Namespaces[namespace] = cache.Config{}
+			}
+		}
+		if len(need.parts) > 0 {
+			by.Transform = need.keep
+		}
+		options.ByObject[need.object] = by
+	}
+	return options
+}
+
+// union joins the needs of one kind of all features. A feature that needs whole objects
+// gets them.
+func union(features []Needs) map[reflect.Type]*Need {
+	byKind := map[reflect.Type]*Need{}
+	for _, feature := range features {
+		for _, need := range feature.Objects {
+			kind := reflect.TypeOf(need.object)
+			known, ok := byKind[kind]
+			switch {
+			case !ok:
+				byKind[kind] = &need
+			case len(known.parts) == 0 || len(need.parts) == 0:
+				known.parts = nil
+			default:
+				known.parts = append(known.parts, need.parts...)
+			}
+		}
+	}
+	return byKind
+}
+
+// keep is the transformation that a cache applies to the objects of the kind.
+func (n *Need) keep(o any) (any, error) {
+	from, ok := o.(client.Object)
+	if !ok || reflect.TypeOf(o) != reflect.TypeOf(n.object) {
+		return o, nil // such as the last known state of a deleted object
+	}
+	to, ok := reflect.New(reflect.TypeOf(n.object).Elem()).Interface().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("make %T: not an object", n.object)
+	}
+	keepIdentity(from, to)
+	for _, part := range n.parts {
+		part(from, to)
+	}
+	return to, nil
+}
+
+func keepIdentity(from, to metav1.Object) {
+	to.SetName(from.GetName())
+	to.SetNamespace(from.GetNamespace())
+	to.SetUID(from.GetUID())
+	to.SetResourceVersion(from.GetResourceVersion())
+	to.SetGeneration(from.GetGeneration())
+	to.SetCreationTimestamp(from.GetCreationTimestamp())
+	to.SetDeletionTimestamp(from.GetDeletionTimestamp())
+}
+
+func newObject[T client.Object]() T {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+}

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// OwnerChain is the need of a feature that selects the pods of any workload: pods of
+// ReplicaSets and Jobs too, and the pods of a Deployment or CronJob above these.
+func OwnerChain() Needs {
+	return Needs{
+		Objects: []Need{
+			Of[*corev1.Pod](Owners), Of[*appsv1.ReplicaSet](Owners), Of[*batchv1.Job](Owners),
+		},
+		Indexes: []Index{
+			By(indexOwner, ownerUID[*corev1.Pod]), By(indexOwner, ownerUID[*appsv1.ReplicaSet]), By(indexOwner, ownerUID[*batchv1.Job]),
+		},
+	}
+}
+
+// Owners keeps the owner references of an object.
+func Owners[T client.Object](from, to T) { to.SetOwnerReferences(from.GetOwnerReferences()) }
+
+func ownerUID[T client.Object](o T) []string {
+	if owner, ok := workload.ControllerOf(o); ok {
+		return []string{string(owner.UID)}
+	}
+	return nil
+}
+
+// ChainOf returns the controllers of a pod, the nearest first. It ends at an intermediate
+// owner that the cache does not show.
+func ChainOf(ctx context.Context, r client.Reader, pod *corev1.Pod) ([]workload.Owner, error) {
+	return workload.Chain(pod, func(owner workload.Owner) (metav1.Object, error) {
+		var o client.Object = &appsv1.ReplicaSet{}
+		if owner.Group == batchv1.GroupName {
+			o = &batchv1.Job{}
+		}
+		err := r.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, o)
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID:
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("get %s %s/%s: %w", owner.Kind, pod.Namespace, owner.Name, err)
+		}
+		return o, nil
+	})
+}
+
+// PodsOwnedBy returns the pods that a workload controls, directly or through ReplicaSets
+// or Jobs.
+func PodsOwnedBy(ctx context.Context, r client.Reader, namespace string, owner types.UID) ([]corev1.Pod, error) {
+	of := func(uid types.UID) []client.ListOption {
+		return []client.ListOption{client.InNamespace(namespace), client.MatchingFields{indexOwner: string(uid)}, client.UnsafeDisableDeepCopy}
+	}
+	owners := []types.UID{owner}
+	var sets appsv1.ReplicaSetList
+	if err := r.List(ctx, &sets, of(owner)...); err != nil {
+		return nil, fmt.Errorf("list ReplicaSets of %s: %w", owner, err)
+	}
+	for i := range sets.Items {
+		owners = append(owners, sets.Items[i].UID)
+	}
+	var jobs batchv1.JobList
+	if err := r.List(ctx, &jobs, of(owner)...); err != nil {
+		return nil, fmt.Errorf("list Jobs of %s: %w", owner, err)
+	}
+	for i := range jobs.Items {
+		owners = append(owners, jobs.Items[i].UID)
+	}
+	var out []corev1.Pod
+	for _, uid := range owners {
+		var pods corev1.PodList
+		if err := r.List(ctx, &pods, of(uid)...); err != nil {
+			return nil, fmt.Errorf("list pods of %s: %w", uid, err)
+		}
+		out = append(out, pods.Items...)
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// Labels keeps the labels of an object, for selectors.
+func Labels[T client.Object](from, to T) { to.SetLabels(from.GetLabels()) }
+
+// Annotations keeps the annotations of an object.
+func Annotations[T client.Object](from, to T) { to.SetAnnotations(from.GetAnnotations()) }
+
+// Phase keeps the phase of a pod, and whether it is Ready.
+func Phase(from, to *corev1.Pod) {
+	to.Status.Phase = from.Status.Phase
+	KeepCondition(from, to, corev1.PodReady)
+}
+
+// KeepCondition keeps the status of one of a pod's conditions.
+func KeepCondition(from, to *corev1.Pod, kind corev1.PodConditionType) {
+	for _, kept := range to.Status.Conditions {
+		if kept.Type == kind {
+			return // another feature's part was first
+		}
+	}
+	for _, c := range from.Status.Conditions {
+		if c.Type == kind {
+			to.Status.Conditions = append(to.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status})
+		}
+	}
+}
+
+// Images keeps the names and images of a pod's containers.
+func Images(from, to *corev1.Pod) {
+	to.Spec.Containers = images(from.Spec.Containers)
+	to.Spec.InitContainers = images(from.Spec.InitContainers)
+}
+
+func images(containers []corev1.Container) []corev1.Container {
+	var out []corev1.Container
+	for _, c := range containers {
+		out = append(out, corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy})
+	}
+	return out
+}
+
+// ContainerStatuses keeps of each container of a pod which image runs, whether it is
+// ready, and how often it was restarted.
+func ContainerStatuses(from, to *corev1.Pod) {
+	to.Status.ContainerStatuses = statuses(from.Status.ContainerStatuses)
+	to.Status.InitContainerStatuses = statuses(from.Status.InitContainerStatuses)
+}
+
+func statuses(containers []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for _, c := range containers {
+		out = append(out, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, ImageID: c.ImageID, Ready: c.Ready, Started: c.Started, RestartCount: c.RestartCount,
+		})
+	}
+	return out
+}
+
+// PodsOf returns the pods that a workload of a kind with returning names controls.
+func PodsOf(ctx context.Context, r client.Reader, namespace string, t workload.Target) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := r.List(ctx, &pods, client.InNamespace(namespace),
+		client.MatchingFields{indexTarget: t.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", t, err)
+	}
+	return pods.Items, nil
+}

@@ -1,0 +1,56 @@
+package pin
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// recordChanged passes the events of a pod that can change a record. A pod that was made anew
+// while the watch was interrupted is seen as an update of its predecessor, from which it
+// may differ by its UID alone.
+var recordChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return before.UID != after.UID ||
+			before.Spec.NodeName != after.Spec.NodeName ||
+			before.Status.Phase != after.Status.Phase ||
+			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			!slices.Equal(before.Status.Conditions, after.Status.Conditions) || // those that the cache keeps
+			!slices.Equal(before.Status.PodIPs, after.Status.PodIPs) ||
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+			!maps.Equal(before.Annotations, after.Annotations)
+	},
+}
+
+// podWaits passes pods that are behind our gate when they are first seen: nobody can put
+// a pod behind a gate later. A pod that was made anew while the watch was interrupted is
+// first seen as an update of its predecessor. Other updates come from the nomination
+// itself, and would have the gate opened twice; the periodic resync mends what was missed.
+var podWaits = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return pin.Gated(e.Object.(*corev1.Pod)) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		another, resync := before.UID != after.UID, before.ResourceVersion == after.ResourceVersion
+		return pin.Gated(after) && (another || resync || !pin.Gated(before))
+	},
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// nodeRelabelled passes new nodes and changes of labels.
+var nodeRelabelled = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// createdOrDeleted passes new objects, and those that are no more.
+var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}

@@ -1,0 +1,92 @@
+package pin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// KindGenerator does for workloads of every other kind what Generator does for StatefulSets.
+type KindGenerator struct {
+	*Generator
+	// Live reads past the cache, which holds no whole objects of these kinds.
+	Live    client.Reader
+	Watcher *workloads.Watcher
+}
+
+// annotated passes changes of what a workload asks for, of which its status is none.
+var annotated = predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*metav1.PartialObjectMetadata]) bool {
+		return !maps.Equal(e.ObjectOld.Annotations, e.ObjectNew.Annotations)
+	},
+}
+
+// asking passes changes of what is asked of a PersistentPodState, and of whose it is.
+var asking = predicate.TypedFuncs[*appsv1beta1.PersistentPodState]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*appsv1beta1.PersistentPodState]) bool {
+		return specChanged(e.ObjectOld, e.ObjectNew)
+	},
+}
+
+// kindRequest asks for one workload.
+type kindRequest struct {
+	schema.GroupVersionKind
+	client.ObjectKey
+}
+
+// SetupWithManager registers the reconciler.
+func (g *KindGenerator) SetupWithManager(mgr ctrl.Manager) error {
+	c, err := controller.NewTyped("generate-kinds", mgr, controller.TypedOptions[kindRequest]{
+		Reconciler: cluster.RetryOnConflict(g), RateLimiter: cluster.BackOff[kindRequest](cluster.RetryLate),
+	})
+	if err != nil {
+		return fmt.Errorf("make controller: %w", err)
+	}
+	g.Watcher.OnServed(func(kind schema.GroupVersionKind) error {
+		itself := func(_ context.Context, o *metav1.PartialObjectMetadata) []kindRequest {
+			return []kindRequest{{kind, client.ObjectKeyFromObject(o)}}
+		}
+		return c.Watch(source.TypedKind(mgr.GetCache(), workloads.Metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(itself), annotated))
+	})
+	return c.Watch(source.TypedKind(mgr.GetCache(), &appsv1beta1.PersistentPodState{}, handler.TypedEnqueueRequestsFromMapFunc(g.ofState), asking))
+}
+
+// Reconcile makes, updates or removes the PersistentPodState of one workload.
+func (g *KindGenerator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result, error) {
+	owner := workloads.Metadata(req.GroupVersionKind)
+	if err := g.Live.Get(ctx, req.ObjectKey, owner); err != nil {
+		g.told.Delete(told{req.GroupKind(), req.ObjectKey})
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	return g.generate(ctx, owner, req.GroupVersionKind)
+}
+
+// ofState asks for the workloads whose object this is, or that cannot have theirs while it
+// is there: those of its name, and its target.
+func (g *KindGenerator) ofState(_ context.Context, s *appsv1beta1.PersistentPodState) []kindRequest {
+	var requests []kindRequest
+	target := pin.TargetOf(s)
+	for _, kind := range g.Watcher.Registry.Readable() {
+		requests = append(requests, kindRequest{kind, client.ObjectKeyFromObject(s)})
+		if kind.GroupKind() == (schema.GroupKind{Group: target.Group, Kind: target.Kind}) && target.Name != s.Name {
+			requests = append(requests, kindRequest{kind, client.ObjectKey{Namespace: s.Namespace, Name: target.Name}})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,38 @@
+package pin
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// Metrics are what the controller tells Prometheus beside the library's own.
+type Metrics struct {
+	rebuilds *prometheus.CounterVec
+	releases *prometheus.CounterVec
+}
+
+// NewMetrics registers them.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		rebuilds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "limpet_rebuilds_total",
+			Help: "Pods that were Ready again after a rebuild, by outcome (Kept, Moved, Lost) and by the cause of one that was not kept.",
+		}, []string{"outcome", "cause"}),
+		releases: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "limpet_releases_total",
+			Help: "Waiting pods that were let go from their required place, by what kept it from taking them.",
+		}, []string{"cause"}),
+	}
+	r.MustRegister(m.rebuilds, m.releases)
+	return m
+}
+
+// rebuilt counts one rebuild. Causes are a dozen constants.
+func (m *Metrics) rebuilt(r appsv1beta1.Rebuild) {
+	m.rebuilds.WithLabelValues(string(r.Outcome), r.Cause).Inc()
+}
+
+// released counts one pod that was let go.
+func (m *Metrics) released(d pin.PlaceDecision) { m.releases.WithLabelValues(d.Reason).Inc() }

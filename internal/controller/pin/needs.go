@@ -1,0 +1,105 @@
+package pin
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+const (
+	indexPinned = "limpet.pinned"
+	indexIP     = "limpet.ip"
+)
+
+// Needs is what the reconcilers and the admission of this feature read from the caches.
+// Of a pod that is little: ten thousand whole pods would multiply the controller's memory.
+func Needs() cluster.Needs {
+	return cluster.Needs{
+		Objects: []cluster.Need{
+			cluster.Of(cluster.Annotations, cluster.Owners, cluster.Phase, podPlace, podRefusal),
+			cluster.Of(cluster.Labels, nodeFitness),
+			cluster.Of(cluster.Annotations, setProgress),
+			cluster.Of(reservationHolder),
+			cluster.Of(poolUsage),
+		},
+		Indexes: []cluster.Index{
+			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
+			cluster.By(indexIP, addressesOf), cluster.By(indexPinned, stateThatHolds),
+		},
+	}
+}
+
+// podPlace keeps where a pod runs, or may run.
+func podPlace(from, to *corev1.Pod) {
+	to.Spec.NodeName, to.Spec.SchedulingGates, to.Spec.Tolerations = from.Spec.NodeName, from.Spec.SchedulingGates, from.Spec.Tolerations
+	to.Status.NominatedNodeName, to.Status.PodIPs = from.Status.NominatedNodeName, from.Status.PodIPs
+}
+
+// podRefusal keeps why the scheduler places no pod that waits for its required place, and
+// which nodes such a pod asks for.
+func podRefusal(from, to *corev1.Pod) {
+	if from.Annotations[pin.AnnotationPlace] == "" || from.Spec.NodeName != "" {
+		return
+	}
+	to.Spec.NodeSelector, to.Spec.Affinity = from.Spec.NodeSelector, from.Spec.Affinity
+	for _, c := range from.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			to.Status.Conditions = append(to.Status.Conditions,
+				corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+		}
+	}
+}
+
+// nodeFitness keeps whether a node takes pods.
+func nodeFitness(from, to *corev1.Node) {
+	to.Spec.Unschedulable, to.Spec.Taints, to.Spec.PodCIDRs = from.Spec.Unschedulable, from.Spec.Taints, from.Spec.PodCIDRs
+	for _, c := range from.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+}
+
+// setProgress keeps whether a StatefulSet lacks pods, and what its pods ask for.
+func setProgress(from, to *appsv1.StatefulSet) {
+	to.Spec.Replicas, to.Spec.PodManagementPolicy = from.Spec.Replicas, from.Spec.PodManagementPolicy
+	to.Spec.Template.Annotations = from.Spec.Template.Annotations
+	to.Status.Replicas = from.Status.Replicas
+}
+
+// reservationHolder keeps which node holds which addresses for whom.
+func reservationHolder(from, to *limpetv1alpha1.IPReservation) {
+	s := from.Status
+	to.Status = limpetv1alpha1.IPReservationStatus{
+		Node: s.Node, Interface: s.Interface, Pod: s.Pod, PodUID: s.PodUID, IPs: s.IPs, Until: s.Until, RetainMinutes: s.RetainMinutes,
+	}
+}
+
+// poolUsage keeps whether a pool has addresses left.
+func poolUsage(from, to *limpetv1alpha1.NodeIPPool) {
+	s := from.Status
+	to.Status = limpetv1alpha1.NodeIPPoolStatus{Node: s.Node, Ranges: s.Ranges, Total: s.Total, Free: s.Free}
+}
+
+// addressesOf are the keys of the index of pods by address.
+func addressesOf(pod *corev1.Pod) []string {
+	if workload.Ended(pod) {
+		return nil
+	}
+	return strings.FieldsFunc(pin.Addresses(pod), func(r rune) bool { return r == ',' })
+}
+
+// stateThatHolds is the key of the index of waiting pods by the PersistentPodState that
+// gave them their place.
+func stateThatHolds(pod *corev1.Pod) []string {
+	if by := pin.PinnedBy(pod); by != "" {
+		return []string{by}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package pin_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	controller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+func TestResyncContinuesAfterARefusal(t *testing.T) {
+	list := &appsv1.StatefulSetList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSetList"}}
+	for _, name := range []string{"a", "b"} {
+		set := appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+		set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
+		list.Items = append(list.Items, set)
+	}
+	c, patches := refusing(t, list, http.StatusForbidden, metav1.StatusReasonForbidden)
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	n := &controller.Resyncer{Client: c, Clock: clock}
+	if err := n.Resync(t.Context()); err != nil {
+		t.Fatalf("at the first look: %v, want that nobody is nudged yet", err)
+	}
+	clock.Step(2 * time.Second)
+	err := n.Resync(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "default/a") || !strings.Contains(err.Error(), "default/b") {
+		t.Errorf("error %v, want it to name both StatefulSets", err)
+	}
+	clock.Step(2 * time.Second)
+	if err := n.Resync(t.Context()); err != nil {
+		t.Errorf("two seconds later: %v, want them left alone for now", err)
+	}
+	clock.Step(4 * time.Second)
+	if err := n.Resync(t.Context()); err == nil {
+		t.Error("eight seconds after they were seen: want them nudged again")
+	}
+	if n := len(patches()); n != 4 {
+		t.Errorf("%d patches, want 4", n)
+	}
+}

@@ -1,0 +1,2 @@
+// Package admit answers for pods that are being created.
+package admit

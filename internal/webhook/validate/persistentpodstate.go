@@ -1,0 +1,78 @@
+package validate
+
+import (
+	"context"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// PersistentPodStatePath is where PersistentPodStates are sent.
+const PersistentPodStatePath = "/validate-persistentpodstate"
+
+// PersistentPodState refuses those that make no sense.
+type PersistentPodState struct {
+	// Live reads past the cache, so that two made one after the other see each other.
+	Live client.Reader
+	// Cached reads PersistentPodStates by controller.IndexTarget.
+	Cached client.Reader
+	// Workloads knows the kinds that may be targets.
+	Workloads *workloads.Reader
+}
+
+var _ admission.Validator[*appsv1beta1.PersistentPodState] = (*PersistentPodState)(nil)
+
+// ValidateCreate names every field that is wrong.
+func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
+	errs, err := w.judgeNew(ctx, s)
+	return pin.Warnings(s), orInvalid(err, s.Name, errs)
+}
+
+// judgeNew looks for others with the same target, too. An update cannot change a target.
+func (w *PersistentPodState) judgeNew(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
+	others, err := cluster.LiveStatesOf(ctx, w.Live, w.Cached, s.Namespace, pin.TargetOf(s))
+	if err != nil {
+		return nil, err
+	}
+	return w.judge(ctx, s, others)
+}
+
+func (w *PersistentPodState) judge(ctx context.Context, s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState) (field.ErrorList, error) {
+	kinds, err := w.Workloads.Kinds(), error(nil)
+	if !kinds.Contains(pin.TargetOf(s)) { // its kind may have been named a moment ago
+		kinds, err = w.Workloads.Fresh(ctx)
+	}
+	return pin.Validate(s, others, kinds), err
+}
+
+// orInvalid is the answer to what was found, unless that is an error; nil when it is
+// nothing.
+func orInvalid(err error, name string, errs field.ErrorList) error {
+	if err != nil || len(errs) == 0 {
+		return err
+	}
+	kind := appsv1beta1.GroupVersion.WithKind("PersistentPodState").GroupKind()
+	return apierrors.NewInvalid(kind, name, errs)
+}
+
+// ValidateUpdate leaves alone what was stored before these rules, until it changes.
+func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
+	if pin.Unchanged(before, after) {
+		return nil, nil
+	}
+	errs, err := w.judge(ctx, after, nil)
+	return pin.Warnings(after), orInvalid(err, after.Name, errs)
+}
+
+// ValidateDelete allows every deletion.
+func (w *PersistentPodState) ValidateDelete(context.Context, *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
+	return nil, nil
+}

@@ -1,0 +1,39 @@
+package validate
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// StatefulSetPath is where StatefulSets are sent.
+const StatefulSetPath = "/validate-statefulset"
+
+// StatefulSet warns of annotations that its pods could not be given what they ask for.
+// A pod's own warning is seen by its controller only; this one is seen by a person.
+type StatefulSet struct {
+	// MaxReservation is what the plugin is configured with.
+	MaxReservation time.Duration
+}
+
+var _ admission.Validator[*appsv1.StatefulSet] = (*StatefulSet)(nil)
+
+// ValidateCreate warns and allows.
+func (w *StatefulSet) ValidateCreate(_ context.Context, s *appsv1.StatefulSet) (admission.Warnings, error) {
+	_, warnings := reservation.ParseRetentionRequest(s.Spec.Template.Annotations, w.MaxReservation)
+	return warnings, nil
+}
+
+// ValidateUpdate warns and allows.
+func (w *StatefulSet) ValidateUpdate(ctx context.Context, _, after *appsv1.StatefulSet) (admission.Warnings, error) {
+	return w.ValidateCreate(ctx, after)
+}
+
+// ValidateDelete allows.
+func (w *StatefulSet) ValidateDelete(context.Context, *appsv1.StatefulSet) (admission.Warnings, error) {
+	return nil, nil
+}

@@ -1,0 +1,96 @@
+// Package fit says whether a node can take a pod now, apart from the room that it has.
+package fit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Reasons why a node cannot take a pod.
+const (
+	NodeGone     = "NodeGone"           // the node does not exist
+	NodeNotReady = "NodeNotReady"       // the node's kubelet is silent or not ready
+	NodeCordoned = "NodeCordoned"       // the node takes no new pods
+	NodeTainted  = "NodeTainted"        // the node has a taint that the pod does not tolerate
+	NodeOutOfIPs = "NodeOutOfAddresses" // the node has no address left, and holds none for the pod
+)
+
+// Obstacle says why a node cannot take a pod, whatever room it has; "" when it can. A nil
+// node is a node that does not exist.
+func Obstacle(node *corev1.Node, pod *corev1.Pod) (reason, message string) {
+	switch {
+	case node == nil:
+		return NodeGone, "does not exist"
+	case !Ready(node):
+		return NodeNotReady, "is not Ready"
+	}
+	switch taints := Untolerated(node, pod); {
+	case len(taints) == 0:
+		return "", ""
+	case taints[0].Key == corev1.TaintNodeUnschedulable:
+		return NodeCordoned, "is cordoned"
+	default:
+		return NodeTainted, fmt.Sprintf("has the taint %s that the pod does not tolerate", taints[0].ToString())
+	}
+}
+
+// Untolerated returns the taints that keep a pod away from a node, a cordon first.
+func Untolerated(node *corev1.Node, pod *corev1.Pod) []corev1.Taint {
+	var taints []corev1.Taint
+	if node.Spec.Unschedulable {
+		taints = append(taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return slices.DeleteFunc(append(taints, node.Spec.Taints...), func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectPreferNoSchedule || tolerated(t, pod.Spec.Tolerations)
+	})
+}
+
+// Dedicated tells whether an administrator's taint keeps the pod off the node for good, as
+// that of a control plane does. Taints by which Kubernetes reports the state of a node do
+// not count.
+func Dedicated(node *corev1.Node, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(Untolerated(node, pod), func(t corev1.Taint) bool {
+		prefix, _, _ := strings.Cut(t.Key, "/")
+		return prefix != "node.kubernetes.io" && prefix != "node.cloudprovider.kubernetes.io"
+	})
+}
+
+// Unreachable tells whether Kubernetes has found a node dead, so that the scheduler avoids it.
+func Unreachable(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady
+	})
+}
+
+// Ready tells whether a node has the condition Ready.
+func Ready(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// tolerated compares as the scheduler does, except for the numeric operators, which it
+// takes as not matching: such a pod returns only where the scheduler happens to send it.
+func tolerated(taint corev1.Taint, tolerations []corev1.Toleration) bool {
+	for _, t := range tolerations {
+		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+			continue
+		}
+		switch t.Operator {
+		case corev1.TolerationOpExists:
+			return true
+		case corev1.TolerationOpEqual, "":
+			if t.Key != "" && t.Value == taint.Value {
+				return true
+			}
+		default:
+		}
+	}
+	return false
+}

@@ -1,0 +1,21 @@
+package workload
+
+import corev1 "k8s.io/api/core/v1"
+
+// Ended tells whether all containers of a pod have ended for good.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Alive tells whether a pod exists and is not about to end.
+func Alive(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !Ended(pod) }
+
+// Ready tells whether a pod has the condition Ready.
+func Ready(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
