@@ -9,42 +9,44 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 const (
-	migrationPage  = 200         // PersistentPodStates that are read at a time
-	migrationRetry = time.Minute // until the next attempt after one that was not complete
+	migrationPage  = 200         // objects that are read at a time
+	migrationRetry = time.Minute // until the next attempt after an incomplete one
 )
 
-// Migrator has every PersistentPodState stored in the version that is stored now. What an
-// older installation stored can only be read while the conversion webhook answers, and
-// the cluster's own garbage collection and namespace deletion read it too.
+// Migrator rewrites all objects of its CRDs in the version that is stored now. An object
+// that an older installation stored can only be read while the conversion webhook answers;
+// garbage collection and namespace deletion read it too.
 type Migrator struct {
 	Client client.Client
 	// Live reads past the cache.
-	Live client.Reader
-	// CRD is the name of PersistentPodState's.
-	CRD   string
+	Live  client.Reader
+	CRDs  []CRD
 	Clock clock.Clock
 }
 
-// SetupWithManager lets the migrator run once on every new leader.
+// SetupWithManager runs the migrator once on every new leader.
 func (m *Migrator) SetupWithManager(mgr ctrl.Manager) error { return mgr.Add(m) }
 
-// Start migrates, and returns when nothing is left to.
+// Start migrates, and returns when every object is migrated.
 func (m *Migrator) Start(ctx context.Context) error {
 	for {
-		err := m.migrate(ctx)
+		var errs []error
+		for _, crd := range m.CRDs {
+			errs = append(errs, m.migrate(ctx, crd))
+		}
+		err := errors.Join(errs...)
 		if err == nil || ctx.Err() != nil {
 			return nil //nolint:nilerr // being stopped is no failure
 		}
-		log.FromContext(ctx).Error(err, "Some PersistentPodStates are still stored in a former version")
+		log.FromContext(ctx).Error(err, "Some objects are still stored in a former version")
 		select {
 		case <-m.Clock.After(migrationRetry):
 		case <-ctx.Done():
@@ -53,43 +55,51 @@ func (m *Migrator) Start(ctx context.Context) error {
 	}
 }
 
-func (m *Migrator) migrate(ctx context.Context) error {
+func (m *Migrator) migrate(ctx context.Context, of CRD) error {
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := m.Live.Get(ctx, client.ObjectKey{Name: m.CRD}, &crd); err != nil {
-		return fmt.Errorf("get CRD %s: %w", m.CRD, err)
+	if err := m.Live.Get(ctx, client.ObjectKey{Name: of.Name}, &crd); err != nil {
+		return fmt.Errorf("get CRD %s: %w", of.Name, err)
 	}
-	current := []string{appsv1beta1.GroupVersion.Version}
+	current := []string{of.Stored.Version}
 	if slices.Equal(crd.Status.StoredVersions, current) {
 		return nil
 	}
-	var list appsv1beta1.PersistentPodStateList
-	var errs []error
-	for more := true; more; more = list.Continue != "" {
-		if err := m.Live.List(ctx, &list, client.Limit(migrationPage), client.Continue(list.Continue)); err != nil {
-			return fmt.Errorf("list PersistentPodStates: %w", err)
-		}
-		for i := range list.Items {
-			errs = append(errs, m.rewrite(ctx, &list.Items[i]))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := m.rewriteAll(ctx, of); err != nil {
 		return err
 	}
 	before := crd.DeepCopy()
 	crd.Status.StoredVersions = current
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := m.Client.Status().Patch(ctx, &crd, patch); err != nil {
-		return fmt.Errorf("note stored versions in CRD %s: %w", m.CRD, err)
+		return fmt.Errorf("write stored versions of CRD %s: %w", of.Name, err)
 	}
-	log.FromContext(ctx).Info("Migrated what was stored in a former version", "before", before.Status.StoredVersions)
+	log.FromContext(ctx).Info("Migrated objects of a former version", "crd", of.Name, "before", before.Status.StoredVersions)
 	return nil
 }
 
-// rewrite stores an object as it is. Somebody who changed it meanwhile has stored it too.
-func (m *Migrator) rewrite(ctx context.Context, s *appsv1beta1.PersistentPodState) error {
-	err := m.Client.Update(ctx, s)
+// rewriteAll rewrites every object of a CRD. An object that cannot be rewritten does not
+// keep the others from it.
+func (m *Migrator) rewriteAll(ctx context.Context, of CRD) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(of.Stored.GroupVersion().WithKind(of.Stored.Kind + "List"))
+	var errs []error
+	for more := true; more; more = list.GetContinue() != "" {
+		if err := m.Live.List(ctx, list, client.Limit(migrationPage), client.Continue(list.GetContinue())); err != nil {
+			return fmt.Errorf("list %s: %w", of.Stored.Kind, err)
+		}
+		for i := range list.Items {
+			errs = append(errs, m.rewrite(ctx, &list.Items[i]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rewrite stores an object without a change. After a conflict nothing is left to do: the
+// other writer has stored the object too.
+func (m *Migrator) rewrite(ctx context.Context, o *unstructured.Unstructured) error {
+	err := m.Client.Update(ctx, o)
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
-	return fmt.Errorf("rewrite PersistentPodState %s: %w", client.ObjectKeyFromObject(s), err)
+	return fmt.Errorf("rewrite %s %s: %w", o.GetKind(), client.ObjectKeyFromObject(o), err)
 }
