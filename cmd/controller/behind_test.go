@@ -66,8 +66,10 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState, fresh.StatefulSet, made.PersistentPodState)
 
 	cached := behind(t)
-	webhook := &admit.PodCreate{
-		Cached: cached, Live: env.Client, Workloads: &workloads.Reader{Registry: &workloads.Registry{}, Cached: cached, Live: env.Client}, MaxReservation: time.Hour, Clock: clock.RealClock{},
+	reader := &workloads.Reader{Registry: &workloads.Registry{}, Cached: cached, Live: env.Client}
+	webhook := &admit.Creation{
+		Planners:       []admit.Planner{&admit.Pin{Cached: cached, Live: env.Client, Workloads: reader, Clock: clock.RealClock{}}},
+		MaxReservation: time.Hour, Clock: clock.RealClock{},
 	}
 	cases := map[string]struct {
 		owner testenv.StatefulSet

@@ -6,8 +6,6 @@ import (
 
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,29 +17,22 @@ import (
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 )
 
-const (
-	// webhookConfiguration is the name of both webhook configurations in deploy/controller.
-	webhookConfiguration = "limpet-controller"
-	// convertedCRD is the CRD whose conversion webhook the controller serves.
-	convertedCRD = "persistentpodstates.apps.kruise.io"
-)
+// webhookConfiguration is the name of both webhook configurations in deploy/controller.
+const webhookConfiguration = "limpet-controller"
 
-// newCertifier builds a manager of the certificate alone, which every replica runs beside
-// the caches of the other one. It cannot wait for them: a PersistentPodState that is
-// stored in a former version is read through our own conversion webhook, which the API
-// server does not trust before the certificate is there.
-func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options, c *serving.Certificate) (ctrl.Manager, error) {
+// newCertifier builds a second manager, for the certificate alone. Every replica starts it
+// together with the caches of the main manager, which depend on it: the API server reads a
+// PersistentPodState of a former version through our own conversion webhook, and trusts
+// that webhook only when the certificate exists.
+func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options, c *serving.Certificate, crds []upgrade.CRD) (ctrl.Manager, error) {
 	secret := client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
-		Metrics: server.Options{BindAddress: "0"}, // the other manager serves them all
+		Metrics: server.Options{BindAddress: "0"}, // the main manager serves all metrics
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Secret{}: {Namespaces: map[string]cache.Config{secret.Namespace: {}}},
-				&apiextensionsv1.CustomResourceDefinition{}: {
-					Field: fields.OneTermEqualSelector("metadata.name", convertedCRD),
-				},
 			},
 		},
 	})
@@ -54,15 +45,15 @@ func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Sche
 	if err := addRotator(mgr, o, secret); err != nil {
 		return nil, err
 	}
-	authority := &upgrade.Authority{Client: mgr.GetClient(), Secret: secret, CRD: convertedCRD}
+	authority := &upgrade.Authority{Client: mgr.GetClient(), Secret: secret, CRDs: crds}
 	if err := authority.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up %T: %w", authority, err)
 	}
 	return mgr, nil
 }
 
-// addRotator makes and renews the certificate, and puts its authority into the webhook
-// configurations. Of two replicas that do so at once the API server refuses the second.
+// addRotator makes and renews the certificate, and writes its authority into the webhook
+// configurations. When two replicas do so at once, the API server refuses the second.
 func addRotator(mgr ctrl.Manager, o Options, secret client.ObjectKey) error {
 	name := o.Service + "." + o.Namespace + ".svc"
 	conversion := o.ConversionService + "." + o.Namespace + ".svc"

@@ -10,31 +10,34 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/limpet-io/limpet/internal/cluster"
-	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
+	"github.com/limpet-io/limpet/internal/evict"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 	"github.com/limpet-io/limpet/internal/workloads"
-	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
-	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// newManager builds a manager with everything that a controller runs.
+// newManager builds a manager that runs all features.
 func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manager, error) {
-	scheme := newScheme()
-	needs := []cluster.Needs{workloads.Needs(o.kindsIn()...), controller.Needs()}
+	all := features(o)
+	scheme, err := newScheme(all)
+	if err != nil {
+		return nil, err
+	}
+	var needs []cluster.Needs
+	var crds []upgrade.CRD
+	for _, f := range all {
+		needs, crds = append(needs, f.needs), append(crds, f.crds...)
+	}
 	certificate := &serving.Certificate{}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
@@ -56,84 +59,84 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer(), needs...); err != nil {
 		return nil, err
 	}
-	certifier, err := newCertifier(ctx, config, scheme, o, certificate)
+	certifier, err := newCertifier(ctx, config, scheme, o, certificate, crds)
 	if err != nil {
 		return nil, err
 	}
 	if err := mgr.Add(certifier); err != nil { // it starts together with the caches
 		return nil, fmt.Errorf("add manager of the certificate: %w", err)
 	}
-	reader, watcher, err := newWorkloads(mgr, o)
+	s, err := newShared(mgr, o)
 	if err != nil {
 		return nil, err
 	}
-	addWebhooks(mgr, reader, o, clock.RealClock{})
-	for _, c := range controllers(mgr, reader, watcher, o) {
-		if err := c.SetupWithManager(mgr); err != nil {
-			return nil, fmt.Errorf("set up %T: %w", c, err)
+	addWebhooks(mgr, all, s)
+	migrator := &upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRDs: crds, Clock: s.clock}
+	if err := addReconcilers(mgr, all, s, migrator); err != nil {
+		return nil, err
+	}
+	return mgr, addChecks(mgr, certificate, s.reader)
+}
+
+func addReconcilers(mgr ctrl.Manager, all []feature, s shared, more ...reconciler) error {
+	for _, f := range all {
+		for _, r := range f.reconcilers(s) {
+			if err := r.SetupWithManager(mgr); err != nil {
+				return fmt.Errorf("set up %T of feature %s: %w", r, f.name, err)
+			}
 		}
 	}
-	return mgr, addChecks(mgr, certificate, reader)
+	for _, r := range more {
+		if err := r.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("set up %T: %w", r, err)
+		}
+	}
+	return nil
 }
 
-// newScheme holds every kind that the controller reads, and both versions of those that
-// it converts.
-func newScheme() *runtime.Scheme {
+// newScheme holds the kinds of all features, and in every version those that the
+// controller converts.
+func newScheme(all []feature) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(apiextensionsv1.AddToScheme(scheme))
-	utilruntime.Must(appsv1alpha1.AddToScheme(scheme))
-	utilruntime.Must(appsv1beta1.AddToScheme(scheme))
-	utilruntime.Must(limpetv1alpha1.AddToScheme(scheme))
-	return scheme
+	errs := []error{clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)}
+	for _, f := range all {
+		for _, add := range f.schemes {
+			errs = append(errs, add(scheme))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register kinds: %w", err)
+	}
+	return scheme, nil
 }
 
-// eventSource is who tells of what happens.
+// eventSource is the reporter of the controller's events.
 const eventSource = "limpet-controller"
 
-func newWorkloads(mgr ctrl.Manager, o Options) (*workloads.Reader, *workloads.Watcher, error) {
+func newShared(mgr ctrl.Manager, o Options) (shared, error) {
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, nil, fmt.Errorf("make discovery client: %w", err)
+		return shared{}, fmt.Errorf("make discovery client: %w", err)
 	}
-	reader := &workloads.Reader{
+	s := shared{
+		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
+		evictor: &evict.Evictor{Client: mgr.GetClient()},
+	}
+	s.reader = &workloads.Reader{
 		Registry: workloads.NewRegistry(),
 		Cached:   mgr.GetClient(), Live: mgr.GetAPIReader(), Scales: mgr.GetClient(), Namespaces: o.kindsIn(),
 	}
-	watcher := &workloads.Watcher{
-		Registry: reader.Registry,
+	s.watcher = &workloads.Watcher{
+		Registry: s.reader.Registry,
 		Client:   mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: o.kindsIn(),
-		Events: mgr.GetEventRecorder(eventSource), Clock: clock.RealClock{}, Elected: mgr.Elected(),
+		Events: s.events, Clock: s.clock, Elected: mgr.Elected(),
 	}
-	return reader, watcher, nil
+	return s, nil
 }
 
-type setupper interface{ SetupWithManager(ctrl.Manager) error }
-
-// controllers is everything that reconciles.
-func controllers(mgr ctrl.Manager, reader *workloads.Reader, watcher *workloads.Watcher, o Options) []setupper {
-	events := mgr.GetEventRecorder(eventSource)
-	generator := &controller.Generator{Client: mgr.GetClient(), Events: events}
-	return []setupper{
-		watcher,
-		generator,
-		&controller.KindGenerator{Generator: generator, Live: mgr.GetAPIReader(), Watcher: watcher},
-		&controller.Recorder{
-			Client: mgr.GetClient(), Workloads: reader, Watcher: watcher, MaxReservation: o.MaxReservation, Clock: clock.RealClock{},
-			Events: events, Metrics: controller.NewMetrics(metrics.Registry),
-		},
-		&controller.Nominator{
-			Client: mgr.GetClient(), Clock: clock.RealClock{}, Elected: mgr.Elected(), Events: events,
-			Leases: &controller.LeaseMonitor{Live: mgr.GetAPIReader(), Clock: clock.RealClock{}},
-		},
-		&upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRD: convertedCRD, Clock: clock.RealClock{}},
-		&controller.Resyncer{Client: mgr.GetClient(), Workloads: reader, Clock: clock.RealClock{}},
-	}
-}
-
-// startWithin is how long the caches may take. An API server that is asked for objects
-// while it changes to the conversion webhook may leave the answer open for minutes; who
-// asks anew gets one.
+// startWithin is how long the caches may take to start. An API server that switches to the
+// conversion webhook may leave a list unanswered for minutes; a restarted controller gets
+// its answer at once.
 const startWithin = time.Minute
 
 func addChecks(mgr ctrl.Manager, certificate *serving.Certificate, kinds *workloads.Reader) error {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/internal/evict"
+
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/workloads"
 
@@ -36,7 +38,7 @@ func recorder(t *testing.T) (*controller.Recorder, *clocktesting.FakePassiveCloc
 	at, told := clocktesting.NewFakePassiveClock(time.Now()), events.NewFakeRecorder(100)
 	return &controller.Recorder{
 		Client: c, Workloads: &workloads.Reader{Registry: &workloads.Registry{}, Cached: c}, MaxReservation: time.Hour, Clock: at,
-		Events: told, Metrics: controller.NewMetrics(prometheus.NewRegistry()),
+		Events: told, Metrics: controller.NewMetrics(prometheus.NewRegistry()), Evictor: &evict.Evictor{Client: c},
 	}, at, told
 }
 

@@ -177,7 +177,7 @@ func inherit(t *testing.T) client.ObjectKey {
 func migrated(t *testing.T, key client.ObjectKey) {
 	testenv.Eventually(t, func() error {
 		var crd apiextensionsv1.CustomResourceDefinition
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: convertedCRD}, &crd); err != nil {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "persistentpodstates.apps.kruise.io"}, &crd); err != nil {
 			return err
 		}
 		if !slices.Equal(crd.Status.StoredVersions, []string{"v1beta1"}) {
@@ -261,9 +261,9 @@ func manifestCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	for {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := decoder.Decode(crd); err != nil {
-			t.Fatalf("find CRD %s: %v", convertedCRD, err)
+			t.Fatalf("find CRD %s: %v", "persistentpodstates.apps.kruise.io", err)
 		}
-		if crd.Name == convertedCRD {
+		if crd.Name == "persistentpodstates.apps.kruise.io" {
 			return crd
 		}
 	}
@@ -271,6 +271,6 @@ func manifestCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 
 func changeCRD(t *testing.T, edit func(*apiextensionsv1.CustomResourceDefinition)) {
 	t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: convertedCRD}}
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "persistentpodstates.apps.kruise.io"}}
 	change(t, crd, func() { edit(crd) })
 }

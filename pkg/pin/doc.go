@@ -9,6 +9,6 @@
 //	Choose    which one counts when several have the same target
 //	Record    what to remember of a workload's pods
 //	Judge     whether a pod that came back was kept, and if not, why
-//	Recall    what can be told of a pod whose record was lost
+//	RestoreRecord  what can be told of a pod whose record was lost
 //	Plan      what a pod that is being created should get
 package pin

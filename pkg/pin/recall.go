@@ -91,11 +91,11 @@ func Holds(holders []Holder, node string) bool {
 	return slices.ContainsFunc(holders, func(h Holder) bool { return h.Node == node })
 }
 
-// Doubt returns the node that the pod was on last, where that is not the one that a state
+// NewerHolder returns the node that the pod was on last, where that is not the one that a state
 // holds: nothing is recorded, or a holder is provably newer than the record. That the
 // recorded node shows nothing proves nothing: what the nodes show may get lost. It returns
 // "" when the record is to be believed, or nothing says more than it.
-func Doubt(s *appsv1beta1.PersistentPodState, pod string, holders []Holder) string {
+func NewerHolder(s *appsv1beta1.PersistentPodState, pod string, holders []Holder) string {
 	if s == nil || len(holders) == 0 {
 		return ""
 	}
@@ -119,12 +119,12 @@ func newer(h Holder, record appsv1beta1.PodState) bool {
 		h.UID != "" && h.UID != record.UID && !slices.Contains(record.FormerUIDs, h.UID)
 }
 
-// Recall returns the state with a record of the pod on the node that holds its addresses,
+// RestoreRecord returns the state with a record of the pod on the node that holds its addresses,
 // as it would be had it not been lost, or had there been a controller to write it. A
 // required place that is recorded stays, for it may be asked for because of other things
 // than an address. Where a user's own policy has ended the record, the pod returns to its
 // addresses, but nothing is required of its node.
-func Recall(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node, holders []Holder) *appsv1beta1.PersistentPodState {
+func RestoreRecord(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node, holders []Holder) *appsv1beta1.PersistentPodState {
 	record := s.Status.PodStates[pod]
 	if term := s.Spec.RequiredPersistentTopology; term != nil {
 		for _, key := range term.Keys {

@@ -74,7 +74,7 @@ func TestHoldersKnowTheLife(t *testing.T) {
 	}
 }
 
-func TestDoubt(t *testing.T) {
+func TestNewerHolder(t *testing.T) {
 	state := testenv.APersistentPodState("web").Prefers(100, hostname).Recorded("web-0", "n1", home).PersistentPodState
 	unseen := state.DeepCopy()
 	record := state.Status.PodStates["web-0"]
@@ -110,14 +110,14 @@ func TestDoubt(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := pin.Doubt(tc.state, tc.pod, tc.holders); got != tc.want {
+			if got := pin.NewerHolder(tc.state, tc.pod, tc.holders); got != tc.want {
 				t.Errorf("the pod was last on %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestRecall(t *testing.T) {
+func TestRestoreRecord(t *testing.T) {
 	empty := testenv.APersistentPodState("web").Prefers(100, hostname).Requires(zone)
 	behind := testenv.APersistentPodState("web").Prefers(100, hostname).Requires(zone).Recorded("web-0", "n1", home)
 	annotated := behind.DeepCopy()
@@ -144,7 +144,7 @@ func TestRecall(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := tc.state.DeepCopy()
-			got := pin.Recall(tc.state, "web-0", testenv.ANode("n2").Labelled(zone, tc.zone).Labelled("other", "x").Node, tc.lives)
+			got := pin.RestoreRecord(tc.state, "web-0", testenv.ANode("n2").Labelled(zone, tc.zone).Labelled("other", "x").Node, tc.lives)
 			if diff := cmp.Diff(tc.want, got.Status.PodStates["web-0"]); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
@@ -156,7 +156,7 @@ func TestRecall(t *testing.T) {
 }
 
 // What a recalled pod is planned to get, by the retention policy of its state.
-func TestRecallIntoARequiredPlace(t *testing.T) {
+func TestRestoreRecordIntoARequiredPlace(t *testing.T) {
 	n2 := testenv.ANode("n2").Labelled(zone, "a").Node
 	held := map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: "n2", pin.AnnotationPlace: zone + "=a"}
 	free := map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: "n2"}
@@ -178,7 +178,7 @@ func TestRecallIntoARequiredPlace(t *testing.T) {
 				state = state.Recorded("web-0", "n1", home)
 			}
 			patch := pin.Plan(pin.Input{
-				Pod: testenv.APod("web-0").Pod, State: pin.Recall(state.PersistentPodState, "web-0", n2, nil), Node: n2,
+				Pod: testenv.APod("web-0").Pod, State: pin.RestoreRecord(state.PersistentPodState, "web-0", n2, nil), Node: n2,
 				Retains: true, Holds: true, Cluster: []*corev1.Node{n2}, Now: now,
 			}).Patch
 			if diff := cmp.Diff(tc.want, patch.Annotations); diff != "" {
@@ -255,7 +255,7 @@ func TestPlanTellsARecalledPodOfItsFormerLife(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			state := pin.Recall(empty, "web-0", node, []pin.Holder{{Node: "n1", UID: "last", IPs: tc.life}})
+			state := pin.RestoreRecord(empty, "web-0", node, []pin.Holder{{Node: "n1", UID: "last", IPs: tc.life}})
 			got := pin.Plan(pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: node, Retains: true, Holds: true, Recalled: true})
 			if got := got.Patch.Annotations[pin.AnnotationFormer]; got != tc.want {
 				t.Errorf("the pod is told %q, want %q", got, tc.want)

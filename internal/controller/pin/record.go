@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/evict"
 	"github.com/limpet-io/limpet/internal/workloads"
 	"github.com/limpet-io/limpet/pkg/workload"
 
@@ -47,6 +48,8 @@ type Recorder struct {
 	Clock          clock.PassiveClock
 	Events         events.EventRecorder
 	Metrics        *Metrics
+	// Evictor deletes the pods that are released.
+	Evictor *evict.Evictor
 
 	last     sync.Map // of PersistentPodState keys: lastRecording
 	deserted sync.Map // of PersistentPodState keys: since when there is none, while pods wait by it

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -54,12 +53,12 @@ func (r *Recorder) attend(ctx context.Context, by runtime.Object, waits []pin.Wa
 			}
 			continue
 		}
-		same := client.Preconditions{UID: &w.Pod.UID, ResourceVersion: &w.Pod.ResourceVersion}
-		switch err := r.Client.Delete(ctx, w.Pod.DeepCopy(), same); {
-		case apierrors.IsNotFound(err):
-			continue // somebody else was faster
-		case err != nil:
-			return fmt.Errorf("let pod %s go: %w", client.ObjectKeyFromObject(w.Pod), err)
+		deleted, err := r.Evictor.Delete(ctx, w.Pod)
+		if err != nil {
+			return fmt.Errorf("release from required place: %w", err)
+		}
+		if !deleted {
+			continue
 		}
 		r.Metrics.released(w.Decision)
 		r.Events.Eventf(by, w.Pod, corev1.EventTypeWarning, pin.ReasonReleased, "Place", "%s", w)

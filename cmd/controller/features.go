@@ -1,0 +1,116 @@
+package main
+
+import (
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/controller/upgrade"
+	"github.com/limpet-io/limpet/internal/evict"
+	"github.com/limpet-io/limpet/internal/webhook/admit"
+	"github.com/limpet-io/limpet/internal/webhook/guard"
+	"github.com/limpet-io/limpet/internal/webhook/validate"
+	"github.com/limpet-io/limpet/internal/workloads"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// feature is one part of the controller. Whatever the controller does for users stands in
+// the list that features returns.
+type feature struct {
+	name string
+	// schemes register the kinds that the feature reads and writes.
+	schemes []func(*runtime.Scheme) error
+	// needs is what the feature reads from the caches.
+	needs cluster.Needs
+	// crds are the definitions whose former versions are converted.
+	crds []upgrade.CRD
+	// planners take part in the creation of pods.
+	planners func(shared) []admit.Planner
+	// guards are asked before a pod is deleted, evicted, changed or resized.
+	guards func(shared) []guard.Guard
+	// validators judge the feature's own kinds, by the path of their webhook.
+	validators func(shared) map[string]http.Handler
+	// reconcilers run on the leader, or on every replica where they say so.
+	reconcilers func(shared) []reconciler
+}
+
+type reconciler interface{ SetupWithManager(ctrl.Manager) error }
+
+// shared is what features are made with.
+type shared struct {
+	mgr     ctrl.Manager
+	options Options
+	events  events.EventRecorder
+	clock   clock.Clock
+	reader  *workloads.Reader
+	watcher *workloads.Watcher
+	evictor *evict.Evictor
+}
+
+// features lists what the controller does. Planners and guards are asked in this order.
+func features(o Options) []feature {
+	return []feature{kindsOfWorkload(o), pins()}
+}
+
+// kindsOfWorkload keeps up to date which kinds of workload have pods that return.
+func kindsOfWorkload(o Options) feature {
+	return feature{
+		name:        "kinds of workload",
+		needs:       workloads.Needs(o.kindsIn()...),
+		reconcilers: func(s shared) []reconciler { return []reconciler{s.watcher} },
+	}
+}
+
+// pins brings rebuilt pods back to their nodes.
+func pins() feature {
+	return feature{
+		name:    "pin",
+		schemes: []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme, limpetv1alpha1.AddToScheme},
+		needs:   pincontroller.Needs(),
+		crds: []upgrade.CRD{
+			{Name: "persistentpodstates.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("PersistentPodState")},
+		},
+		planners: func(s shared) []admit.Planner {
+			return []admit.Planner{
+				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.mgr.GetAPIReader(), Workloads: s.reader, Clock: s.clock},
+			}
+		},
+		validators: func(s shared) map[string]http.Handler {
+			scheme := s.mgr.GetScheme()
+			state := &validate.PersistentPodState{Live: s.mgr.GetAPIReader(), Cached: s.mgr.GetCache(), Workloads: s.reader}
+			return map[string]http.Handler{
+				validate.PersistentPodStatePath:       admission.WithValidator(scheme, state),
+				validate.FormerPersistentPodStatePath: admission.WithValidator(scheme, validate.FormerPersistentPodState{PersistentPodState: state}),
+				validate.StatefulSetPath:              admission.WithValidator(scheme, &validate.StatefulSet{MaxReservation: s.options.MaxReservation}),
+			}
+		},
+		reconcilers: pinReconcilers,
+	}
+}
+
+func pinReconcilers(s shared) []reconciler {
+	c, live := s.mgr.GetClient(), s.mgr.GetAPIReader()
+	generator := &pincontroller.Generator{Client: c, Events: s.events}
+	return []reconciler{
+		generator,
+		&pincontroller.KindGenerator{Generator: generator, Live: live, Watcher: s.watcher},
+		&pincontroller.Recorder{
+			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,
+			Events: s.events, Metrics: pincontroller.NewMetrics(metrics.Registry), Evictor: s.evictor,
+		},
+		&pincontroller.Nominator{
+			Client: c, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events,
+			Leases: &pincontroller.LeaseMonitor{Live: live, Clock: s.clock},
+		},
+		&pincontroller.Resyncer{Client: c, Workloads: s.reader, Clock: s.clock},
+	}
+}

@@ -1,0 +1,51 @@
+package evict_test
+
+import (
+	"os"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/evict"
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env))
+}
+
+func TestOnlyThePodThatWasReadIsDeleted(t *testing.T) {
+	ns := env.Namespace(t)
+	evictor := &evict.Evictor{Client: env.Client}
+
+	changed := testenv.APod("changed").In(ns)
+	env.Create(t, changed.Pod)
+	read := changed.DeepCopy()
+	if err := env.Client.Update(t.Context(), changed.With("k", "v").Pod); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := evictor.Delete(t.Context(), read); deleted || !apierrors.IsConflict(err) {
+		t.Errorf("a pod that changed since: deleted %t, error %v; want a conflict", deleted, err)
+	}
+
+	former := testenv.APod("replaced").In(ns)
+	env.Create(t, former.Pod)
+	read = former.DeepCopy()
+	if err := env.Client.Delete(t.Context(), former.Pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := evictor.Delete(t.Context(), read); deleted || err != nil {
+		t.Errorf("a pod that is gone: deleted %t, error %v; want neither", deleted, err)
+	}
+	next := testenv.APod("replaced").In(ns)
+	env.Create(t, next.Pod)
+	if deleted, err := evictor.Delete(t.Context(), read); deleted || !apierrors.IsConflict(err) {
+		t.Errorf("another pod of the same name: deleted %t, error %v; want a conflict", deleted, err)
+	}
+	if deleted, err := evictor.Delete(t.Context(), next.Pod); !deleted || err != nil {
+		t.Errorf("the pod that was read: deleted %t, error %v", deleted, err)
+	}
+}

@@ -1,0 +1,44 @@
+package admit
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// Concern is how much the creation of a pod concerns the controller. The match conditions
+// in deploy/controller/webhooks.yaml say the same in CEL, which a test compares.
+type Concern int
+
+const (
+	// Nothing means that the pod is created without a call.
+	Nothing Concern = iota
+	// Preference means that the pod may be pinned or its user warned. Without an answer the
+	// pod is created as it is.
+	Preference
+	// Retention means that the pod asks to keep its address and returns under its name.
+	// Without an answer the pod is refused, and its owner tries again.
+	Retention
+)
+
+// ConcernOf tells how much the creation of a pod concerns the controller.
+func ConcernOf(pod *corev1.Pod) Concern {
+	_, retains := pod.Annotations[reservation.RetainAnnotation]
+	_, mode := pod.Annotations[reservation.ModeAnnotation]
+	returns := returnsUnderItsName(pod)
+	switch {
+	case retains && returns:
+		return Retention
+	case retains || mode || returns:
+		return Preference
+	}
+	return Nothing
+}
+
+// returnsUnderItsName tells whether a controller may create the pod again under the same
+// name. A controller that gives its pods a prefix only has not named the pod yet.
+func returnsUnderItsName(pod *corev1.Pod) bool {
+	owner, owned := workload.OwnerOf(pod)
+	return owned && !owner.Unstable() && pod.Name != ""
+}

@@ -1,0 +1,90 @@
+package admit
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// Pin is the planner that brings rebuilt pods back to their nodes.
+type Pin struct {
+	// Cached reads PersistentPodStates, IPReservations, NodeIPPools and nodes.
+	Cached client.Reader
+	// Live reads past the cache where the cache may be behind.
+	Live client.Reader
+	// Workloads reads the workloads whose pods return.
+	Workloads *workloads.Reader
+	Clock     clock.PassiveClock
+}
+
+var _ Planner = (*Pin)(nil)
+
+// Name is the planner's name.
+func (p *Pin) Name() string { return "pin" }
+
+// Plan gathers what pin.Plan decides from, and returns its patch.
+func (p *Pin) Plan(ctx context.Context, facts Facts) (Plan, error) {
+	owner, owned := workload.OwnerOf(facts.Pod)
+	if !owned {
+		return Plan{}, nil
+	}
+	in := pin.Input{Pod: facts.Pod, Retains: facts.Retention.Retain > 0, Now: facts.Now}
+	if p.Workloads.Kinds().Contains(owner) {
+		if err := p.gather(ctx, &in, owner); err != nil {
+			return Plan{}, err
+		}
+	}
+	decision := pin.Plan(in)
+	log.FromContext(ctx).V(1).Info("Planned pin", "reason", decision.Reason, "message", decision.Message)
+	plan := Plan{Patch: decision.Patch}
+	if decision.Verdict == pin.Pin {
+		plan.Node = pin.RecordedNode(in.State, facts.Pod.Name)
+	}
+	return plan, nil
+}
+
+func (p *Pin) gather(ctx context.Context, in *pin.Input, owner workload.Target) error {
+	states, err := cluster.StatesOf(ctx, p.Cached, in.Pod.Namespace, owner)
+	if err != nil {
+		return err
+	}
+	if err := p.recall(ctx, in, pin.Choose(states)); err != nil {
+		return err
+	}
+	if name := pin.RecordedNode(in.State, in.Pod.Name); name != "" {
+		if in.Node, err = cluster.Node(ctx, p.Cached, name); err != nil {
+			return err
+		}
+		if in.Pools, err = cluster.PoolsOf(ctx, p.Cached, name); err != nil {
+			return err
+		}
+	}
+	if in.State != nil && in.State.Spec.RequiredPersistentTopology != nil {
+		in.Cluster, err = cluster.Nodes(ctx, p.Cached)
+	}
+	return err
+}
+
+// holders gathers which nodes hold a pod's addresses.
+func (p *Pin) holders(ctx context.Context, pod *corev1.Pod) ([]pin.Holder, map[string]*corev1.Node, error) {
+	held, err := cluster.ReservationsOf(ctx, p.Cached, client.ObjectKeyFromObject(pod))
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes := map[string]*corev1.Node{}
+	for i := range held {
+		name := held[i].Status.Node
+		if nodes[name], err = cluster.Node(ctx, p.Cached, name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return pin.Holders(held, nodes, p.Clock.Now()), nodes, nil
+}

@@ -1,0 +1,51 @@
+package guard
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Verb is what is about to happen to a pod.
+type Verb string
+
+// Verbs that guards are asked about.
+const (
+	Delete Verb = "delete" // also each pod of a deletecollection
+	Evict  Verb = "evict"
+	Update Verb = "update"
+	Resize Verb = "resize"
+)
+
+// Request is a verb on one pod. The API server may ask twice about one deletion, so that
+// books must enter it under the pod's UID.
+type Request struct {
+	Verb Verb
+	// Pod as it is now.
+	Pod *corev1.Pod
+	// Changed is the pod after an Update or a Resize; nil for the other verbs.
+	Changed *corev1.Pod
+	// DryRun tells that nothing will happen to the pod.
+	DryRun bool
+	// User that asks.
+	User string
+}
+
+// Verdict is the answer of a guard. The zero value allows the request.
+type Verdict struct {
+	// Refused tells that the request must not happen now.
+	Refused bool
+	// Message says which budget refuses, how many pods it counts, and why.
+	Message string
+	// RetryAfter is when the user may ask again; 0 when nothing is known.
+	RetryAfter time.Duration
+}
+
+// Guard is what one feature says before something happens to a pod.
+type Guard interface {
+	// Name appears in errors and logs.
+	Name() string
+	// Judge decides about one request. It writes nothing when the request is a dry run.
+	Judge(ctx context.Context, r Request) (Verdict, error)
+}
