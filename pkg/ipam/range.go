@@ -5,36 +5,34 @@ import (
 	"net/netip"
 )
 
-// RangeError says what is wrong with a range, in host-local's words.
+// RangeError says what is wrong with a range, with the text of host-local.
 type RangeError struct {
 	// Index is the number of the range in its set.
 	Index int
-	// Key is that of the configuration: subnet, rangeStart or rangeEnd.
+	// Key is the key in the configuration: subnet, rangeStart or rangeEnd.
 	Key  string
 	text string
 }
 
-// Error returns the words.
+// Error returns the text.
 func (e *RangeError) Error() string { return e.text }
 
 func rangeError(key, format string, args ...any) *RangeError {
 	return &RangeError{Key: key, text: fmt.Sprintf(format, args...)}
 }
 
-// Range is a run of addresses inside one subnet.
+// Range is a sequence of addresses inside one subnet.
 type Range struct {
 	Subnet netip.Prefix `json:"subnet"`
 	// Start and End are the first and the last address to hand out.
 	Start netip.Addr `json:"start"`
 	End   netip.Addr `json:"end"`
-	// Gateway is told to the pod and never handed out. It may lie outside the
-	// subnet.
+	// Gateway is passed to the pod and never handed out. The gateway may lie outside the subnet.
 	Gateway netip.Addr `json:"gateway"`
 }
 
-// Complete checks a range and fills in its defaults as host-local does: from the
-// first address after the network address to the last before the broadcast
-// address (IPv6: to the last), with the first one as the gateway.
+// Complete checks a range and fills in the defaults of host-local: the range begins after the network address, ends
+// before the broadcast address (IPv6: at the last address), and its first address is the gateway.
 func (r Range) Complete() (Range, *RangeError) {
 	switch {
 	case !r.Subnet.Addr().IsValid():
@@ -55,8 +53,7 @@ func (r Range) Complete() (Range, *RangeError) {
 	return r.completeEnds()
 }
 
-// completeEnds blames the start for an order that is wrong where both ends are
-// given, as host-local does.
+// completeEnds fills in the ends. When both are given in the wrong order, the error names the start, as in host-local.
 func (r Range) completeEnds() (Range, *RangeError) {
 	start, end := r.Start, r.End
 	if !start.IsValid() {
@@ -88,8 +85,7 @@ func (r Range) Overlaps(o Range) bool {
 // String returns the range as host-local prints it: start-end.
 func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
 
-// lastUsable returns the last address of a subnet, for IPv4 the last before the
-// broadcast address.
+// lastUsable returns the last address of a subnet, and for IPv4 the last before the broadcast address.
 func lastUsable(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {

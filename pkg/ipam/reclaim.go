@@ -32,15 +32,15 @@ func ReclaimSteps(byNumber bool) []ReclaimStep {
 	return append(steps, EndSoonest)
 }
 
-// ReclaimInput is what is known when a range set is exhausted.
+// ReclaimInput holds the facts when a range set is exhausted.
 type ReclaimInput struct {
 	Now reservation.Moment
 	Set Set
-	// Refuse tells that no reservation gives way.
+	// Refuse is true when no reservation gives way.
 	Refuse bool
 	// Reserved are the reservations of the network.
 	Reserved []reservation.Reservation
-	// Taken reports whether an address is held outside of the state as well; nil for none.
+	// Taken reports whether another plugin holds an address; nil when there is no other plugin.
 	Taken func(netip.Addr) (bool, error)
 }
 

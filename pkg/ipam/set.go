@@ -11,10 +11,10 @@ import (
 // ErrExhausted is returned when every address of a range set is held.
 var ErrExhausted = errors.New("no IP addresses available in range set")
 
-// Set is a list of ranges that are alternatives: a pod gets one address of it.
+// Set is a list of ranges. A pod gets one address of the set, from any of its ranges.
 type Set []Range
 
-// View tells which addresses are free. Reserved ones are not.
+// View tells which addresses are free: neither attached nor reserved.
 type View interface {
 	// FirstFree returns the lowest free address within [from, to].
 	FirstFree(from, to netip.Addr) (addr netip.Addr, found bool, err error)
@@ -70,9 +70,8 @@ func (s Set) String() string {
 	return strings.Join(names, ",")
 }
 
-// Next returns the free address that follows last in round-robin order, and its
-// range. An address that was just given up is thereby the last candidate. The
-// error is ErrExhausted when there is none.
+// Next returns the free address that follows last in round-robin order, and its range. An address that was just released
+// is therefore the last candidate. The error is ErrExhausted when no address is free.
 func (s Set) Next(last netip.Addr, view View) (netip.Addr, Range, error) {
 	for _, t := range s.order(last) {
 		for from := t.from; from.IsValid(); {
@@ -95,14 +94,14 @@ func (s Set) Next(last netip.Addr, view View) (netip.Addr, Range, error) {
 	return netip.Addr{}, Range{}, fmt.Errorf("%w: %s", ErrExhausted, s)
 }
 
-// stretch is a run of addresses to try within one range.
+// stretch is a sequence of addresses to try within one range.
 type stretch struct {
 	in       Range
 	from, to netip.Addr
 }
 
-// order lists the stretches to try, beginning behind last: the rest of its
-// range, the other ranges in turn, and its range again up to and with last.
+// order lists the stretches to try, beginning behind last: the rest of the range of last, the other ranges in turn, and
+// the beginning of the range of last, including last.
 func (s Set) order(last netip.Addr) []stretch {
 	at := slices.IndexFunc(s, func(r Range) bool { return r.Contains(last) })
 	if at < 0 {
@@ -124,21 +123,20 @@ func (s Set) order(last netip.Addr) []stretch {
 	return todo
 }
 
-// SetError says what is wrong with a range set, in host-local's words.
+// SetError says what is wrong with a range set, with the text of host-local.
 type SetError struct {
 	// Index is the number of the set.
 	Index int
 	err   error
 }
 
-// Error returns the words.
+// Error returns the text.
 func (e *SetError) Error() string { return fmt.Sprintf("invalid range set %d: %v", e.Index, e.err) }
 
-// Unwrap returns a *RangeError where it is one range that is wrong.
+// Unwrap returns the *RangeError when a single range is wrong.
 func (e *SetError) Unwrap() error { return e.err }
 
-// CompleteSets checks the sets of one network, each for itself. What is wrong comes as a
-// *SetError.
+// CompleteSets checks the sets of one network, each for itself. The error is a *SetError.
 func CompleteSets(sets []Set) ([]Set, error) {
 	done := make([]Set, 0, len(sets))
 	for i, s := range sets {
@@ -151,13 +149,13 @@ func CompleteSets(sets []Set) ([]Set, error) {
 	return done, nil
 }
 
-// OverlapError says which two sets of one network overlap, in host-local's words.
+// OverlapError says which two sets of one network overlap, with the text of host-local.
 type OverlapError struct {
-	// Index is the number of the later set, With that of the one before it.
+	// Index is the number of the later set, and With the number of the earlier set.
 	Index, With int
 }
 
-// Error returns the words.
+// Error returns the text.
 func (e *OverlapError) Error() string {
 	return fmt.Sprintf("range set %d overlaps with %d", e.With, e.Index)
 }
@@ -174,8 +172,7 @@ func Disjoint(sets []Set) error {
 	return nil
 }
 
-// Fit reports why addresses, one for each set in order, cannot be handed out
-// under these sets; nil when they can.
+// Fit returns nil when the sets can hand out addresses, one of each set in order, and otherwise says why not.
 func Fit(sets []Set, addrs []netip.Addr) error {
 	if len(addrs) != len(sets) {
 		return fmt.Errorf("%d addresses for %d range sets", len(addrs), len(sets))

@@ -58,7 +58,7 @@ func TestRangeDefaults(t *testing.T) {
 	}
 }
 
-// held is a view of the plainest kind.
+// held is a view of a plain set of held addresses.
 type held map[netip.Addr]bool
 
 func (h held) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
@@ -70,8 +70,7 @@ func (h held) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
 	return netip.Addr{}, false, nil
 }
 
-// TestNextWalksTheRing compares Next with host-local's order of trial, walked one
-// address after the other.
+// TestNextWalksTheRing compares Next with host-local's order, in which each address is tried after the other.
 func TestNextWalksTheRing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -94,7 +93,7 @@ func TestNextWalksTheRing(t *testing.T) {
 			for _, a := range ring {
 				view[a] = r.IntN(4) > 0
 			}
-			last := addr("192.0.2.1") // in no range: begins at the beginning
+			last := addr("192.0.2.1") // in no range: the search begins at the first range
 			if at < len(ring) {
 				last = ring[at]
 			} else {

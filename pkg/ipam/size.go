@@ -2,8 +2,8 @@ package ipam
 
 import "net/netip"
 
-// Pods returns for how many pods the sets of a network have addresses, of which each
-// takes one of each set; at most 1<<53, which JSON carries exactly.
+// Pods returns the number of pods for which the sets of a network have addresses. Each pod takes one address of each
+// set. The number is at most 1<<53, which JSON carries exactly.
 func Pods(sets []Set) int64 {
 	var pods uint64
 	for i, s := range sets {
@@ -18,7 +18,7 @@ func Pods(sets []Set) int64 {
 	return int64(min(pods, 1<<53))
 }
 
-// Size returns how many addresses the range can hand out, at most 1<<62.
+// Size returns the number of addresses that the range can hand out, at most 1<<62.
 func (r Range) Size() uint64 {
 	n := distance(r.Start, r.End)
 	if n < 1<<62 {

@@ -52,7 +52,7 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 				{Kind: persistence.FaultIndex, Subject: "net fd00::4"},
 			},
 		},
-		"a record under the key of another": {
+		"a record at the key of another": {
 			edit: in("attachments", func(b *bolt.Bucket) error { return b.Put([]byte("net\x00c9\x00eth0"), b.Get([]byte(container1))) }),
 			want: []persistence.Fault{{Kind: persistence.FaultRecord, Subject: "attachments net c9 eth0"}},
 		},
@@ -65,11 +65,11 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 			},
 			want: []persistence.Fault{{Kind: persistence.FaultHolders, Subject: "net 10.0.0.1"}, {Kind: persistence.FaultIndex, Subject: "net 10.0.0.3"}},
 		},
-		"a record from the future": {
+		"a record with a sequence number that was never given out": {
 			edit: in("meta", func(b *bolt.Bucket) error { return b.SetSequence(2) }),
 			want: []persistence.Fault{{Kind: persistence.FaultRecord, Subject: "reservations net ns c3 eth0"}},
 		},
-		"an address that nobody holds, and one that is not marked as held": {
+		"an address that no record holds, and one that is not marked as held": {
 			edit: in("held", func(b *bolt.Bucket) error {
 				bits := append([]byte{}, b.Get([]byte(chunk))[:32]...) // as the first version wrote it
 				bits[0] = 1<<7 | 1<<2 | 1<<3
@@ -77,7 +77,7 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 			}),
 			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net 10.0.0.1"}, {Kind: persistence.FaultIndex, Subject: "net 10.0.0.7"}},
 		},
-		"a bitmap that is not what was written": {
+		"a bitmap with a wrong checksum": {
 			edit: in("held", func(b *bolt.Bucket) error {
 				bits := append([]byte{}, b.Get([]byte(chunk))...)
 				bits[0] ^= 1
@@ -89,11 +89,11 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 			edit: in("held", func(b *bolt.Bucket) error { return b.Put([]byte("net\x00\x0b\x00\x00\x00"), []byte{1}) }),
 			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net \v   "}},
 		},
-		"an attachment that its owner is not known to have": {
+		"an attachment that is not in the index by owner": {
 			edit: in("owners", func(b *bolt.Bucket) error { return b.Delete([]byte(owner1 + "\x00c1")) }),
 			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net ns c1 eth0 c1"}},
 		},
-		"an owner that has no such attachment": {
+		"an index entry without an attachment": {
 			edit: in("owners", func(b *bolt.Bucket) error { return b.Put([]byte(owner1+"\x00c8"), nil) }),
 			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net ns c1 eth0 c8"}},
 		},
@@ -101,7 +101,7 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 			edit: in("pressure", func(b *bolt.Bucket) error { return b.Delete([]byte("net")) }),
 			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "reservations of net"}},
 		},
-		"a network of which nothing was ever counted": {
+		"a network without counts": {
 			edit: func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("pressure")) },
 		},
 	} {
@@ -112,7 +112,7 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 			must(t, err)
 			for i := range got.Faults {
 				if got.Faults[i].Problem == "" {
-					t.Errorf("no words for %+v", got.Faults[i])
+					t.Errorf("no description of %+v", got.Faults[i])
 				}
 				got.Faults[i].Problem = ""
 			}
@@ -123,15 +123,15 @@ func TestAuditTellsOnePartFromTheOther(t *testing.T) {
 	}
 }
 
-// TestAuditLooksAtEveryPage changes the page that lists the free ones.
+// TestAuditLooksAtEveryPage damages the page that lists the free pages.
 func TestAuditLooksAtEveryPage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		offset int64 // in the page
 		faults bool
 		err    error
 	}{
-		"pages that are neither free nor in use": {offset: 10, faults: true}, // how many there are
-		"a page of no kind":                      {offset: 8, err: persistence.ErrDamaged},
+		"pages that are neither free nor in use": {offset: 10, faults: true}, // the number of free pages
+		"a page of an unknown type":              {offset: 8, err: persistence.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := grown(t)
@@ -150,7 +150,7 @@ func TestAuditLooksAtEveryPage(t *testing.T) {
 	}
 }
 
-// freelist returns where the page that lists the free ones begins.
+// freelist returns the offset of the page that lists the free pages.
 func freelist(t *testing.T, f *os.File) int64 {
 	t.Helper()
 	var newest, at uint64

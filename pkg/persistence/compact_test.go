@@ -15,7 +15,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// grown returns a state that once held many attachments and holds a few now.
+// grown returns a state that once held many attachments and now holds a few.
 func grown(t *testing.T) *persistence.Store {
 	t.Helper()
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
@@ -88,7 +88,7 @@ func TestCompactKeepsAllButTheRoom(t *testing.T) {
 	}
 }
 
-// TestCompactAmongVerbs loses none of what others write meanwhile.
+// TestCompactAmongVerbs compacts while others write: no write is lost.
 func TestCompactAmongVerbs(t *testing.T) {
 	s := grown(t)
 	var all sync.WaitGroup
@@ -113,8 +113,8 @@ func TestCompactAmongVerbs(t *testing.T) {
 	}
 }
 
-// TestAVerbNoticesThatTheFileWasReplaced has the verb open the file, and wait for bbolt's
-// lock on it, while another takes its name: nothing may be written to the old one.
+// TestAVerbNoticesThatTheFileWasReplaced replaces the file while a verb has opened it and waits for bbolt's lock: the
+// verb must not write to the old file.
 func TestAVerbNoticesThatTheFileWasReplaced(t *testing.T) {
 	s := audited(t)
 	path := filepath.Join(s.Dir(), "limpet.db")
@@ -143,7 +143,7 @@ func TestAVerbNoticesThatTheFileWasReplaced(t *testing.T) {
 	})
 }
 
-// openTimes counts how often this process has a file open.
+// openTimes counts the open descriptors of a file in this process.
 func openTimes(t *testing.T, path string) int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")

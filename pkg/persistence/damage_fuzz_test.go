@@ -11,8 +11,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// FuzzDamagedFile has a state file of any content. A verb that comes to it ends well, with
-// a file that is sound if it was made again, and hands out nothing twice if not.
+// FuzzDamagedFile runs a verb on a state file of any content. The verb succeeds. The file is sound if it was rebuilt,
+// and otherwise hands out no address twice.
 func FuzzDamagedFile(f *testing.F) {
 	made := persistence.New(persistence.Options{Dir: f.TempDir()})
 	for range 12 {
@@ -26,7 +26,7 @@ func FuzzDamagedFile(f *testing.F) {
 	}
 	good, err := os.ReadFile(filepath.Join(made.Dir(), "limpet.db"))
 	must(f, err)
-	good = bytes.TrimRight(good, "\x00") // the space that is taken ahead
+	good = bytes.TrimRight(good, "\x00") // the space that is allocated ahead
 	f.Add(good)
 	f.Add(good[:8192])
 	f.Add(good[:len(good)-1000])
@@ -37,7 +37,7 @@ func FuzzDamagedFile(f *testing.F) {
 		must(t, os.WriteFile(filepath.Join(dir, "limpet.marker"), nil, 0o600))
 		s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
 		if err := s.Update(t.Context(), func(*persistence.Tx) error { return nil }); errors.Is(err, persistence.ErrNewer) {
-			t.Skip("it says that a later version wrote it, and is refused and left alone; damage_test.go is about that")
+			t.Skip("the schema is newer, so the file is refused and left alone; damage_test.go tests that")
 		}
 		everything(t, s, 0, 0)
 		report, err := s.Audit(t.Context())
@@ -47,7 +47,7 @@ func FuzzDamagedFile(f *testing.F) {
 				t.Errorf("rebuilt %t, %+v", len(rebuilt) > 0, fault)
 			}
 		}
-		if err != nil && (len(rebuilt) > 0 || !errors.Is(err, persistence.ErrDamaged)) { // of what no verb has looked at
+		if err != nil && (len(rebuilt) > 0 || !errors.Is(err, persistence.ErrDamaged)) { // in pages that no verb has read
 			t.Error(err)
 		}
 	})

@@ -14,34 +14,34 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// TestDamagedStateIsNeverTakenForNew is rule 6: whatever happened to the file, it
-// is neither read as empty nor written to, and the error says which it is.
+// TestDamagedStateIsNeverTakenForNew is rule 6: a damaged or lost file is neither read as an empty one nor written to,
+// and the error says what is wrong.
 func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 	for name, tc := range map[string]struct {
 		damage func(t *testing.T, path string)
 		want   error
 	}{
-		"removed":                      {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
-		"empty":                        {damage: truncate(0), want: persistence.ErrDamaged},
-		"cut within a page":            {damage: truncate(100), want: persistence.ErrDamaged},
-		"cut to one page":              {damage: truncate(4096), want: persistence.ErrDamaged},
-		"cut to two pages":             {damage: truncate(8192), want: persistence.ErrDamaged},
-		"cut in the middle":            {damage: truncate(16384), want: persistence.ErrDamaged},
-		"zeroed":                       {damage: zero(0, -1), want: persistence.ErrDamaged},
-		"both meta pages zeroed":       {damage: zero(0, 8192), want: persistence.ErrDamaged},
-		"first meta page zeroed":       {damage: zero(0, 4096), want: persistence.ErrDamaged},
-		"second meta page zeroed":      {damage: zero(4096, 8192), want: persistence.ErrDamaged},
-		"meta of a far older one":      {damage: oldMeta, want: persistence.ErrDamaged},
-		"cut behind what a verb reads": {damage: cutTail, want: persistence.ErrDamaged},
-		"a flipped bit in a record":    {damage: flipBit, want: persistence.ErrDamaged},
-		"data pages zeroed":            {damage: zero(8192, -1), want: persistence.ErrDamaged},
+		"removed":                        {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
+		"empty":                          {damage: truncate(0), want: persistence.ErrDamaged},
+		"cut within a page":              {damage: truncate(100), want: persistence.ErrDamaged},
+		"cut to one page":                {damage: truncate(4096), want: persistence.ErrDamaged},
+		"cut to two pages":               {damage: truncate(8192), want: persistence.ErrDamaged},
+		"cut in the middle":              {damage: truncate(16384), want: persistence.ErrDamaged},
+		"zeroed":                         {damage: zero(0, -1), want: persistence.ErrDamaged},
+		"both meta pages zeroed":         {damage: zero(0, 8192), want: persistence.ErrDamaged},
+		"first meta page zeroed":         {damage: zero(0, 4096), want: persistence.ErrDamaged},
+		"second meta page zeroed":        {damage: zero(4096, 8192), want: persistence.ErrDamaged},
+		"meta page of a far older state": {damage: oldMeta, want: persistence.ErrDamaged},
+		"cut behind what a verb reads":   {damage: cutTail, want: persistence.ErrDamaged},
+		"a flipped bit in a record":      {damage: flipBit, want: persistence.ErrDamaged},
+		"data pages zeroed":              {damage: zero(8192, -1), want: persistence.ErrDamaged},
 		"not a database": {damage: func(t *testing.T, path string) {
 			must(t, os.WriteFile(path, bytes.Repeat([]byte("limpet\n"), 9000), 0o600))
 		}, want: persistence.ErrDamaged},
-		"another program's":         {damage: foreign, want: persistence.ErrDamaged},
-		"written by a later one":    {damage: later, want: persistence.ErrNewer},
-		"a record that is no JSON":  {damage: badRecord, want: persistence.ErrDamaged},
-		"a record at another's key": {damage: misplaced, want: persistence.ErrDamaged},
+		"a database of another program":  {damage: foreign, want: persistence.ErrDamaged},
+		"written by a newer version":     {damage: later, want: persistence.ErrNewer},
+		"a record that is not JSON":      {damage: badRecord, want: persistence.ErrDamaged},
+		"a record at the key of another": {damage: misplaced, want: persistence.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -81,8 +81,7 @@ func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 	}
 }
 
-// TestRepairedStateCanBeOpened shows that finding damage leaves no lock behind in
-// this process.
+// TestRepairedStateCanBeOpened opens a file again after damage was found: no lock is left in this process.
 func TestRepairedStateCanBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	s := persistence.New(persistence.Options{Dir: dir})
@@ -109,12 +108,11 @@ func TestNewNodeHasNoState(t *testing.T) {
 	}
 }
 
-// TestCrashWhileCreatingLeavesNothingLost begins anew after each of the steps of
-// making a state.
+// TestCrashWhileCreatingLeavesNothingLost creates a state after a crash in each step of the creation.
 func TestCrashWhileCreatingLeavesNothingLost(t *testing.T) {
 	for name, left := range map[string][]string{
-		"a half-made database":        {"limpet.db.new"},
-		"a database without a marker": {"limpet.db"},
+		"a database that is not complete": {"limpet.db.new"},
+		"a database without a marker":     {"limpet.db"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			made, dir := t.TempDir(), t.TempDir()
@@ -147,7 +145,7 @@ func zero(from, to int) func(*testing.T, string) {
 	}
 }
 
-// TestEveryBitOfTheMetaPagesCounts flips each bit of both in turn.
+// TestEveryBitOfTheMetaPagesCounts flips each bit of both meta pages in turn.
 func TestEveryBitOfTheMetaPagesCounts(t *testing.T) {
 	dir := t.TempDir()
 	s := persistence.New(persistence.Options{Dir: dir})
@@ -177,7 +175,7 @@ func TestEveryBitOfTheMetaPagesCounts(t *testing.T) {
 	must(t, f.Close())
 }
 
-// oldMeta puts the newest meta page back to what it was two commits ago.
+// oldMeta replaces the newest meta page by its content of two commits before.
 func oldMeta(t *testing.T, path string) {
 	was, err := os.ReadFile(path)
 	must(t, err)
@@ -190,7 +188,7 @@ func oldMeta(t *testing.T, path string) {
 	must(t, os.WriteFile(path, data, 0o600))
 }
 
-// cutTail takes away the last pages of a file of which most is not in use.
+// cutTail removes the last pages of a file, most of which are not in use.
 func cutTail(t *testing.T, path string) {
 	var high int64
 	inside(t, path, func(tx *bolt.Tx) error {

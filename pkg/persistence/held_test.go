@@ -24,8 +24,7 @@ func holder(i int, addrs ...netip.Addr) reservation.Attachment {
 	}
 }
 
-// TestFirstFreeAgreesWithAScan compares the bitmaps with a plain map, over chunk
-// borders and both families.
+// TestFirstFreeAgreesWithAScan compares FirstFree with a scan of a plain map, over chunk borders and for both families.
 func TestFirstFreeAgreesWithAScan(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -60,7 +59,7 @@ func TestFirstFreeAgreesWithAScan(t *testing.T) {
 	}
 }
 
-// shuffle fills up in even rounds and thins out in odd ones.
+// shuffle holds random addresses in even rounds and releases some in odd rounds.
 func shuffle(tx *persistence.Tx, r *rand.Rand, span []netip.Addr, held map[netip.Addr]int, round int) error {
 	for i, a := range span {
 		_, taken := held[a]
@@ -80,8 +79,8 @@ func shuffle(tx *persistence.Tx, r *rand.Rand, span []netip.Addr, held map[netip
 	return nil
 }
 
-// TestHeldAddressNeverLooksFree flips each bit that says of some addresses that they are
-// held: of the bitmap and of its key, in the first of several, the last, and between.
+// TestHeldAddressNeverLooksFree flips each bit of bitmaps and their keys: in the first bitmap, in the last, and in one
+// between them.
 func TestHeldAddressNeverLooksFree(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error {
@@ -96,7 +95,7 @@ func TestHeldAddressNeverLooksFree(t *testing.T) {
 	good, err := os.ReadFile(path)
 	must(t, err)
 	size := int64(len(good))
-	good = bytes.TrimRight(good, "\x00") // the space that is taken ahead
+	good = bytes.TrimRight(good, "\x00") // the space that is allocated ahead
 	for _, i := range []int{0, 2, 4} {
 		k := append([]byte("net\x00"), 10, 0, byte(i), 0)
 		entry := bytes.Clone(k)

@@ -11,8 +11,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// FuzzDecode feeds records as a damaged page could hold them: they are decoded to
-// something that encodes to the same again, or refused, and never panic.
+// FuzzDecode decodes records as a damaged page could hold them. A record is refused, or encodes to the same record
+// again. Decoding never panics.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c","ips":["10.1.0.2","fd00::2"],"since":{"wall":"2026-01-01T00:00:00Z","boot":"b","up":1},"seq":1}`))
 	f.Add([]byte(`{"owner":{"net":"n","if":"eth0"},"ips":null,"until":{"from":{"wall":"2026-01-01T00:00:00Z","up":1},"for":9},"seq":2,"later":{}}`))
@@ -53,8 +53,7 @@ func roundTrip[T any](t *testing.T, v T, encode func(T) ([]byte, error), decode 
 	return again
 }
 
-// TestClaimedOfBefore reads an attachment that the first versions wrote: of the claimed
-// reservation it has the deadline only.
+// TestClaimedOfBefore reads an attachment of the first versions, which has only the deadline of the claimed reservation.
 func TestClaimedOfBefore(t *testing.T) {
 	a, err := decodeAttachment([]byte(`{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c","uid":"u","ips":["10.1.0.2"],"retain":60,"mode":1,"since":{"wall":"2026-01-01T00:00:00Z","up":1},"seq":3,` +
 		`"claimed":{"from":{"wall":"2026-01-01T00:00:00Z","boot":"b","up":7},"for":9}}`))

@@ -10,7 +10,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// FuzzSalvage reads files of any content. It ends, and what it finds could be stored.
+// FuzzSalvage reads files of any content. Reading ends, and every record found can be stored again.
 func FuzzSalvage(f *testing.F) {
 	dir := f.TempDir()
 	store := New(Options{Dir: dir})
@@ -28,7 +28,7 @@ func FuzzSalvage(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	data = bytes.TrimRight(data, "\x00") // the space that is taken ahead
+	data = bytes.TrimRight(data, "\x00") // the space that is allocated ahead
 	f.Add(data)
 	f.Add(data[:8192])
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -17,9 +17,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestRandomDamage puts random damage into a file and lets a verb find it. Whatever it
-// was, the verb ends well, the new file is sound, and holds nothing that the old one
-// never did.
+// TestRandomDamage damages a file at random and runs a verb. The verb succeeds, the new file is sound, and it holds no
+// record that the old file never held.
 func TestRandomDamage(t *testing.T) {
 	const rounds = 30
 	seed := uint64(time.Now().UnixNano())
@@ -56,7 +55,7 @@ func TestRandomDamage(t *testing.T) {
 	}
 }
 
-// everything reads all in one Update, which makes the state again when it is damaged.
+// everything reads all records in one Update, which rebuilds a damaged state.
 func everything(t *testing.T, s *persistence.Store, seed uint64, round int) reservation.Records {
 	t.Helper()
 	var all reservation.Records
@@ -67,7 +66,7 @@ func everything(t *testing.T, s *persistence.Store, seed uint64, round int) rese
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		for _, a := range as { // so that the index is compared with the records
+		for _, a := range as { // which compares the index with the records
 			if err := tx.PutAttachment(a); err != nil {
 				return err
 			}
@@ -80,7 +79,7 @@ func everything(t *testing.T, s *persistence.Store, seed uint64, round int) rese
 	return all
 }
 
-// asRead rebuilds from the file alone, its stray records included.
+// asRead rebuilds from the file alone, including unreferenced records.
 func asRead(left persistence.Salvaged) (reservation.Records, error) {
 	in := reservation.RebuildInput{Now: moment, Read: left.Read, Complete: left.Complete, Unreferenced: left.Unreferenced, Alive: func(reservation.Attachment) bool { return true }}
 	return reservation.PlanRebuild(in).Records, nil
@@ -105,7 +104,7 @@ func filledState(t *testing.T) []byte {
 	return data
 }
 
-// damaged returns a copy with some of it zeroed, flipped, shifted or cut off.
+// damaged returns a copy of which parts are zeroed, flipped, shifted or cut off.
 func damaged(r *rand.Rand, good []byte) []byte {
 	bad := slices.Clone(good)
 	used := len(bytes.TrimRight(good, "\x00"))
@@ -133,7 +132,7 @@ func damaged(r *rand.Rand, good []byte) []byte {
 	return bad
 }
 
-// sound asserts that bbolt finds no fault with a file.
+// sound fails the test when bbolt finds a fault in a file.
 func sound(t *testing.T, path string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true})
@@ -147,7 +146,7 @@ func sound(t *testing.T, path string) {
 	}), db.Close()))
 }
 
-// TestDamagedFilesAreBounded damages the state more often than files are kept.
+// TestDamagedFilesAreBounded damages the state more often than damaged files are kept.
 func TestDamagedFilesAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
@@ -168,7 +167,7 @@ func TestDamagedFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestRecoveryCutShort begins again behind each step that a recovery leaves on disk.
+// TestRecoveryCutShort recovers again after a crash behind each step of a recovery.
 func TestRecoveryCutShort(t *testing.T) {
 	for name, left := range map[string]func(t *testing.T, dir string){
 		"a half-made new file": func(t *testing.T, dir string) {
@@ -201,7 +200,7 @@ func linkAside(t *testing.T, dir string) {
 	must(t, os.Link(path, fmt.Sprintf("%s.damaged-%s", path, info.ModTime().UTC().Format("20060102T150405.000000000Z"))))
 }
 
-// replace makes another file of the same content and time.
+// replace replaces a file by a copy with the same content and time.
 func replace(t *testing.T, path string) {
 	data, err := os.ReadFile(path)
 	must(t, err)

@@ -9,8 +9,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// TestOlderFileIsReadAndWritten takes away what a later version may add: buckets, and the
-// checksums of records and bitmaps.
+// TestOlderFileIsReadAndWritten removes what newer versions added: buckets, and the checksums of records and bitmaps.
 func TestOlderFileIsReadAndWritten(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
@@ -45,7 +44,7 @@ func TestOlderFileIsReadAndWritten(t *testing.T) {
 	})
 }
 
-// withoutSum returns a record as the first version wrote it.
+// withoutSum returns a record without checksum, as the first version wrote it.
 func withoutSum(record []byte) []byte {
 	end := len(record) - len(`,"sum":"00000000"}`)
 	return append(record[:end:end], '}')

@@ -10,8 +10,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// TestFileKeepsItsSize runs the life of many pods through one file. It grows with how many
-// there are at once, not with how many there were, and has its space before it is needed.
+// TestFileKeepsItsSize attaches and ends many pods in one file. The file grows with the pods at a time, not with all
+// pods ever, and its disk space is allocated before it is needed.
 func TestFileKeepsItsSize(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(*persistence.Tx) error { return nil })
@@ -29,7 +29,7 @@ func TestFileKeepsItsSize(t *testing.T) {
 	}
 	wantSpace(t, s, first, 0)
 
-	for range 3 { // all pods of a large node come, and go
+	for range 3 { // all pods of a large node start and end
 		for from := 10_000; from < 13_000; from += 100 {
 			update(t, s, func(tx *persistence.Tx) error {
 				for n := range 100 {
@@ -53,7 +53,7 @@ func TestFileKeepsItsSize(t *testing.T) {
 	wantSpace(t, s, 8*first, first/2)
 }
 
-// wantSpace asserts the greatest size of the file, and how much of it may be without space.
+// wantSpace fails the test when the file is larger than size, or has more than so many bytes without disk space.
 func wantSpace(t *testing.T, s *persistence.Store, size, holes int64) {
 	t.Helper()
 	var st unix.Stat_t

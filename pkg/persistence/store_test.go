@@ -39,7 +39,7 @@ func view(t testing.TB, s *persistence.Store, fn func(*persistence.Tx) error) {
 
 var moment = reservation.Moment{Wall: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), BootID: "boot", Up: 12345}
 
-// attachment returns the i-th of many attachments, each field of it filled.
+// attachment returns the i-th of many attachments, with every field set.
 func attachment(i int) reservation.Attachment {
 	name := fmt.Sprintf("c%d", i)
 	a := reservation.Attachment{
@@ -92,7 +92,7 @@ func TestRecordsComeBackWhole(t *testing.T) {
 		if string(configs["net"]) != "[]" {
 			t.Errorf("configs %q", configs)
 		}
-		other, _ := tx.Attachments("ne") // a network whose name begins another's
+		other, _ := tx.Attachments("ne") // a network whose name is the beginning of another name
 		if len(other) != 0 {
 			t.Errorf("network ne has %v", other)
 		}
@@ -100,7 +100,7 @@ func TestRecordsComeBackWhole(t *testing.T) {
 	})
 }
 
-// Records tell of their networks too, once each, however many there are.
+// TestNetworksOfRecords lists the networks that occur only in records, each once.
 func TestNetworksOfRecordsAlone(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error {
@@ -162,7 +162,7 @@ func TestAFailedUpdateHasNotHappened(t *testing.T) {
 	})
 }
 
-// TestTheWaitForTheLockIsBounded is the storage's part of rule 7.
+// TestTheWaitForTheLockIsBounded is rule 7 for the lock of the state.
 func TestTheWaitForTheLockIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.OpenFile(filepath.Join(dir, "limpet.lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -177,12 +177,11 @@ func TestTheWaitForTheLockIsBounded(t *testing.T) {
 		t.Errorf("waited %s", d)
 	}
 	must(t, f.Close())
-	patient := persistence.New(persistence.Options{Dir: dir}) // the one that gave up must not keep the lock
+	patient := persistence.New(persistence.Options{Dir: dir}) // the store that gave up must not keep the lock
 	update(t, patient, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
 }
 
-// TestNamesThatCannotBeReadBackAreRefused has names that JSON would change, or that would
-// be another's key.
+// TestNamesThatCannotBeReadBackAreRefused stores names that JSON would change, or that would become the key of another.
 func TestNamesThatCannotBeReadBackAreRefused(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	for _, name := range []string{"\xff", "a\x00b", strings.Repeat("a", 40_000)} {

@@ -24,8 +24,8 @@ func usage(t *testing.T, s *persistence.Store) persistence.PoolUsage {
 	return p
 }
 
-// TestTheCountAgreesWithTheReservations makes and ends reservations at random, puts some
-// in place of others, and fails now and then.
+// TestTheCountAgreesWithTheReservations stores, replaces and deletes reservations at random, and abandons some
+// transactions.
 func TestTheCountAgreesWithTheReservations(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -62,7 +62,7 @@ func TestTheCountAgreesWithTheReservations(t *testing.T) {
 	}
 }
 
-// TestAStateOfBeforeIsCounted writes to a file that a version made which did not count.
+// TestAStateOfBeforeIsCounted writes to a file of a version that did not count.
 func TestAStateOfBeforeIsCounted(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutReservation(reserve(attachment(1))) })
@@ -76,8 +76,8 @@ func TestAStateOfBeforeIsCounted(t *testing.T) {
 	}
 }
 
-// TestRecoveryKeepsTheLimits damages the index of addresses, so that the file is made again
-// and its reservations, of which one is lost, are counted anew.
+// TestRecoveryKeepsTheLimits damages the index of addresses. The rebuilt file keeps the limits and counters, and counts
+// the reservations, one of which is lost.
 func TestRecoveryKeepsTheLimits(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir(), Rebuild: asRead})
 	limits := reservation.Limits{Share: reservation.Share{Pods: 1, Refuse: true}, MaxRetain: time.Hour}

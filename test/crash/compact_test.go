@@ -14,8 +14,8 @@ import (
 
 var compactions = flag.Int("compactions", 150, "compacting processes that are killed")
 
-// TestCompactKilledAtAnyInstant kills processes that compact the file, among verbs that
-// are killed too. Nothing here rebuilds a state: there is always one, and it is whole.
+// TestCompactKilledAtAnyInstant kills processes that compact the file, among verbs that are killed too. The state is
+// always present and sound: nothing here rebuilds a state.
 func TestCompactKilledAtAnyInstant(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -54,11 +54,11 @@ func TestCompactKilledAtAnyInstant(t *testing.T) {
 	}
 	t.Logf("killed %d, done %d, the file became smaller %d times", killed, done, shrunk)
 	if shrunk <= done || done < killed/20 {
-		t.Errorf("the instants are badly spread")
+		t.Errorf("the kills are badly spread")
 	}
 }
 
-// runFor runs a process, kills it after a while, and reports whether it was done by then.
+// runFor runs a process, kills it after a while, and reports whether it had ended before.
 func runFor(t *testing.T, cmd *exec.Cmd, wait time.Duration) bool {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -66,9 +66,9 @@ func runFor(t *testing.T, cmd *exec.Cmd, wait time.Duration) bool {
 		t.Errorf("start: %v", err)
 		return false
 	}
-	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() }) // it may be over
+	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() }) // the process may have ended
 	defer timer.Stop()
-	_ = cmd.Wait() // the process state says more
+	_ = cmd.Wait() // ProcessState says how it ended
 	if cmd.ProcessState.Exited() && !cmd.ProcessState.Success() && !bytes.Contains(out.Bytes(), []byte("no state was created yet")) {
 		t.Errorf("compact: %s", out.Bytes())
 	}
@@ -82,8 +82,8 @@ func compact(ctx context.Context, dir string) *exec.Cmd {
 	return cmd
 }
 
-// inflate makes the file, if there is one, larger than a state ever needs, and returns how
-// large. That there is nothing behind its last page is of no concern to bbolt.
+// inflate makes the file, if there is one, larger than a state ever needs, and returns the size. bbolt ignores the space
+// behind the last page.
 func inflate(t *testing.T, dir string) int64 {
 	t.Helper()
 	size := fileSize(dir)

@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// kind is what an operation does.
+// kind is the kind of an operation.
 type kind int
 
 const (
@@ -41,15 +41,15 @@ func (o op) String() string {
 	return fmt.Sprintf("%s %s %s at %d, %d bytes", names[o.kind], filepath.Base(o.path), filepath.Base(o.to), o.off, max(o.size, int64(len(o.data))))
 }
 
-// sector is what a disk writes in one piece.
+// sector is the number of bytes that a disk writes in one piece.
 const sector = 512
 
-// disk is a file system that forgets, when the power fails, any of what was not synced:
-// of the data of a file, any sectors; of a directory, the last entries.
+// disk is a model of a file system. A power loss takes any sectors of file data that were not synced, and the last
+// entries of a directory that were not synced.
 type disk struct {
 	root  string
-	names map[string]*file // as they would be found now
-	// durable are the names that are on disk, and entries those that are under way.
+	names map[string]*file // as a program would find them now
+	// durable are the names on disk, and entries the changes that are not synced yet.
 	durable map[string]*file
 	entries []entry
 }
@@ -66,13 +66,13 @@ type file struct {
 	pending []op
 }
 
-// image is what is in a file: data, and zeros from there to its size.
+// image is the content of a file: data, and zeros from there to its size.
 type image struct {
 	data []byte
 	size int64
 }
 
-// load returns a disk with what is below root, all of it synced.
+// load returns a disk with the files below root, all of them synced.
 func load(root string) (*disk, error) {
 	d := &disk{root: root, names: map[string]*file{}}
 	err := filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
@@ -108,7 +108,7 @@ func (d *disk) do(o op) error {
 		f.pending = append(f.pending, o)
 	case fsync:
 		if f.dir {
-			d.settle(o.path)
+			d.syncEntries(o.path)
 		} else {
 			f.durable, f.pending = f.content(f.pending), nil
 		}
@@ -132,8 +132,8 @@ func (d *disk) entry(o op, change func(map[string]*file)) {
 	d.entries = append(d.entries, entry{filepath.Dir(o.path), change})
 }
 
-// settle syncs one directory.
-func (d *disk) settle(dir string) {
+// syncEntries syncs one directory.
+func (d *disk) syncEntries(dir string) {
 	d.entries = slices.DeleteFunc(d.entries, func(e entry) bool {
 		if e.dir == dir {
 			e.change(d.durable)
@@ -142,7 +142,7 @@ func (d *disk) settle(dir string) {
 	})
 }
 
-// content is what a file holds when only some of its pending operations came through.
+// content returns the content of a file when only some of its pending operations reached the disk.
 func (f *file) content(some []op) image {
 	i := image{slices.Clone(f.durable.data), f.durable.size}
 	for _, o := range some {
@@ -162,15 +162,15 @@ func (f *file) content(some []op) image {
 	return i
 }
 
-// loss says what comes through a power loss: how many of the pending directory entries,
-// and which of the pending operations of a file, whose writes it may cut to sectors.
+// loss says what survives a power loss: how many of the pending directory entries, and which of the pending operations
+// of a file. Writes may be cut to sectors.
 type loss struct {
 	name    string
 	entries func(pending int) int
 	data    func(pending []op) []op
 }
 
-// waysToFail are the ways in which the power fails. The random ones differ each time.
+// waysToFail are the power losses to try. The random ones differ each time.
 func waysToFail(r *rand.Rand) []loss {
 	all := func(pending []op) []op { return pending }
 	none := func([]op) []op { return nil }
@@ -218,7 +218,7 @@ func reversed(pending []op) []op {
 	return turned
 }
 
-// fail returns what is left after a loss of power.
+// fail returns the files that are left after a power loss.
 func (d *disk) fail(l loss) remains {
 	names := maps.Clone(d.durable)
 	for _, e := range d.entries[:l.entries(len(d.entries))] {
@@ -229,7 +229,7 @@ func (d *disk) fail(l loss) remains {
 		if path != d.root && !reachable(names, d.root, path) {
 			continue
 		}
-		relative, _ := filepath.Rel(d.root, path) // it is below the root
+		relative, _ := filepath.Rel(d.root, path) // the path is below the root
 		if f.dir {
 			left[relative] = image{size: -1}
 		} else {
@@ -239,7 +239,7 @@ func (d *disk) fail(l loss) remains {
 	return left
 }
 
-// reachable reports whether the directories above a path have come through.
+// reachable reports whether the directories above a path survived.
 func reachable(names map[string]*file, root, path string) bool {
 	for dir := filepath.Dir(path); dir != root; dir = filepath.Dir(dir) {
 		if names[dir] == nil {
@@ -249,11 +249,10 @@ func reachable(names map[string]*file, root, path string) bool {
 	return true
 }
 
-// remains are the files that a loss of power has left, by their names; directories have
-// the size -1.
+// remains are the files that are left after a power loss, by their names. Directories have the size -1.
 type remains map[string]image
 
-// sum tells remains from others.
+// sum returns a checksum of all files.
 func (r remains) sum() [sha256.Size]byte {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(r)) {
@@ -263,7 +262,7 @@ func (r remains) sum() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// write writes them below dir.
+// write writes the files below dir.
 func (r remains) write(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		to, i := filepath.Join(dir, name), r[name]

@@ -11,17 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDiskFull lets pods start until there is no space, or until something else has filled
-// the disk. An ADD that finds no space leaves nothing; all DELs work and lose nobody's
-// address.
+// TestDiskFull starts pods until the disk is full, or until other files have filled the disk. An ADD without disk space
+// changes nothing. All DELs succeed, and every pod gets its address back.
 func TestDiskFull(t *testing.T) {
 	for name, tc := range map[string]struct {
 		size  string
 		pods  int
 		whole bool
 	}{
-		"by others, when the state had its space": {size: "1200k", pods: 100, whole: true},
-		"from the beginning":                      {size: "300k", pods: 500},
+		"other files fill the disk after the state allocated its space": {size: "1200k", pods: 100, whole: true},
+		"the disk is small from the beginning":                          {size: "300k", pods: 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -59,8 +58,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// start starts pods until there is no space. The state holds those that were told their
-// addresses and no other.
+// start starts pods until the disk is full. The state holds exactly the pods whose ADD succeeded.
 func start(t *testing.T, dir string, pods int) map[int][]netip.Addr {
 	t.Helper()
 	had := map[int][]netip.Addr{}

@@ -27,13 +27,12 @@ var (
 	pods  = flag.Int("pods", 60, "pods that come and go meanwhile")
 )
 
-// together is how many processes run at once.
+// together is the number of processes that run at once.
 const together = 4
 
-// TestKilledAtAnyInstant kills processes that run at the same time, and looks after each
-// round. What a killed one was about is done in whole or not at all; what one has answered
-// stays; and nobody else is touched. Now and then the file is damaged, so that
-// what is killed is a recovery.
+// TestKilledAtAnyInstant kills processes that run at the same time, and checks the state after each round. The verb of
+// a killed process is done completely or not at all, the verb of a process that answered is done, and other pods keep
+// their addresses. In some rounds the file is damaged, so that a recovery is killed.
 func TestKilledAtAnyInstant(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -67,11 +66,11 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	}
 	t.Logf("killed %d, answered %d, damaged %d times", killed, answered, damages)
 	if answered < killed/20 || answered > killed*20 {
-		t.Errorf("killed %d, answered %d: the instants are badly spread", killed, answered)
+		t.Errorf("killed %d, answered %d: the kills are badly spread", killed, answered)
 	}
 }
 
-// compare judges what was attempted, and whether nobody else was touched.
+// compare checks the verbs that were attempted, and that other pods did not change.
 func compare(attempts []*try, before, after state) (err error) {
 	for _, a := range attempts {
 		err = errors.Join(err, a.judge(after))
@@ -92,14 +91,14 @@ func compare(attempts []*try, before, after state) (err error) {
 type try struct {
 	verb     string
 	life     life
-	had      []netip.Addr // of the attachment to end, or of the reservation
+	had      []netip.Addr // addresses of the attachment to end, or of the reservation
 	answered bool
-	got      []netip.Addr // what an ADD answered
+	got      []netip.Addr // answer of an ADD
 
-	attached, reserved []netip.Addr // what was found afterwards
+	attached, reserved []netip.Addr // in the state afterwards
 }
 
-// attempt runs some verbs at once, of different pods, and kills them.
+// attempt runs verbs of different pods at once, and kills the processes.
 func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand) []*try {
 	t.Helper()
 	var all []*try
@@ -115,7 +114,7 @@ func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand) 
 		if a.verb == "DEL" {
 			c = call(dir, a.verb, a.life, a.had)
 		}
-		// Between no time at all and a little more than a verb takes, less often later.
+		// Between zero and a little more than a verb takes; short times are more frequent.
 		wait := time.Duration(r.IntN(4000)+r.IntN(1+r.IntN(12_000))) * time.Microsecond
 		wg.Go(func() { a.run(t, c, wait) })
 		all = append(all, a)
@@ -132,16 +131,16 @@ func (a *try) run(t *testing.T, c cniexec.Call, wait time.Duration) {
 		t.Errorf("start: %v", err)
 		return
 	}
-	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() }) // it may be over
+	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() }) // the process may have ended
 	defer timer.Stop()
-	_ = cmd.Wait() // the process state says more
+	_ = cmd.Wait() // ProcessState says how it ended
 	a.answered, a.got = cmd.ProcessState.Success(), addresses(stdout.Bytes())
 	if cmd.ProcessState.Exited() && !a.answered {
 		t.Errorf("%s failed: %s%s", a, stdout.Bytes(), stderr.Bytes())
 	}
 }
 
-// judge compares what was found of the pod with what may be.
+// judge compares the records of the pod with the allowed ones.
 func (a *try) judge(after state) error {
 	a.attached, a.reserved = after.attached[a.life.id()], after.reserved[a.life.owner()]
 	done := a.attached != nil && a.reserved == nil
@@ -151,9 +150,9 @@ func (a *try) judge(after state) error {
 	}
 	switch {
 	case !done && !undone:
-		return fmt.Errorf("%s left half: attached %v, reserved %v", a, a.attached, a.reserved)
+		return fmt.Errorf("%s is half done: attached %v, reserved %v", a, a.attached, a.reserved)
 	case a.answered && !done:
-		return fmt.Errorf("%s was answered and has not happened", a)
+		return fmt.Errorf("%s was answered and is not done", a)
 	case done && a.verb == "ADD" && a.had != nil && !slices.Equal(a.attached, a.had):
 		return fmt.Errorf("%s gave %v", a, a.attached)
 	case a.answered && a.verb == "ADD" && !slices.Equal(a.attached, a.got):
@@ -162,8 +161,7 @@ func (a *try) judge(after state) error {
 	return nil
 }
 
-// forget leaves the pod out of a state, so that the rest can be compared; remember puts
-// it back.
+// forget removes the pod from a state, so that the rest can be compared. remember adds the pod again.
 func (a *try) forget(s *state) {
 	delete(s.attached, a.life.id())
 	delete(s.reserved, a.life.owner())
@@ -182,8 +180,7 @@ func (a *try) String() string {
 	return fmt.Sprintf("%s of %s, which had %v, answered: %t", a.verb, a.life.container(), a.had, a.answered)
 }
 
-// damage breaks the older of the meta pages, if there is a file, which loses nothing. What
-// is lost with more is for other tests to say.
+// damage breaks the older of the meta pages, if there is a file. Such damage loses no record; other tests damage more.
 func damage(t *testing.T, path string, r *rand.Rand) bool {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -202,7 +199,7 @@ func damage(t *testing.T, path string, r *rand.Rand) bool {
 	return true
 }
 
-// mend does what a verb would do, but ask the node.
+// mend rebuilds a state as a verb would, but without asking the node.
 func mend(left persistence.Salvaged) (reservation.Records, error) {
 	plan := reservation.PlanRebuild(reservation.RebuildInput{
 		Read: left.Read, Complete: left.Complete, Unreferenced: left.Unreferenced, Alive: func(reservation.Attachment) bool { return false },

@@ -1,5 +1,5 @@
-// Package crash_test kills limpet-ipam at any instant and fails the power at any
-// instant, and looks at what is left (rule 5).
+// Package crash_test kills limpet-ipam at any instant and simulates a power loss at any instant, and checks the state
+// that is left (rule 5).
 package crash_test
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/limpet-io/limpet/test/cniexec"
 )
 
-// network is nobody else's on this machine, whose result cache the plugin reads.
+// network is a name that no other network on this machine has: the plugin reads the machine's result cache.
 const network = "limpet-crash-test"
 
 var plugin string
@@ -50,7 +50,7 @@ func buildAndRun(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// life is one life of a pod.
+// life is one incarnation of a pod.
 type life struct {
 	pod, n int
 }
@@ -65,8 +65,7 @@ func (l life) id() reservation.AttachmentID {
 	return reservation.AttachmentID{Network: network, ContainerID: l.container(), IfName: "eth0"}
 }
 
-// call returns a verb for one life of a pod. With its earlier addresses a DEL is a real one
-// and no rollback.
+// call returns a verb for one life of a pod. A DEL with the addresses of the ADD is not taken for a rollback.
 func call(dir, verb string, l life, had []netip.Addr) cniexec.Call {
 	conf := map[string]any{
 		"cniVersion": "1.1.0", "name": network, "type": "test",
@@ -90,14 +89,13 @@ func call(dir, verb string, l life, had []netip.Addr) cniexec.Call {
 	}
 }
 
-// state is what a state file says.
+// state is the content of a state file.
 type state struct {
 	attached map[reservation.AttachmentID][]netip.Addr
 	reserved map[reservation.Owner][]netip.Addr
 }
 
-// read returns the state, and an error when the rules are broken in it or the file is not
-// sound. A state that was never made is empty.
+// read returns the state. It fails when a rule is broken or the file is not sound. A missing state is empty.
 func read(ctx context.Context, dir string, rebuild func(persistence.Salvaged) (reservation.Records, error)) (state, error) {
 	s := state{map[reservation.AttachmentID][]netip.Addr{}, map[reservation.Owner][]netip.Addr{}}
 	held := map[netip.Addr]bool{}
@@ -110,7 +108,7 @@ func read(ctx context.Context, dir string, rebuild func(persistence.Salvaged) (r
 		}
 		for _, a := range as {
 			if a.ID.IsNetNSPlaceholder() {
-				continue // in some namespace of this machine
+				continue // an address in a namespace of this machine
 			}
 			s.attached[a.ID] = a.Addresses
 			if err := take(held, a.Addresses); err != nil {
@@ -152,7 +150,7 @@ func take(held map[netip.Addr]bool, addrs []netip.Addr) error {
 	return nil
 }
 
-// sound asserts that bbolt finds no fault with a file.
+// sound fails when bbolt finds a fault in a file.
 func sound(path string) error {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true})
 	if err != nil {
@@ -167,7 +165,7 @@ func sound(path string) error {
 	}), db.Close())
 }
 
-// String lists who has what.
+// String lists the holders and their addresses.
 func (s state) String() string {
 	var lines []string
 	for id, addrs := range s.attached {
@@ -186,7 +184,7 @@ func addresses(stdout []byte) []netip.Addr {
 			Address netip.Prefix `json:"address"`
 		} `json:"ips"`
 	}
-	_ = json.NewDecoder(bytes.NewReader(stdout)).Decode(&r) // a DEL says nothing
+	_ = json.NewDecoder(bytes.NewReader(stdout)).Decode(&r) // a DEL has no answer
 	var addrs []netip.Addr
 	for _, ip := range r.IPs {
 		addrs = append(addrs, ip.Address.Addr())

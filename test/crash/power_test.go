@@ -21,13 +21,12 @@ import (
 
 var powerSeed = flag.Uint64("power-seed", 0, "replay the losses of power of this seed")
 
-// stateDir is where the state is on the disk: in a directory that the first verb makes,
-// too.
+// stateDir is the directory of the state on the disk. The first verb creates the directory too.
 const stateDir = "var/state"
 
-// TestPowerFailsAtAnyInstant records what verbs do to their files, and fails the power
-// after each step, losing some of what was not synced. What is found then is the state
-// before the verb or the one after it, and the latter once the verb has answered.
+// TestPowerFailsAtAnyInstant records the file operations of verbs, and simulates a power loss after each operation, which
+// takes some of the data that was not synced. The state is then the state before or after the verb, and after it once
+// the verb has answered.
 func TestPowerFailsAtAnyInstant(t *testing.T) {
 	seed := *powerSeed
 	if seed == 0 {
@@ -59,7 +58,7 @@ func TestPowerFailsAtAnyInstant(t *testing.T) {
 				found, err := afterwards(t, d.fail(way), damaged, judged)
 				switch is := found.String(); {
 				case err != nil:
-				case damaged && n < len(ops): // the file may still be the damaged one, of which all can be read
+				case damaged && n < len(ops): // the file may still be the damaged one, in which all records can be read
 				case is == after.String(), is == before.String() && n < len(ops):
 				default:
 					err = fmt.Errorf("found neither the state before nor the one after:\n%s", is)
@@ -81,8 +80,8 @@ func TestPowerFailsAtAnyInstant(t *testing.T) {
 	t.Logf("%d verbs, %d ways to lose power, which left %d different disks", verbs, len(ways), losses)
 }
 
-// script runs verbs that write in all the ways there are: on a new node, into a growing
-// file, into one with free pages, one that is compacted, and one that is damaged.
+// script runs verbs on a new node, on a growing file, on a file with free pages, on a compacted file, and on a damaged
+// file.
 func script(t *testing.T, dir string, execute func(what string, cmd *exec.Cmd) []byte) {
 	t.Helper()
 	run := func(what string, c cniexec.Call) []byte { return execute(what, c.Command(t.Context())) }
@@ -115,8 +114,8 @@ func script(t *testing.T, dir string, execute func(what string, cmd *exec.Cmd) [
 	run("DEL after it", call(dir, "DEL", life{20, 0}, nil))
 }
 
-// afterwards reads what is left, once if it was the same before. A file that was damaged
-// before the verb may be so still; then the next verb makes it again.
+// afterwards reads the state that is left; the result is cached for equal files. A file that was damaged before the verb
+// may still be damaged; then the next verb rebuilds it.
 func afterwards(t *testing.T, left remains, damaged bool, judged map[[sha256.Size]byte]state) (state, error) {
 	t.Helper()
 	sum := left.sum()
@@ -133,7 +132,7 @@ func afterwards(t *testing.T, left remains, damaged bool, judged map[[sha256.Siz
 	}
 	s, err := read(t.Context(), filepath.Join(dir, stateDir), rebuild)
 	if err == nil && damaged && len(s.attached)+len(s.reserved) < 12 {
-		err = fmt.Errorf("12 pods had addresses, left is\n%s", s)
+		err = fmt.Errorf("12 pods had addresses, and this is left:\n%s", s)
 	}
 	if err == nil {
 		judged[sum] = s
@@ -141,7 +140,7 @@ func afterwards(t *testing.T, left remains, damaged bool, judged map[[sha256.Siz
 	return s, errors.Join(err, os.RemoveAll(dir))
 }
 
-// traced runs a process and returns what it did below root, and what it answered.
+// traced runs a process and returns its file operations below root, and its answer.
 func traced(t *testing.T, cmd *exec.Cmd, root string) ([]op, []byte) {
 	t.Helper()
 	files := t.TempDir()
@@ -158,7 +157,7 @@ func traced(t *testing.T, cmd *exec.Cmd, root string) ([]op, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdin, cmd.Stdout = stdin, stdout // files, so that nothing but the tracer waits for the process
+	cmd.Stdin, cmd.Stdout = stdin, stdout // files, so that only the tracer waits for the process
 	ops, exit, err := trace(cmd, root)
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trace runs a command to its end and returns what it did to files below dir, in order.
-// The calling thread becomes its tracer.
+// trace runs a command to its end and returns its operations on files below dir, in order. The calling thread becomes
+// the tracer of the command.
 func trace(cmd *exec.Cmd, dir string) (ops []op, exit int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -43,11 +43,11 @@ func trace(cmd *exec.Cmd, dir string) (ops []op, exit int, err error) {
 type tracer struct {
 	pid     int
 	dir     string
-	entered map[int]*op // what each thread is about; nil for what is of no interest
+	entered map[int]*op // the operation of each thread; nil for operations elsewhere
 	ops     []op
 }
 
-// run follows all threads until the process is gone.
+// run traces all threads until the process ends.
 func (tr *tracer) run() (exit int, err error) {
 	for {
 		var status unix.WaitStatus
@@ -73,7 +73,7 @@ func (tr *tracer) run() (exit int, err error) {
 			signal = int(status.StopSignal())
 		}
 		if err := unix.PtraceSyscall(tid, signal); err != nil && !errors.Is(err, unix.ESRCH) {
-			return 0, fmt.Errorf("go on: %w", err)
+			return 0, fmt.Errorf("continue: %w", err)
 		}
 	}
 }
@@ -84,7 +84,7 @@ type syscallInfo struct {
 	_      [3]byte
 	_      uint32
 	_      [2]uint64
-	number uint64 // at the exit, the result
+	number uint64 // the result at the exit
 	args   [6]uint64
 }
 
@@ -102,7 +102,7 @@ func (tr *tracer) syscall(tid int) error {
 		return nil
 	}
 	if errno != 0 {
-		return fmt.Errorf("look at a system call: %w", errno)
+		return fmt.Errorf("read a system call: %w", errno)
 	}
 	if info.op == atEntry {
 		o, err := tr.decode(tid, info)
@@ -121,8 +121,7 @@ func (tr *tracer) syscall(tid int) error {
 	return nil
 }
 
-// decode returns what a system call will do to a file below the directory; nil when
-// nothing.
+// decode returns the operation of a system call on a file below the directory; nil for none.
 func (tr *tracer) decode(tid int, info syscallInfo) (*op, error) {
 	a := info.args
 	var o op
@@ -170,7 +169,7 @@ func (tr *tracer) decode(tid int, info syscallInfo) (*op, error) {
 
 // fd returns the path of an open file.
 func (tr *tracer) fd(n uint64) string {
-	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tr.pid, int32(n))) // one that is closed is none of ours
+	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tr.pid, int32(n))) // a closed file is not below the directory
 	return path
 }
 
