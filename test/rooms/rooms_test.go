@@ -128,7 +128,7 @@ func layers(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs/design/0001-architecture.md"))
 	must(t, err)
-	row := regexp.MustCompile("(?m)^\\| (words|core|shell|wire|beside) \\| ([^|]+) \\|")
+	row := regexp.MustCompile(`(?m)^\| (words|core|shell|wire|beside) \| ([^|]+) \|`)
 	room := regexp.MustCompile("`([^`]+)`")
 	found := map[string]string{}
 	for _, r := range row.FindAllStringSubmatch(string(page), -1) {
