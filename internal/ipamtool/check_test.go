@@ -31,8 +31,8 @@ func TestCheck(t *testing.T) {
 	n.golden("check.txt", "check", "check -o json", "check web-0")
 }
 
-// TestCheckTellsWhatIsWrong damages a state in each way that check knows, and repairs the state.
-func TestCheckTellsWhatIsWrong(t *testing.T) {
+// TestCheckFindsFaults damages a state in each way that check knows, and repairs the state.
+func TestCheckFindsFaults(t *testing.T) {
 	edit := func(bucket, key, value string) func(node) {
 		return func(n node) {
 			n.edit(func(tx *bolt.Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte(key), []byte(value)) })
@@ -139,8 +139,8 @@ func TestRepairRefusesToForget(t *testing.T) {
 	}
 }
 
-// TestRepairTakesPathsAsTheyCome repairs a state by paths that differ from the path in the network configuration.
-func TestRepairTakesPathsAsTheyCome(t *testing.T) {
+// TestRepairAcceptsAnyPath repairs a state by paths that differ from the path in the network configuration.
+func TestRepairAcceptsAnyPath(t *testing.T) {
 	for name, path := range map[string]string{"relative": "state", "through a link": "link", "in a directory with dots": "../DIR/./state"} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -176,7 +176,7 @@ func overwriteByZeros(path string) error {
 	return errors.Join(os.Truncate(path, 0), os.Truncate(path, info.Size()))
 }
 
-func TestCheckMissesTheMarker(t *testing.T) {
+func TestCheckNotesAMissingMarker(t *testing.T) {
 	n := newNode(t)
 	n.fill()
 	n.file(os.Remove(filepath.Join(n.dir, "limpet.marker")))
@@ -186,8 +186,8 @@ func TestCheckMissesTheMarker(t *testing.T) {
 	}
 }
 
-// TestCheckLooksAtWhatRuns compares the state with the containers that run.
-func TestCheckLooksAtWhatRuns(t *testing.T) {
+// TestCheckComparesWithContainers compares the state with the containers that run.
+func TestCheckComparesWithContainers(t *testing.T) {
 	n := newNode(t)
 	n.fill()
 	runs := func(pod, begin, netns, ip string) reservation.Attachment {
@@ -203,11 +203,11 @@ func TestCheckLooksAtWhatRuns(t *testing.T) {
 		"known by its namespace alone": {
 			first: []reservation.Attachment{runs("other", "ff00", filepath.Join(filepath.Dir(n.dir), "cni-aa11"), "fd00::c")},
 		},
-		"nobody's": {
+		"free in the state": {
 			first: []reservation.Attachment{runs("web-7", "ff77", "", "10.244.0.77")},
 			want:  []string{"limpet 10.244.0.77 is in use by pod default/web-7 (container " + container("ff77") + "), and free in the state"},
 		},
-		"another's": {
+		"attached to another container": {
 			first: []reservation.Attachment{runs("web-7", "ff77", "", "10.244.0.3")},
 			want:  []string{"limpet 10.244.0.3 is in use by pod default/web-7 (container " + container("ff77") + "), and in the state attached to pod default/web-1 (container aa22000000000)"},
 		},

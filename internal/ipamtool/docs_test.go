@@ -45,8 +45,8 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 }
 
-// TestWhatIsPrintedIsDocumented looks for each key of the JSON forms and each kind of finding in operations.md.
-func TestWhatIsPrintedIsDocumented(t *testing.T) {
+// TestOutputIsDocumented looks for each key of the JSON forms and each kind of finding in operations.md.
+func TestOutputIsDocumented(t *testing.T) {
 	page := text(t, docs+"/operate/operations.md")
 	for _, of := range []reflect.Type{reflect.TypeFor[ipamtool.Holder](), reflect.TypeFor[ipamtool.Verdict](), reflect.TypeFor[ipamtool.Finding]()} {
 		for f := range of.Fields() {

@@ -26,7 +26,7 @@ func TestShow(t *testing.T) {
 		"show --network dmz default/web-1", "show 10.244.0.99", "show fd00::5 -o json")
 }
 
-func TestCallsThatNobodyUnderstands(t *testing.T) {
+func TestWrongCalls(t *testing.T) {
 	n := newNode(t)
 	n.fill()
 	n.golden("usage.txt", "lsit", "list web-0", "show", "show 10.0.0.1 10.0.0.2", "list -o yaml", "list --colour")
@@ -50,8 +50,8 @@ func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
 	}
 }
 
-// TestReadingMakesNothing reads in directories without a state, and with a lost state: no file is created.
-func TestReadingMakesNothing(t *testing.T) {
+// TestReadingCreatesNothing reads in directories without a state, and with a lost state: no file is created.
+func TestReadingCreatesNothing(t *testing.T) {
 	n := newNode(t)
 	asked := func() {
 		t.Helper()
@@ -84,8 +84,8 @@ func TestReadingMakesNothing(t *testing.T) {
 	}
 }
 
-// TestARuntimeIsNeverMistaken runs the plugin with CNI_COMMAND and an argument: it answers as a plugin.
-func TestARuntimeIsNeverMistaken(t *testing.T) {
+// TestRuntimeWithArgumentsGetsThePlugin runs the plugin with CNI_COMMAND and an argument: it answers as a plugin.
+func TestRuntimeWithArgumentsGetsThePlugin(t *testing.T) {
 	n := newNode(t)
 	out, _ := n.withEnv([]string{"CNI_COMMAND=VERSION"}, `{"cniVersion":"1.1.0"}`, "list")
 	if !strings.Contains(out, "supportedVersions") {

@@ -24,7 +24,7 @@ import (
 
 var (
 	binary string // limpet-ipam, as a release is built
-	update = flag.Bool("update", false, "write the golden files anew")
+	update = flag.Bool("update", false, "rewrite the golden files")
 )
 
 func TestMain(m *testing.M) {

@@ -82,9 +82,9 @@ func TestReleaseRemovesMirroredFiles(t *testing.T) {
 	}
 }
 
-// TestReleaseRefusesWhatWasNeverSeen has a container whose network namespace was not recorded at ADD: nobody can
-// tell whether the namespace is gone.
-func TestReleaseRefusesWhatWasNeverSeen(t *testing.T) {
+// TestReleaseRefusesAnUnrecordedNamespace has a container whose network namespace was not recorded at ADD, so
+// that the tool cannot tell whether the namespace is gone.
+func TestReleaseRefusesAnUnrecordedNamespace(t *testing.T) {
 	n := newNode(t)
 	unseen := n.attachment("web-2", "bb33", "10.244.0.4")
 	unseen.NetNS = reservation.NetNS{Path: "/proc/999999/ns/net"}

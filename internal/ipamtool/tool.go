@@ -61,7 +61,7 @@ func (t *Tool) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return ExitDone
 	}
-	_, _ = fmt.Fprintln(t.Stderr, "limpet-ipam:", err) // nobody to tell when stderr is gone
+	_, _ = fmt.Fprintln(t.Stderr, "limpet-ipam:", err) // an error of stderr cannot be reported
 	if errors.As(err, new(noError)) {
 		return ExitNo
 	}

@@ -21,7 +21,7 @@ const (
 	EndSoonest
 )
 
-// ReclaimSteps returns the steps in the order in which an ADD tries them: nobody loses an
+// ReclaimSteps returns the steps in the order in which an ADD tries them: no pod loses an
 // address by the earlier ones. An ADD that asks for an address by number never ends a
 // reservation (rule 2).
 func ReclaimSteps(byNumber bool) []ReclaimStep {

@@ -50,7 +50,7 @@ type Report struct {
 	Size int64
 	// Recoveries counts how many times the state was rebuilt.
 	Recoveries uint64
-	// Marked is true when the marker exists. Without the marker nobody would notice the loss of the file.
+	// Marked is true when the marker exists. Without the marker the loss of the file would go unnoticed.
 	Marked bool
 	// BackupPaths are the paths of the damaged files that are kept.
 	BackupPaths []string

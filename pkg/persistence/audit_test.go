@@ -29,7 +29,7 @@ func audited(t *testing.T) *persistence.Store {
 	return s
 }
 
-func TestAuditTellsOnePartFromTheOther(t *testing.T) {
+func TestAuditFindsFaults(t *testing.T) {
 	const (
 		container1 = "net\x00c1\x00eth0"
 		owner1     = "net\x00ns\x00c1\x00eth0"
@@ -166,7 +166,7 @@ func freelist(t *testing.T, f *os.File) int64 {
 	return int64(at) * size
 }
 
-func TestAuditMissesTheMarker(t *testing.T) {
+func TestAuditNotesAMissingMarker(t *testing.T) {
 	s := audited(t)
 	for _, want := range []bool{true, false} {
 		got, err := s.Audit(t.Context())

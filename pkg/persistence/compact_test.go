@@ -50,7 +50,7 @@ func records(t *testing.T, s *persistence.Store) (all reservation.Records) {
 	return all
 }
 
-func TestCompactKeepsAllButTheRoom(t *testing.T) {
+func TestCompactKeepsTheRecords(t *testing.T) {
 	s := grown(t)
 	must(t, os.WriteFile(filepath.Join(s.Dir(), "limpet.db.new"), []byte("cut short"), 0o600))
 	want := records(t, s)
@@ -157,7 +157,7 @@ func openTimes(t *testing.T, path string) int {
 	return n
 }
 
-func TestCompactLeavesAloneWhatItDoesNotUnderstand(t *testing.T) {
+func TestCompactLeavesDamagedFilesAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*testing.T, *persistence.Store)
 		want   error

@@ -53,8 +53,8 @@ func roundTrip[T any](t *testing.T, v T, encode func(T) ([]byte, error), decode 
 	return again
 }
 
-// TestClaimedOfBefore reads an attachment of the first versions, which has only the deadline of the claimed reservation.
-func TestClaimedOfBefore(t *testing.T) {
+// TestClaimedReservationOfTheFirstVersion reads an attachment of the first versions, which has only the deadline of the claimed reservation.
+func TestClaimedReservationOfTheFirstVersion(t *testing.T) {
 	a, err := decodeAttachment([]byte(`{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c","uid":"u","ips":["10.1.0.2"],"retain":60,"mode":1,"since":{"wall":"2026-01-01T00:00:00Z","up":1},"seq":3,` +
 		`"claimed":{"from":{"wall":"2026-01-01T00:00:00Z","boot":"b","up":7},"for":9}}`))
 	if err != nil {

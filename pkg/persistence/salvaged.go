@@ -16,7 +16,7 @@ import (
 
 // Salvaged is what could be read of a state that was lost or is damaged; nothing, on a new node.
 type Salvaged struct {
-	// Cause says why the state is made again; nil on a new node.
+	// Cause says why the state is rebuilt; nil on a new node.
 	Cause error
 	// BackupPath is the path of the damaged file; "" when there was none.
 	BackupPath string

@@ -167,8 +167,8 @@ func TestDamagedFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestRecoveryCutShort recovers again after a crash behind each step of a recovery.
-func TestRecoveryCutShort(t *testing.T) {
+// TestRecoveryAfterACrash recovers again after a crash behind each step of a recovery.
+func TestRecoveryAfterACrash(t *testing.T) {
 	for name, left := range map[string]func(t *testing.T, dir string){
 		"a half-made new file": func(t *testing.T, dir string) {
 			must(t, os.WriteFile(filepath.Join(dir, "limpet.db.new"), []byte("half"), 0o600))

@@ -65,7 +65,7 @@ func reserve(a reservation.Attachment) reservation.Reservation {
 	}
 }
 
-func TestRecordsComeBackWhole(t *testing.T) {
+func TestRecordsAreReadAsWritten(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	a, plain, r := attachment(1), attachment(2), reserve(attachment(3))
 	plain.Owner.Namespace, plain.Owner.Pod, plain.Claimed, plain.RefusedSince = "", "", nil, nil
@@ -141,7 +141,7 @@ func TestAnAddressHasOneHolder(t *testing.T) {
 	}
 }
 
-func TestAFailedUpdateHasNotHappened(t *testing.T) {
+func TestFailedUpdateChangesNothing(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(*persistence.Tx) error { return nil })
 	broken := errors.New("broken")

@@ -62,8 +62,8 @@ func TestTheCountAgreesWithTheReservations(t *testing.T) {
 	}
 }
 
-// TestAStateOfBeforeIsCounted writes to a file of a version that did not count.
-func TestAStateOfBeforeIsCounted(t *testing.T) {
+// TestStateOfAnOlderVersionIsCounted writes to a file of a version that did not count.
+func TestStateOfAnOlderVersionIsCounted(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutReservation(reserve(attachment(1))) })
 	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("pressure")) })

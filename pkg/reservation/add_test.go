@@ -75,15 +75,15 @@ func TestPlanAdd(t *testing.T) {
 			in:   reservation.AddInput{Reserved: reserved(1, time.Minute)},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: reserved(1, time.Minute), DropReserved: true},
 		},
-		"a lapsed reservation counts for nothing": {
+		"a lapsed reservation does not count": {
 			in:   reservation.AddInput{Reserved: reserved(1, 10*time.Minute)},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true},
 		},
-		"a dead predecessor is succeeded to": {
+		"an ADD claims the addresses of a dead predecessor": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: tookOver, Ended: []reservation.AttachmentID{dead.ID}},
 		},
-		"a living predecessor is waited for and marked": {
+		"an ADD waits for a living predecessor, which is marked": {
 			in:      reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true)}},
 			want:    reservation.AddDecision{RefusedBy: &predecessor},
 			wantErr: reservation.ErrPredecessor,
@@ -92,18 +92,18 @@ func TestPlanAdd(t *testing.T) {
 			in:      reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true, refused(59*time.Second))}},
 			wantErr: reservation.ErrPredecessor,
 		},
-		"a wait is of one successor, and a later one begins its own": {
+		"a later successor begins a wait of its own": {
 			in: reservation.AddInput{UID: "third", Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Hour), func(a *reservation.Attachment) {
 				a.RefusedUID = "second"
 			})}},
 			want:    reservation.AddDecision{RefusedBy: &predecessor},
 			wantErr: reservation.ErrPredecessor,
 		},
-		"a runtime that tells no UID has one wait for all": {
+		"without UIDs all successors share one wait": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Hour))}},
 			want: reservation.AddDecision{Verdict: reservation.Allocate},
 		},
-		"beside a living predecessor nobody takes what an older life had": {
+		"beside a living predecessor the addresses of an older life are not claimed": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("older", 1, false), life("old", 2, true, asksNothing)}},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, Ended: []reservation.AttachmentID{idOf("older")}},
 		},
@@ -111,7 +111,7 @@ func TestPlanAdd(t *testing.T) {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Minute))}},
 			want: reservation.AddDecision{Verdict: reservation.Allocate},
 		},
-		"a pod that requires its addresses waits on": {
+		"a pod with mode required keeps waiting": {
 			in:      reservation.AddInput{Mode: reservation.Required, Earlier: []reservation.Predecessor{life("old", 1, true, refused(time.Hour))}},
 			wantErr: reservation.ErrPredecessor,
 		},
@@ -126,23 +126,23 @@ func TestPlanAdd(t *testing.T) {
 			in:   reservation.AddInput{Reserved: reserved(2, time.Minute), Earlier: []reservation.Predecessor{life("old", 1, true)}},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: reserved(2, time.Minute), DropReserved: true},
 		},
-		"a later life that is dead is succeeded to, beside one that lives": {
+		"an ADD claims the addresses of a later life that is dead, beside a living one": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{life("old", 1, true), dead}},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: tookOver, Ended: []reservation.AttachmentID{dead.ID}},
 		},
-		"a dead predecessor whose ADD had failed passes on what it had claimed": {
+		"a dead predecessor whose ADD had failed passes on the reservation that it had claimed": {
 			in:   reservation.AddInput{Earlier: failed(func(a *reservation.Attachment) { a.Claimed = reserved(1, 9*time.Minute) })},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: reserved(1, 9*time.Minute), Ended: []reservation.AttachmentID{dead.ID}},
 		},
-		"and what it had let go": {
+		"and the reservation that it had dropped": {
 			in:   reservation.AddInput{Earlier: failed(func(a *reservation.Attachment) { a.Dropped = reserved(1, 9*time.Minute) })},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Dropped: reserved(1, 9*time.Minute), Ended: []reservation.AttachmentID{dead.ID}},
 		},
-		"and nothing where nothing was kept": {
+		"and no reservation when there was none": {
 			in:   reservation.AddInput{Earlier: failed()},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Ended: []reservation.AttachmentID{dead.ID}},
 		},
-		"and what it had claimed where that cannot be handed out any more": {
+		"and a claimed reservation out of range": {
 			in: reservation.AddInput{
 				Earlier: failed(func(a *reservation.Attachment) { a.Claimed = reserved(1, 9*time.Minute) }),
 				Fits:    func([]netip.Addr) error { return outgrown },
@@ -153,15 +153,15 @@ func TestPlanAdd(t *testing.T) {
 			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
 		},
-		"so are those of a predecessor that ended unseen": {
+		"addresses of a predecessor that ended unseen are dropped as well": {
 			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}, Fits: func([]netip.Addr) error { return outgrown }},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, Ended: []reservation.AttachmentID{dead.ID}, Dropped: tookOver},
 		},
-		"a reservation of before a living predecessor is dropped": {
+		"a reservation older than a living predecessor is dropped": {
 			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Earlier: []reservation.Predecessor{life("old", 2, true, refused(time.Minute))}},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
 		},
-		"addresses that the ranges lost fail a pod that requires them": {
+		"addresses that the ranges lost fail a pod with mode required": {
 			in:      reservation.AddInput{Mode: reservation.Required, Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
 			wantErr: reservation.ErrRequired,
 		},
@@ -190,11 +190,11 @@ func TestPlanAddWaitsOnlyWhereSomethingIsAskedFor(t *testing.T) {
 		asks        bool
 		want        reservation.AddVerdict
 	}{
-		"neither asks":                         {reservation.Attachment{AnnotationsSeen: true}, false, reservation.Allocate},
-		"the new life asks":                    {reservation.Attachment{AnnotationsSeen: true}, true, reservation.Refuse},
-		"the predecessor asked":                {reservation.Attachment{AnnotationsSeen: true, Retain: time.Minute}, false, reservation.Refuse},
-		"the predecessor insists":              {reservation.Attachment{AnnotationsSeen: true, Mode: reservation.Required}, false, reservation.Refuse},
-		"the predecessor's wish was not heard": {reservation.Attachment{}, false, reservation.Refuse},
+		"neither asks":                                     {reservation.Attachment{AnnotationsSeen: true}, false, reservation.Allocate},
+		"the new life asks":                                {reservation.Attachment{AnnotationsSeen: true}, true, reservation.Refuse},
+		"the predecessor asked":                            {reservation.Attachment{AnnotationsSeen: true, Retain: time.Minute}, false, reservation.Refuse},
+		"the predecessor has mode required":                {reservation.Attachment{AnnotationsSeen: true, Mode: reservation.Required}, false, reservation.Refuse},
+		"the annotations of the predecessor were not seen": {reservation.Attachment{}, false, reservation.Refuse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := reservation.PlanAdd(reservation.AddInput{

@@ -26,23 +26,23 @@ func TestPlanEnd(t *testing.T) {
 		"an owner that asked for it has its addresses reserved": {
 			in: reservation.EndInput{Attachment: asked}, want: &reservation.Deadline{From: now, For: 10 * time.Minute},
 		},
-		"one that did not ask leaves nothing": {
+		"an owner that did not ask leaves no reservation": {
 			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Retain = 0 })},
 		},
-		"an older life leaves nothing": {
+		"an older life leaves no reservation": {
 			in: reservation.EndInput{Attachment: asked, Newer: true},
 		},
-		"a rollback reserves nothing new": {
+		"a rollback makes no new reservation": {
 			in: reservation.EndInput{Attachment: asked, Rollback: true},
 		},
 		"the end of a pod that had claimed begins a new deadline": {
 			in:   reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Claimed = claimed })},
 			want: &reservation.Deadline{From: now, For: 10 * time.Minute},
 		},
-		"a container without a pod name has nobody to come back": {
+		"a container without a pod name leaves no reservation": {
 			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Owner.Pod = "" })},
 		},
-		"a rollback leaves to others what they hold by now": {
+		"a rollback does not put back addresses that other pods have now": {
 			in: reservation.EndInput{Attachment: with(func(a *reservation.Attachment) { a.Dropped = reserved(3, time.Minute) }), Rollback: true, DroppedTaken: true},
 		},
 	} {

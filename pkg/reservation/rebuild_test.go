@@ -17,60 +17,60 @@ import (
 // behind the address is the Seq.
 func TestPlanRebuild(t *testing.T) {
 	for name, tc := range map[string]struct {
-		read, stray, seen []reservation.Attachment
-		found             []reservation.Attachment
-		readReserved      []reservation.Reservation
-		strayReserved     []reservation.Reservation
-		whole             bool
-		alive             string // names of containers
-		want              string // holders and addresses, in the order of names
+		read, unreferenced, seen []reservation.Attachment
+		found                    []reservation.Attachment
+		readReserved             []reservation.Reservation
+		unreferencedReserved     []reservation.Reservation
+		complete                 bool
+		alive                    string // names of containers
+		want                     string // holders and addresses, in the order of names
 	}{
-		"what was read stays": {
-			read: of(at("c1", "a", 2, 1)), readReserved: []reservation.Reservation{kept(3, 2)}, whole: true,
+		"records that were read stay": {
+			read: of(at("c1", "a", 2, 1)), readReserved: []reservation.Reservation{kept(3, 2)}, complete: true,
 			want: "c1=2 reserved b=3",
 		},
-		"nothing is left but what the node knows": {
+		"only the sources of the node are left": {
 			seen: of(at("c1", "a", 2, 0), at("c2", "b", 3, 0)), alive: "c1",
 			want: "c1=2 c2=3",
 		},
 		"a live container wins over an outdated reservation": {
-			seen: of(at("c9", "x", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true, alive: "c9",
+			seen: of(at("c9", "x", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, complete: true, alive: "c9",
 			want: "c9=2",
 		},
 		"a reservation wins over a container that is gone": {
-			seen: of(at("c1", "a", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true,
+			seen: of(at("c1", "a", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, complete: true,
 			want: "reserved b=2",
 		},
 		"a reservation that its owner has claimed is gone": {
-			seen: of(at("c2", "b", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true, alive: "c2",
+			seen: of(at("c2", "b", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, complete: true, alive: "c2",
 			want: "c2=2",
 		},
-		"an owner that went on without its reservation has none": {
-			seen: of(at("c2", "b", 4, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true, alive: "c2",
+		"an owner that took other addresses has no reservation": {
+			seen: of(at("c2", "b", 4, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, complete: true, alive: "c2",
 			want: "c2=4",
 		},
 		"an older life that still runs does not end the reservation of a newer one": {
-			read: of(at("c1", "b", 4, 1)), seen: of(at("c1", "b", 4, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, whole: true, alive: "c1",
+			read: of(at("c1", "b", 4, 1)), seen: of(at("c1", "b", 4, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, complete: true, alive: "c1",
 			want: "c1=4 reserved b=2",
 		},
-		"a stray attachment counts when its namespace lives": {
-			stray: of(at("c1", "a", 2, 1), at("c2", "b", 3, 2)), alive: "c1",
+		"an unreferenced attachment counts when its namespace lives": {
+			unreferenced: of(at("c1", "a", 2, 1), at("c2", "b", 3, 2)), alive: "c1",
 			want: "c1=2",
 		},
-		"a stray reservation counts when the tree had holes": {
-			strayReserved: []reservation.Reservation{kept(2, 2)},
-			want:          "reserved b=2",
+		"an unreferenced reservation counts when the tree had holes": {
+			unreferencedReserved: []reservation.Reservation{kept(2, 2)},
+			want:                 "reserved b=2",
 		},
-		"a stray reservation does not count beside a whole tree": {
-			strayReserved: []reservation.Reservation{kept(2, 2)}, whole: true,
+		"an unreferenced reservation does not count beside a complete tree": {
+			unreferencedReserved: []reservation.Reservation{kept(2, 2)}, complete: true,
 			want: "",
 		},
-		"a stray reservation that has lapsed is nothing": {
-			strayReserved: []reservation.Reservation{lapsed(kept(2, 2))},
-			want:          "",
+		"an unreferenced reservation that has lapsed does not count": {
+			unreferencedReserved: []reservation.Reservation{lapsed(kept(2, 2))},
+			want:                 "",
 		},
-		"what was read wins over what is stray of the same owner": {
-			readReserved: []reservation.Reservation{kept(2, 5)}, strayReserved: []reservation.Reservation{kept(3, 2)},
+		"a record that was read wins over an unreferenced one of the same owner": {
+			readReserved: []reservation.Reservation{kept(2, 5)}, unreferencedReserved: []reservation.Reservation{kept(3, 2)},
 			want: "reserved b=2",
 		},
 		"an address in a namespace is held": {
@@ -85,16 +85,16 @@ func TestPlanRebuild(t *testing.T) {
 			seen: of(at("c1", "a", 2, 0), at("c2", "a", 2, 0)),
 			want: "c2=2",
 		},
-		"two that live with one address: one of them holds it": {
+		"of two living containers with one address one holds it": {
 			seen: of(at("c1", "a", 2, 0), at("c2", "b", 2, 0)), alive: "c1 c2",
 			want: "c2=2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := reservation.PlanRebuild(reservation.RebuildInput{
-				Now: rebuildNow, Complete: tc.whole, Seen: tc.seen, Placeholders: tc.found,
+				Now: rebuildNow, Complete: tc.complete, Seen: tc.seen, Placeholders: tc.found,
 				Read:         reservation.Records{Attachments: tc.read, Reservations: tc.readReserved},
-				Unreferenced: reservation.Records{Attachments: tc.stray, Reservations: tc.strayReserved},
+				Unreferenced: reservation.Records{Attachments: tc.unreferenced, Reservations: tc.unreferencedReserved},
 				Alive: func(a reservation.Attachment) bool {
 					return slices.Contains(strings.Fields(tc.alive), a.ID.ContainerID)
 				},
@@ -124,19 +124,19 @@ func TestRebuildOfNetworksThatOverlap(t *testing.T) {
 		seen, found []reservation.Attachment
 		want        string
 	}{
-		"what a container explains is held once": {
+		"an address that a container explains is held once": {
 			seen: of(in("m", 1, at("c1", "a", 2, 0))), found: found(1, 2), want: "m c1=2",
 		},
 		"a container of each network explains its own": {
 			seen: of(in("m", 1, at("c1", "a", 2, 0)), in("n", 2, at("c2", "b", 2, 0))), found: slices.Concat(found(1, 2), found(2, 2)), want: "m c1=2, n c2=2",
 		},
-		"one of the other network, of which nobody knows": {
+		"a container of the other network, which no source knows": {
 			seen: of(in("m", 1, at("c1", "a", 2, 0))), found: slices.Concat(found(1, 2), found(2, 2)), want: "m c1=2, n netns:/2=2",
 		},
 		"its other addresses are held where they are free": {
 			seen: of(in("m", 1, at("c1", "a", 2, 0))), found: slices.Concat(found(1, 2), found(2, 2, 3)), want: "m c1=2, m netns:/2=3, n netns:/2=2+3",
 		},
-		"nobody knows of either": {
+		"no source knows either container": {
 			found: slices.Concat(found(1, 2), found(2, 2, 3)), want: "m netns:/1=2, m netns:/2=3, n netns:/1=2, n netns:/2=3",
 		},
 	} {

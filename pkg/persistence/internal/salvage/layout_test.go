@@ -15,7 +15,7 @@ import (
 // meta pages.
 const checkedVersion = "v1.5.0"
 
-// TestLayoutIsOfTheCheckedVersion fails when go.mod requires a version of bbolt whose layout nobody has checked.
+// TestLayoutIsOfTheCheckedVersion fails when go.mod requires a version of bbolt whose layout was not checked.
 func TestLayoutIsOfTheCheckedVersion(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}{{with .Replace}} replaced by {{.}}{{end}}", "go.etcd.io/bbolt").Output()
 	if err != nil {
