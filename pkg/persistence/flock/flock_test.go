@@ -27,9 +27,9 @@ func TestLockExcludes(t *testing.T) {
 		first, second int
 		want          error
 	}{
-		"a writer excludes writers":   {unix.LOCK_EX, unix.LOCK_EX, flock.ErrLocked},
-		"a writer excludes readers":   {unix.LOCK_EX, unix.LOCK_SH, flock.ErrLocked},
-		"a reader excludes writers":   {unix.LOCK_SH, unix.LOCK_EX, flock.ErrLocked},
+		"a writer excludes writers":     {unix.LOCK_EX, unix.LOCK_EX, flock.ErrLocked},
+		"a writer excludes readers":     {unix.LOCK_EX, unix.LOCK_SH, flock.ErrLocked},
+		"a reader excludes writers":     {unix.LOCK_SH, unix.LOCK_EX, flock.ErrLocked},
 		"readers do not exclude others": {unix.LOCK_SH, unix.LOCK_SH, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
