@@ -20,8 +20,8 @@ func End(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, r
 	return d, apply(tx, a.ID, d)
 }
 
-// gather reads the facts for PlanEnd. The reservations of the network are read only when the share of the pool
-// is used up: an everyday DEL costs no scan.
+// gather reads the facts for PlanEnd. The usage of the pool is read only for a new reservation, and the reservations
+// of the network only when the share is used up: an everyday DEL costs no scan.
 func gather(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndInput, error) {
 	in := reservation.EndInput{Now: now, Attachment: a, Rollback: rollback}
 	var err error
@@ -30,6 +30,9 @@ func gather(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment
 	}
 	if in.DroppedTaken, err = droppedTaken(tx, a); err != nil {
 		return in, err
+	}
+	if !in.NeedsShare() {
+		return in, nil
 	}
 	usage, err := tx.PoolUsage(a.ID.Network)
 	if err != nil || usage.Limits == nil {

@@ -19,7 +19,8 @@ type EndInput struct {
 	Rollback bool
 	// DroppedTaken is true when another holder has an address of Attachment.Dropped.
 	DroppedTaken bool
-	// Share limits the reservations of the network; nil when nothing limits them.
+	// Share limits the reservations of the network; nil when nothing limits them. PlanEnd reads Share and ReservedPods
+	// only when NeedsShare is true.
 	Share *Share
 	// ReservedPods counts the reservations of the network, lapsed ones included.
 	ReservedPods int64
@@ -58,11 +59,13 @@ func PlanEnd(in EndInput) EndDecision {
 	return d
 }
 
-// NeedsReserved reports whether PlanEnd needs EndInput.Reserved: the attachment leaves a reservation, and the
-// share of the pool is used up. A rolled-back ADD puts back a reservation that was counted before, so that the
-// share does not matter (rule 8).
+// NeedsShare reports whether PlanEnd needs EndInput.Share: the attachment leaves a new reservation. A rolled-back ADD
+// puts back a reservation that was counted before, and is not limited (rule 8).
+func (in EndInput) NeedsShare() bool { return !in.Rollback && planRetention(in).Reserve != nil }
+
+// NeedsReserved reports whether PlanEnd needs EndInput.Reserved: the share of the pool is used up.
 func (in EndInput) NeedsReserved() bool {
-	return in.Share != nil && !in.Rollback && !in.Share.HasRoom(in.ReservedPods) && planRetention(in).Reserve != nil
+	return in.NeedsShare() && in.Share != nil && !in.Share.HasRoom(in.ReservedPods)
 }
 
 // planRetention decides whether the addresses are reserved, leaving aside the share of the pool.

@@ -68,6 +68,39 @@ func TestPlanEnd(t *testing.T) {
 	}
 }
 
+// TestPlanEndKeepsToTheShare ends an attachment with and without room for its reservation.
+func TestPlanEndKeepsToTheShare(t *testing.T) {
+	other := *reserved(1, time.Minute)
+	other.Owner.Pod = "other"
+	for name, tc := range map[string]struct {
+		share     *reservation.Share
+		rollback  bool
+		reserved  bool
+		refused   bool
+		displaced bool
+	}{
+		"no limit":                        {reserved: true},
+		"room":                            {share: &reservation.Share{Pods: 2}, reserved: true},
+		"no room, the other gives way":    {share: &reservation.Share{Pods: 1}, reserved: true, displaced: true},
+		"no room, and no other gives way": {share: &reservation.Share{Pods: 1, Refuse: true}, refused: true},
+		"no room, but the ADD is undone":  {share: &reservation.Share{Pods: 1, Refuse: true}, rollback: true, reserved: true},
+		"a share of nothing":              {share: &reservation.Share{}, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := life("c", 7, false).Attachment
+			a.Claimed = reserved(3, time.Minute)
+			in := reservation.EndInput{Now: now, Attachment: a, Rollback: tc.rollback, Share: tc.share, ReservedPods: 1}
+			if in.NeedsReserved() {
+				in.Reserved = []reservation.Reservation{other}
+			}
+			d := reservation.PlanEnd(in)
+			if (d.Reserve != nil) != tc.reserved || d.Refused != tc.refused || (d.Displaced != nil) != tc.displaced || d.Reason == "" {
+				t.Errorf("decided %+v", d)
+			}
+		})
+	}
+}
+
 // TestPlanEndPutsBackTheReservation rolls back ADDs that found a reservation: it gets its own deadline, request and
 // UID back, not those of the ADD.
 func TestPlanEndPutsBackTheReservation(t *testing.T) {

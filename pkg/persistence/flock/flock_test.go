@@ -34,7 +34,8 @@ func TestLockExcludes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "lock")
-			defer lock(t, path, tc.first).Close()
+			holder := lock(t, path, tc.first)
+			defer func() { _ = holder.Close() }()
 			f, err := flock.Lock(t.Context(), path, tc.second, 10*time.Millisecond)
 			if !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
