@@ -80,8 +80,8 @@ func New(c Config) (*Agent, error) {
 	}, nil
 }
 
-// Run works until ctx ends. Rounds never wait for the API server: the mirror runs beside
-// them, and steps that need the cluster view are left out until it is filled.
+// Run works until ctx ends. Rounds never wait for the API server: the mirror has a goroutine
+// of its own, and steps that need the cluster view are skipped until the view is filled.
 func (a *Agent) Run(ctx context.Context) error {
 	release, err := lock(a.StateDir, unix.LOCK_SH) // an agent that meets an uninstall ends, and Kubernetes restarts it
 	if err != nil {

@@ -34,7 +34,7 @@ func (a *Agent) offer(objects []plan.Object) {
 }
 
 // showLoop keeps the API like the newest objects. An API server that does not answer
-// blocks its callers, so the loop runs beside the rounds.
+// blocks its callers, so the loop has a goroutine of its own.
 func (a *Agent) showLoop(ctx context.Context) {
 	for {
 		select {

@@ -194,7 +194,7 @@ func TestForeignNetworkIsLeftAlone(t *testing.T) {
 	routesAre(t, h, "10.8.2.0/24 via 192.0.2.2")
 }
 
-// TestForeignRouteIsLeftAlone checks that a route which somebody else made is not replaced.
+// TestForeignRouteIsLeftAlone checks that a route of another program is not replaced.
 func TestForeignRouteIsLeftAlone(t *testing.T) {
 	inNetNS(t)
 	h := handle(t)

@@ -57,7 +57,7 @@ func newNode(t *testing.T, name string) *node {
 	return n
 }
 
-// sets make a pool of 5 pods: the IPv4 set has 5 addresses beside its gateway.
+// sets make a pool of 5 pods: the IPv4 set has 5 addresses, apart from its gateway.
 func sets(t *testing.T) []ipam.Set {
 	t.Helper()
 	sets, err := ipam.CompleteSets([]ipam.Set{

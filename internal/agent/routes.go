@@ -16,7 +16,7 @@ import (
 const routeProtocol netlink.RouteProtocol = 0x4c
 
 // ApplyRoutes adds, replaces and removes the agent's routes on this node until they are the
-// wanted ones. A route that somebody else made stays, even where it is in the way: then the
+// wanted ones. Routes of other programs stay. Where such a route has the same target, the
 // wanted route fails.
 func ApplyRoutes(h *netlink.Handle, want []plan.Route) error {
 	have, err := ownRoutes(h)

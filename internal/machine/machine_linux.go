@@ -13,7 +13,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// BootIDPath is the file with an ID that the kernel draws anew at each boot.
+// BootIDPath is the file with an ID that the kernel creates at each boot.
 const BootIDPath = "/proc/sys/kernel/random/boot_id"
 
 // ReadClocks returns a function that reads the clocks: the wall clock by the function wall,

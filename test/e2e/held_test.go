@@ -22,11 +22,11 @@ func reserved(t *testing.T, pod corev1.Pod) time.Time {
 			return false, fmt.Sprint(h, err)
 		}
 		until = h.Deadline
-		told, err := shown(ctx, node, pod.Name)
-		state, end, _ := strings.Cut(told, " ")
+		text, err := shown(ctx, node, pod.Name)
+		state, end, _ := strings.Cut(text, " ")
 		shownUntil, parseErr := time.Parse(time.RFC3339, end)
 		return state == "Reserved" && parseErr == nil && shownUntil.Sub(until).Abs() <= time.Second,
-			fmt.Sprintf("reserved until %s, the API shows %q %v", until, told, err)
+			fmt.Sprintf("reserved until %s, the API shows %q %v", until, text, err)
 	})
 	return until
 }
@@ -40,8 +40,8 @@ func attached(t *testing.T, pod corev1.Pod) {
 		if err != nil || h.State != "attached" || strings.Join(h.IPs, ",") != ips(pod) {
 			return false, fmt.Sprint(h, err)
 		}
-		told, err := shown(ctx, node, pod.Name)
-		return err == nil && strings.TrimSpace(told) == "Attached", fmt.Sprintf("the API shows %q %v", told, err)
+		text, err := shown(ctx, node, pod.Name)
+		return err == nil && strings.TrimSpace(text) == "Attached", fmt.Sprintf("the API shows %q %v", text, err)
 	})
 }
 
@@ -49,10 +49,10 @@ func attached(t *testing.T, pod corev1.Pod) {
 func notShown(t *testing.T, pod corev1.Pod) {
 	t.Helper()
 	await(t, time.Minute, "nothing to be shown of "+pod.Spec.NodeName, func(ctx context.Context) (bool, string) {
-		told, err := shown(ctx, pod.Spec.NodeName, pod.Name)
+		text, err := shown(ctx, pod.Spec.NodeName, pod.Name)
 		pools, poolErr := poolsOf(ctx)
 		_, pooled := pools[pod.Spec.NodeName]
-		return err == nil && poolErr == nil && told == "" && !pooled, fmt.Sprint(told, err, pools, poolErr)
+		return err == nil && poolErr == nil && text == "" && !pooled, fmt.Sprint(text, err, pools, poolErr)
 	})
 }
 

@@ -30,7 +30,7 @@ func attached(change ...func(*reservation.Attachment)) reservation.Attachment {
 
 var addrs = []netip.Addr{netip.MustParseAddr("10.1.0.2"), netip.MustParseAddr("fd00::2")}
 
-// sets make a pool of 5 pods: what the IPv4 set has beside its gateway.
+// sets make a pool of 5 pods: the IPv4 set has 5 addresses, apart from its gateway.
 func sets(t testing.TB) []ipam.Set {
 	t.Helper()
 	sets, err := ipam.CompleteSets([]ipam.Set{

@@ -11,7 +11,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 )
 
-// nodeWith returns a Node with pod CIDRs and internal IPs, beside addresses of other types.
+// nodeWith returns a Node with pod CIDRs and internal IPs, and with addresses of other types.
 func nodeWith(name string, cidrs []string, internalIPs ...string) corev1.Node {
 	n := testenv.ANode(name)
 	n.Spec.PodCIDRs = cidrs

@@ -20,7 +20,7 @@ const whyLoad = "a pair of limpet-ipam uses two cores and waits for four syncs o
 func (r report) targets() []measure.Target {
 	empty, full := r.scenario("0 in use"), r.scenario(fiftyThousand)
 	busy := r.load(10_000, 32)
-	beside := measure.Ratio(empty.limpet.pair(), empty.hostLocal.pair())
+	ratio := measure.Ratio(empty.limpet.pair(), empty.hostLocal.pair())
 	grows := measure.Ratio(full.limpet.pair(), full.empty.pair())
 	theirGrowth := measure.Ratio(full.hostLocal.pair(), empty.hostLocal.pair())
 	repeats := measure.Ratio(full.limpet[unknown.name], full.limpet[add.name])
@@ -31,7 +31,7 @@ func (r report) targets() []measure.Target {
 		highest = max(highest, m.limpet)
 	}
 	return []measure.Target{
-		{What: "ADD+DEL, empty pool", Limit: "≤ 1.0 × host-local", Got: fmt.Sprintf("%.2f ×", beside), Met: beside <= 1.0},
+		{What: "ADD+DEL, empty pool", Limit: "≤ 1.0 × host-local", Got: fmt.Sprintf("%.2f ×", ratio), Met: ratio <= 1.0},
 		{What: "ADD+DEL with 50 000 addresses in use", Limit: "≤ 1.2 × own empty pool", Got: fmt.Sprintf("%.2f × (host-local: %.0f ×)", grows, theirGrowth), Met: grows <= 1.2},
 		{What: "repeated DEL of an unknown container at 50 000", Limit: "≤ 1.0 × own ADD", Got: fmt.Sprintf("%.2f ×", repeats), Met: repeats <= 1.0},
 		{What: "32 at once, 10 000 in use: throughput", Limit: "≥ 35 × host-local", Got: fmt.Sprintf("%.0f ×", through), Met: through >= 35, Why: whyLoad},

@@ -78,7 +78,7 @@ func (r *Runner) call(ctx context.Context, result Result) string {
 			return fmt.Sprintf("no response at %s: %v", ip, err)
 		}
 		if !strings.Contains(answer, "name="+result.Pod+" ") {
-			return fmt.Sprintf("at %s somebody else answers: %s", ip, strings.TrimSpace(answer))
+			return fmt.Sprintf("another pod responds at %s: %s", ip, strings.TrimSpace(answer))
 		}
 	}
 	return ""
