@@ -25,3 +25,19 @@ func TestLinksNothingHeavy(t *testing.T) {
 		}
 	}
 }
+
+// The verbs know of host-local, its fork and damaged files only through the seam. depguard sees direct imports;
+// this sees all of them.
+func TestVerbsKnowOnlyTheSeam(t *testing.T) {
+	const module = "github.com/limpet-io/limpet/internal/"
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"cni").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.Lines(string(out)) {
+		switch dep = strings.TrimSpace(dep); dep {
+		case module + "cni/coexist", module + "cni/recovery", module + "hostlocal", module + "machine":
+			t.Errorf("internal/cni depends on %s", dep)
+		}
+	}
+}

@@ -19,12 +19,12 @@ import (
 
 const (
 	separator = "\r\n"
-	// mirrorMark ends a file that is a mirror of Limpet's state.
+	// mirrorMark ends a file that mirrors Limpet's state.
 	mirrorMark = "\n"
 
 	cursorPrefix = "last_reserved_ip."
 
-	// maxFile is more than any file here holds.
+	// maxFile is more than any of these files has.
 	maxFile = 64 << 10
 )
 
@@ -39,17 +39,17 @@ type Dir struct {
 // New returns the directory at a path. It touches no file.
 func New(path string) Dir { return Dir{path} }
 
-// Holder is who an address file names.
+// Holder is the container that an address file names.
 type Holder struct {
-	// ContainerID is "" in a file whose writing was cut short.
+	// ContainerID is "" in a file that was only written in part.
 	ContainerID string
 	// IfName is "" in files from before 2018.
 	IfName string
-	// Mirrored tells that the file only repeats what Limpet's state says.
+	// Mirrored tells that the file only repeats Limpet's state.
 	Mirrored bool
 }
 
-// Is reports whether the holder is that interface of that container.
+// Is reports whether the holder is an interface of a container.
 func (h Holder) Is(containerID, ifName string) bool {
 	return h.ContainerID != "" && h.ContainerID == containerID && (h.IfName == "" || h.IfName == ifName)
 }
@@ -61,7 +61,7 @@ type Entry struct {
 	Changed time.Time
 }
 
-// Holder returns who an address file names.
+// Holder returns the container that an address file names.
 func (d Dir) Holder(a netip.Addr) (h Holder, found bool, err error) {
 	data, found, err := readFile(d.file(a))
 	return parse(data), found, err
@@ -69,11 +69,11 @@ func (d Dir) Holder(a netip.Addr) (h Holder, found bool, err error) {
 
 func parse(data []byte) Holder {
 	text := string(data)
-	id, ifName, two := strings.Cut(strings.TrimSpace(text), separator) // one in a file that a person wrote, as with echo
+	id, ifName, two := strings.Cut(strings.TrimSpace(text), separator) // a file that a person wrote has no separator
 	return Holder{ContainerID: strings.TrimSpace(id), IfName: strings.TrimSpace(ifName), Mirrored: two && id != "" && strings.HasSuffix(text, mirrorMark)}
 }
 
-// addresses returns the names of the address files, without a look into any.
+// addresses returns the names of the address files without reading them.
 func (d Dir) addresses() ([]netip.Addr, error) {
 	f, err := os.Open(d.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -88,7 +88,7 @@ func (d Dir) addresses() ([]netip.Addr, error) {
 	}
 	var all []netip.Addr
 	for _, n := range names {
-		if a, err := netip.ParseAddr(n); err == nil && a.Zone() == "" { // or it is its lock, a cursor, or a directory of the fork
+		if a, err := netip.ParseAddr(n); err == nil && a.Zone() == "" { // other names are the lock, cursors, and directories of the fork
 			all = append(all, a)
 		}
 	}
@@ -96,13 +96,12 @@ func (d Dir) addresses() ([]netip.Addr, error) {
 	return all, nil
 }
 
-// Entries returns the address files, at the cost of a read for each. With an error it
-// returns those that can be read.
+// Entries reads all address files. With an error it returns the files that can be read.
 func (d Dir) Entries() ([]Entry, error) {
 	return d.entries(nil)
 }
 
-// entries returns the address files but for those to skip, which are not read.
+// entries reads the address files, except those of addresses to skip.
 func (d Dir) entries(skip func(netip.Addr) bool) ([]Entry, error) {
 	addrs, err := d.addresses()
 	if err != nil {
@@ -127,21 +126,21 @@ func (d Dir) entries(skip func(netip.Addr) bool) ([]Entry, error) {
 	return all, errors.Join(errs...)
 }
 
-// Cursor returns the address that host-local last handed out from a range set; it is not
-// valid when there is none.
+// Cursor returns the address that host-local last handed out from a range set; not valid
+// when there is none.
 func (d Dir) Cursor(set int) netip.Addr {
-	data, _, _ := readFile(d.cursorFile(set)) // without one, the search begins at the range's start
+	data, _, _ := readFile(d.cursorFile(set)) // without a cursor, the search begins at the range's start
 	a, _ := netip.ParseAddr(strings.TrimSpace(string(data)))
 	return a.WithZone("")
 }
 
-// Lock takes host-local's own lock, which every verb of it holds.
+// Lock takes host-local's own lock, which each verb of host-local holds.
 func (d Dir) Lock(ctx context.Context, wait time.Duration) (io.Closer, error) {
 	return flock.Lock(ctx, filepath.Join(d.path, "lock"), unix.LOCK_EX, wait)
 }
 
-// Remove removes an address file if it still names the holder. The caller has the lock,
-// or else the file is a mirrored one.
+// Remove removes an address file if it still names the holder. The caller has the lock, unless
+// the file is mirrored.
 func (d Dir) Remove(a netip.Addr, h Holder) error {
 	now, found, err := d.Holder(a)
 	if err != nil || !found || now != h {
@@ -153,8 +152,9 @@ func (d Dir) Remove(a netip.Addr, h Holder) error {
 	return nil
 }
 
-// Mirror writes an address file, unless there is one that is not a mirror: then the error
-// is ErrTaken. It appears complete, in one step that host-local's own cannot pass.
+// Mirror writes a mirrored address file. A file of host-local's own is never replaced: the
+// error is ErrTaken. The file appears complete in one step, so that host-local cannot come
+// in between.
 func (d Dir) Mirror(a netip.Addr, containerID, ifName string) error {
 	if err := os.MkdirAll(d.path, 0o755); err != nil {
 		return fmt.Errorf("mirror address: %w", err)
@@ -175,7 +175,7 @@ func (d Dir) Mirror(a netip.Addr, containerID, ifName string) error {
 	return errors.Join(err, os.Remove(temp))
 }
 
-// MirrorCursor writes what host-local would begin behind.
+// MirrorCursor writes the address behind which host-local would begin.
 func (d Dir) MirrorCursor(set int, a netip.Addr) error {
 	if err := os.WriteFile(d.cursorFile(set), []byte(a.String()), 0o600); err != nil {
 		return fmt.Errorf("mirror cursor: %w", err)
@@ -186,7 +186,7 @@ func (d Dir) MirrorCursor(set int, a netip.Addr) error {
 func (d Dir) file(a netip.Addr) string  { return filepath.Join(d.path, a.String()) }
 func (d Dir) cursorFile(set int) string { return filepath.Join(d.path, fmt.Sprint(cursorPrefix, set)) }
 
-// readFile reads a small file; one that is not there is not found.
+// readFile reads a small file; a missing file is not found.
 func readFile(path string) (data []byte, found bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -202,8 +202,8 @@ func readFile(path string) (data []byte, found bool, err error) {
 	return data, true, nil
 }
 
-// Of returns the addresses whose files name an interface of a container. Those to skip it
-// does not read; nil for none.
+// Of returns the address files that name an interface of a container. Files of addresses to
+// skip are not read; nil skips none.
 func (d Dir) Of(containerID, ifName string, skip func(netip.Addr) bool) ([]Entry, error) {
 	all, err := d.entries(skip)
 	return slices.DeleteFunc(all, func(e Entry) bool { return !e.Holder.Is(containerID, ifName) }), err
