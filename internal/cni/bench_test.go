@@ -10,8 +10,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// BenchmarkAddDel runs one ADD and one DEL with so many addresses in use, the next
-// one being free or, the worst case, only the one just behind the cursor.
+// BenchmarkAddDel runs one ADD and one DEL with a number of addresses in use. The next address
+// is free or, in the worst case, only the one just behind the cursor.
 func BenchmarkAddDel(b *testing.B) {
 	for _, used := range []int{0, 1000, 10000, 50000} {
 		for _, cursor := range []string{"next", "behind"} {
@@ -40,7 +40,7 @@ func benchAddDel(b *testing.B, used int, behind bool) {
 	}
 }
 
-// BenchmarkLog runs the same with and without a line for each verb.
+// BenchmarkLog runs an ADD and a DEL with and without the log file.
 func BenchmarkLog(b *testing.B) {
 	for _, file := range []string{"none", "some"} {
 		b.Run("file="+file, func(b *testing.B) {
@@ -61,7 +61,7 @@ func BenchmarkLog(b *testing.B) {
 	}
 }
 
-// BenchmarkUnknownDel runs the DEL that a runtime repeats.
+// BenchmarkUnknownDel runs the repeated DEL of a container that has ended.
 func BenchmarkUnknownDel(b *testing.B) {
 	for _, used := range []int{0, 50000} {
 		b.Run(fmt.Sprintf("used=%d", used), func(b *testing.B) {

@@ -31,7 +31,7 @@ func page(t *testing.T) string {
 	return text.String()
 }
 
-// TestEveryKeyIsDocumented compares the page with what is decoded, both ways.
+// TestEveryKeyIsDocumented compares the keys of the page with the decoded keys, both ways.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	text := page(t)
 	keys := keysOf(netconf.Keys(), "")
@@ -40,7 +40,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 			t.Errorf("%s is not documented", key)
 		}
 	}
-	keys = append(keys, "ipam.type") // which skel's caller reads
+	keys = append(keys, "ipam.type") // the interface plugin reads it
 	for _, m := range regexp.MustCompile("(?m)^\\| `(ipam\\.\\w+)`").FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(keys, m[1]) {
 			t.Errorf("%s is documented, and nothing reads it", m[1])
@@ -48,8 +48,8 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// keysOf lists the keys that a configuration is decoded from. Those of a range are the
-// same wherever it is.
+// keysOf lists the keys that a configuration is decoded from. The keys of a
+// range are the same everywhere.
 func keysOf(of reflect.Type, under string) []string {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()

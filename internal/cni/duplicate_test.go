@@ -16,7 +16,7 @@ import (
 func TestARepeatedADDTakesNoSecondAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(w *world, s sandbox)
-		holder string // that the error names, the container unless it is said
+		holder string // named by the error; the container where empty
 	}{
 		"an ADD of ours": {before: func(w *world, s sandbox) { w.mustAdd(s) }},
 		"one that host-local answered": {before: func(w *world, s sandbox) {

@@ -21,7 +21,7 @@ import (
 // The outcomes of verbs in the log file, apart from those of errors.
 const (
 	outcomeNew        = "new"        // ADD: the next free addresses
-	outcomeReclaimed  = "reclaimed"  // ADD: a reservation gave way, a note says whose
+	outcomeReclaimed  = "reclaimed"  // ADD: a reservation gave way, a note names its owner
 	outcomeClaimed    = "claimed"    // ADD: the addresses that the pod had before
 	outcomeReserved   = "reserved"   // DEL
 	outcomeFreed      = "freed"      // DEL
@@ -29,11 +29,11 @@ const (
 	outcomeUnrepaired = "unrepaired" // DEL: the state is broken or cannot be written, the pod ended without it
 	outcomeEnded      = "ended"      // GC
 	outcomeOK         = "ok"
-	outcomeRefused    = "refused" // by a rule: code 11, or one of ours
+	outcomeRefused    = "refused" // by a rule: code 11, or a code of limpet-ipam
 	outcomeFailed     = "failed"  // by the configuration or the machine
 )
 
-// A line stays readable, and far below what one write can take.
+// Bounds of one entry: readable, and far below what one write can take.
 const (
 	maxReason = 2048
 	maxNotes  = 32
@@ -86,7 +86,7 @@ func (p *Plugin) logged(name string, verb func(*Plugin, *skel.CmdArgs) error) fu
 		if err != nil {
 			err = coded(err)
 		}
-		if file.path == netconf.NoLog || name == "STATUS" && err == nil { // which runtimes ask every few seconds
+		if file.path == netconf.NoLog || name == "STATUS" && err == nil { // runtimes ask for STATUS every few seconds
 			return err
 		}
 		own.entry.end(err, notes.Bytes(), p.Now().Since(start))
@@ -118,7 +118,7 @@ func newLogEntry(verb, network string, pod netconf.Pod, args *skel.CmdArgs, star
 	return l
 }
 
-// noteOptions leave out of a warning what the entry has already.
+// noteOptions leave time and level out of a warning: the entry has them.
 var noteOptions = &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
 		return slog.Attr{}

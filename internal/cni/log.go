@@ -60,7 +60,7 @@ func (l logFile) open() (*os.File, int64, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("log file %s: %w", l.path, os.ErrInvalid) // a write to it could wait
+		err = fmt.Errorf("log file %s: %w", l.path, os.ErrInvalid) // a write to a pipe or device could block
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())

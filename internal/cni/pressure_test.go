@@ -158,7 +158,7 @@ func TestReservationsStayWithinTheirShare(t *testing.T) {
 	}
 }
 
-// TestGCStaysWithinTheShare ends many at once.
+// TestGCStaysWithinTheShare ends many attachments in one GC.
 func TestGCStaysWithinTheShare(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {

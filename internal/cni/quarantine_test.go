@@ -15,7 +15,7 @@ func TestAnyNetworkMayRebuild(t *testing.T) {
 	w := newWorld(t)
 	s := lostSandbox("web", false)
 	w.start(s)
-	was := w.mustAdd(s) // its cache tells nothing
+	was := w.mustAdd(s) // its cache entry has no addresses
 	w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: was}, s)
 	w.damage(overwrite(0, 1<<20, 0))
 	if err := w.run(w.plugin.Funcs().Del, w.args(lostSandbox("other", false), map[string]any{"name": "netb"})); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// damages are ways to lose a state. Those that leave its tree readable lose nothing;
-// of the others, reservations may go.
+// damages are ways to damage a state. Damage that leaves the tree readable loses nothing; any
+// other may lose reservations.
 var damages = map[string]struct {
 	damage   func(path string) error
 	loses    bool // reservations
@@ -39,7 +39,7 @@ var damages = map[string]struct {
 	"overwritten by garbage":  {damage: overwrite(0, 1<<20, 0xa5), loses: true},
 	"first meta page zeroed":  {damage: overwrite(0, 4096, 0)},
 	"second meta page zeroed": {damage: overwrite(4096, 8192, 0)},
-	"both meta pages zeroed":  {damage: overwrite(0, 8192, 0)}, // the pages below are found by their looks
+	"both meta pages zeroed":  {damage: overwrite(0, 8192, 0)}, // salvage recognizes the pages by their content
 	"not a database": {
 		damage: func(path string) error { return os.WriteFile(path, []byte("limpet"), 0o600) }, loses: true,
 	},
@@ -229,7 +229,7 @@ func (w *world) mustAdd(s sandbox) []netip.Addr {
 	return addrs
 }
 
-// cacheWhole writes what libcni writes when a chain has succeeded.
+// cacheWhole writes the cache file that libcni writes after a chain has succeeded.
 func (w *world) cacheWhole(s sandbox, addrs []netip.Addr) {
 	w.t.Helper()
 	var ips []map[string]string
@@ -247,7 +247,7 @@ func (w *world) cacheWhole(s sandbox, addrs []netip.Addr) {
 	}
 }
 
-// interfaces is what a look into the namespaces would find; addrs is by pod.
+// interfaces returns the interfaces in the namespaces of sandboxes, with addresses by pod.
 func (w *world) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func() []machine.Interface {
 	return func() []machine.Interface {
 		var all []machine.Interface
@@ -260,7 +260,7 @@ func (w *world) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func() 
 	}
 }
 
-// damage does something to the state file.
+// damage changes the state file.
 func (w *world) damage(do func(path string) error) {
 	w.t.Helper()
 	if err := do(filepath.Join(w.dir, "limpet.db")); err != nil {
@@ -268,7 +268,7 @@ func (w *world) damage(do func(path string) error) {
 	}
 }
 
-// forbidRepair puts something in the way of a new file.
+// forbidRepair blocks the name of a new state file.
 func (w *world) forbidRepair() {
 	w.t.Helper()
 	if err := os.MkdirAll(filepath.Join(w.dir, "limpet.db.new", "obstacle"), 0o700); err != nil {

@@ -56,7 +56,7 @@ func wants(addr string) map[string]any {
 	return map[string]any{"runtimeConfig": map[string]any{"ips": []string{addr}}}
 }
 
-// reserve has a pod end that had an address and asks for ten minutes.
+// reserve starts and ends a pod with an address and a retention of ten minutes.
 func (w *world) reserve(addr string) {
 	w.t.Helper()
 	s, conf := lostSandbox("gone", true), wants(addr)

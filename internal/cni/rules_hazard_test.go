@@ -15,9 +15,9 @@ import (
 // predecessorWait is what rule 4 promises.
 const predecessorWait = time.Minute
 
-// neverFresh is rule 6: a state that is lost or damaged is made again, in which every pod
-// that runs has its addresses, and the damaged file is kept; or nothing is handed out. What
-// looks like a new node finds its pods in libcni's cache only.
+// neverFresh is rule 6: a lost or damaged state is rebuilt with the addresses of every running
+// pod, and the damaged file is kept. Otherwise no address is handed out. A state that looks
+// like a new node's finds its pods in libcni's cache only.
 func neverFresh(h happened) error {
 	switch {
 	case h.damage == "":
@@ -26,7 +26,7 @@ func neverFresh(h happened) error {
 		return fmt.Errorf("%s handed out %v or wrote although the state cannot be repaired", h.verb, h.addrs)
 	case h.hopeless && h.verb == "ADD" && h.code != 5:
 		return fmt.Errorf("ADD answered code %d although the state cannot be repaired", h.code)
-	case h.hopeless, damages[h.damage].unseen && h.verb != "ADD": // only what is to be kept makes a state where none was
+	case h.hopeless, damages[h.damage].unseen && h.verb != "ADD": // a state is made only for addresses to keep
 		return nil
 	case !h.kept && !damages[h.damage].noBackup:
 		return errors.New("the damaged file was not set aside")
@@ -70,8 +70,8 @@ func bounded(h happened) error {
 	return nil
 }
 
-// needsNoAgent is the first part of rule 7, as far as the state shows it: what the agent
-// would have freed blocks no ADD.
+// needsNoAgent is the first part of rule 7, as far as the state shows it: addresses that the
+// agent would have freed block no ADD.
 func needsNoAgent(h happened) error {
 	if h.verb != "ADD" || h.code != 100 {
 		return nil
@@ -110,7 +110,7 @@ func undone(h happened) error {
 	return nil
 }
 
-// inTime is rule 9. Across boots only the wall clock can tell, so there it is only
+// inTime is rule 9. Across boots only the wall clock counts, so there the deadline is only
 // bounded.
 func inTime(h happened) error {
 	for o, r := range h.after.Reserved {
@@ -125,7 +125,7 @@ func inTime(h happened) error {
 	return nil
 }
 
-// leavesNothing is what rule 10 means for the state.
+// leavesNothing is rule 10 as far as the state shows it.
 func leavesNothing(h happened) error {
 	if h.verb != "DEL" || h.rollback {
 		return nil

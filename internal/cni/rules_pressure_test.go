@@ -24,7 +24,7 @@ var settings = []setting{
 	{netip.MustParsePrefix("10.1.0.0/28"), 25, true},
 }
 
-// ipam is the setting as a part of the configuration.
+// ipam returns the keys of the setting under ipam.
 func (s setting) ipam() map[string]any {
 	policy := "reclaim"
 	if s.refuse {
@@ -36,7 +36,7 @@ func (s setting) ipam() map[string]any {
 	}
 }
 
-// addresses are those of the pool, without network, gateway and broadcast address.
+// addresses returns the pool without network, gateway and broadcast address.
 func (s setting) addresses() []netip.Addr {
 	var all []netip.Addr
 	for a := s.pool.Addr().Next().Next(); s.pool.Contains(a.Next()); a = a.Next() {
@@ -45,18 +45,18 @@ func (s setting) addresses() []netip.Addr {
 	return all
 }
 
-// share is how many reservations there may be.
+// share returns the number of reservations that the network allows.
 func (s setting) share() int { return (len(s.addresses())*s.percent + 99) / 100 }
 
-// unlapsed returns the reservations of a state that still hold, but for those of an owner.
+// unlapsed returns the reservations of a state that have not lapsed, except those of an owner.
 func (h happened) unlapsed(s state, but reservation.Owner) map[reservation.Owner]reservation.Reservation {
 	left := maps.Clone(s.Reserved)
 	maps.DeleteFunc(left, func(o reservation.Owner, r reservation.Reservation) bool { return o == but || h.expired(r) })
 	return left
 }
 
-// counted holds the count of reservations, which decides whether there is room, to what it
-// counts.
+// counted compares the stored number of reservations, which decides about room, with the
+// reservations.
 func counted(h happened) error {
 	if h.after.Counted != int64(len(h.after.Reserved)) {
 		return fmt.Errorf("%d reservations are counted as %d", len(h.after.Reserved), h.after.Counted)
@@ -64,8 +64,8 @@ func counted(h happened) error {
 	return nil
 }
 
-// staysWithinTheShare is what rule 2 says of reservations among each other: their share is
-// never exceeded by a new one, which is made wherever there is room.
+// staysWithinTheShare is the part of rule 2 about the share: a new reservation never exceeds
+// it, and is made wherever there is room.
 func staysWithinTheShare(h happened) error {
 	if (h.verb != "DEL" && h.verb != "GC") || h.code != 0 || h.rollback {
 		return nil
@@ -76,7 +76,7 @@ func staysWithinTheShare(h happened) error {
 	}
 	ended, known := h.before.Attached[h.of.attachment()]
 	if h.verb != "DEL" || !known || ended.Retain == 0 || ended.Seq < max(h.newestSeq(), h.before.Reserved[h.of.owner()].Seq) {
-		return nil // or the last life has been reserved for already, and has lapsed
+		return nil // or the last life's reservation was made before, and has lapsed
 	}
 	others := h.unlapsed(h.before, h.of.owner())
 	if _, made := after[h.of.owner()]; !made && h.room(others) {
@@ -85,7 +85,7 @@ func staysWithinTheShare(h happened) error {
 	return nil
 }
 
-// room reports whether a DEL had to make a reservation without any other giving way.
+// room reports whether a DEL had to make a reservation while no other gives way.
 func (h happened) room(others map[reservation.Owner]reservation.Reservation) bool {
 	left := h.setting.share() - len(others)
 	if !h.setting.refuse {
@@ -108,7 +108,7 @@ func gaveWay(h happened, r reservation.Reservation) error {
 	switch {
 	case h.setting.refuse:
 		return fmt.Errorf("%s ended the reservation of %s, and none may give way", h.verb, r.Owner)
-	case h.verb == "GC": // one after the other, in no order that the states show
+	case h.verb == "GC": // the states do not show the order
 		if left := len(h.unlapsed(h.after, reservation.Owner{})); left < h.setting.share() {
 			return fmt.Errorf("the reservation of %s gave way although there are only %d", r.Owner, left)
 		}
@@ -133,7 +133,7 @@ func gaveWay(h happened, r reservation.Reservation) error {
 	return nil
 }
 
-// squeeze is what must have come of the share being reached.
+// squeeze is the effect that a reached share must have.
 func (s setting) squeeze() string {
 	if s.refuse {
 		return "turned away"

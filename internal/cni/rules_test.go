@@ -13,44 +13,44 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// happened is one operation of the model test: what was done, the answer, and the
-// state on either side of it.
+// happened is one operation of the model test: the verb, the answer, and the state before and
+// after.
 type happened struct {
-	verb          string // ADD, DEL, GC, or what the world did
+	verb          string // ADD, DEL, GC, or an event of the machine
 	of            sandbox
 	valid         []sandbox // of a GC
 	rollback      bool      // of a DEL
 	orphan        bool      // the caller of an ADD is gone
 	busy          bool      // another process holds the lock
-	damage        string    // what had become of the state file
-	hopeless      bool      // and it could not be repaired
-	changed, kept bool      // the file changed, and what it was is kept beside it
+	damage        string    // of the state file before the verb
+	hopeless      bool      // the damage could not be repaired
+	changed, kept bool      // the file changed, and a copy of the damaged one is kept
 	code          uint
 	took          time.Duration // real time
 	addrs         []netip.Addr
 	now           reservation.Moment
 	alive         func(reservation.Attachment) bool
-	cached        func(reservation.AttachmentID) bool // libcni's cache tells its addresses
+	cached        func(reservation.AttachmentID) bool // libcni's cache has its addresses
 	before, after state
-	beforeAdd     map[reservation.Owner]reservation.Reservation // what the ADD that is rolled back found
+	beforeAdd     map[reservation.Owner]reservation.Reservation // before the ADD that is rolled back
 	expired       func(reservation.Reservation) bool            // by true time, not by any clock
-	// refused tells how long ago, in true time, a successor was first turned away.
+	// refused returns how long ago, in true time, a successor was first turned away.
 	refused func(refusal) (time.Duration, bool)
 	setting setting
 }
 
-// refusal is of one successor by one predecessor.
+// refusal is a wait of one successor for one predecessor.
 type refusal struct {
 	by  reservation.AttachmentID
 	uid string
 }
 
-// rules are the ten rules of docs/design/0001-architecture.md, as far as one step
-// can show them. What the plugin links (rule 7) is tested with cmd/ipam-plugin.
+// rules are the ten rules of docs/design/0001-architecture.md, as far as one step can show
+// them. cmd/ipam-plugin tests what the plugin links (rule 7).
 var rules = []struct {
 	name    string
 	check   func(happened) error
-	rebuilt bool // it holds as well for a step that made a lost or damaged state again
+	rebuilt bool // the rule holds for a step that rebuilt the state, too
 }{
 	{"1: an address has at most one attachment", oneHolder, true},
 	{"2: a reserved address goes only to its owner", keptForOwner, false},
@@ -68,7 +68,7 @@ var rules = []struct {
 	{"10: a pod that asks for nothing leaves nothing behind", leavesNothing, false},
 }
 
-// oneHolder is rule 1, stricter: neither attached nor reserved twice.
+// oneHolder is a stricter rule 1: no address is attached or reserved twice.
 func oneHolder(h happened) error {
 	holder := map[netip.Addr]string{}
 	take := func(who string, addrs []netip.Addr) error {
@@ -93,7 +93,8 @@ func oneHolder(h happened) error {
 	return nil
 }
 
-// keptForOwner is rule 2. A reservation that gives way to a pod is the one that ended soonest, of those that insist only when there is no other, and the set was full.
+// keptForOwner is rule 2. The reservation that gives way to a pod is the one that ends soonest, and the set was full.
+// A reservation with mode "required" gives way only when there is no other.
 func keptForOwner(h happened) error {
 	for o, r := range h.before.Reserved {
 		if _, still := h.after.Reserved[o]; still || h.expired(r) || (h.verb == "ADD" && h.of.owner() == o) {
@@ -121,7 +122,8 @@ func keptForOwner(h happened) error {
 	return nil
 }
 
-// freeIPv4 lists what an ADD of the owner could take without anybody giving way.
+// freeIPv4 lists the addresses that an ADD of the owner could take while no reservation gives
+// way.
 func freeIPv4(s state, o reservation.Owner, h happened) []netip.Addr {
 	var free []netip.Addr
 	for _, a := range h.setting.addresses() {
@@ -142,7 +144,7 @@ func freeIPv4(s state, o reservation.Owner, h happened) []netip.Addr {
 // endsOnlyItsOwn is rule 3, for DEL and GC.
 func endsOnlyItsOwn(h happened) error {
 	if h.code != 0 {
-		return nil // rule 5 has it
+		return nil // rule 5 covers it
 	}
 	var ends func(reservation.AttachmentID) bool
 	switch h.verb {
@@ -209,8 +211,8 @@ func returns(h happened) error {
 	return nil
 }
 
-// newestSeq tells the latest life of the owner that counts: a lapsed reservation, which the
-// agent may sweep at any time, does not.
+// newestSeq returns the number of the owner's latest life. A lapsed reservation, which the
+// agent may free at any time, does not count.
 func (h happened) newestSeq() uint64 {
 	var seq uint64
 	if r, found := h.before.Reserved[h.of.owner()]; found && !h.expired(r) {
@@ -268,7 +270,7 @@ func (h happened) mustWait() (reservation.Attachment, bool) {
 	return living, found && (h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required || !living.AnnotationsSeen)
 }
 
-// waitedFor returns how long ago this successor was first turned away because of a.
+// waitedFor returns how long ago attachment a first turned this successor away.
 func (h happened) waitedFor(a reservation.Attachment) time.Duration {
 	if since, found := h.refused(refusal{a.ID, h.of.uid}); found {
 		return since
@@ -276,8 +278,8 @@ func (h happened) waitedFor(a reservation.Attachment) time.Duration {
 	return 0
 }
 
-// nothingHalf is rule 5 for a verb that returns an error. That a successor was
-// refused is the one thing a failing ADD may leave.
+// nothingHalf is rule 5 for a verb that returns an error. A failing ADD may leave only the mark
+// that a successor was refused.
 func nothingHalf(h happened) error {
 	if h.orphan && h.code == 0 {
 		return fmt.Errorf("an ADD whose caller is gone allocated %v", h.addrs)

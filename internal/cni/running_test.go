@@ -112,8 +112,8 @@ func TestRebuildWithoutAConfiguration(t *testing.T) {
 	}
 }
 
-// configure puts another network configuration into the cache; DIR in it is that of the
-// state.
+// configure puts another network configuration into the cache. DIR stands for the directory
+// of the state.
 func (w *world) configure(s sandbox, config string) {
 	w.t.Helper()
 	var file map[string]any

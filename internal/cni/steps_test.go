@@ -24,7 +24,7 @@ func (m *model) addStep(s sandbox, orphan bool) {
 	m.orphan, h.orphan = false, orphan
 	h.addrs, h.code = addrs, codeOf(err)
 	if err == nil {
-		if m.rand.IntN(4) > 0 { // else only its namespace tells of it
+		if m.rand.IntN(4) > 0 { // otherwise only its namespace shows the addresses
 			m.cacheWhole(s, addrs)
 		}
 		m.holds[s.attachment()] = addrs
@@ -47,8 +47,8 @@ func (m *model) delStep(s sandbox) {
 	m.judge(h)
 }
 
-// failingAdd is an ADD after which a plugin further on fails: no cache file is
-// written, and the DEL has no earlier result.
+// failingAdd is an ADD after which a plugin later in the chain fails: no cache file is written,
+// and the DEL has no earlier result.
 func (m *model) failingAdd(s sandbox) {
 	before := m.happened("ADD", s)
 	addrs, err := m.addUncached(s, nil)
@@ -64,7 +64,7 @@ func (m *model) failingAdd(s sandbox) {
 			continue
 		}
 		delete(m.holds, id)
-		if a.Seq == before.newestSeq() && a.Retain > 0 { // ended unseen: the ADD reserves and claims in one
+		if a.Seq == before.newestSeq() && a.Retain > 0 { // its DEL was lost: the ADD reserves and claims in one step
 			found[s.owner()] = reservation.Reservation{
 				UID: a.UID, ContainerID: id.ContainerID, Addresses: a.Addresses, Deadline: reservation.Deadline{From: m.now, For: a.Retain}, Retain: a.Retain, Mode: a.Mode, Seq: a.Seq,
 			}
@@ -106,7 +106,7 @@ func (m *model) valid(all []sandbox, conf map[string]any) map[string]any {
 	return with
 }
 
-// agentStep does to the state what the agent does.
+// agentStep changes the state as the agent does.
 func (m *model) agentStep(what string, do func(*persistence.Tx) error) {
 	if m.step == 0 {
 		return
@@ -138,8 +138,8 @@ func (m *model) annotate(tx *persistence.Tx) error {
 	return tx.PutAttachment(a)
 }
 
-// damageStep runs a verb after something has happened to the state file, now and then with
-// no way to repair it; the sound state is put back afterwards.
+// damageStep damages the state file and runs a verb, now and then with repair made impossible.
+// Then it puts the sound state back.
 func (m *model) damageStep() {
 	sound := m.files()
 	if len(sound) == 0 {
@@ -195,7 +195,7 @@ func (m *model) busyStep() {
 	m.judge(h)
 }
 
-// quietly runs the verb of h, from which the model learns nothing.
+// quietly runs the verb of h without a change to the model.
 func (m *model) quietly(h *happened, conf map[string]any) {
 	verbs := m.plugin.Funcs()
 	switch h.verb {

@@ -46,7 +46,7 @@ func TestUnreadableFileOfHostLocal(t *testing.T) {
 	}
 }
 
-// unreadable makes reads of a file of host-local's fail until the test ends, for root too.
+// unreadable makes reads of a host-local file fail until the test ends, for root too.
 func (w *world) unreadable(name string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, network, name)

@@ -28,8 +28,8 @@ import (
 
 const network = "net"
 
-// ranges make a pool of six IPv4 and many IPv6 addresses: small enough to be full
-// now and then.
+// ranges make a pool of six IPv4 and many IPv6 addresses, small enough to be exhausted now and
+// then.
 const ranges = `[[{"subnet":"10.1.0.0/29"}],[{"subnet":"fd00:1::/64"}]]`
 
 // world is a machine for the plugin: clocks that a test moves, network namespaces
@@ -44,7 +44,7 @@ type world struct {
 	log      bytes.Buffer
 
 	now     reservation.Moment
-	elapsed time.Duration // true time since the beginning, whatever the clocks say
+	elapsed time.Duration // true time since the beginning, independent of the clocks
 	netns   map[string]reservation.NetNS
 	orphan  bool
 	inode   uint64
@@ -169,7 +169,7 @@ func (w *world) cacheFile(s sandbox) string {
 	return filepath.Join(w.results, network+"-"+s.id+"-"+s.ifName)
 }
 
-// cachedWhole reports whether the cache file tells the addresses, as libcni's do.
+// cachedWhole reports whether the cache file has the addresses, as libcni's files do.
 func (w *world) cachedWhole(id reservation.AttachmentID) bool {
 	data, err := os.ReadFile(w.cacheFile(sandbox{id: id.ContainerID, ifName: id.IfName}))
 	return err == nil && bytes.Contains(data, []byte("result"))
@@ -223,11 +223,11 @@ func (w *world) reboot(off time.Duration) {
 	clear(w.netns)
 }
 
-// state is everything that the state file holds, as plain maps.
+// state is the content of the state file as plain maps.
 type state struct {
 	Attached map[reservation.AttachmentID]reservation.Attachment
 	Reserved map[reservation.Owner]reservation.Reservation
-	Counted  int64 // how many are reserved, as the state has it
+	Counted  int64 // the stored number of reservations
 }
 
 func (w *world) read() state {

@@ -9,15 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// difference is one way in which limpet-ipam answers otherwise on purpose. Its
+// difference is one way in which limpet-ipam answers differently on purpose. Its
 // title and its reason are in docs/use/host-local.md too.
 type difference struct {
 	title string
-	// explains reports whether this is why the answers to a step differ.
+	// explains reports whether the answers to a step differ for this reason.
 	explains func(s step, theirs, ours outcome) bool
 }
 
-// differences are all there are. What they do not explain is a defect.
+// differences lists all of them. A difference that none explains is a defect.
 var differences = []difference{
 	{"DEL works with a configuration that would not do for ADD", func(s step, theirs, ours outcome) bool {
 		return s.verb == "DEL" && theirs.Code == 999 && !ours.failed()
@@ -68,7 +68,7 @@ var differences = []difference{
 // keyed is a message that begins with a key of the configuration.
 var keyed = regexp.MustCompile(`^(ipam|args|runtimeConfig|name)\b`)
 
-// codes are what limpet-ipam answers where host-local has 999 for everything.
+// codes are those of limpet-ipam; host-local answers 999 to every error.
 var codes = []struct {
 	text string
 	code uint

@@ -53,7 +53,7 @@ func (n *network) drawRequest(conf object, args []string) []string {
 	return args
 }
 
-// drawValid lists some of what is attached, for GC.
+// drawValid lists some of the attachments as valid, for GC.
 func (p *pair) drawValid(n *network) []object {
 	valid := []object{}
 	for i := range 9 { // in a fixed order: the draw must not depend on that of a map
@@ -67,7 +67,7 @@ func (p *pair) drawValid(n *network) []object {
 	return valid
 }
 
-// faults break one thing each.
+// faults make one key of the input invalid each.
 var faults = []func(conf, ipam object){
 	func(_, ipam object) { setRange(ipam, `10.50.0.3/24`) },
 	func(_, ipam object) { setRange(ipam, `10.50.0.0/31`) },
@@ -126,7 +126,7 @@ func setRange(ipam object, subnet string, keys ...string) {
 	ipam["ranges"] = [][]object{{r}}
 }
 
-// drawFault breaks the configuration or the arguments.
+// drawFault makes the configuration or the arguments invalid.
 func (n *network) drawFault(conf, ipam object, args []string) []string {
 	i := n.r.IntN(len(faults) + 4)
 	if i >= len(faults) {

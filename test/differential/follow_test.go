@@ -11,9 +11,9 @@ import (
 // holder is a container's interface.
 type holder struct{ id, ifName string }
 
-// take asks a step, says whether and why the answers differ, and then brings
-// host-local to the state that limpet-ipam is in, so that the next step finds both
-// in the same one. It reports false where that cannot be done.
+// take runs a step on both and says whether and why the answers differ. Then it brings
+// host-local to the state of limpet-ipam, so that the next step finds both in the same state.
+// It reports false where that is impossible.
 func (p *pair) take(s step) (title string, follows bool) {
 	p.t.Helper()
 	before := p.snapshot()
@@ -33,8 +33,8 @@ func (p *pair) take(s step) (title string, follows bool) {
 	return title, true
 }
 
-// followAdd undoes what a failing ADD left behind in host-local: a cursor that
-// moved, or a living container's addresses that it freed.
+// followAdd undoes the effects of a failing ADD of host-local: a moved cursor, or freed
+// addresses of a living container.
 func (p *pair) followAdd(s step, before snapshot, theirs, ours outcome) bool {
 	switch {
 	case ours.failed():
@@ -47,7 +47,7 @@ func (p *pair) followAdd(s step, before snapshot, theirs, ours outcome) bool {
 	return cmp.Equal(theirs.Result, ours.Result)
 }
 
-// followEnd ends in host-local what only limpet-ipam could.
+// followEnd ends in host-local a container that only limpet-ipam could end.
 func (p *pair) followEnd(s step, theirs, ours outcome) {
 	if ours.failed() {
 		return
@@ -58,7 +58,8 @@ func (p *pair) followEnd(s step, theirs, ours outcome) {
 	delete(p.attached, holder{s.id, s.ifName})
 }
 
-// followGC ends in host-local, whose GC does nothing, what limpet-ipam ended.
+// followGC ends in host-local the containers that limpet-ipam's GC ended: host-local's GC does
+// nothing.
 func (p *pair) followGC(s step, ours outcome) {
 	var conf struct {
 		Valid []struct{ ContainerID, IfName string } `json:"cni.dev/valid-attachments"`

@@ -1,5 +1,5 @@
-// Package differential_test asks upstream host-local and limpet-ipam the same and
-// compares what they answer, as processes. What may differ is written in
+// Package differential_test runs upstream host-local and limpet-ipam as processes on the same
+// input and compares their answers. The differences on purpose are listed in
 // docs/use/host-local.md, and as data in differences_test.go.
 package differential_test
 
@@ -42,8 +42,8 @@ func buildAndRun(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// step is one verb, asked of both. In the configuration $DIR stands for the
-// directory that each has for itself.
+// step is one verb for both plugins. In the configuration, $DIR stands for the plugin's own
+// directory.
 type step struct {
 	verb, id, ifName, netns, args, conf string
 }

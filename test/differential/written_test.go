@@ -195,8 +195,8 @@ var written = map[string][]asked{
 	},
 }
 
-// TestWrittenSequences takes both through the sequences, and knows which step of
-// them shows which difference.
+// TestWrittenSequences runs the sequences on both, and expects the differences that the
+// steps name.
 func TestWrittenSequences(t *testing.T) {
 	resolv := filepath.Join(t.TempDir(), "resolv.conf")
 	text := "# a comment\n; another\n\nnameserver 192.0.2.1\n nameserver 192.0.2.2 x\ndomain example.com\nsearch a b\nsearch c\noptions ndots:5 x\nnameserver\n#nameserver 192.0.2.3\n"
@@ -222,7 +222,7 @@ func TestWrittenSequences(t *testing.T) {
 	})
 }
 
-// TestEveryVersion takes both through one life in each version of the specification.
+// TestEveryVersion runs one life of a container on both in each version of the specification.
 func TestEveryVersion(t *testing.T) {
 	for _, v := range versions {
 		t.Run(v, func(t *testing.T) {

@@ -26,8 +26,8 @@ func (s keyedSet) keyOf(n int) string {
 	return fmt.Sprintf("%s[%d]", s.key, n)
 }
 
-// keyedSets puts the one range of old configurations in front of the others, and
-// the ranges that the runtime brings in front of all, as host-local does.
+// keyedSets lists the range sets in host-local's order: those of the runtime, the one range of
+// old configurations, and the others.
 func keyedSets(f *file) []keyedSet {
 	var all []keyedSet
 	for n, ranges := range f.RuntimeConfig.IPRanges {
@@ -42,8 +42,8 @@ func keyedSets(f *file) []keyedSet {
 	return all
 }
 
-// checkOldRange refuses what host-local refuses in the keys of the one range where that is
-// none, for want of a subnet: an empty subnet, and other keys that are no addresses.
+// checkOldRange checks the keys of the one range of old configurations where the subnet is
+// missing. Like host-local, it refuses an empty subnet and other keys that are no addresses.
 func checkOldRange(f *file, stdin []byte) error {
 	if f.IPAM.Subnet != "" {
 		return nil
@@ -53,7 +53,7 @@ func checkOldRange(f *file, stdin []byte) error {
 			Subnet json.RawMessage `json:"subnet"`
 		} `json:"ipam"`
 	}
-	_ = json.Unmarshal(stdin, &given) // it was read before
+	_ = json.Unmarshal(stdin, &given) // stdin was decoded before
 	if given.IPAM.Subnet != nil {
 		return errors.New("subnet: invalid CIDR address: ")
 	}
@@ -108,7 +108,7 @@ func (r rangeKeys) parse() (ipam.Range, error) {
 	if r.Subnet == "" {
 		return ipam.Range{}, errors.New("subnet: missing")
 	}
-	ip, subnet, err := net.ParseCIDR(r.Subnet) // it allows what host-local allows, and complains in its words
+	ip, subnet, err := net.ParseCIDR(r.Subnet) // accepts the same as host-local, with the same errors
 	if err != nil {
 		return ipam.Range{}, fmt.Errorf("subnet: %w", err)
 	}
@@ -122,7 +122,7 @@ func (r rangeKeys) parse() (ipam.Range, error) {
 	return parsed, err
 }
 
-// parseAddresses reads what is beside the subnet.
+// parseAddresses reads the keys other than the subnet.
 func (r rangeKeys) parseAddresses() (ipam.Range, error) {
 	var parsed ipam.Range
 	for _, a := range []struct {
@@ -141,8 +141,8 @@ func (r rangeKeys) parseAddresses() (ipam.Range, error) {
 	return parsed, nil
 }
 
-// onePerFamily holds specifications before 0.3.0 to the one address of each family
-// that their results have room for. It returns the number of the set that is one too many.
+// onePerFamily fails for a second address of a family under specifications before 0.3.0,
+// whose results have room for one. It returns the number of the set that is too many.
 func onePerFamily(cniVersion string, sets []ipam.Set) (tooMany int, err error) {
 	if many, err := version.GreaterThanOrEqualTo(cniVersion, "0.3.0"); many || err != nil {
 		return 0, err

@@ -33,7 +33,7 @@ type Requested struct {
 func parseRequested(s string) (netip.Addr, error) {
 	var a netip.Addr
 	if strings.Contains(s, "/") {
-		ip, _, _ := net.ParseCIDR(s) // nil where it is none
+		ip, _, _ := net.ParseCIDR(s) // nil for invalid text
 		a, _ = netip.AddrFromSlice(ip)
 	} else {
 		a, _ = netip.ParseAddr(s)

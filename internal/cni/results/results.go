@@ -28,7 +28,7 @@ type Entry struct {
 	since  time.Time
 }
 
-// cacheFile holds the keys that matter here of what libcni writes.
+// cacheFile has those keys of a file of libcni's that matter here.
 type cacheFile struct {
 	Kind           string      `json:"kind"`
 	ContainerID    string      `json:"containerId"`
