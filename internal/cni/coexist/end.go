@@ -49,31 +49,34 @@ func (s *source) attachmentOf(a reservation.Attachment, l legacyFiles) (reservat
 	return a, err
 }
 
-// number returns the number of a container that only host-local knew. It is a new number if
-// the files are younger than everything the state has of the owner, and no attachment of the
-// owner lives; otherwise it is 0, which makes the container the oldest.
+// number returns the number of a container that only host-local knew: a new one for the
+// owner's newest life, otherwise 0, which makes the container the oldest.
 func (s *source) number(o reservation.Owner, l legacyFiles) (uint64, error) {
 	if !o.Named() {
 		return 0, nil
 	}
-	tx, began := s.verb.Tx, l.own[0].Changed
+	tx, in := s.verb.Tx, reservation.AdoptInput{Began: l.own[0].Changed}
 	for _, f := range l.own {
-		if f.Changed.Before(began) {
-			began = f.Changed
+		if f.Changed.Before(in.Began) {
+			in.Began = f.Changed
 		}
 	}
 	kept, found, err := tx.Reservation(o)
-	if err != nil || found && !kept.Deadline.From.Wall.Before(began) {
-		return 0, err
-	}
-	others, err := tx.AttachmentsOf(o)
 	if err != nil {
 		return 0, err
 	}
-	for _, a := range others {
-		if s.node.Alive(a) || !a.Since.Wall.Before(began) {
-			return 0, nil
-		}
+	if found {
+		in.Reserved = &kept
+	}
+	known, err := tx.AttachmentsOf(o)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range known {
+		in.Known = append(in.Known, reservation.Predecessor{Attachment: a, Alive: s.node.Alive(a)})
+	}
+	if !reservation.IsNewestLife(in) {
+		return 0, nil
 	}
 	return tx.NextSeq()
 }

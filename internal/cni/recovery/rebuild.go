@@ -77,10 +77,7 @@ func (r *Recovery) seen(conf *netconf.Config) ([]reservation.Attachment, error) 
 		return nil, err
 	}
 	mirrored, err := r.Others.Mirrored(conf)
-	mirrored = slices.DeleteFunc(mirrored, func(m reservation.Attachment) bool {
-		return slices.ContainsFunc(seen, func(a reservation.Attachment) bool { return a.ID == m.ID })
-	})
-	return append(mirrored, seen...), err
+	return reservation.MergeSeen(seen, mirrored), err
 }
 
 // cached returns the attachments that libcni's cache names: those of this network, and of
