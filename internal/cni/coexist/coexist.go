@@ -4,7 +4,10 @@
 //
 // It is a source of package outside. It opens only where such files can be: the network has a
 // directory of host-local's, the fork has its directory of records, or copies are wished.
-// A node without them pays for three looks at directories in each verb.
+// A node without them pays for two looks at missing directories in each verb.
+//
+// Its tests run whole verbs over real files: adopt, fork, mirror, duplicate, unreadable and
+// foreign_fuzz in internal/cni, and changeover and together in test/plugin.
 package coexist
 
 import (

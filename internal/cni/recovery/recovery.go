@@ -1,5 +1,8 @@
 // Package recovery makes a lost or damaged state again out of what the node knows (rule 6),
-// and settles afterwards which addresses of running pods it could not explain.
+// and quarantines the addresses of running pods that it could not explain.
+//
+// Most of its tests run whole verbs over damaged files: recover, quarantine, placeholder and
+// running in internal/cni.
 package recovery
 
 import (
