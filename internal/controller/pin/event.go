@@ -54,3 +54,12 @@ var nodeRelabelled = predicate.Funcs{
 
 // createdOrDeleted passes new objects, and those that are no more.
 var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+
+// schedulabilityChanged passes the events of a node that change whether it takes pods.
+var schedulabilityChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+		return !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+			!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
+	},
+}

@@ -5,52 +5,59 @@ import (
 	"errors"
 	"time"
 
-	"github.com/limpet-io/limpet/internal/cluster"
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// gather collects what pin.Record decides from.
-func (r *Recorder) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
-	in := pin.RecordInput{State: state, Retain: r.retain, Now: r.Clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]string{}}
+// gatherer collects the facts from which pin.Record decides.
+type gatherer struct {
+	client         client.Client
+	workloads      *workloads.Reader
+	maxReservation time.Duration
+	clock          clock.PassiveClock
+}
+
+func (g gatherer) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
+	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]string{}}
 	target := pin.TargetOf(state)
-	states, err := cluster.StatesOf(ctx, r.Client, state.Namespace, target)
+	states, err := cluster.StatesOf(ctx, g.client, state.Namespace, target)
 	if err != nil {
 		return in, err
 	}
 	if first := pin.Choose(states); first != nil && first.Name != state.Name {
 		in.Older = first.Name
 	}
-	if in.Kinds = r.Workloads.Kinds(); !in.Kinds.Contains(target) {
-		return in, r.Workloads.Ready(nil)
+	if in.Kinds = g.workloads.Kinds(); !in.Kinds.Contains(target) {
+		return in, g.workloads.Ready(nil)
 	}
-	if in.Workload, in.Unread, err = r.Workloads.Read(ctx, state.Namespace, target); err != nil {
+	if in.Workload, in.Unread, err = g.workloads.Read(ctx, state.Namespace, target); err != nil {
 		return in, err
 	}
-	return in, r.addPods(ctx, &in, target)
+	return in, g.addPods(ctx, &in, target)
 }
 
-// addPods adds a target's pods, and what counts of the rest of the cluster for them.
-func (r *Recorder) addPods(ctx context.Context, in *pin.RecordInput, target workload.Target) error {
-	pods, err := cluster.PodsOf(ctx, r.Client, in.State.Namespace, target)
-	if err != nil {
+// addPods adds a target's pods, and the facts about the cluster that matter for them.
+func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workload.Target) (err error) {
+	if in.Pods, err = cluster.PodsOf(ctx, g.client, in.State.Namespace, target); err != nil {
 		return err
 	}
-	in.Pods = pods
 	for i := range in.Pods {
 		pod := &in.Pods[i]
 		recorded := pin.Remembered(in.State.Status.PodStates[pod.Name], pod)
-		err := errors.Join(r.addNode(ctx, in.Nodes, pod.Spec.NodeName), r.addNode(ctx, in.Nodes, recorded.NodeName))
+		err := errors.Join(g.addNode(ctx, in.Nodes, pod.Spec.NodeName), g.addNode(ctx, in.Nodes, recorded.NodeName))
 		if pin.Loses(recorded, pod) && err == nil {
-			in.Taken[pod.Name], err = takenBy(ctx, r.Client, pod, recorded.IPs)
+			in.Taken[pod.Name], err = takenBy(ctx, g.client, pod, recorded.IPs)
 		}
 		if pin.Waits(pod) && in.Cluster == nil && err == nil {
-			in.Cluster, err = cluster.Nodes(ctx, r.Client)
+			in.Cluster, err = cluster.Nodes(ctx, g.client)
 		}
 		if err != nil {
 			return err
@@ -58,7 +65,7 @@ func (r *Recorder) addPods(ctx context.Context, in *pin.RecordInput, target work
 	}
 	for _, recorded := range in.State.Status.PodStates {
 		if pin.Incomplete(in.State, recorded) {
-			if err := r.addNode(ctx, in.Nodes, recorded.NodeName); err != nil {
+			if err := g.addNode(ctx, in.Nodes, recorded.NodeName); err != nil {
 				return err
 			}
 		}
@@ -66,18 +73,19 @@ func (r *Recorder) addPods(ctx context.Context, in *pin.RecordInput, target work
 	return nil
 }
 
-func (r *Recorder) addNode(ctx context.Context, nodes map[string]*corev1.Node, name string) error {
+func (g gatherer) addNode(ctx context.Context, nodes map[string]*corev1.Node, name string) error {
 	if _, known := nodes[name]; known || name == "" {
 		return nil
 	}
-	node, err := cluster.Node(ctx, r.Client, name)
+	node, err := cluster.Node(ctx, g.client, name)
 	if node != nil {
 		nodes[name] = node
 	}
 	return err
 }
 
-func (r *Recorder) retain(pod *corev1.Pod) time.Duration {
-	wish, _ := reservation.ParseRetentionRequest(pod.Annotations, r.MaxReservation) // the webhook has warned
-	return wish.Retain
+// retain returns for how long a pod asks to keep its addresses.
+func (g gatherer) retain(pod *corev1.Pod) time.Duration {
+	request, _ := reservation.ParseRetentionRequest(pod.Annotations, g.maxReservation) // the webhook has warned
+	return request.Retain
 }

@@ -1,0 +1,113 @@
+package pin
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// SetupWithManager registers the reconciler and what triggers it.
+func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
+	by := triggers{r.Client}
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		Named("record").
+		For(&appsv1beta1.PersistentPodState{}).
+		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(by.rival), builder.WithPredicates(createdOrDeleted)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(by.pod), builder.WithPredicates(recordChanged)).
+		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(by.statefulSet)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.any), builder.WithPredicates(nodeRelabelled)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.schedulability), builder.WithPredicates(schedulabilityChanged)).
+		WatchesRawSource(source.Channel(r.Watcher.Registry.Changed(), handler.EnqueueRequestsFromMapFunc(by.any))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
+		Build(cluster.RetryOnConflict[reconcile.Request](r))
+	r.Watcher.OnServed(func(kind schema.GroupVersionKind) error {
+		served := func(ctx context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
+			return by.target(ctx, o.Namespace, workload.Target{Group: kind.Group, Kind: kind.Kind, Name: o.Name})
+		}
+		return c.Watch(source.Kind(mgr.GetCache(), workloads.Metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(served)))
+	})
+	return err
+}
+
+// triggers finds the PersistentPodStates that an event concerns.
+type triggers struct{ client client.Client }
+
+// pod finds the states of a pod's owner. A waiting pod whose owner has none triggers the
+// state that gave it its place, which may be gone.
+func (t triggers) pod(ctx context.Context, o client.Object) []reconcile.Request {
+	pod := o.(*corev1.Pod)
+	owner, ok := workload.OwnerOf(pod)
+	if !ok {
+		return nil
+	}
+	found := t.target(ctx, pod.Namespace, owner)
+	if by := pin.PinnedBy(pod); by != "" && len(found) == 0 {
+		found = append(found, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.Namespace, Name: by}})
+	}
+	return found
+}
+
+// rival finds all states with the same target: another one may be in force now.
+func (t triggers) rival(ctx context.Context, o client.Object) []reconcile.Request {
+	return t.target(ctx, o.GetNamespace(), pin.TargetOf(o.(*appsv1beta1.PersistentPodState)))
+}
+
+func (t triggers) statefulSet(ctx context.Context, o client.Object) []reconcile.Request {
+	return t.target(ctx, o.GetNamespace(), workload.Target{Group: appsv1.GroupName, Kind: workloads.StatefulSets.Kind, Name: o.GetName()})
+}
+
+func (t triggers) target(ctx context.Context, namespace string, target workload.Target) []reconcile.Request {
+	states, err := cluster.StatesOf(ctx, t.client, namespace, target)
+	if err != nil { // only a cache that is being stopped returns an error
+		return nil
+	}
+	return requests(states)
+}
+
+// any finds every state: nodes come and change labels seldom, and so do kinds of workload.
+func (t triggers) any(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list appsv1beta1.PersistentPodStateList
+	if err := t.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // see target
+		return nil
+	}
+	return requests(list.Items)
+}
+
+// schedulability finds the states whose pods may wait for a node.
+func (t triggers) schedulability(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list appsv1beta1.PersistentPodStateList
+	if err := t.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // see target
+		return nil
+	}
+	var waiting []appsv1beta1.PersistentPodState
+	for i := range list.Items {
+		if list.Items[i].Spec.RequiredPersistentTopology != nil {
+			waiting = append(waiting, list.Items[i])
+		}
+	}
+	return requests(waiting)
+}
+
+func requests(states []appsv1beta1.PersistentPodState) []reconcile.Request {
+	out := make([]reconcile.Request, 0, len(states))
+	for i := range states {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&states[i])})
+	}
+	return out
+}

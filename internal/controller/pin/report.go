@@ -1,0 +1,52 @@
+package pin
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// reporter makes the events and counts of a Recorder.
+type reporter struct {
+	events  events.EventRecorder
+	metrics *Metrics
+}
+
+// rebuilds reports rebuilds. It is called once they are in the status, so that none is
+// reported twice.
+func (r reporter) rebuilds(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
+	for _, rebuild := range rebuilds {
+		r.metrics.rebuilt(rebuild)
+		i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Name == rebuild.Pod })
+		kind, note := corev1.EventTypeNormal, fmt.Sprintf("on node %s with %s", rebuild.To.NodeName, rebuild.To.IPs)
+		if rebuild.Outcome != appsv1beta1.Kept {
+			kind = corev1.EventTypeWarning
+			note = fmt.Sprintf("%s, before on node %s with %s; %s: %s",
+				note, rebuild.From.NodeName, rebuild.From.IPs, rebuild.Cause, rebuild.Message)
+		}
+		r.events.Eventf(&in.Pods[i], in.State, kind, string(rebuild.Outcome), "Rebuild", "%s", note)
+	}
+}
+
+// notRecorded reports a write that will be tried again: a user who looks at the object
+// should see why it is out of date.
+func (r reporter) notRecorded(state *appsv1beta1.PersistentPodState, err error) {
+	r.events.Eventf(state, nil, corev1.EventTypeWarning, "NotRecorded", "Record", "%s", err)
+}
+
+// waiting reports a pod that waits for its required place.
+func (r reporter) waiting(w pin.Wait, by runtime.Object) {
+	r.events.Eventf(w.Pod, by, corev1.EventTypeWarning, pin.ReasonWaiting, "Place", "%s", w)
+}
+
+// released reports a pod that was released from its required place.
+func (r reporter) released(w pin.Wait, by runtime.Object) {
+	r.metrics.released(w.Decision)
+	r.events.Eventf(by, w.Pod, corev1.EventTypeWarning, pin.ReasonReleased, "Place", "%s", w)
+}
