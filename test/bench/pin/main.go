@@ -37,6 +37,7 @@ func run() int {
 	flag.IntVar(&size.sets, "sets", size.sets, "StatefulSets")
 	flag.IntVar(&size.replicas, "replicas", size.replicas, "pods of each StatefulSet")
 	flag.IntVar(&size.rate, "rate", size.rate, "creations a second")
+	flag.BoolVar(&size.memoryOnly, "memory-only", false, "measure the controller's memory and its start alone")
 	flag.Parse()
 	text, err := measureAll(ctx, place{root: *root, controller: *controller, assets: *assets}, size)
 	fmt.Print(text)
@@ -54,6 +55,7 @@ func run() int {
 type scale struct {
 	nodes, sets, replicas int
 	rate                  int // of creations, a second
+	memoryOnly            bool
 }
 
 var full = scale{nodes: 100, sets: 200, replicas: 50, rate: 50}
@@ -90,10 +92,28 @@ func measureAll(ctx context.Context, p place, size scale) (text string, err erro
 	if err := b.start(ctx); err != nil {
 		return "", err
 	}
-	for _, step := range []struct {
-		name string
-		run  func(context.Context, *report) error
-	}{
+	for _, step := range b.steps() {
+		b.progress(step.name)
+		if err := step.run(ctx, &r); err != nil {
+			return "", fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	r.took = time.Since(begin)
+	if size.memoryOnly {
+		return r.memory(), nil
+	}
+	return r.markdown(), nil
+}
+
+// step is one part of a measurement.
+type step struct {
+	name string
+	run  func(context.Context, *report) error
+}
+
+// steps are the parts of a measurement, in order.
+func (b *bench) steps() []step {
+	steps := []step{
 		{"fill", b.fill},
 		{"Ready one after the other", b.trickle},
 		{"Ready all at once, of many sets", b.burst},
@@ -103,12 +123,9 @@ func measureAll(ctx context.Context, p place, size scale) (text string, err erro
 		{"create", b.compareCreates},
 		{"rebuild", b.rebuild},
 		{"create, with the least of webhooks", b.leastWebhook},
-	} {
-		b.progress(step.name)
-		if err := step.run(ctx, &r); err != nil {
-			return "", fmt.Errorf("%s: %w", step.name, err)
-		}
 	}
-	r.took = time.Since(begin)
-	return r.markdown(), nil
+	if b.size.memoryOnly {
+		return append(steps[:5], step{"memory", b.restartedMemory})
+	}
+	return steps
 }

@@ -155,3 +155,9 @@ func (b *bench) restart(ctx context.Context, r *report) error {
 	}
 	return b.pointWebhooks(ctx, b.controlled.webhookPort)
 }
+
+// restartedMemory reads the memory of the controller that was restarted.
+func (b *bench) restartedMemory(_ context.Context, r *report) (err error) {
+	_, r.highest, err = b.controlled.memory()
+	return err
+}

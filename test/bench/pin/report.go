@@ -130,7 +130,14 @@ The same pods in turns, at %d/s; the namespace kube-system is left out by the we
 		r.creates[pinned], r.creates[pinnedWithout], measure.Millis(added(r.creates[pinned:])),
 		r.creates[plain], r.creates[plainWithout], measure.Millis(added(r.creates[plain:])),
 		r.least[pinned], r.least[pinnedWithout], measure.Millis(added(r.least)))
-	fmt.Fprintf(&w, `
+	w.WriteString(r.memory())
+	r.requests(&w)
+	return w.String()
+}
+
+// memory is the table of the controller's resident memory.
+func (r *report) memory() string {
+	return fmt.Sprintf(`
 ## Memory of the controller
 
 | when | resident |
@@ -139,8 +146,6 @@ The same pods in turns, at %d/s; the namespace kube-system is left out by the we
 | all %d pods are recorded | %s |
 | restarted with all of them there, the highest until the end | %s |
 `, measure.Megabytes(r.idle), r.size.pods(), measure.Megabytes(r.full), measure.Megabytes(r.highest))
-	r.requests(&w)
-	return w.String()
 }
 
 // requests tells what the controller asked the API server for, by the server's audit log.
