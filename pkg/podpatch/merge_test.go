@@ -3,6 +3,7 @@ package podpatch_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,17 @@ func TestMergeRefusesContradictions(t *testing.T) {
 		},
 		"an annotation that one removes and the other gives": {
 			podpatch.Patch{Drop: []string{"k"}}, podpatch.Patch{Annotations: map[string]string{"k": "1"}},
+		},
+		"two values of a label": {
+			podpatch.Patch{Labels: map[string]string{"k": "1"}}, podpatch.Patch{Labels: map[string]string{"k": "2"}},
+		},
+		"two values of a field in strategic merge patches": {
+			podpatch.Patch{Strategic: []byte(`{"spec":{"priorityClassName":"a"}}`)},
+			podpatch.Patch{Strategic: []byte(`{"spec":{"priorityClassName":"b"}}`)},
+		},
+		"two images of a container in strategic merge patches": {
+			podpatch.Patch{Strategic: []byte(`{"spec":{"containers":[{"name":"main","image":"a"}]}}`)},
+			podpatch.Patch{Strategic: []byte(`{"spec":{"containers":[{"name":"main","image":"b"}]}}`)},
 		},
 		"two values of a required label": {
 			podpatch.Patch{Required: []corev1.NodeSelectorRequirement{want("zone", "a")}},
@@ -131,6 +143,42 @@ func TestOperationsOnABarePod(t *testing.T) {
 	}
 }
 
+// Strategic merge patches of two planners are joined, and fields that this version does
+// not know survive.
+func TestOperationsOfStrategicMergePatches(t *testing.T) {
+	merged, err := podpatch.Merge(
+		podpatch.Patch{
+			Strategic:   []byte(`{"metadata":{"labels":{"subset":"a"}},"spec":{"containers":[{"name":"main","env":[{"name":"K","value":"1"}]}]}}`),
+			Tolerations: []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+		},
+		podpatch.Patch{
+			Strategic: []byte(`{"spec":{"priorityClassName":"low"}}`), Labels: map[string]string{"own": "x"},
+			Tolerations: []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := testenv.APod("web-0").Pod
+	expected := pod.DeepCopy()
+	expected.Labels = map[string]string{"subset": "a", "own": "x"}
+	expected.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "K", Value: "1"}}
+	expected.Spec.PriorityClassName = "low"
+	expected.Spec.Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
+	if diff := cmp.Diff(expected, apply(t, pod, merged)); diff != "" {
+		t.Errorf("pod (-want +got):\n%s", diff)
+	}
+	ops, err := podpatch.Operations([]byte(`{"spec":{"ofTheFuture":{"a":1},"containers":[{"name":"main","image":"i","new":true}]}}`), merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range ops {
+		if strings.Contains(op.Path, "Future") || strings.HasSuffix(op.Path, "/new") || op.Operation == "remove" {
+			t.Errorf("operation %s touches what no patch names", op.Json())
+		}
+	}
+}
+
 // apply sends the operations the way the API server gets and applies them.
 func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch) *corev1.Pod {
 	t.Helper()
@@ -138,7 +186,11 @@ func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch) *corev1.Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(podpatch.Operations(pod, p))
+	ops, err := podpatch.Operations(object, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(ops)
 	if err != nil {
 		t.Fatal(err)
 	}

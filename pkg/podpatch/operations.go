@@ -1,48 +1,91 @@
 package podpatch
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// Operations returns a patch as JSON patch operations. They name only what changes, so
-// that fields of a newer Kubernetes survive.
-func Operations(pod *corev1.Pod, p Patch) []jsonpatch.Operation {
-	var ops []jsonpatch.Operation
-	if len(p.Annotations)+len(p.Drop) > 0 {
-		ops = append(ops, annotationOperations(pod, p)...)
+// Operations returns a patch as operations on the pod in raw, in JSON. They name only what
+// changes, so that fields of a newer Kubernetes survive.
+func Operations(raw []byte, p Patch) ([]jsonpatch.Operation, error) {
+	ops, raw, err := strategicOperations(raw, p)
+	if err != nil {
+		return nil, err
 	}
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(raw, pod); err != nil {
+		return nil, fmt.Errorf("decode pod: %w", err)
+	}
+	ops = append(ops, mapOperations("/metadata/annotations", pod.Annotations, p.Annotations, p.Drop)...)
+	ops = append(ops, mapOperations("/metadata/labels", pod.Labels, p.Labels, nil)...)
 	if len(p.Required)+len(p.Preferred) > 0 {
 		ops = append(ops, affinityOperation(pod, p))
 	}
-	if len(p.Gates) > 0 {
-		gates := slices.Clone(pod.Spec.SchedulingGates)
-		for _, name := range p.Gates {
-			if gate := (corev1.PodSchedulingGate{Name: name}); !slices.Contains(gates, gate) { // twice would be refused
-				gates = append(gates, gate)
-			}
-		}
-		ops = append(ops, jsonpatch.NewOperation("add", "/spec/schedulingGates", gates))
+	if missing := missingOf(pod.Spec.Tolerations, p.Tolerations, equalToleration); len(missing) > 0 {
+		ops = append(ops, jsonpatch.NewOperation("add", "/spec/tolerations", slices.Concat(pod.Spec.Tolerations, missing)))
 	}
-	return ops
+	var gates []corev1.PodSchedulingGate
+	for _, name := range p.Gates {
+		gates = append(gates, corev1.PodSchedulingGate{Name: name})
+	}
+	if missing := missingOf(pod.Spec.SchedulingGates, gates, equalGate); len(missing) > 0 {
+		ops = append(ops, jsonpatch.NewOperation("add", "/spec/schedulingGates", slices.Concat(pod.Spec.SchedulingGates, missing)))
+	}
+	return ops, nil
 }
 
-func annotationOperations(pod *corev1.Pod, p Patch) []jsonpatch.Operation {
-	if len(pod.Annotations) == 0 && len(p.Annotations) > 0 {
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/annotations", p.Annotations)}
+// strategicOperations applies the strategic merge patch, and returns the pod after it.
+func strategicOperations(raw []byte, p Patch) (ops []jsonpatch.Operation, after []byte, err error) {
+	if p.Strategic == nil {
+		return nil, raw, nil
+	}
+	if after, err = strategicpatch.StrategicMergePatch(raw, p.Strategic, &corev1.Pod{}); err != nil {
+		return nil, raw, fmt.Errorf("apply strategic merge patch: %w", err)
+	}
+	if ops, err = jsonpatch.CreatePatch(raw, after); err != nil {
+		return nil, raw, fmt.Errorf("compare pod with the patched pod: %w", err)
+	}
+	return ops, after, nil
+}
+
+// missingOf returns the items of want that are not in has, each once: the API server
+// refuses a list with an item twice.
+func missingOf[T any](has, want []T, equal func(a, b T) bool) []T {
+	var missing []T
+	for _, w := range want {
+		same := func(h T) bool { return equal(h, w) }
+		if !slices.ContainsFunc(has, same) && !slices.ContainsFunc(missing, same) {
+			missing = append(missing, w)
+		}
+	}
+	return missing
+}
+
+func equalGate(a, b corev1.PodSchedulingGate) bool { return a.Name == b.Name }
+
+func equalToleration(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }
+
+// mapOperations sets and removes keys of a map of strings.
+func mapOperations(path string, has, set map[string]string, drop []string) []jsonpatch.Operation {
+	if len(has) == 0 && len(set) > 0 {
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, set)}
 	}
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var ops []jsonpatch.Operation
-	for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
-		ops = append(ops, jsonpatch.NewOperation("add", "/metadata/annotations/"+escape.Replace(key), p.Annotations[key]))
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		ops = append(ops, jsonpatch.NewOperation("add", path+"/"+escape.Replace(key), set[key]))
 	}
-	for _, key := range slices.Compact(slices.Sorted(slices.Values(p.Drop))) {
-		if _, there := pod.Annotations[key]; there { // to remove another would be an error
-			ops = append(ops, jsonpatch.NewOperation("remove", "/metadata/annotations/"+escape.Replace(key), nil))
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(drop))) {
+		if _, there := has[key]; there { // removing a missing key would be an error
+			ops = append(ops, jsonpatch.NewOperation("remove", path+"/"+escape.Replace(key), nil))
 		}
 	}
 	return ops

@@ -12,6 +12,8 @@ import corev1 "k8s.io/api/core/v1"
 type Patch struct {
 	// Annotations to set.
 	Annotations map[string]string
+	// Labels to set.
+	Labels map[string]string
 	// Drop are annotations to remove. They are the planner's own, never the user's.
 	Drop []string
 	// Required is added to every term of the pod's required node affinity, because terms
@@ -19,6 +21,11 @@ type Patch struct {
 	Required []corev1.NodeSelectorRequirement
 	// Preferred terms to append.
 	Preferred []corev1.PreferredSchedulingTerm
+	// Tolerations to append, unless the pod has them.
+	Tolerations []corev1.Toleration
 	// Gates are names of scheduling gates to add. The feature that adds a gate removes it.
 	Gates []string
+	// Strategic is a strategic merge patch in JSON, as users write it in a subset of a
+	// workload. It is applied before the other fields; nil for none.
+	Strategic []byte
 }

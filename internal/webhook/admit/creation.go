@@ -45,12 +45,16 @@ func (c *Creation) Handle(ctx context.Context, req admission.Request) admission.
 	if err != nil {
 		return admission.Errored(http.StatusServiceUnavailable, err).WithWarnings(warnings...)
 	}
+	operations, err := podpatch.Operations(req.Object.Raw, agreed.patch)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err).WithWarnings(warnings...)
+	}
 	if !facts.DryRun {
 		if err := commitAll(ctx, agreed.commits); err != nil {
 			return admission.Errored(http.StatusServiceUnavailable, err).WithWarnings(warnings...)
 		}
 	}
-	return admission.Patched("", podpatch.Operations(facts.Pod, agreed.patch)...).WithWarnings(warnings...)
+	return admission.Patched("", operations...).WithWarnings(warnings...)
 }
 
 // gather collects the facts that all planners share.
