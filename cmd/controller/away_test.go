@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,20 +111,5 @@ func undisturbed(t *testing.T, keys []client.ObjectKey) {
 				t.Errorf("get what was let go: %v, want it gone", err)
 			}
 		})
-	}
-}
-
-// Without the conversion nothing can be changed as v1alpha1, so that its webhook could not
-// be tried above.
-func TestBothVersionsAreJudgedAlike(t *testing.T) {
-	_, validating := readWebhooks(t)
-	judged := map[string][]admissionv1.MatchCondition{}
-	for _, w := range validating.Webhooks {
-		if *w.FailurePolicy == admissionv1.Fail {
-			judged[w.Rules[0].APIVersions[0]] = w.MatchConditions
-		}
-	}
-	if diff := cmp.Diff(judged["v1beta1"], judged["v1alpha1"]); diff != "" || len(judged) != 2 {
-		t.Errorf("match conditions of %d webhooks (-v1beta1 +v1alpha1):\n%s", len(judged), diff)
 	}
 }

@@ -14,14 +14,10 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
@@ -54,42 +50,10 @@ type replica struct {
 // install makes what deploy/ makes around the controller, apart from the Deployment.
 func install(t *testing.T) {
 	t.Helper()
-	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limpet-system"}})
-	grant(t)
-	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "limpet-system", Name: "limpet-controller-certificate",
-	}})
-}
-
-// grant gives the replicas the rights of deploy/controller/rbac.yaml, and no others.
-func grant(t *testing.T) {
-	t.Helper()
-	decoder := manifest(t, "rbac.yaml")
-	for {
-		o := &unstructured.Unstructured{}
-		switch err := decoder.Decode(o); {
-		case errors.Is(err, io.EOF):
-			return
-		case err != nil:
-			t.Fatal(err)
-		}
-		env.Create(t, o)
-	}
-}
-
-// manifest reads one of the files that users apply.
-func manifest(t *testing.T, name string) *utilyaml.YAMLOrJSONDecoder {
-	t.Helper()
-	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(root, "deploy", "controller", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() }) // it was only read
-	return utilyaml.NewYAMLOrJSONDecoder(f, 4096)
+	env.AsController(t) // applies rbac.yaml
+	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "limpet-controller-certificate"}})
+	// A leader that is killed leaves its lease behind, for which the next test would wait.
+	env.RemoveAtEnd(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "limpet-controller"}})
 }
 
 // startReplica runs a controller; waitReady waits until it is ready.
@@ -101,7 +65,7 @@ func startReplica(t *testing.T) *replica {
 		"--webhook-port=" + port, "--health-address=" + r.health,
 		"--metrics-address=" + r.metrics, "--dns-names=localhost", "--cert-dir=" + t.TempDir(),
 	}
-	r.env = []string{replicaVar + "=1", "KUBECONFIG=" + env.Kubeconfig(t, "system:serviceaccount:limpet-system:limpet-controller")}
+	r.env = []string{replicaVar + "=1", "KUBECONFIG=" + env.Kubeconfig(t, testenv.ControllerUser)}
 	r.start(t)
 	t.Cleanup(func() { r.kill(t) })
 	return r
@@ -208,81 +172,6 @@ func (r *replica) ask(t *testing.T, check string) (status int, err error) {
 	return resp.StatusCode, nil
 }
 
-// pointWebhooksAt installs deploy/controller/webhooks.yaml and the conversion of
-// deploy/crds, with the service replaced by the address of one replica.
-func pointWebhooksAt(t *testing.T, r *replica) {
-	t.Helper()
-	pointConversionAt(t, r.webhook)
-	_, port, _ := net.SplitHostPort(r.webhook)
-	redirect := func(c *admissionv1.WebhookClientConfig, old []byte) {
-		url := "https://localhost:" + port + *c.Service.Path
-		*c = admissionv1.WebhookClientConfig{URL: &url, CABundle: old}
-	}
-	mutating, validating := readWebhooks(t)
-	var m admissionv1.MutatingWebhookConfiguration
-	var v admissionv1.ValidatingWebhookConfiguration
-	replace(t, mutating, &m, func() {
-		for i := range mutating.Webhooks {
-			redirect(&mutating.Webhooks[i].ClientConfig, caOf(m.Webhooks, func(w admissionv1.MutatingWebhook) []byte { return w.ClientConfig.CABundle }))
-		}
-	})
-	replace(t, validating, &v, func() {
-		for i := range validating.Webhooks {
-			redirect(&validating.Webhooks[i].ClientConfig, caOf(v.Webhooks, func(w admissionv1.ValidatingWebhook) []byte { return w.ClientConfig.CABundle }))
-		}
-	})
-	testenv.Eventually(t, func() error { // the leader fills in the authority
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(mutating), mutating); err != nil {
-			return err
-		}
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(validating), validating); err != nil {
-			return err
-		}
-		if len(mutating.Webhooks[0].ClientConfig.CABundle) == 0 || len(validating.Webhooks[0].ClientConfig.CABundle) == 0 {
-			return fmt.Errorf("no authority in the webhook configurations yet")
-		}
-		return nil
-	})
-}
-
-func caOf[W any](webhooks []W, ca func(W) []byte) []byte {
-	if len(webhooks) == 0 {
-		return nil
-	}
-	return ca(webhooks[0])
-}
-
-// replace creates want, or updates the one of its name, which is read into old first.
-func replace(t *testing.T, want, old client.Object, change func()) {
-	t.Helper()
-	testenv.Eventually(t, func() error {
-		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(want), old)
-		change()
-		if apierrors.IsNotFound(err) {
-			env.Create(t, want)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		want.SetResourceVersion(old.GetResourceVersion())
-		return env.Client.Update(t.Context(), want)
-	})
-}
-
-func readWebhooks(t *testing.T) (m *admissionv1.MutatingWebhookConfiguration, v *admissionv1.ValidatingWebhookConfiguration) {
-	t.Helper()
-	m, v = &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
-	decoder := manifest(t, "webhooks.yaml")
-	if err := decoder.Decode(m); err != nil {
-		t.Fatal(err)
-	}
-	if err := decoder.Decode(v); err != nil {
-		t.Fatal(err)
-	}
-	return m, v
-}
-
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -302,4 +191,23 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// scrape returns what a replica shows to Prometheus.
+func (r *replica) scrape(t *testing.T) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.metrics+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"maps"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // Pod builds a pod; its methods change it and return it, so that they chain.
@@ -178,4 +180,33 @@ func (s PersistentPodState) Recorded(pod, node string, labels map[string]string)
 	}
 	s.Status.PodStates[pod] = appsv1beta1.PodState{NodeName: node, NodeTopologyLabels: labels}
 	return s
+}
+
+// AReservation shows a pod's addresses as reserved for ten minutes since a moment, as the
+// agent of the pod's node does.
+func AReservation(pod *corev1.Pod, since time.Time) *limpetv1alpha1.IPReservation {
+	until := metav1.NewTime(since.Add(10 * time.Minute))
+	return &limpetv1alpha1.IPReservation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name + ".eth0.net." + pod.Spec.NodeName},
+		Status: limpetv1alpha1.IPReservationStatus{
+			Node: pod.Spec.NodeName, Network: "net", Interface: "eth0", Pod: pod.Name, PodUID: string(pod.UID),
+			IPs: pod.Status.PodIPs[0].IP, State: limpetv1alpha1.IPReserved, Until: &until, RetainMinutes: 10,
+		},
+	}
+}
+
+// Refused makes the scheduler say that no node takes the pod.
+func (p Pod) Refused(message string) Pod {
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
+	}}
+	return p
+}
+
+// Gated puts the pod behind scheduling gates.
+func (p Pod) Gated(names ...string) Pod {
+	for _, name := range names {
+		p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})
+	}
+	return p
 }

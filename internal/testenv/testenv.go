@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +40,10 @@ type Env struct {
 	Client client.Client
 	Scheme *runtime.Scheme
 	server *envtest.Environment
+
+	names   atomic.Int64 // of Name
+	granted bool         // AsController has applied rbac.yaml
+	ends    []func()     // what runs until the server stops
 }
 
 // Main runs the tests of one package with an API server in *into. assets is the value
@@ -53,6 +59,9 @@ func Main(m *testing.M, assets string, into **Env, register ...func(*runtime.Sch
 	*into = env
 	go env.stopOn(signals)
 	code := m.Run()
+	for _, end := range slices.Backward(env.ends) {
+		end()
+	}
 	if err := env.server.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop test API server:", err)
 		return 1
@@ -142,7 +151,7 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 		if err := e.Client.Create(t.Context(), o); err != nil {
 			t.Fatalf("create %T %s: %v", o, want.GetName(), err)
 		}
-		t.Cleanup(func() { e.remove(t, o) })
+		e.RemoveAtEnd(t, o)
 		switch w := want.(type) {
 		case *corev1.Node:
 			e.untaint(t, w, o)
@@ -155,6 +164,12 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 			}
 		}
 	}
+}
+
+// RemoveAtEnd removes an object when the test ends, if the object is there yet.
+func (e *Env) RemoveAtEnd(t testing.TB, o client.Object) {
+	t.Helper()
+	t.Cleanup(func() { e.remove(t, o) })
 }
 
 func (e *Env) remove(t testing.TB, o client.Object) {

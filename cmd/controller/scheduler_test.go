@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -17,9 +18,13 @@ import (
 // stage labels the nodes of this test, and keeps them to its own pods.
 const stage = "example.com/stage"
 
-// byScheduler leaves rebuilt pods to a real kube-scheduler: home when the node passes its
-// filters, and where the pod's other hard constraints say when it does not.
-func byScheduler(t *testing.T) {
+// A real kube-scheduler brings a rebuilt pod home when the node passes the filters of the
+// scheduler, and where other hard constraints of the pod say when the node does not.
+func TestARealSchedulerPlacesRebuiltPods(t *testing.T) {
+	install(t)
+	controller := startReplica(t)
+	pointWebhooksAt(t, controller)
+	controller.waitReady(t)
 	for name, pool := range map[string]string{"s1": "old", "s2": "new"} {
 		env.Create(t, testenv.ANode(name).Labelled(stage, "yes").Labelled(stage+"-pool", pool).Tainted(stage, corev1.TaintEffectNoSchedule).WithRoom(20, 8).Node)
 	}
@@ -54,14 +59,8 @@ func byScheduler(t *testing.T) {
 			env.Create(t, set.StatefulSet, tc.wish(testenv.APersistentPodState("web").In(ns), hostname).PersistentPodState)
 			former := onStage(set, "web-0").On("s1").Ready().Pod
 			env.Create(t, onStage(set, "web-1").On("s1").Asking(2).Pod, former)
-			testenv.Eventually(t, func() error {
-				state, err := stateOf(t, set.StatefulSet)
-				if err == nil && state.Status.PodStates["web-0"].NodeName != "s1" {
-					err = fmt.Errorf("status: %+v", state.Status)
-				}
-				return err
-			})
-			remove(t, former)
+			env.RecordedOn(t, set, map[string]string{"web-0": "s1"})
+			env.Remove(t, former)
 			pod := onStage(set, "web-0")
 			tc.shape(t, pod)
 			if err := env.Client.Create(t.Context(), pod.Pod); err != nil {
@@ -69,9 +68,9 @@ func byScheduler(t *testing.T) {
 			}
 			testenv.Eventually(t, func() error { return placed(t, pod.Pod, tc.want) })
 			if tc.waits != "" {
-				testenv.Eventually(t, func() error { return waitingAs(t, set.StatefulSet, metav1.ConditionTrue, tc.waits) })
+				env.Condition(t, set, appsv1beta1.ConditionWaiting, metav1.ConditionTrue, tc.waits, "")
 			}
-			remove(t, pod.Pod) // its room is for the next
+			env.Remove(t, pod.Pod) // its room is for the next
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package validate_test
 
 import (
 	"bytes"
@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/limpet-io/limpet/internal/webhook/validate"
-	"github.com/limpet-io/limpet/internal/workloads"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/cluster"
+	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
-	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/internal/webhook/validate"
+	"github.com/limpet-io/limpet/internal/workloads"
 )
 
 // A webhook that judges a PersistentPodState is sent those with the same target, and not
@@ -42,7 +42,7 @@ func TestWebhookReadsNoMoreThanItNeeds(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			spy := &reading{selects: tc.selects}
-			webhook := &validate.PersistentPodState{Live: spy.client(t), Cached: behind(t), Workloads: &workloads.Reader{Registry: &workloads.Registry{}}}
+			webhook := &validate.PersistentPodState{Live: spy.client(t), Cached: indexed(t), Workloads: &workloads.Reader{Registry: workloads.NewRegistry()}}
 			if _, err := webhook.ValidateCreate(t.Context(), second.PersistentPodState); !apierrors.IsInvalid(err) {
 				t.Errorf("a second one: %v, want a refusal", err)
 			}
@@ -60,23 +60,6 @@ func TestWebhookReadsNoMoreThanItNeeds(t *testing.T) {
 				t.Errorf("%d requests for an update, which cannot change the target", more)
 			}
 		})
-	}
-}
-
-// twins makes two PersistentPodStates of one target while nobody judges them, as two do
-// that are made in the same instant, and returns what becomes of them.
-func twins(t *testing.T) func(*testing.T) {
-	t.Helper()
-	ns := env.Namespace(t)
-	first, second := testenv.APersistentPodState("first").In(ns).Requires(hostname), testenv.APersistentPodState("second").In(ns).Requires(hostname)
-	second.Spec.TargetReference.Name = "first"
-	env.Create(t, first.PersistentPodState, second.PersistentPodState)
-	return func(t *testing.T) {
-		conditioned(t, second.PersistentPodState, appsv1beta1.ReasonTargetTaken, "first")
-		if err := env.Client.Delete(t.Context(), first.PersistentPodState); err != nil {
-			t.Fatal(err)
-		}
-		conditioned(t, second.PersistentPodState, appsv1beta1.ReasonTargetMissing, "")
 	}
 }
 
@@ -120,4 +103,12 @@ func (r *reading) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.most.Store(max(r.most.Load(), int64(len(list.Items))))
 	return answer, nil
+}
+
+// indexed is a cache as a replica has it.
+func indexed(t *testing.T) client.Reader {
+	t.Helper()
+	return env.RunCache(t, cluster.CacheOptions(pincontroller.Needs()), func(c client.FieldIndexer) error {
+		return cluster.AddIndexes(t.Context(), c, pincontroller.Needs())
+	})
 }

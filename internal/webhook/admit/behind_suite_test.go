@@ -1,15 +1,10 @@
-package main
+package admit_test
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/limpet-io/limpet/internal/cluster"
-	"github.com/limpet-io/limpet/internal/webhook/admit"
-	"github.com/limpet-io/limpet/internal/workloads"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	controller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/cluster"
+	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/admit"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -66,7 +64,7 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState, fresh.StatefulSet, made.PersistentPodState)
 
 	cached := behind(t)
-	reader := &workloads.Reader{Registry: &workloads.Registry{}, Cached: cached, Live: env.Client}
+	reader := &workloads.Reader{Registry: workloads.NewRegistry(), Cached: cached, Live: env.Client}
 	webhook := &admit.Creation{
 		Planners:       []admit.Planner{&admit.Pin{Cached: cached, Live: env.Client, Workloads: reader, Clock: clock.RealClock{}}},
 		MaxReservation: time.Hour, Clock: clock.RealClock{},
@@ -115,7 +113,7 @@ const unseenLabel = "example.com/unseen"
 // behind is a cache that has not seen a record, and that a pod was let go.
 func behind(t *testing.T) client.Reader {
 	t.Helper()
-	options := cluster.CacheOptions(controller.Needs())
+	options := cluster.CacheOptions(pincontroller.Needs())
 	options.ByObject[&appsv1beta1.PersistentPodState{}] = cache.ByObject{Label: not(t, unseenLabel), Transform: func(o any) (any, error) {
 		if s, ok := o.(*appsv1beta1.PersistentPodState); ok {
 			delete(s.Status.PodStates, "web-0")
@@ -126,33 +124,9 @@ func behind(t *testing.T) client.Reader {
 		}
 		return o, nil
 	}}
-	return cached(t, options)
-}
-
-// cached is a cache as a replica has it.
-func cached(t *testing.T, options cache.Options) client.Reader {
-	t.Helper()
-	options.Scheme = env.Scheme
-	c, err := cache.New(env.Config, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.AddIndexes(t.Context(), c, controller.Needs()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("cache: %v", err)
-		}
+	return env.RunCache(t, options, func(c client.FieldIndexer) error {
+		return cluster.AddIndexes(t.Context(), c, pincontroller.Needs())
 	})
-	if !c.WaitForCacheSync(ctx) {
-		t.Fatal("cache did not fill")
-	}
-	return c
 }
 
 // not selects what does not have a label.

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+const hostname = corev1.LabelHostname
+
+// Two replicas start on a cluster of OpenKruise's, and lose their leader and then each
+// other. The steps build on each other, as for a user.
+func TestTwoReplicas(t *testing.T) {
+	install(t)
+	inherited := inherit(t)
+	first, second := startBoth(t)
+	owned := ownedStates(t)
+
+	t.Run("objects of a former installation are stored anew", func(t *testing.T) { migrated(t, inherited) })
+	t.Run("a pod is recorded, pinned, nominated and kept", func(t *testing.T) {
+		rebuilt(t)
+		if text := first.scrape(t); !strings.Contains(text, `limpet_rebuilds_total{cause="",outcome="Kept"} 1`) {
+			t.Error("the metrics of the leader do not count one pod that was kept")
+		}
+	})
+	t.Run("the other replica answers as well", func(t *testing.T) {
+		pointWebhooksAt(t, second)
+		rebuilt(t)
+		converted(t)
+	})
+	t.Run("a pod that moved while nobody led is known by its addresses", func(t *testing.T) { unseen(t, first) })
+	t.Run("the other replica takes over when the leader is killed", rebuilt)
+	t.Run("a replica that hangs does not keep the pods of others", func(t *testing.T) { frozen(t, second) })
+	t.Run("without any replica only retained pods wait", func(t *testing.T) {
+		second.kill(t)
+		away(t)
+	})
+	t.Run("without any replica no deletion hangs", func(t *testing.T) { undisturbed(t, owned) })
+	t.Run("without any replica what is stored can be read and deleted", func(t *testing.T) { unconverted(t, inherited) })
+	t.Run("a gate that was left closed is opened by the next replica", func(t *testing.T) {
+		node := env.Node(t)
+		pod := testenv.APod("alone").In(env.Namespace(t)).With(pin.AnnotationNode, node.Name).Gated(pin.Gate, "example.com/own").Pod
+		env.Create(t, pod)
+		startReplica(t)
+		opened(t, pod, node.Name, "example.com/own")
+	})
+}
+
+// rebuilt takes a pod through all rooms: its object is generated, its place recorded, its
+// successor pinned and nominated, and counted as kept.
+func rebuilt(t *testing.T) {
+	ns, node := env.Namespace(t), env.Node(t)
+	set := testenv.AStatefulSet("web", 1).In(ns).
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+	env.Create(t, set.StatefulSet)
+	pod := scheduled(t, set, node.Name, "10.0.1.5")
+	env.RecordedOn(t, set, map[string]string{"web-0": node.Name})
+	env.Remove(t, pod)
+	next := nextOf(set)
+	testenv.Eventually(t, func() error { // a webhook that moved is found by the API server in a moment
+		next.ResourceVersion = ""
+		return env.Client.Create(t.Context(), next)
+	})
+	env.RemoveAtEnd(t, next)
+	if next.Annotations[appsv1beta1.AnnotationInjected] != "web" || next.Spec.Affinity == nil || len(next.Spec.SchedulingGates) != 1 {
+		t.Errorf("annotations %v, affinity %v, gates %v", next.Annotations, next.Spec.Affinity, next.Spec.SchedulingGates)
+	}
+	opened(t, next, node.Name)
+	bind(t, next, node.Name, "10.0.1.5")
+	testenv.Eventually(t, func() error {
+		state, err := env.State(t, set)
+		if r := state.Status.Rebuilds; err == nil && (r == nil || r.Kept != 1 || r.Last.Outcome != appsv1beta1.Kept) {
+			err = fmt.Errorf("rebuilds: %+v", r)
+		}
+		return err
+	})
+}
+
+// nextOf begins the first pod of a StatefulSet, which asks to keep its address.
+func nextOf(set testenv.StatefulSet) *corev1.Pod {
+	return testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
+}
+
+// opened waits until a pod is behind no gate of ours, with its node nominated.
+func opened(t *testing.T, pod *corev1.Pod, node string, left ...string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		var gates []string
+		for _, g := range pod.Spec.SchedulingGates {
+			gates = append(gates, g.Name)
+		}
+		if !slices.Equal(gates, left) || node != "" && pod.Status.NominatedNodeName != node {
+			return fmt.Errorf("gates %v, nominated %q", gates, pod.Status.NominatedNodeName)
+		}
+		return nil
+	})
+}
+
+// scheduled makes the first pod of a StatefulSet, and plays scheduler and kubelet for it.
+func scheduled(t *testing.T, set testenv.StatefulSet, node, ip string) *corev1.Pod {
+	t.Helper()
+	pod := nextOf(set)
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), pod) }) // as above
+	env.RemoveAtEnd(t, pod)
+	opened(t, pod, "")
+	bind(t, pod, node, ip)
+	return pod
+}
+
+// bind puts a pod that nothing holds back on a node, where it is Ready.
+func bind(t *testing.T, pod *corev1.Pod, node, ip string) {
+	t.Helper()
+	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	if err := env.Client.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
+		t.Fatal(err)
+	}
+	env.Read(t, client.ObjectKeyFromObject(pod), pod)
+	pod.Status = testenv.Pod{Pod: pod}.At(ip).Ready().Status
+	if err := env.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// converted reads an object of the former version in the one that is stored.
+func converted(t *testing.T) {
+	t.Helper()
+	alpha := anAlpha("alpha", env.Namespace(t))
+	env.Create(t, alpha)
+	var state appsv1beta1.PersistentPodState
+	env.Read(t, client.ObjectKeyFromObject(alpha), &state)
+	var again appsv1alpha1.PersistentPodState
+	env.Read(t, client.ObjectKeyFromObject(alpha), &again)
+	if keys := state.Spec.RequiredPersistentTopology.Keys; !slices.Equal(keys, again.Spec.RequiredPersistentTopology.NodeTopologyKeys) {
+		t.Errorf("keys %v in the one version, %v in the other", keys, again.Spec.RequiredPersistentTopology.NodeTopologyKeys)
+	}
+}
+
+// unseen lets a pod move and be deleted while nobody leads, so that nobody records where
+// it was. Its next life is to go there all the same: the node that holds its addresses
+// says so.
+func unseen(t *testing.T, leader *replica) {
+	ns, before, after := env.Namespace(t), env.Node(t), env.Node(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, set.StatefulSet, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState)
+	pod := scheduled(t, set, before.Name, "10.0.1.9")
+	env.RecordedOn(t, set, map[string]string{"web-0": before.Name})
+	leader.kill(t)
+
+	env.Remove(t, pod)
+	moved := scheduled(t, set, after.Name, "10.0.2.9")
+	env.Create(t, testenv.AReservation(moved, time.Now().Add(5*time.Second))) // it ran for a while
+	env.Remove(t, moved)
+	if node := env.MustState(t, set).Status.PodStates["web-0"].NodeName; node != before.Name {
+		t.Fatalf("recorded on %s, want what the leader left", node)
+	}
+	testenv.Eventually(t, func() error { // the reservation may be new to the replica's cache
+		again := nextOf(set)
+		if err := env.Client.Create(t.Context(), again); err != nil {
+			return err
+		}
+		env.Remove(t, again)
+		if got := again.Annotations; got[pin.AnnotationNode] != after.Name || got[pin.AnnotationRecalled] != after.Name {
+			return fmt.Errorf("annotations %v, want a pin to %s", got, after.Name)
+		}
+		return nil
+	})
+}

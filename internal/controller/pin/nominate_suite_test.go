@@ -1,0 +1,165 @@
+package pin_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// opened waits until a pod is behind no gate of ours, with its node nominated, and no
+// other gates than those left.
+func opened(t *testing.T, pod *corev1.Pod, node string, left ...string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		var gates []string
+		for _, g := range pod.Spec.SchedulingGates {
+			gates = append(gates, g.Name)
+		}
+		if !slices.Equal(gates, left) || pod.Status.NominatedNodeName != node {
+			return fmt.Errorf("gates %v, nominated %q", gates, pod.Status.NominatedNodeName)
+		}
+		return nil
+	})
+}
+
+// gatedFor makes a pod behind gates that returns to a node.
+func gatedFor(t *testing.T, node string, gates ...string) *corev1.Pod {
+	t.Helper()
+	pod := testenv.APod("web-0").In(env.Namespace(t)).With(pin.AnnotationNode, node).Gated(gates...).Pod
+	if err := env.Client.Create(t.Context(), pod); err != nil { // a nominator may write its status at once
+		t.Fatal(err)
+	}
+	env.RemoveAtEnd(t, pod)
+	return pod
+}
+
+func TestANominationOpensOurGateAndLeavesThoseOfOthers(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.nominator())
+	node := env.Node(t)
+	opened(t, gatedFor(t, node.Name, pin.Gate, "example.com/own"), node.Name, "example.com/own")
+	opened(t, gatedFor(t, node.Name, pin.Gate), node.Name)
+	opened(t, gatedFor(t, "no-such-node", pin.Gate), "")
+}
+
+func TestAGateThatWasLeftClosedIsOpenedByTheNextReplica(t *testing.T) {
+	node := env.Node(t)
+	pod := gatedFor(t, node.Name, pin.Gate, "example.com/own")
+	m := newManager(t)
+	m.start(t, m.nominator())
+	opened(t, pod, node.Name, "example.com/own")
+}
+
+// While no leader is there, a replica that does not lead opens gates, a little later.
+func TestAReplicaThatDoesNotLeadOpensGates(t *testing.T) {
+	m := newManager(t)
+	m.elected = make(chan struct{})
+	m.start(t, m.nominator())
+	node := env.Node(t)
+	opened(t, gatedFor(t, node.Name, pin.Gate), node.Name)
+}
+
+// silentSince makes a node whose kubelet renewed its lease last at a time.
+func silentSince(t *testing.T, renewed time.Time) testenv.Node {
+	t.Helper()
+	node := env.Node(t)
+	env.Create(t, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node.Name},
+		Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(40)), RenewTime: &metav1.MicroTime{Time: renewed}},
+	})
+	return node
+}
+
+func renew(t *testing.T, node string, at time.Time) {
+	t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
+	env.Patch(t, lease, fmt.Sprintf(`{"spec":{"renewTime":%q}}`, at.UTC().Format(metav1.RFC3339Micro)))
+}
+
+// Pods wait until it is known whether their silent nodes are dead, and keep no other pod
+// waiting.
+func TestAPodWaitsForTheVerdictOnASilentNode(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.nominator())
+	overdue := time.Now().Add(-16 * time.Second)
+	alive, dead, wrong := silentSince(t, overdue), silentSince(t, overdue), silentSince(t, overdue.Add(-time.Hour)) // by its clock
+	returns, moves, late := gatedFor(t, alive.Name, pin.Gate), gatedFor(t, dead.Name, pin.Gate), gatedFor(t, wrong.Name, pin.Gate)
+	well := env.Node(t)
+	opened(t, gatedFor(t, well.Name, pin.Gate), well.Name) // which came after them
+	env.Told(t, moves, pin.ReasonNodeSilent, dead.Name)
+	env.Told(t, late, pin.ReasonNodeSilent, wrong.Name)
+	for _, pod := range []*corev1.Pod{returns, moves, late} {
+		if env.Read(t, client.ObjectKeyFromObject(pod), pod); !pin.Gated(pod) {
+			t.Errorf("%s/%s does not wait", pod.Namespace, pod.Name)
+		}
+	}
+
+	renew(t, alive.Name, time.Now())
+	opened(t, returns, alive.Name)
+	renew(t, wrong.Name, overdue.Add(10*time.Second-time.Hour))
+	opened(t, late, wrong.Name)
+	env.Patch(t, dead.Node, fmt.Sprintf(`{"spec":{"taints":[{"key":%q,"effect":"NoSchedule"}]}}`, corev1.TaintNodeUnreachable))
+	opened(t, moves, "")
+}
+
+// A pod is told once that it waits for a silent node, by the replica that leads.
+func TestASilentNodeIsToldOnce(t *testing.T) {
+	at := clocktesting.NewFakePassiveClock(time.Now())
+	node := silentSince(t, at.Now().Add(-16*time.Second))
+	pod := gatedFor(t, node.Name, pin.Gate)
+	elected, told := make(chan struct{}), events.NewFakeRecorder(100)
+	nominator := &controller.Nominator{
+		Client: env.Client, Clock: at, Elected: elected, Events: told, Leases: &controller.LeaseMonitor{Live: env.Client, Clock: at},
+	}
+	look := func(after time.Duration, want int) {
+		t.Helper()
+		at.SetTime(at.Now().Add(after))
+		if _, err := nominator.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil {
+			t.Fatal(err)
+		}
+		said := heard(told)
+		if len(said) != want || want > 0 && (!strings.Contains(said[0], pin.ReasonNodeSilent) || !strings.Contains(said[0], node.Name)) {
+			t.Errorf("events %q, want %d of a silent node", said, want)
+		}
+	}
+	look(3*time.Second, 0) // the other replica tells
+	close(elected)
+	look(time.Second, 1)
+	look(time.Second, 0)
+	env.Remove(t, pod)
+	again := testenv.APod(pod.Name).In(pod.Namespace).With(pin.AnnotationNode, node.Name).Gated(pin.Gate).Pod
+	env.Create(t, again)
+	look(time.Second, 1)
+	look(time.Hour, 0)
+	opened(t, again, node.Name)
+}
+
+// heard are the events since the last call.
+func heard(told *events.FakeRecorder) []string {
+	var said []string
+	for {
+		select {
+		case text := <-told.Events:
+			said = append(said, text)
+		default:
+			return said
+		}
+	}
+}

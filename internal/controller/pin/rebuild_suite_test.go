@@ -1,0 +1,195 @@
+package pin_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// pinnedTo are the annotations with which the webhook pins a pod to a node.
+func pinnedTo(node string) []string {
+	return []string{appsv1beta1.AnnotationInjected, "web", pin.AnnotationNode, node}
+}
+
+// A pod is rebuilt three times: kept, with another address, and on another node. The
+// status, an event on the pod and a metric say so each time.
+func TestTheOutcomeOfARebuildIsReported(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.recorder())
+	home, other, set := env.Node(t), env.Node(t), preferring(t)
+	pod := running(t, set, home.Name, "10.0.1.5")
+	steps := []struct {
+		node, ip string
+		want     appsv1beta1.Rebuilds
+	}{
+		{home.Name, "10.0.1.5", appsv1beta1.Rebuilds{Kept: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Kept}}},
+		{home.Name, "10.0.1.6", appsv1beta1.Rebuilds{Kept: 1, Lost: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Lost, Cause: pin.CauseReclaimed}}},
+		{other.Name, "10.0.2.5", appsv1beta1.Rebuilds{Kept: 1, Lost: 1, Moved: 1, Last: &appsv1beta1.Rebuild{Outcome: appsv1beta1.Moved, Cause: pin.CauseNodeRefused}}},
+	}
+	for _, step := range steps {
+		step.want.Last.Pod, step.want.Last.From = "web-0", placeOf(pod)
+		env.Remove(t, pod)
+		if step.want.Last.Outcome == appsv1beta1.Lost {
+			env.Create(t, testenv.APod("other").In(set.Namespace).On(home.Name).At("10.0.1.5").Ready().Pod)
+		}
+		pod = running(t, set, step.node, step.ip, pinnedTo(home.Name)...)
+		step.want.Last.To = placeOf(pod)
+		counted(t, set, step.want)
+		env.Told(t, pod, string(step.want.Last.Outcome), step.node)
+		measured(t, m, step.want.Last.Outcome, step.want.Last.Cause)
+	}
+}
+
+func placeOf(pod *corev1.Pod) appsv1beta1.Place {
+	return appsv1beta1.Place{NodeName: pod.Spec.NodeName, IPs: pod.Status.PodIPs[0].IP}
+}
+
+// counted waits until the status counts these rebuilds.
+func counted(t *testing.T, set testenv.StatefulSet, want appsv1beta1.Rebuilds) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		state, err := env.State(t, set)
+		if err != nil {
+			return err
+		}
+		got := state.Status.Rebuilds
+		if got == nil {
+			return fmt.Errorf("no rebuild was counted")
+		}
+		got.Last.Time, got.Last.Message = want.Last.Time, ""
+		if diff := cmp.Diff(&want, got); diff != "" {
+			return fmt.Errorf("rebuilds (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// measured wants one rebuild of this outcome and cause in the metrics.
+func measured(t *testing.T, m *manager, outcome appsv1beta1.Outcome, cause string) {
+	t.Helper()
+	families, err := m.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			want := map[string]string{"outcome": string(outcome), "cause": cause}
+			if family.GetName() == "limpet_rebuilds_total" && maps.Equal(labels, want) && metric.GetCounter().GetValue() == 1 {
+				return
+			}
+		}
+	}
+	t.Errorf("metrics %v do not count one rebuild %s for %q", families, outcome, cause)
+}
+
+// generating begins a StatefulSet that asks for its PersistentPodState by annotation.
+func generating(ns string) testenv.StatefulSet {
+	return testenv.AStatefulSet("web", 1).In(ns).
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+}
+
+// A StatefulSet is deleted and applied again. Its PersistentPodState belongs to the new
+// one, and its pod counts as kept. There is no garbage collector here, so each case does
+// what the collector would have done.
+func TestRecordsOutliveAStatefulSetThatIsAppliedAgain(t *testing.T) {
+	cases := map[string]struct {
+		collect func(*testing.T, *appsv1beta1.PersistentPodState)
+		adopted bool // the former object is expected to live on
+	}{
+		"before the collector came":          {func(*testing.T, *appsv1beta1.PersistentPodState) {}, true},
+		"with --cascade=orphan":              {func(t *testing.T, s *appsv1beta1.PersistentPodState) { own(t, s, nil) }, true},
+		"after the record was collected too": {func(t *testing.T, s *appsv1beta1.PersistentPodState) { env.Remove(t, s) }, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := newManager(t)
+			m.start(t, m.recorder(), m.generator())
+			ns, node := env.Namespace(t), env.Node(t)
+			former, next := generating(ns), generating(ns)
+			env.Create(t, former.StatefulSet)
+			pod := running(t, former, node.Name, "10.0.2.9")
+			state := env.MustState(t, former)
+			env.Remove(t, former.StatefulSet)
+			env.Remove(t, pod)
+			tc.collect(t, state)
+
+			env.Create(t, next.StatefulSet)
+			annotations := pinnedTo(node.Name)
+			if !tc.adopted { // the webhook knew the node by the addresses that it held
+				annotations = append(annotations, pin.AnnotationRecalled, node.Name, pin.AnnotationFormer, string(pod.UID)+" 10.0.2.9")
+			}
+			belongsTo(t, next, *state, tc.adopted)
+			again := running(t, next, node.Name, "10.0.2.9", annotations...)
+			kept := appsv1beta1.Rebuild{Pod: "web-0", Outcome: appsv1beta1.Kept, From: placeOf(pod), To: placeOf(again)}
+			counted(t, next, appsv1beta1.Rebuilds{Kept: 1, Last: &kept})
+		})
+	}
+}
+
+// belongsTo waits until a StatefulSet controls its PersistentPodState, and tells whether
+// that is the object before.
+func belongsTo(t *testing.T, set testenv.StatefulSet, before appsv1beta1.PersistentPodState, adopted bool) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		state, err := env.State(t, set)
+		if err == nil && !metav1.IsControlledBy(state, set) {
+			err = fmt.Errorf("owners %v, want the new StatefulSet", state.OwnerReferences)
+		}
+		if err == nil && (state.UID == before.UID) != adopted {
+			t.Errorf("adopted %v, want %v", state.UID == before.UID, adopted)
+		}
+		return err
+	})
+}
+
+// own gives an object other owners, and takes away what waits for the garbage collector.
+func own(t *testing.T, o client.Object, owners []metav1.OwnerReference) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		o.SetOwnerReferences(owners)
+		o.SetFinalizers(nil)
+		return env.Client.Update(t.Context(), o)
+	})
+}
+
+// Pods run on while their StatefulSet is deleted and made anew, as for a change of a field
+// that cannot be changed. They ask for no address, so only the record knows their place.
+func TestRunningPodsAreAdoptedByAStatefulSetThatIsMadeAnew(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.recorder(), m.generator())
+	ns, node := env.Namespace(t), env.Node(t)
+	former, next := generating(ns), generating(ns)
+	env.Create(t, former.StatefulSet)
+	pod := testenv.APod("web-0").In(ns).OwnedBy(former.StatefulSet).On(node.Name).Ready().Pod
+	env.Create(t, pod)
+	env.RecordedOn(t, former, map[string]string{"web-0": node.Name})
+	state := env.MustState(t, former)
+	if err := env.Client.Delete(t.Context(), former.StatefulSet, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []client.Object{former.StatefulSet, state, pod} { // what the garbage collector does
+		own(t, o, nil)
+	}
+	env.RecordedOn(t, former, map[string]string{})
+
+	env.Create(t, next.StatefulSet)
+	belongsTo(t, next, *state, true)
+	own(t, pod, testenv.APod("web-0").OwnedBy(next.StatefulSet).OwnerReferences)
+	env.RecordedOn(t, next, map[string]string{"web-0": node.Name})
+}

@@ -1,0 +1,80 @@
+package testenv
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Name returns a name that no other test of the package uses.
+func (e *Env) Name(prefix string) string { return fmt.Sprintf("%s-%d", prefix, e.names.Add(1)) }
+
+// Node makes a Ready node with a name of its own.
+func (e *Env) Node(t testing.TB) Node {
+	t.Helper()
+	node := ANode(e.Name("node"))
+	e.Create(t, node.Node)
+	return node
+}
+
+// Read gets an object that must exist.
+func (e *Env) Read(t testing.TB, key client.ObjectKey, into client.Object) {
+	t.Helper()
+	if err := e.Client.Get(t.Context(), key, into); err != nil {
+		t.Fatalf("get %T %s: %v", into, key, err)
+	}
+}
+
+// Change edits an object until no other writer is in between.
+func (e *Env) Change(t testing.TB, o client.Object, edit func()) {
+	t.Helper()
+	Eventually(t, func() error {
+		e.Read(t, client.ObjectKeyFromObject(o), o)
+		edit()
+		return e.Client.Update(t.Context(), o)
+	})
+}
+
+// Annotate sets an annotation; an empty value removes the annotation.
+func (e *Env) Annotate(t testing.TB, o client.Object, key, value string) {
+	t.Helper()
+	text := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if value == "" {
+		text = fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, key)
+	}
+	e.Patch(t, o, string(text))
+}
+
+// Patch merges JSON into an object, whoever else writes to the object.
+func (e *Env) Patch(t testing.TB, o client.Object, text string) {
+	t.Helper()
+	if err := e.Client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
+		t.Fatalf("patch %T %s with %s: %v", o, o.GetName(), text, err)
+	}
+}
+
+// Cordon makes a node unschedulable.
+func (e *Env) Cordon(t testing.TB, node *corev1.Node) {
+	t.Helper()
+	e.Patch(t, node, `{"spec":{"unschedulable":true}}`)
+}
+
+// Remove deletes an object without a grace period.
+func (e *Env) Remove(t testing.TB, o client.Object) {
+	t.Helper()
+	if err := e.Client.Delete(t.Context(), o, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatalf("remove %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+// diff returns an error where two values differ.
+func diff(what string, want, got any) error {
+	if text := cmp.Diff(want, got); text != "" {
+		return fmt.Errorf("%s (-want +got):\n%s", what, text)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// ConvertedCRD is the name of the CRD whose versions the controller converts.
+const ConvertedCRD = "persistentpodstates.apps.kruise.io"
+
+// RunWebhooks starts a manager for all tests of the package. Of the webhooks in
+// deploy/controller/webhooks.yaml and deploy/crds the API server asks those, by their paths,
+// for which register returns a handler.
+func (e *Env) RunWebhooks(t testing.TB, objects cache.Options, register func(ctrl.Manager) (map[string]http.Handler, error)) ctrl.Manager {
+	t.Helper()
+	var local envtest.WebhookInstallOptions
+	if err := local.PrepWithoutInstalling(); err != nil {
+		t.Fatalf("make a certificate: %v", err)
+	}
+	mgr := e.NewManager(t, objects, func(o *ctrl.Options) {
+		o.WebhookServer = webhook.NewServer(webhook.Options{
+			Host: local.LocalServingHost, Port: local.LocalServingPort, CertDir: local.LocalServingCertDir,
+		})
+	})
+	handlers, err := register(mgr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, handler := range handlers {
+		mgr.GetWebhookServer().Register(path, handler)
+	}
+	stop := run(context.WithoutCancel(t.Context()), mgr)
+	e.ends = append(e.ends, func() {
+		_ = stop()          // every test has passed or failed by now
+		_ = local.Cleanup() // temporary files
+	})
+	Eventually(t, func() error { return mgr.GetWebhookServer().StartedChecker()(nil) })
+	e.install(t, handlers, net.JoinHostPort(local.LocalServingHost, strconv.Itoa(local.LocalServingPort)), local.LocalServingCAData)
+	return mgr
+}
+
+// install has the API server ask the webhooks of these paths at an address.
+func (e *Env) install(t testing.TB, paths map[string]http.Handler, host string, authority []byte) {
+	t.Helper()
+	w := ReadWebhooks(t)
+	w.Mutating.Webhooks = slices.DeleteFunc(w.Mutating.Webhooks, func(m admissionv1.MutatingWebhook) bool { return paths[*m.ClientConfig.Service.Path] == nil })
+	w.Validating.Webhooks = slices.DeleteFunc(w.Validating.Webhooks, func(v admissionv1.ValidatingWebhook) bool { return paths[*v.ClientConfig.Service.Path] == nil })
+	at := func(c admissionv1.WebhookClientConfig) admissionv1.WebhookClientConfig {
+		return admissionv1.WebhookClientConfig{URL: new("https://" + host + *c.Service.Path), CABundle: authority}
+	}
+	for i, m := range w.Mutating.Webhooks {
+		w.Mutating.Webhooks[i].ClientConfig = at(m.ClientConfig)
+	}
+	for i, v := range w.Validating.Webhooks {
+		w.Validating.Webhooks[i].ClientConfig = at(v.ClientConfig)
+	}
+	e.apply(t, w.Mutating)
+	e.apply(t, w.Validating)
+	if crd := e.ManifestCRD(t); paths[*crd.Spec.Conversion.Webhook.ClientConfig.Service.Path] != nil {
+		e.ConvertAt(t, host, authority)
+	}
+}
+
+// ConvertAt has the API server send objects to an address for their conversion, as
+// deploy/crds says apart from the service. Without an authority the CRD keeps the one it has.
+func (e *Env) ConvertAt(t testing.TB, host string, authority []byte) {
+	t.Helper()
+	want := e.ManifestCRD(t)
+	url := "https://" + host + *want.Spec.Conversion.Webhook.ClientConfig.Service.Path
+	e.ChangeCRD(t, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		if before := crd.Spec.Conversion.Webhook; before != nil && authority == nil {
+			authority = before.ClientConfig.CABundle
+		}
+		crd.Spec.Versions, crd.Spec.Conversion = want.Spec.Versions, want.Spec.Conversion.DeepCopy()
+		crd.Spec.Conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: authority}
+	})
+}
+
+// ManifestCRD is the CRD of PersistentPodStates as users apply it.
+func (e *Env) ManifestCRD(t testing.TB) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl := filepath.Join(e.server.BinaryAssetsDirectory, "kubectl")
+	text, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(root, "deploy", "crds")).Output()
+	if err != nil {
+		t.Fatalf("render deploy/crds: %v", err)
+	}
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := decoder.Decode(crd); err != nil {
+			t.Fatalf("find CRD %s: %v", ConvertedCRD, err)
+		}
+		if crd.Name == ConvertedCRD {
+			return crd
+		}
+	}
+}
+
+// ChangeCRD edits the CRD of PersistentPodStates.
+func (e *Env) ChangeCRD(t testing.TB, edit func(*apiextensionsv1.CustomResourceDefinition)) {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Name = ConvertedCRD
+	e.Change(t, crd, func() { edit(crd) })
+}
+
+// HastyClock is a clock whose timers go off ten times as early.
+type HastyClock struct{ clock.RealClock }
+
+// After waits for a tenth of a time.
+func (c HastyClock) After(d time.Duration) <-chan time.Time { return c.RealClock.After(d / 10) }
+
+// run runs a manager until stop is called, which returns why it ended.
+func run(ctx context.Context, mgr ctrl.Manager) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	return func() error {
+		cancel()
+		if err := <-ended; err != nil {
+			return fmt.Errorf("run manager: %w", err)
+		}
+		return nil
+	}
+}

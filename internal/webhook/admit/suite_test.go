@@ -1,0 +1,114 @@
+package admit_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/admit"
+	"github.com/limpet-io/limpet/internal/workloads"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+const hostname = corev1.LabelHostname
+
+// namespaces are where further kinds of workload are named.
+var namespaces = []string{"limpet-system", "kruise-system"}
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
+		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+}
+
+// serving is the manager whose webhooks the API server asks; nil before the first test
+// that needs the webhooks.
+var serving ctrl.Manager
+
+// serve has the API server ask the webhook of pods that are created, and no other.
+func serve(t *testing.T) {
+	t.Helper()
+	if serving != nil {
+		return
+	}
+	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs(namespaces...)}
+	serving = env.RunWebhooks(t, cluster.CacheOptions(needs...), func(mgr ctrl.Manager) (map[string]http.Handler, error) {
+		served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+		if err != nil {
+			return nil, err
+		}
+		if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
+			return nil, err
+		}
+		reader := &workloads.Reader{
+			Registry: workloads.NewRegistry(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Scales: mgr.GetClient(), Namespaces: namespaces,
+		}
+		watcher := &workloads.Watcher{
+			Registry: reader.Registry, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: namespaces,
+			Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
+		}
+		pins := &admit.Pin{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Workloads: reader, Clock: clock.RealClock{}}
+		creation := &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: clock.RealClock{}}
+		return map[string]http.Handler{admit.CreationPath: &webhook.Admission{Handler: creation}}, watcher.SetupWithManager(mgr)
+	})
+	answers(t)
+}
+
+// answers waits until the API server asks the webhook.
+func answers(t *testing.T) {
+	t.Helper()
+	c, heard := env.Listen(t)
+	ns := env.Namespace(t)
+	testenv.Eventually(t, func() error {
+		pod := testenv.APod("probe").In(ns).With(retainAnnotation, "soon").Pod
+		if err := c.Create(t.Context(), pod, client.DryRunAll); err != nil {
+			return err
+		}
+		return heard.Names(retainAnnotation)
+	})
+}
+
+// put creates objects, and waits until the webhooks' cache has them.
+func put(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	serve(t)
+	env.Create(t, objects...)
+	for _, o := range objects {
+		cached := o.DeepCopyObject().(client.Object)
+		testenv.Eventually(t, func() error {
+			if err := serving.GetCache().Get(t.Context(), client.ObjectKeyFromObject(o), cached); err != nil {
+				return err
+			}
+			if cached.GetResourceVersion() != o.GetResourceVersion() {
+				return fmt.Errorf("the cache has %T %s of another version", o, o.GetName())
+			}
+			return nil
+		})
+	}
+}
+
+// create makes a pod as its owner does, once.
+func create(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	serve(t)
+	if err := env.Client.Create(t.Context(), pod); err != nil {
+		t.Fatalf("create pod: %v", err)
+	}
+	env.RemoveAtEnd(t, pod)
+	return pod
+}

@@ -1,0 +1,94 @@
+package validate_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/validate"
+	"github.com/limpet-io/limpet/internal/workloads"
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+const hostname = corev1.LabelHostname
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
+		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+}
+
+// served tells that the API server asks the webhooks.
+var served bool
+
+// serve has the API server ask the webhooks that validate, and no other. They find the
+// kinds that are named by reading past the cache.
+func serve(t *testing.T) {
+	t.Helper()
+	if served {
+		return
+	}
+	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs("limpet-system")}
+	env.RunWebhooks(t, cluster.CacheOptions(needs...), func(mgr ctrl.Manager) (map[string]http.Handler, error) {
+		reader := &workloads.Reader{
+			Registry: workloads.NewRegistry(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespaces: []string{"limpet-system"},
+		}
+		state := &validate.PersistentPodState{Live: mgr.GetAPIReader(), Cached: mgr.GetCache(), Workloads: reader}
+		return map[string]http.Handler{
+			validate.PersistentPodStatePath:       admission.WithValidator(env.Scheme, state),
+			validate.FormerPersistentPodStatePath: admission.WithValidator(env.Scheme, validate.FormerPersistentPodState{PersistentPodState: state}),
+			validate.StatefulSetPath:              admission.WithValidator(env.Scheme, &validate.StatefulSet{MaxReservation: time.Hour}),
+		}, cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...)
+	})
+	served = true
+	ns := env.Namespace(t)
+	testenv.Eventually(t, func() error { // the API server hears of its webhooks in a moment
+		probe := testenv.APersistentPodState("probe").In(ns).Requires("a,b").PersistentPodState
+		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), "spec.requiredPersistentTopology")
+	})
+}
+
+// refusal returns an error where an answer is not a refusal that names a field.
+func refusal(answer error, field string) error {
+	if !apierrors.IsInvalid(answer) || !strings.Contains(answer.Error(), field) {
+		return fmt.Errorf("answer %w, want a refusal that names %s", answer, field)
+	}
+	return nil
+}
+
+// asking asks that a workload's pods return.
+func asking(ns, name string, kind schema.GroupVersionKind) *appsv1beta1.PersistentPodState {
+	s := testenv.APersistentPodState(name).In(ns).Prefers(100, hostname).PersistentPodState
+	s.Spec.TargetReference.APIVersion, s.Spec.TargetReference.Kind = kind.GroupVersion().String(), kind.Kind
+	return s
+}
+
+// anAlpha begins a v1alpha1 with every field that differs from v1beta1.
+func anAlpha(name, namespace string) *appsv1alpha1.PersistentPodState {
+	s := &appsv1alpha1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	s.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name}
+	s.Spec.RequiredPersistentTopology = &appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: []string{"zone"}}
+	s.Spec.PreferredPersistentTopology = []appsv1alpha1.PreferredTopologyTerm{{
+		Weight: 7, Preference: appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: []string{"rack", hostname}},
+	}}
+	s.Spec.PersistentPodStateRetentionPolicy = "Sometimes"
+	return s
+}
