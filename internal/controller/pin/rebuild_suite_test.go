@@ -3,6 +3,7 @@ package pin_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,11 +42,17 @@ func TestTheOutcomeOfARebuildIsReported(t *testing.T) {
 		if step.want.Last.Outcome == appsv1beta1.Lost {
 			env.Create(t, testenv.APod("other").In(set.Namespace).On(home.Name).At("10.0.1.5").Ready().Pod)
 		}
+		before := pod.UID
 		pod = running(t, set, step.node, step.ip, pinnedTo(home.Name)...)
 		step.want.Last.To = placeOf(pod)
 		counted(t, set, step.want)
 		env.Told(t, pod, string(step.want.Last.Outcome), step.node)
 		measured(t, m, step.want.Last.Outcome, step.want.Last.Cause)
+		// A life on another node is remembered, so that what that node shows later is known.
+		formers := env.MustState(t, set).Status.PodStates["web-0"].FormerUIDs
+		if moved := step.want.Last.Outcome == appsv1beta1.Moved; slices.Contains(formers, before) != moved {
+			t.Errorf("former lives %v after %s from %s", formers, step.want.Last.Outcome, before)
+		}
 	}
 }
 

@@ -16,8 +16,6 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-var gameServers = testenv.GameServers
-
 // asking asks that a workload's pods return.
 func asking(ns, name string, kind schema.GroupVersionKind) *appsv1beta1.PersistentPodState {
 	s := testenv.APersistentPodState(name).In(ns).Prefers(100, hostname).PersistentPodState
@@ -26,15 +24,23 @@ func asking(ns, name string, kind schema.GroupVersionKind) *appsv1beta1.Persiste
 }
 
 func TestAPodOfAFurtherKindIsPinnedToItsNode(t *testing.T) {
-	node := putNode(t)
-	env.NameKinds(t)
-	state := asking(env.Namespace(t), "game", gameServers)
-	state.Status.PodStates = map[string]appsv1beta1.PodState{"game-0": recordedOn(node, "10.0.1.5")}
-	put(t, state)
-	owner := &metav1.ObjectMeta{Namespace: state.Namespace, Name: "game", UID: "u"}
-	testenv.Eventually(t, func() error { // the list of kinds is looked at now and then
-		return pinned(t, testenv.APod("game-0").Of(owner, gameServers).Pod, node)
-	})
+	kinds := map[string]schema.GroupVersionKind{
+		"a kind that is named":        testenv.GameServers,
+		"a StatefulSet of OpenKruise": testenv.KruiseSets,
+	}
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			node := putNode(t)
+			env.NameKinds(t)
+			state := asking(env.Namespace(t), "game", kind)
+			state.Status.PodStates = map[string]appsv1beta1.PodState{"game-4": recordedOn(node, "10.0.1.5")}
+			put(t, state)
+			owner := &metav1.ObjectMeta{Namespace: state.Namespace, Name: "game", UID: "u"}
+			testenv.Eventually(t, func() error { // the list of kinds is looked at now and then
+				return pinned(t, testenv.APod("game-4").Of(owner, kind).Pod, node)
+			})
+		})
+	}
 }
 
 // The first pod of a workload is faster than the generation of the PersistentPodState. Its
@@ -45,13 +51,13 @@ func TestAPodThatIsFasterThanItsPersistentPodStateIsPinned(t *testing.T) {
 	ns := env.Namespace(t)
 	put(t, testenv.AReservation(testenv.APod("early-0").In(ns).On(node.Name).At("10.0.1.9").Pod, time.Now()))
 	early := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
-	early.SetGroupVersionKind(gameServers)
+	early.SetGroupVersionKind(testenv.GameServers)
 	early.SetNamespace(ns)
 	early.SetName("early")
 	early.SetAnnotations(map[string]string{appsv1beta1.AnnotationAutoGenerate: "true", appsv1beta1.AnnotationPreferredTopology: hostname})
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), early) }) // a new kind is served a moment later
 	testenv.Eventually(t, func() error {
-		return pinned(t, testenv.APod("early-0").Of(early, gameServers).With(retainAnnotation, "10").Pod, node)
+		return pinned(t, testenv.APod("early-0").Of(early, testenv.GameServers).With(retainAnnotation, "10").Pod, node)
 	})
 }
 

@@ -16,10 +16,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/serving"
 	"github.com/limpet-io/limpet/internal/webhook/validate"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
@@ -39,8 +41,8 @@ func TestMain(m *testing.M) {
 // served tells that the API server asks the webhooks.
 var served bool
 
-// serve has the API server ask the webhooks that validate, and no other. They find the
-// kinds that are named by reading past the cache.
+// serve has the API server ask the webhooks that validate, and the one that converts what
+// they validate. They find the kinds that are named by reading past the cache.
 func serve(t *testing.T) {
 	t.Helper()
 	if served {
@@ -55,6 +57,7 @@ func serve(t *testing.T) {
 		return map[string]http.Handler{
 			validate.PersistentPodStatePath:       admission.WithValidator(env.Scheme, state),
 			validate.FormerPersistentPodStatePath: admission.WithValidator(env.Scheme, validate.FormerPersistentPodState{PersistentPodState: state}),
+			serving.ConversionPath:                conversion.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
 			validate.StatefulSetPath:              admission.WithValidator(env.Scheme, &validate.StatefulSet{MaxReservation: time.Hour}),
 		}, cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...)
 	})
@@ -64,6 +67,7 @@ func serve(t *testing.T) {
 		probe := testenv.APersistentPodState("probe").In(ns).Requires("a,b").PersistentPodState
 		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), "spec.requiredPersistentTopology")
 	})
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), anAlpha("probe", ns), client.DryRunAll) })
 }
 
 // refusal returns an error where an answer is not a refusal that names a field.

@@ -103,3 +103,8 @@ func TestATargetOfAKindThatWasJustNamedIsAccepted(t *testing.T) {
 	game.ResourceVersion = ""
 	env.Create(t, game)
 }
+
+func TestAStatefulSetOfOpenKruiseIsATargetWithoutBeingNamed(t *testing.T) {
+	serve(t)
+	env.Create(t, asking(env.Namespace(t), "db", testenv.KruiseSets))
+}

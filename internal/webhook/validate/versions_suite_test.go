@@ -1,4 +1,4 @@
-package serving_test
+package validate_test
 
 import (
 	"os"
@@ -16,18 +16,6 @@ import (
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
-
-// anAlpha begins a v1alpha1 with every field that differs from v1beta1.
-func anAlpha(name, namespace string) *appsv1alpha1.PersistentPodState {
-	s := &appsv1alpha1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
-	s.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name}
-	s.Spec.RequiredPersistentTopology = &appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: []string{"zone"}}
-	s.Spec.PreferredPersistentTopology = []appsv1alpha1.PreferredTopologyTerm{{
-		Weight: 7, Preference: appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: []string{"rack", hostname}},
-	}}
-	s.Spec.PersistentPodStateRetentionPolicy = "Sometimes"
-	return s
-}
 
 func TestAnObjectOfEachVersionIsReadAsTheOther(t *testing.T) {
 	serve(t)
