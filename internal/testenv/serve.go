@@ -61,6 +61,7 @@ func (e *Env) RunWebhooks(t testing.TB, objects cache.Options, register func(ctr
 func (e *Env) install(t testing.TB, paths map[string]http.Handler, host string, authority []byte) {
 	t.Helper()
 	w := ReadWebhooks(t)
+	w.Mutating.Name, w.Validating.Name = "suite", "suite" // beside those that a test installs for itself
 	w.Mutating.Webhooks = slices.DeleteFunc(w.Mutating.Webhooks, func(m admissionv1.MutatingWebhook) bool { return paths[*m.ClientConfig.Service.Path] == nil })
 	w.Validating.Webhooks = slices.DeleteFunc(w.Validating.Webhooks, func(v admissionv1.ValidatingWebhook) bool { return paths[*v.ClientConfig.Service.Path] == nil })
 	at := func(c admissionv1.WebhookClientConfig) admissionv1.WebhookClientConfig {

@@ -28,7 +28,7 @@ var promises = map[string]struct {
 }{
 	"hazards":               {"docs/operate/hazards.md", "", "internal/cni", 40},
 	"the fate of a node":    {"docs/design/0003-pin.md", "## What becomes of a pod with its node", "test/e2e", 9},
-	"what OpenKruise lacks": {"docs/design/0003-pin.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "cmd/controller", 10},
+	"what OpenKruise lacks": {"docs/design/0003-pin.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "internal/controller/pin", 10},
 }
 
 func TestEveryPromiseHasItsTest(t *testing.T) {

@@ -74,7 +74,7 @@ func annotated(t *testing.T, pod *corev1.Pod, want map[string]string) {
 func TestARebuiltPodIsPinnedToItsNode(t *testing.T) {
 	node := putNode(t)
 	set := putState(t, map[string]appsv1beta1.PodState{"web-0": recordedOn(node, "10.0.1.5")})
-	pod := create(t, nextOf(set).Pod)
+	pod := admitted(t, nextOf(set).Pod)
 	annotated(t, pod, map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: node.Name, pin.AnnotationUnpinned: ""})
 	want := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
@@ -99,7 +99,7 @@ func TestAnnotationsOfAPodArePutBack(t *testing.T) {
 	record := recordedOn(node, "10.0.1.30")
 	record.Annotations = map[string]string{"example.com/seed": "7", "example.com/role": "leader"}
 	set := putState(t, map[string]appsv1beta1.PodState{"web-0": record})
-	pod := create(t, nextOf(set).With("example.com/role", "follower").
+	pod := admitted(t, nextOf(set).With("example.com/role", "follower").
 		With(appsv1beta1.AnnotationInjected, "other").With(pin.AnnotationPlace, hostname+"=gone").Pod)
 	annotated(t, pod, map[string]string{
 		"example.com/seed": "7", "example.com/role": "follower", appsv1beta1.AnnotationInjected: "web", pin.AnnotationPlace: "",
@@ -110,7 +110,7 @@ func TestAnnotationsOfAPodArePutBack(t *testing.T) {
 func TestAPodThatWasNeverReadyReturnsToItsAddresses(t *testing.T) {
 	node, set := putNode(t), putState(t, nil)
 	put(t, testenv.AReservation(formerOn(set, node, "10.0.2.40"), time.Now()))
-	pod := create(t, nextOf(set).Pod)
+	pod := admitted(t, nextOf(set).Pod)
 	annotated(t, pod, map[string]string{pin.AnnotationNode: node.Name, pin.AnnotationRecalled: node.Name, pin.AnnotationUnpinned: ""})
 }
 
@@ -120,7 +120,7 @@ func TestAPodThatMovedUnseenIsKnownByItsAddresses(t *testing.T) {
 	before, after := putNode(t), putNode(t)
 	set := putState(t, map[string]appsv1beta1.PodState{"web-0": recordedOn(before, "10.0.1.9")})
 	put(t, testenv.AReservation(formerOn(set, after, "10.0.2.9"), time.Now()))
-	annotated(t, create(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: after.Name, pin.AnnotationRecalled: after.Name})
+	annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: after.Name, pin.AnnotationRecalled: after.Name})
 }
 
 // A pod ran on another node than before, which shows nothing: its agent was away, or what
@@ -139,7 +139,7 @@ func TestANodeThatKeepsAFormerLifeOverrulesNoRecord(t *testing.T) {
 			record.RecordedAt, record.FormerUIDs = &metav1.Time{Time: time.Now()}, []types.UID{types.UID("life-on-" + former.Name)}
 			set := putState(t, map[string]appsv1beta1.PodState{"web-0": record})
 			put(t, testenv.AReservation(formerOn(set, former, "10.0.1.9"), time.Now().Add(late)))
-			annotated(t, create(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: last.Name, pin.AnnotationRecalled: ""})
+			annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: last.Name, pin.AnnotationRecalled: ""})
 		})
 	}
 }
@@ -152,14 +152,14 @@ func TestANodeWithoutAnAddressLeftIsNotAskedFor(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "net." + node.Name},
 		Status:     limpetv1alpha1.NodeIPPoolStatus{Node: node.Name, Network: "net", Total: 6, Attached: 6},
 	})
-	pod := create(t, nextOf(set).Pod)
+	pod := admitted(t, nextOf(set).Pod)
 	annotated(t, pod, map[string]string{pin.AnnotationNode: "", pin.AnnotationUnpinned: pin.ReasonNodeOutOfIPs})
 	if len(pod.Spec.SchedulingGates) > 0 {
 		t.Errorf("gates %v, want none", pod.Spec.SchedulingGates)
 	}
 	env.Remove(t, pod)
 	put(t, testenv.AReservation(formerOn(set, node, "10.0.9.2"), time.Now()))
-	annotated(t, create(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: node.Name, pin.AnnotationUnpinned: ""})
+	annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: node.Name, pin.AnnotationUnpinned: ""})
 }
 
 // A StatefulSet is deleted and applied again. Its first pod is there as soon as it is, and
@@ -192,7 +192,7 @@ func TestAPodReturnsToAStatefulSetThatIsAppliedAgain(t *testing.T) {
 				want[pin.AnnotationRecalled], want[pin.AnnotationFormer] = node.Name, string(former.UID)+" 10.0.2.9"
 			}
 			env.Create(t, set.StatefulSet)
-			annotated(t, create(t, nextOf(set).Pod), want)
+			annotated(t, admitted(t, nextOf(set).Pod), want)
 		})
 	}
 }
@@ -209,6 +209,6 @@ func TestAPodIsPinnedFromAnObjectOfThousandsOfRecords(t *testing.T) {
 	for name, node := range map[string]string{"web-1500": home.Name, "web-2999": other.Name} {
 		pod := nextOf(set).Pod
 		pod.Name = name
-		annotated(t, create(t, pod), map[string]string{pin.AnnotationNode: node})
+		annotated(t, admitted(t, pod), map[string]string{pin.AnnotationNode: node})
 	}
 }

@@ -30,7 +30,7 @@ func putRequired(t *testing.T, record *appsv1beta1.PodState, keys ...string) tes
 // heldTo wants the next pod of a StatefulSet to require exactly one label of its node.
 func heldTo(t *testing.T, set testenv.StatefulSet, key, value string) *corev1.Pod {
 	t.Helper()
-	pod := create(t, nextOf(set).Pod)
+	pod := admitted(t, nextOf(set).Pod)
 	annotated(t, pod, map[string]string{appsv1beta1.AnnotationInjected: "web", pin.AnnotationPlace: key + "=" + value})
 	want := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
@@ -79,7 +79,7 @@ func TestAPodThatWasLetGoMayGoElsewhere(t *testing.T) {
 	put(t, node.Node)
 	record, now := recordedOn(node, "10.0.3.9"), metav1.Now()
 	record.ReleasedAt, record.Waiting = &now, &appsv1beta1.Waiting{Since: now, Reason: pin.ReasonNodeCordoned}
-	pod := create(t, nextOf(putRequired(t, &record, hostname)).Pod)
+	pod := admitted(t, nextOf(putRequired(t, &record, hostname)).Pod)
 	annotated(t, pod, map[string]string{pin.AnnotationPlace: ""})
 	if pod.Spec.Affinity != nil {
 		t.Errorf("affinity %v, want none", pod.Spec.Affinity)

@@ -102,8 +102,8 @@ func put(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// create makes a pod as its owner does, once.
-func create(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+// admitted makes a pod as its owner does, and returns what admission made of the pod.
+func admitted(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	serve(t)
 	if err := env.Client.Create(t.Context(), pod); err != nil {
