@@ -63,7 +63,7 @@ func frozen(t *testing.T, r *replica) {
 func ownedStates(t *testing.T) []client.ObjectKey {
 	t.Helper()
 	ns := env.Namespace(t)
-	states := []client.Object{anAlpha("owned-alpha", ns), testenv.APersistentPodState("owned-beta").In(ns).Requires(hostname).PersistentPodState}
+	states := []client.Object{testenv.AFormerPersistentPodState("owned-alpha", ns), testenv.APersistentPodState("owned-beta").In(ns).Requires(hostname).PersistentPodState}
 	var keys []client.ObjectKey
 	for _, s := range states {
 		s.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "u"}})

@@ -138,7 +138,7 @@ func bind(t *testing.T, pod *corev1.Pod, node, ip string) {
 // converted reads an object of the former version in the one that is stored.
 func converted(t *testing.T) {
 	t.Helper()
-	alpha := anAlpha("alpha", env.Namespace(t))
+	alpha := testenv.AFormerPersistentPodState("alpha", env.Namespace(t))
 	env.Create(t, alpha)
 	var state appsv1beta1.PersistentPodState
 	env.Read(t, client.ObjectKeyFromObject(alpha), &state)

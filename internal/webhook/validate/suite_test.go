@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,7 +66,9 @@ func serve(t *testing.T) {
 		probe := testenv.APersistentPodState("probe").In(ns).Requires("a,b").PersistentPodState
 		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), "spec.requiredPersistentTopology")
 	})
-	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), anAlpha("probe", ns), client.DryRunAll) })
+	testenv.Eventually(t, func() error {
+		return env.Client.Create(t.Context(), testenv.AFormerPersistentPodState("probe", ns), client.DryRunAll)
+	})
 }
 
 // refusal returns an error where an answer is not a refusal that names a field.
@@ -82,17 +83,5 @@ func refusal(answer error, field string) error {
 func asking(ns, name string, kind schema.GroupVersionKind) *appsv1beta1.PersistentPodState {
 	s := testenv.APersistentPodState(name).In(ns).Prefers(100, hostname).PersistentPodState
 	s.Spec.TargetReference.APIVersion, s.Spec.TargetReference.Kind = kind.GroupVersion().String(), kind.Kind
-	return s
-}
-
-// anAlpha begins a v1alpha1 with every field that differs from v1beta1.
-func anAlpha(name, namespace string) *appsv1alpha1.PersistentPodState {
-	s := &appsv1alpha1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
-	s.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name}
-	s.Spec.RequiredPersistentTopology = &appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: []string{"zone"}}
-	s.Spec.PreferredPersistentTopology = []appsv1alpha1.PreferredTopologyTerm{{
-		Weight: 7, Preference: appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: []string{"rack", hostname}},
-	}}
-	s.Spec.PersistentPodStateRetentionPolicy = "Sometimes"
 	return s
 }

@@ -21,7 +21,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 	picky.Annotations = map[string]string{pin.AnnotationReleaseOn: "full"}
 	second := testenv.APersistentPodState("second").In(ns).Requires(hostname)
 	second.Spec.TargetReference.Name = "first"
-	alpha := anAlpha("alpha", ns)
+	alpha := testenv.AFormerPersistentPodState("alpha", ns)
 	alpha.Spec.PreferredPersistentTopology[0].Preference.NodeTopologyKeys[1] = "a,b"
 	cases := map[string]struct {
 		state client.Object

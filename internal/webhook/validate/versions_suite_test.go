@@ -20,7 +20,7 @@ import (
 func TestAnObjectOfEachVersionIsReadAsTheOther(t *testing.T) {
 	serve(t)
 	ns := env.Namespace(t)
-	alpha, beta := anAlpha("alpha", ns), testenv.APersistentPodState("beta").In(ns).Requires("zone").Prefers(7, "rack", hostname).PersistentPodState
+	alpha, beta := testenv.AFormerPersistentPodState("alpha", ns), testenv.APersistentPodState("beta").In(ns).Requires("zone").Prefers(7, "rack", hostname).PersistentPodState
 	env.Create(t, alpha, beta)
 	var alphaAsBeta appsv1beta1.PersistentPodState
 	env.Read(t, client.ObjectKeyFromObject(alpha), &alphaAsBeta)
@@ -31,7 +31,7 @@ func TestAnObjectOfEachVersionIsReadAsTheOther(t *testing.T) {
 	}
 	var betaAsAlpha appsv1alpha1.PersistentPodState
 	env.Read(t, client.ObjectKeyFromObject(beta), &betaAsAlpha)
-	wantAlpha := anAlpha("beta", ns).Spec
+	wantAlpha := testenv.AFormerPersistentPodState("beta", ns).Spec
 	wantAlpha.PersistentPodStateRetentionPolicy = ""
 	if diff := cmp.Diff(wantAlpha, betaAsAlpha.Spec); diff != "" {
 		t.Errorf("v1beta1 read as v1alpha1 (-want +got):\n%s", diff)
@@ -42,7 +42,7 @@ func TestAnObjectOfEachVersionIsReadAsTheOther(t *testing.T) {
 func TestAnObjectOfEachVersionIsChangedAsTheOther(t *testing.T) {
 	serve(t)
 	ns := env.Namespace(t)
-	alpha, beta := anAlpha("alpha", ns), testenv.APersistentPodState("beta").In(ns).Requires("zone").Prefers(7, "rack", hostname).PersistentPodState
+	alpha, beta := testenv.AFormerPersistentPodState("alpha", ns), testenv.APersistentPodState("beta").In(ns).Requires("zone").Prefers(7, "rack", hostname).PersistentPodState
 	env.Create(t, alpha, beta)
 	asBeta := &appsv1beta1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "alpha"}}
 	env.Change(t, asBeta, func() { asBeta.Spec.RequiredPersistentTopology.Keys = []string{"zone", "region"} })
@@ -61,7 +61,7 @@ func TestAnObjectOfEachVersionIsChangedAsTheOther(t *testing.T) {
 func TestTheStatusOfAnObjectIsReadAsTheOtherVersion(t *testing.T) {
 	serve(t)
 	ns := env.Namespace(t)
-	env.Create(t, anAlpha("alpha", ns), testenv.APersistentPodState("beta").In(ns).Requires("zone").PersistentPodState)
+	env.Create(t, testenv.AFormerPersistentPodState("alpha", ns), testenv.APersistentPodState("beta").In(ns).Requires("zone").PersistentPodState)
 	var written appsv1beta1.PersistentPodStateList
 	if err := env.Client.List(t.Context(), &written, client.InNamespace(ns)); err != nil {
 		t.Fatal(err)

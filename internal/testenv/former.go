@@ -1,0 +1,64 @@
+package testenv
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// AFormerPersistentPodState begins a v1alpha1 with every field that differs from v1beta1.
+func AFormerPersistentPodState(name, namespace string) *appsv1alpha1.PersistentPodState {
+	s := &appsv1alpha1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	s.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name}
+	s.Spec.RequiredPersistentTopology = &appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: []string{"zone"}}
+	s.Spec.PreferredPersistentTopology = []appsv1alpha1.PreferredTopologyTerm{{
+		Weight: 7, Preference: appsv1alpha1.NodeTopologyTerm{NodeTopologyKeys: []string{"rack", corev1.LabelHostname}},
+	}}
+	s.Spec.PersistentPodStateRetentionPolicy = "Sometimes"
+	return s
+}
+
+// StoreFormerVersion makes the CRD of PersistentPodStates as OpenKruise has it: v1alpha1
+// is the only version.
+func (e *Env) StoreFormerVersion(t testing.TB, namespace string) {
+	t.Helper()
+	e.ChangeCRD(t, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		for i := range crd.Spec.Versions {
+			v := &crd.Spec.Versions[i]
+			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
+			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+			annotations := spec.Properties["persistentPodAnnotations"]
+			annotations.MaxItems = new(int64) // tells this CRD from the one before
+			spec.Properties["persistentPodAnnotations"] = annotations
+		}
+	})
+	// For a moment the API server serves by this CRD and still stores by the one before.
+	Eventually(t, func() error {
+		probe := AFormerPersistentPodState("probe", namespace)
+		probe.Spec.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: "k"}}
+		if err := e.Client.Create(t.Context(), probe, client.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the CRD before is still in use: %w", err)
+		}
+		return nil
+	})
+}
+
+// StoredAs waits until PersistentPodStates are stored in one version alone.
+func (e *Env) StoredAs(t testing.TB, version string) {
+	t.Helper()
+	Eventually(t, func() error {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := e.Client.Get(t.Context(), client.ObjectKey{Name: ConvertedCRD}, &crd); err != nil {
+			return err
+		}
+		return diff("stored versions", []string{version}, crd.Status.StoredVersions)
+	})
+}
