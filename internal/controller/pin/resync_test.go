@@ -1,6 +1,7 @@
 package pin_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,8 +10,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -43,4 +46,25 @@ func TestResyncContinuesAfterARefusal(t *testing.T) {
 	if n := len(patches()); n != 4 {
 		t.Errorf("%d patches, want 4", n)
 	}
+}
+
+func TestAStatefulSetWhosePodWasRefusedIsWokenUp(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.resyncer())
+	set := testenv.AStatefulSet("web", 1).In(env.Namespace(t))
+	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
+	env.Create(t, set.StatefulSet)
+	nudged(t, set.StatefulSet)
+}
+
+// nudged waits until a workload that lacks a pod is woken up.
+func nudged(t *testing.T, workload client.Object) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		env.Read(t, client.ObjectKeyFromObject(workload), workload)
+		if workload.GetAnnotations()[controller.AnnotationNudged] == "" {
+			return fmt.Errorf("annotations: %v", workload.GetAnnotations())
+		}
+		return nil
+	})
 }
