@@ -17,7 +17,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// away sees who can create pods while no webhook answers.
+// away creates pods while no webhook answers: only pods that asked for an address wait.
 func away(t *testing.T) {
 	ns := env.Namespace(t)
 	set := testenv.AStatefulSet("web", 3).In(ns)
@@ -38,7 +38,7 @@ func away(t *testing.T) {
 	}
 }
 
-// frozen sees how long pods that ask for nothing wait for a replica that hangs.
+// frozen creates a pod that asks for nothing while the replica hangs. The pod waits two seconds.
 func frozen(t *testing.T, r *replica) {
 	ns := env.Namespace(t)
 	set := testenv.AStatefulSet("web", 1).In(ns)
@@ -58,8 +58,7 @@ func frozen(t *testing.T, r *replica) {
 	}
 }
 
-// ownedStates makes one PersistentPodState in each version that somebody owns and that
-// somebody must let go before it can be deleted.
+// ownedStates makes one PersistentPodState in each version, with an owner and a finalizer.
 func ownedStates(t *testing.T) []client.ObjectKey {
 	t.Helper()
 	ns := env.Namespace(t)
@@ -74,8 +73,8 @@ func ownedStates(t *testing.T) []client.ObjectKey {
 	return keys
 }
 
-// undisturbed takes PersistentPodStates through what a cluster does to let objects go,
-// while no webhook answers; only what the webhook would judge has to wait for it.
+// undisturbed changes and deletes PersistentPodStates as a cluster does that deletes
+// objects, while no webhook answers. Only changes that the webhook judges wait for it.
 func undisturbed(t *testing.T, keys []client.ObjectKey) {
 	for _, key := range keys {
 		t.Run(key.Name, func(t *testing.T) {
@@ -85,7 +84,7 @@ func undisturbed(t *testing.T, keys []client.ObjectKey) {
 			}
 			for what, text := range map[string]string{
 				"the owner, as garbage collection lets orphans go": `{"metadata":{"ownerReferences":null}}`,
-				"an annotation of somebody else":                   `{"metadata":{"annotations":{"example.com/k":"v"}}}`,
+				"an annotation of another program":                 `{"metadata":{"annotations":{"example.com/k":"v"}}}`,
 			} {
 				if err := patch(text); err != nil {
 					t.Errorf("change %s: %v", what, err)

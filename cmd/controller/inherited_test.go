@@ -15,8 +15,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// inherit leaves an object behind as OpenKruise does: stored as v1alpha1, the only
-// version that there was.
+// inherit leaves an object behind as OpenKruise does: stored as v1alpha1, the only version.
 func inherit(t *testing.T) client.ObjectKey {
 	t.Helper()
 	object := testenv.AFormerPersistentPodState("inherited", env.Namespace(t))
@@ -34,8 +33,8 @@ func inherit(t *testing.T) client.ObjectKey {
 	return key
 }
 
-// migrated waits until nothing is stored in a former version, and sees that nothing was
-// lost.
+// migrated waits until no object is stored in the former version, and compares the one
+// that was.
 func migrated(t *testing.T, key client.ObjectKey) {
 	env.StoredAs(t, "v1beta1")
 	var state appsv1beta1.PersistentPodState
@@ -49,8 +48,8 @@ func migrated(t *testing.T, key client.ObjectKey) {
 	}
 }
 
-// unconverted sees what can be done with PersistentPodStates while nobody converts them:
-// everything, in the version that is stored, that does not need a judgement.
+// unconverted reads and deletes PersistentPodStates in the version that is stored, while no
+// webhook converts them. Changes that a webhook judges are refused.
 func unconverted(t *testing.T, key client.ObjectKey) {
 	var state appsv1beta1.PersistentPodState
 	env.Read(t, key, &state)

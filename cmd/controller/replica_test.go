@@ -93,7 +93,7 @@ func (r *replica) start(t *testing.T) {
 }
 
 // startBoth starts two replicas at once, as a Deployment does, so that both find no
-// certificate. The one that leads comes first, and is sent the requests.
+// certificate. It returns the leader first, to which the API server sends its requests.
 func startBoth(t *testing.T) (leader, other *replica) {
 	t.Helper()
 	leader, other = startReplica(t), startReplica(t)
@@ -108,7 +108,7 @@ func startBoth(t *testing.T) (leader, other *replica) {
 			leader, other = other, leader
 			return nil
 		}
-		return errors.New("nobody leads")
+		return errors.New("no replica leads")
 	})
 	pointWebhooksAt(t, leader)
 	return leader, other
@@ -130,8 +130,8 @@ func (r *replica) kill(t *testing.T) {
 	_ = r.cmd.Wait() // it was killed, and says so
 }
 
-// waitReady waits until a replica is ready. One that is not healthy any more it starts
-// anew, once, as a kubelet would by the probe of deploy/controller.
+// waitReady waits until a replica is ready. A replica that stops being healthy is restarted
+// once, as a kubelet would by the probe of deploy/controller.
 func (r *replica) waitReady(t *testing.T) {
 	t.Helper()
 	for restarted := false; ; restarted = true {
@@ -149,7 +149,7 @@ func (r *replica) waitReady(t *testing.T) {
 		if !ill || restarted {
 			return
 		}
-		t.Logf("replica %d is not healthy: start it anew", r.cmd.Process.Pid)
+		t.Logf("replica %d is not healthy: restart it", r.cmd.Process.Pid)
 		r.kill(t)
 		r.start(t)
 	}

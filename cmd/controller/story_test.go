@@ -19,15 +19,15 @@ import (
 
 const hostname = corev1.LabelHostname
 
-// Two replicas start on a cluster of OpenKruise's, and lose their leader and then each
-// other. The steps build on each other, as for a user.
+// Two replicas start on a cluster that had OpenKruise. First the leader is killed, then the
+// other replica. Each step needs the ones before.
 func TestTwoReplicas(t *testing.T) {
 	install(t)
 	inherited := inherit(t)
 	first, second := startBoth(t)
 	owned := ownedStates(t)
 
-	t.Run("objects of a former installation are stored anew", func(t *testing.T) { migrated(t, inherited) })
+	t.Run("objects of a former installation are migrated", func(t *testing.T) { migrated(t, inherited) })
 	t.Run("a pod is recorded, pinned, nominated and kept", func(t *testing.T) {
 		rebuilt(t)
 		if text := first.scrape(t); !strings.Contains(text, `limpet_rebuilds_total{cause="",outcome="Kept"} 1`) {
@@ -39,7 +39,7 @@ func TestTwoReplicas(t *testing.T) {
 		rebuilt(t)
 		converted(t)
 	})
-	t.Run("a pod that moved while nobody led is known by its addresses", func(t *testing.T) { unseen(t, first) })
+	t.Run("a pod that moved without a leader is known by its addresses", func(t *testing.T) { unseen(t, first) })
 	t.Run("the other replica takes over when the leader is killed", rebuilt)
 	t.Run("a replica that hangs does not keep the pods of others", func(t *testing.T) { frozen(t, second) })
 	t.Run("without any replica only retained pods wait", func(t *testing.T) {
@@ -149,9 +149,8 @@ func converted(t *testing.T) {
 	}
 }
 
-// unseen lets a pod move and be deleted while nobody leads, so that nobody records where
-// it was. Its next life is to go there all the same: the node that holds its addresses
-// says so.
+// unseen moves and deletes a pod while no replica leads and records. The next pod goes to
+// the node that holds the addresses.
 func unseen(t *testing.T, leader *replica) {
 	ns, before, after := env.Namespace(t), env.Node(t), env.Node(t)
 	set := testenv.AStatefulSet("web", 1).In(ns)

@@ -49,7 +49,7 @@ func (e *Env) Annotate(t testing.TB, o client.Object, key, value string) {
 	e.Patch(t, o, string(text))
 }
 
-// Patch merges JSON into an object, whoever else writes to the object.
+// Patch merges JSON into an object, also while other programs write to the object.
 func (e *Env) Patch(t testing.TB, o client.Object, text string) {
 	t.Helper()
 	if err := e.Client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// A kind that the controller did not know when it started is named, served and granted.
-// What is missing is told, and the pods are recorded as soon as nothing is.
+// A kind is named, served and granted while the controller runs. A condition and an event
+// report what is missing yet.
 func TestPodsOfAFurtherKindAreRecordedAsItIsNamedServedAndGranted(t *testing.T) {
 	startRecorder(t)
 	ns, node := env.Namespace(t), env.Node(t)
@@ -36,7 +36,7 @@ func TestPodsOfAFurtherKindAreRecordedAsItIsNamedServedAndGranted(t *testing.T) 
 	isRecorded(t, sets, kruiseSets, "db-4", node)
 }
 
-// A list of kinds that makes no sense is told of, and changes nothing.
+// A malformed list of kinds is reported, and changes nothing.
 func TestAListOfKindsThatCannotBeReadChangesNothing(t *testing.T) {
 	startRecorder(t)
 	ns, node := env.Namespace(t), env.Node(t)
@@ -90,7 +90,7 @@ func TestTheSizeOfAWorkloadOfAFurtherKindEndsRecords(t *testing.T) {
 	isRecorded(t, servers, gameServers, "game-0", node)
 }
 
-// A kind whose CRD is deleted is told of, and watched anew when the CRD is back.
+// A kind whose CRD is deleted is reported, and watched again when the CRD is back.
 func TestAKindThatIsServedAgainIsWatchedAgain(t *testing.T) {
 	startRecorder(t)
 	ns, node := env.Namespace(t), env.Node(t)
@@ -121,8 +121,8 @@ func TestAKindThatIsNamedNoMoreKeepsItsRecords(t *testing.T) {
 	env.RecordedOn(t, game, map[string]string{"game-0": node.Name})
 }
 
-// A workload of a further kind gets its object by annotation, also when an object of
-// somebody else was in the way.
+// A workload of a further kind gets its object by annotation, also after an object that a
+// user made was in the way.
 func TestAnObjectIsGeneratedForAFurtherKind(t *testing.T) {
 	m := newManager(t)
 	m.start(t, m.kindGenerator())

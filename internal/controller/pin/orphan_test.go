@@ -62,27 +62,27 @@ func (s stepped) reconcile(t *testing.T, set testenv.StatefulSet) (again time.Du
 
 func (s stepped) wait(d time.Duration) { s.at.SetTime(s.at.Now().Add(d)) }
 
-// A pod waits for a place whose PersistentPodState is deleted. It waits on while that may
-// be made anew, and not for ever.
+// A pod waits for a place whose PersistentPodState is deleted. The pod waits one more
+// minute, in which the PersistentPodState may be created again.
 func TestAPodOutlivesThePersistentPodStateThatMadeItWait(t *testing.T) {
-	cases := map[string]bool{"which is made anew": true, "for good": false}
-	for name, anew := range cases {
+	cases := map[string]bool{"and created again": true, "for good": false}
+	for name, again := range cases {
 		t.Run(name, func(t *testing.T) {
 			set := testenv.AStatefulSet("web", 1).In(env.Namespace(t))
 			env.Create(t, set.StatefulSet)
 			pod := heldTo(t, set, "gone", "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
 			r := newStepped(t)
-			if again := r.reconcile(t, set); again != time.Minute {
-				t.Errorf("looks again after %s, want a minute", again)
+			if after := r.reconcile(t, set); after != time.Minute {
+				t.Errorf("looks again after %s, want a minute", after)
 			}
 			if said := heard(r.told); len(said) != 1 || !strings.Contains(said[0], pin.ReasonWaiting) {
 				t.Errorf("events %q, want one that tells of the wait", said)
 			}
 			r.wait(59 * time.Second)
-			if again := r.reconcile(t, set); again != time.Second {
-				t.Errorf("looks again after %s, want a second", again)
+			if after := r.reconcile(t, set); after != time.Second {
+				t.Errorf("looks again after %s, want a second", after)
 			}
-			if anew {
+			if again {
 				env.Create(t, testenv.APersistentPodState("web").In(set.Namespace).Requires(hostname).PersistentPodState)
 				testenv.Eventually(t, func() error { // until the cache shows it
 					r.reconcile(t, set)
@@ -92,10 +92,10 @@ func TestAPodOutlivesThePersistentPodStateThatMadeItWait(t *testing.T) {
 			r.wait(time.Second)
 			r.reconcile(t, set)
 			err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
-			if anew && err != nil || !anew && !apierrors.IsNotFound(err) {
-				t.Errorf("get pod: %v, with its PersistentPodState made anew: %v", err, anew)
+			if again && err != nil || !again && !apierrors.IsNotFound(err) {
+				t.Errorf("get pod: %v, with its PersistentPodState created again: %v", err, again)
 			}
-			if said := strings.Join(heard(r.told), "\n"); strings.Contains(said, pin.ReasonReleased) == anew {
+			if said := strings.Join(heard(r.told), "\n"); strings.Contains(said, pin.ReasonReleased) == again {
 				t.Errorf("events:\n%s", said)
 			}
 		})
@@ -107,8 +107,8 @@ func waitsFor(t *testing.T, set testenv.StatefulSet, reason string) error {
 	return env.HasCondition(t, set, appsv1beta1.ConditionWaiting, metav1.ConditionTrue, reason, "")
 }
 
-// A pod waits for a node that its constraint forbids. The minute that it is given does not
-// begin before that is the reason, and it is told of each reason once.
+// A pod waits for a node that a constraint of the pod forbids. The minute of the constraint
+// begins when the constraint becomes the reason. Each reason is reported once.
 func TestAConstraintIsGivenAMinuteOfItsOwn(t *testing.T) {
 	node := env.Node(t)
 	set, _ := requiring(t)
@@ -151,8 +151,8 @@ func TestAConstraintIsGivenAMinuteOfItsOwn(t *testing.T) {
 	})
 }
 
-// A pod that asks for no address is made while no webhook answers, and starts away from
-// its required place. The controller that is back says so.
+// A pod that asks for no address is created while no webhook answers, and starts away from
+// its required place. The controller reports that afterwards.
 func TestAPodThatNothingHeldToItsPlaceIsTold(t *testing.T) {
 	home, elsewhere := env.Node(t), env.Node(t)
 	set, _ := requiring(t)

@@ -175,8 +175,8 @@ func own(t *testing.T, o client.Object, owners []metav1.OwnerReference) {
 	})
 }
 
-// Pods run on while their StatefulSet is deleted and made anew, as for a change of a field
-// that cannot be changed. They ask for no address, so only the record knows their place.
+// Pods run on while their StatefulSet is deleted and created again, as for a change of an
+// immutable field. The pods ask for no address, so only the record knows their nodes.
 func TestRunningPodsAreAdoptedByAStatefulSetThatIsMadeAnew(t *testing.T) {
 	m := newManager(t)
 	m.start(t, m.recorder(), m.generator())

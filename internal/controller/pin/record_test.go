@@ -139,7 +139,7 @@ func TestARecordOutlivesItsPodByThePolicy(t *testing.T) {
 	cases := map[string]struct {
 		policy  appsv1beta1.RetentionPolicy
 		kept    bool // the record outlives the pod
-		expires bool // but not for ever
+		expires bool // at a deadline
 	}{
 		"without a policy the record lives as long as the reservation": {"", true, true},
 		"WhenScaled ends it":   {appsv1beta1.RetainWhenScaled, false, false},

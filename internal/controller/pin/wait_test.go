@@ -62,7 +62,7 @@ func isDeleted(t *testing.T, pod *corev1.Pod) {
 func TestAPodWaitsForItsRequiredNode(t *testing.T) {
 	cases := map[string]struct {
 		key, value string
-		forgotten  bool // the PersistentPodState is made anew before
+		forgotten  bool // the PersistentPodState is deleted and created again before
 	}{
 		"until its node suffers a fate to go for":                        {pin.AnnotationReleaseOn, "deleted,cordoned", false},
 		"until its time is over":                                         {pin.AnnotationReleaseAfter, "1s", false},

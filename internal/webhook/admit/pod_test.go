@@ -114,8 +114,8 @@ func TestAPodThatWasNeverReadyReturnsToItsAddresses(t *testing.T) {
 	annotated(t, pod, map[string]string{pin.AnnotationNode: node.Name, pin.AnnotationRecalled: node.Name, pin.AnnotationUnpinned: ""})
 }
 
-// A pod moved while nobody led. The node that holds the addresses of a later life than the
-// recorded one says where the pod was.
+// A pod moved while no replica recorded. The node that holds the addresses of a later life
+// than the recorded one tells where the pod was.
 func TestAPodThatMovedUnseenIsKnownByItsAddresses(t *testing.T) {
 	before, after := putNode(t), putNode(t)
 	set := putState(t, map[string]appsv1beta1.PodState{"web-0": recordedOn(before, "10.0.1.9")})

@@ -51,7 +51,8 @@ func TestAPodIsHeldToItsRequiredNode(t *testing.T) {
 	heldTo(t, putRequired(t, &record, hostname), hostname, node.Name)
 }
 
-// The PersistentPodState was made anew, so that only the addresses tell of the node.
+// The PersistentPodState was deleted and created again, so that only the addresses tell of
+// the node.
 func TestAPodIsHeldToTheNodeThatHoldsItsAddresses(t *testing.T) {
 	node := testenv.ANode(env.Name("node")).Cordoned()
 	put(t, node.Node)

@@ -62,7 +62,7 @@ func serve(t *testing.T) {
 	})
 	served = true
 	ns := env.Namespace(t)
-	testenv.Eventually(t, func() error { // the API server hears of its webhooks in a moment
+	testenv.Eventually(t, func() error { // the API server takes a moment to know the webhooks
 		probe := testenv.APersistentPodState("probe").In(ns).Requires("a,b").PersistentPodState
 		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), "spec.requiredPersistentTopology")
 	})

@@ -48,8 +48,8 @@ func convert(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	return &crd
 }
 
-// An object that a former installation stored is stored anew, and loses nothing.
-func TestObjectsOfAFormerInstallationAreStoredAnew(t *testing.T) {
+// An object that a former installation stored is rewritten, and loses nothing.
+func TestObjectsOfAFormerInstallationAreMigrated(t *testing.T) {
 	crd, ns := convert(t), env.Namespace(t)
 	env.StoreFormerVersion(t, ns)
 	former := testenv.AFormerPersistentPodState("former", ns)
@@ -74,8 +74,8 @@ func TestObjectsOfAFormerInstallationAreStoredAnew(t *testing.T) {
 	}
 }
 
-// The CRD follows the authority of the certificate, and is mended when it is applied
-// without one.
+// The CRD follows the authority of the certificate, also when a user applies the CRD
+// without an authority.
 func TestTheAuthorityIsWrittenIntoTheCRD(t *testing.T) {
 	crd := convert(t)
 	mgr := env.NewManager(t, cache.Options{ByObject: map[client.Object]cache.ByObject{
