@@ -53,7 +53,8 @@ func (h *Handler) gather(ctx context.Context, req admission.Request) (Request, e
 	switch {
 	case req.Operation == admissionv1.Create && req.SubResource == "eviction":
 		r.Verb = Evict
-		return r, h.gatherEviction(ctx, req, &r)
+		err := h.gatherEviction(ctx, req, &r)
+		return r, err
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
 		r.Verb = Delete
 	case req.Operation == admissionv1.Update && req.SubResource == "":
@@ -72,7 +73,8 @@ func (h *Handler) gather(ctx context.Context, req admission.Request) (Request, e
 			return r, fmt.Errorf("decode changed pod: %w", err)
 		}
 	}
-	return r, dryRunOption(req.Options.Raw, &r)
+	err := dryRunOption(req.Options.Raw, &r)
+	return r, err
 }
 
 // gatherEviction reads the pod, which an eviction only names. Its dry run may be said in
