@@ -11,7 +11,7 @@ BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w 
 VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-pin bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -36,8 +36,8 @@ bench: bench-plugin
 bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/benchmarks.md
 	CGO_ENABLED=0 $(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/operate/benchmarks.md $(BENCH_FLAGS)
 
-bench-pin: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/benchmarks-pin.md
-	$(GO) run ./test/bench/pin -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-pin.md $(BENCH_FLAGS)
+bench-controller: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/benchmarks-pin.md
+	$(GO) run ./test/bench/controller -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-pin.md $(BENCH_FLAGS)
 
 bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/benchmarks-rebuild.md
 	cd test/bench/rebuild && $(GO) run . -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)

@@ -88,7 +88,7 @@ func (r *report) markdown() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, `# Benchmarks of the controller
 
-Written by `+"`make bench-pin`"+`: etcd, kube-apiserver and limpet-controller as processes, %d nodes and %d pods of %d StatefulSets as objects. The
+Written by `+"`make bench-controller`"+`: etcd, kube-apiserver and limpet-controller as processes, %d nodes and %d pods of %d StatefulSets as objects. The
 benchmark itself plays StatefulSet controller, scheduler and kubelets, on the same machine. The pods ask to keep their addresses, and their
 StatefulSets prefer the node they were on. Milliseconds are median / 99th percentile.
 

@@ -1,6 +1,6 @@
-// Command pin measures limpet-controller on a real API server that holds a large cluster
-// as bare objects: it plays StatefulSet controller, scheduler and kubelet itself, so
-// that what it sees is the API server and limpet-controller and nothing else.
+// Command controller measures limpet-controller on a real API server that holds a large cluster
+// as objects alone. The command stands in for StatefulSet controller, scheduler and kubelet, so
+// that only the API server and limpet-controller are measured.
 package main
 
 import (
@@ -45,7 +45,7 @@ func run() int {
 		err = errors.Join(err, os.WriteFile(filepath.Join(*root, *out), []byte(text), 0o644))
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+		fmt.Fprintln(os.Stderr, "controller:", err)
 		return 1
 	}
 	return 0
@@ -75,7 +75,7 @@ func (s scale) fill() int   { return s.spread() - s.trickle() - s.burst() }
 
 // measureAll takes a cluster through its life and returns what it saw.
 func measureAll(ctx context.Context, p place, size scale) (text string, err error) {
-	dir, err := os.MkdirTemp("", "limpet-bench-pin-")
+	dir, err := os.MkdirTemp("", "limpet-bench-controller-")
 	if err != nil {
 		return "", fmt.Errorf("make directory: %w", err)
 	}
