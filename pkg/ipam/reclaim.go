@@ -44,7 +44,7 @@ type ReclaimInput struct {
 	Taken func(netip.Addr) (bool, error)
 }
 
-// PlanReclaim returns the reservation that gives way to a pod: the one that ends soonest, and
+// PlanReclaim returns the reservation that gives way to a pod: the reservation that ends soonest, and
 // reservations with mode "required" last. A reservation whose addresses the set could not
 // hand out anyway is skipped. The result is nil when no reservation gives way.
 func PlanReclaim(in ReclaimInput) (*reservation.Reservation, error) {

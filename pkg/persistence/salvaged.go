@@ -189,7 +189,7 @@ func (l *Salvaged) restoreCursors(tx *Tx) error {
 	return nil
 }
 
-// recoveries counts how many times the state was made again, including this one.
+// recoveries counts how many times the state was rebuilt, including this one.
 func (l *Salvaged) recoveries() uint64 {
 	var n uint64
 	if v := l.rest[string(bucketMeta)][string(keyRecoveries)]; len(v) == 8 {

@@ -32,8 +32,8 @@ func NewShare(pool int64, percent int, refuse bool) Share {
 	return Share{Pods: whole*int64(percent) + (rest*int64(percent)+99)/100, Refuse: refuse}
 }
 
-// fairShareFactor limits a namespace when Share.Refuse is set: it may hold at most so many times what is still free of
-// the share. Alone, a namespace gets three quarters of the share.
+// fairShareFactor limits a namespace when Share.Refuse is set: the namespace may hold at most so many times the free part
+// of the share. Alone, a namespace gets three quarters of the share.
 const fairShareFactor = 3
 
 // HasRoom reports whether one more reservation fits beside the given number, for any namespace.

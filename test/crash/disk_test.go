@@ -219,12 +219,12 @@ func reversed(pending []op) []op {
 }
 
 // fail returns the files that are left after a power loss.
-func (d *disk) fail(l loss) remains {
+func (d *disk) fail(l loss) survivors {
 	names := maps.Clone(d.durable)
 	for _, e := range d.entries[:l.entries(len(d.entries))] {
 		e.change(names)
 	}
-	left := remains{}
+	left := survivors{}
 	for path, f := range names {
 		if path != d.root && !reachable(names, d.root, path) {
 			continue
@@ -249,11 +249,11 @@ func reachable(names map[string]*file, root, path string) bool {
 	return true
 }
 
-// remains are the files that are left after a power loss, by their names. Directories have the size -1.
-type remains map[string]image
+// survivors are the files that are left after a power loss, by their names. Directories have the size -1.
+type survivors map[string]image
 
 // sum returns a checksum of all files.
-func (r remains) sum() [sha256.Size]byte {
+func (r survivors) sum() [sha256.Size]byte {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		_, _ = fmt.Fprintf(h, "%q %d %d\n", name, r[name].size, len(r[name].data)) // a hash never fails
@@ -263,7 +263,7 @@ func (r remains) sum() [sha256.Size]byte {
 }
 
 // write writes the files below dir.
-func (r remains) write(dir string) error {
+func (r survivors) write(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		to, i := filepath.Join(dir, name), r[name]
 		err := os.MkdirAll(filepath.Dir(to), 0o700)

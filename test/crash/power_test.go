@@ -116,7 +116,7 @@ func script(t *testing.T, dir string, execute func(what string, cmd *exec.Cmd) [
 
 // afterwards reads the state that is left; the result is cached for equal files. A file that was damaged before the verb
 // may still be damaged; then the next verb rebuilds it.
-func afterwards(t *testing.T, left remains, damaged bool, judged map[[sha256.Size]byte]state) (state, error) {
+func afterwards(t *testing.T, left survivors, damaged bool, judged map[[sha256.Size]byte]state) (state, error) {
 	t.Helper()
 	sum := left.sum()
 	if s, again := judged[sum]; again {
