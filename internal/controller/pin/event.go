@@ -12,9 +12,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// recordChanged passes the events of a pod that can change a record. A pod that was made anew
-// while the watch was interrupted is seen as an update of its predecessor, from which it
-// may differ by its UID alone.
+// recordChanged passes the events of a pod that can change its record. A pod that was
+// re-created while the watch was interrupted appears as an update of its predecessor, and
+// may differ from it by its UID alone.
 var recordChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
@@ -22,17 +22,17 @@ var recordChanged = predicate.Funcs{
 			before.Spec.NodeName != after.Spec.NodeName ||
 			before.Status.Phase != after.Status.Phase ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-			!slices.Equal(before.Status.Conditions, after.Status.Conditions) || // those that the cache keeps
+			!slices.Equal(before.Status.Conditions, after.Status.Conditions) || // only conditions that the cache keeps
 			!slices.Equal(before.Status.PodIPs, after.Status.PodIPs) ||
 			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 			!maps.Equal(before.Annotations, after.Annotations)
 	},
 }
 
-// podWaits passes pods that are behind our gate when they are first seen: nobody can put
-// a pod behind a gate later. A pod that was made anew while the watch was interrupted is
-// first seen as an update of its predecessor. Other updates come from the nomination
-// itself, and would have the gate opened twice; the periodic resync mends what was missed.
+// podWaits passes pods that have our gate when they are first seen: a gate cannot be added
+// later. A pod that was re-created while the watch was interrupted is first seen as an
+// update of its predecessor. Other updates come from the nomination itself, and would open
+// the gate twice. The periodic resync of the cache makes up for missed events.
 var podWaits = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return pin.Gated(e.Object.(*corev1.Pod)) },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -44,7 +44,7 @@ var podWaits = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// nodeRelabelled passes new nodes and changes of labels.
+// nodeRelabelled passes new nodes, and nodes whose labels changed.
 var nodeRelabelled = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
@@ -52,7 +52,7 @@ var nodeRelabelled = predicate.Funcs{
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
-// createdOrDeleted passes new objects, and those that are no more.
+// createdOrDeleted passes the creation and the deletion of objects.
 var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
 // schedulabilityChanged passes the events of a node that change whether it takes pods.

@@ -34,11 +34,11 @@ type Generator struct {
 	Client client.Client
 	Events events.EventRecorder
 
-	told sync.Map // by told: the message of the last warning, while it holds
+	warned sync.Map // the message of the last warning in force, by warnedOf
 }
 
-// told names a workload that was warned.
-type told struct {
+// warnedOf identifies a workload with a warning.
+type warnedOf struct {
 	schema.GroupKind
 	client.ObjectKey
 }
@@ -55,14 +55,14 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(cluster.RetryOnConflict(g))
 }
 
-// specChanged tells whether an update of a PersistentPodState is more than one of its status.
+// specChanged tells whether an update changed more of a PersistentPodState than its status.
 func specChanged(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
 		!reflect.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// setsOf asks for the StatefulSets whose object this is, or that cannot have theirs while
-// it is there: the one of its name, and its target.
+// setsOf requests the StatefulSets that a PersistentPodState concerns: its target, and the
+// StatefulSet of the same name, whose own object it may be or keep from being made.
 func setsOf(_ context.Context, o client.Object) []ctrl.Request {
 	state := o.(*appsv1beta1.PersistentPodState)
 	requests := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(state)}}
@@ -72,12 +72,12 @@ func setsOf(_ context.Context, o client.Object) []ctrl.Request {
 	return requests
 }
 
-// Reconcile makes, updates or removes the PersistentPodState of one StatefulSet.
+// Reconcile creates, updates or deletes the PersistentPodState of one StatefulSet.
 func (g *Generator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var set appsv1.StatefulSet
 	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	if err := g.Client.Get(ctx, req.NamespacedName, &set); err != nil {
-		g.told.Delete(told{kind.GroupKind(), req.NamespacedName})
+		g.warned.Delete(warnedOf{kind.GroupKind(), req.NamespacedName})
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return g.generate(ctx, &set, kind)
@@ -90,12 +90,12 @@ func (g *Generator) generate(ctx context.Context, owner client.Object, kind sche
 	}
 	generation := pin.Generate(in)
 	switch err := g.apply(ctx, generation); {
-	case apierrors.IsInvalid(err): // to try again would not help; a change of the annotations asks anew
+	case apierrors.IsInvalid(err): // a retry would not help; a change of the annotations triggers the next reconcile
 		generation = pin.Generation{Reason: pin.ReasonBadKeys, Message: err.Error()}
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("generate for %s %s: %w", kind.Kind, client.ObjectKeyFromObject(owner), err)
 	}
-	g.report(ctx, owner, generation, told{kind.GroupKind(), client.ObjectKeyFromObject(owner)})
+	g.report(ctx, owner, generation, warnedOf{kind.GroupKind(), client.ObjectKeyFromObject(owner)})
 	return ctrl.Result{}, nil
 }
 
@@ -116,7 +116,7 @@ func (g *Generator) gather(ctx context.Context, owner client.Object, kind schema
 	case err != nil:
 		return in, fmt.Errorf("get PersistentPodState %s: %w", owner.GetName(), err)
 	}
-	if pin.TargetOf(&named) != target { // otherwise it is among the states already
+	if pin.TargetOf(&named) != target { // otherwise the states contain it already
 		in.Existing = append(in.Existing, named)
 	}
 	return in, nil
@@ -127,8 +127,8 @@ func (g *Generator) apply(ctx context.Context, generation pin.Generation) error 
 	case pin.Create:
 		return g.Client.Create(ctx, o)
 	case pin.Update:
-		// With the resource version that was read. One that is gone is made anew when the
-		// cache tells of it.
+		// The update has the resource version that was read. The cache will show an object
+		// that is gone, which triggers its creation.
 		return client.IgnoreNotFound(g.Client.Update(ctx, o))
 	case pin.Delete:
 		return client.IgnoreNotFound(g.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID}))
@@ -137,21 +137,21 @@ func (g *Generator) apply(ctx context.Context, generation pin.Generation) error 
 	return nil
 }
 
-// report tells what was done, and what could not be done though it was asked for: once,
-// until something else is the case, for a workload changes its status all the time.
-func (g *Generator) report(ctx context.Context, owner client.Object, generation pin.Generation, key told) {
+// report makes an event of what was done, or could not be done. A warning is not repeated
+// while it is in force: a workload changes its status all the time.
+func (g *Generator) report(ctx context.Context, owner client.Object, generation pin.Generation, key warnedOf) {
 	kind := corev1.EventTypeNormal
 	switch generation.Reason {
 	case pin.ReasonForeign, pin.ReasonNoKeys, pin.ReasonBadKeys:
 		kind = corev1.EventTypeWarning
-		if before, known := g.told.Swap(key, generation.Message); known && before == generation.Message {
+		if before, known := g.warned.Swap(key, generation.Message); known && before == generation.Message {
 			return
 		}
 	case pin.ReasonNotAsked, pin.ReasonUpToDate:
-		g.told.Delete(key)
+		g.warned.Delete(key)
 		return
 	default:
-		g.told.Delete(key)
+		g.warned.Delete(key)
 		log.FromContext(ctx).Info("Generated", "reason", generation.Reason)
 	}
 	g.Events.Eventf(owner, nil, kind, generation.Reason, "GeneratePersistentPodState", "%s", generation.Message)

@@ -22,7 +22,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// KindGenerator does for workloads of every other kind what Generator does for StatefulSets.
+// KindGenerator is the Generator for workloads of every other kind.
 type KindGenerator struct {
 	*Generator
 	// Live reads past the cache, which holds no whole objects of these kinds.
@@ -30,21 +30,21 @@ type KindGenerator struct {
 	Watcher *workloads.Watcher
 }
 
-// annotated passes changes of what a workload asks for, of which its status is none.
+// annotated passes changes of a workload's annotations.
 var annotated = predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*metav1.PartialObjectMetadata]) bool {
 		return !maps.Equal(e.ObjectOld.Annotations, e.ObjectNew.Annotations)
 	},
 }
 
-// asking passes changes of what is asked of a PersistentPodState, and of whose it is.
-var asking = predicate.TypedFuncs[*appsv1beta1.PersistentPodState]{
+// stateChanged passes changes of a PersistentPodState's spec, labels and owners.
+var stateChanged = predicate.TypedFuncs[*appsv1beta1.PersistentPodState]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*appsv1beta1.PersistentPodState]) bool {
 		return specChanged(e.ObjectOld, e.ObjectNew)
 	},
 }
 
-// kindRequest asks for one workload.
+// kindRequest requests the reconcile of one workload.
 type kindRequest struct {
 	schema.GroupVersionKind
 	client.ObjectKey
@@ -59,26 +59,26 @@ func (g *KindGenerator) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("make controller: %w", err)
 	}
 	g.Watcher.OnServed(func(kind schema.GroupVersionKind) error {
-		itself := func(_ context.Context, o *metav1.PartialObjectMetadata) []kindRequest {
+		request := func(_ context.Context, o *metav1.PartialObjectMetadata) []kindRequest {
 			return []kindRequest{{kind, client.ObjectKeyFromObject(o)}}
 		}
-		return c.Watch(source.TypedKind(mgr.GetCache(), workloads.Metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(itself), annotated))
+		return c.Watch(source.TypedKind(mgr.GetCache(), workloads.Metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(request), annotated))
 	})
-	return c.Watch(source.TypedKind(mgr.GetCache(), &appsv1beta1.PersistentPodState{}, handler.TypedEnqueueRequestsFromMapFunc(g.ofState), asking))
+	return c.Watch(source.TypedKind(mgr.GetCache(), &appsv1beta1.PersistentPodState{}, handler.TypedEnqueueRequestsFromMapFunc(g.ofState), stateChanged))
 }
 
-// Reconcile makes, updates or removes the PersistentPodState of one workload.
+// Reconcile creates, updates or deletes the PersistentPodState of one workload.
 func (g *KindGenerator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result, error) {
 	owner := workloads.Metadata(req.GroupVersionKind)
 	if err := g.Live.Get(ctx, req.ObjectKey, owner); err != nil {
-		g.told.Delete(told{req.GroupKind(), req.ObjectKey})
+		g.warned.Delete(warnedOf{req.GroupKind(), req.ObjectKey})
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return g.generate(ctx, owner, req.GroupVersionKind)
 }
 
-// ofState asks for the workloads whose object this is, or that cannot have theirs while it
-// is there: those of its name, and its target.
+// ofState requests the workloads that a PersistentPodState concerns, as setsOf does for
+// StatefulSets: its target, and every workload of the same name.
 func (g *KindGenerator) ofState(_ context.Context, s *appsv1beta1.PersistentPodState) []kindRequest {
 	var requests []kindRequest
 	target := pin.TargetOf(s)

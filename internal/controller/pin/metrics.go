@@ -7,13 +7,13 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// Metrics are what the controller tells Prometheus beside the library's own.
+// Metrics are the controller's metrics beside those of the library.
 type Metrics struct {
 	rebuilds *prometheus.CounterVec
 	releases *prometheus.CounterVec
 }
 
-// NewMetrics registers them.
+// NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		rebuilds: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -22,17 +22,17 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"outcome", "cause"}),
 		releases: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "limpet_releases_total",
-			Help: "Waiting pods that were let go from their required place, by what kept it from taking them.",
+			Help: "Waiting pods that were released from their required place, by what kept them from it.",
 		}, []string{"cause"}),
 	}
 	r.MustRegister(m.rebuilds, m.releases)
 	return m
 }
 
-// rebuilt counts one rebuild. Causes are a dozen constants.
+// rebuilt counts one rebuild. Causes are about a dozen constants.
 func (m *Metrics) rebuilt(r appsv1beta1.Rebuild) {
 	m.rebuilds.WithLabelValues(string(r.Outcome), r.Cause).Inc()
 }
 
-// released counts one pod that was let go.
+// released counts one pod that was released.
 func (m *Metrics) released(d pin.PlaceDecision) { m.releases.WithLabelValues(d.Reason).Inc() }

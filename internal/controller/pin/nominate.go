@@ -26,17 +26,17 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// followerDelay is how long a replica that does not lead leaves a gated pod to the one that
-// does. Any replica may open a gate, so that none stays closed while a leader is found.
-// Creation times are full seconds, so that it is one second at least.
+// followerDelay is how long other replicas leave a gated pod to the leader. Any replica may
+// open a gate, so that none stays closed while a leader is elected. Creation times are
+// whole seconds, so that the real delay is one second at least.
 const followerDelay = 2 * time.Second
 
-// conflictRetry is for how long after its creation a pod's nomination is tried again when that
-// meets a conflict. A gate is opened in any case.
+// conflictRetry is how long after a pod's creation its nomination is retried after a
+// conflict. The gate is opened in any case.
 const conflictRetry = time.Minute
 
-// Nominator tells the scheduler to which node a gated pod returns, and opens the gate.
-// It runs in every replica.
+// Nominator nominates the node to which a gated pod returns, and opens its gate. It runs
+// in every replica.
 type Nominator struct {
 	Client client.Client
 	Clock  clock.PassiveClock
@@ -45,7 +45,7 @@ type Nominator struct {
 	Elected <-chan struct{}
 	Events  events.EventRecorder
 
-	told sync.Map // of pod keys: the notice that was told last
+	reported sync.Map // the last notice, by the key of a pod
 }
 
 // notice is why a pod's gate stays closed.
@@ -54,7 +54,7 @@ type notice struct {
 	text string
 }
 
-// noteSize is how much of another's words an event has room for.
+// noteSize is the longest message that is quoted in an event.
 const noteSize = 800
 
 // SetupWithManager registers the reconciler.
@@ -65,7 +65,7 @@ func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8,
 			NeedLeaderElection:      new(false),
-			// Nobody should wait behind a gate longer than a failing API server forces.
+			// A pod should not wait behind a gate longer than a failing API server forces.
 			RateLimiter: cluster.BackOff[reconcile.Request](time.Second),
 		}).
 		Complete(cluster.RetryOnConflict(n))
@@ -75,7 +75,7 @@ func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var pod corev1.Pod
 	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
-		n.told.Delete(req)
+		n.reported.Delete(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	decision, err := n.plan(ctx, &pod)
@@ -84,9 +84,9 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	switch {
 	case decision.Reason == pin.ReasonNodeSilent:
-		n.tell(req, &pod, decision.Reason, decision.Message)
-	case !decision.Open && decision.Again == 0: // another replica has opened it
-		n.told.Delete(req)
+		n.report(req, &pod, decision.Reason, decision.Message)
+	case !decision.Open && decision.Again == 0: // another replica has opened the gate
+		n.reported.Delete(req)
 	}
 	if !decision.Open {
 		return ctrl.Result{RequeueAfter: decision.Again}, nil
@@ -96,25 +96,25 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		case apierrors.IsNotFound(err):
 			return ctrl.Result{}, nil
 		case apierrors.IsConflict(err) && n.Clock.Now().Sub(pod.CreationTimestamp.Time) < conflictRetry:
-			return ctrl.Result{}, err // it is another pod of the same name by now, or others write to it as well
+			return ctrl.Result{}, err // it is another pod of the same name by now, or another client changed it
 		case err != nil:
-			// Better on another node, by the preference that the pod has too, than not at all.
+			// The pod also has a preference; another node is better than none.
 			log.FromContext(ctx).Error(err, "Pod is scheduled without a nomination")
 		}
 	}
 	switch err := n.open(ctx, &pod); {
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
-	case err != nil: // a conflict may hide another pod of the same name, behind a gate of its own
-		n.tellRefused(req, &pod, err)
+	case err != nil: // a conflict may mean that another pod of the same name has a gate of its own
+		n.reportRefusal(req, &pod, err)
 		return ctrl.Result{}, fmt.Errorf("open gate of pod %s: %w", req, err)
 	}
-	n.told.Delete(req)
+	n.reported.Delete(req)
 	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
 	return ctrl.Result{}, nil
 }
 
-// plan gathers what is known of the pod's node.
+// plan gathers the facts about the pod's node, and decides.
 func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision, error) {
 	in := pin.GateInput{Pod: pod, Now: n.Clock.Now()}
 	if wait := followerDelay - in.Now.Sub(pod.CreationTimestamp.Time); !cluster.Leads(n.Elected) && wait > 0 {
@@ -129,34 +129,34 @@ func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision
 		return pin.GateDecision{}, fmt.Errorf("plan gate of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	if in.Silent, err = n.Leases.Overdue(ctx, name); err != nil {
-		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // no reason to keep it waiting
+		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // which is no reason to keep it waiting
 	}
 	return pin.PlanGate(in), nil
 }
 
-// tell says once of a pod why its gate stays closed, and again when that changes. The
-// leader does, so that not every replica says the same.
-func (n *Nominator) tell(req ctrl.Request, pod *corev1.Pod, reason, text string) {
+// report makes an event of why a pod's gate stays closed, once for each reason. Only the
+// leader does so, so that replicas do not repeat each other.
+func (n *Nominator) report(req ctrl.Request, pod *corev1.Pod, reason, text string) {
 	if !cluster.Leads(n.Elected) {
 		return
 	}
 	now := notice{pod: pod.UID, text: strings.ToValidUTF8(text[:min(len(text), noteSize)], "")}
-	if before, _ := n.told.Swap(req, now); before != now {
+	if before, _ := n.reported.Swap(req, now); before != now {
 		n.Events.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Gate", "%s", now.text)
 	}
 }
 
-// tellRefused says that the API server, or whom it asks, answered that a gate may not be
-// opened. A pod that changed meanwhile, and no answer at all, are another matter.
-func (n *Nominator) tellRefused(req ctrl.Request, pod *corev1.Pod, err error) {
+// reportRefusal reports that the API server, or an admission webhook, refused to open a
+// gate. A conflict or a missing answer is no refusal.
+func (n *Nominator) reportRefusal(req ctrl.Request, pod *corev1.Pod, err error) {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) && !apierrors.IsConflict(err) {
-		n.tell(req, pod, pin.ReasonGateNotOpened, fmt.Sprintf(
+		n.report(req, pod, pin.ReasonGateNotOpened, fmt.Sprintf(
 			"gate %s may not be removed, which is tried again; remedy: exempt limpet-controller from what refuses it: %v", pin.Gate, err))
 	}
 }
 
-// nominate leaves everything else in the status alone.
+// nominate sets one field of the status and no other.
 func (n *Nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
@@ -171,8 +171,8 @@ func (n *Nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) 
 	return nil
 }
 
-// open removes the one gate by its name: gates of others stay, whatever happened to the
-// pod since it was read.
+// open removes our gate by its name. Other gates stay, even those that were added or
+// removed since the pod was read.
 func (n *Nominator) open(ctx context.Context, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},

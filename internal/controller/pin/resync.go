@@ -7,10 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/limpet-io/limpet/internal/cluster"
-	"github.com/limpet-io/limpet/internal/workloads"
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,146 +15,155 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// AnnotationNudged on a workload says when it was last nudged; it has no other use.
+// AnnotationNudged on a workload says when its controller was last made to retry. It has
+// no other use.
 const AnnotationNudged = "limpet.dev/nudged"
 
-// nudgeLook is the time between two looks for workloads to nudge. They cost no request,
-// and nobody says when the API server cannot reach a webhook: the leader may be well.
-const nudgeLook = 2 * time.Second
+// resyncInterval is the time between two searches for workloads that lack pods. A search
+// costs no request. No event tells that the API server could not reach a webhook: the
+// leader may have run all the time.
+const resyncInterval = 2 * time.Second
 
-// Resyncer wakes workloads whose pods were refused while no webhook was there. Their
-// controller retries after a delay that has grown to minutes; a change of the object
-// makes it try at once. It runs on the leader.
+// Resyncer makes workloads retry pods that were refused while no webhook answered. Their
+// controller waits ever longer after each refusal, up to 17 minutes; a changed annotation
+// makes it try at once. The Resyncer runs on the leader.
+//
+// Nothing else serves: a refused pod does not exist, so that no scheduling gate can hold
+// it and no event names it, and a kind's controller offers no other way to retry.
 type Resyncer struct {
 	Client    client.Client
 	Workloads *workloads.Reader
 	Clock     clock.Clock
 
-	asleep map[sleeper]slept
+	shortfalls map[owner]shortfall
 }
 
-// sleeper is a workload that lacks a pod.
-type sleeper struct {
+// owner is a workload that lacks a pod.
+type owner struct {
 	workload.Target
 	namespace string
 }
 
-// slept is since when a workload lacks a pod, and how often it was nudged since.
-type slept struct {
-	since  time.Time
-	nudged int
+// shortfall is since when a workload lacks a pod, and how often it was resynced since.
+type shortfall struct {
+	since   time.Time
+	resyncs int
 }
 
-// SetupWithManager lets the nudger run on every leader.
-func (n *Resyncer) SetupWithManager(mgr ctrl.Manager) error { return mgr.Add(n) }
+// SetupWithManager runs the resyncer on every leader.
+func (r *Resyncer) SetupWithManager(mgr ctrl.Manager) error { return mgr.Add(r) }
 
-// Start looks until it is stopped.
-func (n *Resyncer) Start(ctx context.Context) error {
+// Start searches until the context ends.
+func (r *Resyncer) Start(ctx context.Context) error {
 	for {
-		if err := n.resync(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Workloads were not nudged")
+		if err := r.resync(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Workloads were not resynced")
 		}
 		select {
-		case <-n.Clock.After(nudgeLook):
+		case <-r.Clock.After(resyncInterval):
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// nudge wakes whom it can: one workload that cannot be changed is no reason to leave the
-// others asleep.
-func (n *Resyncer) resync(ctx context.Context) error {
-	missing, err := n.look(ctx)
+// resync triggers every workload whose shortfall is old enough. A workload that cannot be
+// changed does not keep the others from it.
+func (r *Resyncer) resync(ctx context.Context) error {
+	missing, err := r.search(ctx)
 	if err != nil {
 		return err
 	}
-	now, asleep := n.Clock.Now(), map[sleeper]slept{}
+	now, shortfalls := r.Clock.Now(), map[owner]shortfall{}
 	var errs []error
-	for who, pods := range missing {
-		s, known := n.asleep[who]
+	for o, pods := range missing {
+		s, known := r.shortfalls[o]
 		if !known {
 			s.since = now
 		}
-		if now.Sub(s.since) >= pin.NudgeAfter(s.nudged) {
-			s.nudged++
-			if err := n.wake(ctx, who, pods, now); err != nil {
-				errs = append(errs, fmt.Errorf("nudge %s %s/%s: %w", who.Kind, who.namespace, who.Name, err))
+		if now.Sub(s.since) >= pin.ResyncAfter(s.resyncs) {
+			s.resyncs++
+			if err := r.trigger(ctx, o, pods, now); err != nil {
+				errs = append(errs, fmt.Errorf("resync %s %s/%s: %w", o.Kind, o.namespace, o.Name, err))
 			}
 		}
-		asleep[who] = s
+		shortfalls[o] = s
 	}
-	n.asleep = asleep
+	r.shortfalls = shortfalls
 	return errors.Join(errs...)
 }
 
-// look finds the workloads that lack pods, by the cache alone. Of those that are not
-// StatefulSets of Kubernetes it holds no more than what is recorded of their pods, which
-// comes along, to be looked at closer.
-func (n *Resyncer) look(ctx context.Context) (map[sleeper][]string, error) {
-	missing := map[sleeper][]string{}
+// search finds the workloads that lack pods, by the cache alone. The cache holds no
+// workloads but StatefulSets of Kubernetes; of the others it knows the recorded pods, and
+// the names of those that are missing are returned for a closer look.
+func (r *Resyncer) search(ctx context.Context) (map[owner][]string, error) {
+	missing := map[owner][]string{}
 	var sets appsv1.StatefulSetList
-	if err := n.Client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list StatefulSets: %w", err)
 	}
 	for i := range sets.Items {
 		set := &sets.Items[i]
-		_, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation] // others are never refused
+		_, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation] // other pods are never refused
 		if !asks || !pin.LacksPods(set, nil) {
 			continue
 		}
-		who := sleeper{workload.Target{Group: appsv1.GroupName, Kind: workloads.StatefulSets.Kind, Name: set.Name}, set.Namespace}
-		pods, err := n.pods(ctx, who)
+		o := owner{workload.Target{Group: appsv1.GroupName, Kind: workloads.StatefulSets.Kind, Name: set.Name}, set.Namespace}
+		pods, err := r.pods(ctx, o)
 		if err != nil {
 			return nil, err
 		}
 		if pin.LacksPods(set, pods) {
-			missing[who] = nil
+			missing[o] = nil
 		}
 	}
+	return missing, r.searchRecorded(ctx, missing)
+}
+
+// searchRecorded adds the workloads of other kinds whose recorded pods are missing.
+func (r *Resyncer) searchRecorded(ctx context.Context, missing map[owner][]string) error {
 	var states appsv1beta1.PersistentPodStateList
-	if err := n.Client.List(ctx, &states, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
+	if err := r.Client.List(ctx, &states, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list PersistentPodStates: %w", err)
 	}
 	for i := range states.Items {
-		who := sleeper{pin.TargetOf(&states.Items[i]), states.Items[i].Namespace}
-		if who.Group == appsv1.GroupName {
+		o := owner{pin.TargetOf(&states.Items[i]), states.Items[i].Namespace}
+		if o.Group == appsv1.GroupName {
 			continue
 		}
-		pods, err := n.pods(ctx, who)
+		pods, err := r.pods(ctx, o)
 		if err != nil {
-			return nil, err
-		}
-		if names := pin.Missing(&states.Items[i], pods); len(names) > 0 {
-			missing[who] = names
-		}
-	}
-	return missing, nil
-}
-
-func (n *Resyncer) pods(ctx context.Context, who sleeper) ([]corev1.Pod, error) {
-	return cluster.PodsOf(ctx, n.Client, who.namespace, who.Target)
-}
-
-// wake changes a workload, unless it wants none of the missing pods.
-func (n *Resyncer) wake(ctx context.Context, who sleeper, missing []string, now time.Time) error {
-	kind := workloads.StatefulSets
-	if who.Group != appsv1.GroupName {
-		served, err := n.Workloads.Served(who.Target)
-		if err != nil {
-			return nil //nolint:nilerr // nobody lets us, which the PersistentPodState tells
-		}
-		kind = served.GroupVersionKind
-		desired, unread, err := n.Workloads.Read(ctx, who.namespace, who.Target)
-		if err != nil || unread != "" || desired == nil {
 			return err
 		}
-		if pods, err := n.pods(ctx, who); err != nil || !desired.ContainsAny(missing, pods) {
+		if names := pin.Missing(&states.Items[i], pods); len(names) > 0 {
+			missing[o] = names
+		}
+	}
+	return nil
+}
+
+func (r *Resyncer) pods(ctx context.Context, o owner) ([]corev1.Pod, error) {
+	return cluster.PodsOf(ctx, r.Client, o.namespace, o.Target)
+}
+
+// trigger changes the annotation of a workload, unless it wants none of the missing pods.
+func (r *Resyncer) trigger(ctx context.Context, o owner, missing []string, now time.Time) error {
+	kind := workloads.StatefulSets
+	if o.Group != appsv1.GroupName {
+		served, err := r.Workloads.Served(o.Target)
+		if err != nil {
+			return nil //nolint:nilerr // the PersistentPodState reports a kind that cannot be read
+		}
+		kind = served.GroupVersionKind
+		if wants, err := r.wants(ctx, o, missing); !wants || err != nil {
 			return err
 		}
 	}
@@ -168,11 +173,21 @@ func (n *Resyncer) wake(ctx context.Context, who sleeper, missing []string, now 
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	o := workloads.Metadata(kind)
-	o.Namespace, o.Name = who.namespace, who.Name
-	if err := n.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	object := workloads.Metadata(kind)
+	object.Namespace, object.Name = o.namespace, o.Name
+	if err := r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	log.FromContext(ctx).Info("Nudged workload", "kind", who.Kind, "workload", client.ObjectKeyFromObject(o))
+	log.FromContext(ctx).Info("Resynced workload", "kind", o.Kind, "workload", client.ObjectKeyFromObject(object))
 	return nil
+}
+
+// wants tells whether a workload wants one of the missing pods.
+func (r *Resyncer) wants(ctx context.Context, o owner, missing []string) (bool, error) {
+	desired, unread, err := r.Workloads.Read(ctx, o.namespace, o.Target)
+	if err != nil || unread != "" || desired == nil {
+		return false, err
+	}
+	pods, err := r.pods(ctx, o)
+	return err == nil && desired.ContainsAny(missing, pods), err
 }

@@ -28,7 +28,7 @@ func TestResyncContinuesAfterARefusal(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	n := &controller.Resyncer{Client: c, Clock: clock}
 	if err := n.Resync(t.Context()); err != nil {
-		t.Fatalf("at the first look: %v, want that nobody is nudged yet", err)
+		t.Fatalf("at the first look: %v, want that no workload is resynced yet", err)
 	}
 	clock.Step(2 * time.Second)
 	err := n.Resync(t.Context())
@@ -37,11 +37,11 @@ func TestResyncContinuesAfterARefusal(t *testing.T) {
 	}
 	clock.Step(2 * time.Second)
 	if err := n.Resync(t.Context()); err != nil {
-		t.Errorf("two seconds later: %v, want them left alone for now", err)
+		t.Errorf("two seconds later: %v, want none of them resynced", err)
 	}
 	clock.Step(4 * time.Second)
 	if err := n.Resync(t.Context()); err == nil {
-		t.Error("eight seconds after they were seen: want them nudged again")
+		t.Error("eight seconds after they were seen: want them resynced again")
 	}
 	if n := len(patches()); n != 4 {
 		t.Errorf("%d patches, want 4", n)

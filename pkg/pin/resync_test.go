@@ -15,10 +15,10 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-func TestNudgeAfter(t *testing.T) {
+func TestResyncAfter(t *testing.T) {
 	var got []time.Duration
 	for nudged := range 7 {
-		got = append(got, pin.NudgeAfter(nudged))
+		got = append(got, pin.ResyncAfter(nudged))
 	}
 	want := []time.Duration{
 		2 * time.Second, 8 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute,

@@ -1,0 +1,60 @@
+package pin
+
+import (
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/workload"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// resyncs are the times, since a workload was first seen to lack a pod, at which its
+// controller is made to retry. The controller itself waits up to a quarter of an hour; a
+// pod that is being created exists before the first of these times.
+var resyncs = []time.Duration{2 * time.Second, 8 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute}
+
+// ResyncAfter returns how long a workload must have lacked a pod for the next resync. The
+// last distance repeats: a pod may be refused for other reasons than an absent webhook.
+func ResyncAfter(done int) time.Duration {
+	last := len(resyncs) - 1
+	return resyncs[min(done, last)] + time.Duration(max(done-last, 0))*resyncs[last]
+}
+
+// LacksPods tells whether a StatefulSet has fewer pods than it wants, and its controller
+// no reason to wait: the pods may have been refused. With the policy OrderedReady the
+// controller waits until the existing pods are Ready.
+func LacksPods(set *appsv1.StatefulSet, pods []corev1.Pod) bool {
+	if set.DeletionTimestamp != nil || set.Status.Replicas >= ptr.Deref(set.Spec.Replicas, 1) {
+		return false
+	}
+	return set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement || allReady(pods)
+}
+
+func allReady(pods []corev1.Pod) bool {
+	for i := range pods {
+		if !workload.Alive(&pods[i]) || !workload.Ready(&pods[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Missing returns the recorded pods that do not exist, unless their record is about to
+// expire. It serves for workloads that the cache does not hold.
+func Missing(s *appsv1beta1.PersistentPodState, pods []corev1.Pod) []string {
+	there := map[string]bool{}
+	for i := range pods {
+		there[pods[i].Name] = true
+	}
+	var missing []string
+	for name, record := range s.Status.PodStates {
+		if record.ExpiresAt == nil && !there[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
