@@ -64,16 +64,15 @@ func newManager(t *testing.T) *manager {
 	return m
 }
 
-// start runs the reconcilers under test, and no others, until the test ends or stop is
-// called.
-func (m *manager) start(t *testing.T, reconcilers ...reconciler) (stop func()) {
+// start runs the reconcilers under test, and no others, until the test ends.
+func (m *manager) start(t *testing.T, reconcilers ...reconciler) {
 	t.Helper()
 	for _, r := range append([]reconciler{m.watcher}, reconcilers...) {
 		if err := r.SetupWithManager(m); err != nil {
 			t.Fatalf("set up %T: %v", r, err)
 		}
 	}
-	return env.Start(t, m)
+	env.Start(t, m)
 }
 
 func (m *manager) recorder() *controller.Recorder {
