@@ -81,10 +81,11 @@ fmt: ## Format the code
 lint: ## Lint every module
 	for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
-verify: generate lint ## Check that generated code is fresh, code formatted and linted, modules tidy, files short
+verify: generate lint ## Check that generated code is fresh, code formatted and linted, modules tidy, files short, words plain
 	git diff --exit-code -- deploy/crds 'pkg/api/**/zz_generated*'
 	for m in $(TIDY); do (cd $$m && $(GO) mod tidy -diff); done
 	! git ls-files '*.go' | grep -vE 'zz_generated|_test\.go$$' | xargs wc -l | awk '$$2 != "total" && $$1 > 400' | grep .
+	$(GO) test ./test/docs ./test/words
 
 clean: ## Remove what was built here (the cache outside the repository stays)
 	rm -rf bin kubeconfig

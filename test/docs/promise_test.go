@@ -27,8 +27,11 @@ var promises = map[string]struct {
 	rows    int    // at the least
 }{
 	"hazards":               {"docs/operate/hazards.md", "", "internal/cni", 40},
-	"the fate of a node":    {"docs/design/0003-pin.md", "## What becomes of a pod with its node", "test/e2e", 9},
-	"what OpenKruise lacks": {"docs/design/0003-pin.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "internal/controller/pin", 10},
+	"states of a node":      {"docs/operate/node-states.md", "", "test/e2e", 9},
+	"what OpenKruise lacks": {"docs/use/openkruise.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "internal/controller/pin", 10},
+	"what OpenKruise does": {
+		"docs/use/openkruise.md", "## What OpenKruise with its patched host-local was measured to do", "test/e2e", 16,
+	},
 }
 
 func TestEveryPromiseHasItsTest(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // failure is a row of the table "What becomes of a pod with its node" in
-// docs/design/0003-pin.md: a way in which a node becomes unable to take a pod back.
+// docs/operate/node-states.md: a way in which a node becomes unable to take a pod back.
 type failure struct {
 	// spec holds fields of the pod's spec besides the container.
 	spec string
