@@ -89,9 +89,9 @@ func TestRebuildWithoutAConfiguration(t *testing.T) {
 	was := w.mustAdd(s)
 	w.cacheWhole(s, was)
 	w.configure(s, `{"ipam":{"type":"limpet-ipam","dataDir":"DIR"}}`)
-	stray := lostSandbox("stray", false)
-	w.start(stray)
-	w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: was, stray.pod: {netip.MustParseAddr("10.1.0.6")}}, s, stray)
+	lost := lostSandbox("stray", false)
+	w.start(lost)
+	w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: was, lost.pod: {netip.MustParseAddr("10.1.0.6")}}, s, lost)
 	w.damage(os.Remove)
 	store := persistence.New(persistence.Options{Dir: w.dir, Rebuild: w.recovery.RebuildIn(w.dir)})
 	if err := store.Update(t.Context(), func(*persistence.Tx) error { return nil }); err != nil {

@@ -214,9 +214,9 @@ func Eventually(t testing.TB, check func() error) {
 }
 
 // Within is Eventually with a time of its own.
-func Within(t testing.TB, patience time.Duration, check func() error) {
+func Within(t testing.TB, timeout time.Duration, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -41,7 +41,7 @@ func TestPlanReclaim(t *testing.T) {
 	}
 	soon := kept("soon", "10.1.0.2", time.Minute, reservation.Preferred)
 	late := kept("late", "10.1.0.3", time.Hour, reservation.Preferred)
-	insists := kept("insists", "10.1.0.4", time.Second, reservation.Required)
+	required := kept("required", "10.1.0.4", time.Second, reservation.Required)
 	gateway := kept("gateway", "10.1.0.1", time.Second, reservation.Preferred)
 	other := kept("other", "10.2.0.2", time.Second, reservation.Preferred)
 	unreadable := errors.New("unreadable")
@@ -54,8 +54,8 @@ func TestPlanReclaim(t *testing.T) {
 	}{
 		"no reservation":                   {},
 		"the one that ends soonest":        {reserved: []reservation.Reservation{late, soon}, want: "soon"},
-		"required goes last":               {reserved: []reservation.Reservation{insists, late}, want: "late"},
-		"required goes when alone":         {reserved: []reservation.Reservation{insists}, want: "insists"},
+		"required goes last":               {reserved: []reservation.Reservation{required, late}, want: "late"},
+		"required goes when alone":         {reserved: []reservation.Reservation{required}, want: "required"},
 		"the network refuses":              {reserved: []reservation.Reservation{soon}, refuse: true},
 		"the gateway is of no use":         {reserved: []reservation.Reservation{gateway, late}, want: "late"},
 		"other range sets are of no use":   {reserved: []reservation.Reservation{other, late}, want: "late"},

@@ -10,7 +10,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-func TestParseWish(t *testing.T) {
+func TestParseRetentionRequest(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, tc := range map[string]struct {
 		retain, mode string

@@ -21,7 +21,7 @@ func waiting(ns, pod string, waited time.Duration, change ...func(*reservation.R
 	return r
 }
 
-func insists(r *reservation.Reservation) { r.Mode = reservation.Required }
+func required(r *reservation.Reservation) { r.Mode = reservation.Required }
 
 func lasting(d time.Duration) func(*reservation.Reservation) {
 	return func(r *reservation.Reservation) { r.Deadline.For = d }
@@ -67,16 +67,16 @@ func TestPlanShare(t *testing.T) {
 			displaced: "b/1",
 		},
 		"reservations with mode required go last": {
-			pods: 2, reserved: all{waiting("a", "0", 9*minute, insists), waiting("a", "1", minute)}, displaced: "a/1",
+			pods: 2, reserved: all{waiting("a", "0", 9*minute, required), waiting("a", "1", minute)}, displaced: "a/1",
 		},
 		"mode preferred displaces no reservation with mode required": {
-			pods: 2, reserved: all{waiting("a", "0", 9*minute, insists), waiting("a", "1", minute, insists)}, refused: true,
+			pods: 2, reserved: all{waiting("a", "0", 9*minute, required), waiting("a", "1", minute, required)}, refused: true,
 		},
 		"mode required displaces another with mode required": {
-			pods: 1, new: waiting("a", "new", 0, insists), reserved: all{waiting("a", "0", minute, insists)}, displaced: "a/0",
+			pods: 1, new: waiting("a", "new", 0, required), reserved: all{waiting("a", "0", minute, required)}, displaced: "a/0",
 		},
 		"mode required does not help against the fair part of another namespace": {
-			pods: 2, reserved: all{waiting("b", "0", 2*minute, insists), waiting("b", "1", minute, insists)}, displaced: "b/0",
+			pods: 2, reserved: all{waiting("b", "0", 2*minute, required), waiting("b", "1", minute, required)}, displaced: "b/0",
 		},
 		"lapsed reservations do not count": {
 			pods: 2, reserved: all{waiting("b", "0", time.Hour), waiting("b", "1", minute)}, lapsed: 1,

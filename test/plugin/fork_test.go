@@ -229,8 +229,8 @@ func TestDELAndADDAndDELAtOnce(t *testing.T) {
 		old, successor := fmt.Sprintf("c-%d", i), fmt.Sprintf("s-%d", i)
 		first := kubelet(t, call{verb: "ADD", container: old, args: pod(name, old), conf: conf(dir, "1.1.0")})
 		ended := call{verb: "DEL", container: old, netns: "", args: pod(name, old), conf: withPrevious(conf(dir, "1.1.0"), first.addrs())}
-		came := call{verb: "ADD", container: successor, netns: "/none", args: pod(name, successor), conf: conf(dir, "1.1.0")}
-		answers := atOnce(t, ended, came, ended)
+		added := call{verb: "ADD", container: successor, netns: "/none", args: pod(name, successor), conf: conf(dir, "1.1.0")}
+		answers := atOnce(t, ended, added, ended)
 		for _, a := range answers {
 			if a.exit != 0 {
 				t.Fatalf("%s%s", a.stdout, a.stderr)

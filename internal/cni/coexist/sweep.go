@@ -55,9 +55,9 @@ func (s *source) removeLapsed(all []hostlocal.Entry) error {
 // Collect finds the mirrored files of containers that are not valid. It needs the lock of the
 // state: files of an ADD under way look the same.
 func (s *source) Collect(valid map[reservation.AttachmentID]bool) (outside.Collected, error) {
-	var stray legacyFiles
+	var unreferenced legacyFiles
 	if s.verb.Tx != nil {
-		stray = s.strayMirrors(valid)
+		unreferenced = s.unreferencedMirrors(valid)
 	}
 	return outside.Collected{After: func(ended []reservation.Attachment, failed error) error {
 		var errs []error
@@ -65,13 +65,13 @@ func (s *source) Collect(valid map[reservation.AttachmentID]bool) (outside.Colle
 			errs = append(errs, s.removeMirrored(a))
 		}
 		if err := errors.Join(append(errs, failed)...); err == nil {
-			errs = append(errs, s.remove(stray))
+			errs = append(errs, s.remove(unreferenced))
 		}
 		return errors.Join(append(errs, s.removeInvalid(valid))...)
 	}}, nil
 }
 
-func (s *source) strayMirrors(valid map[reservation.AttachmentID]bool) legacyFiles {
+func (s *source) unreferencedMirrors(valid map[reservation.AttachmentID]bool) legacyFiles {
 	all, _ := s.hostLocal.Entries() // those that can be read; removeInvalid reports the others
 	return legacyFiles{mirrored: slices.DeleteFunc(all, func(e hostlocal.Entry) bool {
 		id := reservation.AttachmentID{Network: s.conf.Network, ContainerID: e.Holder.ContainerID, IfName: e.Holder.IfName}

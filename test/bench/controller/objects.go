@@ -86,7 +86,7 @@ func (b *bench) build(ctx context.Context) error {
 			return fmt.Errorf("make StatefulSets: %w", err)
 		}
 	}
-	return poll(ctx, patience, func(ctx context.Context) error {
+	return poll(ctx, longestWait, func(ctx context.Context) error {
 		var states appsv1beta1.PersistentPodStateList
 		if err := b.client.List(ctx, &states); err != nil {
 			return err

@@ -63,7 +63,7 @@ func (b *bench) startController(ctx context.Context) error {
 		return fmt.Errorf("wait for the controller: %w", err)
 	}
 	p.ready = time.Since(begin)
-	if err := poll(ctx, patience, b.askFormer); err != nil {
+	if err := poll(ctx, longestWait, b.askFormer); err != nil {
 		return fmt.Errorf("have an object converted: %w", err)
 	}
 	return nil
@@ -162,8 +162,8 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 	return ports, nil
 }
 
-// patience is how long the cluster may take to come to terms with something.
-const patience = 3 * time.Minute
+// longestWait is the bound for each change that the cluster makes.
+const longestWait = 3 * time.Minute
 
 // poll asks until there is no error, or returns the last one.
 func poll(ctx context.Context, bound time.Duration, ask func(context.Context) error) error {

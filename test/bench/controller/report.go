@@ -121,7 +121,7 @@ The same pods in turns, at %d/s; the namespace kube-system is left out by the we
 | pod | with Limpet | without | added at the median |
 |---|---|---|---|
 | of a StatefulSet, pinned | %s | %s | %s |
-| of nobody, asks for nothing | %s | %s | %s |
+| without an owner, asks for nothing | %s | %s | %s |
 | of a StatefulSet, for a webhook in Limpet's place that knows its answer beforehand | %s | %s | %s |
 `,
 		r.recorded, len(r.recorded), r.burstOfSets, len(r.burstOfSets), r.size.wholeSets(),

@@ -61,8 +61,8 @@ type Result struct {
 	// Answered is true when the pod responded at all addresses that it had before.
 	Answered bool   `json:"answered"`
 	Problem  string `json:"problem,omitempty"`
-	// Excused is the reason why the pod was free to move.
-	Excused string `json:"excused,omitempty"`
+	// FreeToMove is the reason why the pod was free to move.
+	FreeToMove string `json:"excused,omitempty"`
 }
 
 // Good reports whether the pod was kept and responds.
@@ -70,11 +70,11 @@ func (r Result) Good() bool { return r.Outcome == Kept && r.Answered }
 
 // Count returns how many pods were kept, of how many that should have been, and how many were
 // free to move.
-func Count(results []Result) (kept, of, excused int) {
+func Count(results []Result) (kept, of, moved int) {
 	for _, r := range results {
 		switch {
-		case r.Excused != "" && r.Outcome == Moved && r.Answered:
-			excused++
+		case r.FreeToMove != "" && r.Outcome == Moved && r.Answered:
+			moved++
 		case r.Good():
 			kept++
 			of++
@@ -82,5 +82,5 @@ func Count(results []Result) (kept, of, excused int) {
 			of++
 		}
 	}
-	return kept, of, excused
+	return kept, of, moved
 }

@@ -33,16 +33,16 @@ func TestJudge(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	kept, of, excused := rebuild.Count([]rebuild.Result{
+	kept, of, moved := rebuild.Count([]rebuild.Result{
 		{Outcome: rebuild.Kept, Answered: true},
-		{Outcome: rebuild.Kept},                                       // no response
-		{Outcome: rebuild.Lost, Answered: true},                       //
-		{Outcome: rebuild.Moved, Answered: true, Excused: "drained"},  // free to move
-		{Outcome: rebuild.Moved, Answered: false, Excused: "drained"}, // an excused pod must respond, too
-		{Outcome: rebuild.Lost, Answered: true, Excused: "drained"},   // Lost is not Moved
-		{Outcome: rebuild.Kept, Answered: true, Excused: "drained"},
+		{Outcome: rebuild.Kept},                                          // no response
+		{Outcome: rebuild.Lost, Answered: true},                          //
+		{Outcome: rebuild.Moved, Answered: true, FreeToMove: "drained"},  // free to move
+		{Outcome: rebuild.Moved, Answered: false, FreeToMove: "drained"}, // a pod that moved must respond, too
+		{Outcome: rebuild.Lost, Answered: true, FreeToMove: "drained"},   // Lost is not Moved
+		{Outcome: rebuild.Kept, Answered: true, FreeToMove: "drained"},
 	})
-	if kept != 2 || of != 6 || excused != 1 {
-		t.Errorf("Count() = %d of %d, %d excused; want 2 of 6, 1 excused", kept, of, excused)
+	if kept != 2 || of != 6 || moved != 1 {
+		t.Errorf("Count() = %d of %d, %d moved; want 2 of 6, 1 moved", kept, of, moved)
 	}
 }

@@ -47,7 +47,7 @@ func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
 	}
 	var results []Result
 	for _, p := range pods {
-		result := Result{Step: s.Name, Pod: p, Before: r.before[p], After: after[p], Took: w.took[p], Excused: s.Excuse, Outcome: Judge(r.before[p], after[p])}
+		result := Result{Step: s.Name, Pod: p, Before: r.before[p], After: after[p], Took: w.took[p], FreeToMove: s.FreeToMove, Outcome: Judge(r.before[p], after[p])}
 		if result.Outcome != Gone {
 			result.Problem = r.call(ctx, result)
 			result.Answered = result.Problem == ""
@@ -64,7 +64,7 @@ func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
 // move. It returns what is wrong with the responses; "" for nothing.
 func (r *Runner) call(ctx context.Context, result Result) string {
 	ips := result.Before.IPs
-	if result.Excused != "" && result.Outcome == Moved {
+	if result.FreeToMove != "" && result.Outcome == Moved {
 		ips = result.After.IPs
 	}
 	for _, ip := range ips {

@@ -24,8 +24,8 @@ type Step struct {
 	Command string // what a user would type
 	// Pods are the rebuilt pods; empty: all.
 	Pods []string
-	// Excuse is the reason why the pods are free to move; "" when they must be kept.
-	Excuse string
+	// FreeToMove is the reason why the pods are free to move; "" when they must be kept.
+	FreeToMove string
 	// Do causes the rebuild. The pods may not be Ready yet when it returns.
 	Do func(ctx context.Context, r *Runner) error
 	// Undo restores the cluster after the pods were judged.
@@ -61,7 +61,7 @@ func Steps() []Step {
 		{Name: "agent stopped", Command: "kubectl delete pod " + first + " while no agent runs", Pods: []string{first}, Do: withoutAgent(first), Undo: startAgent},
 		{Name: "controller stopped", Command: "kubectl delete pod " + second + " while no controller runs; it waits for one", Pods: []string{second}, Do: withoutController(second)},
 		{
-			Name: "drain", Command: "kubectl drain of the node of " + second + " (it may move while the node is cordoned)", Pods: []string{second}, Excuse: "drained node",
+			Name: "drain", Command: "kubectl drain of the node of " + second + " (it may move while the node is cordoned)", Pods: []string{second}, FreeToMove: "drained node",
 			Do: func(ctx context.Context, r *Runner) error {
 				return r.kubectl(ctx, "drain", r.before[second].Node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
 			},

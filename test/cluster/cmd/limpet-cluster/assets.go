@@ -19,7 +19,7 @@ import (
 
 const assetsUsage = `limpet-cluster assets --dir DIR PROGRAM…
 
-Makes DIR anew: a link to each named program, built from Go modules when the cache lacks
+Makes DIR from scratch: a link to each named program, built from Go modules when the cache lacks
 it, and nothing else. Links of an earlier run are removed. A DIR that holds anything but
 links is refused.
 

@@ -31,7 +31,7 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
   limpet-cluster images --out FILE NAME=BINARY[,BINARY…]…
                               make container images of static binaries
   limpet-cluster assets --dir DIR PROGRAM…
-                              make DIR anew, with links to the named programs of the cache and
+                              make DIR from scratch, with links to the named programs of the cache and
                               nothing else: kube-apiserver, etcd, bridge, …; --help lists them
   limpet-cluster build        build into the cache what is missing there, and print where each
                               component lies

@@ -70,9 +70,9 @@ func demo(ctx context.Context, o options) error {
 		progress("removing the cluster")
 		err = errors.Join(err, b.Down())
 	}
-	kept, of, excused := rebuild.Count(results)
-	if excused > 0 {
-		fmt.Printf("\nmoved with the node that was drained: %d, counted apart\n", excused)
+	kept, of, moved := rebuild.Count(results)
+	if moved > 0 {
+		fmt.Printf("\nmoved with the node that was drained: %d, counted apart\n", moved)
 	}
 	if err != nil {
 		return fmt.Errorf("kept %d/%d, then failed: %w", kept, of, err)
@@ -146,8 +146,8 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 
 func line(r rebuild.Result) string {
 	verdict := string(r.Outcome)
-	if r.Excused != "" && r.Outcome == rebuild.Moved {
-		verdict += " (" + r.Excused + ")"
+	if r.FreeToMove != "" && r.Outcome == rebuild.Moved {
+		verdict += " (" + r.FreeToMove + ")"
 	}
 	if r.Problem != "" {
 		verdict += ", but " + r.Problem
