@@ -177,8 +177,8 @@ func TestTheWaitForTheLockIsBounded(t *testing.T) {
 		t.Errorf("waited %s", d)
 	}
 	must(t, f.Close())
-	patient := persistence.New(persistence.Options{Dir: dir}) // the store that gave up must not keep the lock
-	update(t, patient, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+	next := persistence.New(persistence.Options{Dir: dir}) // the store that gave up must not keep the lock
+	update(t, next, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
 }
 
 // TestNamesThatCannotBeReadBackAreRefused stores names that JSON would change, or that would become the key of another.

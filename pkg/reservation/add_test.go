@@ -53,7 +53,7 @@ func reserved(seq uint64, endedAgo time.Duration) *reservation.Reservation {
 }
 
 func TestPlanAdd(t *testing.T) {
-	outgrown := errors.New("10.1.0.2 is not in the ranges")
+	outOfRange := errors.New("10.1.0.2 is not in the ranges")
 	dead := life("dead", 2, false)
 	tookOver := &reservation.Reservation{
 		Owner: owner, ContainerID: "dead", Addresses: addrs, Deadline: reservation.Deadline{From: now, For: 10 * time.Minute}, Retain: 10 * time.Minute, Seq: 2,
@@ -145,16 +145,16 @@ func TestPlanAdd(t *testing.T) {
 		"and a claimed reservation out of range": {
 			in: reservation.AddInput{
 				Earlier: failed(func(a *reservation.Attachment) { a.Claimed = reserved(1, 9*time.Minute) }),
-				Fits:    func([]netip.Addr) error { return outgrown },
+				Fits:    func([]netip.Addr) error { return outOfRange },
 			},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, Dropped: reserved(1, 9*time.Minute), Ended: []reservation.AttachmentID{dead.ID}},
 		},
 		"addresses that the ranges lost are dropped": {
-			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
+			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outOfRange }},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
 		},
 		"addresses of a predecessor that ended unseen are dropped as well": {
-			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}, Fits: func([]netip.Addr) error { return outgrown }},
+			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}, Fits: func([]netip.Addr) error { return outOfRange }},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, Ended: []reservation.AttachmentID{dead.ID}, Dropped: tookOver},
 		},
 		"a reservation older than a living predecessor is dropped": {
@@ -162,7 +162,7 @@ func TestPlanAdd(t *testing.T) {
 			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
 		},
 		"addresses that the ranges lost fail a pod with mode required": {
-			in:      reservation.AddInput{Mode: reservation.Required, Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outgrown }},
+			in:      reservation.AddInput{Mode: reservation.Required, Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outOfRange }},
 			wantErr: reservation.ErrRequired,
 		},
 	} {
