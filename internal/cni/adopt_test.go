@@ -20,7 +20,7 @@ import (
 
 // TestHostLocalAddressesAreNotHandedOut starts on a directory of host-local's without any import.
 func TestHostLocalAddressesAreNotHandedOut(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.hostLocal("10.1.0.2", "old1\r\neth0")
 	w.hostLocal("10.1.0.4", "old2") // written before 2018
 	w.hostLocal("10.1.0.5", "")     // being written, or cut short
@@ -42,7 +42,7 @@ func TestHostLocalAddressesAreNotHandedOut(t *testing.T) {
 }
 
 func TestHostLocalCursorIsContinued(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.hostLocal("last_reserved_ip.0", "10.1.0.4")
 	w.hostLocal("last_reserved_ip.1", "garbage")
 	if got := w.mustAdd(plain("a")); !slices.Equal(got, ips("10.1.0.5", "fd00:1::2")) {
@@ -51,7 +51,7 @@ func TestHostLocalCursorIsContinued(t *testing.T) {
 }
 
 func TestRequestedAddressOfHostLocal(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.hostLocal("10.1.0.3", "old\r\neth0")
 	_, err := w.addUncached(plain("a"), map[string]any{"runtimeConfig": map[string]any{"ips": []string{"10.1.0.3"}}})
 	if codeOf(err) != cni.CodeRequested {
@@ -72,7 +72,7 @@ func TestOldPodEnds(t *testing.T) {
 		"one with a line feed behind its name keeps them": {file: "c-web\r\neth0\r\n ", asks: true, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.hostLocal("fd00:1::9", tc.file)
 			w.hostLocal("10.1.0.4", tc.file)
 			w.hostLocal("10.1.0.5", "another\r\neth0")
@@ -98,7 +98,7 @@ func TestOldPodEnds(t *testing.T) {
 // TestLateDELOfAnOldPodSparesItsSuccessor sends the DEL of a pod that host-local started after the
 // ADD of its successor (rule 3).
 func TestLateDELOfAnOldPodSparesItsSuccessor(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.hostLocal("10.1.0.4", "c-web\r\neth0")
 	old := lostSandbox("web", true)
 	got := w.mustAdd(next(old))
@@ -118,7 +118,7 @@ func TestLateDELOfAnOldPodSparesItsSuccessor(t *testing.T) {
 }
 
 func TestOldPodIsChecked(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.hostLocal("10.1.0.4", "c-web\r\neth0")
 	w.hostLocal("fd00:1::4", "c-web\r\neth0")
 	prev := func(a string) map[string]any {
@@ -136,7 +136,7 @@ func TestOldPodIsChecked(t *testing.T) {
 }
 
 func TestGCEndsOldPods(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.hostLocal("10.1.0.4", "gone\r\neth0")
 	w.hostLocal("10.1.0.5", "runs\r\neth0")
 	err := w.plugin.Funcs().GC(w.args(plain("x"), map[string]any{"cni.dev/valid-attachments": []map[string]string{{"containerID": "runs", "ifname": "eth0"}}}))
@@ -151,7 +151,7 @@ func TestGCEndsOldPods(t *testing.T) {
 // TestHostLocalTookAReservedAddress is possible while both plugins hand out addresses and
 // no files are mirrored.
 func TestHostLocalTookAReservedAddress(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	s := lostSandbox("web", true)
 	was := w.mustAdd(s)
 	if err := w.del(s); err != nil {
@@ -166,7 +166,7 @@ func TestHostLocalTookAReservedAddress(t *testing.T) {
 // TestAbandonedFileIsFreedAfterADelay has a file without a container, which host-local never
 // frees.
 func TestAbandonedFileIsFreedAfterADelay(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	for i := 2; i <= 5; i++ {
 		w.hostLocal(fmt.Sprintf("10.1.0.%d", i), "c\r\neth0")
 	}
@@ -186,7 +186,7 @@ func TestForkRecordsAreHonored(t *testing.T) {
 	const released = `{"containerId":"c-web","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`
 	for name, tc := range map[string]struct {
 		record string
-		do     func(*world) error
+		do     func(*testNode) error
 		keeps  bool
 		left   []string // files of host-local once the pod is back
 	}{
@@ -196,12 +196,12 @@ func TestForkRecordsAreHonored(t *testing.T) {
 		"a half-written record is ignored":      {record: released[:50], left: []string{"10.1.0.4", "10.1.0.5"}},
 		"one that runs keeps its address to the end and beyond": {
 			record: strings.Replace(released, `,"releaseTime":"2025-12-31T23:55:00Z"`, "", 1),
-			do:     func(w *world) error { return w.plugin.Funcs().Del(w.args(plain("web"), nil)) },
+			do:     func(w *testNode) error { return w.plugin.Funcs().Del(w.args(plain("web"), nil)) },
 			keeps:  true, left: []string{"10.1.0.5", "lock"},
 		},
 		"a DEL of an earlier container does not end it": {
 			record: strings.Replace(released, `,"releaseTime":"2025-12-31T23:55:00Z"`, "", 1),
-			do: func(w *world) error {
+			do: func(w *testNode) error {
 				s := lostSandbox("web", false)
 				s.id = "c-earlier"
 				return w.plugin.Funcs().Del(w.args(s, nil))
@@ -210,7 +210,7 @@ func TestForkRecordsAreHonored(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.ipam = oneStack
 			w.hostLocal("10.1.0.4", "c-first\r\neth0")
 			w.hostLocal("10.1.0.5", "c-other\r\neth0")
@@ -239,7 +239,7 @@ func TestForkRecordsAreHonored(t *testing.T) {
 // TestADDSucceedsWhenCleanupFails cannot remove the fork's record, because host-local has its
 // lock. A failing ADD would leave the stored addresses without a container.
 func TestADDSucceedsWhenCleanupFails(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.ipam = map[string]any{"ranges": oneStack["ranges"], "lockWait": "10ms"}
 	w.hostLocal("10.1.0.4", "c-first\r\neth0")
 	w.forkRecord("web", `{"containerId":"c-first","ifName":"eth0","IPConf":{"address":"10.1.0.4/29"},"duration":10,"releaseTime":"2025-12-31T23:55:00Z"}`)
@@ -277,7 +277,7 @@ func TestHostLocalContainerBesideAKnownOne(t *testing.T) {
 		"or the other one is alive":            {alive: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.ipam = oneStack
 			s := lostSandbox("web", true)
 			if tc.older {
@@ -310,7 +310,7 @@ func TestHostLocalContainerBesideAKnownOne(t *testing.T) {
 
 // TestLapsedForkRecordsFreeTheirAddresses has records of pods that never come back.
 func TestLapsedForkRecordsFreeTheirAddresses(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.ipam = oneStack
 	for i := 2; i <= 6; i++ {
 		pod := fmt.Sprintf("web-%d", i)
@@ -344,7 +344,7 @@ func ips(texts ...string) []netip.Addr {
 }
 
 // hostLocal writes a file as host-local does.
-func (w *world) hostLocal(name, content string) {
+func (w *testNode) hostLocal(name, content string) {
 	w.t.Helper()
 	dir := filepath.Join(w.dir, network)
 	path := filepath.Join(dir, name)
@@ -354,7 +354,7 @@ func (w *world) hostLocal(name, content string) {
 	}
 }
 
-func (w *world) forget(name string) {
+func (w *testNode) forget(name string) {
 	w.t.Helper()
 	if err := os.Remove(filepath.Join(w.dir, network, name)); err != nil {
 		w.t.Fatal(err)
@@ -362,7 +362,7 @@ func (w *world) forget(name string) {
 }
 
 // forkRecord writes the record of a pod as the fork of host-local does.
-func (w *world) forkRecord(pod, record string) {
+func (w *testNode) forkRecord(pod, record string) {
 	w.t.Helper()
 	dir := filepath.Join(w.dir, "reserved", "ns")
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, pod), []byte(record), 0o600)); err != nil {
@@ -371,7 +371,7 @@ func (w *world) forkRecord(pod, record string) {
 }
 
 // hostLocalFiles lists host-local's directory without its cursors.
-func (w *world) hostLocalFiles() []string {
+func (w *testNode) hostLocalFiles() []string {
 	w.t.Helper()
 	entries, err := os.ReadDir(filepath.Join(w.dir, network))
 	if err != nil {

@@ -21,7 +21,7 @@ func BenchmarkAddDel(b *testing.B) {
 }
 
 func benchAddDel(b *testing.B, used int, behind bool) {
-	w := newBenchWorld(b)
+	w := newBenchNode(b)
 	first := netip.MustParseAddr("10.1.0.2")
 	last := w.fill(first, used)
 	conf := map[string]any{"ipam": map[string]any{"dataDir": w.dir, "ranges": json.RawMessage(`[[{"subnet":"10.1.0.0/16"}]]`)}}
@@ -44,7 +44,7 @@ func benchAddDel(b *testing.B, used int, behind bool) {
 func BenchmarkLog(b *testing.B) {
 	for _, file := range []string{"none", "some"} {
 		b.Run("file="+file, func(b *testing.B) {
-			w := newBenchWorld(b)
+			w := newBenchNode(b)
 			if file == "some" {
 				w.logTo()
 			}
@@ -65,7 +65,7 @@ func BenchmarkLog(b *testing.B) {
 func BenchmarkUnknownDel(b *testing.B) {
 	for _, used := range []int{0, 50000} {
 		b.Run(fmt.Sprintf("used=%d", used), func(b *testing.B) {
-			w := newBenchWorld(b)
+			w := newBenchNode(b)
 			w.fill(netip.MustParseAddr("10.1.0.2"), used)
 			args := w.args(sandbox{id: "unknown", ifName: "eth0"}, nil)
 			for b.Loop() {
@@ -77,15 +77,15 @@ func BenchmarkUnknownDel(b *testing.B) {
 	}
 }
 
-func newBenchWorld(b *testing.B) *world {
+func newBenchNode(b *testing.B) *testNode {
 	b.Helper()
-	w := newWorld(b)
+	w := newTestNode(b)
 	w.addInitial()
 	return w
 }
 
 // addInitial makes the state, so that no measurement includes it.
-func (w *world) addInitial() {
+func (w *testNode) addInitial() {
 	w.t.Helper()
 	if err := persistence.New(persistence.Options{Dir: w.dir}).Update(w.t.Context(), func(*persistence.Tx) error { return nil }); err != nil {
 		w.t.Fatal(err)
@@ -93,7 +93,7 @@ func (w *world) addInitial() {
 }
 
 // fill attaches n addresses from first on, and returns the last.
-func (w *world) fill(first netip.Addr, n int) netip.Addr {
+func (w *testNode) fill(first netip.Addr, n int) netip.Addr {
 	w.t.Helper()
 	addr := first.Prev()
 	err := persistence.New(persistence.Options{Dir: w.dir}).Update(w.t.Context(), func(tx *persistence.Tx) error {

@@ -15,7 +15,7 @@ import (
 )
 
 func TestALockThatIsHeldMeansTryAgainLater(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	if _, err := w.add(web0); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestALockThatIsHeldMeansTryAgainLater(t *testing.T) {
 func TestRangesThatChangedUnderAReservation(t *testing.T) {
 	for mode, want := range map[string]uint{"required": cni.CodeRequired, "preferred": 0} {
 		t.Run(mode, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			s := web0
 			s.annotations = map[string]string{reservation.RetainAnnotation: "10", reservation.ModeAnnotation: mode}
 			if _, err := w.add(s); err != nil {
@@ -73,7 +73,7 @@ func TestAnnotationsThatOnlyDELBrings(t *testing.T) {
 		"do not count when ADD brought some":   {atAdd: map[string]string{}, atDel: map[string]string{reservation.RetainAnnotation: "10"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			s := web0
 			s.annotations = tc.atAdd
 			if _, err := w.add(s); err != nil {

@@ -16,7 +16,7 @@ import (
 var web0 = sandbox{id: "c0", pod: "web-0", uid: "uid", ifName: "eth0"}
 
 // ipamWith returns a change of the network configuration's ipam section.
-func (w *world) ipamWith(change string) map[string]any {
+func (w *testNode) ipamWith(change string) map[string]any {
 	ipam := map[string]any{"type": "limpet-ipam", "dataDir": w.dir, "ranges": json.RawMessage(ranges)}
 	if err := json.Unmarshal([]byte(change), &ipam); err != nil {
 		w.t.Fatal(err)
@@ -54,7 +54,7 @@ func TestABrokenConfigurationFailsAddButNotDel(t *testing.T) {
 		"a resolv.conf that is absent":  {`{"resolvConf":"/does/not/exist"}`, "ipam.resolvConf"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			if _, err := w.add(web0); err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestRequestedAddresses(t *testing.T) {
 		"no address":                  {args: ";IP=here", want: `invalid IP address here`, code: types.ErrInvalidEnvironmentVariables},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			holder := sandbox{id: "holder", pod: "holder", ifName: "eth0"}
 			args := w.args(holder, nil)
 			args.Args += ";IP=10.1.0.6"
@@ -146,7 +146,7 @@ func TestOverlapErrorsNameBothKeys(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), plain("web")
+			w, s := newTestNode(t), plain("web")
 			more := map[string]any{}
 			if err := json.Unmarshal([]byte(tc.conf), &more); err != nil {
 				t.Fatal(err)
@@ -160,7 +160,7 @@ func TestOverlapErrorsNameBothKeys(t *testing.T) {
 }
 
 func TestDNSOfTheResult(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	path := filepath.Join(t.TempDir(), "resolv.conf")
 	text := "# comment\nnameserver 192.0.2.3\n;nameserver 192.0.2.4\ndomain example.com\nsearch a.example b.example\noptions ndots:5\nnameserver\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -176,7 +176,7 @@ func TestDNSOfTheResult(t *testing.T) {
 }
 
 func TestAddressesFollowInRoundRobin(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	var got []string
 	for i := range 8 {
 		s := sandbox{id: fmt.Sprintf("c%d", i), pod: "p", ifName: "eth0"}
@@ -207,7 +207,7 @@ func TestGarbageCollection(t *testing.T) {
 		"another interface is not the listed": {more: map[string]any{"cni.dev/valid-attachments": []map[string]string{{"containerID": "c0", "ifname": "net1"}}}, left: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			for i, pod := range []string{"web-0", "web-1"} {
 				s := sandbox{id: fmt.Sprintf("c%d", i), pod: pod, ifName: "eth0", annotations: map[string]string{"io.kubernetes.cri/reserved-ip-duration": "10"}}
 				if _, err := w.add(s); err != nil {
@@ -226,7 +226,7 @@ func TestGarbageCollection(t *testing.T) {
 }
 
 func TestCheckAndStatus(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	if err := w.plugin.Funcs().Status(w.args(web0, nil)); err != nil {
 		t.Errorf("STATUS on a new node: %v", err)
 	}

@@ -14,15 +14,15 @@ import (
 // TestAnyVerbButDELDescribesItsNetwork loses the state. The agent does not know the size of the
 // pool until a verb stores it again. The second verb writes nothing.
 func TestAnyVerbButDELDescribesItsNetwork(t *testing.T) {
-	for name, run := range map[string]func(w *world, s sandbox) error{
-		"ADD":                func(w *world, s sandbox) error { _, err := w.add(next(s)); return err },
-		"CHECK":              func(w *world, s sandbox) error { return w.plugin.Funcs().Check(w.args(s, nil)) },
-		"STATUS":             func(w *world, s sandbox) error { return w.plugin.Funcs().Status(w.args(s, nil)) },
-		"GC, with all valid": func(w *world, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid(s))) },
-		"GC, with none left": func(w *world, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid())) },
+	for name, run := range map[string]func(w *testNode, s sandbox) error{
+		"ADD":                func(w *testNode, s sandbox) error { _, err := w.add(next(s)); return err },
+		"CHECK":              func(w *testNode, s sandbox) error { return w.plugin.Funcs().Check(w.args(s, nil)) },
+		"STATUS":             func(w *testNode, s sandbox) error { return w.plugin.Funcs().Status(w.args(s, nil)) },
+		"GC, with all valid": func(w *testNode, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid(s))) },
+		"GC, with none left": func(w *testNode, s sandbox) error { return w.plugin.Funcs().GC(w.args(s, valid())) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), lostSandbox("web", true)
+			w, s := newTestNode(t), lostSandbox("web", true)
 			w.start(s)
 			w.cacheWhole(s, w.mustAdd(s))
 			config, limits := w.described()
@@ -61,7 +61,7 @@ func TestADELDescribesNothing(t *testing.T) {
 		"with those of another kind": `[[{"subnet":"10.1.0.0/16"}]]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), lostSandbox("web", true)
+			w, s := newTestNode(t), lostSandbox("web", true)
 			w.cacheWhole(s, w.mustAdd(s))
 			w.damage(func(path string) error { return os.Truncate(path, 0) })
 			w.ipam = map[string]any{"ranges": json.RawMessage(ranges)}
@@ -86,7 +86,7 @@ func valid(all ...sandbox) map[string]any {
 }
 
 // described returns what the state tells the agent of the network.
-func (w *world) described() (config string, limits any) {
+func (w *testNode) described() (config string, limits any) {
 	w.t.Helper()
 	err := persistence.New(persistence.Options{Dir: w.dir}).View(w.t.Context(), func(tx *persistence.Tx) error {
 		all, err := tx.Networks()
@@ -106,7 +106,7 @@ func (w *world) described() (config string, limits any) {
 	return config, limits
 }
 
-func (w *world) bytes() string {
+func (w *testNode) bytes() string {
 	w.t.Helper()
 	data, err := os.ReadFile(filepath.Join(w.dir, "limpet.db"))
 	if err != nil {

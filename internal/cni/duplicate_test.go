@@ -15,23 +15,23 @@ import (
 // already, from limpet-ipam or another plugin.
 func TestARepeatedADDTakesNoSecondAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
-		before func(w *world, s sandbox)
+		before func(w *testNode, s sandbox)
 		holder string // named by the error; the container where empty
 	}{
-		"an ADD of ours": {before: func(w *world, s sandbox) { w.mustAdd(s) }},
-		"one that host-local answered": {before: func(w *world, s sandbox) {
+		"an ADD of ours": {before: func(w *testNode, s sandbox) { w.mustAdd(s) }},
+		"one that host-local answered": {before: func(w *testNode, s sandbox) {
 			w.hostLocal("fd00:1::2", s.id+"\r\neth0")
 			w.hostLocal("10.1.0.2", s.id+"\r\neth0")
 		}},
-		"one that a host-local of before 2018 answered": {before: func(w *world, s sandbox) { w.hostLocal("10.1.0.2", s.id) }},
-		"one that OpenKruise's host-local answered": {before: func(w *world, s sandbox) {
+		"one that a host-local of before 2018 answered": {before: func(w *testNode, s sandbox) { w.hostLocal("10.1.0.2", s.id) }},
+		"one that OpenKruise's host-local answered": {before: func(w *testNode, s sandbox) {
 			w.hostLocal("10.1.0.2", "an-earlier-life\r\neth0")
 			w.forkRecord(s.pod, `{"containerId":"`+s.id+`","ifName":"eth0","IPConf":{"address":"10.1.0.2/29"},"duration":5}`)
 		}},
-		"one that libcni's cache tells of, on a node without a state": {before: func(w *world, s sandbox) {
+		"one that libcni's cache tells of, on a node without a state": {before: func(w *testNode, s sandbox) {
 			w.cacheWhole(s, ips("10.1.0.2", "fd00:1::2"))
 		}},
-		"one of which a rebuilt state knows the namespace only": {holder: "netns:/netns/c-web", before: func(w *world, s sandbox) {
+		"one of which a rebuilt state knows the namespace only": {holder: "netns:/netns/c-web", before: func(w *testNode, s sandbox) {
 			w.recovery.Interfaces = func() []machine.Interface {
 				return []machine.Interface{{NetNS: w.netns[s.netns()], Name: "eth0", Addresses: ips("10.1.0.2", "fd00:1::2")}}
 			}
@@ -40,7 +40,7 @@ func TestARepeatedADDTakesNoSecondAddress(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), lostSandbox("web", true)
+			w, s := newTestNode(t), lostSandbox("web", true)
 			w.start(s)
 			tc.before(w, s)
 			if err := os.MkdirAll(filepath.Join(w.dir, network), 0o755); err != nil {

@@ -24,7 +24,7 @@ func FuzzForeignFiles(f *testing.F) {
 		f.Add([]byte(s.file), []byte(s.cursor), []byte(s.record))
 	}
 	f.Fuzz(func(t *testing.T, file, cursor, record []byte) {
-		w := newWorld(t)
+		w := newTestNode(t)
 		w.ipam = oneStack
 		w.hostLocal("10.1.0.4", string(file))
 		w.hostLocal("last_reserved_ip.0", string(cursor))
@@ -53,7 +53,7 @@ func FuzzForeignFiles(f *testing.F) {
 }
 
 // oneHolderEach asserts that no file of another plugin names an attached address.
-func (w *world) oneHolderEach() {
+func (w *testNode) oneHolderEach() {
 	w.t.Helper()
 	dir, seen := hostlocal.New(filepath.Join(w.dir, network)), map[netip.Addr]bool{}
 	for id, a := range w.read().Attached {

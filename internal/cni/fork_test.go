@@ -16,9 +16,9 @@ import (
 const lapsed = `{"containerId":"c-web","ifName":"eth0","IPConf":{"address":"10.1.0.2/29"},"duration":10,"releaseTime":"2025-12-30T00:00:00Z"}`
 
 // livingPodOfFork returns a node with a state and a running pod that the fork started.
-func livingPodOfFork(t *testing.T) (*world, sandbox) {
+func livingPodOfFork(t *testing.T) (*testNode, sandbox) {
 	t.Helper()
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.ipam = oneStack
 	first := plain("first")
 	w.mustAdd(first)
@@ -73,7 +73,7 @@ func TestLivingPodOfTheForkIsAPredecessor(t *testing.T) {
 // TestForkRecordOfAnAddressThatAnotherPodHas has a record of an address that the state gave to
 // another pod.
 func TestForkRecordOfAnAddressThatAnotherPodHas(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.ipam = oneStack
 	w.mustAdd(plain("other"))
 	w.hostLocal("10.1.0.2", "c-earlier\r\neth0")
@@ -100,7 +100,7 @@ func TestGCKeepsForkReservations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, state := range []bool{false, true} {
-				w := newWorld(t)
+				w := newTestNode(t)
 				w.ipam = oneStack
 				if state {
 					w.mustAdd(plain("first"))
@@ -122,7 +122,7 @@ func TestGCKeepsForkReservations(t *testing.T) {
 // TestAdoptedPodOfTheForkComesBack ends a pod in its second life. The state took that life from
 // libcni's cache, since the address file names the first.
 func TestAdoptedPodOfTheForkComesBack(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.ipam = oneStack
 	w.hostLocal("10.1.0.2", "c-earlier\r\neth0")
 	w.forkRecord("web", strings.Replace(lapsed, `,"releaseTime":"2025-12-30T00:00:00Z"`, "", 1))

@@ -36,7 +36,7 @@ func FuzzNetworkConfiguration(f *testing.F) {
 		f.Add([]byte(`{"cniVersion":"1.1.0","name":"net","ipam":{"subnet":"10.1.0.0/24"},` + more + `}`))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		w := newWorld(t)
+		w := newTestNode(t)
 		stdin, ok := confined(text, w.dir)
 		if !ok {
 			t.Skip("the configuration is no object that can be kept inside the test: it might write to any path of this machine")
@@ -59,7 +59,7 @@ func FuzzArguments(f *testing.F) {
 		if strings.Contains(text, "\x00") {
 			t.Skip("no process can be given it: an environment variable ends at a zero byte")
 		}
-		w := newWorld(t)
+		w := newTestNode(t)
 		args := w.args(sandbox{id: "c", ifName: "eth0"}, nil)
 		args.Args = text
 		lives(t, w, args, types.ErrInvalidEnvironmentVariables, cni.CodeRequested)
@@ -68,7 +68,7 @@ func FuzzArguments(f *testing.F) {
 
 // lives takes a container through one life. ADD may answer these codes, the other
 // verbs fewer; nothing may be left.
-func lives(t *testing.T, w *world, args *skel.CmdArgs, allowed ...uint) {
+func lives(t *testing.T, w *testNode, args *skel.CmdArgs, allowed ...uint) {
 	t.Helper()
 	verbs := w.plugin.Funcs()
 	err := verbs.Add(args)

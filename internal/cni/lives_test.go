@@ -17,16 +17,16 @@ import (
 // TestReboot powers the node off: network namespaces are gone without a DEL, and the next
 // boot has others under the same paths and numbers.
 func TestReboot(t *testing.T) {
-	for name, ended := range map[string]func(w *world, s sandbox) error{
-		"nothing has ended the pods":      func(*world, sandbox) error { return nil },
-		"the runtime ends them afterward": func(w *world, s sandbox) error { return w.del(s) },
-		"the runtime collects garbage": func(w *world, s sandbox) error {
+	for name, ended := range map[string]func(w *testNode, s sandbox) error{
+		"nothing has ended the pods":      func(*testNode, sandbox) error { return nil },
+		"the runtime ends them afterward": func(w *testNode, s sandbox) error { return w.del(s) },
+		"the runtime collects garbage": func(w *testNode, s sandbox) error {
 			return w.plugin.Funcs().GC(w.args(s, map[string]any{"cni.dev/valid-attachments": nil}))
 		},
 	} {
 		for _, asks := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, asks=%t", name, asks), func(t *testing.T) {
-				w := newWorld(t)
+				w := newTestNode(t)
 				s, other := lostSandbox("web", asks), lostSandbox("other", true)
 				w.start(s)
 				had := w.mustAdd(s)
@@ -54,21 +54,21 @@ func TestReboot(t *testing.T) {
 // TestClockSteps moves the wall clock between a DEL and the next ADD (rule 9).
 func TestClockSteps(t *testing.T) {
 	for name, tc := range map[string]struct {
-		between func(w *world)
+		between func(w *testNode)
 		kept    bool
 	}{
-		"a day forward frees nothing":                   {func(w *world) { w.step(24 * time.Hour) }, true},
-		"a day back keeps nothing longer":               {func(w *world) { w.step(-24 * time.Hour); w.pass(10 * time.Minute) }, false},
-		"a day back and nearly ten minutes":             {func(w *world) { w.step(-24 * time.Hour); w.pass(10*time.Minute - 1) }, true},
-		"a reboot in time":                              {func(w *world) { w.reboot(9 * time.Minute) }, true},
-		"a reboot that took too long":                   {func(w *world) { w.reboot(10 * time.Minute) }, false},
-		"a reboot, and a clock that is a day behind":    {func(w *world) { w.reboot(time.Minute); w.step(-24 * time.Hour) }, true},
-		"a reboot, and a clock that is a day ahead":     {func(w *world) { w.reboot(time.Minute); w.step(24 * time.Hour) }, false},
-		"a reboot, a wrong clock that is put right":     {func(w *world) { w.step(-time.Hour); w.reboot(time.Minute); w.step(time.Hour) }, true},
-		"a clock that was wrong and is put right later": {func(w *world) { w.step(-time.Hour); w.pass(time.Minute); w.step(time.Hour) }, true},
+		"a day forward frees nothing":                   {func(w *testNode) { w.step(24 * time.Hour) }, true},
+		"a day back keeps nothing longer":               {func(w *testNode) { w.step(-24 * time.Hour); w.pass(10 * time.Minute) }, false},
+		"a day back and nearly ten minutes":             {func(w *testNode) { w.step(-24 * time.Hour); w.pass(10*time.Minute - 1) }, true},
+		"a reboot in time":                              {func(w *testNode) { w.reboot(9 * time.Minute) }, true},
+		"a reboot that took too long":                   {func(w *testNode) { w.reboot(10 * time.Minute) }, false},
+		"a reboot, and a clock that is a day behind":    {func(w *testNode) { w.reboot(time.Minute); w.step(-24 * time.Hour) }, true},
+		"a reboot, and a clock that is a day ahead":     {func(w *testNode) { w.reboot(time.Minute); w.step(24 * time.Hour) }, false},
+		"a reboot, a wrong clock that is put right":     {func(w *testNode) { w.step(-time.Hour); w.reboot(time.Minute); w.step(time.Hour) }, true},
+		"a clock that was wrong and is put right later": {func(w *testNode) { w.step(-time.Hour); w.pass(time.Minute); w.step(time.Hour) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), lostSandbox("web", true)
+			w, s := newTestNode(t), lostSandbox("web", true)
 			had := w.mustAdd(s)
 			w.mustDel(s)
 			tc.between(w)
@@ -101,7 +101,7 @@ func TestAnnotationChanges(t *testing.T) {
 		"present, then with another's key": {retain("10"), map[string]string{"x": "y"}, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), lostSandbox("web", false)
+			w, s := newTestNode(t), lostSandbox("web", false)
 			s.annotations = tc.first
 			had := w.mustAdd(s)
 			w.mustDel(s)
@@ -131,7 +131,7 @@ func TestForceDeletedPod(t *testing.T) {
 		"so does another sandbox of the very same pod": {uid: "a", nextUID: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), lostSandbox("web", true)
+			w, s := newTestNode(t), lostSandbox("web", true)
 			if tc.mode != "" {
 				s.annotations[reservation.ModeAnnotation] = tc.mode
 			}
@@ -166,7 +166,7 @@ func TestForceDeletedPod(t *testing.T) {
 
 // TestWithoutUID runs lives of a pod below a runtime that sends no UID.
 func TestWithoutUID(t *testing.T) {
-	w, s := newWorld(t), lostSandbox("web", true)
+	w, s := newTestNode(t), lostSandbox("web", true)
 	s.uid = ""
 	w.start(s)
 	had := w.mustAdd(s)
@@ -191,7 +191,7 @@ func TestWithoutUID(t *testing.T) {
 // TestAnotherNamespaceUnderThePath removes a sandbox without a DEL, and makes another one under
 // the same path.
 func TestAnotherNamespaceUnderThePath(t *testing.T) {
-	w, s := newWorld(t), lostSandbox("web", true)
+	w, s := newTestNode(t), lostSandbox("web", true)
 	w.start(s)
 	had := w.mustAdd(s)
 	delete(w.netns, s.netns())

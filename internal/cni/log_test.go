@@ -35,8 +35,8 @@ type said struct {
 	Ms        float64
 }
 
-// logTo makes every verb of the world leave its line, and returns where.
-func (w *world) logTo() string {
+// logTo makes every verb of the node leave its line, and returns where.
+func (w *testNode) logTo() string {
 	w.plugin.LogFile = filepath.Join(w.t.TempDir(), "log", "ipam.log")
 	return w.plugin.LogFile
 }
@@ -58,7 +58,7 @@ func linesOf(t *testing.T, path string) []said {
 	return all
 }
 
-func (w *world) lastLine() said {
+func (w *testNode) lastLine() said {
 	w.t.Helper()
 	all := linesOf(w.t.(*testing.T), w.plugin.LogFile)
 	if len(all) == 0 {
@@ -68,7 +68,7 @@ func (w *world) lastLine() said {
 }
 
 func TestEachVerbLeavesOneLine(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	path := w.logTo()
 	keeps := sandbox{id: "0123456789abcdef", pod: "web-0", uid: "u0", ifName: "eth0", annotations: map[string]string{reservation.RetainAnnotation: "10"}}
 	again := keeps
@@ -116,7 +116,7 @@ func TestEachVerbLeavesOneLine(t *testing.T) {
 }
 
 func TestForcedChoicesAreLogged(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.logTo()
 	w.ipam = map[string]any{"maxReservedPercent": 100}
 	for n := range 5 { // all of them
@@ -166,7 +166,7 @@ func TestLogFilePath(t *testing.T) {
 		"nowhere when the device is full":              {file: "/dev/full"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.plugin.LogFile = filepath.Join(dir, "default", "ipam.log")
 			_ = os.Remove(w.plugin.LogFile) // of another case
 			s := sandbox{id: "c", pod: "p", ifName: "eth0"}
@@ -190,7 +190,7 @@ func TestLogFilePath(t *testing.T) {
 }
 
 func TestTheLogIsBounded(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	path := w.logTo()
 	conf := w.ipamWith(`{"logMaxBytes":2000}`)
 	del := func() {
@@ -229,7 +229,7 @@ func TestTheLogIsBounded(t *testing.T) {
 
 // Verbs of one node run at the same time, and none may tear another's line.
 func TestLinesStayWholeWhileTheLogRotates(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	path := w.logTo()
 	conf := w.ipamWith(`{"logMaxBytes":6000}`)
 	var verbs sync.WaitGroup
@@ -265,7 +265,7 @@ func size(t *testing.T, path string) int64 {
 
 // TestReleaseByHandIsLogged releases an address before there is a log, and after.
 func TestReleaseByHandIsLogged(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	path := w.logTo()
 	s := lostSandbox("web", true)
 	byHand := func() {

@@ -16,7 +16,7 @@ var mirroring = map[string]any{"mirrorHostLocal": true}
 // TestMirrorFollows goes through a pod's life. A mirrored file ends in a line feed, which
 // host-local trims.
 func TestMirrorFollows(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	early := plain("early")
 	w.mustAdd(early)
 	w.ipam = mirroring
@@ -53,7 +53,7 @@ func TestMirrorFollows(t *testing.T) {
 
 // TestMirrorFails shows that an ADD which fails leaves no file.
 func TestMirrorFails(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.ipam = mirroring
 	w.mustAdd(plain("a"))
 	w.orphan = true
@@ -69,7 +69,7 @@ func TestMirrorFails(t *testing.T) {
 // removal of the file was not.
 func TestMirrorThatOutlivedItsPod(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		w := newWorld(t)
+		w := newTestNode(t)
 		w.addInitial()
 		w.hostLocal("10.1.0.2", "ended\r\neth0\n")
 		w.ipam = map[string]any{"mirrorHostLocal": on}
@@ -81,7 +81,7 @@ func TestMirrorThatOutlivedItsPod(t *testing.T) {
 
 // TestLostStateIsRebuiltFromTheMirror has neither a cache nor namespaces to ask.
 func TestLostStateIsRebuiltFromTheMirror(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.ipam = mirroring
 	s := plain("web")
 	was := w.mustAdd(s)

@@ -38,7 +38,7 @@ func TestRulesHoldUnderRandomOperations(t *testing.T) {
 	for n := range *runs {
 		t.Run(fmt.Sprintf("seed %d", first+n), func(t *testing.T) {
 			t.Parallel()
-			m := newModel(newWorld(t), first+n)
+			m := newModel(newTestNode(t), first+n)
 			for m.step = 0; m.step < *steps || (m.unseen() != "" && m.step < 20**steps); m.step++ {
 				m.do()
 			}
@@ -50,9 +50,9 @@ func TestRulesHoldUnderRandomOperations(t *testing.T) {
 	}
 }
 
-// model drives the world and keeps, in the plainest way, what should be there.
+// model drives the node and keeps, in the plainest way, what should be there.
 type model struct {
-	*world
+	*testNode
 	rand    *rand.Rand
 	step    int
 	made    []sandbox
@@ -64,9 +64,9 @@ type model struct {
 	seen    map[string]int
 }
 
-func newModel(w *world, seed uint64) *model {
+func newModel(w *testNode, seed uint64) *model {
 	m := &model{
-		world: w, rand: rand.New(rand.NewPCG(seed, 0)), truth: map[string]time.Duration{}, seen: map[string]int{},
+		testNode: w, rand: rand.New(rand.NewPCG(seed, 0)), truth: map[string]time.Duration{}, seen: map[string]int{},
 		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[refusal]time.Duration{}, setting: settings[seed%uint64(len(settings))],
 	}
 	w.ipam = m.setting.ipam()
@@ -124,7 +124,7 @@ func (m *model) do() {
 	case n < 93:
 		m.pass(time.Duration(m.rand.Int64N(int64(8 * time.Minute))))
 	case n < 95:
-		m.world.step(time.Duration(m.rand.Int64N(int64(48*time.Hour))) - 24*time.Hour)
+		m.testNode.step(time.Duration(m.rand.Int64N(int64(48*time.Hour))) - 24*time.Hour)
 	case n < 96:
 		m.reboot(time.Duration(m.rand.Int64N(int64(20 * time.Minute))))
 	case n < 98:

@@ -8,7 +8,7 @@ import (
 )
 
 func TestNeighboursForgetOnlyReturningAddresses(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	s := web0
 	s.annotations = map[string]string{reservation.RetainAnnotation: "10"}
 	had, err := w.add(s)

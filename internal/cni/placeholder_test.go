@@ -11,7 +11,7 @@ import (
 // TestOldPodWithAPlaceholderComesBack ends a pod that host-local started. When the state was
 // rebuilt, only the pod's namespace showed the address.
 func TestOldPodWithAPlaceholderComesBack(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	w.ipam = oneStack
 	w.mustAdd(plain("first"))
 	w.hostLocal("10.1.0.5", "c-web\r\neth0")
@@ -34,14 +34,14 @@ func TestOldPodWithAPlaceholderComesBack(t *testing.T) {
 
 // TestMirrorOfAnUnknownContainer is what a kill between the file and the commit leaves.
 func TestMirrorOfAnUnknownContainer(t *testing.T) {
-	for name, verb := range map[string]func(*world) error{
-		"DEL": func(w *world) error { return w.del(plain("web")) },
-		"GC": func(w *world) error {
+	for name, verb := range map[string]func(*testNode) error{
+		"DEL": func(w *testNode) error { return w.del(plain("web")) },
+		"GC": func(w *testNode) error {
 			return w.plugin.Funcs().GC(w.args(plain("x"), map[string]any{"cni.dev/valid-attachments": []map[string]string{{"containerID": "c-first", "ifname": "eth0"}}}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.ipam = map[string]any{"mirrorHostLocal": true, "ranges": oneStack["ranges"]}
 			w.mustAdd(plain("first"))
 			w.hostLocal("10.1.0.5", "c-web\r\neth0\n")

@@ -17,7 +17,7 @@ import (
 )
 
 // comeAndGo starts and ends a pod that asks for so many minutes.
-func (w *world) comeAndGo(ns, pod string, minutes int) {
+func (w *testNode) comeAndGo(ns, pod string, minutes int) {
 	w.t.Helper()
 	s := sandbox{
 		id: fmt.Sprintf("%s-%s-%s", ns, pod, w.elapsed), ns: ns, pod: pod, ifName: "eth0",
@@ -35,7 +35,7 @@ func (w *world) comeAndGo(ns, pod string, minutes int) {
 }
 
 // reserved lists who has a reservation.
-func (w *world) reserved() []string {
+func (w *testNode) reserved() []string {
 	var names []string
 	for o := range maps.Keys(w.read().Reserved) {
 		names = append(names, o.String())
@@ -45,7 +45,7 @@ func (w *world) reserved() []string {
 }
 
 // pressure is what is kept for the agent to tell.
-func (w *world) pressure() (p persistence.PoolUsage) {
+func (w *testNode) pressure() (p persistence.PoolUsage) {
 	w.t.Helper()
 	err := persistence.New(persistence.Options{Dir: w.dir}).View(w.t.Context(), func(tx *persistence.Tx) (err error) {
 		p, err = tx.PoolUsage(network)
@@ -77,7 +77,7 @@ func TestExhaustion(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.ipam = map[string]any{"maxReservedPercent": 100}
 			for i := range 5 - tc.attached {
 				w.comeAndGo("ns", fmt.Sprintf("web-%d", i), 10)
@@ -140,7 +140,7 @@ func TestReservationsStayWithinTheirShare(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.logTo()
 			w.ipam = tc.ipam
 			for _, c := range tc.comes {
@@ -160,7 +160,7 @@ func TestReservationsStayWithinTheirShare(t *testing.T) {
 
 // TestGCStaysWithinTheShare ends many attachments in one GC.
 func TestGCStaysWithinTheShare(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	for i := range 5 {
 		s := sandbox{id: fmt.Sprintf("c%d", i), pod: fmt.Sprintf("web-%d", i), ifName: "eth0", annotations: map[string]string{reservation.RetainAnnotation: "10"}}
 		if _, err := w.add(s); err != nil {

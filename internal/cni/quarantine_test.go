@@ -12,7 +12,7 @@ import (
 // TestAnyNetworkMayRebuild rebuilds the state with a verb of another network, whose
 // configuration says nothing of the running pod's network.
 func TestAnyNetworkMayRebuild(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	s := lostSandbox("web", false)
 	w.start(s)
 	was := w.mustAdd(s) // its cache entry has no addresses
@@ -40,7 +40,7 @@ func TestAnyNetworkMayRebuild(t *testing.T) {
 // TestUnknownAddressesAreQuarantinedOnce shows that only the first ADD of a network reads the
 // namespaces.
 func TestUnknownAddressesAreQuarantinedOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	looks := 0
 	look := w.interfaces(nil)
 	w.recovery.Interfaces = func() (none []machine.Interface) { looks++; return look() }
@@ -59,7 +59,7 @@ func TestUnknownAddressesAreQuarantinedOnce(t *testing.T) {
 
 // TestDELEndsAPlaceholder frees a placeholder with the DEL that names its namespace.
 func TestDELEndsAPlaceholder(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	s := lostSandbox("web", false)
 	w.start(s)
 	was := w.mustAdd(s)
@@ -81,14 +81,14 @@ func TestDELEndsAPlaceholder(t *testing.T) {
 
 // TestInterfaceWithOneAddressTwice has an interface with one address under two masks.
 func TestInterfaceWithOneAddressTwice(t *testing.T) {
-	for name, lose := range map[string]func(*world) error{
-		"the network of the pod rebuilds": func(*world) error { return nil },
-		"another one does": func(w *world) error {
+	for name, lose := range map[string]func(*testNode) error{
+		"the network of the pod rebuilds": func(*testNode) error { return nil },
+		"another one does": func(w *testNode) error {
 			return w.run(w.plugin.Funcs().Del, w.args(lostSandbox("other", false), map[string]any{"name": "netb"}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			s := lostSandbox("web", false)
 			w.start(s)
 			was := w.mustAdd(s)

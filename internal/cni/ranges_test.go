@@ -41,7 +41,7 @@ func TestConfigurationErrorsBeginWithTheKey(t *testing.T) {
 		"a directory by a relative path":     {`{"ipam":{"dataDir":"state","subnet":"10.1.0.0/24"}}`, `ipam.dataDir: "state" is not an absolute path`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			args := w.args(web0, nil)
 			args.StdinData = []byte(`{"cniVersion":"1.1.0","name":"net",` + strings.ReplaceAll(tc.conf[1:], "$DIR", w.dir))
 			if !json.Valid(args.StdinData) {

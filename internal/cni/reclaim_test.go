@@ -13,7 +13,7 @@ import (
 // TestRequiredReservationsGiveWayLast fills a range with reservations. The one that ends soonest
 // belongs to a pod with retention "required".
 func TestRequiredReservationsGiveWayLast(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	of := map[string]string{} // pod by address
 	for i := range 5 {
 		s := sandbox{id: fmt.Sprintf("c%d", i), pod: fmt.Sprintf("web-%d", i), ifName: "eth0", annotations: map[string]string{reservation.RetainAnnotation: "10"}}
@@ -41,16 +41,16 @@ func TestRequiredReservationsGiveWayLast(t *testing.T) {
 func TestUselessReservationsDoNotGiveWay(t *testing.T) {
 	for name, tc := range map[string]struct {
 		useless []string // reserved addresses
-		lose    func(w *world, addr string)
+		lose    func(w *testNode, addr string)
 		want    uint
 		left    string
 	}{
-		"host-local has it by now":   {useless: []string{"10.1.0.2"}, lose: (*world).hostLocalTakes, left: "[ns/web-0]"},
-		"it is the gateway by now":   {useless: []string{"10.1.0.2"}, lose: (*world).moveGateway, left: "[ns/web-0]"},
-		"and so are those of others": {useless: []string{"10.1.0.2", "10.1.0.3"}, lose: (*world).hostLocalTakes, want: cni.CodeExhausted, left: "[ns/web-0 ns/web-1]"},
+		"host-local has it by now":   {useless: []string{"10.1.0.2"}, lose: (*testNode).hostLocalTakes, left: "[ns/web-0]"},
+		"it is the gateway by now":   {useless: []string{"10.1.0.2"}, lose: (*testNode).moveGateway, left: "[ns/web-0]"},
+		"and so are those of others": {useless: []string{"10.1.0.2", "10.1.0.3"}, lose: (*testNode).hostLocalTakes, want: cni.CodeExhausted, left: "[ns/web-0 ns/web-1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			for i, minutes := range []int{10, 60} {
 				w.comeAndGo("ns", fmt.Sprintf("web-%d", i), minutes)
 			}
@@ -79,9 +79,9 @@ func TestUselessReservationsDoNotGiveWay(t *testing.T) {
 }
 
 // hostLocalTakes makes the file of an address that host-local handed out.
-func (w *world) hostLocalTakes(addr string) { w.hostLocal(addr, "upstream\r\neth0") }
+func (w *testNode) hostLocalTakes(addr string) { w.hostLocal(addr, "upstream\r\neth0") }
 
 // moveGateway makes an address the gateway of the first range, and frees the old gateway.
-func (w *world) moveGateway(addr string) {
+func (w *testNode) moveGateway(addr string) {
 	w.ipam = map[string]any{"ranges": json.RawMessage(fmt.Sprintf(`[[{"subnet":"10.1.0.0/29","rangeStart":"10.1.0.2","gateway":%q}],[{"subnet":"fd00:1::/64"}]]`, addr))}
 }

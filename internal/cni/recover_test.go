@@ -51,7 +51,7 @@ var damages = map[string]struct {
 func TestStateIsRebuilt(t *testing.T) {
 	for name, tc := range damages {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			running, kept, starting := lostSandbox("running", true), lostSandbox("kept", true), lostSandbox("starting", false)
 			was := map[string][]netip.Addr{}
 			for _, s := range []sandbox{running, kept, starting} {
@@ -103,7 +103,7 @@ func TestStateIsRebuilt(t *testing.T) {
 func TestReservationsOutliveDamage(t *testing.T) {
 	for name, tc := range damages {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			kept := lostSandbox("kept", true)
 			w.start(kept)
 			was := w.mustAdd(kept)
@@ -126,7 +126,7 @@ func TestReservationsOutliveDamage(t *testing.T) {
 // TestPodsEndWithoutRepair ends pods although the state can be neither read nor
 // repaired.
 func TestPodsEndWithoutRepair(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	s := lostSandbox("web", true)
 	w.start(s)
 	addrs := w.mustAdd(s)
@@ -155,18 +155,18 @@ func TestPodsEndWithoutRepair(t *testing.T) {
 // only answers STATUS recovers.
 func TestEveryVerbRepairs(t *testing.T) {
 	s := lostSandbox("web", true)
-	for name, verb := range map[string]func(*world) error{
-		"ADD":    func(w *world) error { _, err := w.add(lostSandbox("other", false)); return err },
-		"DEL":    func(w *world) error { return w.plugin.Funcs().Del(w.args(lostSandbox("other", false), nil)) },
-		"CHECK":  func(w *world) error { return w.plugin.Funcs().Check(w.args(s, nil)) },
-		"STATUS": func(w *world) error { return w.plugin.Funcs().Status(w.args(s, nil)) },
-		"GC": func(w *world) error {
+	for name, verb := range map[string]func(*testNode) error{
+		"ADD":    func(w *testNode) error { _, err := w.add(lostSandbox("other", false)); return err },
+		"DEL":    func(w *testNode) error { return w.plugin.Funcs().Del(w.args(lostSandbox("other", false), nil)) },
+		"CHECK":  func(w *testNode) error { return w.plugin.Funcs().Check(w.args(s, nil)) },
+		"STATUS": func(w *testNode) error { return w.plugin.Funcs().Status(w.args(s, nil)) },
+		"GC": func(w *testNode) error {
 			valid := json.RawMessage(`[{"containerID":"c-web","ifname":"eth0"}]`)
 			return w.plugin.Funcs().GC(w.args(s, map[string]any{"cni.dev/valid-attachments": valid}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.start(s)
 			was := w.mustAdd(s)
 			w.cacheWhole(s, was)
@@ -183,7 +183,7 @@ func TestEveryVerbRepairs(t *testing.T) {
 
 // TestDamageIsRepairedOnce runs many verbs that find the damage at the same time.
 func TestDamageIsRepairedOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	s := lostSandbox("web", true)
 	w.start(s)
 	was := w.mustAdd(s)
@@ -220,7 +220,7 @@ func next(s sandbox) sandbox {
 	return s
 }
 
-func (w *world) mustAdd(s sandbox) []netip.Addr {
+func (w *testNode) mustAdd(s sandbox) []netip.Addr {
 	w.t.Helper()
 	addrs, err := w.add(s)
 	if err != nil {
@@ -230,7 +230,7 @@ func (w *world) mustAdd(s sandbox) []netip.Addr {
 }
 
 // cacheWhole writes the cache file that libcni writes after a chain has succeeded.
-func (w *world) cacheWhole(s sandbox, addrs []netip.Addr) {
+func (w *testNode) cacheWhole(s sandbox, addrs []netip.Addr) {
 	w.t.Helper()
 	var ips []map[string]string
 	for _, a := range addrs {
@@ -248,7 +248,7 @@ func (w *world) cacheWhole(s sandbox, addrs []netip.Addr) {
 }
 
 // interfaces returns the interfaces in the namespaces of sandboxes, with addresses by pod.
-func (w *world) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func() []machine.Interface {
+func (w *testNode) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func() []machine.Interface {
 	return func() []machine.Interface {
 		var all []machine.Interface
 		for _, s := range of {
@@ -261,7 +261,7 @@ func (w *world) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func() 
 }
 
 // damage changes the state file.
-func (w *world) damage(do func(path string) error) {
+func (w *testNode) damage(do func(path string) error) {
 	w.t.Helper()
 	if err := do(filepath.Join(w.dir, "limpet.db")); err != nil {
 		w.t.Fatal(err)
@@ -269,7 +269,7 @@ func (w *world) damage(do func(path string) error) {
 }
 
 // forbidRepair blocks the name of a new state file.
-func (w *world) forbidRepair() {
+func (w *testNode) forbidRepair() {
 	w.t.Helper()
 	if err := os.MkdirAll(filepath.Join(w.dir, "limpet.db.new", "obstacle"), 0o700); err != nil {
 		w.t.Fatal(err)

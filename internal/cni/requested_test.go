@@ -13,7 +13,7 @@ import (
 // TestRequestedAddressIsReclaimed asks by number for an address whose holder is gone without a DEL, and for
 // an address whose holder is there.
 func TestRequestedAddressIsReclaimed(t *testing.T) {
-	found := func(w *world, pods ...string) {
+	found := func(w *testNode, pods ...string) {
 		var there []machine.Interface
 		for _, pod := range pods {
 			w.start(plain(pod))
@@ -28,21 +28,21 @@ func TestRequestedAddressIsReclaimed(t *testing.T) {
 		delete(w.netns, plain("gone").netns())
 	}
 	for name, tc := range map[string]struct {
-		before func(w *world)
+		before func(w *testNode)
 		held   bool
 	}{
-		"free": {before: func(*world) {}},
-		"of a namespace that a rebuilt state found":              {before: func(w *world) { found(w, "running") }, held: true},
-		"of one that is gone by now":                             {before: func(w *world) { found(w, "gone") }},
-		"of one that is gone, and another has it too":            {before: func(w *world) { found(w, "gone", "running") }, held: true},
-		"of a host-local file without a container":               {before: func(w *world) { w.hostLocal("10.1.0.5", ""); w.pass(time.Hour) }},
-		"of a mirrored file whose container the state forgot":    {before: func(w *world) { w.mustAdd(plain("first")); w.hostLocal("10.1.0.5", "c-gone\r\neth0\n") }},
-		"of a container of host-local's":                         {before: func(w *world) { w.hostLocal("10.1.0.5", "c-old\r\neth0") }, held: true},
-		"of a reservation that has lapsed":                       {before: func(w *world) { w.reserve("10.1.0.5"); w.pass(time.Hour) }},
-		"of a reservation, which gives way only to who has none": {before: func(w *world) { w.reserve("10.1.0.5") }, held: true},
+		"free": {before: func(*testNode) {}},
+		"of a namespace that a rebuilt state found":              {before: func(w *testNode) { found(w, "running") }, held: true},
+		"of one that is gone by now":                             {before: func(w *testNode) { found(w, "gone") }},
+		"of one that is gone, and another has it too":            {before: func(w *testNode) { found(w, "gone", "running") }, held: true},
+		"of a host-local file without a container":               {before: func(w *testNode) { w.hostLocal("10.1.0.5", ""); w.pass(time.Hour) }},
+		"of a mirrored file whose container the state forgot":    {before: func(w *testNode) { w.mustAdd(plain("first")); w.hostLocal("10.1.0.5", "c-gone\r\neth0\n") }},
+		"of a container of host-local's":                         {before: func(w *testNode) { w.hostLocal("10.1.0.5", "c-old\r\neth0") }, held: true},
+		"of a reservation that has lapsed":                       {before: func(w *testNode) { w.reserve("10.1.0.5"); w.pass(time.Hour) }},
+		"of a reservation, which gives way only to who has none": {before: func(w *testNode) { w.reserve("10.1.0.5") }, held: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			tc.before(w)
 			got, err := w.addUncached(plain("web"), wants("10.1.0.5"))
 			if tc.held && codeOf(err) != cni.CodeRequested || !tc.held && (err != nil || !slices.Contains(got, ips("10.1.0.5")[0])) {
@@ -57,7 +57,7 @@ func wants(addr string) map[string]any {
 }
 
 // reserve starts and ends a pod with an address and a retention of ten minutes.
-func (w *world) reserve(addr string) {
+func (w *testNode) reserve(addr string) {
 	w.t.Helper()
 	s, conf := lostSandbox("gone", true), wants(addr)
 	conf["runtimeConfig"].(map[string]any)["io.kubernetes.cri.pod-annotations"] = s.annotations

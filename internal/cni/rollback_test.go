@@ -32,7 +32,7 @@ func TestRollback(t *testing.T) {
 	} {
 		for _, claims := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, claimed=%t", name, claims), func(t *testing.T) {
-				w, s := newWorld(t), lostSandbox("web", true)
+				w, s := newTestNode(t), lostSandbox("web", true)
 				if claims {
 					w.mustAdd(s)
 					w.mustDel(s)
@@ -82,7 +82,7 @@ func result(addrs ...string) any {
 	return map[string]any{"cniVersion": "1.1.0", "ips": ips}
 }
 
-func (w *world) mustDel(s sandbox) {
+func (w *testNode) mustDel(s sandbox) {
 	w.t.Helper()
 	if err := w.del(s); err != nil {
 		w.t.Fatal(err)
@@ -93,7 +93,7 @@ func (w *world) mustDel(s sandbox) {
 // TestRollbackRestoresTheRetentionRequest undoes the ADD of a life that asks for less than the
 // life whose reservation it claimed.
 func TestRollbackRestoresTheRetentionRequest(t *testing.T) {
-	w, s := newWorld(t), lostSandbox("web", true)
+	w, s := newTestNode(t), lostSandbox("web", true)
 	s.uid = "first"
 	s.annotations = map[string]string{reservation.RetainAnnotation: "60", reservation.ModeAnnotation: "required"}
 	w.mustAdd(s)
@@ -115,7 +115,7 @@ func TestRollbackRestoresTheRetentionRequest(t *testing.T) {
 func TestRollbackAfterALostDEL(t *testing.T) {
 	for name, kept := range map[string]bool{"what was kept keeps its deadline": true, "and none is made": false} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), lostSandbox("web", true)
+			w, s := newTestNode(t), lostSandbox("web", true)
 			if kept {
 				w.mustAdd(s)
 				w.mustDel(s)
@@ -147,20 +147,20 @@ func TestRollbackOfAnADDThatDroppedAReservation(t *testing.T) {
 		unended bool           // the earlier life had no DEL
 		ipam    map[string]any // of the ADD, instead
 		more    map[string]any
-		between func(w *world) // the ADD and its DEL
+		between func(w *testNode) // the ADD and its DEL
 		lost    bool
 	}{
 		"because its ranges have changed":           {ipam: grown},
 		"because another address was asked for":     {more: byNumber},
 		"and whose earlier life had not been ended": {unended: true, ipam: grown},
-		"and another pod has it by now": {more: byNumber, lost: true, between: func(w *world) {
+		"and another pod has it by now": {more: byNumber, lost: true, between: func(w *testNode) {
 			for i := range 4 {
 				w.mustAdd(plain(fmt.Sprintf("other-%d", i)))
 			}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := newWorld(t), lostSandbox("web", true)
+			w, s := newTestNode(t), lostSandbox("web", true)
 			had := w.mustAdd(s)
 			want := reservation.Reservation{Addresses: had, Deadline: reservation.Deadline{From: w.now, For: 10 * time.Minute}}
 			if tc.unended {

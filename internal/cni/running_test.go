@@ -21,35 +21,35 @@ func TestRunning(t *testing.T) {
 	has := netip.MustParseAddr("10.1.0.2")
 	for name, tc := range map[string]struct {
 		config string
-		change func(*world)
+		change func(*testNode)
 		want   bool
 	}{
 		"with its state here": {want: true},
 		"in a list":           {config: `{"plugins":[{"ipam":{"type":"limpet-ipam","dataDir":"DIR"}}]}`, want: true},
 		"of host-local":       {config: `{"ipam":{"type":"host-local","dataDir":"DIR"}}`},
-		"by a path through a link": {config: `{"ipam":{"type":"limpet-ipam","dataDir":"DIR/../link"}}`, want: true, change: func(w *world) {
+		"by a path through a link": {config: `{"ipam":{"type":"limpet-ipam","dataDir":"DIR/../link"}}`, want: true, change: func(w *testNode) {
 			if err := errors.Join(os.MkdirAll(w.dir, 0o700), os.Symlink(w.dir, filepath.Join(filepath.Dir(w.dir), "link"))); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		"by a relative path":       {config: `{"ipam":{"type":"limpet-ipam","dataDir":"state"}}`},
 		"with its state elsewhere": {config: `{"ipam":{"type":"limpet-ipam"}}`},
-		"without its namespace":    {change: func(w *world) { delete(w.netns, s.netns()) }},
-		"without its address":      {change: func(w *world) { w.recovery.Interfaces = w.interfaces(nil, s) }},
-		"held by host-local": {change: func(w *world) {
+		"without its namespace":    {change: func(w *testNode) { delete(w.netns, s.netns()) }},
+		"without its address":      {change: func(w *testNode) { w.recovery.Interfaces = w.interfaces(nil, s) }},
+		"held by host-local": {change: func(w *testNode) {
 			dir := filepath.Join(w.dir, network)
 			if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, has.String()), []byte(s.id+"\r\n"+s.ifName), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		"mirrored for host-local": {want: true, change: func(w *world) {
+		"mirrored for host-local": {want: true, change: func(w *testNode) {
 			if err := hostlocal.New(filepath.Join(w.dir, network)).Mirror(has, s.id, s.ifName); err != nil {
 				t.Fatal(err)
 			}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.start(s)
 			w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: {has}}, s)
 			w.cacheWhole(s, []netip.Addr{has, netip.MustParseAddr("fd00:1::2")})
@@ -83,7 +83,7 @@ func TestRunning(t *testing.T) {
 // TestRebuildWithoutAConfiguration rebuilds a state as the tool does, without any network's
 // configuration.
 func TestRebuildWithoutAConfiguration(t *testing.T) {
-	w := newWorld(t)
+	w := newTestNode(t)
 	s := lostSandbox("web", true)
 	w.start(s)
 	was := w.mustAdd(s)
@@ -114,7 +114,7 @@ func TestRebuildWithoutAConfiguration(t *testing.T) {
 
 // configure puts another network configuration into the cache. DIR stands for the directory
 // of the state.
-func (w *world) configure(s sandbox, config string) {
+func (w *testNode) configure(s sandbox, config string) {
 	w.t.Helper()
 	var file map[string]any
 	data, err := os.ReadFile(w.cacheFile(s))

@@ -15,15 +15,15 @@ import (
 // not exist, and in a directory of another plugin.
 func TestOnlyADDMakesAState(t *testing.T) {
 	stranger := lostSandbox("web", true)
-	for name, verb := range map[string]func(*world) error{
-		"DEL":                 func(w *world) error { return w.del(stranger) },
-		"DEL of an older pod": func(w *world) error { return w.del(lostSandbox("old", false)) },
-		"GC without a list":   func(w *world) error { return w.plugin.Funcs().GC(w.args(stranger, nil)) },
-		"GC with an empty one": func(w *world) error {
+	for name, verb := range map[string]func(*testNode) error{
+		"DEL":                 func(w *testNode) error { return w.del(stranger) },
+		"DEL of an older pod": func(w *testNode) error { return w.del(lostSandbox("old", false)) },
+		"GC without a list":   func(w *testNode) error { return w.plugin.Funcs().GC(w.args(stranger, nil)) },
+		"GC with an empty one": func(w *testNode) error {
 			return w.plugin.Funcs().GC(w.args(stranger, map[string]any{"cni.dev/valid-attachments": nil}))
 		},
-		"STATUS": func(w *world) error { return w.plugin.Funcs().Status(w.args(stranger, nil)) },
-		"CHECK": func(w *world) error {
+		"STATUS": func(w *testNode) error { return w.plugin.Funcs().Status(w.args(stranger, nil)) },
+		"CHECK": func(w *testNode) error {
 			if err := w.plugin.Funcs().Check(w.args(stranger, nil)); codeOf(err) != cni.CodeUnknown {
 				return errors.Join(errors.New("want code 103"), err)
 			}
@@ -32,7 +32,7 @@ func TestOnlyADDMakesAState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, there := range []bool{false, true} {
-				w := newWorld(t)
+				w := newTestNode(t)
 				if there {
 					w.hostLocal("10.1.0.4", "c-old\r\neth0")
 				}
@@ -62,7 +62,7 @@ func TestEndsWithoutAState(t *testing.T) {
 		"an address to reserve": {asks: true, keep: []string{"10.1.0.4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestNode(t)
 			w.hostLocal("10.1.0.4", "c-web\r\neth0")
 			if err := w.del(lostSandbox("web", tc.asks)); err != nil {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ func TestUnreadableFileOfHostLocal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, state := range []bool{false, true} {
-				w := newWorld(t)
+				w := newTestNode(t)
 				w.ipam = oneStack
 				if state {
 					w.mustAdd(plain("first"))
@@ -47,7 +47,7 @@ func TestUnreadableFileOfHostLocal(t *testing.T) {
 }
 
 // unreadable makes reads of a host-local file fail until the test ends, for root too.
-func (w *world) unreadable(name string) {
+func (w *testNode) unreadable(name string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, network, name)
 	if os.Getuid() != 0 {

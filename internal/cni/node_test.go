@@ -32,9 +32,9 @@ const network = "net"
 // then.
 const ranges = `[[{"subnet":"10.1.0.0/29"}],[{"subnet":"fd00:1::/64"}]]`
 
-// world is a machine for the plugin: clocks that a test moves, network namespaces
+// testNode is a machine for the plugin: clocks that a test moves, network namespaces
 // that it makes and removes, and a real state file.
-type world struct {
+type testNode struct {
 	t        testing.TB
 	plugin   *cni.Plugin
 	recovery *recovery.Recovery
@@ -53,9 +53,9 @@ type world struct {
 	took    time.Duration  // real time of the latest verb
 }
 
-func newWorld(t testing.TB) *world {
+func newTestNode(t testing.TB) *testNode {
 	t.Helper()
-	w := &world{
+	w := &testNode{
 		t: t, dir: filepath.Join(t.TempDir(), "state"), results: t.TempDir(),
 		now:   reservation.Moment{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), BootID: "boot-0", Up: time.Hour},
 		netns: map[string]reservation.NetNS{},
@@ -106,7 +106,7 @@ func (s sandbox) asks() bool {
 
 func (s sandbox) netns() string { return "/netns/" + s.id }
 
-func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
+func (w *testNode) args(s sandbox, more map[string]any) *skel.CmdArgs {
 	conf := map[string]any{
 		"cniVersion": "1.1.0", "name": network, "type": "ptp",
 		"ipam":          map[string]any{"type": "limpet-ipam", "dataDir": w.dir, "ranges": json.RawMessage(ranges)},
@@ -129,7 +129,7 @@ func (w *world) args(s sandbox, more map[string]any) *skel.CmdArgs {
 const bound = persistence.DefaultLockWait - 5*time.Second
 
 // run runs a verb and gives it up when it does not come back (rule 7).
-func (w *world) run(verb func(*skel.CmdArgs) error, args *skel.CmdArgs) error {
+func (w *testNode) run(verb func(*skel.CmdArgs) error, args *skel.CmdArgs) error {
 	began, done := time.Now(), make(chan error, 1)
 	go func() { done <- verb(args) }()
 	select {
@@ -143,7 +143,7 @@ func (w *world) run(verb func(*skel.CmdArgs) error, args *skel.CmdArgs) error {
 }
 
 // start makes the sandbox's network namespace, as a runtime does before ADD.
-func (w *world) start(s sandbox) {
+func (w *testNode) start(s sandbox) {
 	if _, found := w.netns[s.netns()]; !found {
 		w.inode++
 		w.netns[s.netns()] = reservation.NetNS{Path: s.netns(), Dev: 4, Inode: w.inode}
@@ -151,7 +151,7 @@ func (w *world) start(s sandbox) {
 }
 
 // add runs ADD; on success libcni's cache file appears, as at the end of a chain.
-func (w *world) add(s sandbox) ([]netip.Addr, error) {
+func (w *testNode) add(s sandbox) ([]netip.Addr, error) {
 	addrs, err := w.addUncached(s, nil)
 	if err == nil {
 		w.cache(s)
@@ -159,23 +159,23 @@ func (w *world) add(s sandbox) ([]netip.Addr, error) {
 	return addrs, err
 }
 
-func (w *world) cache(s sandbox) {
+func (w *testNode) cache(s sandbox) {
 	if err := os.WriteFile(w.cacheFile(s), []byte("{}"), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) cacheFile(s sandbox) string {
+func (w *testNode) cacheFile(s sandbox) string {
 	return filepath.Join(w.results, network+"-"+s.id+"-"+s.ifName)
 }
 
 // cachedWhole reports whether the cache file has the addresses, as libcni's files do.
-func (w *world) cachedWhole(id reservation.AttachmentID) bool {
+func (w *testNode) cachedWhole(id reservation.AttachmentID) bool {
 	data, err := os.ReadFile(w.cacheFile(sandbox{id: id.ContainerID, ifName: id.IfName}))
 	return err == nil && bytes.Contains(data, []byte("result"))
 }
 
-func (w *world) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error) {
+func (w *testNode) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error) {
 	w.out.Reset()
 	if err := w.run(w.plugin.Funcs().Add, w.args(s, more)); err != nil {
 		if w.out.Len() > 0 {
@@ -199,24 +199,24 @@ func (w *world) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error
 }
 
 // del runs DEL and, as libcni does, removes the cache file.
-func (w *world) del(s sandbox) error {
+func (w *testNode) del(s sandbox) error {
 	err := w.run(w.plugin.Funcs().Del, w.args(s, nil))
 	_ = os.Remove(w.cacheFile(s)) // there is none after a rollback
 	return err
 }
 
 // pass lets time pass, by every clock.
-func (w *world) pass(d time.Duration) {
+func (w *testNode) pass(d time.Duration) {
 	w.elapsed += d
 	w.now.Up += d
 	w.now.Wall = w.now.Wall.Add(d)
 }
 
 // step moves the wall clock only.
-func (w *world) step(d time.Duration) { w.now.Wall = w.now.Wall.Add(d) }
+func (w *testNode) step(d time.Duration) { w.now.Wall = w.now.Wall.Add(d) }
 
 // reboot ends every network namespace and begins another count of up time.
-func (w *world) reboot(off time.Duration) {
+func (w *testNode) reboot(off time.Duration) {
 	w.pass(off)
 	w.now.BootID += "'"
 	w.now.Up = time.Second
@@ -230,7 +230,7 @@ type state struct {
 	Counted  int64 // the stored number of reservations
 }
 
-func (w *world) read() state {
+func (w *testNode) read() state {
 	w.t.Helper()
 	s := state{Attached: map[reservation.AttachmentID]reservation.Attachment{}, Reserved: map[reservation.Owner]reservation.Reservation{}}
 	err := persistence.New(persistence.Options{Dir: w.dir}).View(w.t.Context(), func(tx *persistence.Tx) error {
