@@ -34,10 +34,10 @@ func TestARealSchedulerPlacesRebuiltPods(t *testing.T) {
 		return preferred(s, 100, keys...)
 	}
 	cases := map[string]struct {
-		wish  func(testenv.PersistentPodState, ...string) testenv.PersistentPodState
-		shape func(t *testing.T, pod testenv.Pod)
-		want  string // node; "" when it waits
-		waits string // reason
+		prefer func(testenv.PersistentPodState, ...string) testenv.PersistentPodState
+		shape  func(t *testing.T, pod testenv.Pod)
+		want   string // node; "" when it waits
+		waits  string // reason
 	}{
 		"home, though the other node is empty":                 {at100, func(*testing.T, testenv.Pod) {}, "s1", ""},
 		"home, though a ScheduleAnyway constraint pulls":       {at100, spread(corev1.ScheduleAnyway), "s1", ""},
@@ -56,7 +56,7 @@ func TestARealSchedulerPlacesRebuiltPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ns := env.Namespace(t)
 			set := testenv.AStatefulSet("web", 2).In(ns)
-			env.Create(t, set.StatefulSet, tc.wish(testenv.APersistentPodState("web").In(ns), hostname).PersistentPodState)
+			env.Create(t, set.StatefulSet, tc.prefer(testenv.APersistentPodState("web").In(ns), hostname).PersistentPodState)
 			former := onStage(set, "web-0").On("s1").Ready().Pod
 			env.Create(t, onStage(set, "web-1").On("s1").Asking(2).Pod, former)
 			env.RecordedOn(t, set, map[string]string{"web-0": "s1"})
