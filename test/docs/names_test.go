@@ -125,3 +125,23 @@ func TestSupportMatrixNamesWhatIsBuilt(t *testing.T) {
 		t.Errorf("found %d versions: the test tests little", len(versions))
 	}
 }
+
+// TestEveryMakeTargetExists looks for the targets of make that documents name as code.
+func TestEveryMakeTargetExists(t *testing.T) {
+	makefile := "\n" + read(t, "Makefile")
+	named := regexp.MustCompile("(?m)(?:`|^    )make ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)")
+	found := 0
+	for _, page := range pages(t) {
+		for _, m := range named.FindAllStringSubmatch(read(t, page), -1) {
+			for target := range strings.FieldsSeq(m[1]) {
+				found++
+				if !strings.Contains(makefile, "\n"+target+":") {
+					t.Errorf("%s: the Makefile has no target %s", page, target)
+				}
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("found %d targets: the test tests little", found)
+	}
+}
