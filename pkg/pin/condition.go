@@ -10,7 +10,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// condition is ConditionRecording as it should be, with so many pods left out.
+// condition returns ConditionRecording, given how many pods are left out of the records.
 func condition(in RecordInput, left int) metav1.Condition {
 	c := metav1.Condition{
 		Type:               appsv1beta1.ConditionRecording,
@@ -39,7 +39,7 @@ func condition(in RecordInput, left int) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, appsv1beta1.ReasonRecording, "pods are recorded when they are Ready"
 	}
 	if c.Reason == appsv1beta1.ReasonRecording {
-		c.Message += weighed(in.State)
+		c.Message += weightWarning(in.State)
 	}
 	return c
 }

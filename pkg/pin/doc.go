@@ -6,9 +6,9 @@
 //
 //	Generate  which PersistentPodState a workload's annotations ask for
 //	Validate  whether a PersistentPodState makes sense
-//	Choose    which one counts when several have the same target
+//	Choose    which one is in force when several have the same target
 //	Record    what to remember of a workload's pods
 //	Judge     whether a pod that came back was kept, and if not, why
-//	RestoreRecord  what can be told of a pod whose record was lost
+//	NewerHolder, RestoreRecord  where a pod was whose record was lost
 //	Plan      what a pod that is being created should get
 package pin

@@ -11,8 +11,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// present are the pods that may hold addresses yet: those that are on their way out, too,
-// for as long as that takes.
+// present returns the pods that may still hold addresses, including those being deleted.
 func present(pods []corev1.Pod) map[string]bool {
 	there := map[string]bool{}
 	for i := range pods {
@@ -21,7 +20,7 @@ func present(pods []corev1.Pod) map[string]bool {
 	return there
 }
 
-// gone notes the records whose pod holds no addresses any more.
+// gone notes since when recorded pods hold no addresses any more.
 func gone(in RecordInput, records map[string]appsv1beta1.PodState) map[string]time.Time {
 	there := present(in.Pods)
 	since := map[string]time.Time{}
@@ -37,8 +36,8 @@ func gone(in RecordInput, records map[string]appsv1beta1.PodState) map[string]ti
 	return since
 }
 
-// expire starts, stops and ends the time that records have left, and returns when the
-// next of them ends. As that of the addresses, it runs from the end of the pod.
+// expire starts, stops and ends the time that records have left, and returns when the next
+// record ends. The time runs from the end of the pod, as for its addresses.
 func expire(in RecordInput, active map[string]bool, records map[string]appsv1beta1.PodState) (again time.Duration) {
 	there := present(in.Pods)
 	for name, r := range records {
@@ -49,7 +48,7 @@ func expire(in RecordInput, active map[string]bool, records map[string]appsv1bet
 		case r.RetainSeconds == 0 || in.State.Spec.PersistentPodStateRetentionPolicy != "":
 			ends = true
 		case there[name]:
-			r.ExpiresAt, r.Waiting = nil, nil // nobody waits who is not wanted
+			r.ExpiresAt, r.Waiting = nil, nil // a pod that is not wanted does not wait
 		default:
 			r.ExpiresAt, r.Waiting = deadline(in.Now, r), nil
 			left = r.ExpiresAt.Sub(in.Now)
@@ -65,7 +64,7 @@ func expire(in RecordInput, active map[string]bool, records map[string]appsv1bet
 	return again
 }
 
-// deadline is when a record ends whose pod is gone. The API keeps whole seconds; rounding
+// deadline returns when the record of a gone pod ends. The API keeps whole seconds; rounding
 // up never ends a record too early.
 func deadline(now time.Time, r appsv1beta1.PodState) *metav1.Time {
 	if r.ExpiresAt != nil {

@@ -34,21 +34,21 @@ const (
 	ReasonNotAsked  = "NotAsked"                   // the workload has none of the annotations
 	ReasonNoKeys    = "NoPersistentTopology"       // generation is asked for, but no topology named
 	ReasonBadKeys   = "InvalidPersistentTopology"  // a named key is not one that a label can have
-	ReasonForeign   = "PersistentPodStateNotOurs"  // an object of that name or target was made by somebody else
+	ReasonForeign   = "PersistentPodStateNotOurs"  // an object of that name or target was not generated for the workload
 	ReasonUpToDate  = "UpToDate"                   // the object is as the annotations say
 	ReasonGenerated = "PersistentPodStateMade"     // the object was made or adopted
 	ReasonFollowed  = "PersistentPodStateFollowed" // the object follows changed annotations
 	ReasonWithdrawn = "PersistentPodStateRemoved"  // the annotations are gone, and so is the object
 )
 
-// LabelGenerated marks generated objects, so that one whose owner was deleted with its
-// dependents left behind is known again when the owner is re-created.
+// LabelGenerated marks generated objects. An object that was left behind when its owner was
+// deleted is recognized by it when the owner is re-created.
 const LabelGenerated = "limpet.dev/generated"
 
-// generatedWeight is that of the one preferred term of generated objects.
+// generatedWeight is the weight of the one preferred term of generated objects.
 const generatedWeight = 100
 
-// GenerateInput is what a Generation is decided from.
+// GenerateInput are the facts from which a Generation is decided.
 type GenerateInput struct {
 	Workload metav1.Object
 	Kind     schema.GroupVersionKind
@@ -64,8 +64,8 @@ type Generation struct {
 	Object  *appsv1beta1.PersistentPodState
 }
 
-// Generate decides which PersistentPodState a workload's annotations ask for. Objects
-// that were not generated for this workload are never touched.
+// Generate decides which PersistentPodState a workload's annotations ask for. Objects that
+// were not generated for this workload are never changed.
 func Generate(in GenerateInput) Generation {
 	annotations := in.Workload.GetAnnotations()
 	asked := annotations[appsv1beta1.AnnotationAutoGenerate] == "true" && in.Workload.GetDeletionTimestamp() == nil
@@ -105,13 +105,13 @@ func Generate(in GenerateInput) Generation {
 	return Generation{Create, ReasonGenerated, "made PersistentPodState " + made.Name, made}
 }
 
-// validateGenerated finds the keys that the API would refuse in the object.
+// validateGenerated finds the keys that the API would refuse in the generated object.
 func validateGenerated(kind schema.GroupVersionKind, spec appsv1beta1.PersistentPodStateSpec) field.ErrorList {
 	return Validate(&appsv1beta1.PersistentPodState{Spec: spec}, nil, workload.Kinds{Named: []schema.GroupVersionKind{kind}})
 }
 
-// follow brings a generated object in line with the annotations. What annotations
-// cannot say, such as the retention policy, stays as somebody set it.
+// follow brings a generated object in line with the annotations. Fields that annotations
+// cannot express, such as the retention policy, stay as a user set them.
 func follow(in GenerateInput, old *appsv1beta1.PersistentPodState, want appsv1beta1.PersistentPodStateSpec) Generation {
 	object := old.DeepCopy()
 	object.Spec.RequiredPersistentTopology = want.RequiredPersistentTopology
@@ -124,16 +124,16 @@ func follow(in GenerateInput, old *appsv1beta1.PersistentPodState, want appsv1be
 	return Generation{Update, ReasonFollowed, "brought PersistentPodState " + old.Name + " in line with the annotations", object}
 }
 
-// ours tells whether the object was generated for the workload, or for a predecessor of
-// its kind and name that left it behind. To be owned is not enough: charts and operators
-// let a workload own what they made for it.
+// ours tells whether the object was generated for the workload, or for a predecessor of its
+// kind and name that left it behind. Ownership alone does not tell: charts and operators let
+// a workload own objects that they made for it.
 func ours(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 	return s.Labels[LabelGenerated] == "true" && alike(in, s) &&
 		(owns(in.Workload, s) || metav1.GetControllerOfNoCopy(s) == nil || predecessor(in, s) >= 0)
 }
 
-// kruises tells whether the object is as OpenKruise generates it, which does not mark it.
-// It blocks no deletion of its owner, unlike what most others make of an owner.
+// kruises tells whether the object is as OpenKruise generates it, without a mark. Its owner
+// reference does not block the deletion of the owner, unlike most others.
 func kruises(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 	owner := metav1.GetControllerOfNoCopy(s)
 	preferred := s.Spec.PreferredPersistentTopology
@@ -143,7 +143,7 @@ func kruises(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 }
 
 // alike tells whether the object has the name and the target of what is generated for the
-// workload. The target tells the kind of a predecessor that it does not name any more.
+// workload. The target tells the kind of a predecessor that the object no longer names.
 func alike(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 	return s.Name == in.Workload.GetName() &&
 		TargetOf(s) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName())
@@ -157,8 +157,8 @@ func predecessor(in GenerateInput, s *appsv1beta1.PersistentPodState) int {
 	})
 }
 
-// claim makes the workload the object's controller and marks it as generated. Instead of
-// a predecessor, for the garbage collector comes for what that one owned.
+// claim makes the workload the controller of the object, and marks the object as generated.
+// The workload replaces a predecessor, whose objects the garbage collector would delete.
 func claim(in GenerateInput, s *appsv1beta1.PersistentPodState) {
 	metav1.SetMetaDataLabel(&s.ObjectMeta, LabelGenerated, "true")
 	if owns(in.Workload, s) {

@@ -16,67 +16,66 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// AnnotationUnpinned on a pod is the reason why its recorded node was not asked of the
-// scheduler when the pod was created. The node may be well again when the pod is Ready.
+// AnnotationUnpinned on a pod is the reason why its recorded node was not nominated when
+// the pod was created. The node may have recovered by the time the pod is Ready.
 const AnnotationUnpinned = "limpet.dev/unpinned"
 
-// AnnotationRecalled on a pod is the node that was asked of the scheduler instead of a
-// recorded one, since it held the addresses of a later life.
+// AnnotationRecalled on a pod is the node that was nominated in place of the recorded node,
+// because it held the addresses of a later life.
 const AnnotationRecalled = "limpet.dev/recalled-node"
 
-// AnnotationFormer on a recalled pod is the life that its node was recalled by: the UID
-// and, behind a space, the addresses. What the node shows is the next life's by the time
-// that one is Ready.
+// AnnotationFormer on a recalled pod is the life by which its node was found: the UID, a
+// space, and the addresses. When the new pod is Ready, the node shows the new pod's life.
 const AnnotationFormer = "limpet.dev/recalled-life"
 
-// Causes of an outcome other than kept, besides the reasons of a Decision.
+// Causes of an outcome other than Kept. The reasons of a Decision are causes too.
 const (
 	CauseNotPinned    = "NotPinned"           // no webhook answered when the pod was created
 	CauseRecalled     = "Recalled"            // another node held the addresses of a later life than the recorded one
-	CauseReleased     = "Released"            // the pod had waited for its required place, and was let go from it
+	CauseReleased     = "Released"            // the pod had waited for its required place, and was released from it
 	CauseSameTopology = "SameTopology"        // only a part of the cluster was asked for, and the pod is in it
 	CauseNodeRefused  = "NodeRefused"         // the scheduler found that the node could not take the pod
 	CauseConstraint   = "ConstraintElsewhere" // a hard constraint of the pod itself forbids its required place
-	CauseNotReserved  = "NotReserved"         // nobody asked for the address to be kept
+	CauseNotReserved  = "NotReserved"         // the pod did not ask for its address to be kept
 	CauseExpired      = "Expired"             // the pod was away for longer than its address was kept
 	CauseRangeChanged = "RangeChanged"        // the node's range does not hold the address any more
 	CauseReclaimed    = "Reclaimed"           // another pod got the address when no other was left
-	CauseForced       = "Forced"              // the reservation was ended before its time, and nobody has the address
-	CauseNotHeld      = "AddressNotHeld"      // the node did not hold the address any more; nobody saw when the pod went
+	CauseForced       = "Forced"              // the reservation was ended before its time, and no pod has the address
+	CauseNotHeld      = "AddressNotHeld"      // the node no longer held the address; it is unknown when the pod went
 )
 
-// unpinnedReasons are the values of AnnotationUnpinned; anything else is somebody else's.
+// unpinnedReasons are the values of AnnotationUnpinned. Limpet did not write any other value.
 var unpinnedReasons = []string{ReasonNodeGone, ReasonNodeNotReady, ReasonNodeCordoned, ReasonNodeTainted, ReasonNodeOutOfIPs, ReasonPodElsewhere}
 
-// Return is what a rebuild is judged from.
-type Return struct {
+// RebuildInput are the facts from which a rebuild is judged.
+type RebuildInput struct {
 	// Pod that is Ready again.
 	Pod *corev1.Pod
 	// Before is the record of the pod of its name that was Ready last.
 	Before appsv1beta1.PodState
 	// Node that is recorded; nil when it does not exist any more.
 	Node *corev1.Node
-	// Astray tells that the pod is not in the place that is required of it.
-	Astray bool
+	// OutsideRequired tells that the pod is not in the place that is required of it.
+	OutsideRequired bool
 	// Taken is another pod that has one of the recorded addresses now; "" for none.
 	Taken string
-	// Gone is when the former pod was found gone; zero when nobody saw it go.
+	// Gone is when the former pod was found gone; zero when that is unknown.
 	Gone time.Time
 	// Now is the time of the judgement.
 	Now time.Time
 }
 
-// Judge says whether a pod that came back was kept, and if not, why. It returns nil for a
-// pod that is still the recorded one, and when too little is recorded to tell. A pod whose
-// sandbox alone was rebuilt, as by a reboot, shows by its addresses if it was not kept.
-func Judge(in Return) *appsv1beta1.Rebuild {
+// Judge says whether a pod that came back was kept, and if not, why. It returns nil for a pod
+// that is still the recorded one, and when too little is recorded to tell. A pod whose
+// sandbox alone was rebuilt, as by a reboot, was not kept if its addresses changed.
+func Judge(in RebuildInput) *appsv1beta1.Rebuild {
 	from := appsv1beta1.Place{NodeName: in.Before.NodeName, IPs: in.Before.IPs}
 	to := appsv1beta1.Place{NodeName: in.Pod.Spec.NodeName, IPs: Addresses(in.Pod)}
 	switch {
-	case in.Before.UID == "": // recorded before anybody compared
+	case in.Before.UID == "": // recorded by a version that did not compare
 		return nil
 	case in.Before.UID == in.Pod.UID && (from.IPs == "" || to.IPs == "" || equal(from, to)):
-		return nil // with other addresses its sandbox was rebuilt, which counts
+		return nil // other addresses mean a rebuilt sandbox, which counts
 	}
 	r := &appsv1beta1.Rebuild{Pod: in.Pod.Name, From: from, To: to, Time: metav1.NewTime(in.Now.Truncate(time.Second))}
 	switch {
@@ -92,17 +91,16 @@ func Judge(in Return) *appsv1beta1.Rebuild {
 	return r
 }
 
-// whyMoved believes what the webhook knew at the pod's creation before what can be seen
-// of the node now.
-func whyMoved(in Return) (cause, message string) {
+// whyMoved prefers what the webhook knew when it created the pod over the node's state now.
+func whyMoved(in RebuildInput) (cause, message string) {
 	name := in.Before.NodeName
 	noted, recalled := in.Pod.Annotations[AnnotationUnpinned], in.Pod.Annotations[AnnotationRecalled]
 	reason, message := fit.Obstacle(in.Node, in.Pod)
-	unheld := in.Pod.Annotations[appsv1beta1.AnnotationInjected] == ""
+	unpinned := in.Pod.Annotations[appsv1beta1.AnnotationInjected] == ""
 	switch {
-	case in.Before.ReleasedAt != nil && in.Astray:
-		return CauseReleased, fmt.Sprintf("the pod was let go from its required place, that of node %s, which had not taken it", name)
-	case unheld && in.Astray: // otherwise it would have waited, whatever is the matter with the node
+	case in.Before.ReleasedAt != nil && in.OutsideRequired:
+		return CauseReleased, fmt.Sprintf("the pod was released from its required place, that of node %s, which did not take the pod", name)
+	case unpinned && in.OutsideRequired: // a pinned pod would have waited, in whatever state the node is
 		return CauseNotPinned, "no webhook answered when the pod was created, so that nothing held it to its required place"
 	case recalled != "" && recalled != name:
 		return CauseRecalled, fmt.Sprintf("a later life of the pod than the one recorded on node %s had its addresses on node %s", name, recalled)
@@ -112,7 +110,7 @@ func whyMoved(in Return) (cause, message string) {
 		return noted, fmt.Sprintf("node %s could not take the pod when it was created", name)
 	case reason != "":
 		return reason, fmt.Sprintf("node %s %s", name, message)
-	case unheld:
+	case unpinned:
 		return CauseNotPinned, "no webhook answered when the pod was created"
 	case in.Pod.Annotations[AnnotationNode] == "":
 		return CauseSameTopology, fmt.Sprintf("the pod asked for a node like %s, not for that node", name)
@@ -120,19 +118,19 @@ func whyMoved(in Return) (cause, message string) {
 	return CauseNodeRefused, fmt.Sprintf("the scheduler found no room for the pod on node %s, or a constraint against it", name)
 }
 
-func whyLost(in Return) (cause, message string) {
+func whyLost(in RebuildInput) (cause, message string) {
 	name, retain := in.Before.NodeName, time.Duration(in.Before.RetainSeconds)*time.Second
 	switch {
 	case retain == 0:
 		return CauseNotReserved, "the pod did not ask for its address to be kept"
 	case outside(in.Node, in.Before.IPs) && !outside(in.Node, Addresses(in.Pod)):
-		return CauseRangeChanged, fmt.Sprintf("the address is not one of node %s any more", name)
+		return CauseRangeChanged, fmt.Sprintf("the address no longer belongs to node %s", name)
 	case !in.Gone.IsZero() && in.Now.Sub(in.Gone) >= retain:
 		return CauseExpired, fmt.Sprintf("the pod was away for longer than the %s that its address was kept", retain)
 	case in.Taken != "":
 		return CauseReclaimed, fmt.Sprintf("pod %s got the address when no other was left", in.Taken)
 	case in.Gone.IsZero():
-		return CauseNotHeld, fmt.Sprintf("node %s did not hold the address any more, and nobody saw when the pod went", name)
+		return CauseNotHeld, fmt.Sprintf("node %s no longer held the address, and it is unknown when the pod went", name)
 	}
 	return CauseForced, fmt.Sprintf("node %s gave the address up before its time: it was released by hand, or the node's state was lost", name)
 }
@@ -145,8 +143,8 @@ func Loses(before appsv1beta1.PodState, pod *corev1.Pod) bool {
 
 func equal(a, b appsv1beta1.Place) bool { return a.NodeName == b.NodeName && sameIPs(a.IPs, b.IPs) }
 
-// sameIPs compares addresses in any order: the kubelet begins with the node's own family,
-// the plugin with the first of its configuration.
+// sameIPs compares addresses in any order: the kubelet begins with the node's own family, the
+// plugin with the first of its configuration.
 func sameIPs(a, b string) bool {
 	sorted := func(ips string) []string { return slices.Sorted(strings.SplitSeq(ips, ",")) }
 	return slices.Equal(sorted(a), sorted(b))
@@ -166,7 +164,7 @@ func outside(node *corev1.Node, ips string) bool {
 	})
 }
 
-// Addresses are a pod's, with commas between them, in the order that the kubelet reports.
+// Addresses returns a pod's addresses, separated by commas, in the order of the kubelet.
 func Addresses(pod *corev1.Pod) string {
 	ips := make([]string, len(pod.Status.PodIPs))
 	for i, ip := range pod.Status.PodIPs {
@@ -175,7 +173,7 @@ func Addresses(pod *corev1.Pod) string {
 	return strings.Join(ips, ",")
 }
 
-// count adds rebuilds to those that a status counts already.
+// count adds rebuilds to the counters of a status.
 func count(before *appsv1beta1.Rebuilds, rebuilds []appsv1beta1.Rebuild) *appsv1beta1.Rebuilds {
 	if len(rebuilds) == 0 {
 		return before

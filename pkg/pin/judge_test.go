@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			in := pin.Return{Pod: tc.pod.Pod, Before: tc.before, Node: tc.node, Taken: tc.taken, Now: now}
+			in := pin.RebuildInput{Pod: tc.pod.Pod, Before: tc.before, Node: tc.node, Taken: tc.taken, Now: now}
 			if tc.gone > 0 {
 				in.Gone = now.Add(-tc.gone)
 			}
@@ -131,7 +131,7 @@ func TestJudgeOfARequiredPlace(t *testing.T) {
 			if tc.waited {
 				before.ReleasedAt = &metav1.Time{Time: now}
 			}
-			got := pin.Judge(pin.Return{Pod: tc.pod.Pod, Before: before, Node: tc.node, Astray: tc.astray, Now: now})
+			got := pin.Judge(pin.RebuildInput{Pod: tc.pod.Pod, Before: before, Node: tc.node, OutsideRequired: tc.astray, Now: now})
 			if got == nil || got.Outcome != appsv1beta1.Moved || got.Cause != tc.want {
 				t.Errorf("judged %+v, want it moved because of %s", got, tc.want)
 			}

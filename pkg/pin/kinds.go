@@ -8,9 +8,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// setKindsInvalid sets ConditionKindsInvalid on states whose target is of a kind that has
-// to be named. Also where the kind still counts, by the last list that made sense: a new
-// controller will not know that one.
+// setKindsInvalid sets ConditionKindsInvalid on states whose kind of target must be named. It
+// does so also while the last valid list keeps the kind in force: after a restart the
+// controller does not know that list.
 func setKindsInvalid(in RecordInput, conditions *[]metav1.Condition) {
 	if in.Kinds.Problem == "" || workload.StatefulSet(TargetOf(in.State).GroupKind()) {
 		meta.RemoveStatusCondition(conditions, appsv1beta1.ConditionKindsInvalid)

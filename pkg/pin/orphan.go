@@ -11,25 +11,25 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// regret is how long a pod goes on waiting for its place after the PersistentPodState that
-// required it is gone: one that is replaced is deleted for a moment, too, and what the
-// pod needs may be in that place.
-const regret = time.Minute
+// orphanGrace is how long a pod still waits for its place after its PersistentPodState was
+// deleted. An object that is replaced is also deleted for a moment, and the pod may need
+// what is in that place.
+const orphanGrace = time.Minute
 
-// OrphanInput is what is known of pods whose PersistentPodState is gone.
+// OrphanInput are the facts about pods whose PersistentPodState is gone.
 type OrphanInput struct {
-	// State is its name.
+	// State is the name of the PersistentPodState.
 	State string
-	// Pods that were pinned by it and wait, and whose owner no other one has as its target.
+	// Pods that the state pinned and that wait, and whose owner no other state targets.
 	Pods []corev1.Pod
-	// Since is when it was found gone; zero when it was just now.
+	// Since is when the state was first found gone; zero when that is now.
 	Since time.Time
 	// Now is the time of the decision.
 	Now time.Time
 }
 
-// Orphans decides about pods that wait for a place that nobody requires any more. They are
-// let go when nobody regrets it.
+// Orphans decides about pods that wait for a place which no state requires any more. They
+// are released after a grace period.
 func Orphans(in OrphanInput) (waits []Wait, again time.Duration) {
 	news := in.Since.IsZero()
 	if news {
@@ -37,9 +37,9 @@ func Orphans(in OrphanInput) (waits []Wait, again time.Duration) {
 	}
 	d := PlaceDecision{
 		Reason:  ReasonNotRequired,
-		Message: fmt.Sprintf("PersistentPodState %s, which required it, does not exist any more", in.State),
-		Remedy:  fmt.Sprintf("make it anew, or wait: the pod may go elsewhere after %s", regret),
-		Again:   max(in.Since.Add(regret).Sub(in.Now), 0),
+		Message: fmt.Sprintf("PersistentPodState %s, which required it, no longer exists", in.State),
+		Remedy:  fmt.Sprintf("create it again, or wait: the pod may go elsewhere after %s", orphanGrace),
+		Again:   max(in.Since.Add(orphanGrace).Sub(in.Now), 0),
 	}
 	if d.Again == 0 {
 		d.Verdict = LetGo
@@ -51,8 +51,8 @@ func Orphans(in OrphanInput) (waits []Wait, again time.Duration) {
 }
 
 // PinnedBy returns the PersistentPodState that made a pod wait for its place; "" for a pod
-// that does not, or that nobody would make anew under its name: what such a pod says of a
-// place was copied from another, and the webhook is not asked about it.
+// that does not wait, or that nobody would create again under its name. Such a pod has a
+// place only because its template was copied from another pod.
 func PinnedBy(pod *corev1.Pod) string {
 	owner, owned := workload.OwnerOf(pod)
 	if !owned || owner.Unstable() || !Waits(pod) {

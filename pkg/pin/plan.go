@@ -29,7 +29,7 @@ const (
 
 // Reasons of a Decision.
 const (
-	ReasonNoState      = "NoState"    // nobody asked for this workload's pods to return
+	ReasonNoState      = "NoState"    // no PersistentPodState has the workload as its target
 	ReasonNoRecord     = "NoRecord"   // the pod was never Ready under this name
 	ReasonNodeGone     = fit.NodeGone // as of the recorded node, like the next four
 	ReasonNodeNotReady = fit.NodeNotReady
@@ -42,15 +42,15 @@ const (
 
 // Weights that a preference can have in a pod.
 const (
-	leastWeight = 1
-	mostWeight  = 100
+	minWeight = 1
+	maxWeight = 100
 )
 
 // Input is what a Decision is made of.
 type Input struct {
 	// Pod that is being created.
 	Pod *corev1.Pod
-	// State that counts for the pod's owner; nil when there is none.
+	// State in force for the pod's owner; nil when there is none.
 	State *appsv1beta1.PersistentPodState
 	// Node that is recorded for the pod; nil when it does not exist.
 	Node *corev1.Node
@@ -58,12 +58,11 @@ type Input struct {
 	Retains bool
 	// Holds tells that the recorded node holds addresses for the pod.
 	Holds bool
-	// Recalled tells that the recorded node is the one that holds addresses of a later
-	// life of the pod than any that was recorded.
+	// Recalled tells that the recorded node was found by the addresses of a later life.
 	Recalled bool
-	// Pools are the recorded node's, one for each network that is Limpet's.
+	// Pools of the recorded node, one for each network of Limpet.
 	Pools []limpetv1alpha1.NodeIPPool
-	// Cluster is all nodes; it is only looked at where the State requires a place.
+	// Cluster is all nodes; it is needed only where the State requires a place.
 	Cluster []*corev1.Node
 	// Now is the time of the decision.
 	Now time.Time
@@ -77,7 +76,7 @@ type Decision struct {
 	Patch   podpatch.Patch
 }
 
-// RecordedNode returns the node that a state holds for a pod; "" when it holds none.
+// RecordedNode returns the node that a state records for a pod; "" for none.
 func RecordedNode(s *appsv1beta1.PersistentPodState, pod string) string {
 	if s == nil {
 		return ""
@@ -85,13 +84,15 @@ func RecordedNode(s *appsv1beta1.PersistentPodState, pod string) string {
 	return s.Status.PodStates[pod].NodeName
 }
 
-// Plan decides what a pod that is being created gets so that it returns. The recorded
-// node is nominated behind a gate, since the scheduler's other wishes outvote a mere
-// preference. A preferred place on a node that cannot take the pod is left out, so that
-// the pod goes elsewhere at once; a required one stays, as its user asked, unless the
-// user lets the pod go from there. What the pod says of an earlier plan is dropped: its
-// template was copied from a living pod, and whoever believed that would hold it, or let
-// it go, for ever anew.
+// Plan decides what a pod that is being created gets so that it returns.
+//
+// The recorded node is nominated behind a gate, since the scheduler's other preferences can
+// outweigh a mere preference. A preferred place on a node that cannot take the pod is left
+// out, so that the pod starts elsewhere at once. A required place stays, unless the user
+// releases the pod from it.
+//
+// Templates can be copied from running pods. Plan drops the annotations of an earlier plan,
+// or every new pod would be pinned or released again.
 func Plan(in Input) Decision {
 	d := plan(in)
 	for _, key := range planned {
@@ -151,11 +152,10 @@ func plan(in Input) Decision {
 	return d
 }
 
-// planned are the annotations that Plan itself gives, which nobody can have put back.
+// planned are the annotations that only Plan may set; they are never put back from a record.
 var planned = []string{appsv1beta1.AnnotationInjected, AnnotationFormer, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationUnpinned}
 
-// annotated are the annotations of a pod that is planned from a record, whatever its node
-// is like.
+// annotated returns the annotations of a pinned pod, in whatever state its node is.
 func annotated(in Input, record appsv1beta1.PodState) map[string]string {
 	out := putBack(in.Pod, record.Annotations)
 	out[appsv1beta1.AnnotationInjected] = in.State.Name
@@ -186,8 +186,8 @@ func placeInput(in Input, place labels.Set, record appsv1beta1.PodState) PlaceIn
 	return PlaceInput{Pod: in.Pod, Place: place, State: in.State, Record: record, Nodes: in.Cluster, Now: in.Now}
 }
 
-// required returns the place that is required of the pod, without what the pod itself asks
-// to be otherwise; and what that is, if anything.
+// required returns the place that is required of the pod, without labels that the pod itself
+// excludes; and a message about such labels, if any.
 func required(in Input, record appsv1beta1.PodState) (place labels.Set, given string) {
 	term := in.State.Spec.RequiredPersistentTopology
 	if term == nil {
@@ -223,11 +223,11 @@ func unmeetable(in Input, place labels.Set) bool {
 		!slices.ContainsFunc(there, func(n *corev1.Node) bool { return fit.Admits(in.Pod, n) })
 }
 
-// preferred returns one term per item of the spec, in its order. Items that lead to the
+// preferred returns one term for each item of the spec, in order. Items that select the
 // recorded node alone are left out when that node cannot take the pod.
 func preferred(state *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, fits bool) []corev1.PreferredSchedulingTerm {
 	var terms []corev1.PreferredSchedulingTerm
-	for _, item := range wishes(state) {
+	for _, item := range usablePreferences(state) {
 		var reqs []corev1.NodeSelectorRequirement
 		alone := false
 		for _, key := range distinct(item.Preference.Keys) {
@@ -249,35 +249,35 @@ func preferred(state *appsv1beta1.PersistentPodState, record appsv1beta1.PodStat
 	return terms
 }
 
-// wishes are the items of a preferred topology that the API server takes in a pod. Stored
-// objects of OpenKruise can have any weight: one of less than 1 is no wish, and one of more
-// than 100 is the strongest there is.
-func wishes(state *appsv1beta1.PersistentPodState) []appsv1beta1.PreferredTopologyTerm {
+// usablePreferences returns the preferred items with weights that the API server accepts.
+// Stored objects of OpenKruise may have any weight: less than 1 drops the item, more than
+// 100 counts as 100.
+func usablePreferences(state *appsv1beta1.PersistentPodState) []appsv1beta1.PreferredTopologyTerm {
 	var items []appsv1beta1.PreferredTopologyTerm
 	for _, item := range state.Spec.PreferredPersistentTopology {
-		if item.Weight >= leastWeight {
-			item.Weight = min(item.Weight, mostWeight)
+		if item.Weight >= minWeight {
+			item.Weight = min(item.Weight, maxWeight)
 			items = append(items, item)
 		}
 	}
 	return items
 }
 
-// weighed tells what is made of weights that the API server does not take; "" for none.
-func weighed(state *appsv1beta1.PersistentPodState) string {
+// weightWarning says what is made of weights that the API server refuses; "" for none.
+func weightWarning(state *appsv1beta1.PersistentPodState) string {
 	var said strings.Builder
 	for i, item := range state.Spec.PreferredPersistentTopology {
 		switch {
-		case item.Weight < leastWeight:
+		case item.Weight < minWeight:
 			fmt.Fprintf(&said, "; preferredPersistentTopology[%d] has weight %d and is left out", i, item.Weight)
-		case item.Weight > mostWeight:
-			fmt.Fprintf(&said, "; preferredPersistentTopology[%d] has weight %d, which counts as %d", i, item.Weight, mostWeight)
+		case item.Weight > maxWeight:
+			fmt.Fprintf(&said, "; preferredPersistentTopology[%d] has weight %d, which counts as %d", i, item.Weight, maxWeight)
 		}
 	}
 	if said.Len() == 0 {
 		return ""
 	}
-	return said.String() + fmt.Sprintf("; set weights of %d to %d", leastWeight, mostWeight)
+	return said.String() + fmt.Sprintf("; set weights of %d to %d", minWeight, maxWeight)
 }
 
 func is(key, value string) corev1.NodeSelectorRequirement {

@@ -19,23 +19,23 @@ import (
 // Holder is a node that holds the addresses of a pod.
 type Holder struct {
 	Node string
-	// UID is that of the life of the pod that has them, or had them last; "" if unknown.
+	// UID of the life of the pod that has the addresses, or had them last; "" if unknown.
 	UID types.UID
-	// Seen is a moment at which that life had them: for a reservation its beginning, else
-	// when they were first shown.
+	// Seen is a moment at which that life had the addresses: when the reservation began, or
+	// when the attachment was first shown.
 	Seen time.Time
-	// IPs are the addresses that Kubernetes knows of that life; "" if they are not shown.
+	// IPs are the addresses of the primary interface; "" if they are not shown.
 	IPs string
 }
 
-// primary is the interface whose addresses are in the status of a pod; others are of
-// further networks.
+// primary is the interface whose addresses are in the status of a pod. Other interfaces
+// belong to further networks.
 const primary = "eth0"
 
-// Holders returns the nodes that hold the addresses of a pod, from what the nodes'
-// agents show for its name; first the one that the pod was on last: where it is attached,
-// else where its addresses are kept longest. What is shown of a node that is not Ready
-// may be long out of date, so it comes after all others.
+// Holders returns the nodes that hold the addresses of a pod, from the IPReservations of its
+// name. The most likely last node comes first: the node where the pod is attached, else the
+// node that keeps its addresses longest. Nodes that are not Ready come after all others,
+// because their IPReservations may be long out of date.
 func Holders(reservations []limpetv1alpha1.IPReservation, nodes map[string]*corev1.Node, now time.Time) []Holder {
 	var held []*limpetv1alpha1.IPReservation
 	for i := range reservations {
@@ -69,7 +69,8 @@ func Holders(reservations []limpetv1alpha1.IPReservation, nodes map[string]*core
 	return holders
 }
 
-// addressesBeside are those of the primary interface of the same life on the same node.
+// addressesBeside returns the addresses of the primary interface of the same life on the
+// same node.
 func addressesBeside(held []*limpetv1alpha1.IPReservation, s limpetv1alpha1.IPReservationStatus) string {
 	for _, r := range held {
 		if r.Status.Node == s.Node && r.Status.PodUID == s.PodUID && r.Status.Interface == primary {
@@ -91,10 +92,10 @@ func Holds(holders []Holder, node string) bool {
 	return slices.ContainsFunc(holders, func(h Holder) bool { return h.Node == node })
 }
 
-// NewerHolder returns the node that the pod was on last, where that is not the one that a state
-// holds: nothing is recorded, or a holder is provably newer than the record. That the
-// recorded node shows nothing proves nothing: what the nodes show may get lost. It returns
-// "" when the record is to be believed, or nothing says more than it.
+// NewerHolder returns the node that the pod was on last, if that is not the recorded node:
+// either nothing is recorded, or a holder is provably newer than the record. It returns ""
+// when the record stands. A recorded node that shows no reservation proves nothing, because
+// IPReservations may get lost.
 func NewerHolder(s *appsv1beta1.PersistentPodState, pod string, holders []Holder) string {
 	if s == nil || len(holders) == 0 {
 		return ""
@@ -111,19 +112,18 @@ func NewerHolder(s *appsv1beta1.PersistentPodState, pod string, holders []Holder
 	return ""
 }
 
-// newer tells whether a holder is of a later life than the recorded one. The recorded
-// one was there when it was recorded, so a former life had its end before; or later, when
-// it was deleted by force on a node that did not answer, but such a life is known.
+// newer tells whether a holder is of a later life than the recorded one. A former life ended
+// before the record, or later if its pod was deleted by force on a silent node; the UIDs of
+// such lives are recorded.
 func newer(h Holder, record appsv1beta1.PodState) bool {
 	return record.RecordedAt != nil && h.Seen.After(record.RecordedAt.Time) &&
 		h.UID != "" && h.UID != record.UID && !slices.Contains(record.FormerUIDs, h.UID)
 }
 
-// RestoreRecord returns the state with a record of the pod on the node that holds its addresses,
-// as it would be had it not been lost, or had there been a controller to write it. A
-// required place that is recorded stays, for it may be asked for because of other things
-// than an address. Where a user's own policy has ended the record, the pod returns to its
-// addresses, but nothing is required of its node.
+// RestoreRecord returns the state with a record of the pod on the node that holds its
+// addresses, as if the record had not been lost. A recorded required place stays, since it
+// may be required for other things than an address. Where the retention policy has ended the
+// record, the pod returns to its addresses, but no place is required.
 func RestoreRecord(s *appsv1beta1.PersistentPodState, pod string, node *corev1.Node, holders []Holder) *appsv1beta1.PersistentPodState {
 	record := s.Status.PodStates[pod]
 	if term := s.Spec.RequiredPersistentTopology; term != nil {
@@ -150,8 +150,8 @@ func RestoreRecord(s *appsv1beta1.PersistentPodState, pod string, node *corev1.N
 	return out
 }
 
-// Remembered is a pod's record; where no place is recorded, that of the life that the
-// pod was recalled by, if any.
+// Remembered returns a pod's record. Where none is recorded, it is the record of the life by
+// which the webhook found the pod's node, if any.
 func Remembered(record appsv1beta1.PodState, pod *corev1.Pod) appsv1beta1.PodState {
 	name := pod.Annotations[AnnotationRecalled]
 	if record.NodeName != "" || name == "" {
@@ -164,13 +164,13 @@ func Remembered(record appsv1beta1.PodState, pod *corev1.Pod) appsv1beta1.PodSta
 	return record
 }
 
-// besides is for how long after a pod its PersistentPodState may be made for the pod to be
-// one that came back while that was not there. Any other has been told of by a former one.
-const besides = time.Minute
+// recreationGrace is how much later than a pod its PersistentPodState may be created for the
+// pod to count as returned in between. A former state has reported any other pod.
+const recreationGrace = time.Minute
 
-// former is the record that a pod which is Ready is compared with.
+// former returns the record with which a Ready pod is compared.
 func former(in RecordInput, record appsv1beta1.PodState, pod *corev1.Pod) appsv1beta1.PodState {
-	if record.NodeName != "" || in.State.CreationTimestamp.Sub(pod.CreationTimestamp.Time) > besides {
+	if record.NodeName != "" || in.State.CreationTimestamp.Sub(pod.CreationTimestamp.Time) > recreationGrace {
 		return record
 	}
 	if record = Remembered(record, pod); record.NodeName != "" {
@@ -179,7 +179,7 @@ func former(in RecordInput, record appsv1beta1.PodState, pod *corev1.Pod) appsv1
 	return record
 }
 
-// topology is the values that a node has for the wanted keys.
+// topology returns the values that a node has for the wanted keys.
 func topology(s *appsv1beta1.PersistentPodState, node *corev1.Node) map[string]string {
 	var values map[string]string
 	for _, key := range Keys(s) {

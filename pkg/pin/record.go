@@ -14,23 +14,22 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// RecordInput is what a Recording is made of.
+// RecordInput are the facts from which a Recording is made.
 type RecordInput struct {
 	State *appsv1beta1.PersistentPodState
 	// Older names a PersistentPodState that has the same target and counts instead.
 	Older string
-	// Kinds are those whose pods come back under their names.
+	// Kinds are the kinds of workload whose pods come back under their names.
 	Kinds workload.Kinds
 	// Workload is the target; nil when it does not exist or is being deleted.
 	Workload *workload.Desired
-	// Unread is why it is not known whether the target exists; empty when it is.
+	// Unread says why it is unknown whether the target exists; empty when it is known.
 	Unread string
 	// Pods of the workload.
 	Pods []corev1.Pod
-	// Nodes of those pods and of the records that are Incomplete, by name; those missing do
-	// not exist.
+	// Nodes of the pods and of Incomplete records, by name. A missing node does not exist.
 	Nodes map[string]*corev1.Node
-	// Cluster is all nodes; it is only looked at while one of the Pods Waits.
+	// Cluster is all nodes; it is needed only while one of the Pods Waits.
 	Cluster []*corev1.Node
 	// Taken says which other pod has the recorded addresses of a pod that Loses them.
 	Taken map[string]string
@@ -38,7 +37,7 @@ type RecordInput struct {
 	Retain func(*corev1.Pod) time.Duration
 	// Gone says since when pods are known to be gone, as the last Recording did.
 	Gone map[string]time.Time
-	// Unstored is what the last Recording left out, as far as it is needed again.
+	// Unstored is what the last Recording left out and needs again.
 	Unstored map[string]appsv1beta1.PodState
 	// Now is the time of the decision.
 	Now time.Time
@@ -47,32 +46,32 @@ type RecordInput struct {
 // Recording is the status that a PersistentPodState should have.
 type Recording struct {
 	Status appsv1beta1.PersistentPodStateStatus
-	// Rebuilds are what became of pods that came back since the last Recording. They are
-	// in the status's counters already.
+	// Rebuilds are the pods that came back since the last Recording. The counters of the
+	// status contain them already.
 	Rebuilds []appsv1beta1.Rebuild
 	// Waits are the pods that their required places do not take.
 	Waits []Wait
-	// Gone is since when pods with a record are known to be gone. It only helps to find
-	// the cause of a lost address, so nothing but memory need hold it.
+	// Gone is since when recorded pods are known to be gone. It only helps to find the cause
+	// of a lost address, so that it need not be stored.
 	Gone map[string]time.Time
-	// Unstored are records of pods that wait for which the status has no room. They tell
-	// who has been told of a wait, and since when it lasts, for as long as memory holds them.
+	// Unstored are records of waiting pods for which the status has no room. Until the next
+	// restart they tell since when a pod waits, and that its wait was reported.
 	Unstored map[string]appsv1beta1.PodState
-	// Again says after how long to decide anew though nothing changed; 0 for never.
+	// Again says when to decide again although nothing changed; 0 for never.
 	Again time.Duration
 }
 
 // Record decides what to remember of a workload's pods. A pod is recorded while it is
-// Ready; what happens to its record after that is the retention policy's to say:
+// Ready. The retention policy decides what happens to its record afterwards:
 //
 //	                              WhenScaled          WhenDeleted
 //	pod deleted, evicted, moved   kept                kept
 //	ordinal scaled away           ends                kept
 //	workload gone                 ends                ends
 //
-// Where no policy is set it is WhenScaled with a delay: a record that ends outlives its
-// pod for as long as the pod's addresses may be reserved, for a pod that is wanted again
-// in that time can have them back.
+// Without a policy, WhenScaled applies with a delay: the record outlives its pod for as
+// long as the addresses may be reserved, since a pod that is wanted again in that time can
+// have them back.
 func Record(in RecordInput) Recording {
 	status := *in.State.Status.DeepCopy()
 	status.ObservedGeneration = in.State.Generation
@@ -110,8 +109,7 @@ func Record(in RecordInput) Recording {
 	return out
 }
 
-// see records the pods that are Ready, and returns those that are there and what became of
-// the ones that came back.
+// see records the pods that are Ready. It returns the pods that exist, and the rebuilds.
 func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[string]bool, rebuilds []appsv1beta1.Rebuild) {
 	active = map[string]bool{}
 	for i := range in.Pods {
@@ -125,8 +123,8 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[st
 			continue
 		}
 		before := former(in, records[pod.Name], pod)
-		if rebuild := Judge(Return{
-			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], Astray: astray(in.State, before, node),
+		if rebuild := Judge(RebuildInput{
+			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], OutsideRequired: outsideRequired(in.State, before, node),
 			Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
 		}); rebuild != nil {
 			rebuilds = append(rebuilds, *rebuild)
@@ -136,8 +134,8 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[st
 	return active, rebuilds
 }
 
-// recordNothing is the Recording of a state whose target's pods are another's to record,
-// or that nobody looked for.
+// recordNothing is the Recording of a state that is not in force, or whose kind of target is
+// not supported.
 func recordNothing(in RecordInput, status appsv1beta1.PersistentPodStateStatus) Recording {
 	meta.SetStatusCondition(&status.Conditions, condition(in, 0))
 	if in.Older != "" {
@@ -149,8 +147,8 @@ func recordNothing(in RecordInput, status appsv1beta1.PersistentPodStateStatus) 
 	return Recording{Status: status, Gone: in.Gone}
 }
 
-// formers is how many lives on other nodes a record remembers.
-const formers = 4
+// maxFormerUIDs is how many lives on other nodes a record remembers.
+const maxFormerUIDs = 4
 
 func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
 	r := appsv1beta1.PodState{
@@ -168,15 +166,15 @@ func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *
 	}
 	if before.UID != "" && before.NodeName != node.Name {
 		r.FormerUIDs = append(slices.Clone(before.FormerUIDs), before.UID)
-		r.FormerUIDs = r.FormerUIDs[max(0, len(r.FormerUIDs)-formers):]
+		r.FormerUIDs = r.FormerUIDs[max(0, len(r.FormerUIDs)-maxFormerUIDs):]
 	}
 	r.Annotations = annotations(in.State, before, pod)
 	return r
 }
 
-// annotations are a pod's as far as they are wanted. One that it does not have is not
-// wanted any more, unless nobody put it back: that a pod which was created while no webhook
-// answered lacks it tells nothing.
+// annotations returns the wanted ones of a pod's annotations. An annotation that the pod
+// lacks is dropped, unless no webhook answered when the pod was created: then none could
+// put it back, and the recorded value stays.
 func annotations(s *appsv1beta1.PersistentPodState, before appsv1beta1.PodState, pod *corev1.Pod) map[string]string {
 	var values map[string]string
 	unplanned := pod.Annotations[appsv1beta1.AnnotationInjected] == ""
@@ -208,8 +206,8 @@ func Keys(s *appsv1beta1.PersistentPodState) []string {
 	return distinct(keys)
 }
 
-// Incomplete tells whether a record does not have a key that a state wants, as it may have
-// come to want it after the pod was Ready.
+// Incomplete tells whether a record lacks a key that the state wants. The state may have
+// begun to want the key after the pod was Ready.
 func Incomplete(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState) bool {
 	return record.NodeName != "" && slices.ContainsFunc(Keys(s), func(key string) bool {
 		_, recorded := record.NodeTopologyLabels[key]
@@ -217,8 +215,8 @@ func Incomplete(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState) 
 	})
 }
 
-// completed is a record with the keys that it does not have from its node, while that
-// exists. What was recorded stays: the node may have been given other labels since.
+// completed returns a record with its missing keys taken from the node, while that exists.
+// Recorded values stay: the labels of the node may have changed since.
 func completed(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, node *corev1.Node) appsv1beta1.PodState {
 	if node == nil || !Incomplete(s, record) {
 		return record

@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// constraints are the scheduler's words for them, in this version and former ones.
-// It asks about them after those of elsewhere, so that what it refuses by another word
-// is a node of the place.
-var constraints = []string{
+// constraintWords are the scheduler's words for hard constraints, in this version and former
+// ones. The scheduler checks constraints after node affinity, so that a node which it
+// refuses by one of these words is a node of the place.
+var constraintWords = []string{
 	"didn't match pod topology spread constraints",
 	"had volume node affinity conflict",
 	"didn't match PersistentVolume's node affinity",
@@ -21,26 +21,33 @@ var constraints = []string{
 	"didn't satisfy plugin(s) [VolumeBinding",
 }
 
-// barring are its words for nodes that take no pods, or not this one.
-var barring = []string{
+// unschedulableWords are the scheduler's words for nodes that take no pods, or not this pod.
+var unschedulableWords = []string{
 	"were unschedulable",
 	"had untolerated taint",
 }
 
-// unasked is its word for nodes that the pod does not ask for, by its place among others.
-const unasked = "didn't match Pod's node affinity/selector"
+// notSelectedWord is the scheduler's word for nodes that the pod's affinity does not select.
+const notSelectedWord = "didn't match Pod's node affinity/selector"
 
-// counted is how many nodes a refusal names. None of them is counted twice but by
-// constraints.
-type counted struct {
+// refusalCount is how many nodes a refusal names. Only constraints count a node twice.
+type refusalCount struct {
 	all, barred, elsewhere int
 }
 
-// constrained tells whether hard constraints of the pod itself refuse it each of these
-// nodes, which are all of its place, and well. The refusal must fit what the nodes are now:
-// one that counts fewer of them than there are, more that are barred, or too many as
-// elsewhere, is of nodes as they were. The scheduler will say it anew.
-func constrained(in PlaceInput, there []*corev1.Node) bool {
+// forbiddenByConstraint tells whether hard constraints of the pod forbid it all these nodes,
+// which are all nodes of its place and take pods.
+//
+// The condition of a pod has no structured reason for this, only the message of the
+// scheduler, and neither volumes nor the labels of all pods are in the cache. Without the
+// message a pod whose volume lies elsewhere would wait forever, although the design promises
+// that its own constraints win. An unknown message, as of another version, is never taken
+// for a constraint: the pod waits, and limpet.dev/release-after ends the wait.
+//
+// The message must fit the nodes as they are now. A message is outdated when it counts fewer
+// nodes than exist, more unschedulable ones, or too many outside the place; the scheduler
+// will write a new one.
+func forbiddenByConstraint(in PlaceInput, there []*corev1.Node) bool {
 	said, ok := countRefused(in.Refusal)
 	here, barred := 0, 0
 	for _, n := range there {
@@ -56,10 +63,10 @@ func constrained(in PlaceInput, there []*corev1.Node) bool {
 	return ok && said.all >= len(in.Nodes) && said.barred <= barred && said.elsewhere <= len(in.Nodes)-here
 }
 
-// countRefused reads a count of the cluster's nodes by reason, as in "0/3 nodes are
+// countRefused parses a count of the cluster's nodes by reason, as in "0/3 nodes are
 // available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: …"; false when
-// one of the reasons is none of those above.
-func countRefused(refusal string) (said counted, ok bool) {
+// one of the reasons is not listed above.
+func countRefused(refusal string) (said refusalCount, ok bool) {
 	_, text, _ := strings.Cut(refusal, "nodes are available: ")
 	text, _, _ = strings.Cut(text, ". ")
 	for item := range strings.SplitSeq(strings.TrimSuffix(text, "."), ", ") {
@@ -69,12 +76,12 @@ func countRefused(refusal string) (said counted, ok bool) {
 		switch {
 		case err != nil:
 			return said, false
-		case slices.ContainsFunc(barring, says):
+		case slices.ContainsFunc(unschedulableWords, says):
 			said.barred += n
 			said.elsewhere += n
-		case says(unasked):
+		case says(notSelectedWord):
 			said.elsewhere += n
-		case !slices.ContainsFunc(constraints, says):
+		case !slices.ContainsFunc(constraintWords, says):
 			return said, false
 		}
 		said.all += n

@@ -14,39 +14,40 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// Annotations on a PersistentPodState that let its pods go elsewhere when their required
-// place cannot take them. Without either they wait for as long as it takes.
+// Annotations on a PersistentPodState that release its pods when their required place cannot
+// take them. Without either the pods wait for as long as it takes.
 const (
 	// AnnotationReleaseAfter is how long a pod waits, as a Go duration such as 10m.
 	AnnotationReleaseAfter = "limpet.dev/release-after"
-	// AnnotationReleaseOn is a comma-separated list of fates of nodes for which no pod waits.
+	// AnnotationReleaseOn is a comma-separated list of release triggers: states of a node in
+	// which no pod waits for it.
 	AnnotationReleaseOn = "limpet.dev/release-on"
 )
 
-// Fate is what keeps a node from taking a pod, in the words of AnnotationReleaseOn.
-type Fate string
+// ReleaseTrigger is a state of a node that releases pods, as AnnotationReleaseOn names it.
+type ReleaseTrigger string
 
-// Fates. A node can have several.
+// Release triggers. Several can hold of one node.
 const (
-	FateDeleted      Fate = "deleted"        // no node is where the pod must be
-	FateOutOfService Fate = "out-of-service" // an operator said that the node is shut down for good
-	FateNotReady     Fate = "not-ready"      // its kubelet is silent or not ready
-	FateCordoned     Fate = "cordoned"       // it takes no new pods
-	FateTainted      Fate = "tainted"        // it has a taint that the pod does not tolerate
+	TriggerDeleted      ReleaseTrigger = "deleted"        // no node is in the required place
+	TriggerOutOfService ReleaseTrigger = "out-of-service" // an operator said that the node is shut down for good
+	TriggerNotReady     ReleaseTrigger = "not-ready"      // the node's kubelet is silent or not ready
+	TriggerCordoned     ReleaseTrigger = "cordoned"       // the node takes no new pods
+	TriggerTainted      ReleaseTrigger = "tainted"        // the node has a taint that the pod does not tolerate
 )
 
-var fates = []Fate{FateDeleted, FateOutOfService, FateNotReady, FateCordoned, FateTainted}
+var triggers = []ReleaseTrigger{TriggerDeleted, TriggerOutOfService, TriggerNotReady, TriggerCordoned, TriggerTainted}
 
-// Release is when pods are let go from their required place.
+// Release says when pods are released from their required place.
 type Release struct {
-	// After this time; 0 for never.
+	// After is how long a pod waits; 0 for as long as it takes.
 	After time.Duration
-	// On each of these, at once.
-	On []Fate
+	// On are the triggers that release a pod at once.
+	On []ReleaseTrigger
 }
 
-// ParseRelease reads both annotations of a PersistentPodState. What is wrong is named
-// and counts as not said: a pod rather waits than go where its data is not.
+// ParseRelease reads both annotations of a PersistentPodState. A malformed annotation is
+// reported and ignored: it is safer that a pod waits than that it runs without its data.
 func ParseRelease(annotations map[string]string) (Release, field.ErrorList) {
 	var r Release
 	var errs field.ErrorList
@@ -62,42 +63,42 @@ func ParseRelease(annotations map[string]string) (Release, field.ErrorList) {
 	}
 	if text, ok := annotations[AnnotationReleaseOn]; ok {
 		for _, word := range split(text) {
-			if fate := Fate(word); slices.Contains(fates, fate) {
-				r.On = append(r.On, fate)
+			if trigger := ReleaseTrigger(word); slices.Contains(triggers, trigger) {
+				r.On = append(r.On, trigger)
 			} else {
-				errs = append(errs, field.NotSupported(path.Key(AnnotationReleaseOn), fate, fates))
+				errs = append(errs, field.NotSupported(path.Key(AnnotationReleaseOn), trigger, triggers))
 			}
 		}
 		if len(split(text)) == 0 {
-			errs = append(errs, field.Required(path.Key(AnnotationReleaseOn), fmt.Sprintf("name at least one of %v, or remove it", fates)))
+			errs = append(errs, field.Required(path.Key(AnnotationReleaseOn), fmt.Sprintf("name at least one of %v, or remove it", triggers)))
 		}
 	}
 	return r, errs
 }
 
-// Releases tells whether a pod may have been let go a moment ago: its state's pods are
-// after a while, or it has waited, and a constraint of its own may have won.
+// Releases tells whether a pod may have been released a moment ago: pods of the state are
+// released after a time, or the pod waited and a constraint of its own may have won.
 func Releases(s *appsv1beta1.PersistentPodState, pod string) bool {
 	return s != nil && s.Spec.RequiredPersistentTopology != nil &&
 		(s.Annotations[AnnotationReleaseAfter] != "" || s.Status.PodStates[pod].Waiting != nil)
 }
 
-// fatesOf are all that keep a node from taking a pod.
-func fatesOf(node *corev1.Node, pod *corev1.Pod) []Fate {
-	var found []Fate
+// triggersOf returns everything that keeps a node from taking a pod.
+func triggersOf(node *corev1.Node, pod *corev1.Pod) []ReleaseTrigger {
+	var found []ReleaseTrigger
 	if !fit.Ready(node) {
-		found = append(found, FateNotReady)
+		found = append(found, TriggerNotReady)
 	}
 	for _, taint := range fit.Untolerated(node, pod) {
 		switch taint.Key {
 		case corev1.TaintNodeUnschedulable:
-			found = append(found, FateCordoned)
+			found = append(found, TriggerCordoned)
 		case corev1.TaintNodeOutOfService:
-			found = append(found, FateOutOfService)
+			found = append(found, TriggerOutOfService)
 		case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
-			found = append(found, FateNotReady)
+			found = append(found, TriggerNotReady)
 		default:
-			found = append(found, FateTainted)
+			found = append(found, TriggerTainted)
 		}
 	}
 	return found

@@ -17,13 +17,13 @@ func TestParseRelease(t *testing.T) {
 		wantErrs  int
 	}{
 		"nothing is said":             {after: "-", on: "-"},
-		"both, with blanks":           {" 10m ", "deleted, out-of-service", pin.Release{After: 10 * time.Minute, On: []pin.Fate{pin.FateDeleted, pin.FateOutOfService}}, 0},
-		"every fate":                  {"-", "deleted,out-of-service,not-ready,cordoned,tainted", pin.Release{On: []pin.Fate{pin.FateDeleted, pin.FateOutOfService, pin.FateNotReady, pin.FateCordoned, pin.FateTainted}}, 0},
+		"both, with blanks":           {" 10m ", "deleted, out-of-service", pin.Release{After: 10 * time.Minute, On: []pin.ReleaseTrigger{pin.TriggerDeleted, pin.TriggerOutOfService}}, 0},
+		"every fate":                  {"-", "deleted,out-of-service,not-ready,cordoned,tainted", pin.Release{On: []pin.ReleaseTrigger{pin.TriggerDeleted, pin.TriggerOutOfService, pin.TriggerNotReady, pin.TriggerCordoned, pin.TriggerTainted}}, 0},
 		"a number without a unit":     {"10", "-", pin.Release{}, 1},
 		"less than a second":          {"10ms", "-", pin.Release{}, 1},
 		"a negative duration":         {"-10m", "-", pin.Release{}, 1},
 		"an empty list":               {"-", " ,", pin.Release{}, 1},
-		"an unknown fate, and a good": {"-", "full,deleted", pin.Release{On: []pin.Fate{pin.FateDeleted}}, 1},
+		"an unknown fate, and a good": {"-", "full,deleted", pin.Release{On: []pin.ReleaseTrigger{pin.TriggerDeleted}}, 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

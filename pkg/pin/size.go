@@ -10,8 +10,8 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// maxRecordBytes is how large the records of one PersistentPodState may be together. etcd takes
-// objects of 1.5 MiB; the rest is for what people and the API server write into it.
+// maxRecordBytes is the largest size of the records of one PersistentPodState. etcd stores
+// objects of up to 1.5 MiB; the rest is for what users and the API server add.
 const maxRecordBytes = 1280 << 10
 
 // truncate leaves out records that would make an object too large to be stored: the API
@@ -38,9 +38,9 @@ func truncate(stored, records map[string]appsv1beta1.PodState) (fitting map[stri
 	return fitting, 0
 }
 
-// unstored are the records that do not fit, of pods that wait. One that is let go is not
-// among them: the webhook could not know of it, and would hold its successor to the place
-// again, which then has its full time as well.
+// unstored returns the records of waiting pods that do not fit. A released pod is not among
+// them: the webhook could not know of the release, and would hold the successor to the place
+// again, which then waits for its full time as well.
 func unstored(records, fitting map[string]appsv1beta1.PodState) map[string]appsv1beta1.PodState {
 	var out map[string]appsv1beta1.PodState
 	for name, r := range records {
@@ -55,7 +55,7 @@ func unstored(records, fitting map[string]appsv1beta1.PodState) map[string]appsv
 	return out
 }
 
-// size is what records take up in the form in which they are stored.
+// size returns the size of records as they are stored.
 func size(records map[string]appsv1beta1.PodState) int {
 	text, _ := json.Marshal(records) // strings, numbers and times can be encoded
 	return len(text)

@@ -15,15 +15,15 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// The API takes no longer lists than these.
+// Longest lists that the API accepts.
 const (
 	maxKeys        = 16
 	maxPreferred   = 32
 	maxAnnotations = 64
 )
 
-// Validate returns what is wrong with a PersistentPodState. others are those of its
-// namespace; itself may be among them.
+// Validate returns what is wrong with a PersistentPodState. others are the states of its
+// namespace, and may contain the state itself.
 func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState, kinds workload.Kinds) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := validateTarget(s, others, kinds, spec.Child("targetRef"))
@@ -37,8 +37,8 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 	errs = append(errs, tooMany(spec.Child("preferredPersistentTopology"), len(s.Spec.PreferredPersistentTopology), maxPreferred)...)
 	for i, item := range s.Spec.PreferredPersistentTopology {
 		path := spec.Child("preferredPersistentTopology").Index(i)
-		if item.Weight < leastWeight || item.Weight > mostWeight {
-			errs = append(errs, field.Invalid(path.Child("weight"), item.Weight, fmt.Sprintf("must be %d to %d", leastWeight, mostWeight)))
+		if item.Weight < minWeight || item.Weight > maxWeight {
+			errs = append(errs, field.Invalid(path.Child("weight"), item.Weight, fmt.Sprintf("must be %d to %d", minWeight, maxWeight)))
 		}
 		errs = append(errs, validateKeys(item.Preference.Keys, path.Child("preference", "keys"))...)
 	}
@@ -50,7 +50,7 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 	return append(errs, wrong...)
 }
 
-// Unchanged tells whether an update leaves all alone that Validate looks at.
+// Unchanged tells whether an update changes nothing that Validate judges.
 func Unchanged(before, after *appsv1beta1.PersistentPodState) bool {
 	same := func(key string) bool {
 		old, was := before.Annotations[key]
@@ -60,11 +60,11 @@ func Unchanged(before, after *appsv1beta1.PersistentPodState) bool {
 	return same(AnnotationReleaseAfter) && same(AnnotationReleaseOn) && equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
-// LeftOut are the namespaces whose pods are never sent to the webhook, so that nobody is
+// LeftOut returns the namespaces whose pods are never sent to the webhook, so that no pod is
 // pinned there: neither the cluster nor the controller itself may wait for the controller.
 func LeftOut() []string { return []string{metav1.NamespaceSystem, "limpet-system"} }
 
-// Warnings are what is allowed and yet does nothing.
+// Warnings returns what is allowed and has no effect.
 func Warnings(s *appsv1beta1.PersistentPodState) []string {
 	var out []string
 	if slices.Contains(LeftOut(), s.Namespace) {
@@ -73,7 +73,7 @@ func Warnings(s *appsv1beta1.PersistentPodState) []string {
 	for _, key := range []string{AnnotationReleaseAfter, AnnotationReleaseOn} {
 		if _, set := s.Annotations[key]; set && s.Spec.RequiredPersistentTopology == nil {
 			out = append(out, fmt.Sprintf("metadata.annotations[%s] does nothing without spec.requiredPersistentTopology: "+
-				"nobody waits for a preferred place", key))
+				"no pod waits for a preferred place", key))
 		}
 	}
 	return out
@@ -127,10 +127,10 @@ func validateKey(key string, path *field.Path) field.ErrorList {
 }
 
 func leftOut(namespace string) string {
-	return "no pod is pinned in namespace " + namespace + ", lest it wait for the controller; remedy: another namespace"
+	return "no pod is pinned in namespace " + namespace + ", because it would wait for the controller; remedy: another namespace"
 }
 
-// owns tells whether the workload made the state.
+// owns tells whether the workload controls the state.
 func owns(workload metav1.Object, s *appsv1beta1.PersistentPodState) bool {
 	return metav1.IsControlledBy(s, workload)
 }

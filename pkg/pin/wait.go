@@ -16,12 +16,12 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// Wait is a pod that the scheduler does not place, for its required place does not take
-// it. One that is let go has to be created anew, since its affinity stays as it is.
+// Wait is a pod that the scheduler does not place, because its required place does not take
+// it. To release the pod it must be created again, since its affinity cannot be changed.
 type Wait struct {
 	Pod   *corev1.Pod
 	Place labels.Set
-	// News tells that the pod did not wait before, or waited for something else.
+	// News tells that the pod did not wait before, or waited for another reason.
 	News     bool
 	Decision PlaceDecision
 }
@@ -32,29 +32,29 @@ const (
 	ReasonReleased = "Released"        // on the PersistentPodState
 )
 
-// longest is how much of the scheduler's words an event has room for.
-const longest = 500
+// maxQuote is the longest part of the scheduler's message that an event quotes.
+const maxQuote = 500
 
-// String says what the pod waits for and what would help; or that it need not any more.
+// String says what the pod waits for and what would help; or that it waits no longer.
 func (w Wait) String() string {
 	said := ""
 	if w.Decision.Reason == CauseNodeRefused || w.Decision.Reason == CauseConstraint {
 		said = refusal(w.Pod).Message
-		said = " (" + said[:min(len(said), longest)] + ")"
+		said = " (" + said[:min(len(said), maxQuote)] + ")"
 	}
 	if w.Decision.Verdict == LetGo {
-		return fmt.Sprintf("pod %s was let go from %s: %s%s", w.Pod.Name, w.Place, w.Decision.Message, said)
+		return fmt.Sprintf("pod %s was released from %s: %s%s", w.Pod.Name, w.Place, w.Decision.Message, said)
 	}
 	return fmt.Sprintf("pod must go to %s: %s%s; remedy: %s", w.Place, w.Decision.Message, said, w.Decision.Remedy)
 }
 
-// Waits tells whether the scheduler found nothing for a pod that has a required place.
+// Waits tells whether the scheduler found no node for a pod that has a required place.
 func Waits(pod *corev1.Pod) bool {
 	return workload.Alive(pod) && pod.Spec.NodeName == "" && pod.Annotations[appsv1beta1.AnnotationInjected] != "" &&
 		placeOf(pod) != nil && refusal(pod) != nil
 }
 
-// refusal is what the scheduler says of a pod that it cannot place.
+// refusal returns the scheduler's condition on a pod that it cannot place; nil for others.
 func refusal(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
@@ -65,7 +65,7 @@ func refusal(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// wait notes in the records which pods wait, since when, and which are let go.
+// wait notes in the records which pods wait, since when, and which are released.
 func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait, again time.Duration) {
 	for i := range in.Pods {
 		pod := &in.Pods[i]
@@ -95,7 +95,7 @@ func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait
 	return waits, again
 }
 
-// endWait notes that a pod has a node. A record that tells of nothing but the wait ends.
+// endWait notes that a pod has a node. A record of nothing but the wait is removed.
 func endWait(records map[string]appsv1beta1.PodState, pod string) {
 	record := records[pod]
 	if record.Waiting == nil {
@@ -108,10 +108,10 @@ func endWait(records map[string]appsv1beta1.PodState, pod string) {
 	}
 }
 
-// recalled is the record of a pod that waits although none is recorded: the webhook knew
-// its place by its addresses. The place is recorded then, lest the wait end with the
-// reservation. A place that only the pod remembers, since its PersistentPodState was made
-// anew, is not; but since when the pod waits is.
+// recalled returns the record of a pod that waits although none is recorded: the webhook
+// knew its place by its addresses. That place is recorded now, so that the wait does not end
+// with the reservation. A place that only the pod knows, because its PersistentPodState was
+// re-created, is not recorded; since when the pod waits is.
 func recalled(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) appsv1beta1.PodState {
 	if record = Remembered(record, pod); record.NodeName == "" {
 		return record
@@ -125,8 +125,8 @@ func recalled(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) apps
 	return record
 }
 
-// noted is the record of a pod that waits. One that is let go since another place is
-// required is held to that one, and waits for it anew.
+// noted returns the record of a pod that waits. A pod that is released because another place
+// is required now then waits for that place.
 func noted(record appsv1beta1.PodState, w Wait, now time.Time) appsv1beta1.PodState {
 	if w.Decision.Reason == ReasonNotRequired {
 		record.Waiting = nil
@@ -147,7 +147,7 @@ func noted(record appsv1beta1.PodState, w Wait, now time.Time) appsv1beta1.PodSt
 	return record
 }
 
-// sooner is the earlier of two times from now, of which 0 means never.
+// sooner returns the shorter of two delays, where 0 means never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -155,8 +155,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// told is how many waiting pods a condition names.
-const told = 3
+// maxNamed is how many waiting pods a condition names.
+const maxNamed = 3
 
 // setWaiting sets ConditionWaiting, on states that require a place.
 func setWaiting(in RecordInput, waits []Wait, conditions *[]metav1.Condition) {
@@ -174,13 +174,13 @@ func setWaiting(in RecordInput, waits []Wait, conditions *[]metav1.Condition) {
 	}
 	if !in.Kinds.Contains(TargetOf(in.State)) {
 		c.Status, c.Reason = metav1.ConditionUnknown, appsv1beta1.ReasonTargetUnsupported
-		c.Message = "pods of a kind that is not supported are not looked at"
+		c.Message = "pods of a kind that is not supported are not watched"
 	}
 	waits = slices.DeleteFunc(slices.Clone(waits), func(w Wait) bool { return w.Decision.Verdict == LetGo })
 	if len(waits) > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, waits[0].Decision.Reason
-		lines := make([]string, 0, told)
-		for _, w := range waits[:min(len(waits), told)] {
+		lines := make([]string, 0, maxNamed)
+		for _, w := range waits[:min(len(waits), maxNamed)] {
 			lines = append(lines, fmt.Sprintf("%s for %s: %s; remedy: %s", w.Pod.Name, w.Place, w.Decision.Message, w.Decision.Remedy))
 		}
 		c.Message = fmt.Sprintf("%d wait, %s", len(waits), strings.Join(lines, "; "))

@@ -54,7 +54,7 @@ func TestARequiredPodIsLetGo(t *testing.T) {
 			}
 			startsElsewhere(t, home)
 			if tc.late {
-				warned(t, "Released", state(t), "pod "+home.Name+" was let go from kubernetes.io/hostname="+home.Spec.NodeName)
+				warned(t, "Released", state(t), "pod "+home.Name+" was released from kubernetes.io/hostname="+home.Spec.NodeName)
 			}
 			away := pods(t, "bound", 1)
 			until := b.staysReserved(t)
