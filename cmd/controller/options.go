@@ -10,7 +10,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Options is everything that can be chosen about a controller.
+// Options configure a controller.
 type Options struct {
 	Namespace         string
 	Service           string
@@ -25,7 +25,7 @@ type Options struct {
 	MaxReservation    time.Duration
 }
 
-// Default returns the options that a controller has when nothing is said.
+// Default returns the default options.
 func Default() Options {
 	return Options{
 		Namespace:         "limpet-system",
@@ -41,12 +41,12 @@ func Default() Options {
 	}
 }
 
-// AddFlags lets the options be set on the command line.
+// AddFlags adds a flag for each option.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace that the controller runs in")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace in which the controller runs")
 	fs.StringVar(&o.Service, "service", o.Service, "service through which the API server reaches the webhooks")
-	fs.StringVar(&o.ConversionService, "conversion-service", o.ConversionService, "service through which the API server has objects converted")
-	fs.StringSliceVar(&o.DNSNames, "dns-names", o.DNSNames, "further names of the webhook server, where it is reached by URL")
+	fs.StringVar(&o.ConversionService, "conversion-service", o.ConversionService, "service through which the API server converts objects")
+	fs.StringSliceVar(&o.DNSNames, "dns-names", o.DNSNames, "further DNS names of the webhook server, for configurations with a URL")
 	fs.StringVar(&o.Secret, "secret", o.Secret, "secret that holds the webhook certificate; it must exist, and may be empty")
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory where that secret is mounted")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
@@ -54,10 +54,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "let one replica at a time run the reconcilers")
 	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation,
-		"longest time that a pod may keep its addresses reserved; as ipam.maxReservation in the network configuration")
+		"longest time that a pod may keep its addresses reserved; the same as ipam.maxReservation in the network configuration")
 }
 
-// Validate names every option that cannot be used.
+// Validate names every invalid option.
 func (o *Options) Validate() error {
 	var errs []error
 	for name, value := range map[string]string{
@@ -76,6 +76,6 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// kindsIn are the namespaces in which further kinds of workload are named: ours, and the
-// one of OpenKruise.
+// kindsIn returns the namespaces of the ConfigMaps that name further kinds of workload:
+// our own namespace, and that of OpenKruise.
 func (o *Options) kindsIn() []string { return []string{o.Namespace, "kruise-system"} }

@@ -28,7 +28,7 @@ type Reader struct {
 	Namespaces []string
 }
 
-// Needs is what the packages' Watcher and Reader read from the caches.
+// Needs is what a Watcher and a Reader read from the caches.
 func Needs(namespaces ...string) cluster.Needs {
 	return cluster.Needs{Objects: []cluster.Need{
 		cluster.Of[*corev1.ConfigMap]().Named(KindsConfigMap, namespaces...),

@@ -17,11 +17,11 @@ import (
 )
 
 // errNoCertificate is returned until the Secret holds a key pair.
-var errNoCertificate = errors.New("webhook certificate is not there yet")
+var errNoCertificate = errors.New("webhook certificate does not exist yet")
 
-// Certificate is the key pair that this replica serves with. It follows the Secret
-// itself: a mounted one reaches the pod up to a minute and a half late, in which the
-// replica that did not make the certificate could not serve.
+// Certificate is the key pair with which this replica serves. It is read from the Secret
+// itself: a mounted Secret changes up to 90 s later, and a replica that did not make the
+// certificate could not serve in that time.
 type Certificate struct {
 	pair atomic.Pointer[tls.Certificate]
 }
@@ -48,7 +48,7 @@ func (c *Certificate) Follow(ctx context.Context, informers cache.Informers, sec
 	return nil
 }
 
-// load keeps the pair that it has when the Secret holds none that can be used.
+// load replaces the pair. A Secret without a usable pair changes nothing.
 func (c *Certificate) load(logger logr.Logger, s *corev1.Secret) {
 	if len(s.Data[corev1.TLSCertKey]) == 0 {
 		return
@@ -73,7 +73,7 @@ func (c *Certificate) Configure(cfg *tls.Config) {
 	}
 }
 
-// Ready is the readiness check: a replica is sent requests when it can answer them.
+// Ready is the readiness check: a replica gets requests only when it can answer them.
 func (c *Certificate) Ready(*http.Request) error {
 	if c.pair.Load() == nil {
 		return errNoCertificate

@@ -15,14 +15,14 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// PersistentPodStatePath is where PersistentPodStates are sent.
+// PersistentPodStatePath is the path of the webhook for PersistentPodStates.
 const PersistentPodStatePath = "/validate-persistentpodstate"
 
-// PersistentPodState refuses those that make no sense.
+// PersistentPodState refuses invalid PersistentPodStates.
 type PersistentPodState struct {
-	// Live reads past the cache, so that two made one after the other see each other.
+	// Live reads past the cache, so that the second of two new objects sees the first.
 	Live client.Reader
-	// Cached reads PersistentPodStates by controller.IndexTarget.
+	// Cached reads PersistentPodStates by their target.
 	Cached client.Reader
 	// Workloads knows the kinds that may be targets.
 	Workloads *workloads.Reader
@@ -36,7 +36,8 @@ func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.
 	return pin.Warnings(s), orInvalid(err, s.Name, errs)
 }
 
-// judgeNew looks for others with the same target, too. An update cannot change a target.
+// judgeNew also looks for other states with the same target. An update cannot change a
+// target.
 func (w *PersistentPodState) judgeNew(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	others, err := cluster.LiveStatesOf(ctx, w.Live, w.Cached, s.Namespace, pin.TargetOf(s))
 	if err != nil {
@@ -47,14 +48,14 @@ func (w *PersistentPodState) judgeNew(ctx context.Context, s *appsv1beta1.Persis
 
 func (w *PersistentPodState) judge(ctx context.Context, s *appsv1beta1.PersistentPodState, others []appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	kinds, err := w.Workloads.Kinds(), error(nil)
-	if !kinds.Contains(pin.TargetOf(s)) { // its kind may have been named a moment ago
+	if !kinds.Contains(pin.TargetOf(s)) { // a user may have named its kind a moment ago
 		kinds, err = w.Workloads.Fresh(ctx)
 	}
 	return pin.Validate(s, others, kinds), err
 }
 
-// orInvalid is the answer to what was found, unless that is an error; nil when it is
-// nothing.
+// orInvalid returns err if there is one, else a refusal that names the wrong fields, else
+// nil.
 func orInvalid(err error, name string, errs field.ErrorList) error {
 	if err != nil || len(errs) == 0 {
 		return err
@@ -63,7 +64,7 @@ func orInvalid(err error, name string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(kind, name, errs)
 }
 
-// ValidateUpdate leaves alone what was stored before these rules, until it changes.
+// ValidateUpdate judges only changes: objects that are older than a rule stay valid.
 func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
 	if pin.Unchanged(before, after) {
 		return nil, nil

@@ -13,11 +13,11 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// FormerPersistentPodStatePath is where PersistentPodStates of v1alpha1 are sent.
+// FormerPersistentPodStatePath is the path of the webhook for PersistentPodStates of v1alpha1.
 const FormerPersistentPodStatePath = "/validate-persistentpodstate-v1alpha1"
 
-// FormerPersistentPodState holds v1alpha1 to the same rules, and names its fields as its
-// user wrote them.
+// FormerPersistentPodState judges v1alpha1 by the same rules, and names fields as v1alpha1
+// does.
 type FormerPersistentPodState struct{ *PersistentPodState }
 
 var _ admission.Validator[*v1alpha1.PersistentPodState] = FormerPersistentPodState{}
@@ -32,7 +32,7 @@ func (w FormerPersistentPodState) ValidateCreate(ctx context.Context, s *v1alpha
 	return pin.Warnings(&hub), orInvalid(err, s.Name, former(errs))
 }
 
-// former names fields as v1alpha1 does.
+// former gives fields their names of v1alpha1.
 func former(errs field.ErrorList) field.ErrorList {
 	for _, e := range errs {
 		e.Field = strings.Replace(e.Field, ".keys", ".nodeTopologyKeys", 1)
@@ -40,7 +40,7 @@ func former(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// ValidateUpdate leaves alone what was stored before these rules, until it changes.
+// ValidateUpdate judges only changes: objects that are older than a rule stay valid.
 func (w FormerPersistentPodState) ValidateUpdate(ctx context.Context, before, after *v1alpha1.PersistentPodState) (admission.Warnings, error) {
 	var was, is appsv1beta1.PersistentPodState
 	if err := errors.Join(before.ConvertTo(&was), after.ConvertTo(&is)); err != nil {

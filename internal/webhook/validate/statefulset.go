@@ -10,13 +10,13 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// StatefulSetPath is where StatefulSets are sent.
+// StatefulSetPath is the path of the webhook for StatefulSets.
 const StatefulSetPath = "/validate-statefulset"
 
-// StatefulSet warns of annotations that its pods could not be given what they ask for.
-// A pod's own warning is seen by its controller only; this one is seen by a person.
+// StatefulSet warns of wrong annotations in a pod template. A warning on the pod itself
+// reaches only its controller; a warning on the template reaches the user.
 type StatefulSet struct {
-	// MaxReservation is what the plugin is configured with.
+	// MaxReservation is the longest reservation that the plugin is configured with.
 	MaxReservation time.Duration
 }
 
