@@ -109,21 +109,21 @@ func TestJudgeOfARequiredPlace(t *testing.T) {
 	late := testenv.APod("web-0").On("n2").Ready().With(appsv1beta1.AnnotationInjected, "web")
 	well := testenv.ANode("n1").Node
 	cases := map[string]struct {
-		pod    testenv.Pod
-		node   *corev1.Node
-		astray bool
-		waited bool // and was let go
-		want   string
+		pod     testenv.Pod
+		node    *corev1.Node
+		outside bool
+		waited  bool // and was let go
+		want    string
 	}{
-		"created without the webhook":                           {free, well, true, false, pin.CauseNotPinned},
-		"created without the webhook, and its node is cordoned": {free, cordoned, true, false, pin.CauseNotPinned},
-		"created without the webhook, and its node is gone":     {free, nil, true, false, pin.CauseNotPinned},
-		"not astray: it would not have gone to a cordoned node": {free, cordoned, false, false, pin.ReasonNodeCordoned},
-		"let go at once from a cordoned node":                   {released, cordoned, true, false, pin.ReasonNodeCordoned},
-		"let go after a while":                                  {late, well, true, true, pin.CauseReleased},
-		"let go after a while from a cordoned node":             {released, cordoned, true, true, pin.CauseReleased},
-		"let go, and created without the webhook":               {free, well, true, true, pin.CauseReleased},
-		"let go, and in its place all the same":                 {late, well, false, true, pin.CauseSameTopology},
+		"created without the webhook":                            {free, well, true, false, pin.CauseNotPinned},
+		"created without the webhook, and its node is cordoned":  {free, cordoned, true, false, pin.CauseNotPinned},
+		"created without the webhook, and its node is gone":      {free, nil, true, false, pin.CauseNotPinned},
+		"not outside: it would not have gone to a cordoned node": {free, cordoned, false, false, pin.ReasonNodeCordoned},
+		"let go at once from a cordoned node":                    {released, cordoned, true, false, pin.ReasonNodeCordoned},
+		"let go after a while":                                   {late, well, true, true, pin.CauseReleased},
+		"let go after a while from a cordoned node":              {released, cordoned, true, true, pin.CauseReleased},
+		"let go, and created without the webhook":                {free, well, true, true, pin.CauseReleased},
+		"let go, and in its place all the same":                  {late, well, false, true, pin.CauseSameTopology},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestJudgeOfARequiredPlace(t *testing.T) {
 			if tc.waited {
 				before.ReleasedAt = &metav1.Time{Time: now}
 			}
-			got := pin.Judge(pin.RebuildInput{Pod: tc.pod.Pod, Before: before, Node: tc.node, OutsideRequired: tc.astray, Now: now})
+			got := pin.Judge(pin.RebuildInput{Pod: tc.pod.Pod, Before: before, Node: tc.node, OutsideRequired: tc.outside, Now: now})
 			if got == nil || got.Outcome != appsv1beta1.Moved || got.Cause != tc.want {
 				t.Errorf("judged %+v, want it moved because of %s", got, tc.want)
 			}

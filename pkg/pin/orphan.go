@@ -31,8 +31,8 @@ type OrphanInput struct {
 // Orphans decides about pods that wait for a place which no state requires any more. They
 // are released after a grace period.
 func Orphans(in OrphanInput) (waits []Wait, again time.Duration) {
-	news := in.Since.IsZero()
-	if news {
+	changed := in.Since.IsZero()
+	if changed {
 		in.Since = in.Now
 	}
 	d := PlaceDecision{
@@ -45,7 +45,7 @@ func Orphans(in OrphanInput) (waits []Wait, again time.Duration) {
 		d.Verdict = LetGo
 	}
 	for i := range in.Pods {
-		waits = append(waits, Wait{Pod: &in.Pods[i], Place: placeOf(&in.Pods[i]), News: news, Decision: d})
+		waits = append(waits, Wait{Pod: &in.Pods[i], Place: placeOf(&in.Pods[i]), Changed: changed, Decision: d})
 	}
 	return waits, d.Again
 }

@@ -15,10 +15,10 @@ import (
 
 func TestOrphans(t *testing.T) {
 	cases := map[string]struct {
-		ago       time.Duration // 0 for just now
-		want      pin.PlaceVerdict
-		wantNews  bool
-		wantAgain time.Duration
+		ago         time.Duration // 0 for just now
+		want        pin.PlaceVerdict
+		wantChanged bool
+		wantAgain   time.Duration
 	}{
 		"a PersistentPodState that was just deleted may be made anew": {0, pin.Hold, true, time.Minute},
 		"that is told once":               {20 * time.Second, pin.Hold, false, 40 * time.Second},
@@ -37,8 +37,8 @@ func TestOrphans(t *testing.T) {
 				t.Fatalf("waits %+v, again after %s, want one and %s", waits, again, tc.wantAgain)
 			}
 			w := waits[0]
-			if w.Decision.Verdict != tc.want || w.News != tc.wantNews || w.Decision.Reason != pin.ReasonNotRequired {
-				t.Errorf("wait %+v, want verdict %v, news %v", w, tc.want, tc.wantNews)
+			if w.Decision.Verdict != tc.want || w.Changed != tc.wantChanged || w.Decision.Reason != pin.ReasonNotRequired {
+				t.Errorf("wait %+v, want verdict %v, changed %t", w, tc.want, tc.wantChanged)
 			}
 			if text := w.String(); !strings.Contains(text, "PersistentPodState db") || !strings.Contains(text, hostname+"=n1") {
 				t.Errorf("event %q names neither or only one of what required and what is required", text)

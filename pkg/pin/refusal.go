@@ -32,7 +32,7 @@ const notSelectedWord = "didn't match Pod's node affinity/selector"
 
 // refusalCount is how many nodes a refusal names. Only constraints count a node twice.
 type refusalCount struct {
-	all, barred, elsewhere int
+	all, rejected, elsewhere int
 }
 
 // forbiddenByConstraint tells whether hard constraints of the pod forbid it all these nodes,
@@ -49,7 +49,7 @@ type refusalCount struct {
 // will write a new one.
 func forbiddenByConstraint(in PlaceInput, there []*corev1.Node) bool {
 	said, ok := countRefused(in.Refusal)
-	here, barred := 0, 0
+	here, rejected := 0, 0
 	for _, n := range there {
 		if fit.Admits(in.Pod, n) {
 			here++
@@ -57,10 +57,10 @@ func forbiddenByConstraint(in PlaceInput, there []*corev1.Node) bool {
 	}
 	for _, n := range in.Nodes {
 		if len(fit.Untolerated(n, in.Pod)) > 0 {
-			barred++
+			rejected++
 		}
 	}
-	return ok && said.all >= len(in.Nodes) && said.barred <= barred && said.elsewhere <= len(in.Nodes)-here
+	return ok && said.all >= len(in.Nodes) && said.rejected <= rejected && said.elsewhere <= len(in.Nodes)-here
 }
 
 // countRefused parses a count of the cluster's nodes by reason, as in "0/3 nodes are
@@ -77,7 +77,7 @@ func countRefused(refusal string) (said refusalCount, ok bool) {
 		case err != nil:
 			return said, false
 		case slices.ContainsFunc(unschedulableWords, says):
-			said.barred += n
+			said.rejected += n
 			said.elsewhere += n
 		case says(notSelectedWord):
 			said.elsewhere += n

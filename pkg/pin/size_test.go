@@ -83,7 +83,7 @@ func TestWaitThatDoesNotFit(t *testing.T) {
 	}
 	steps := []struct {
 		after     time.Duration
-		news      bool
+		changed   bool
 		verdict   pin.PlaceVerdict
 		wantAgain time.Duration
 	}{
@@ -99,8 +99,8 @@ func TestWaitThatDoesNotFit(t *testing.T) {
 		if c := meta.FindStatusCondition(state.Status.Conditions, appsv1beta1.ConditionRecording); c.Reason != appsv1beta1.ReasonRecordFull {
 			t.Fatalf("step %d: condition %+v, want it full", i, c)
 		}
-		if w := got.Waits; len(w) != 1 || w[0].News != step.news || w[0].Decision.Verdict != step.verdict || got.Again != step.wantAgain {
-			t.Errorf("step %d: %+v, again after %s; want news %t, verdict %d, again after %s", i, w, got.Again, step.news, step.verdict, step.wantAgain)
+		if w := got.Waits; len(w) != 1 || w[0].Changed != step.changed || w[0].Decision.Verdict != step.verdict || got.Again != step.wantAgain {
+			t.Errorf("step %d: %+v, again after %s; want a change %t, verdict %d, again after %s", i, w, got.Again, step.changed, step.verdict, step.wantAgain)
 		}
 	}
 	in.Pods = []corev1.Pod{*testenv.APod("web-0").On("n1").Pod}

@@ -21,8 +21,8 @@ import (
 type Wait struct {
 	Pod   *corev1.Pod
 	Place labels.Set
-	// News tells that the pod did not wait before, or waited for another reason.
-	News     bool
+	// Changed tells that the pod did not wait before, or waited for another reason.
+	Changed  bool
 	Decision PlaceDecision
 }
 
@@ -84,7 +84,7 @@ func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait
 			Pod: pod, Place: w.Place, State: in.State, Record: record,
 			Refusal: refusal(pod).Message, Nodes: in.Cluster, Now: in.Now,
 		})
-		w.News = record.Waiting == nil || record.Waiting.Reason != w.Decision.Reason
+		w.Changed = record.Waiting == nil || record.Waiting.Reason != w.Decision.Reason
 		waits = append(waits, w)
 		again = sooner(again, w.Decision.Again)
 		if record = noted(record, w, in.Now); record.NodeName != "" || record.Waiting != nil {

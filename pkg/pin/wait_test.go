@@ -50,8 +50,8 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 	cordoned := testenv.ANode("n1").Cordoned().Node
 
 	got := decide(unplaced(), cordoned)
-	if len(got.Waits) != 1 || !got.Waits[0].News || got.Waits[0].Decision.Verdict != pin.Hold || got.Again != 10*time.Minute {
-		t.Fatalf("first: %+v, want news of a pod that is held for ten minutes", got)
+	if len(got.Waits) != 1 || !got.Waits[0].Changed || got.Waits[0].Decision.Verdict != pin.Hold || got.Again != 10*time.Minute {
+		t.Fatalf("first: %+v, want a change: a pod that is held for ten minutes", got)
 	}
 	if text := got.Waits[0].String(); !strings.Contains(text, "uncordon it") {
 		t.Errorf("event %q does not say what would help", text)
@@ -62,14 +62,14 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 
 	first := state.Status.DeepCopy()
 	at = at.Add(9 * time.Minute)
-	if got = decide(unplaced(), cordoned); got.Waits[0].News || got.Again != time.Minute {
-		t.Errorf("again: %+v, want no news, and a minute left", got)
+	if got = decide(unplaced(), cordoned); got.Waits[0].Changed || got.Again != time.Minute {
+		t.Errorf("again: %+v, want no change, and a minute left", got)
 	}
 	if diff := cmp.Diff(first, &state.Status); diff != "" {
 		t.Errorf("the status changed while nothing happened (-before +after):\n%s", diff)
 	}
-	if got = decide(unplaced()); !got.Waits[0].News || waiting().Reason != pin.ReasonNodeGone {
-		t.Errorf("when the node is gone: %+v, %+v, want news", got, waiting())
+	if got = decide(unplaced()); !got.Waits[0].Changed || waiting().Reason != pin.ReasonNodeGone {
+		t.Errorf("when the node is gone: %+v, %+v, want a change", got, waiting())
 	}
 
 	at = at.Add(time.Minute)
@@ -129,16 +129,16 @@ func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 				state.Status = got.Status
 				return got
 			}
-			if got := decide(pod, 0); len(got.Waits) != 1 || !got.Waits[0].News || got.Again != 10*time.Minute {
-				t.Fatalf("first: %+v, want news of a pod that is held for ten minutes", got)
+			if got := decide(pod, 0); len(got.Waits) != 1 || !got.Waits[0].Changed || got.Again != 10*time.Minute {
+				t.Fatalf("first: %+v, want a change: a pod that is held for ten minutes", got)
 			}
 			record := state.Status.PodStates["web-0"]
 			record.Waiting = nil
 			if diff := cmp.Diff(tc.want, record); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
-			if got := decide(pod, 9*time.Minute); got.Waits[0].News || got.Again != time.Minute {
-				t.Errorf("again: %+v, want no news, and a minute left", got)
+			if got := decide(pod, 9*time.Minute); got.Waits[0].Changed || got.Again != time.Minute {
+				t.Errorf("again: %+v, want no change, and a minute left", got)
 			}
 			if got := decide(pod, 10*time.Minute); got.Waits[0].Decision.Verdict != pin.LetGo || state.Status.PodStates["web-0"].ReleasedAt == nil {
 				t.Errorf("after its time: %+v, want it let go and noted", got)

@@ -24,7 +24,7 @@ type releaser struct {
 func (r releaser) release(ctx context.Context, by runtime.Object, waits []pin.Wait) error {
 	for _, w := range waits {
 		if w.Decision.Verdict == pin.Hold {
-			if w.News {
+			if w.Changed {
 				r.reporter.waiting(w, by)
 			}
 			continue

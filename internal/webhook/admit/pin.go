@@ -56,7 +56,7 @@ func (p *Pin) gather(ctx context.Context, in *pin.Input, owner workload.Target) 
 	if err != nil {
 		return err
 	}
-	if err := p.recall(ctx, in, pin.Choose(states)); err != nil {
+	if err := p.restore(ctx, in, pin.Choose(states)); err != nil {
 		return err
 	}
 	if name := pin.RecordedNode(in.State, in.Pod.Name); name != "" {

@@ -14,12 +14,12 @@ import (
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// recall sets the state with the record from which the pod is planned. Usually that is the
+// restore sets the state with the record from which the pod is planned. Usually that is the
 // state in the cache. The cache may be behind the API server in three cases: it has no
 // record, another node shows a later life of the pod, or the pod may just have been
 // released. Then the API server is asked; and where it knows no more, the node that holds
 // the pod's addresses serves as the record.
-func (p *Pin) recall(ctx context.Context, in *pin.Input, cached *appsv1beta1.PersistentPodState) error {
+func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.PersistentPodState) error {
 	var holders []pin.Holder
 	var nodes map[string]*corev1.Node
 	var err error
