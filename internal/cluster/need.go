@@ -93,7 +93,7 @@ func (n *Need) keep(o any) (any, error) {
 	if !ok || reflect.TypeOf(o) != reflect.TypeOf(n.object) {
 		return o, nil // such as the last known state of a deleted object
 	}
-	to, ok := reflect.New(reflect.TypeOf(n.object).Elem()).Interface().(client.Object)
+	to, ok := reflect.TypeAssert[client.Object](reflect.New(reflect.TypeOf(n.object).Elem()))
 	if !ok {
 		return nil, fmt.Errorf("make %T: not an object", n.object)
 	}

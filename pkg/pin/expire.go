@@ -3,12 +3,11 @@ package pin
 import (
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // present returns the pods that may still hold addresses, including those being deleted.

@@ -4,14 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // A record that ends lasts as long as the pod's addresses: they are reserved when the pod

@@ -5,11 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/fit"
-
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/fit"
 )
 
 // Gate is the scheduling gate that holds a pod back until its node is nominated. The field

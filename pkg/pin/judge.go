@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/fit"
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/fit"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // AnnotationUnpinned on a pod is the reason why its recorded node was not nominated when

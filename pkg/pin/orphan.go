@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // orphanGrace is how long a pod still waits for its place after its PersistentPodState was

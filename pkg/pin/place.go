@@ -6,12 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/fit"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/fit"
 )
 
 // AnnotationPlace on a pod names the node labels that its PersistentPodState requires of

@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/fit"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/fit"
 	"github.com/limpet-io/limpet/pkg/podpatch"
 )
 

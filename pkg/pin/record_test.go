@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +12,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

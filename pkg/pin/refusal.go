@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limpet-io/limpet/pkg/fit"
-
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/pkg/fit"
 )
 
 // constraintWords are the scheduler's words for hard constraints, in this version and former

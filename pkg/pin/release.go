@@ -6,12 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/fit"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/fit"
 )
 
 // Annotations on a PersistentPodState that release its pods when their required place cannot

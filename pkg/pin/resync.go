@@ -3,13 +3,12 @@ package pin
 import (
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // resyncs are the times, since a workload was first seen to lack a pod, at which its

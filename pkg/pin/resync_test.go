@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 func TestResyncAfter(t *testing.T) {

@@ -5,14 +5,13 @@ import (
 	"os"
 	"testing"
 
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // TestLimitsAreThoseOfTheAPI keeps an object from being generated that the API refuses.

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limpet-io/limpet/pkg/workload"
-
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +11,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // OpenKruise stores weights that the API server refuses in a pod, which must be created

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limpet-io/limpet/internal/cluster"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 

@@ -3,14 +3,13 @@ package validate
 import (
 	"context"
 
-	"github.com/limpet-io/limpet/internal/cluster"
-	"github.com/limpet-io/limpet/internal/workloads"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
