@@ -15,8 +15,10 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -63,8 +65,30 @@ func (b *bench) startController(ctx context.Context) error {
 		return fmt.Errorf("wait for the controller: %w", err)
 	}
 	p.ready = time.Since(begin)
+	if err := b.mountCertificate(ctx); err != nil {
+		return err
+	}
 	if err := poll(ctx, longestWait, b.askFormer); err != nil {
 		return fmt.Errorf("have an object converted: %w", err)
+	}
+	return nil
+}
+
+// mountCertificate writes the controller's Secret into its directory, as the kubelet does. A
+// controller that finds nothing there ends after some minutes.
+func (b *bench) mountCertificate(ctx context.Context) error {
+	var secret corev1.Secret
+	if err := b.client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: secretName}, &secret); err != nil {
+		return fmt.Errorf("read certificate: %w", err)
+	}
+	dir := filepath.Join(b.dir, "certificate")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("mount certificate: %w", err)
+	}
+	for name, data := range secret.Data {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return fmt.Errorf("mount certificate: %w", err)
+		}
 	}
 	return nil
 }
