@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/limpet-io/limpet/test/programs"
 )
 
 // ConvertedCRD is the name of the CRD whose versions the controller converts.
@@ -102,7 +104,10 @@ func (e *Env) ManifestCRD(t testing.TB) *apiextensionsv1.CustomResourceDefinitio
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl := filepath.Join(e.server.BinaryAssetsDirectory, "kubectl")
+	kubectl, err := programs.Find(e.server.BinaryAssetsDirectory, "kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(root, "deploy", "crds")).Output()
 	if err != nil {
 		t.Fatalf("render deploy/crds: %v", err)
