@@ -201,7 +201,7 @@ func (b *Builder) tick(c component, todo []component) (stop func()) {
 	tell := func() {
 		elapsed := time.Since(start)
 		current, all := pace.left(todo, elapsed)
-		b.Progress("%s: %d s so far, %s left; %s in all", what, int(elapsed.Seconds()), about(current), about(all))
+		b.Progress("%s: %d s so far, %s to go; with the other components %s", what, int(elapsed.Seconds()), about(current), about(all))
 	}
 	tell()
 	done := make(chan struct{})
