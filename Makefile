@@ -25,10 +25,10 @@ test: root build assets ## Run all tests: tables, the plugin as a process, a rea
 test-unit: build assets ## Run all tests but those that need the three-node cluster
 	test/run.sh unit
 
-test-e2e: build ## Run the end-to-end tests on a three-node cluster of their own
+test-e2e: build ## Run the end-to-end tests on a separate three-node cluster
 	test/run.sh e2e
 
-test-fresh: assets ## Check that tests need nothing from outside but the built components and Go's caches
+test-fresh: assets ## Check that the built components and Go's caches are all that tests need
 	test/programs/fresh.sh
 
 bench: bench-plugin
@@ -47,7 +47,7 @@ build: harness ## Build the product and the cluster harness into bin/
 	$(VERSIONED) -o bin/limpet-agent ./cmd/node-agent
 	$(VERSIONED) -o bin/limpet-controller ./cmd/controller
 
-# Made anew each time: what lay there before counts for nothing.
+# The directory is made again each time. Old contents are not used.
 assets: harness
 	@$(CLUSTER) build >/dev/null
 	@$(CLUSTER) assets --dir $(LIMPET_PROGRAMS) $$(sed 's/#.*//' test/programs/programs.txt) >/dev/null
@@ -64,10 +64,10 @@ images: build ## Write both images as one archive, bin/images.tar
 	$(CLUSTER) images --out bin/images.tar \
 	  limpet-io/limpet-agent:dev=bin/limpet-agent,bin/limpet-ipam limpet-io/limpet-controller:dev=bin/limpet-controller
 
-cluster-up: root build ## Start a three-node cluster with Limpet on it, to play with: kubeconfig, bin/kubectl
+cluster-up: root build ## Start a three-node cluster with Limpet for your own experiments: kubeconfig, bin/kubectl
 	cd test/e2e && $(GO) run ./cmd/demo --install-only --name limpet --kubectl $(CURDIR)/bin/kubectl --kubeconfig $(CURDIR)/kubeconfig
 
-cluster-down: root ## Stop that cluster, and what an interrupted demo or test left, and leave nothing behind
+cluster-down: root ## Stop the cluster of cluster-up, and clusters that an interrupted demo or test left
 	@test -x $(CLUSTER) || $(MAKE) --no-print-directory harness
 	for name in limpet demo e2e bench; do $(CLUSTER) down --name $$name; done
 	rm -f kubeconfig bin/kubectl

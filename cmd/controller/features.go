@@ -31,7 +31,8 @@ type feature struct {
 	schemes []func(*runtime.Scheme) error
 	// needs is what the feature reads from the caches.
 	needs cluster.Needs
-	// crds are the definitions whose former versions are converted.
+	// crds are the definitions that have a former version, which the controller converts. A
+	// CRD with one version is not listed.
 	crds []upgrade.CRD
 	// planners take part in the creation of pods.
 	planners func(shared) []admit.Planner

@@ -17,11 +17,21 @@ import (
 
 func main() { os.Exit(run()) }
 
+const usage = `limpet-controller records where pods ran, and brings rebuilt pods back to that place.
+
+Usage:
+  limpet-controller [flags]   run the controller, as the Deployment does
+  limpet-controller version   print the version
+
+Flags:
+`
+
 func run() int {
 	options := Default()
 	flags := pflag.NewFlagSet("limpet-controller", pflag.ContinueOnError)
 	options.AddFlags(flags)
 	printVersion := flags.Bool("version", false, "print the version and exit")
+	flags.Usage = func() { fmt.Fprint(os.Stderr, usage, flags.FlagUsages()) }
 	err := flags.Parse(os.Args[1:])
 	if errors.Is(err, pflag.ErrHelp) {
 		return 0
@@ -29,6 +39,9 @@ func run() int {
 	if *printVersion || flags.Arg(0) == "version" {
 		fmt.Fprintln(os.Stdout, "limpet-controller", version.String())
 		return 0
+	}
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("%q is not a command; see limpet-controller --help", flags.Arg(0))
 	}
 	if err = errors.Join(err, options.Validate()); err != nil {
 		fmt.Fprintln(os.Stderr, "limpet-controller:", err)

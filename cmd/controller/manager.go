@@ -80,6 +80,9 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 
 func addReconcilers(mgr ctrl.Manager, all []feature, s shared, more ...reconciler) error {
 	for _, f := range all {
+		if f.reconcilers == nil {
+			continue
+		}
 		for _, r := range f.reconcilers(s) {
 			if err := r.SetupWithManager(mgr); err != nil {
 				return fmt.Errorf("set up %T of feature %s: %w", r, f.name, err)

@@ -48,7 +48,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ConversionService, "conversion-service", o.ConversionService, "service through which the API server converts objects")
 	fs.StringSliceVar(&o.DNSNames, "dns-names", o.DNSNames, "further DNS names of the webhook server, for configurations with a URL")
 	fs.StringVar(&o.Secret, "secret", o.Secret, "secret that holds the webhook certificate; it must exist, and may be empty")
-	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory where that secret is mounted")
+	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory where the secret of --secret is mounted")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics; 0 for none")
 	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")

@@ -1,6 +1,7 @@
 // Command ipam-plugin is limpet-ipam, the CNI IPAM plugin that a container runtime
-// executes for each pod: host-local's job, with reservations. Given a command, it shows
-// and mends the node's state instead (docs/operate/operations.md).
+// executes for each pod. It hands out addresses as host-local does, and can reserve them.
+// With a command, such as list, it shows or repairs the state of the node
+// (docs/operate/operations.md).
 package main
 
 import (

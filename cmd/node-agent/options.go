@@ -39,15 +39,15 @@ func Default() Options {
 // AddFlags registers the options as flags, with their present values as defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "node-name", o.Node, "name of this machine's Node object; empty: the value of the environment variable NODE_NAME")
-	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node, with network configuration and routes; none: leave both as they are")
+	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; none: it writes neither")
 	fs.StringVar(&o.PluginFile, "plugin", o.PluginFile, "plugin binary to install; empty: install none")
 	fs.StringVar(&o.BinDir, "cni-bin-dir", o.BinDir, "directory in which the container runtime looks for plugins")
 	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory in which the container runtime looks for network configurations")
 	fs.StringVar(&o.StateDir, "state-dir", o.StateDir, "directory of the plugin's state file: ipam.dataDir of the networks on this node")
-	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory in which the container runtime binds the network namespaces of pods; attachments with a namespace elsewhere never count as gone")
+	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory in which the container runtime binds the network namespaces of pods; the agent cannot check namespaces elsewhere, and never ends their attachments")
 	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the boot ID of the node, the same as the plugin reads")
-	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for: ipam.maxReservation of the own network, and the limit of other networks until a pod has started in them")
-	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the own network's addresses that reservations may hold: its ipam.maxReservedPercent")
+	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for; with --network=own it is written as ipam.maxReservation; for other networks it is the limit until the first pod has started in them")
+	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the own network's addresses that reservations may hold; with --network=own it is written as ipam.maxReservedPercent")
 	fs.StringVar(&o.Address, "address", o.Address, "address on which /healthz, /readyz and /metrics are served; empty: serve none")
 }
 

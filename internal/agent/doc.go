@@ -1,6 +1,6 @@
 // Package agent is the part of Limpet that runs on every node beside the plugin. It
-// installs the plugin, frees lapsed reservations, corrects the state file by the pods and
-// sandboxes that exist, shows the state in the API, and can be the node's pod network.
+// installs the plugin, ends expired reservations, compares the state file with the existing pods
+// and containers and corrects it, shows the state in the API, and can be the node's pod network.
 //
 // The plugin needs no agent: without one, pods start, end and return to their addresses.
 // The agent never keeps the state file open. Installing and freeing need no API server.

@@ -5,6 +5,6 @@
 // needs and nothing else, so that memory grows only when a feature asks for more.
 //
 // The readers here return the cache's own objects, which callers must not change.
-// Functions whose name begins with Live read past the cache. Writes tells whether the
-// cache shows a controller's own last write yet.
+// Functions whose name begins with Live read past the cache. The type
+// Writes reports whether the cache already shows the last write of a controller.
 package cluster

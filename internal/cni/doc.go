@@ -4,6 +4,6 @@
 //
 // Beside it are netconf (the network configuration as data), outside (the seam to everything
 // that knows of addresses beside the state), and two rooms behind that seam: coexist
-// (host-local's files) and recovery (a lost or damaged state). An everyday ADD or DEL
-// enters neither.
+// (host-local's files) and recovery (a lost or damaged state). An ADD or
+// DEL on a node without files of host-local and with a sound state uses neither.
 package cni

@@ -1,5 +1,5 @@
-// Package evict is the only room of the controller that deletes or evicts pods. Whatever
-// limits how many pods may go at once is asked here, and nowhere else.
+// Package evict deletes pods for the controller. No other package of the controller may
+// delete or evict a pod. A future limit on the number of deleted pods belongs here.
 package evict
 
 import (

@@ -1,12 +1,12 @@
 // Package hostlocal reads and mends the directory in which the host-local plugin keeps
 // the addresses of one network, and the records that host-local's fork, Limpet's predecessor,
-// kept beside:
+// kept in the same directory:
 //
 //	<dataDir>/<network>/10.1.2.3             "<container ID>\r\n<interface>"
 //	<dataDir>/<network>/last_reserved_ip.0   the address last handed out from range set 0
 //	<dataDir>/<network>/lock                 flocked by every verb of host-local
 //	<dataDir>/reserved/<namespace>/<pod>     the fork's record of a pod, as JSON
 //
-// A file that Limpet mirrors ends in a line feed, which host-local trims. It tells only
-// host-local that the address is taken.
+// A file that Limpet mirrors ends in a line feed, which host-local trims. Such a file is for
+// host-local alone: Limpet does not read it as an address in use.
 package hostlocal

@@ -100,7 +100,7 @@ func (c command) flagSet(o *options) *flag.FlagSet {
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.dataDir, "data-dir", persistence.DefaultDir, "`directory` of the state, the value of ipam.dataDir in the network configuration")
-	f.DurationVar(&o.lockWait, "lock-wait", persistence.DefaultLockWait, "how long to wait for the lock")
+	f.DurationVar(&o.lockWait, "lock-wait", persistence.DefaultLockWait, "how long to wait for the lock of the state file")
 	f.StringVar(&o.output, "o", "table", "output `format`: table or json")
 	if c.flags != nil {
 		c.flags(f, o)
@@ -109,7 +109,7 @@ func (c command) flagSet(o *options) *flag.FlagSet {
 }
 
 func networkFlag(f *flag.FlagSet, o *options) {
-	f.StringVar(&o.network, "network", "", "show only the network with this `name`")
+	f.StringVar(&o.network, "network", "", "use only the network with this `name`")
 }
 
 // store returns the state that the flags name. No file is opened yet.

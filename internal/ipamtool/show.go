@@ -10,7 +10,7 @@ import (
 var showCommand = command{
 	name:    "show",
 	operand: "ADDRESS|NAMESPACE/POD|CONTAINER",
-	summary: "Show everything about an address, a pod or a container (by the beginning of its ID)",
+	summary: "Show everything about an address, a pod or a container (the first characters of the ID are enough)",
 	example: "limpet-ipam show 10.244.0.5\nlimpet-ipam show default/web-0\nlimpet-ipam show 3f2a9c",
 	flags:   networkFlag,
 	run: func(t *Tool, ctx context.Context, o options) error {

@@ -1,4 +1,5 @@
-// Package fit says whether a node can take a pod now, apart from the room that it has.
+// Package fit says whether a node can take a pod. It checks labels, taints, conditions and
+// free addresses, and not CPU or memory: the scheduler checks those.
 package fit
 
 import (

@@ -1,6 +1,6 @@
 // Package workload holds what every feature says about workloads and their pods.
 //
-//	Target   a workload, whatever API version names it
+//	Target   a workload, identified without its API version
 //	Owner    the object that controls another one: pod → ReplicaSet → Deployment
 //	Kinds    the kinds of workload whose pods come back under their names
 //	Desired  how many pods a workload wants, and which names they have

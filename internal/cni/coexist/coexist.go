@@ -2,9 +2,9 @@
 // pods during a change of plugins, with copies that Limpet keeps for a way back
 // (ipam.mirrorHostLocal), and with the records of host-local's fork that reserved addresses.
 //
-// It is a source of package outside. It opens only where such files can be: the network has a
-// directory of host-local's, the fork has its directory of records, or copies are wished.
-// A node without them pays for two looks at missing directories in each verb.
+// It returns a source of package outside only if host-local or its fork has a directory for
+// the network, or if mirroring is or was on. Otherwise each verb pays for two lookups of
+// missing directories.
 //
 // Its tests run whole verbs over real files: adopt, fork, mirror, duplicate, unreadable and
 // foreign_fuzz in internal/cni, and changeover and together in test/plugin.

@@ -1,4 +1,5 @@
-// Package node is what the verbs see of the machine they run on.
+// Package node holds the functions through which the CNI verbs see the machine. Tests pass
+// other functions. Package machine has the real ones.
 package node
 
 import (

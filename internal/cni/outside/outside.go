@@ -1,8 +1,8 @@
 // Package outside is the seam between the verbs and everything that knows of addresses
 // beside the state: another plugin's files, or what was found when the state was rebuilt.
 //
-// A verb asks the sources once, inside its transaction. On a node that has neither of them,
-// no source opens, and the verb goes on with the state alone.
+// A verb asks the sources once, inside its transaction. If a node has no files
+// of another plugin and no rebuilt state, there is no source.
 package outside
 
 import (

@@ -1,4 +1,4 @@
-// Package recovery makes a lost or damaged state again out of what the node knows (rule 6),
+// Package recovery rebuilds a lost or damaged state from what the node knows (rule 6),
 // and quarantines the addresses of running pods that it could not explain.
 //
 // Most of its tests run whole verbs over damaged files: recover, quarantine, placeholder and

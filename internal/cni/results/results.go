@@ -1,5 +1,5 @@
-// Package results reads libcni's result cache: a file for each attachment whose whole chain
-// of plugins succeeded and whose DEL has not succeeded yet.
+// Package results reads libcni's result cache. libcni writes one file for an attachment when
+// all plugins of the chain have succeeded, and deletes the file after a successful DEL.
 package results
 
 import (

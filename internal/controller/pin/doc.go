@@ -2,7 +2,9 @@
 // rebuilt pods back to their nodes. The decisions are in pkg/pin.
 //
 //	Recorder   records where the pods of a target are Ready
-//	Generator  makes the PersistentPodStates that workloads ask for by annotation
+//	Generator  makes the PersistentPodStates that StatefulSets ask for by annotation
+//	KindGenerator  does the same for each further kind of workload
 //	Nominator  nominates the recorded node of a gated pod, and opens its gate
-//	Resyncer   makes workloads retry pods that were refused while no webhook answered
+//	Resyncer   makes a workload create its pods again, after the API server refused them
+//	           because no webhook answered
 package pin

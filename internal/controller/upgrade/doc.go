@@ -1,3 +1,4 @@
-// Package upgrade keeps the CRDs usable whose former versions the controller converts: the
-// API server trusts the conversion webhook, and no object stays stored in a former version.
+// Package upgrade serves CRDs that have a former version. It writes the certificate
+// authority of the conversion webhook into the CRD, and stores every object again in the
+// current version.
 package upgrade

@@ -2,10 +2,12 @@
 //
 //	gather  the facts that all planners share are collected once
 //	plan    each planner, in order, says what it adds to the pod
-//	merge   the patches become one; a contradiction drops the later plan
-//	commit  plans that take from a book are entered there
+//	merge   the patches become one; a later plan that contradicts is left out, and a pod
+//	        that asks for a reservation is refused instead
+//	commit  each plan is written into the book of its feature, if the feature has one
 //
-// Nothing is committed on a dry run or on a refusal. A pod has no UID while it is created,
-// so that a book knows it by the UID of the request. A later stage of the API server may
-// still refuse the pod; therefore every entry of a book expires.
+// A book is a feature's list of pods that were allowed and may not exist in the API yet.
+// Nothing is committed on a dry run or after a refusal. A pod has no UID before it is
+// created, so the book uses the UID of the request. The API server may still refuse the
+// pod later. Therefore every entry of a book expires.
 package admit

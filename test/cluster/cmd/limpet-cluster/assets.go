@@ -19,9 +19,8 @@ import (
 
 const assetsUsage = `limpet-cluster assets --dir DIR PROGRAM…
 
-Makes DIR from scratch: a link to each named program, built from Go modules when the cache lacks
-it, and nothing else. Links of an earlier run are removed. A DIR that holds anything but
-links is refused.
+Fills DIR with one link for each named program. A program that is not in the cache is built
+first. Other links in DIR are removed. A DIR that holds anything but links is refused.
 
 Programs by component:
 `

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -17,13 +18,13 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
   limpet-cluster up [--name N] [--kubectl FILE] [--kubeconfig FILE] [--images FILE] [--ipv4-only]
                               start a cluster; nodes are Ready once a pod network is installed
   limpet-cluster down [--name N]
-                              end it and remove all that it made; also after an interrupted up
+                              stop the cluster and remove its files; works also after an interrupted up
   limpet-cluster status [--name N]
-                              tell what runs of it
+                              print which parts of the cluster run
   limpet-cluster kubeconfig [--name N]
                               print the path of a kubeconfig that works on this machine
   limpet-cluster node [--name N] on|off NODE
-                              boot a node, or take its power
+                              start a node, or switch it off without a shutdown
   limpet-cluster node [--name N] stop|start NODE SERVICE
                               stop or start containerd, kubelet or kube-proxy on it
   limpet-cluster node [--name N] exec NODE -- CMD…
@@ -31,10 +32,10 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
   limpet-cluster images --out FILE NAME=BINARY[,BINARY…]…
                               make container images of static binaries
   limpet-cluster assets --dir DIR PROGRAM…
-                              make DIR from scratch, with links to the named programs of the cache and
-                              nothing else: kube-apiserver, etcd, bridge, …; --help lists them
-  limpet-cluster build        build into the cache what is missing there, and print where each
-                              component lies
+                              fill DIR with one link for each named program, such as etcd or
+                              bridge, and remove other links; --help lists the programs
+  limpet-cluster build        build all components that are not in the cache, and print the
+                              directory of each
   limpet-cluster version      print the version of this program and of the components that it builds
 
 The cache is $LIMPET_CACHE, or limpet below the user's cache directory.
@@ -55,6 +56,10 @@ func main() {
 }
 
 func run() int {
+	if len(os.Args) > 1 && slices.Contains([]string{"help", "-h", "--help"}, os.Args[1]) {
+		fmt.Print(usage)
+		return 0
+	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
 		fmt.Fprint(os.Stderr, usage)
 		return 2
@@ -64,7 +69,7 @@ func run() int {
 	err := commands[os.Args[1]](ctx, os.Args[2:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return 2
+		return 0
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "limpet-cluster:", err)
 		return 1
