@@ -34,12 +34,16 @@ func Key(o Object) string {
 
 // Changes returns the writes that turn the shown objects into the wanted ones: first the
 // wanted objects in their order, then deletions. Objects whose key is in skip are not
-// written. The result never shares an object with shown.
+// written, and of two wanted objects with one key only the first is. The result never
+// shares an object with shown.
 func Changes(shown map[string]Object, want []Object, skip map[string]bool) []Change {
 	var changes []Change
 	wanted := map[string]bool{}
 	for _, o := range want {
 		key := Key(o)
+		if wanted[key] {
+			continue // a second write would start from a version that the first has replaced
+		}
 		wanted[key] = true
 		old, found := shown[key]
 		switch {

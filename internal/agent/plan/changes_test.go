@@ -65,6 +65,10 @@ func TestChanges(t *testing.T) {
 			wanted: []plan.Object{mirrored("web-0", reservedState)},
 			want:   []plan.Change{{Verb: plan.Update, Object: mirrored("web-0", version7, reservedState)}},
 		},
+		"of two objects with one key the first is written": {
+			wanted: []plan.Object{mirrored("web-0"), mirrored("web-0", reservedState)},
+			want:   []plan.Change{{Verb: plan.Create, Object: mirrored("web-0")}},
+		},
 		"objects that are not wanted any more are deleted last": {
 			shown:  []plan.Object{mirrored("web-1"), mirrored("web-0")},
 			wanted: []plan.Object{mirrored("web-2")},

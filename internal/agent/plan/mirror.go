@@ -24,18 +24,23 @@ type Object interface {
 }
 
 // Mirror returns what the API should show of a node's state: an IPReservation for each
-// owner that asked for retention, and a NodeIPPool for each network. Each object belongs
-// to nodeOwner, which is empty while the Node object is not known.
+// owner that asked for retention, and a NodeIPPool for each network. Of an owner with
+// several incarnations the newest is shown. Each object belongs to nodeOwner, which is empty
+// while the Node object is not known.
 func Mirror(node string, nodeOwner []metav1.OwnerReference, networks []Network, now reservation.Moment) []Object {
 	var objects []Object
 	for _, n := range networks {
+		pending := reservation.Unlapsed(n.Reservations, now)
+		newest := newestIncarnations(n.Attachments, pending)
 		for _, a := range n.Attachments {
-			if a.Owner.Named() && a.Retain > 0 {
+			if a.Retain > 0 && newest[a.Owner] == a.Seq {
 				objects = append(objects, newIPReservation(node, a.Owner, a.UID, a.Addresses, a.Retain))
 			}
 		}
-		pending := reservation.Unlapsed(n.Reservations, now)
 		for _, r := range pending {
+			if newest[r.Owner] != r.Seq {
+				continue
+			}
 			o := newIPReservation(node, r.Owner, r.UID, r.Addresses, r.Retain)
 			until := metav1.NewTime(r.Deadline.From.Wall.Add(r.Deadline.For).Truncate(time.Second))
 			o.Status.State, o.Status.Until, o.Status.Left = v1alpha1.IPReserved, &until, minutesLeft(r.Deadline.Left(now))
@@ -47,6 +52,22 @@ func Mirror(node string, nodeOwner []metav1.OwnerReference, networks []Network, 
 		o.SetOwnerReferences(nodeOwner)
 	}
 	return objects
+}
+
+// newestIncarnations returns the sequence number of the newest incarnation that each owner
+// has on the node. An older incarnation can still be attached: its network namespace
+// outlived the wait of its successor.
+func newestIncarnations(attached []reservation.Attachment, reserved []reservation.Reservation) map[reservation.Owner]uint64 {
+	newest := map[reservation.Owner]uint64{}
+	for _, a := range attached {
+		if a.Owner.Named() {
+			newest[a.Owner] = max(newest[a.Owner], a.Seq)
+		}
+	}
+	for _, r := range reserved {
+		newest[r.Owner] = max(newest[r.Owner], r.Seq)
+	}
+	return newest
 }
 
 func newIPReservation(node string, o reservation.Owner, uid string, addrs []netip.Addr, retain time.Duration) *v1alpha1.IPReservation {

@@ -16,6 +16,10 @@ import (
 
 func TestMirrorOfAnOwner(t *testing.T) {
 	asks := attached(func(a *reservation.Attachment) { a.Addresses, a.Retain = addrs, 10*time.Minute })
+	predecessor := asks
+	predecessor.ID.ContainerID, predecessor.UID, predecessor.Addresses = "c-old", "uid-old", addrs[:1]
+	asks.Seq = 2
+	predecessor.Seq = 1
 	base := v1alpha1.IPReservationStatus{
 		Node: "n1", Network: "net", Interface: "eth0", Pod: "web-0", PodUID: "uid", IPs: "10.1.0.2,fd00::2", RetainMinutes: 10,
 	}
@@ -43,6 +47,12 @@ func TestMirrorOfAnOwner(t *testing.T) {
 			network: plan.Network{Reservations: []reservation.Reservation{reserved(9*time.Minute + time.Second)}},
 			want:    with(v1alpha1.IPReserved, "<1m"), until: now.Wall.Add(59 * time.Second),
 		},
+		"an attached owner whose predecessor is attached, too": {
+			network: plan.Network{Attachments: []reservation.Attachment{asks, predecessor}}, want: with(v1alpha1.IPAttached, ""),
+		},
+		"an attached owner whose predecessor is listed first": {
+			network: plan.Network{Attachments: []reservation.Attachment{predecessor, asks}}, want: with(v1alpha1.IPAttached, ""),
+		},
 		"a lapsed reservation": {
 			network: plan.Network{Reservations: []reservation.Reservation{reserved(10 * time.Minute)}},
 		},
@@ -55,6 +65,9 @@ func TestMirrorOfAnOwner(t *testing.T) {
 					t.Errorf("%s lacks its node's label", o.GetName())
 				}
 				if r, ok := o.(*v1alpha1.IPReservation); ok {
+					if got != nil {
+						t.Errorf("a second object of the owner: %+v", r.Status)
+					}
 					got = &r.Status
 				}
 			}
