@@ -38,7 +38,10 @@ func TestConfigurationErrorsBeginWithTheKey(t *testing.T) {
 		"no range at all":                    {`{"ipam":{"dataDir":"$DIR"}}`, "ipam.ranges: no IP ranges specified"},
 		"a directory of the wrong type":      {`{"ipam":{"dataDir":7,"subnet":"10.1.0.0/24"}}`, "ipam.dataDir: a JSON number is not allowed here"},
 		"a directory that is no path at all": {`{"ipam":{"dataDir":["/x"],"subnet":"10.1.0.0/24"}}`, "ipam.dataDir: a JSON array is not allowed here"},
-		"a directory by a relative path":     {`{"ipam":{"dataDir":"state","subnet":"10.1.0.0/24"}}`, `ipam.dataDir: "state" is not an absolute path`},
+		"a requested address, before resolv.conf is read": {
+			`{"ipam":{"dataDir":"$DIR","subnet":"10.1.0.0/24","resolvConf":"/nonexistent"},"args":{"cni":{"ips":["bad"]}}}`, "args.cni.ips: invalid IP address bad",
+		},
+		"a directory by a relative path": {`{"ipam":{"dataDir":"state","subnet":"10.1.0.0/24"}}`, `ipam.dataDir: "state" is not an absolute path`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTestNode(t)

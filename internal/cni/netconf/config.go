@@ -29,8 +29,8 @@ type Config struct {
 	// DataDir is the absolute directory that ipam.dataDir names; "" without that key.
 	DataDir string
 	Sets    []ipam.Set
-	// Requested are the addresses asked for by number, as they are written.
-	Requested []Requested
+	// Requested are the addresses asked for by number, in the order of the configuration.
+	Requested []netip.Addr
 	Routes    []*types.Route
 	// ResolvConf is the path of the file with the DNS settings; "" for none.
 	ResolvConf      string
@@ -70,7 +70,9 @@ func ParseAdd(stdin []byte) (*Config, error) {
 	if c.Sets, err = rangeSetsOfAdd(f, stdin); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrConfig)
 	}
-	c.Requested = []Requested{{"args.cni.ips", f.Args.CNI.IPs}, {"runtimeConfig.ips", f.RuntimeConfig.IPs}}
+	if c.Requested, err = requestedIPs(f); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 

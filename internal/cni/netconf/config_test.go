@@ -77,7 +77,10 @@ func TestAssign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, err := netconf.ParseAdd([]byte(sets + tc.more))
 			if err != nil {
-				t.Fatal(err)
+				if !errors.Is(err, tc.err) {
+					t.Fatalf("parse: %v, want %v", err, tc.err)
+				}
+				return
 			}
 			pod, err := netconf.ParsePod(tc.pod)
 			if err != nil {

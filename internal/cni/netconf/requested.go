@@ -23,10 +23,22 @@ func (e RequestedError) Error() string { return string(e) }
 // Is makes ErrRequested match.
 func (e RequestedError) Is(target error) bool { return target == ErrRequested }
 
-// Requested are addresses asked for by number under one key of the configuration.
-type Requested struct {
-	Key string
-	IPs []string
+// requestedIPs reads the addresses that the configuration asks for by number.
+func requestedIPs(f *file) ([]netip.Addr, error) {
+	var all []netip.Addr
+	for _, key := range []struct {
+		name string
+		ips  []string
+	}{{"args.cni.ips", f.Args.CNI.IPs}, {"runtimeConfig.ips", f.RuntimeConfig.IPs}} {
+		for _, s := range key.ips {
+			a, err := parseRequested(s)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w: %w", key.name, err, ErrConfig)
+			}
+			all = append(all, a)
+		}
+	}
+	return all, nil
 }
 
 // parseRequested reads an address and ignores a prefix length: the range has one.
@@ -52,15 +64,7 @@ func (c *Config) Assign(pod Pod) ([]netip.Addr, error) {
 	if pod.IP.IsValid() {
 		left = append(left, pod.IP)
 	}
-	for _, r := range c.Requested {
-		for _, s := range r.IPs {
-			a, err := parseRequested(s)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w: %w", r.Key, err, ErrConfig)
-			}
-			left = append(left, a)
-		}
-	}
+	left = append(left, c.Requested...)
 	if len(left) == 0 {
 		return make([]netip.Addr, len(c.Sets)), nil
 	}
