@@ -60,6 +60,29 @@ func seen(t *testing.T, c client.Reader, pod *corev1.Pod) *corev1.Pod {
 	return got
 }
 
+// A feature that reads all objects must not see only those that another feature names.
+func TestDifferentRestrictionsAreLifted(t *testing.T) {
+	named := func(name string) cluster.Needs {
+		return cluster.Needs{Objects: []cluster.Need{cluster.Of[*corev1.ConfigMap]().Named(name, "ns")}}
+	}
+	for name, tc := range map[string]struct {
+		features       []cluster.Needs
+		wantRestricted bool
+	}{
+		"the same name":   {[]cluster.Needs{named("a"), named("a")}, true},
+		"two names":       {[]cluster.Needs{named("a"), named("b")}, false},
+		"a name, and all": {[]cluster.Needs{named("a"), {Objects: []cluster.Need{cluster.Of[*corev1.ConfigMap]()}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, by := range cluster.CacheOptions(tc.features...).ByObject {
+				if restricted := by.Field != nil || by.Namespaces != nil; restricted != tc.wantRestricted {
+					t.Errorf("restricted: %t, want %t: %+v", restricted, tc.wantRestricted, by)
+				}
+			}
+		})
+	}
+}
+
 func TestTheCacheKeepsTheUnionOfAllNeeds(t *testing.T) {
 	spread := cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Labels[*corev1.Pod], cluster.Images)}}
 	budget := cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Labels[*corev1.Pod], cluster.Phase, cluster.ContainerStatuses)}}

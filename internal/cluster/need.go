@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -67,21 +68,25 @@ func CacheOptions(features ...Needs) cache.Options {
 }
 
 // union joins the needs of one kind of all features. A feature that needs whole objects
-// gets them.
+// gets them. Needs that are restricted in different ways are joined without a restriction.
 func union(features []Needs) map[reflect.Type]*Need {
 	byKind := map[reflect.Type]*Need{}
 	for _, feature := range features {
 		for _, need := range feature.Objects {
 			kind := reflect.TypeOf(need.object)
 			known, ok := byKind[kind]
-			switch {
-			case !ok:
+			if !ok {
 				byKind[kind] = &need
-			case len(known.parts) == 0 || len(need.parts) == 0:
-				known.parts = nil
-			default:
-				known.parts = append(known.parts, need.parts...)
+				continue
 			}
+			if known.named != need.named || !slices.Equal(known.in, need.in) {
+				known.named, known.in = "", nil
+			}
+			if len(known.parts) == 0 || len(need.parts) == 0 {
+				known.parts = nil
+				continue
+			}
+			known.parts = slices.Concat(known.parts, need.parts) // the features keep their own slices
 		}
 	}
 	return byKind
