@@ -221,8 +221,28 @@ func TestMatchConditionsKeepTheGuardsOutOfTheWay(t *testing.T) {
 	}
 }
 
+func TestWithoutGuardsEveryRequestPasses(t *testing.T) {
+	answer := (&guard.Handler{}).Handle(t.Context(), admission.Request{})
+	if !answer.Allowed {
+		t.Errorf("answer %+v, want that the request passes", answer)
+	}
+}
+
+// A pod that cannot be read is no fault of the client, which may try again.
+func TestAnEvictionWhosePodCannotBeReadMayBeTriedAgain(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	handler := guard.Handler{Guards: []guard.Guard{&watchman{}}, Live: env.Client}
+	answer := handler.Handle(ctx, admission.Request{AdmissionRequest: admissionapi.AdmissionRequest{
+		Operation: admissionapi.Create, SubResource: "eviction", Namespace: "default", Name: "web-0", Object: runtime.RawExtension{Raw: []byte(`{}`)},
+	}})
+	if answer.Allowed || answer.Result.Code != http.StatusServiceUnavailable {
+		t.Errorf("answer %+v, want code %d", answer.Result, http.StatusServiceUnavailable)
+	}
+}
+
 func TestRefusalSaysWhenToTryAgain(t *testing.T) {
-	w := &watchman{verdict: guard.Verdict{Refused: true, Message: "one pod must stay", RetryAfter: 7 * time.Second}}
+	w := &watchman{verdict: guard.Verdict{Refused: true, Message: "one pod must stay", RetryAfter: 6500 * time.Millisecond}}
 	handler := guard.Handler{Guards: []guard.Guard{w}}
 	answer := handler.Handle(t.Context(), admission.Request{AdmissionRequest: admissionapi.AdmissionRequest{
 		Operation: admissionapi.Delete, OldObject: runtime.RawExtension{Raw: []byte(`{"metadata":{"name":"web-0"}}`)},

@@ -3,7 +3,9 @@ package guard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -19,6 +21,9 @@ import (
 // Path is the path of the webhook that asks the guards.
 const Path = "/guard-pod"
 
+// errRead is returned when the API server did not return the pod of an eviction.
+var errRead = errors.New("get pod")
+
 // Handler asks the guards about one request after the other.
 type Handler struct {
 	Guards []Guard
@@ -28,10 +33,15 @@ type Handler struct {
 
 // Handle answers one request.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if len(h.Guards) == 0 {
+		return admission.Allowed("")
+	}
 	r, err := h.gather(ctx, req)
 	switch {
 	case apierrors.IsNotFound(err):
 		return admission.Allowed("") // the API server itself answers that the pod does not exist
+	case errors.Is(err, errRead): // the client may try again
+		return admission.Errored(http.StatusServiceUnavailable, err)
 	case err != nil:
 		return admission.Errored(http.StatusBadRequest, err)
 	}
@@ -88,7 +98,7 @@ func (h *Handler) gatherEviction(ctx context.Context, req admission.Request, r *
 		r.DryRun = true
 	}
 	if err := h.Live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: req.Name}, r.Pod); err != nil {
-		return fmt.Errorf("get pod %s/%s: %w", req.Namespace, req.Name, err)
+		return fmt.Errorf("%w %s/%s: %w", errRead, req.Namespace, req.Name, err)
 	}
 	return dryRunOption(req.Options.Raw, r)
 }
@@ -114,7 +124,7 @@ func refusal(v Verdict) admission.Response {
 		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Message: v.Message,
 	}
 	if v.RetryAfter > 0 {
-		status.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(v.RetryAfter.Seconds())}
+		status.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(math.Ceil(v.RetryAfter.Seconds()))}
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: &status}}
 }
