@@ -1,6 +1,8 @@
 package pin
 
 import (
+	"slices"
+
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,6 +50,9 @@ func podRefusal(from, to *corev1.Pod) {
 		return
 	}
 	to.Spec.NodeSelector, to.Spec.Affinity = from.Spec.NodeSelector, from.Spec.Affinity
+	to.Status.Conditions = slices.DeleteFunc(to.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled // another feature's part may have kept it without the message
+	})
 	for _, c := range from.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
 			to.Status.Conditions = append(to.Status.Conditions,
