@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// A word that is no command, such as a misspelled version, starts no controller.
+// A word that is no command starts no controller.
 func TestUnknownCommandsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args     []string
 		wantExit int
 		want     string
 	}{
-		"an unknown command": {[]string{"versoin"}, 2, "versoin"},
+		"an unknown command": {[]string{"uninstall"}, 2, "uninstall"},
 		"the version":        {[]string{"version"}, 0, "limpet-controller"},
 		"the help":           {[]string{"--help"}, 0, "limpet-controller version"},
 	} {

@@ -2,7 +2,6 @@ package pin
 
 import (
 	"slices"
-
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
