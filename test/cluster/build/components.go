@@ -29,23 +29,23 @@ const (
 // components lists the slowest first, so that its progress is what one sees.
 var components = []component{
 	{
-		name: "kubernetes", version: kubernetesVersion, ldflags: "-s -w" + kubernetesStamp(), usual: 310 * time.Second,
+		name: "kubernetes", version: kubernetesVersion, ldflags: "-s -w" + kubernetesStamp(), usual: 400 * time.Second,
 		programs: []string{"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"},
 	},
 	{
 		name: "containerd", version: containerdVersion, tags: "no_btrfs no_zfs no_devmapper",
 		ldflags: "-s -w -X github.com/containerd/containerd/v2/version.Version=" + containerdVersion +
 			" -X github.com/containerd/containerd/v2/version.Package=github.com/containerd/containerd/v2",
-		programs: []string{"containerd", "containerd-shim-runc-v2", "ctr"}, usual: 60 * time.Second,
+		programs: []string{"containerd", "containerd-shim-runc-v2", "ctr"}, usual: 95 * time.Second,
 	},
 	{
 		name: "etcd", version: etcdVersion, ldflags: "-s -w", rename: map[string]string{"server": "etcd"},
-		programs: []string{"etcd"}, usual: 20 * time.Second,
+		programs: []string{"etcd"}, usual: 30 * time.Second,
 	},
 	{
 		name: "cni", version: cniVersion,
 		ldflags:  "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=" + cniVersion,
-		programs: []string{"bridge", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "ptp"}, usual: 20 * time.Second,
+		programs: []string{"bridge", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "ptp"}, usual: 10 * time.Second,
 	},
 }
 
