@@ -1,5 +1,5 @@
-// Package main is limpet-controller: it records where the pods of StatefulSets run, and
-// brings rebuilt ones back there.
+// Package main is limpet-controller: it records where pods run that return under
+// their names, and brings rebuilt pods back there.
 package main
 
 import (

@@ -46,7 +46,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace in which the controller runs")
 	fs.StringVar(&o.Service, "service", o.Service, "service through which the API server reaches the webhooks")
 	fs.StringVar(&o.ConversionService, "conversion-service", o.ConversionService, "service through which the API server converts objects")
-	fs.StringSliceVar(&o.DNSNames, "dns-names", o.DNSNames, "further DNS names of the webhook server, for configurations with a URL")
+	fs.StringSliceVar(&o.DNSNames, "dns-names", o.DNSNames, "further DNS names in the certificate of the webhook server; needed where the webhook configuration names a URL instead of a service")
 	fs.StringVar(&o.Secret, "secret", o.Secret, "secret that holds the webhook certificate; it must exist, and may be empty")
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory where the secret of --secret is mounted")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")

@@ -44,9 +44,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.BinDir, "cni-bin-dir", o.BinDir, "directory in which the container runtime looks for plugins")
 	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory in which the container runtime looks for network configurations")
 	fs.StringVar(&o.StateDir, "state-dir", o.StateDir, "directory of the plugin's state file: ipam.dataDir of the networks on this node")
-	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory in which the container runtime binds the network namespaces of pods; the agent cannot check namespaces elsewhere, and never ends their attachments")
+	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory in which the container runtime binds the network namespaces of pods; the agent cannot check a namespace in another directory, so it never ends an attachment that has one")
 	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the boot ID of the node, the same as the plugin reads")
-	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for; with --network=own it is written as ipam.maxReservation; for other networks it is the limit until the first pod has started in them")
+	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for; with --network=own it is written as ipam.maxReservation; in another network it holds only until the first pod has started there")
 	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the own network's addresses that reservations may hold; with --network=own it is written as ipam.maxReservedPercent")
 	fs.StringVar(&o.Address, "address", o.Address, "address on which /healthz, /readyz and /metrics are served; empty: serve none")
 }

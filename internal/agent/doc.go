@@ -6,5 +6,5 @@
 // The agent never keeps the state file open. Installing and freeing need no API server.
 //
 // Package plan decides; this package gathers the facts and applies the decisions.
-// Agent.round in round.go lists all steps.
+// Agent.round in round.go is the place to begin reading.
 package agent

@@ -5,6 +5,7 @@
 // needs and nothing else, so that memory grows only when a feature asks for more.
 //
 // The readers here return the cache's own objects, which callers must not change.
-// Functions whose name begins with Live read past the cache. The type
-// Writes reports whether the cache already shows the last write of a controller.
+// Functions whose name begins with Live read past the cache. The cache
+// lags behind: the type Writes says whether it already contains the last object that a
+// controller wrote.
 package cluster

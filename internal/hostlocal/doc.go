@@ -7,6 +7,7 @@
 //	<dataDir>/<network>/lock                 flocked by every verb of host-local
 //	<dataDir>/reserved/<namespace>/<pod>     the fork's record of a pod, as JSON
 //
-// A file that Limpet mirrors ends in a line feed, which host-local trims. Such a file is for
-// host-local alone: Limpet does not read it as an address in use.
+// Limpet can write copies of its own addresses here, for host-local alone. Such a copy ends
+// in a line feed. host-local ignores the line feed; Limpet sees it, and does not read the
+// copy as an address in use.
 package hostlocal

@@ -1,7 +1,8 @@
 // Package ipamtool implements the commands of limpet-ipam, which show and repair the state of the node. The
 // commands need neither the API server nor the agent, take the same lock as the plugin, and can run at any time.
 //
-// Each command is a file: list.go, show.go and so on. Commands that only show never create or repair a state.
+// Each command but version is a file: list.go, show.go and so on. Commands that only show never create or repair
+// a state.
 package ipamtool
 
 import (

@@ -15,8 +15,8 @@
 // rebuilds it, from what can be read of it and what Options.Rebuild knows; the damaged file stays as
 // limpet.db.damaged-<time>. fsync is never switched off: an acknowledged verb survives a power loss (rule 5).
 //
-// The address index is a bitmap per 256 addresses: finding a free address costs one look-up per 256 held addresses, and
-// no verb scans the records.
+// The address index has one bitmap for each block of 256 addresses. The search for a free address makes one look-up
+// for every 256 held addresses. An everyday ADD or DEL scans no records.
 //
 // The package offers typed readers and writers in Tx, and decides nothing: pkg/reservation plans what to write.
 package persistence

@@ -3,12 +3,11 @@
 //
 // An address is in one of three states:
 //
-//	        ADD                      DEL, owner asked for retention
-//	free ─────────► attached ────────────────────────────────► reserved
-//	 ▲                 │  ▲                                       │  │
-//	 │   DEL, no request│  └───────── ADD of the same owner ───────┘  │
-//	 └─────────────────┘                                             │
-//	 └────────── deadline passed · released by hand · reclaimed ◄────┘
+//	free     → attached   ADD
+//	attached → reserved   DEL of an owner that asked for retention
+//	attached → free       DEL of an owner that did not ask
+//	reserved → attached   ADD of the same owner
+//	reserved → free       deadline passed, released by hand, or reclaimed
 //
 // PlanAdd decides which addresses an ADD takes. PlanEnd decides whether the addresses of an attachment that ends are
 // reserved. PlanShare decides which reservation makes room for another, and PlanRebuild makes a state out of what is

@@ -3,8 +3,8 @@
 // (ipam.mirrorHostLocal), and with the records of host-local's fork that reserved addresses.
 //
 // It returns a source of package outside only if host-local or its fork has a directory for
-// the network, or if mirroring is or was on. Otherwise each verb pays for two lookups of
-// missing directories.
+// the network, or if mirroring is or was on. In all other networks it
+// costs each verb only two lookups of directories that are missing.
 //
 // Its tests run whole verbs over real files: adopt, fork, mirror, duplicate, unreadable and
 // foreign_fuzz in internal/cni, and changeover and together in test/plugin.

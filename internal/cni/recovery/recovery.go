@@ -1,5 +1,5 @@
 // Package recovery rebuilds a lost or damaged state from what the node knows (rule 6),
-// and quarantines the addresses of running pods that it could not explain.
+// and quarantines addresses: those that a running pod has and no record explains.
 //
 // Most of its tests run whole verbs over damaged files: recover, quarantine, placeholder and
 // running in internal/cni.

@@ -2,8 +2,8 @@
 //
 //	gather  the facts that all planners share are collected once
 //	plan    each planner, in order, says what it adds to the pod
-//	merge   the patches become one; a later plan that contradicts is left out, and a pod
-//	        that asks for a reservation is refused instead
+//	merge   the patches become one. If a later patch contradicts an earlier one, it is left
+//	        out; but if the pod asks for a reservation, the whole pod is refused
 //	commit  each plan is written into the book of its feature, if the feature has one
 //
 // A book is a feature's list of pods that were allowed and may not exist in the API yet.

@@ -33,7 +33,7 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
                               make container images of static binaries
   limpet-cluster assets --dir DIR PROGRAM…
                               fill DIR with one link for each named program, such as etcd or
-                              bridge, and remove other links; --help lists the programs
+                              bridge, and remove other links; assets --help lists the programs
   limpet-cluster build        build all components that are not in the cache, and print the
                               directory of each
   limpet-cluster version      print the version of this program and of the components that it builds
