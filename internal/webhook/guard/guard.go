@@ -18,8 +18,8 @@ const (
 	Resize Verb = "resize"
 )
 
-// Request is a verb on one pod. The API server may ask twice about one deletion, so that
-// books must enter it under the pod's UID.
+// Request is a verb on one pod. The API server may ask more than once about one deletion,
+// so that books must enter it under the pod's UID.
 type Request struct {
 	Verb Verb
 	// Pod as it is now.

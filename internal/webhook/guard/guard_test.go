@@ -177,15 +177,16 @@ func TestEveryVerbAsksTheGuards(t *testing.T) {
 						t.Fatalf("dry run %t: %v", dryRun, err)
 					}
 					seen := w.take()
-					if len(seen) == 0 || len(seen) > 2 {
-						t.Fatalf("dry run %t: %d requests, want one, or two of a deletion", dryRun, len(seen))
+					if len(seen) == 0 {
+						t.Fatalf("dry run %t: no request", dryRun)
 					}
-					r := seen[len(seen)-1]
-					if r.Verb != verb || r.DryRun != dryRun || r.Pod.UID != pod.UID || r.User == "" {
-						t.Errorf("request %s of pod %s by %q, dry run %t; want %s of %s, dry run %t", r.Verb, r.Pod.UID, r.User, r.DryRun, verb, pod.UID, dryRun)
-					}
-					if changes := verb == guard.Update || verb == guard.Resize; (r.Changed != nil) != changes {
-						t.Errorf("changed pod %v, want one: %t", r.Changed, changes)
+					for _, r := range seen { // the API server asks again when the pod changes under a deletion
+						if r.Verb != verb || r.DryRun != dryRun || r.Pod.UID != pod.UID || r.User == "" {
+							t.Errorf("request %s of pod %s by %q, dry run %t; want %s of %s, dry run %t", r.Verb, r.Pod.UID, r.User, r.DryRun, verb, pod.UID, dryRun)
+						}
+						if changes := verb == guard.Update || verb == guard.Resize; (r.Changed != nil) != changes {
+							t.Errorf("changed pod %v, want one: %t", r.Changed, changes)
+						}
 					}
 				}
 			})
