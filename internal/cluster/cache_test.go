@@ -157,6 +157,6 @@ func TestPodsOfADeploymentAreFound(t *testing.T) {
 		t.Errorf("chain %v, error %v; want the ReplicaSet and the Deployment", chain, err)
 	}
 	if got, err := found("none"); len(got) > 0 || err != nil {
-		t.Errorf("of nobody: pods %v, error %v", got, err)
+		t.Errorf("of an owner without pods: pods %v, error %v", got, err)
 	}
 }

@@ -161,7 +161,7 @@ func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error
 var errReplaced = errors.New("was replaced meanwhile")
 
 // withDB opens the database, runs fn and closes the database. It tries again when Compact has replaced the file between
-// the opening and bbolt's lock, which happens only when somebody has removed the lock file.
+// the opening and bbolt's lock, which happens only when a person has removed the lock file.
 func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) error {
 	const most = 10 // one try is enough, almost always
 	var err error

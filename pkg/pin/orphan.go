@@ -50,7 +50,7 @@ func Orphans(in OrphanInput) (waits []Wait, again time.Duration) {
 }
 
 // PinnedBy returns the PersistentPodState that made a pod wait for its place; "" for a pod
-// that does not wait, or that nobody would create again under its name. Such a pod has a
+// that does not wait, or that no workload would create again under its name. Such a pod has a
 // place only because its template was copied from another pod.
 func PinnedBy(pod *corev1.Pod) string {
 	owner, owned := workload.OwnerOf(pod)

@@ -38,7 +38,7 @@ func TestParseKinds(t *testing.T) {
 			`{"workloads":[{"Group":"batch","Version":"v1","Kind":"Job"},{"Group":"apps","Version":"v1","Kind":"ReplicaSet"},{"Version":"v1","Kind":"Pod"}]}`,
 			nil, false,
 		},
-		"a kind of somebody else with the name of one": {
+		"a kind of another project with the name of one": {
 			`{"workloads":[{"Group":"batch.volcano.sh","Version":"v1alpha1","Kind":"Job"}]}`,
 			[]schema.GroupVersionKind{{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job"}},
 			true,
@@ -85,7 +85,7 @@ func TestKindsContain(t *testing.T) {
 	}{
 		"a StatefulSet":                      {workload.Kinds{}, "apps/v1", "StatefulSet", true},
 		"a StatefulSet of OpenKruise":        {workload.Kinds{}, "apps.kruise.io/v1alpha1", "StatefulSet", true},
-		"a StatefulSet of somebody else":     {workload.Kinds{}, "example.com/v1", "StatefulSet", false},
+		"a StatefulSet of another project":   {workload.Kinds{}, "example.com/v1", "StatefulSet", false},
 		"a kind that was not named":          {workload.Kinds{}, "example.com/v1", "GameServerSet", false},
 		"a kind that was named":              {named, "example.com/v1", "GameServerSet", true},
 		"a kind that was named as another's": {named, "example.org/v1", "GameServerSet", false},

@@ -15,7 +15,7 @@ import (
 // failure is a row of the table "What becomes of a pod with its node" in
 // docs/operate/node-states.md: a way in which a node becomes unable to take a pod back.
 type failure struct {
-	// spec holds fields of the pod's spec besides the container.
+	// spec holds fields of the pod's spec other than the container.
 	spec string
 	// cause makes the node fail and the pod be rebuilt. It returns when the rebuild may begin.
 	cause  func(t *testing.T, home corev1.Pod)

@@ -18,6 +18,6 @@ export LIMPET_PROGRAMS
 "${GO:-go}" test -count=1 ./test/programs/
 built=$(find "$temp/cache/limpet/build" -mindepth 1 -maxdepth 1 -type d)
 if [[ -n $built ]]; then
-	echo "not all components were in the cache; these were built anew: $built" >&2
+	echo "not all components were in the cache; these were built again: $built" >&2
 	exit 1
 fi

@@ -17,7 +17,7 @@ import (
 )
 
 // orphans remembers since when PersistentPodStates are gone whose pods still wait. Only
-// memory holds that: a new leader counts anew, and so releases such pods later, not
+// memory holds that: a new leader counts from zero, and so releases such pods later, not
 // earlier.
 type orphans struct {
 	since sync.Map // time.Time by the key of a PersistentPodState

@@ -119,7 +119,7 @@ func TestStagesOfACreation(t *testing.T) {
 			pod: plain, a: stub{plan: admit.Plan{Node: "n1"}, refuse: failure}, b: stub{},
 			wantLog: append(slices.Clone(plans), "commit a under r1"),
 		},
-		"a pod that concerns nobody is not planned": {pod: testenv.APod("alone"), wantAllowed: true},
+		"a pod that concerns no planner is not planned": {pod: testenv.APod("alone"), wantAllowed: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // are. Its times are of no interest, only that there are any.
 func TestBenchmarkOfASmallCluster(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts an API server")
+		t.Skip("-short was given, and this starts an API server for a minute; make test runs it")
 	}
 	root, err := testenv.Root()
 	if err != nil {

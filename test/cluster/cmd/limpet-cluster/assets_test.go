@@ -47,7 +47,7 @@ func TestOnlyLinksAreRemoved(t *testing.T) {
 			t.Errorf("removeLinks: %v, %d entries are left", err, left(t, dir))
 		}
 	})
-	t.Run("somebody's files", func(t *testing.T) {
+	t.Run("files of another program", func(t *testing.T) {
 		dir := t.TempDir()
 		link(t, dir, "a")
 		if err := os.WriteFile(filepath.Join(dir, "thesis"), nil, 0o644); err != nil {
