@@ -132,7 +132,7 @@ The same pods in turns, at %d/s; the namespace kube-system is left out by the we
 		r.least[pinned], r.least[pinnedWithout], measure.Millis(added(r.least)))
 	w.WriteString(r.memory())
 	r.requests(&w)
-	return w.String()
+	return measure.Fold(w.String())
 }
 
 // memory is the table of the controller's resident memory.

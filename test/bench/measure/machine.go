@@ -17,6 +17,7 @@ type Machine struct {
 	Cores                   int
 	Memory                  int64   // bytes
 	Load                    float64 // load average of the last minute
+	Flush                   time.Duration // one page of a file on FileSystem
 	Day                     string
 }
 
@@ -43,14 +44,17 @@ func LookAround(dir string) (Machine, error) {
 	}
 	m.Kernel, m.Memory = unix.ByteSliceToString(name.Release[:]), int64(system.Totalram)*int64(system.Unit)
 	m.Load = float64(system.Loads[0]) / (1 << 16)
-	m.FileSystem, err = fileSystem(dir)
+	if m.FileSystem, err = fileSystem(dir); err != nil {
+		return m, err
+	}
+	m.Flush, err = flush(dir)
 	return m, err
 }
 
 // String prints the machine in one line.
 func (m Machine) String() string {
-	return fmt.Sprintf("%s, %d cores, %.0f GB; Linux %s; state on %s; load %.1f at the start",
-		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, m.Load)
+	return fmt.Sprintf("%s, %d cores, %.0f GB; Linux %s; state on %s, where a flush takes %s ms; load %.1f at the start",
+		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, Millis(m.Flush), m.Load)
 }
 
 // Precedence returns a note for the report when this process has a scheduling policy that

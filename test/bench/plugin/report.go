@@ -66,5 +66,5 @@ on standard input. The pods ask for no retention. Read the ratios: absolute time
 	for _, m := range r.memory {
 		fmt.Fprintf(&w, "| %d | %s | %s |\n", m.used, measure.Megabytes(m.hostLocal), measure.Megabytes(m.limpet))
 	}
-	return w.String()
+	return measure.Fold(w.String())
 }

@@ -16,6 +16,12 @@ const (
 const whyLoad = "a pair of limpet-ipam uses two cores and waits for four syncs of the disk; a pair of host-local uses one core: " +
 	"other work on the machine slows limpet-ipam more."
 
+// whyPair explains a miss of the target of the empty pool.
+func (r report) whyPair() string {
+	return fmt.Sprintf("limpet-ipam flushes its state to the disk in each verb, which takes %s ms on this machine each time; host-local never does. "+
+		"A process that does nothing takes %s ms.", measure.Millis(r.machine.Flush), measure.Millis(r.scenario("0 in use").limpet[start.name].Median()))
+}
+
 // targets compares what was measured with the numbers to reach.
 func (r report) targets() []measure.Target {
 	empty, full := r.scenario("0 in use"), r.scenario(fiftyThousand)
@@ -31,7 +37,7 @@ func (r report) targets() []measure.Target {
 		highest = max(highest, m.limpet)
 	}
 	return []measure.Target{
-		{What: "ADD+DEL, empty pool", Limit: "≤ 1.0 × host-local", Got: fmt.Sprintf("%.2f ×", ratio), Met: ratio <= 1.0},
+		{What: "ADD+DEL, empty pool", Limit: "≤ 1.0 × host-local", Got: fmt.Sprintf("%.2f ×", ratio), Met: ratio <= 1.0, Why: r.whyPair()},
 		{What: "ADD+DEL with 50 000 addresses in use", Limit: "≤ 1.2 × own empty pool", Got: fmt.Sprintf("%.2f × (host-local: %.0f ×)", grows, theirGrowth), Met: grows <= 1.2},
 		{What: "repeated DEL of an unknown container at 50 000", Limit: "≤ 1.0 × own ADD", Got: fmt.Sprintf("%.2f ×", repeats), Met: repeats <= 1.0},
 		{What: "32 at once, 10 000 in use: throughput", Limit: "≥ 35 × host-local", Got: fmt.Sprintf("%.0f ×", through), Met: through >= 35, Why: whyLoad},

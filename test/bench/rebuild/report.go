@@ -34,9 +34,10 @@ func (r report) markdown(took time.Duration) string {
 	}
 	return fmt.Sprintf(`# Benchmark of a rebuild
 
-Written by `+"`make bench-rebuild`"+` on the local three-node cluster, in %.0f s. Pods of a StatefulSet are deleted one at a time, with a grace period
-of 5 s. The time runs from the deletion until the rebuilt pod is Ready. The pods are in turns with Limpet, which keeps node and addresses, and on
-upstream host-local with the same interface plugin, in a namespace that Limpet ignores. Limpet's agents and controller run all the time.
+Written by `+"`make bench-rebuild`"+` on the local three-node cluster, in %.0f s. Pods of a StatefulSet are deleted one
+at a time, with a grace period of 5 s. The time runs from the deletion until the rebuilt pod is Ready. The pods are in
+turns with Limpet, which keeps node and addresses, and on upstream host-local with the same interface plugin, in a
+namespace that Limpet ignores. Limpet's agents and controller run all the time.
 
 | what | target | measured | |
 |---|---|---|---|
