@@ -15,8 +15,8 @@ import (
 type Machine struct {
 	CPU, Kernel, FileSystem string
 	Cores                   int
-	Memory                  int64   // bytes
-	Load                    float64 // load average of the last minute
+	Memory                  int64         // bytes
+	Load                    float64       // load average of the last minute
 	Flush                   time.Duration // one page of a file on FileSystem
 	Day                     string
 }

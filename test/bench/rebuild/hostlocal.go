@@ -10,8 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/limpet-io/limpet/test/e2e/bed"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
 const (

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/limpet-io/limpet/test/e2e/bed"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
 // variant is one of the two setups that are compared.
