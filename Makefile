@@ -2,16 +2,17 @@
 SHELL    := /bin/bash -eo pipefail
 export GO ?= go
 export LIMPET_PROGRAMS := $(CURDIR)/bin/assets
-MODULES  := . test/cluster test/e2e test/bench/rebuild
-TIDY     := $(MODULES) tools $(dir $(wildcard test/plugin/*/go.mod))
+MODULES  := . test/cluster test/e2e test/bench/rebuild release
+TIDY     := $(MODULES) tools tools/score tools/vuln $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
+BINARIES := bin/limpet-ipam bin/limpet-agent bin/limpet-controller
 VERSION  ?= $(shell git describe --always --dirty --tags 2>/dev/null)
 BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X $(1).release=$(VERSION)"
 VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -81,11 +82,29 @@ fmt: ## Format the code
 lint: ## Lint every module
 	for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
-verify: generate lint ## Check that generated code is fresh, code formatted and linted, modules tidy, files short, words plain
+verify: generate lint licences score ## Check that generated code is fresh, code formatted and linted, modules tidy, files short, words plain
 	git diff --exit-code -- deploy/crds 'pkg/api/**/zz_generated*'
 	for m in $(TIDY); do (cd $$m && $(GO) mod tidy -diff); done
 	! git ls-files '*.go' | grep -vE 'zz_generated|_test\.go$$' | xargs wc -l | awk '$$2 != "total" && $$1 > 400' | grep .
 	$(GO) test ./test/docs ./test/words
+
+licences: build ## Check the licences of all modules in the binaries
+	cd release && $(GO) run ./cmd/limpet-release licences $(BINARIES:%=../%)
+
+score: assets ## Check the manifests with kube-score; deploy/exceptions.txt explains what stays
+	bin/assets/kubectl kustomize deploy/default | tools/score/score.sh deploy/exceptions.txt
+
+sbom: build ## Write the bill of materials (SPDX) and the unsigned provenance (SLSA) of the binaries into bin/release/
+	mkdir -p bin/release
+	cd release && $(GO) build -o $(CURDIR)/bin/limpet-release ./cmd/limpet-release
+	bin/limpet-release sbom --dir bin/release $(BINARIES)
+	bin/limpet-release provenance --out bin/release/provenance.intoto.json $(BINARIES)
+
+reproducible: ## Build PACKAGES twice, in two directories and with empty caches, and compare (default: the plugin)
+	release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin)
+
+vulncheck: build ## Look for known vulnerabilities in the binaries; needs the Go vulnerability database (network)
+	for b in $(BINARIES); do $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck -mode=binary $$b; done
 
 clean: ## Remove what was built here (the cache outside the repository stays)
 	rm -rf bin kubeconfig

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	spdxjson "github.com/spdx/tools-golang/json"
+
+	"github.com/limpet-io/limpet/release/component"
+	"github.com/limpet-io/limpet/release/license"
+	"github.com/limpet-io/limpet/release/provenance"
+	"github.com/limpet-io/limpet/release/sbom"
+)
+
+const repository = "https://github.com/limpet-io/limpet"
+
+// licences checks the licence of each module, and prints how many have which.
+func (e environment) licences(ctx context.Context, args []string) error {
+	_, paths, err := parse(args, "")
+	if err != nil {
+		return err
+	}
+	binaries, err := readAll(paths)
+	if err != nil {
+		return err
+	}
+	found, err := e.findLicences(ctx, component.Union(binaries))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range component.Union(binaries) {
+		if err := license.Check(found[m]); err != nil {
+			errs = append(errs, fmt.Errorf("module %s@%s: %w", m.Path, m.Version, err))
+		}
+	}
+	if len(errs) == 0 {
+		_, _ = fmt.Fprintf(e.stdout, "%d modules, all under %s\n", len(found), strings.Join(license.Allowed, ", "))
+	}
+	return errors.Join(errs...)
+}
+
+// boms writes the bill of materials of each binary.
+func (e environment) boms(ctx context.Context, args []string) error {
+	dir, paths, err := parse(args, "--dir")
+	if err != nil {
+		return err
+	}
+	binaries, err := readAll(paths)
+	if err != nil {
+		return err
+	}
+	found, err := e.findLicences(ctx, component.Union(binaries))
+	if err != nil {
+		return err
+	}
+	src, err := readSource(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range binaries {
+		sum, err := digest(b.Path)
+		if err != nil {
+			return err
+		}
+		doc := sbom.New(sbom.Input{Binary: b, Version: src.version, SHA256: sum, Created: src.when, Licences: found})
+		var w bytes.Buffer
+		if err := spdxjson.Write(doc, &w, spdxjson.Indent("  ")); err != nil {
+			return fmt.Errorf("encode bill of materials of %s: %w", b.Name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, b.Name+".spdx.json"), w.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("write bill of materials: %w", err)
+		}
+	}
+	return nil
+}
+
+// provenances writes one provenance of all binaries.
+func (e environment) provenances(ctx context.Context, args []string) error {
+	out, paths, err := parse(args, "--out")
+	if err != nil {
+		return err
+	}
+	binaries, err := readAll(paths)
+	if err != nil {
+		return err
+	}
+	src, err := readSource(ctx)
+	if err != nil {
+		return err
+	}
+	in := provenance.Input{
+		Repository: repository, Commit: src.commit, Version: src.version, GoVersion: binaries[0].GoVersion, Finished: src.when,
+		Builder: e.builder, Modules: component.Union(binaries),
+	}
+	for _, b := range binaries {
+		sum, err := digest(b.Path)
+		if err != nil {
+			return err
+		}
+		in.Files = append(in.Files, provenance.Digested{Name: b.Name, SHA256: sum})
+	}
+	text, err := provenance.Statement(in)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(out, text, 0o644); err != nil {
+		return fmt.Errorf("write provenance: %w", err)
+	}
+	return nil
+}
+
+func readAll(paths []string) ([]component.Binary, error) {
+	var all []component.Binary
+	for _, p := range paths {
+		b, err := component.Read(p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// findLicences finds the licences of all modules, and names each module without one.
+func (e environment) findLicences(ctx context.Context, modules []component.Module) (map[component.Module][]string, error) {
+	dirs, err := component.Directories(ctx, e.goCommand, modules)
+	if err != nil {
+		return nil, err
+	}
+	finder, err := license.NewFinder()
+	if err != nil {
+		return nil, err
+	}
+	found := map[component.Module][]string{}
+	var errs []error
+	for _, m := range modules {
+		if found[m], err = finder.Of(dirs[m]); err != nil {
+			errs = append(errs, fmt.Errorf("module %s@%s: %w", m.Path, m.Version, err))
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// source is the commit that the binaries were built from.
+type source struct {
+	version, commit string
+	when            time.Time
+}
+
+func readSource(ctx context.Context) (source, error) {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", args...).Output()
+		if err != nil {
+			return "", fmt.Errorf("ask git for the commit: %w", err)
+		}
+		return strings.TrimSpace(string(out)), nil
+	}
+	version, err1 := git("describe", "--always", "--dirty", "--tags")
+	commit, err2 := git("rev-parse", "HEAD")
+	stamp, err3 := git("show", "-s", "--format=%cI", "HEAD")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return source{}, err
+	}
+	when, err := time.Parse(time.RFC3339, stamp)
+	if err != nil {
+		return source{}, fmt.Errorf("time of the commit: %w", err)
+	}
+	return source{version: version, commit: commit, when: when}, nil
+}
+
+// digest returns the SHA-256 digest of a file in hexadecimal digits.
+func digest(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Builds binaries twice, in two directories and with two empty caches, and compares them.
+# Usage: reproducible.sh PACKAGE...   (for example ./cmd/ipam-plugin)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
+for name in first second/deeper; do
+	mkdir -p "$work/$name"
+	git ls-files -z | xargs -0 cp -t "$work/$name" --parents
+	(
+		cd "$work/$name"
+		echo "building in $name" >&2
+		for package in "$@"; do
+			GOCACHE="$work/cache-${name%%/*}" CGO_ENABLED=0 "${GO:-go}" build -trimpath -buildvcs=false \
+				-ldflags "-s -w -X github.com/limpet-io/limpet/internal/version.release=reproducible" -o bin/ "$package"
+		done
+	)
+	rm -rf "$work/cache-${name%%/*}"
+done
+for file in "$work"/first/bin/*; do
+	cmp "$file" "$work/second/deeper/bin/${file##*/}"
+	echo "${file##*/}: two builds give the same $(stat -c %s "$file") bytes, sha256 $(sha256sum <"$file" | cut -c1-16)…"
+done
