@@ -57,35 +57,51 @@ type Report struct {
 }
 
 // Audit reads the whole state and compares its parts with each other. Audit changes nothing, even when Options.Rebuild is
-// set. Readers work on meanwhile; verbs wait, 0.4 s with 50 000 addresses in use.
+// set. Readers work on meanwhile. Verbs wait while a file of up to copiedSize is copied, and during the whole audit of a
+// larger file: 0.4 s with 50 000 addresses in use.
 func (s *Store) Audit(ctx context.Context) (Report, error) {
 	var r Report
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return r, ErrNoState // without creating a lock file: the directory may belong to another program
 	}
+	var copied *os.File
 	err := s.locked(ctx, unix.LOCK_SH, func() error {
-		if err := s.present(); err != nil {
+		if err := s.auditFiles(&r); err != nil {
 			return err
 		}
-		_, marked, err := s.stat()
-		if err != nil {
-			return err
+		if r.Size <= copiedSize {
+			copied = s.copyToMemory()
 		}
-		r.Marked = marked
-		if r.BackupPaths, err = s.backups(); err != nil {
-			return err
+		if copied == nil {
+			return s.auditDB(&r, nil)
 		}
-		info, err := os.Stat(filepath.Join(s.dir, databaseName))
-		if err != nil {
-			return fmt.Errorf("audit state: %w", err)
-		}
-		r.Size = info.Size()
-		// Without PreLoadFreelist bbolt's check would read the free list in a goroutine in which no fault is caught.
-		return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}, func(db *bolt.DB) error {
-			return db.View(r.audit)
-		})
+		return nil
 	})
-	return r, err
+	if copied == nil {
+		return r, err
+	}
+	return r, errors.Join(err, s.auditDB(&r, copied))
+}
+
+// auditFiles looks at the files of the state, but not into the database.
+func (s *Store) auditFiles(r *Report) error {
+	if err := s.present(); err != nil {
+		return err
+	}
+	_, marked, err := s.stat()
+	if err != nil {
+		return err
+	}
+	r.Marked = marked
+	if r.BackupPaths, err = s.backups(); err != nil {
+		return err
+	}
+	info, err := os.Stat(filepath.Join(s.dir, databaseName))
+	if err != nil {
+		return fmt.Errorf("audit state: %w", err)
+	}
+	r.Size = info.Size()
+	return nil
 }
 
 // audit reads every entry before bbolt checks the pages: bbolt does so in another goroutine, and entries that cannot be
@@ -101,10 +117,7 @@ func (r *Report) audit(tx *bolt.Tx) error {
 	}
 	t := &Tx{tx: tx}
 	r.Recoveries = t.Recoveries()
-	r.readRecords(tx)
-	r.compareHeld(tx, r.heldBits())
-	r.compareOwners(tx)
-	r.compareCounts(t)
+	r.auditEntries(t)
 	if err := readAll(tx); err != nil {
 		r.fault(FaultFile, databaseName, err.Error())
 		return nil
@@ -113,6 +126,14 @@ func (r *Report) audit(tx *bolt.Tx) error {
 		r.fault(FaultFile, databaseName, err.Error())
 	}
 	return nil
+}
+
+// auditEntries reads the records and compares the indexes and counts with them.
+func (r *Report) auditEntries(t *Tx) {
+	r.readRecords(t.tx)
+	r.compareHeld(t.tx, r.heldBits())
+	r.compareOwners(t.tx)
+	r.compareCounts(t)
 }
 
 // fault adds a fault to the report.

@@ -29,7 +29,13 @@ func audited(t *testing.T) *persistence.Store {
 	return s
 }
 
-func TestAuditFindsFaults(t *testing.T) {
+// faultyState is a change of the state that audited returns, and the faults that an audit finds afterwards.
+type faultyState struct {
+	edit func(tx *bolt.Tx) error
+	want []persistence.Fault
+}
+
+func faultyStates() map[string]faultyState {
 	const (
 		container1 = "net\x00c1\x00eth0"
 		owner1     = "net\x00ns\x00c1\x00eth0"
@@ -39,10 +45,7 @@ func TestAuditFindsFaults(t *testing.T) {
 	in := func(bucket string, fn func(b *bolt.Bucket) error) func(*bolt.Tx) error {
 		return func(tx *bolt.Tx) error { return fn(tx.Bucket([]byte(bucket))) }
 	}
-	for name, tc := range map[string]struct {
-		edit func(tx *bolt.Tx) error
-		want []persistence.Fault
-	}{
+	return map[string]faultyState{
 		"a sound state has no faults": {edit: func(*bolt.Tx) error { return nil }},
 		"a record that cannot be decoded": {
 			edit: in("reservations", func(b *bolt.Bucket) error { return b.Put([]byte(owner3), []byte(`{"ips":["10.0.0.3","fd00::4"`)) }),
@@ -104,7 +107,11 @@ func TestAuditFindsFaults(t *testing.T) {
 		"a network without counts": {
 			edit: func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("pressure")) },
 		},
-	} {
+	}
+}
+
+func TestAuditFindsFaults(t *testing.T) {
+	for name, tc := range faultyStates() {
 		t.Run(name, func(t *testing.T) {
 			s := audited(t)
 			inside(t, filepath.Join(s.Dir(), "limpet.db"), tc.edit)

@@ -173,13 +173,20 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) error {
 	return err
 }
 
-// openDB opens the database once, runs fn and closes the database. bbolt panics or faults on its memory map when the
-// file is damaged; both become ErrDamaged.
-func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
+// openDB opens the database once, runs fn and closes the database.
+func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) error {
+	o.OpenFile = openChecked
+	return s.openAs(o, func(f *os.File) error { return current(f, filepath.Join(s.dir, databaseName)) }, fn)
+}
+
+// openAs opens the file that o.OpenFile returns, runs fn if the file passes the test, and closes the file. bbolt panics or
+// faults on its memory map when the file is damaged; both become ErrDamaged.
+func (s *Store) openAs(o *bolt.Options, test func(*os.File) error, fn func(*bolt.DB) error) (err error) {
 	path := filepath.Join(s.dir, databaseName)
 	var file *os.File // opened for bbolt, which leaves the file locked when it panics
+	open := o.OpenFile
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		f, err := openChecked(name, flag, mode)
+		f, err := open(name, flag, mode)
 		file = f
 		return f, err
 	}
@@ -201,7 +208,7 @@ func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	case err != nil:
 		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
 	}
-	if err = current(file, path); err == nil {
+	if err = test(file); err == nil {
 		err = fn(db)
 	}
 	if errors.Is(err, bolterrors.ErrIncompatibleValue) { // an entry in place of a bucket, or a bucket in place of an entry
@@ -233,15 +240,27 @@ func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f, err = checked(f); err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if flag&os.O_RDWR != 0 && holes(info) > reservedSize/2 { // the file has grown
+		allocate(f, info.Size())
+	}
+	return f, nil
+}
+
+// checked returns the file if bbolt can open the file as a state. Otherwise the file is closed.
+func checked(f *os.File) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		err = salvage.Check(f, info.Size())
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
-	}
-	if flag&os.O_RDWR != 0 && holes(info) > reservedSize/2 { // the file has grown
-		allocate(f, info.Size())
 	}
 	return f, nil
 }

@@ -1,0 +1,80 @@
+package persistence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Reindex makes the indexes and counts of the state anew from its records, and returns the faults that this mends. No
+// record changes. Without a fault nothing is written. With a fault of another kind it returns ErrDamaged: addresses of a
+// record that cannot be read must not look free, so only a rebuild helps.
+func (s *Store) Reindex(ctx context.Context) (mended []Fault, err error) {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
+		return nil, ErrNoState
+	}
+	err = s.Update(ctx, func(tx *Tx) error {
+		var r Report
+		r.auditEntries(tx)
+		mended = r.Faults
+		if len(mended) == 0 {
+			return ErrUnchanged
+		}
+		if i := slices.IndexFunc(mended, func(f Fault) bool { return f.Kind != FaultIndex }); i >= 0 {
+			return fmt.Errorf("reindex: %s %s: %w", mended[i].Subject, mended[i].Problem, ErrDamaged)
+		}
+		return tx.reindex(r)
+	})
+	if err != nil {
+		mended = nil
+	}
+	return mended, err
+}
+
+// reindex fills new indexes from the records of a report.
+func (t *Tx) reindex(r Report) error {
+	for _, name := range [][]byte{bucketHeld, bucketOwners} {
+		if err := t.tx.DeleteBucket(name); err != nil {
+			return fmt.Errorf("reindex: %w", err)
+		}
+		if _, err := t.tx.CreateBucket(name); err != nil {
+			return fmt.Errorf("reindex: %w", err)
+		}
+	}
+	for _, a := range r.Records.Attachments {
+		if err := t.hold(a.ID.Network, a.Addresses); err != nil {
+			return err
+		}
+		if err := t.indexOwner(a); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.Records.Reservations {
+		if err := t.hold(s.Owner.Network, s.Addresses); err != nil {
+			return err
+		}
+	}
+	return t.recount()
+}
+
+// recount counts the reservations of each network. A record of usage that cannot be read is replaced: the next ADD writes
+// the limits again.
+func (t *Tx) recount() error {
+	b := t.tx.Bucket(bucketPoolUsage)
+	if b == nil {
+		return nil // the next verb creates the bucket and counts
+	}
+	var unreadable [][]byte
+	_ = b.ForEach(func(k, v []byte) error { // the function returns no error
+		if _, err := decodePoolUsage(v); err != nil {
+			unreadable = append(unreadable, slices.Clone(k))
+		}
+		return nil
+	})
+	for _, k := range unreadable {
+		if err := b.Delete(k); err != nil {
+			return fmt.Errorf("reindex: %w", err)
+		}
+	}
+	return t.count()
+}

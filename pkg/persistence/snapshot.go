@@ -1,0 +1,49 @@
+package persistence
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// copiedSize is the largest state file that an audit copies, so that verbs need not wait for the rest of the audit. The
+// file of a node with some thousand pods is smaller.
+const copiedSize = 16 << 20
+
+// copyToMemory copies the database into a file without a name, while the caller holds the lock. The memory is free again
+// when the file is closed. It returns nil when there is no copy: the audit of the file itself then says why.
+func (s *Store) copyToMemory() *os.File {
+	from, err := os.Open(filepath.Join(s.dir, databaseName))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = from.Close() }() // the file was only read
+	if unix.Flock(int(from.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return nil // a process without the lock file writes: on a read-only file system nobody can create the lock file
+	}
+	fd, err := unix.MemfdCreate(databaseName, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil
+	}
+	to := os.NewFile(uintptr(fd), databaseName)
+	if _, err := io.Copy(to, from); err != nil {
+		_ = to.Close() // a copy that is not complete
+		return nil
+	}
+	return to
+}
+
+// auditDB audits the database, or a copy of it unless the copy is nil. The copy is closed.
+func (s *Store) auditDB(r *Report, copied *os.File) error {
+	// Without PreLoadFreelist bbolt's check would read the free list in a goroutine in which no fault is caught.
+	o := &bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}
+	look := func(db *bolt.DB) error { return db.View(r.audit) }
+	if copied == nil {
+		return s.withDB(o, look)
+	}
+	o.OpenFile = func(string, int, os.FileMode) (*os.File, error) { return checked(copied) }
+	return s.openAs(o, func(*os.File) error { return nil }, look)
+}
