@@ -124,7 +124,7 @@ func (m *mirror) apply(ctx context.Context, c plan.Change) error {
 func (m *mirror) list(ctx context.Context) error {
 	var ips v1alpha1.IPReservationList
 	var pools v1alpha1.NodeIPPoolList
-	ofNode := client.MatchingLabels{v1alpha1.LabelNode: m.node}
+	ofNode := client.MatchingLabels{v1alpha1.LabelNode: v1alpha1.NodeLabel(m.node)}
 	if err := m.client.List(ctx, &ips, ofNode); err != nil {
 		return fmt.Errorf("list IPReservations: %w", err)
 	}

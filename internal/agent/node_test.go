@@ -168,7 +168,7 @@ func (n *node) apiShows(t *testing.T, want map[string]v1alpha1.IPState) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		var list v1alpha1.IPReservationList
-		if err := env.Client.List(t.Context(), &list, client.MatchingLabels{v1alpha1.LabelNode: n.Node}); err != nil {
+		if err := env.Client.List(t.Context(), &list, client.MatchingLabels{v1alpha1.LabelNode: v1alpha1.NodeLabel(n.Node)}); err != nil {
 			return err
 		}
 		got := map[string]v1alpha1.IPState{}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // IPAM is the kind of IPAM plugin that gives pods their addresses on a node.
@@ -97,12 +98,20 @@ func delegates(conf any) bool {
 // from another IPAM plugin.
 const ReasonForeignNetwork = "ForeignNetwork"
 
+// eventName returns a name that no other event of the node has.
+func eventName(node string, now time.Time) string {
+	if name := fmt.Sprintf("%s.%x", node, now.UnixNano()); len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return name
+	}
+	return objectName(node, fmt.Sprintf("%x", now.UnixNano()))
+}
+
 // ForeignNetworkEvent returns the event for a node whose network configuration at path
 // names another IPAM plugin.
 func ForeignNetworkEvent(node, path string, now time.Time) *corev1.Event {
 	at := metav1.NewTime(now)
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("%s.%x", node, now.UnixNano())},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: eventName(node, now)},
 		// kubectl describe node looks for events whose UID is the node's name.
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
 		Type:           corev1.EventTypeWarning, Reason: ReasonForeignNetwork,

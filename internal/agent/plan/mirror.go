@@ -78,7 +78,7 @@ func newIPReservation(node string, o reservation.Owner, uid string, addrs []neti
 	return &v1alpha1.IPReservation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.Namespace, Name: objectName(o.Pod, o.IfName, o.Network, node),
-			Labels: map[string]string{v1alpha1.LabelNode: node},
+			Labels: map[string]string{v1alpha1.LabelNode: v1alpha1.NodeLabel(node)},
 		},
 		Status: v1alpha1.IPReservationStatus{
 			Node: node, Network: o.Network, Interface: o.IfName, Pod: o.Pod, PodUID: uid,

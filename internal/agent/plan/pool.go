@@ -37,7 +37,7 @@ func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha
 		s.Conditions[i].LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	}
 	return &v1alpha1.NodeIPPool{
-		ObjectMeta: metav1.ObjectMeta{Name: objectName(node, n.Name), Labels: map[string]string{v1alpha1.LabelNode: node}},
+		ObjectMeta: metav1.ObjectMeta{Name: objectName(node, n.Name), Labels: map[string]string{v1alpha1.LabelNode: v1alpha1.NodeLabel(node)}},
 		Status:     s,
 	}
 }

@@ -18,5 +18,5 @@ var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
 // AddToScheme registers this package's kinds in a scheme.
 var AddToScheme = schemeBuilder.AddToScheme
 
-// LabelNode is the label with the name of the node whose agent alone writes the object.
+// LabelNode is the label with the node whose agent alone writes the object: NodeLabel of its name.
 const LabelNode = "limpet.dev/node"
