@@ -47,9 +47,11 @@ func run() int {
 	}
 	plugin := &cni.Plugin{
 		Node: host, Sources: []outside.Opener{rebuilder.Open, hostLocal.Open}, Rebuild: rebuilder.Rebuild,
-		Forget:   machine.ForgetNeighbours,
-		Orphaned: func() bool { return os.Getppid() != parent },
-		Stdout:   os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
+		Forget: machine.ForgetNeighbours,
+		Orphaned: func() bool { // a parent that ended before this process began is seen by its end of the pipe
+			return os.Getppid() != parent || machine.ReaderGone(os.Stdout)
+		},
+		Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
 	}
 	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
 		tool := &ipamtool.Tool{

@@ -3,8 +3,10 @@ package plugin_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -168,5 +170,37 @@ func eventually(t *testing.T, what string, is func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within 15 s: %s", what)
 		}
+	}
+}
+
+// TestParentThatIsGoneAtTheStart runs an ADD whose parent has ended before: nothing reads the
+// answer, although the process has seen only one parent.
+func TestParentThatIsGoneAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	kubelet(t, call{verb: "ADD", container: "first", args: pod("web-0", "u"), conf: conf(dir, "1.1.0")})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := json.Marshal(conf(dir, "1.1.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Env = []string{
+		"CNI_COMMAND=ADD", "CNI_CONTAINERID=late", "CNI_IFNAME=eth0", "CNI_NETNS=/none", "CNI_ARGS=" + pod("web-1", "u"), "CNI_PATH=" + cniPath,
+	}
+	cmd.Stdin, cmd.Stdout = bytes.NewReader(stdin), w
+	if err := cmd.Run(); err == nil {
+		t.Error("ADD succeeded")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if attached, reserved := read(t, dir); len(attached) != 1 || len(reserved) != 0 {
+		t.Errorf("left %v attached, %v reserved", attached, reserved)
 	}
 }
