@@ -39,7 +39,7 @@ func run() int {
 	}
 	parent := os.Getppid()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	host := node.Node{Now: now, NetNS: machine.StatNetNS, ResultsDir: cni.DefaultResultsDir}
+	host := node.Node{Now: now, NetNS: machine.StatNetNS, Has: machine.HasAddress, ResultsDir: cni.DefaultResultsDir}
 	hostLocal := &coexist.Neighbour{Node: host}
 	rebuilder := &recovery.Recovery{
 		Node: host, Others: hostLocal, Log: log,

@@ -125,6 +125,7 @@ func (ad *adding) gather() (in reservation.AddInput, err error) {
 			return in, err
 		}
 	}
+	ad.beside.Taken = ad.taken(ad.beside.Taken)
 	in = reservation.AddInput{
 		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, WantsRetention: a.WantsRetention(), PredecessorWait: ad.conf.PredecessorWait,
 		Fits: ad.fits, Existing: ad.beside.Existing, Reserved: ad.beside.Kept,
@@ -141,7 +142,7 @@ func (ad *adding) gather() (in reservation.AddInput, err error) {
 	}
 	r, found, err := ad.tx.Reservation(a.Owner)
 	if found {
-		in.Reserved = &r
+		in.Reserved, in.ReservedInUse = &r, ad.reservedInUse(r)
 	}
 	return in, err
 }
@@ -170,6 +171,9 @@ func (ad *adding) predecessors() ([]reservation.Predecessor, error) {
 // predecessor that the state did not know is stored from then on. Nothing else is stored by
 // an ADD that fails.
 func (ad *adding) markRefused(plan reservation.AddDecision) error {
+	if plan.RefusedByReserved {
+		return ad.markReserved()
+	}
 	if plan.RefusedBy == nil {
 		return persistence.ErrUnchanged
 	}
@@ -208,7 +212,7 @@ func (ad *adding) apply(plan reservation.AddDecision) error {
 	if err := ad.tx.PutAttachment(*a); err != nil {
 		return err
 	}
-	if err := describe(ad.tx, ad.conf); err != nil || ad.beside.Stored == nil {
+	if err := errors.Join(ad.forgetLastHolders(), describe(ad.tx, ad.conf)); err != nil || ad.beside.Stored == nil {
 		return err
 	}
 	return ad.beside.Stored(*a)

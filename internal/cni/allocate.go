@@ -111,7 +111,7 @@ func (ad *adding) endSoonest(set ipam.Set) error {
 	if err != nil {
 		return err
 	}
-	r, err := ipam.PlanReclaim(ipam.ReclaimInput{Now: ad.a.Since, Set: set, Refuse: ad.conf.Refuse, Reserved: all, Taken: ad.beside.Taken})
+	r, err := ipam.PlanReclaim(ipam.ReclaimInput{Now: ad.a.Since, Set: set, Refuse: ad.conf.Refuse, Reserved: all, Taken: ad.beside.Taken, InUse: ad.reservedInUse})
 	if err != nil || r == nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,9 +78,10 @@ func newModel(w *testNode, seed uint64) *model {
 // interfaces is what a look into the namespaces finds.
 func (m *model) interfaces() []machine.Interface {
 	var all []machine.Interface
-	for id, addrs := range m.holds {
-		if n, lives := m.netns["/netns/"+id.ContainerID]; lives {
-			all = append(all, machine.Interface{NetNS: n, Name: id.IfName, Addresses: addrs})
+	for _, s := range m.made {
+		n, lives := m.netns[s.netns()]
+		if addrs := m.inside[s.netns()]; lives && len(addrs) > 0 {
+			all = append(all, machine.Interface{NetNS: n, Name: s.ifName, Addresses: slices.Clone(addrs)})
 		}
 	}
 	return all
@@ -88,7 +90,7 @@ func (m *model) interfaces() []machine.Interface {
 // unseen returns something that a run must have shown and has not yet; "" for nothing.
 // A run goes on until then, so that no seed tests too little.
 func (m *model) unseen() string {
-	for _, op := range []string{"ADD 0", "ADD 5", "ADD 11", "ADD 100", "DEL 0", "GC 0", "rollback", "busy", "rebuilt", m.setting.squeeze()} {
+	for _, op := range []string{"ADD 0", "ADD 5", "ADD 11", "ADD 100", "DEL 0", "GC 0", "rollback", "busy", "rebuilt", "stuck", "waits for a namespace", m.setting.squeeze()} {
 		if m.seen[op] == 0 {
 			return op
 		}
@@ -194,7 +196,7 @@ func (m *model) make(s sandbox) sandbox {
 }
 
 func (m *model) happened(verb string, of sandbox) happened {
-	alive := maps.Clone(m.netns)
+	alive, inside := maps.Clone(m.netns), maps.Clone(m.inside)
 	refused := maps.Clone(m.refused)
 	return happened{
 		refused: func(r refusal) (time.Duration, bool) {
@@ -202,7 +204,15 @@ func (m *model) happened(verb string, of sandbox) happened {
 			return m.elapsed - since, found
 		},
 		verb: verb, of: of, before: m.read(), now: m.now, setting: m.setting,
-		alive:  func(a reservation.Attachment) bool { return a.NetNS.Inode != 0 && alive[a.NetNS.Path] == a.NetNS },
+		alive: func(a reservation.Attachment) bool { return a.NetNS.Inode != 0 && alive[a.NetNS.Path] == a.NetNS },
+		inUse: func(addrs []netip.Addr) bool {
+			for path, has := range inside {
+				if _, exists := alive[path]; exists && slices.ContainsFunc(has, func(a netip.Addr) bool { return slices.Contains(addrs, a) }) {
+					return true
+				}
+			}
+			return false
+		},
 		cached: m.cachedWhole,
 		expired: func(r reservation.Reservation) bool {
 			if r.Deadline.From.BootID != m.now.BootID { // only the wall clock can tell
@@ -220,7 +230,10 @@ func (m *model) judge(h happened) {
 	if !h.hopeless {
 		h.after = m.read()
 	}
-	h.took = m.took
+	h.took, h.inside = m.took, map[string][]netip.Addr{}
+	for path := range m.netns {
+		h.inside[path] = m.inside[path]
+	}
 	line := fmt.Sprintf("%d %s %s %s rollback=%t orphan=%t busy=%t damage=%q hopeless=%t -> %d %v",
 		m.step, h.verb, h.of.pod, h.of.id, h.rollback, h.orphan, h.busy, h.damage, h.hopeless, h.code, h.addrs)
 	m.history = append(m.history, line)
@@ -268,15 +281,27 @@ func (m *model) judge(h happened) {
 // noteRefusal remembers when a successor was first turned away by a living predecessor, for
 // as long as that predecessor is there and no other successor was.
 func (m *model) noteRefusal(h happened) {
-	if living, found := h.mustWait(); found && h.verb == "ADD" && h.code == 11 && !h.busy {
-		now := refusal{living.ID, h.of.uid}
+	if by, found := h.mustWait(); found && h.verb == "ADD" && h.code == 11 && !h.busy {
+		now := refusal{by, h.of.uid}
+		if _, attached := h.before.Attached[by]; !attached {
+			m.seen["waits for a namespace"]++
+		}
 		maps.DeleteFunc(m.refused, func(r refusal, _ time.Duration) bool { return r.by == now.by && r != now })
 		if _, noted := m.refused[now]; !noted {
 			m.refused[now] = m.elapsed
 		}
 	}
 	maps.DeleteFunc(m.refused, func(r refusal, _ time.Duration) bool {
-		_, still := h.after.Attached[r.by]
-		return !still
+		_, attached := h.after.Attached[r.by]
+		left := maps.Clone(h.after.Reserved)
+		for _, a := range h.after.Attached {
+			if a.Dropped != nil { // a rollback puts it back
+				left[a.Dropped.Owner] = *a.Dropped
+			}
+		}
+		for o, reserved := range left {
+			attached = attached || endedLife(o, reserved) == r.by
+		}
+		return !attached
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,8 @@ type testNode struct {
 	now     reservation.Moment
 	elapsed time.Duration // true time since the beginning, independent of the clocks
 	netns   map[string]reservation.NetNS
+	inside  map[string][]netip.Addr // what the interfaces in a namespace have, by its path
+	stuck   bool                    // interface plugins are killed after their IPAM DEL, so that the interface stays
 	orphan  bool
 	inode   uint64
 	forgot  []netip.Addr   // by the node's table of neighbours
@@ -58,12 +61,13 @@ func newTestNode(t testing.TB) *testNode {
 	w := &testNode{
 		t: t, dir: filepath.Join(t.TempDir(), "state"), results: t.TempDir(),
 		now:   reservation.Moment{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), BootID: "boot-0", Up: time.Hour},
-		netns: map[string]reservation.NetNS{},
+		netns: map[string]reservation.NetNS{}, inside: map[string][]netip.Addr{},
 	}
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
 	machine := node.Node{
 		Now:        func() reservation.Moment { return w.now },
 		NetNS:      func(path string) (reservation.NetNS, bool) { n, ok := w.netns[path]; return n, ok },
+		Has:        w.has,
 		ResultsDir: w.results,
 	}
 	hostLocal := &coexist.Neighbour{Node: machine}
@@ -147,7 +151,13 @@ func (w *testNode) start(s sandbox) {
 	if _, found := w.netns[s.netns()]; !found {
 		w.inode++
 		w.netns[s.netns()] = reservation.NetNS{Path: s.netns(), Dev: 4, Inode: w.inode}
+		delete(w.inside, s.netns())
 	}
+}
+
+// has reports whether a namespace that exists has one of the addresses.
+func (w *testNode) has(ns reservation.NetNS, addrs []netip.Addr) bool {
+	return w.netns[ns.Path] == ns && slices.ContainsFunc(w.inside[ns.Path], func(a netip.Addr) bool { return slices.Contains(addrs, a) })
 }
 
 // add runs ADD; on success libcni's cache file appears, as at the end of a chain.
@@ -195,12 +205,16 @@ func (w *testNode) addUncached(s sandbox, more map[string]any) ([]netip.Addr, er
 	for _, ip := range result.IPs {
 		addrs = append(addrs, ip.Address.Addr())
 	}
+	w.inside[s.netns()] = append(w.inside[s.netns()], addrs...)
 	return addrs, nil
 }
 
-// del runs DEL and, as libcni does, removes the cache file.
+// del runs DEL. Then the interface plugin removes the interface, and libcni the cache file.
 func (w *testNode) del(s sandbox) error {
 	err := w.run(w.plugin.Funcs().Del, w.args(s, nil))
+	if err == nil && !w.stuck {
+		delete(w.inside, s.netns())
+	}
 	_ = os.Remove(w.cacheFile(s)) // there is none after a rollback
 	return err
 }

@@ -80,7 +80,7 @@ func needsNoAgent(h happened) error {
 		return fmt.Errorf("ADD found no address although %v are free", free)
 	}
 	for o, r := range h.before.Reserved {
-		if o != h.of.owner() && !h.setting.refuse {
+		if o != h.of.owner() && !h.setting.refuse && !h.inUse(r.Addresses) {
 			return fmt.Errorf("ADD found no address although the reservation of %v could give way", r.Addresses)
 		}
 	}

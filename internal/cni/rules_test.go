@@ -30,6 +30,8 @@ type happened struct {
 	addrs         []netip.Addr
 	now           reservation.Moment
 	alive         func(reservation.Attachment) bool
+	inUse         func([]netip.Addr) bool             // a namespace that exists has one of the addresses
+	inside        map[string][]netip.Addr             // the addresses in each namespace that exists, after the step
 	cached        func(reservation.AttachmentID) bool // libcni's cache has its addresses
 	before, after state
 	beforeAdd     map[reservation.Owner]reservation.Reservation // before the ADD that is rolled back
@@ -59,6 +61,7 @@ var rules = []struct {
 	{"3: a DEL ends exactly the attachment it names", endsOnlyItsOwn, false},
 	{"4: an owner that returns in time gets all its addresses", returns, false},
 	{"4: no address is shared with a living predecessor", waits, false},
+	{"4: no two network namespaces have one address", onceInside, true},
 	{"5: a verb that fails has not happened", nothingHalf, false},
 	{"6: a missing or damaged state file is never taken for a fresh one", neverFresh, true},
 	{"7: every wait has a bound", bounded, true},
@@ -114,7 +117,7 @@ func keptForOwner(h happened) error {
 		}
 		for other, r2 := range h.before.Reserved {
 			earlier := gocmp.Or(gocmp.Compare(r2.Mode, r.Mode), gocmp.Compare(r2.Deadline.Left(h.now), r.Deadline.Left(h.now))) < 0
-			if other != h.of.owner() && !h.expired(r2) && earlier {
+			if other != h.of.owner() && !h.expired(r2) && !h.inUse(r2.Addresses) && earlier {
 				return fmt.Errorf("the reservation of %s (%s) gave way before that of %s (%s)", o, r.Mode, other, r2.Mode)
 			}
 		}
@@ -127,7 +130,7 @@ func keptForOwner(h happened) error {
 func freeIPv4(s state, o reservation.Owner, h happened) []netip.Addr {
 	var free []netip.Addr
 	for _, a := range h.setting.addresses() {
-		held := false
+		held := h.inUse([]netip.Addr{a})
 		for _, at := range s.Attached {
 			held = held || slices.Contains(at.Addresses, a) && (at.Owner != o || h.alive(at))
 		}
@@ -195,7 +198,7 @@ func returns(h happened) error {
 	if h.verb != "ADD" || h.code != 0 {
 		return nil
 	}
-	if r, found := h.before.Reserved[h.of.owner()]; found && !h.expired(r) && r.Seq == h.newestSeq() {
+	if r, found := h.before.Reserved[h.of.owner()]; found && !h.expired(r) && r.Seq == h.newestSeq() && !h.inUse(r.Addresses) {
 		if !slices.Equal(r.Addresses, h.addrs) {
 			return fmt.Errorf("%s came back in time to %v and got %v", h.of.owner(), r.Addresses, h.addrs)
 		}
@@ -251,28 +254,54 @@ func waits(h happened) error {
 			}
 		}
 	}
-	living, found := h.mustWait()
+	by, found := h.mustWait()
 	switch {
 	case !found && h.code == 11 && !h.orphan && !h.busy:
 		return fmt.Errorf("%s was told to wait for no living predecessor", h.of.id)
 	case found && h.code == 0 && h.of.required():
 		return fmt.Errorf("%s insists on its addresses and got others", h.of.id)
-	case found && h.code == 0 && h.waitedFor(living) < predecessorWait:
+	case found && h.code == 0 && h.waitedFor(by) < predecessorWait:
 		return fmt.Errorf("%s took others before the wait was over", h.of.id)
 	}
 	return nil
 }
 
-// mustWait returns the predecessor that an ADD has to wait for: none where neither life
-// asks for anything (rule 10).
-func (h happened) mustWait() (reservation.Attachment, bool) {
-	living, found := h.newestAlive()
-	return living, found && (h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required || !living.AnnotationsSeen)
+// onceInside is rule 4 on the namespaces themselves, whatever the state says.
+func onceInside(h happened) error {
+	has := map[netip.Addr]string{}
+	for path, addrs := range h.inside {
+		for _, a := range addrs {
+			if other, found := has[a]; found && other != path {
+				return fmt.Errorf("%s is in %s and in %s", a, other, path)
+			}
+			has[a] = path
+		}
+	}
+	return nil
 }
 
-// waitedFor returns how long ago attachment a first turned this successor away.
-func (h happened) waitedFor(a reservation.Attachment) time.Duration {
-	if since, found := h.refused(refusal{a.ID, h.of.uid}); found {
+// mustWait returns the predecessor that an ADD has to wait for: none where neither life
+// asks for anything (rule 10). A life that ended counts while a namespace has its addresses.
+func (h happened) mustWait() (reservation.AttachmentID, bool) {
+	if living, found := h.newestAlive(); found {
+		return living.ID, h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required || !living.AnnotationsSeen
+	}
+	if _, again := h.before.Attached[h.of.attachment()]; again {
+		return reservation.AttachmentID{}, false
+	}
+	o := h.of.owner()
+	r, found := h.before.Reserved[o]
+	return endedLife(o, r), found && !h.expired(r) && r.Seq == h.newestSeq() && h.inUse(r.Addresses)
+}
+
+// endedLife returns the attachment that left a reservation.
+func endedLife(o reservation.Owner, r reservation.Reservation) reservation.AttachmentID {
+	return reservation.AttachmentID{Network: o.Network, ContainerID: r.ContainerID, IfName: o.IfName}
+}
+
+// waitedFor returns how long ago a predecessor first turned this successor away.
+func (h happened) waitedFor(by reservation.AttachmentID) time.Duration {
+	if since, found := h.refused(refusal{by, h.of.uid}); found {
 		return since
 	}
 	return 0
@@ -288,7 +317,8 @@ func nothingHalf(h happened) error {
 		return nil
 	}
 	ignore := cmpopts.IgnoreFields(reservation.Attachment{}, "RefusedSince", "RefusedUID")
-	if diff := cmp.Diff(h.before, h.after, ignore, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+	ignoreToo := cmpopts.IgnoreFields(reservation.Reservation{}, "RefusedSince", "RefusedUID")
+	if diff := cmp.Diff(h.before, h.after, ignore, ignoreToo, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		return fmt.Errorf("%s failed with code %d and left (-before +after):\n%s", h.verb, h.code, diff)
 	}
 	return nil

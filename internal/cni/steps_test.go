@@ -38,11 +38,16 @@ func (m *model) addStep(s sandbox, orphan bool) {
 }
 
 func (m *model) delStep(s sandbox) {
-	if m.rand.IntN(3) > 0 {
+	switch m.rand.IntN(4) {
+	case 0: // the DEL is acknowledged, and the namespace keeps the address until it goes
+		m.stuck = true
+		m.seen["stuck"]++
+	case 1, 2:
 		delete(m.netns, s.netns())
 	}
 	h := m.happened("DEL", s)
 	h.code = codeOf(m.del(s))
+	m.stuck = false
 	delete(m.holds, s.attachment())
 	m.judge(h)
 }
@@ -74,7 +79,9 @@ func (m *model) failingAdd(s sandbox) {
 
 	h := m.happened("DEL", s)
 	h.rollback, h.beforeAdd = true, found
+	m.stuck = m.rand.IntN(4) == 0
 	h.code = codeOf(m.del(s))
+	m.stuck = false
 	delete(m.holds, s.attachment())
 	m.judge(h)
 }
@@ -141,10 +148,11 @@ func (m *model) annotate(tx *persistence.Tx) error {
 // damageStep damages the state file and runs a verb, now and then with repair made impossible.
 // Then it puts the sound state back.
 func (m *model) damageStep() {
-	sound := m.files()
+	sound, inside := m.files(), maps.Clone(m.inside)
 	if len(sound) == 0 {
 		return // a new node has nothing to lose
 	}
+	defer func() { m.inside = inside }()
 	h := m.happened([]string{"ADD", "DEL", "GC"}[m.rand.IntN(3)], m.newLife())
 	if h.verb == "DEL" {
 		h.of = m.any()
@@ -195,7 +203,8 @@ func (m *model) busyStep() {
 	m.judge(h)
 }
 
-// quietly runs the verb of h without a change to the model.
+// quietly runs the verb of h without a change to the model. What an ADD hands out counts until
+// the step is judged.
 func (m *model) quietly(h *happened, conf map[string]any) {
 	verbs := m.plugin.Funcs()
 	switch h.verb {

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,7 +36,7 @@ func Interfaces(dir string) []Interface {
 		var found []Interface
 		entries, _ := os.ReadDir(dir) // a missing directory holds no namespaces
 		for _, e := range entries {
-			inside, err := enter(filepath.Join(dir, e.Name()))
+			inside, _, err := enter(filepath.Join(dir, e.Name()))
 			if err == nil {
 				found = append(found, inside...)
 			}
@@ -44,19 +46,61 @@ func Interfaces(dir string) []Interface {
 	return <-all
 }
 
-// enter moves the calling thread into the namespace at path and lists its interfaces.
-func enter(path string) ([]Interface, error) {
+// lookBound bounds how long HasAddress waits for the kernel.
+const lookBound = 2 * time.Second
+
+// HasAddress reports whether an interface in a network namespace has one of the addresses. A
+// namespace that cannot be read in time counts as having them. A path that leads to another
+// namespace by now, or to none, does not.
+func HasAddress(ns reservation.NetNS, addrs []netip.Addr) bool {
+	has := make(chan bool, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread is in another namespace and ends with this goroutine
+		inside, is, err := enter(ns.Path)
+		switch {
+		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL), err == nil && is != ns:
+			has <- false
+		case err != nil:
+			has <- true
+		default:
+			has <- slices.ContainsFunc(inside, func(i Interface) bool {
+				return slices.ContainsFunc(i.Addresses, func(a netip.Addr) bool { return slices.Contains(addrs, a) })
+			})
+		}
+	}()
+	select {
+	case answer := <-has:
+		return answer
+	case <-time.After(lookBound):
+		return true
+	}
+}
+
+// enter moves the calling thread into the namespace at path, and returns the interfaces of the
+// namespace and its numbers.
+func enter(path string) ([]Interface, reservation.NetNS, error) {
+	var netns reservation.NetNS
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open namespace: %w", err)
+		return nil, netns, fmt.Errorf("open namespace: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("enter namespace: %w", err)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, netns, fmt.Errorf("look at namespace: %w", err)
 	}
-	netns, found := StatNetNS(path)
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+		return nil, netns, fmt.Errorf("enter namespace: %w", err)
+	}
+	netns = reservation.NetNS{Path: path, Dev: st.Dev, Inode: st.Ino}
+	all, err := interfacesIn(netns)
+	return all, netns, err
+}
+
+// interfacesIn lists the interfaces of the namespace in which the calling thread is.
+func interfacesIn(netns reservation.NetNS) ([]Interface, error) {
 	links, err := net.Interfaces()
-	if err != nil || !found {
+	if err != nil {
 		return nil, err
 	}
 	var all []Interface

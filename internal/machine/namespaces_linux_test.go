@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // TestInterfacesOfNamespaces lists the interfaces of one namespace, beside files that are
@@ -46,6 +47,26 @@ func TestInterfacesOfNamespaces(t *testing.T) {
 	}
 	if now, found := machine.StatNetNS(bound); !found || now != all[0].NetNS {
 		t.Errorf("namespace %+v, want %+v", all[0].NetNS, now)
+	}
+	has := []netip.Addr{netip.MustParseAddr("10.9.9.9"), netip.MustParseAddr("10.1.2.3")}
+	other := all[0].NetNS
+	other.Inode++
+	plain, _ := machine.StatNetNS(filepath.Join(dir, "plain"))
+	for name, tc := range map[string]struct {
+		in   reservation.NetNS
+		has  []netip.Addr
+		want bool
+	}{
+		"one of the addresses":           {all[0].NetNS, has, true},
+		"other addresses":                {all[0].NetNS, has[:1], false},
+		"another namespace at the path":  {other, has, false},
+		"a file that is no namespace":    {plain, has, false},
+		"a path that leads to nothing":   {reservation.NetNS{Path: filepath.Join(dir, "nowhere"), Inode: 1}, has, false},
+		"a path that cannot be followed": {reservation.NetNS{Path: filepath.Join(dir, "plain", "pod"), Inode: 1}, has, true},
+	} {
+		if got := machine.HasAddress(tc.in, tc.has); got != tc.want {
+			t.Errorf("HasAddress with %s: %t", name, got)
+		}
 	}
 	if none := machine.Interfaces(filepath.Join(dir, "nowhere")); len(none) != 0 {
 		t.Errorf("got %+v from a directory that is not there", none)

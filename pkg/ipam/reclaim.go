@@ -42,6 +42,8 @@ type ReclaimInput struct {
 	Reserved []reservation.Reservation
 	// Taken reports whether another plugin holds an address; nil when there is no other plugin.
 	Taken func(netip.Addr) (bool, error)
+	// InUse reports whether a network namespace still has an address of a reservation; nil when none does.
+	InUse func(reservation.Reservation) bool
 }
 
 // PlanReclaim returns the reservation that gives way to a pod: the reservation that ends soonest, and
@@ -56,6 +58,9 @@ func PlanReclaim(in ReclaimInput) (*reservation.Reservation, error) {
 		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Deadline.Left(in.Now), b.Deadline.Left(in.Now)))
 	})
 	for _, r := range held {
+		if in.InUse != nil && in.InUse(r) {
+			continue
+		}
 		useful, err := in.useful(r.Addresses)
 		if err != nil {
 			return nil, err

@@ -93,6 +93,9 @@ func (t *Tx) Held(network string, a netip.Addr) (bool, error) {
 // hold sets the bits of addresses; all of them must be clear. When a record holds the address, the caller is at fault and
 // no repair would help. When no record holds it, the state is damaged.
 func (t *Tx) hold(network string, addrs []netip.Addr) error {
+	if err := t.ForgetLastHolders(network, addrs...); err != nil {
+		return err
+	}
 	return t.flip(network, addrs, false, func(a netip.Addr) error {
 		explained, err := t.explained(network, a)
 		if err == nil && !explained && !twice(addrs, a) {

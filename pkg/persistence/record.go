@@ -102,6 +102,13 @@ type reservationRecord struct {
 	Retain      time.Duration    `json:"retain,omitempty"`
 	Mode        reservation.Mode `json:"mode,omitempty"`
 	Seq         uint64           `json:"seq"`
+
+	NetNS        string        `json:"netns,omitempty"`
+	NetNSDev     uint64        `json:"nsdev,omitempty"`
+	NetNSInode   uint64        `json:"nsino,omitempty"`
+	NetNSBoot    string        `json:"nsboot,omitempty"`
+	RefusedSince *momentRecord `json:"refused,omitempty"`
+	RefusedUID   string        `json:"refuseduid,omitempty"`
 }
 
 // checkAddresses refuses addresses that JSON can hold and the index cannot.
@@ -200,10 +207,16 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 func encodeReservation(r reservation.Reservation) ([]byte, error) { return seal(fromReservation(r)) }
 
 func fromReservation(r reservation.Reservation) reservationRecord {
-	return reservationRecord{
+	record := reservationRecord{
 		Owner: ownerRecord(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
 		Deadline: fromDeadline(r.Deadline), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
+		NetNS: r.NetNS.Path, NetNSDev: r.NetNS.Dev, NetNSInode: r.NetNS.Inode, NetNSBoot: r.BootID, RefusedUID: r.RefusedUID,
 	}
+	if r.RefusedSince != nil {
+		m := fromMoment(*r.RefusedSince)
+		record.RefusedSince = &m
+	}
+	return record
 }
 
 func decodeReservation(data []byte) (reservation.Reservation, error) {
@@ -218,8 +231,14 @@ func (r reservationRecord) reservation() (reservation.Reservation, error) {
 	if err := checkAddresses(r.Addresses); err != nil {
 		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
 	}
-	return reservation.Reservation{
+	decoded := reservation.Reservation{
 		Owner: reservation.Owner(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
 		Deadline: r.Deadline.deadline(), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
-	}, nil
+		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode}, BootID: r.NetNSBoot, RefusedUID: r.RefusedUID,
+	}
+	if r.RefusedSince != nil {
+		m := r.RefusedSince.moment()
+		decoded.RefusedSince = &m
+	}
+	return decoded, nil
 }

@@ -156,6 +156,10 @@ func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
 	if err := t.release(id.Network, a.Addresses); err != nil {
 		return err
 	}
+	last := reservation.LastHolder{Network: id.Network, ContainerID: id.ContainerID, NetNS: a.NetNS, BootID: a.Since.BootID}
+	if err := t.remember(last, a.Addresses); err != nil {
+		return err
+	}
 	if a.Owner.Named() {
 		if err := t.tx.Bucket(bucketOwners).Delete(indexKey(a)); err != nil {
 			return fmt.Errorf("unindex attachment %s: %w", id, err)
@@ -214,6 +218,10 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 		return err
 	}
 	if err := t.release(o.Network, r.Addresses); err != nil {
+		return err
+	}
+	last := reservation.LastHolder{Network: o.Network, ContainerID: r.ContainerID, NetNS: r.NetNS, BootID: r.BootID}
+	if err := t.remember(last, r.Addresses); err != nil {
 		return err
 	}
 	if err := t.tx.Bucket(bucketReservations).Delete(ownerKey(o)); err != nil {

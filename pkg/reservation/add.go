@@ -21,6 +21,8 @@ type AddInput struct {
 	Earlier []Predecessor
 	// Reserved is the owner's reservation; nil when there is none.
 	Reserved *Reservation
+	// ReservedInUse is true while the network namespace of the life that ended exists and has an address of Reserved.
+	ReservedInUse bool
 	// Fits returns nil when the configured ranges can hand out addresses, and otherwise says why not.
 	Fits func([]netip.Addr) error
 	// PredecessorWait bounds how long a successor waits for the end of its predecessor.
@@ -66,6 +68,8 @@ type AddDecision struct {
 	DropReserved bool
 	// RefusedBy is the living predecessor to be marked as the reason of the refusal; nil when it is marked already.
 	RefusedBy *AttachmentID
+	// RefusedByReserved says to mark the owner's reservation as the reason of the refusal.
+	RefusedByReserved bool
 	// Reason says in words where the addresses come from; "" for an ordinary first ADD.
 	Reason string
 }
@@ -81,7 +85,16 @@ func PlanAdd(in AddInput) AddDecision {
 	if living := newestLife(in); living != nil {
 		return allocateBesideLiving(in, d, living)
 	}
+	if in.ReservedInUse && reservedIsNewest(in) {
+		return allocateBesideReserved(in, d)
+	}
 	return claim(in, d)
+}
+
+// reservedIsNewest reports whether the owner would come back to the addresses of its reservation.
+func reservedIsNewest(in AddInput) bool {
+	dead := newest(in.Earlier, false)
+	return in.Reserved != nil && !in.Reserved.Deadline.Passed(in.Now) && (dead == nil || in.Reserved.Seq > dead.Seq)
 }
 
 // newestLife returns the living predecessor if no later life of the owner has ended: the owner would come back to the
@@ -122,6 +135,22 @@ func allocateBesideLiving(in AddInput, d AddDecision, living *Predecessor) AddDe
 	return d
 }
 
+// allocateBesideReserved lets an ADD wait for a namespace that still has the reserved addresses, as for a living
+// predecessor: an interface plugin ended after its IPAM DEL and before it removed the interface. After PredecessorWait
+// the reservation is dropped. Its addresses stay out of use while the namespace has them.
+func allocateBesideReserved(in AddInput, d AddDecision) AddDecision {
+	r := in.Reserved
+	refused := r.RefusedSince != nil && r.RefusedUID == in.UID
+	if in.Mode == Required || !refused || in.Now.Since(*r.RefusedSince) < in.PredecessorWait {
+		return AddDecision{RefusedByReserved: !refused, Err: fmt.Errorf("container %s of the same name ended, and its network namespace %s still has an address of %s: %w",
+			r.ContainerID, r.NetNS.Path, join(r.Addresses), ErrPredecessor)}
+	}
+	d.Reason = fmt.Sprintf("container %s of the same name ended, and its network namespace still had an address of %s after %s: took a free address",
+		r.ContainerID, join(r.Addresses), in.PredecessorWait)
+	d.DropReserved, d.Dropped = true, r
+	return d
+}
+
 // claim takes the addresses that the owner had, from its reservation or from a predecessor that is gone. Without such
 // addresses, or when the ranges do not have them any more, the ADD takes free ones.
 func claim(in AddInput, d AddDecision) AddDecision {
@@ -130,12 +159,12 @@ func claim(in AddInput, d AddDecision) AddDecision {
 	case in.Reserved != nil && in.Reserved.Deadline.Passed(in.Now):
 		d.DropReserved = true
 		d.Reason = fmt.Sprintf("the reservation of %s had lapsed", join(in.Reserved.Addresses))
-	case in.Reserved != nil && (dead == nil || in.Reserved.Seq > dead.Seq):
-		own, back, d.DropReserved = in.Reserved, in.Reserved, true
+	case reservedIsNewest(in):
+		own, back, d.DropReserved = in.Reserved, withoutNetNS(*in.Reserved), true
 	}
 	if own == nil && dead != nil { // the end was not seen: the reservation begins now and is claimed at once
 		own = reserve(dead.Attachment, Deadline{From: in.Now, For: dead.Retain}, "").Reserve
-		back, d.DropReserved = own, in.Reserved != nil
+		back, d.DropReserved = withoutNetNS(*own), in.Reserved != nil
 		if dead.Failed { // a rollback of this ADD also undoes the failed one, so keep what was there before it
 			back, d.Dropped = dead.Claimed, dead.Dropped
 		}
@@ -151,6 +180,12 @@ func claim(in AddInput, d AddDecision) AddDecision {
 	}
 	d.Verdict, d.Addresses, d.Claimed, d.Reason = Claim, own.Addresses, back, "same owner came back"
 	return d
+}
+
+// withoutNetNS returns a claimed reservation. The new attachment has a namespace of its own, and waits for no other.
+func withoutNetNS(r Reservation) *Reservation {
+	r.NetNS, r.BootID, r.RefusedSince, r.RefusedUID = NetNS{}, "", nil, ""
+	return &r
 }
 
 // outOfRange handles addresses that the configured ranges do not have any more.

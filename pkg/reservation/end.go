@@ -77,7 +77,7 @@ func planRetention(in EndInput) EndDecision {
 	case in.Newer:
 		return EndDecision{Reason: "a newer life of the pod holds other addresses"}
 	case in.Rollback && a.Claimed != nil:
-		return EndDecision{Reserve: a.Claimed, Reason: "the failed ADD is undone"}
+		return EndDecision{Reserve: putBack(a), Reason: "the failed ADD is undone"}
 	case in.Rollback && a.Dropped != nil && in.DroppedTaken:
 		return EndDecision{Reason: fmt.Sprintf("the failed ADD is undone, and the reservation of %s is not put back: others hold its addresses", join(a.Dropped.Addresses))}
 	case in.Rollback && a.Dropped != nil:
@@ -94,8 +94,16 @@ func planRetention(in EndInput) EndDecision {
 func reserve(a Attachment, d Deadline, reason string) EndDecision {
 	return EndDecision{Reason: reason, Reserve: &Reservation{
 		Owner: a.Owner, UID: a.UID, ContainerID: a.ID.ContainerID, Addresses: a.Addresses,
-		Deadline: d, Retain: a.Retain, Mode: a.Mode, Seq: a.Seq,
+		Deadline: d, Retain: a.Retain, Mode: a.Mode, Seq: a.Seq, NetNS: a.NetNS, BootID: a.Since.BootID,
+		RefusedSince: a.RefusedSince, RefusedUID: a.RefusedUID, // a successor that waits for the life goes on waiting for its namespace
 	}}
+}
+
+// putBack returns the reservation that a failed ADD had claimed. The namespace of the failed ADD may have the addresses.
+func putBack(a Attachment) *Reservation {
+	r := *a.Claimed
+	r.NetNS, r.BootID = a.NetNS, a.Since.BootID
+	return &r
 }
 
 // join returns addresses as text for messages.

@@ -103,6 +103,25 @@ type Reservation struct {
 	Mode   Mode
 	// Seq is the number of the attachment that ended.
 	Seq uint64
+	// NetNS is the network namespace of the attachment that ended, and BootID is the boot in which NetNS was seen. The
+	// namespace may exist for a while, with the addresses. Without an inode the namespace counts as gone.
+	NetNS  NetNS
+	BootID string
+	// RefusedSince is when the successor with RefusedUID was first told to wait until the namespace loses the addresses.
+	RefusedSince *Moment
+	RefusedUID   string
+}
+
+// LastHolder is what had a free address last. Its network namespace may exist for a while, with the
+// address.
+type LastHolder struct {
+	Network string
+	Address netip.Addr
+	// ContainerID is the container of the last holder.
+	ContainerID string
+	NetNS       NetNS
+	// BootID is the boot in which NetNS was seen.
+	BootID string
 }
 
 // Holder returns the name of the attachment for messages.

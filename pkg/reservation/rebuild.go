@@ -50,6 +50,7 @@ func PlanRebuild(in RebuildInput) RebuildDecision {
 	r.attach(seen, true)                        // other sources know it, and it lives
 	r.attach(in.Read.Attachments, true)         // the state had it, and it lives
 	r.attach(in.Unreferenced.Attachments, true) // the state had it at some time, and it lives
+	r.reserve(r.inUse(in.Read.Reservations))    // the namespace of the life that ended still has the addresses
 	r.addPlaceholders()
 	r.reserve(in.Read.Reservations)
 	if !in.Complete {
@@ -129,6 +130,22 @@ func (r *rebuild) attach(all []Attachment, alive bool) {
 			r.Attachments = append(r.Attachments, a)
 		}
 	}
+}
+
+// inUse returns the reservations with an address that the namespace of the life that ended still has. Their owners come
+// back to the addresses once the namespace is gone, so no placeholder takes them.
+func (r *rebuild) inUse(all []Reservation) []Reservation {
+	return slices.DeleteFunc(slices.Clone(all), func(s Reservation) bool {
+		ended := Attachment{NetNS: s.NetNS, Since: Moment{BootID: s.BootID}}
+		return !r.in.Alive(ended) || !slices.ContainsFunc(r.in.Placeholders, func(a Attachment) bool {
+			return a.NetNS.Dev == s.NetNS.Dev && a.NetNS.Inode == s.NetNS.Inode && overlap(a.Addresses, s.Addresses)
+		})
+	})
+}
+
+// overlap reports whether two lists have an address in common.
+func overlap(a, b []netip.Addr) bool {
+	return slices.ContainsFunc(a, func(addr netip.Addr) bool { return slices.Contains(b, addr) })
 }
 
 // addPlaceholders adds the addresses in network namespaces that no attachment of the namespace explains, in each

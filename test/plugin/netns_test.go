@@ -197,7 +197,7 @@ func newNetNS(t *testing.T, role string) space {
 	}()
 	err := <-done
 	t.Cleanup(func() {
-		if err := netns.DeleteNamed(name); err != nil {
+		if err := netns.DeleteNamed(name); err != nil && fileExists(s.path) {
 			t.Errorf("delete network namespace: %v", err)
 		}
 		_ = s.handle.Close()
@@ -206,6 +206,16 @@ func newNetNS(t *testing.T, role string) space {
 		t.Fatalf("make network namespace: %v", err)
 	}
 	return s
+}
+
+// remove removes the path and the interface of a namespace before the end of the test. The test
+// has a handle, which keeps the namespace itself.
+func (s space) remove(t *testing.T) {
+	t.Helper()
+	err := s.in(func() error { return exec.Command("ip", "link", "delete", "eth0").Run() })
+	if err := errors.Join(err, netns.DeleteNamed(s.name)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // in runs fn on a thread that is inside the namespace.

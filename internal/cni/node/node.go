@@ -3,6 +3,8 @@
 package node
 
 import (
+	"net/netip"
+
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -12,19 +14,31 @@ type Node struct {
 	Now func() reservation.Moment
 	// NetNS looks at the network namespace bound to a path; false when there is none.
 	NetNS func(path string) (reservation.NetNS, bool)
+	// Has reports whether a network namespace that exists has one of the addresses. Without
+	// this function a namespace counts as having them.
+	Has func(reservation.NetNS, []netip.Addr) bool
 	// ResultsDir is libcni's result cache.
 	ResultsDir string
 }
 
 // Alive reports whether the network namespace of an attachment is the one that was there
 // at its ADD.
-func (n Node) Alive(a reservation.Attachment) bool {
-	if a.NetNS.Path == "" || a.NetNS.Inode == 0 {
+func (n Node) Alive(a reservation.Attachment) bool { return n.Exists(a.NetNS, a.Since.BootID) }
+
+// Exists reports whether the network namespace at a path is the one that was there in a boot.
+func (n Node) Exists(ns reservation.NetNS, bootID string) bool {
+	if ns.Path == "" || ns.Inode == 0 {
 		return false
 	}
-	if a.Since.BootID != "" && a.Since.BootID != n.Now().BootID {
+	if bootID != "" && bootID != n.Now().BootID {
 		return false // a reboot ended the namespace, whatever has its path and number now
 	}
-	now, found := n.NetNS(a.NetNS.Path)
-	return found && now == a.NetNS
+	now, found := n.NetNS(ns.Path)
+	return found && now == ns
+}
+
+// InUse reports whether the network namespace of a holder that ended exists, and has one of
+// the addresses. Mostly the namespace is gone, and the answer costs one stat.
+func (n Node) InUse(ns reservation.NetNS, bootID string, addrs []netip.Addr) bool {
+	return n.Exists(ns, bootID) && (n.Has == nil || n.Has(ns, addrs))
 }

@@ -1,0 +1,64 @@
+package cni
+
+import (
+	"net/netip"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// forgetMost is how many last holders an ADD looks at. It is more than a DEL
+// leaves, so that the records become fewer.
+const forgetMost = 8
+
+// taken reports whether a free address is in use all the same: the network namespace of its
+// last holder has it, or it is held outside of the state.
+func (ad *adding) taken(outside func(netip.Addr) (bool, error)) func(netip.Addr) (bool, error) {
+	return func(addr netip.Addr) (bool, error) {
+		r, found, err := ad.tx.LastHolder(ad.conf.Network, addr)
+		if err != nil {
+			return false, err
+		}
+		if found && ad.InUse(r.NetNS, r.BootID, []netip.Addr{addr}) {
+			ad.Log.Warn("Free address is in use: the network namespace of its last container still has it",
+				"address", addr.String(), "container", r.ContainerID, "netns", r.NetNS.Path)
+			return true, nil
+		}
+		if outside == nil {
+			return false, nil
+		}
+		return outside(addr)
+	}
+}
+
+// reservedInUse reports whether the life of the owner that ended still has a reserved address.
+func (ad *adding) reservedInUse(r reservation.Reservation) bool {
+	return ad.InUse(r.NetNS, r.BootID, r.Addresses)
+}
+
+// markReserved remembers on the reservation when its owner was first turned away.
+func (ad *adding) markReserved() error {
+	r, found, err := ad.tx.Reservation(ad.a.Owner)
+	if err != nil || !found {
+		return err
+	}
+	r.RefusedSince, r.RefusedUID = &ad.a.Since, ad.a.UID
+	return ad.tx.PutReservation(r)
+}
+
+// forgetLastHolders deletes some last holders whose namespace is gone. Those of
+// an IPv4 range are replaced anyway; an IPv6 range is too large for that.
+func (ad *adding) forgetLastHolders() error {
+	some, err := ad.tx.SomeLastHolders(ad.conf.Network, forgetMost)
+	if err != nil {
+		return err
+	}
+	for _, r := range some {
+		if ad.Exists(r.NetNS, r.BootID) {
+			continue
+		}
+		if err := ad.tx.ForgetLastHolders(r.Network, r.Address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
