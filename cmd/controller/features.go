@@ -55,6 +55,8 @@ type shared struct {
 	reader  *workloads.Reader
 	watcher *workloads.Watcher
 	evictor *evict.Evictor
+	// sightings tell where deleted pods ran.
+	sightings *cluster.Sightings
 }
 
 // features lists what the controller does. Planners and guards are asked in this order.
@@ -82,7 +84,7 @@ func pins() feature {
 		},
 		planners: func(s shared) []admit.Planner {
 			return []admit.Planner{
-				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.mgr.GetAPIReader(), Workloads: s.reader, Clock: s.clock},
+				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.mgr.GetAPIReader(), Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
 			}
 		},
 		validators: func(s shared) map[string]http.Handler {
@@ -99,19 +101,20 @@ func pins() feature {
 }
 
 func pinReconcilers(s shared) []reconciler {
-	c, live := s.mgr.GetClient(), s.mgr.GetAPIReader()
+	c, live, metric := s.mgr.GetClient(), s.mgr.GetAPIReader(), pincontroller.NewMetrics(metrics.Registry)
 	generator := &pincontroller.Generator{Client: c, Events: s.events}
 	return []reconciler{
 		generator,
 		&pincontroller.KindGenerator{Generator: generator, Live: live, Watcher: s.watcher},
 		&pincontroller.Recorder{
 			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,
-			Events: s.events, Metrics: pincontroller.NewMetrics(metrics.Registry), Evictor: s.evictor,
+			Events: s.events, Metrics: metric, Evictor: s.evictor,
 		},
 		&pincontroller.Nominator{
 			Client: c, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events,
 			Leases: &pincontroller.LeaseMonitor{Live: live, Clock: s.clock},
 		},
 		&pincontroller.Resyncer{Client: c, Workloads: s.reader, Clock: s.clock},
+		&pincontroller.Checker{Client: c, Clock: s.clock, Metrics: metric},
 	}
 }

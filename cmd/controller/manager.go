@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
@@ -24,6 +25,7 @@ import (
 	"github.com/limpet-io/limpet/internal/evict"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 	"github.com/limpet-io/limpet/internal/workloads"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // newManager builds a manager that runs all features.
@@ -66,7 +68,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := mgr.Add(certifier); err != nil { // it starts together with the caches
 		return nil, fmt.Errorf("add manager of the certificate: %w", err)
 	}
-	s, err := newShared(mgr, o)
+	s, err := newShared(ctx, mgr, o)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +118,7 @@ func newScheme(all []feature) (*runtime.Scheme, error) {
 // eventSource is the reporter of the controller's events.
 const eventSource = "limpet-controller"
 
-func newShared(mgr ctrl.Manager, o Options) (shared, error) {
+func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error) {
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return shared{}, fmt.Errorf("make discovery client: %w", err)
@@ -124,6 +126,13 @@ func newShared(mgr ctrl.Manager, o Options) (shared, error) {
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
 		evictor: &evict.Evictor{Client: mgr.GetClient()},
+	}
+	s.sightings = &cluster.Sightings{Clock: s.clock, Retain: func(pod *corev1.Pod) time.Duration {
+		request, _ := reservation.ParseRetentionRequest(pod.Annotations, o.MaxReservation) // the webhook has warned
+		return request.Retain
+	}}
+	if err := s.sightings.Follow(ctx, mgr.GetCache()); err != nil {
+		return shared{}, err
 	}
 	s.reader = &workloads.Reader{
 		Registry: workloads.NewRegistry(),

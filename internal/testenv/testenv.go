@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -27,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/test/programs"
 )
 
@@ -147,6 +149,7 @@ func (e *Env) Namespace(t testing.TB) string {
 func (e *Env) Create(t testing.TB, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
+		e.ownByNode(t, o)
 		want := o.DeepCopyObject().(client.Object)
 		if err := e.Client.Create(t.Context(), o); err != nil {
 			t.Fatalf("create %T %s: %v", o, want.GetName(), err)
@@ -163,6 +166,30 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 				e.putStatus(t, want, o)
 			}
 		}
+	}
+}
+
+// ownByNode makes the live Node own an IPReservation or NodeIPPool that has no owner, as the
+// agent of the node does.
+func (e *Env) ownByNode(t testing.TB, o client.Object) {
+	t.Helper()
+	var name string
+	switch o := o.(type) {
+	case *limpetv1alpha1.IPReservation:
+		name = o.Status.Node
+	case *limpetv1alpha1.NodeIPPool:
+		name = o.Status.Node
+	}
+	if name == "" || o.GetOwnerReferences() != nil {
+		return
+	}
+	var node corev1.Node
+	switch err := e.Client.Get(t.Context(), client.ObjectKey{Name: name}, &node); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		t.Fatalf("get node %s: %v", name, err)
+	default:
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: node.UID}})
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 
 // Metrics are the controller's metrics beside those of the library.
 type Metrics struct {
-	rebuilds *prometheus.CounterVec
-	releases *prometheus.CounterVec
+	rebuilds    *prometheus.CounterVec
+	releases    *prometheus.CounterVec
+	disbelieved *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics.
@@ -24,8 +25,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "limpet_releases_total",
 			Help: "Waiting pods that were released from their required place, by what kept them from it.",
 		}, []string{"cause"}),
+		disbelieved: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_disbelieved_objects",
+			Help: "IPReservations and NodeIPPools that the live Node in their status does not own, by kind. The leader counts them each minute.",
+		}, []string{"kind"}),
 	}
-	r.MustRegister(m.rebuilds, m.releases)
+	r.MustRegister(m.rebuilds, m.releases, m.disbelieved)
 	return m
 }
 

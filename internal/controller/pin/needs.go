@@ -26,8 +26,8 @@ func Needs() cluster.Needs {
 			cluster.Of(cluster.Annotations, cluster.Owners, cluster.Phase, podPlace, podRefusal),
 			cluster.Of(cluster.Labels, nodeFitness),
 			cluster.Of(cluster.Annotations, setProgress),
-			cluster.Of(reservationHolder),
-			cluster.Of(poolUsage),
+			cluster.Of(cluster.NodeOwner, reservationHolder),
+			cluster.Of(cluster.NodeOwner, poolUsage),
 		},
 		Indexes: []cluster.Index{
 			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.ReservationsByPod(), cluster.PoolsByNode(),

@@ -31,6 +31,7 @@ import (
 func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	ns := env.Namespace(t)
 	node := testenv.ANode("behind")
+	env.Create(t, node.Node)
 	set := testenv.AStatefulSet("web", 2).In(ns)
 	state := testenv.APersistentPodState("web").In(ns).Requires(hostname).
 		Recorded("web-0", node.Name, map[string]string{hostname: node.Name}).Recorded("web-1", node.Name, map[string]string{hostname: node.Name})
@@ -61,7 +62,7 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 			Node: node.Name, Network: "net", Interface: "eth0", Pod: "by-hand-0", IPs: "10.0.1.7", State: limpetv1alpha1.IPAttached,
 		},
 	})
-	env.Create(t, node.Node, set.StatefulSet, state.PersistentPodState, fresh.StatefulSet, made.PersistentPodState)
+	env.Create(t, set.StatefulSet, state.PersistentPodState, fresh.StatefulSet, made.PersistentPodState)
 
 	cached := behind(t)
 	reader := &workloads.Reader{Registry: workloads.NewRegistry(), Cached: cached, Live: env.Client}

@@ -49,7 +49,7 @@ func TestAPodThatIsFasterThanItsPersistentPodStateIsPinned(t *testing.T) {
 	node := putNode(t)
 	env.ServeKinds(t)
 	ns := env.Namespace(t)
-	put(t, testenv.AReservation(testenv.APod("early-0").In(ns).On(node.Name).At("10.0.1.9").Pod, time.Now()))
+	put(t, testenv.AReservation(lived(t, testenv.APod("early-0").In(ns).On(node.Name).At("10.0.1.9").Pod), time.Now()))
 	early := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 	early.SetGroupVersionKind(testenv.GameServers)
 	early.SetNamespace(ns)

@@ -22,6 +22,8 @@ type Pin struct {
 	Live client.Reader
 	// Workloads reads the workloads whose pods return.
 	Workloads *workloads.Reader
+	// Sightings tell where deleted pods ran.
+	Sightings *cluster.Sightings
 	Clock     clock.PassiveClock
 }
 
@@ -87,4 +89,23 @@ func (p *Pin) holders(ctx context.Context, pod *corev1.Pod) ([]pin.Holder, map[s
 		}
 	}
 	return pin.Holders(held, nodes, p.Clock.Now()), nodes, nil
+}
+
+// proven returns the holders that may overrule the record: nodes on which a replica has seen
+// the pod. A node alone could claim to hold the addresses of any pod, and so attract it.
+func (p *Pin) proven(ctx context.Context, pod *corev1.Pod, recorded string, holders []pin.Holder) ([]pin.Holder, error) {
+	var seen []pin.Holder
+	for _, h := range holders {
+		ran := h.Node == recorded
+		if !ran {
+			var err error
+			if ran, err = p.Sightings.Ran(ctx, p.Cached, client.ObjectKeyFromObject(pod), h.UID, h.Node); err != nil {
+				return nil, err
+			}
+		}
+		if ran {
+			seen = append(seen, h)
+		}
+	}
+	return seen, nil
 }

@@ -40,12 +40,16 @@ func putNode(t *testing.T) testenv.Node {
 // with these records.
 func putState(t *testing.T, records map[string]appsv1beta1.PodState) testenv.StatefulSet {
 	t.Helper()
-	ns := env.Namespace(t)
-	set := testenv.AStatefulSet("web", 2).In(ns)
-	state := testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState
+	set := testenv.AStatefulSet("web", 2).In(env.Namespace(t))
+	putStateOf(t, set, records)
+	return set
+}
+
+func putStateOf(t *testing.T, set testenv.StatefulSet, records map[string]appsv1beta1.PodState) {
+	t.Helper()
+	state := testenv.APersistentPodState("web").In(set.Namespace).Prefers(100, hostname).PersistentPodState
 	state.Status.PodStates = records
 	put(t, set.StatefulSet, state)
-	return set
 }
 
 // nextOf begins the first pod of a StatefulSet, which asks to keep its address.
@@ -53,7 +57,8 @@ func nextOf(set testenv.StatefulSet) testenv.Pod {
 	return testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet).With(retainAnnotation, "10")
 }
 
-// formerOn is a pod that the API server has no more, as its node remembers it.
+// formerOn is a pod that the API server has no more, as its node remembers it. No replica has
+// seen such a pod; see lived.
 func formerOn(set testenv.StatefulSet, node testenv.Node, ip string) *corev1.Pod {
 	pod := nextOf(set).On(node.Name).At(ip).Pod
 	pod.UID = types.UID("life-on-" + node.Name)
@@ -109,7 +114,7 @@ func TestAnnotationsOfAPodArePutBack(t *testing.T) {
 // A pod was deleted before it was Ready, so that only the node's agent knows of it.
 func TestAPodThatWasNeverReadyReturnsToItsAddresses(t *testing.T) {
 	node, set := putNode(t), putState(t, nil)
-	put(t, testenv.AReservation(formerOn(set, node, "10.0.2.40"), time.Now()))
+	put(t, testenv.AReservation(lived(t, nextOf(set).On(node.Name).At("10.0.2.40").Pod), time.Now()))
 	pod := admitted(t, nextOf(set).Pod)
 	annotated(t, pod, map[string]string{pin.AnnotationNode: node.Name, pin.AnnotationRecalled: node.Name, pin.AnnotationUnpinned: ""})
 }
@@ -119,7 +124,7 @@ func TestAPodThatWasNeverReadyReturnsToItsAddresses(t *testing.T) {
 func TestAPodThatMovedUnseenIsKnownByItsAddresses(t *testing.T) {
 	before, after := putNode(t), putNode(t)
 	set := putState(t, map[string]appsv1beta1.PodState{"web-0": recordedOn(before, "10.0.1.9")})
-	put(t, testenv.AReservation(formerOn(set, after, "10.0.2.9"), time.Now()))
+	put(t, testenv.AReservation(lived(t, nextOf(set).On(after.Name).At("10.0.2.9").Pod), time.Now()))
 	annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: after.Name, pin.AnnotationRecalled: after.Name})
 }
 
@@ -135,10 +140,11 @@ func TestANodeThatKeepsAFormerLifeOverrulesNoRecord(t *testing.T) {
 	for name, late := range cases {
 		t.Run(name, func(t *testing.T) {
 			former, last := putNode(t), putNode(t)
-			record := recordedOn(last, "10.0.2.9")
-			record.RecordedAt, record.FormerUIDs = &metav1.Time{Time: time.Now()}, []types.UID{types.UID("life-on-" + former.Name)}
-			set := putState(t, map[string]appsv1beta1.PodState{"web-0": record})
-			put(t, testenv.AReservation(formerOn(set, former, "10.0.1.9"), time.Now().Add(late)))
+			record, set := recordedOn(last, "10.0.2.9"), testenv.AStatefulSet("web", 2).In(env.Namespace(t))
+			pod := lived(t, nextOf(set).On(former.Name).At("10.0.1.9").Pod)
+			record.RecordedAt, record.FormerUIDs = &metav1.Time{Time: time.Now()}, []types.UID{pod.UID}
+			putStateOf(t, set, map[string]appsv1beta1.PodState{"web-0": record})
+			put(t, testenv.AReservation(pod, time.Now().Add(late)))
 			annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: last.Name, pin.AnnotationRecalled: ""})
 		})
 	}
@@ -178,7 +184,7 @@ func TestAPodReturnsToAStatefulSetThatIsAppliedAgain(t *testing.T) {
 			node, ns := putNode(t), env.Namespace(t)
 			set := testenv.AStatefulSet("web", 1).In(ns).
 				With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
-			former := formerOn(set, node, "10.0.2.9")
+			former := lived(t, nextOf(set).On(node.Name).At("10.0.2.9").Pod)
 			put(t, testenv.AReservation(former, time.Now()))
 			want := map[string]string{pin.AnnotationNode: node.Name}
 			state := testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState

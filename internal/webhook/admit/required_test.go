@@ -57,7 +57,7 @@ func TestAPodIsHeldToTheNodeThatHoldsItsAddresses(t *testing.T) {
 	node := testenv.ANode(env.Name("node")).Cordoned()
 	put(t, node.Node)
 	set := putRequired(t, nil, hostname)
-	former := formerOn(set, node, "10.0.3.9")
+	former := lived(t, nextOf(set).On(node.Name).At("10.0.3.9").Pod)
 	put(t, testenv.AReservation(former, time.Now()))
 	pod := heldTo(t, set, hostname, node.Name)
 	annotated(t, pod, map[string]string{pin.AnnotationRecalled: node.Name, pin.AnnotationFormer: string(former.UID) + " 10.0.3.9"})

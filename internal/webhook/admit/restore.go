@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -18,7 +19,7 @@ import (
 // state in the cache. The cache may be behind the API server in three cases: it has no
 // record, another node shows a later life of the pod, or the pod may just have been
 // released. Then the API server is asked; and where it knows no more, the node that holds
-// the pod's addresses serves as the record.
+// the pod's addresses serves as the record, if a replica has seen the pod there.
 func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.PersistentPodState) error {
 	var holders []pin.Holder
 	var nodes map[string]*corev1.Node
@@ -32,11 +33,19 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 		return err
 	}
 	name := in.Pod.Name
+	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
+	claimed := pin.NewerHolder(in.State, name, holders)
+	if holders, err = p.proven(ctx, in.Pod, pin.RecordedNode(in.State, name), holders); err != nil {
+		return err
+	}
+	if newest := pin.NewerHolder(in.State, name, holders); newest != claimed {
+		log.FromContext(ctx).Info("Reservation is not followed, because this replica has not seen the pod on its node", "node", claimed)
+	}
 	if node := nodes[pin.NewerHolder(in.State, name, holders)]; node != nil {
 		in.State = pin.RestoreRecord(in.State, name, node, holders)
 		in.Recalled = pin.RecordedNode(in.State, name) == node.Name
+		in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	}
-	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,6 +41,9 @@ func TestMain(m *testing.M) {
 // that needs the webhooks.
 var serving ctrl.Manager
 
+// sightings is what the webhooks remember of deleted pods.
+var sightings *cluster.Sightings
+
 // serve has the API server ask the webhook of pods that are created, and no other.
 func serve(t *testing.T) {
 	t.Helper()
@@ -62,7 +66,11 @@ func serve(t *testing.T) {
 			Registry: reader.Registry, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: namespaces,
 			Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
 		}
-		pins := &admit.Pin{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Workloads: reader, Clock: clock.RealClock{}}
+		sightings = &cluster.Sightings{Clock: clock.RealClock{}, Retain: func(*corev1.Pod) time.Duration { return time.Hour }}
+		if err := sightings.Follow(t.Context(), mgr.GetCache()); err != nil {
+			return nil, err
+		}
+		pins := &admit.Pin{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Workloads: reader, Sightings: sightings, Clock: clock.RealClock{}}
 		creation := &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: clock.RealClock{}}
 		return map[string]http.Handler{admit.CreationPath: &webhook.Admission{Handler: creation}}, watcher.SetupWithManager(mgr)
 	})
@@ -100,6 +108,24 @@ func put(t *testing.T, objects ...client.Object) {
 			return nil
 		})
 	}
+}
+
+// lived runs a pod on its node and deletes it, and waits until the webhooks have seen both.
+func lived(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	put(t, pod)
+	env.Remove(t, pod)
+	key := client.ObjectKeyFromObject(pod)
+	testenv.Eventually(t, func() error {
+		if err := serving.GetCache().Get(t.Context(), key, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get deleted pod: %w", err)
+		}
+		if ran, err := sightings.Ran(t.Context(), serving.GetCache(), key, pod.UID, pod.Spec.NodeName); !ran {
+			return fmt.Errorf("the pod is not remembered: %w", err)
+		}
+		return nil
+	})
+	return pod
 }
 
 // admitted makes a pod as its owner does, and returns what admission made of the pod.

@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Believed tells whether the agent of a node wrote an object: the object names the node in
+// its status, and the live Node owns it. Where the policies of deploy/policies are missing,
+// an agent could write objects in the name of any node; this check remains.
+func Believed(node *corev1.Node, named string, owners []metav1.OwnerReference) bool {
+	return node != nil && node.Name == named && slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
+		return ownsAsNode(o) && o.Name == named && o.UID == node.UID
+	})
+}
+
+// NodeOwner keeps the owner reference of an object to a Node, which Believed reads. The
+// objects of one node share its text.
+func NodeOwner[T client.Object](from, to T) {
+	for _, o := range from.GetOwnerReferences() {
+		if ownsAsNode(o) {
+			short := metav1.OwnerReference{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID}
+			to.SetOwnerReferences([]metav1.OwnerReference{unique.Make(short).Value()})
+			return
+		}
+	}
+}
+
+func ownsAsNode(o metav1.OwnerReference) bool { return o.APIVersion == "v1" && o.Kind == "Node" }
+
+// believed drops objects that Believed rejects.
+func believed[T any](ctx context.Context, r client.Reader, items []T, of func(*T) (node string, owners []metav1.OwnerReference)) ([]T, error) {
+	nodes := map[string]*corev1.Node{}
+	var kept []T
+	for i := range items {
+		name, owners := of(&items[i])
+		if _, known := nodes[name]; !known {
+			node, err := Node(ctx, r, name)
+			if err != nil {
+				return nil, err
+			}
+			nodes[name] = node
+		}
+		if Believed(nodes[name], name, owners) {
+			kept = append(kept, items[i])
+		}
+	}
+	return kept, nil
+}

@@ -1,0 +1,69 @@
+package pin
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// checkInterval is the time between two searches. A search costs no request.
+const checkInterval = time.Minute
+
+// Checker reports IPReservations and NodeIPPools that no reader believes: each once in the
+// log, and their number as a metric. An object may be among them for a moment, when its node
+// has joined again. The Checker runs on the leader.
+type Checker struct {
+	Client  client.Client
+	Clock   clock.Clock
+	Metrics *Metrics
+
+	reported map[types.UID]bool
+}
+
+// SetupWithManager runs the checker on every leader.
+func (c *Checker) SetupWithManager(mgr ctrl.Manager) error { return mgr.Add(c) }
+
+// Start searches until the context ends.
+func (c *Checker) Start(ctx context.Context) error {
+	for {
+		if err := c.search(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Objects of agents were not checked")
+		}
+		select {
+		case <-c.Clock.After(checkInterval):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (c *Checker) search(ctx context.Context) error {
+	found, err := cluster.Disbelieved(ctx, c.Client)
+	if err != nil {
+		return err
+	}
+	counts, reported := map[string]int{"IPReservation": 0, "NodeIPPool": 0}, map[types.UID]bool{}
+	for _, o := range found {
+		kind := "IPReservation"
+		if _, ok := o.(*limpetv1alpha1.NodeIPPool); ok {
+			kind = "NodeIPPool"
+		}
+		counts[kind]++
+		if reported[o.GetUID()] = true; !c.reported[o.GetUID()] {
+			log.FromContext(ctx).Info("Object is not believed: the Node in its status does not own it", "kind", kind, "object", client.ObjectKeyFromObject(o))
+		}
+	}
+	for kind, n := range counts {
+		c.Metrics.disbelieved.WithLabelValues(kind).Set(float64(n))
+	}
+	c.reported = reported
+	return nil
+}
