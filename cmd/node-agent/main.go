@@ -23,8 +23,12 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/agent"
+	"github.com/limpet-io/limpet/internal/cni/coexist"
+	"github.com/limpet-io/limpet/internal/cni/node"
+	"github.com/limpet-io/limpet/internal/cni/recovery"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/internal/version"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // usage stands before the list of flags in the help text.
@@ -81,6 +85,7 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
 		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
+		AuditPeriod: o.AuditPeriod, Running: running(o.ResultsDir),
 	}
 	switch command {
 	case "":
@@ -105,6 +110,13 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 	}
 	go serve(o.Address, a, registry, log)
 	return a.Run(ctx)
+}
+
+// running returns the function that compares libcni's cache with the state. The agent has no
+// right to enter network namespaces, so each namespace that exists counts as having its addresses.
+func running(resultsDir string) func(dir string) ([]reservation.Attachment, error) {
+	host := node.Node{NetNS: machine.StatNetNS, ResultsDir: resultsDir}
+	return (&recovery.Recovery{Node: host, Others: &coexist.Neighbour{Node: host}}).Running
 }
 
 // serve serves probes and metrics. An address that is in use does not stop the agent: the

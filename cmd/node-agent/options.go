@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/limpet-io/limpet/internal/cni"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -21,6 +22,8 @@ type Options struct {
 	ConfDir            string
 	StateDir           string
 	NetNSDir           string
+	ResultsDir         string
+	AuditPeriod        time.Duration
 	BootIDFile         string
 	MaxReservation     time.Duration
 	MaxReservedPercent int
@@ -31,7 +34,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Network: "none", PluginFile: "/limpet-ipam", BinDir: "/opt/cni/bin", ConfDir: "/etc/cni/net.d",
-		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain,
+		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", ResultsDir: cni.DefaultResultsDir, AuditPeriod: time.Minute, BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain,
 		MaxReservedPercent: reservation.DefaultSharePercent, Address: ":9414",
 	}
 }
@@ -45,6 +48,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory in which the container runtime looks for network configurations")
 	fs.StringVar(&o.StateDir, "state-dir", o.StateDir, "directory of the plugin's state file: ipam.dataDir of the networks on this node")
 	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory in which the container runtime binds the network namespaces of pods; the agent cannot check a namespace in another directory, so it never ends an attachment that has one")
+	fs.StringVar(&o.ResultsDir, "cni-results-dir", o.ResultsDir, "libcni's result cache, with which the audit compares the state")
+	fs.DurationVar(&o.AuditPeriod, "audit-period", o.AuditPeriod, "time between two audits of the state")
 	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the boot ID of the node, the same as the plugin reads")
 	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for; with --network=own it is written as ipam.maxReservation; in another network it holds only until the first pod has started there")
 	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the own network's addresses that reservations may hold; with --network=own it is written as ipam.maxReservedPercent")
@@ -61,11 +66,14 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--network: %q is neither \"none\" nor \"own\"", o.Network))
 	}
 	for _, d := range []struct{ flag, value string }{
-		{"cni-bin-dir", o.BinDir}, {"cni-conf-dir", o.ConfDir}, {"state-dir", o.StateDir}, {"netns-dir", o.NetNSDir}, {"boot-id-file", o.BootIDFile},
+		{"cni-bin-dir", o.BinDir}, {"cni-conf-dir", o.ConfDir}, {"state-dir", o.StateDir}, {"netns-dir", o.NetNSDir}, {"cni-results-dir", o.ResultsDir}, {"boot-id-file", o.BootIDFile},
 	} {
 		if d.value == "" {
 			errs = append(errs, fmt.Errorf("--%s: must not be empty", d.flag))
 		}
+	}
+	if o.AuditPeriod < 10*time.Second {
+		errs = append(errs, fmt.Errorf("--audit-period: %s is less than 10 seconds", o.AuditPeriod))
 	}
 	if o.MaxReservation < time.Minute {
 		errs = append(errs, fmt.Errorf("--max-reservation: %s is less than a minute", o.MaxReservation))

@@ -22,6 +22,8 @@ func TestOptionsValidate(t *testing.T) {
 		"a longest reservation below a minute": {func(o *Options) { o.MaxReservation = time.Second }, false},
 		"more than 100 percent":                {func(o *Options) { o.MaxReservedPercent = 101 }, false},
 		"0 percent":                            {func(o *Options) { o.MaxReservedPercent = 0 }, true},
+		"an audit each second":                 {func(o *Options) { o.AuditPeriod = time.Second }, false},
+		"an audit each 10 seconds":             {func(o *Options) { o.AuditPeriod = 10 * time.Second }, true},
 		"a longest reservation of a minute":    {func(o *Options) { o.MaxReservation = time.Minute }, true},
 	}
 	for name, tc := range cases {

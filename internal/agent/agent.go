@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -32,6 +33,14 @@ type Config struct {
 	SharePercent int
 	// REST leads to the API server.
 	REST *rest.Config
+	// Pods is the source of this node's pods; nil for the API server. PodsFrom names the source.
+	Pods     PodSource
+	PodsFrom string
+	// Running lists the attachments that a state in the directory must hold, according to libcni's
+	// cache.
+	Running func(dir string) ([]reservation.Attachment, error)
+	// AuditPeriod is the time between two audits of the state.
+	AuditPeriod time.Duration
 	// NetNSDir is where the runtime binds network namespaces, as the agent sees it.
 	NetNSDir string
 	// NetNS returns the network namespace that is bound to a path.
@@ -42,6 +51,14 @@ type Config struct {
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
 	Log      logr.Logger
+}
+
+// PodSource lists the pods of this node.
+type PodSource interface {
+	// Run keeps the list current until ctx ends.
+	Run(ctx context.Context) error
+	// Pods returns the list; false while the source does not know all pods.
+	Pods(ctx context.Context) (list plan.PodList, known bool, err error)
 }
 
 // Agent runs the node's loops.
@@ -62,6 +79,9 @@ type Agent struct {
 
 	stateModified time.Time // of the state file when it was last read
 	lastFull      time.Time // when all steps last ran
+	nextAudit     time.Time
+	found         []audit.Finding // in the last audit
+	reported      []audit.Finding // of them, those that were logged
 
 	mu      sync.Mutex
 	failing map[string]string // error by step
@@ -69,15 +89,23 @@ type Agent struct {
 
 // New returns an agent that has not started anything.
 func New(c Config) (*Agent, error) {
-	v, err := newClusterView(c.REST, c.Node, c.OwnNetwork)
+	v, err := newClusterView(c.REST, c.Node, c.OwnNetwork, c.Pods == nil)
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{
+	a := &Agent{
 		Config: c, cluster: v, mirror: &mirror{client: v.client, node: c.Node}, metrics: newMetrics(c.Registry),
 		store:   persistence.New(persistence.Options{Dir: c.StateDir}),
 		objects: make(chan []plan.Object, 1), failing: map[string]string{},
-	}, nil
+	}
+	if a.Pods == nil {
+		a.Pods, a.PodsFrom = v, "api"
+	}
+	if a.Running == nil {
+		a.Running = func(string) ([]reservation.Attachment, error) { return nil, nil }
+	}
+	a.metrics.podsFrom.WithLabelValues(a.PodsFrom).Set(1)
+	return a, nil
 }
 
 // Run works until ctx ends. Rounds never wait for the API server: the mirror has a goroutine
@@ -90,8 +118,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer release()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	watching := make(chan error, 1)
+	watching := make(chan error, 2)
 	go func() { watching <- a.cluster.start(ctx) }()
+	go func() {
+		if err := a.Pods.Run(ctx); err != nil {
+			watching <- err
+		}
+	}()
 	go a.showLoop(ctx)
 	tick := a.Clock.NewTicker(period)
 	defer tick.Stop()

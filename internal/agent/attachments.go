@@ -16,10 +16,10 @@ import (
 const endGrace = 5 * time.Minute
 
 // correctAttachments stores what live pods ask for now, and ends attachments whose DEL was
-// lost.
+// lost. While the pods are not known nothing is corrected.
 func (a *Agent) correctAttachments(ctx context.Context, networks []network) error {
-	pods, err := a.cluster.pods(ctx)
-	if err != nil {
+	pods, known, err := a.Pods.Pods(ctx)
+	if err != nil || !known {
 		return err
 	}
 	in := plan.AttachmentsInput{
@@ -37,32 +37,37 @@ func (a *Agent) correctAttachments(ctx context.Context, networks []network) erro
 	}
 	a.metrics.corrected.Add(float64(len(d.Corrected)))
 	a.metrics.ended.Add(float64(len(d.Ended)))
+	a.metrics.recovered(recoveredAttachment, len(d.Ended))
 	for _, id := range d.Ended {
 		a.Log.Info("Ended an attachment whose sandbox is gone", "container", id.ContainerID, "network", id.Network)
 	}
 	return nil
 }
 
-// withSandboxes adds to attachments whether their network namespace is gone.
+// withSandboxes adds to attachments whether their network namespaces exist.
 func (c Config) withSandboxes(attachments []reservation.Attachment) []plan.Attachment {
 	_, err := os.Stat(c.NetNSDir)
 	visible := err == nil
 	all := make([]plan.Attachment, len(attachments))
 	for i, at := range attachments {
-		all[i] = plan.Attachment{Attachment: at, NetNSGone: visible && c.netNSGone(at.NetNS)}
+		all[i] = plan.Attachment{Attachment: at}
+		if visible {
+			all[i].NetNSGone, all[i].NetNSExists = c.lookAtNetNS(at.NetNS)
+		}
 	}
 	return all
 }
 
-// netNSGone reports whether a network namespace certainly does not exist any more. A
-// namespace that the agent cannot see may exist: it is bound in another directory, or its
-// mount did not reach the agent, which then finds a plain file of another device.
-func (c Config) netNSGone(stored reservation.NetNS) bool {
+// lookAtNetNS reports whether a network namespace certainly does not exist any more, and whether
+// it certainly exists. A namespace that the agent cannot see may exist: it is bound in another
+// directory, or its mount did not reach the agent, which then finds a plain file of another
+// device.
+func (c Config) lookAtNetNS(stored reservation.NetNS) (gone, exists bool) {
 	if filepath.Dir(stored.Path) != filepath.Clean(c.NetNSDir) {
-		return false
+		return false, false
 	}
 	now, found := c.NetNS(stored.Path)
-	return !found || now.Dev == stored.Dev && now.Inode != stored.Inode
+	return !found || now.Dev == stored.Dev && now.Inode != stored.Inode, found && now == stored
 }
 
 // applyCorrections writes the decision in one transaction. Attachments that ended since the

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
@@ -19,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// clusterView is the agent's view of the cluster: a cache of this node's pods and of this
-// node, in own mode of all nodes, stripped to the fields that are read. It also holds the
-// handle on the kernel's routes.
+// clusterView is the agent's view of the cluster: a cache of this node, in own mode of all
+// nodes, and of this node's pods unless the agent has another source of pods. The objects are
+// stripped to the fields that are read. It also holds the handle on the kernel's routes.
 type clusterView struct {
 	client client.Client
 	cache  cache.Cache
@@ -35,16 +34,17 @@ type clusterView struct {
 	// changed.
 	changes    chan struct{}
 	ownNetwork bool
+	watchPods  bool // the API server is the source of pods
 }
 
-func newClusterView(config *rest.Config, node string, ownNetwork bool) (*clusterView, error) {
+func newClusterView(config *rest.Config, node string, ownNetwork, watchPods bool) (*clusterView, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("register kinds: %w", err)
 		}
 	}
-	v := &clusterView{changes: make(chan struct{}, 1), ownNetwork: ownNetwork}
+	v := &clusterView{changes: make(chan struct{}, 1), ownNetwork: ownNetwork, watchPods: watchPods}
 	mapper := kinds()
 	nodes := cache.ByObject{Transform: stripNode}
 	if !ownNetwork {
@@ -82,8 +82,10 @@ func kinds() meta.RESTMapper {
 // start fills the cache and keeps it current until ctx ends. While the API server is
 // unreachable, reads return the last known objects.
 func (v *clusterView) start(ctx context.Context) error {
-	if _, err := v.cache.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
-		return fmt.Errorf("watch pods: %w", err)
+	if v.watchPods {
+		if _, err := v.cache.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch pods: %w", err)
+		}
 	}
 	informer, err := v.cache.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -124,12 +126,19 @@ func (v *clusterView) notifyIfChanged(old, now any) {
 // synced reports whether the cache has been filled once.
 func (v *clusterView) synced() bool { return v.filled.Load() }
 
-func (v *clusterView) pods(ctx context.Context) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := v.cache.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list pods of this node: %w", err)
+// Run has nothing to do: the cache watches pods.
+func (v *clusterView) Run(context.Context) error { return nil }
+
+// Pods returns the pods that the API server has bound to this node.
+func (v *clusterView) Pods(ctx context.Context) (list plan.PodList, known bool, err error) {
+	if !v.synced() {
+		return list, false, nil
 	}
-	return list.Items, nil
+	var pods corev1.PodList
+	if err := v.cache.List(ctx, &pods); err != nil {
+		return list, false, fmt.Errorf("list pods of this node: %w", err)
+	}
+	return plan.PodList{Items: pods.Items}, true, nil
 }
 
 func (v *clusterView) nodes(ctx context.Context) ([]corev1.Node, error) {
@@ -163,12 +172,8 @@ func stripPod(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	p.Spec, p.Status = corev1.PodSpec{NodeName: p.Spec.NodeName}, corev1.PodStatus{}
-	p.ManagedFields, p.Labels, p.OwnerReferences = nil, nil, nil
-	maps.DeleteFunc(p.Annotations, func(key, _ string) bool {
-		return key != reservation.RetainAnnotation && key != reservation.ModeAnnotation
-	})
-	return p, nil
+	stripped := plan.Strip(p)
+	return &stripped, nil
 }
 
 func stripNode(o any) (any, error) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
@@ -63,7 +64,7 @@ func installFile(path string, data []byte, mode fs.FileMode) (changed bool, err 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, fmt.Errorf("make directory of %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.limpet")
+	f, err := os.CreateTemp(filepath.Dir(path), plan.TempPattern(filepath.Base(path)))
 	if err != nil {
 		return false, fmt.Errorf("install %s: %w", path, err)
 	}
@@ -76,4 +77,31 @@ func installFile(path string, data []byte, mode fs.FileMode) (changed bool, err 
 		return false, fmt.Errorf("install %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
 	return true, nil
+}
+
+// removeLeftovers deletes the temporary files that interrupted installations have left.
+func (a *Agent) removeLeftovers(now time.Time) error {
+	removed, err := removeTemps(a.Config, now, plan.LeftoverGrace)
+	a.metrics.recovered(recoveredFile, removed)
+	if removed > 0 {
+		a.Log.Info("Removed files of interrupted installations", "count", removed)
+	}
+	return err
+}
+
+// removeTemps deletes the temporary files of installations that are old enough, and returns
+// their number.
+func removeTemps(c Config, now time.Time, grace time.Duration) (removed int, err error) {
+	var errs []error
+	for _, path := range []string{filepath.Join(c.BinDir, plan.PluginName), filepath.Join(c.ConfDir, plan.ConflistName)} {
+		files, err := filesIn(filepath.Dir(path))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("look for files of interrupted installations: %w", err))
+			continue
+		}
+		n, err := removeFiles(filepath.Dir(path), plan.Leftovers(files, filepath.Base(path), now, grace))
+		removed += n
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errs...)
 }

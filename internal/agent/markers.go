@@ -12,15 +12,22 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// removeMarkers deletes the marker files of ADDs that were killed while they waited.
-func removeMarkers(stateDir string, now time.Time) error {
+// removeMarkers deletes the marker files of ADDs that were killed while they waited, and
+// returns their number.
+func removeMarkers(stateDir string, now time.Time) (removed int, err error) {
 	dir := filepath.Join(stateDir, persistence.PendingDir)
+	files, err := filesIn(dir)
+	if err != nil {
+		return 0, fmt.Errorf("list markers of waiting ADDs: %w", err)
+	}
+	return removeFiles(dir, plan.MarkersToRemove(files, now))
+}
+
+// filesIn returns the files of a directory; none when the directory does not exist.
+func filesIn(dir string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("list markers of waiting ADDs: %w", err)
+		return nil, nil
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
@@ -28,11 +35,19 @@ func removeMarkers(stateDir string, now time.Time) error {
 			files = append(files, info)
 		}
 	}
+	return files, err
+}
+
+// removeFiles deletes files of a directory and returns the number of those that it deleted.
+func removeFiles(dir string, names []string) (removed int, err error) {
 	var errs []error
-	for _, name := range plan.MarkersToRemove(files, now) {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("remove marker of a killed ADD: %w", err))
+	for _, name := range names {
+		switch err := os.Remove(filepath.Join(dir, name)); {
+		case err == nil:
+			removed++
+		case !errors.Is(err, os.ErrNotExist):
+			errs = append(errs, fmt.Errorf("remove what was left behind: %w", err))
 		}
 	}
-	return errors.Join(errs...)
+	return removed, errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
@@ -26,7 +27,20 @@ type metrics struct {
 	corrected  prometheus.Counter
 	failures   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
+	violations *prometheus.GaugeVec
+	recoveries *prometheus.CounterVec
+	rebuilds   uint64 // of the state file, that are in the metrics already
+	audited    prometheus.Gauge
+	podsFrom   *prometheus.GaugeVec
 }
+
+// The kinds of recoveries.
+const (
+	recoveredAttachment = "attachment" // ended, because its sandbox was gone without a DEL
+	recoveredFile       = "file"       // left by an interrupted program, and removed
+	recoveredIndex      = "index"      // made anew from the records
+	recoveredState      = "state"      // rebuilt by the plugin
+)
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
@@ -62,7 +76,26 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "limpet_agent_step_seconds", Help: "Duration of a step of the agent in seconds, by step.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}, []string{"step"}),
+		violations: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_agent_audit_violations", Help: "Broken rules that the last audit of the state found, by kind.",
+		}, []string{"kind"}),
+		recoveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "limpet_agent_recoveries_total", Help: "What was mended on the node without help, by kind: attachment, file, index, state.",
+		}, []string{"kind"}),
+		audited: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "limpet_agent_audit_timestamp_seconds", Help: "Unix time of the last audit that could be made.",
+		}),
+		podsFrom: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_agent_pods_source", Help: "1 for the source of the node's pods: kubelet, runtime, api.",
+		}, []string{"source"}),
 	}
+	for _, kind := range audit.Violations() {
+		m.violations.WithLabelValues(string(kind))
+	}
+	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredIndex, recoveredState} {
+		m.recoveries.WithLabelValues(kind)
+	}
+	r.MustRegister(m.violations, m.recoveries, m.audited, m.podsFrom)
 	r.MustRegister(m.plugin, m.success, m.time, m.ipam, m.addresses, m.share, m.endedEarly, m.refused, m.lapsed, m.ended, m.corrected, m.failures, m.duration)
 	return m
 }
@@ -100,6 +133,29 @@ func (m *metrics) count(n network) {
 		}
 		c.counter.WithLabelValues(n.Name, c.label).Add(float64(c.is - c.was))
 	}
+}
+
+// recovered counts what was mended.
+func (m *metrics) recovered(kind string, n int) {
+	m.recoveries.WithLabelValues(kind).Add(float64(n))
+}
+
+// auditDone records the outcome of an audit.
+func (m *metrics) auditDone(found []audit.Finding, r audit.Result, now time.Time) {
+	count := map[audit.Kind]int{}
+	for _, f := range found {
+		count[f.Kind]++
+	}
+	for _, kind := range audit.Violations() {
+		m.violations.WithLabelValues(string(kind)).Set(float64(count[kind]))
+	}
+	if is := r.Report.Recoveries; !r.Unread {
+		if is > m.rebuilds {
+			m.recovered(recoveredState, int(is-m.rebuilds))
+		}
+		m.rebuilds = is
+	}
+	m.audited.Set(float64(now.Unix()))
 }
 
 // installed records an installation of the plugin.

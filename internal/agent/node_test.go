@@ -44,7 +44,7 @@ func newNode(t *testing.T, name string) *node {
 		Node: name, PluginFile: filepath.Join(dir, "image", "limpet-ipam"),
 		BinDir: filepath.Join(dir, "bin"), ConfDir: filepath.Join(dir, "net.d"),
 		StateDir: filepath.Join(dir, "state"), NetNSDir: filepath.Join(dir, "netns"),
-		MaxRetain: time.Hour, SharePercent: 40, REST: rest.CopyConfig(env.Config), Now: clocks, NetNS: machine.StatNetNS,
+		MaxRetain: time.Hour, SharePercent: 40, AuditPeriod: 100 * time.Millisecond, REST: rest.CopyConfig(env.Config), Now: clocks, NetNS: machine.StatNetNS,
 		Clock: clock.RealClock{}, Registry: prometheus.NewRegistry(), Log: testr.New(t).WithName(name),
 	}}
 	n.store = persistence.New(persistence.Options{Dir: n.StateDir})
@@ -129,6 +129,12 @@ func (n *node) reserve(t *testing.T, ns, pod string, since, length time.Duration
 			Retain: length, Deadline: reservation.Deadline{From: n.ago(since), For: length},
 		})
 	})
+}
+
+// release ends an attachment without a reservation.
+func (n *node) release(t *testing.T, id reservation.AttachmentID) {
+	t.Helper()
+	n.update(t, func(tx *persistence.Tx) error { return tx.DeleteAttachment(id) })
 }
 
 func (n *node) ago(d time.Duration) reservation.Moment {

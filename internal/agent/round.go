@@ -16,6 +16,8 @@ const (
 	period = time.Second
 	// fullPeriod is how often all steps run, whether or not the state file was written.
 	fullPeriod = 5 * time.Second
+	// auditShare bounds audits to a hundredth of the time: verbs wait for the audit of a huge file.
+	auditShare = 100
 )
 
 // round runs the steps that are due.
@@ -30,7 +32,16 @@ func (a *Agent) round(ctx context.Context) {
 	}
 	if full {
 		a.step("look", a.findIPAM)
-		a.step("pending", func() error { return removeMarkers(a.StateDir, now) })
+		a.step("pending", func() error {
+			removed, err := removeMarkers(a.StateDir, now)
+			a.metrics.recovered(recoveredFile, removed)
+			return err
+		})
+	}
+	if !now.Before(a.nextAudit) {
+		a.step("audit", func() error { return a.auditState(ctx) })
+		a.step("leftovers", func() error { return a.removeLeftovers(now) })
+		a.nextAudit = now.Add(max(a.AuditPeriod, auditShare*a.Clock.Since(now)))
 	}
 	changed, err := a.stateChanged()
 	if err == nil && !changed && !full {
@@ -63,9 +74,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 	}
 	a.metrics.pools(networks, a.Node)
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
-	if a.cluster.synced() {
-		a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
-	}
+	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
 	owner, err := a.cluster.nodeOwner(ctx, a.Node)
 	a.offer(plan.Mirror(a.Node, owner, facts(networks), a.Now()))
 	return err

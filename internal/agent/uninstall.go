@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -41,7 +43,8 @@ func Uninstall(ctx context.Context, c Config) error {
 			return fmt.Errorf("%d pods of network %s are still attached: delete them, then uninstall again; the plugin stays for their DEL", running, n.Name)
 		}
 	}
-	return remove(filepath.Join(c.BinDir, plan.PluginName))
+	_, err = removeTemps(c, time.Time{}, math.MinInt64) // of any age: no agent runs
+	return errors.Join(err, remove(filepath.Join(c.BinDir, plan.PluginName)))
 }
 
 func remove(path string) error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -28,14 +29,14 @@ var checkCommand = command{
 // Verdict is the answer of check. The JSON form is documented in docs/operate/operations.md: keys are added, never
 // changed.
 type Verdict struct {
-	DataDir      string    `json:"dataDir"`
-	Bytes        int64     `json:"bytes"`
-	Attachments  int       `json:"attachments"`
-	Reservations int       `json:"reservations"`
-	Recoveries   uint64    `json:"recoveries"`
-	Violations   int       `json:"violations"`
-	Notes        int       `json:"notes"`
-	Findings     []Finding `json:"findings"`
+	DataDir      string          `json:"dataDir"`
+	Bytes        int64           `json:"bytes"`
+	Attachments  int             `json:"attachments"`
+	Reservations int             `json:"reservations"`
+	Recoveries   uint64          `json:"recoveries"`
+	Violations   int             `json:"violations"`
+	Notes        int             `json:"notes"`
+	Findings     []audit.Finding `json:"findings"`
 
 	unread bool // the state could not be read, so there is nothing to count
 }
@@ -63,21 +64,16 @@ func (t *Tool) check(ctx context.Context, o options) error {
 // checked again after a pause, and only differences found twice are reported.
 func (t *Tool) audit(ctx context.Context, o options) (Verdict, error) {
 	v, err := t.compare(ctx, o)
-	if err != nil || !slices.ContainsFunc(v.Findings, Finding.fleeting) {
+	if err != nil || !slices.ContainsFunc(v.Findings, audit.Finding.Fleeting) {
 		return v, err
 	}
 	if err := pause(ctx, recheckDelay); err != nil {
 		return v, err
 	}
 	again, err := t.compare(ctx, o)
-	again.Findings = slices.DeleteFunc(again.Findings, func(f Finding) bool {
-		return f.fleeting() && !slices.Contains(v.Findings, f)
-	})
+	again.Findings = audit.Confirmed(v.Findings, again.Findings)
 	return again.counted(), err
 }
-
-// fleeting reports whether a pod that starts or ends can cause the finding.
-func (f Finding) fleeting() bool { return f.Kind == KindRunning }
 
 func pause(ctx context.Context, d time.Duration) error {
 	timer, cancel := context.WithTimeout(ctx, d)
@@ -86,23 +82,15 @@ func pause(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// compare gathers the evidence once and returns the findings.
+// compare audits the state once.
 func (t *Tool) compare(ctx context.Context, o options) (Verdict, error) {
-	report, err := o.store(nil).Audit(ctx)
-	e := evidence{dir: o.dataDir, report: report}
-	if unusable(err) {
-		e.unreadable, err = err, nil
-	}
+	r, err := audit.Auditor{Now: t.Now, NetNS: t.NetNS, Running: t.Running}.Audit(ctx, o.store(nil))
 	if err != nil {
 		return Verdict{}, explain(err, o.dataDir)
 	}
-	e.holders = t.holders(report.Records, "")
-	if e.running, err = t.Running(o.dataDir); err != nil {
-		return Verdict{}, err
-	}
 	v := Verdict{
-		DataDir: o.dataDir, Bytes: report.Size, Recoveries: report.Recoveries, Findings: findings(e),
-		Attachments: len(report.Records.Attachments), Reservations: len(report.Records.Reservations), unread: e.unreadable != nil,
+		DataDir: o.dataDir, Bytes: r.Report.Size, Recoveries: r.Report.Recoveries, Findings: r.Findings, unread: r.Unread,
+		Attachments: len(r.Report.Records.Attachments), Reservations: len(r.Report.Records.Reservations),
 	}
 	return v.counted(), nil
 }
@@ -110,7 +98,7 @@ func (t *Tool) compare(ctx context.Context, o options) (Verdict, error) {
 func (v Verdict) counted() Verdict {
 	v.Violations, v.Notes = 0, 0
 	for _, f := range v.Findings {
-		if f.Severity == Violation {
+		if f.Severity == audit.Violation {
 			v.Violations++
 		} else {
 			v.Notes++

@@ -16,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/internal/cni/coexist"
 	cninode "github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
@@ -242,7 +243,7 @@ func TestCheckComparesWithContainers(t *testing.T) {
 			}
 			var got []string
 			for _, f := range v.Findings {
-				if f.Kind == ipamtool.KindRunning {
+				if f.Kind == audit.KindRunning {
 					got = append(got, f.Subject+" "+f.Problem)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 )
 
@@ -48,7 +49,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 // TestOutputIsDocumented looks for each key of the JSON forms and each kind of finding in operations.md.
 func TestOutputIsDocumented(t *testing.T) {
 	page := text(t, docs+"/operate/operations.md")
-	for _, of := range []reflect.Type{reflect.TypeFor[ipamtool.Holder](), reflect.TypeFor[ipamtool.Verdict](), reflect.TypeFor[ipamtool.Finding]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[ipamtool.Holder](), reflect.TypeFor[ipamtool.Verdict](), reflect.TypeFor[audit.Finding]()} {
 		for f := range of.Fields() {
 			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if key != "" && !strings.Contains(page, "`"+key+"`") {
@@ -56,7 +57,7 @@ func TestOutputIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	kinds := regexp.MustCompile(`Kind = "(\w+)"`).FindAllStringSubmatch(text(t, "finding.go"), -1)
+	kinds := regexp.MustCompile(`Kind = "(\w+)"`).FindAllStringSubmatch(text(t, "../audit/finding.go"), -1)
 	for _, k := range kinds {
 		if !regexp.MustCompile("(?m)^\\| `" + k[1] + "` \\| (violation|note) \\|").MatchString(page) {
 			t.Errorf("findings of kind %s are not documented", k[1])

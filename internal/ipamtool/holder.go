@@ -3,12 +3,12 @@ package ipamtool
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -23,40 +23,28 @@ const (
 	Reserved State = "reserved"
 )
 
-// Namespace says whether the network namespace of an attachment still exists.
-type Namespace string
-
-const (
-	// There means that the network namespace exists.
-	There Namespace = "there"
-	// Gone means that the network namespace does not exist, or that another one has its path.
-	Gone Namespace = "gone"
-	// Unknown means that too little was recorded at ADD to tell.
-	Unknown Namespace = "unknown"
-)
-
 // Holder is an attachment or a reservation. The JSON form is documented in docs/operate/operations.md: keys are
 // added, never changed.
 type Holder struct {
-	Network         string       `json:"network"`
-	Namespace       string       `json:"namespace,omitempty"`
-	Pod             string       `json:"pod,omitempty"`
-	PodUID          string       `json:"podUID,omitempty"`
-	Interface       string       `json:"interface"`
-	IPs             []netip.Addr `json:"ips"`
-	State           State        `json:"state"`
-	ContainerID     string       `json:"containerID"`
-	Since           time.Time    `json:"since"`
-	AgeSeconds      int64        `json:"ageSeconds"`
-	Deadline        *time.Time   `json:"deadline,omitempty"`
-	LeftSeconds     *int64       `json:"leftSeconds,omitempty"`
-	RetainSeconds   int64        `json:"retainSeconds"`
-	Retention       string       `json:"retention"`
-	AnnotationsSeen *bool        `json:"wishKnown,omitempty"`
-	NetNS           string       `json:"netns,omitempty"`
-	NetNSState      Namespace    `json:"netnsState,omitempty"`
-	RefusedSince    *time.Time   `json:"refusedSince,omitempty"`
-	Sequence        uint64       `json:"sequence"`
+	Network         string           `json:"network"`
+	Namespace       string           `json:"namespace,omitempty"`
+	Pod             string           `json:"pod,omitempty"`
+	PodUID          string           `json:"podUID,omitempty"`
+	Interface       string           `json:"interface"`
+	IPs             []netip.Addr     `json:"ips"`
+	State           State            `json:"state"`
+	ContainerID     string           `json:"containerID"`
+	Since           time.Time        `json:"since"`
+	AgeSeconds      int64            `json:"ageSeconds"`
+	Deadline        *time.Time       `json:"deadline,omitempty"`
+	LeftSeconds     *int64           `json:"leftSeconds,omitempty"`
+	RetainSeconds   int64            `json:"retainSeconds"`
+	Retention       string           `json:"retention"`
+	AnnotationsSeen *bool            `json:"wishKnown,omitempty"`
+	NetNS           string           `json:"netns,omitempty"`
+	NetNSState      audit.NetNSState `json:"netnsState,omitempty"`
+	RefusedSince    *time.Time       `json:"refusedSince,omitempty"`
+	Sequence        uint64           `json:"sequence"`
 }
 
 // read returns the holders of addresses in one transaction.
@@ -92,7 +80,7 @@ func (t *Tool) attached(a reservation.Attachment, now reservation.Moment) *Holde
 		Network: a.ID.Network, Namespace: a.Owner.Namespace, Pod: a.Owner.Pod, PodUID: a.UID, Interface: a.ID.IfName,
 		IPs: a.Addresses, State: Attached, ContainerID: a.ID.ContainerID, Since: a.Since.Wall, AgeSeconds: seconds(now.Since(a.Since)),
 		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), AnnotationsSeen: &a.AnnotationsSeen,
-		NetNS: a.NetNS.Path, NetNSState: t.namespace(a.NetNS), Sequence: a.Seq,
+		NetNS: a.NetNS.Path, NetNSState: audit.Look(a.NetNS, t.NetNS), Sequence: a.Seq,
 	}
 	if a.RefusedSince != nil {
 		h.RefusedSince = &a.RefusedSince.Wall
@@ -113,17 +101,6 @@ func reserved(r reservation.Reservation, now reservation.Moment) *Holder {
 	}
 }
 
-// namespace says whether a recorded network namespace still exists.
-func (t *Tool) namespace(was reservation.NetNS) Namespace {
-	if was.Path == "" || was.Inode == 0 {
-		return Unknown
-	}
-	if now, found := t.NetNS(was.Path); !found || now != was {
-		return Gone
-	}
-	return There
-}
-
 // seconds returns a duration in seconds, rounded up: 0 left means lapsed.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
@@ -141,20 +118,7 @@ func (h *Holder) owner() string {
 }
 
 // who names the holder in messages.
-func (h *Holder) who() string {
-	if o := h.owner(); o != "" {
-		return fmt.Sprintf("pod %s (container %s)", o, short(h.ContainerID))
-	}
-	return "container " + short(h.ContainerID)
-}
-
-// relation says how the holder holds the addresses.
-func (h *Holder) relation() string {
-	if h.State == Reserved {
-		return "reserved for " + h.owner()
-	}
-	return "attached to " + h.who()
-}
+func (h *Holder) who() string { return audit.Who(h.reservationOwner(), h.ContainerID) }
 
 // addresses joins the addresses as columns and messages show them.
 func (h *Holder) addresses() string {

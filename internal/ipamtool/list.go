@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/limpet-io/limpet/internal/audit"
 )
 
 var listCommand = command{
@@ -28,7 +30,7 @@ func writeTable(w io.Writer, all []*Holder) error {
 	t := table{gap: 3}
 	t.row("NETWORK", "NAMESPACE", "POD", "IPS", "STATE", "CONTAINER", "LEFT", "AGE")
 	for _, h := range all {
-		t.row(h.Network, dash(h.Namespace), dash(h.Pod), h.addresses(), string(h.State), dash(short(h.ContainerID)), h.left(), human(h.AgeSeconds))
+		t.row(h.Network, dash(h.Namespace), dash(h.Pod), h.addresses(), string(h.State), dash(audit.ShortID(h.ContainerID)), h.left(), human(h.AgeSeconds))
 	}
 	return t.write(w)
 }
@@ -42,15 +44,6 @@ func (h *Holder) left() string {
 		return "lapsed"
 	}
 	return human(*h.LeftSeconds)
-}
-
-// short returns the first 13 characters of a container ID, as crictl prints it.
-func short(id string) string {
-	const most = 13
-	if len(id) == 64 {
-		return id[:most]
-	}
-	return id
 }
 
 func dash(s string) string {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/internal/hostlocal"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -90,7 +91,7 @@ func planRelease(all []*Holder, query string) ([]*Holder, error) {
 		if err := ambiguous(found[0], h, query); err != nil {
 			return nil, err
 		}
-		if h.State == Attached && h.NetNSState != Gone {
+		if h.State == Attached && h.NetNSState != audit.Gone {
 			return nil, h.refusal()
 		}
 	}
@@ -111,7 +112,7 @@ func ambiguous(a, b *Holder, query string) error {
 
 // refusal says why an attachment is not released, and what helps.
 func (h *Holder) refusal() error {
-	if h.NetNSState == There {
+	if h.NetNSState == audit.There {
 		return noError(fmt.Sprintf("%s is in use by %s, whose network namespace %s exists: delete the pod; "+
 			"if the runtime does not know it any more, umount and rm that file, and try again", h.addresses(), h.who(), h.NetNS))
 	}

@@ -8,19 +8,20 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Attachment is a stored attachment with a fact about its sandbox.
+// Attachment is a stored attachment with facts about its sandbox.
 type Attachment struct {
 	reservation.Attachment
-	// NetNSGone is true when the network namespace certainly does not exist any more.
-	NetNSGone bool
+	// NetNSGone is true when the network namespace certainly does not exist any more, and
+	// NetNSExists when it certainly does. Both are false for a namespace that the agent cannot see.
+	NetNSGone, NetNSExists bool
 }
 
 // AttachmentsInput holds the attachments and pods of a node.
 type AttachmentsInput struct {
 	Now         reservation.Moment
 	Attachments []Attachment
-	// Pods are the pods that the API server has bound to this node.
-	Pods []corev1.Pod
+	// Pods are the pods of this node.
+	Pods PodList
 	// Grace is the age from which an attachment without pod and sandbox is ended.
 	Grace time.Duration
 	// MaxRetain is the longest retention that a network allows, by the network's name.
@@ -41,7 +42,8 @@ type AttachmentsDecision struct {
 	// Corrected are attachments whose pod asks for something else than is stored: the
 	// annotation was changed, or the runtime passed on no annotations.
 	Corrected []Correction
-	// Ended are attachments whose sandbox and pod are both gone: their DEL was lost.
+	// Ended are attachments whose sandbox is gone, and whose pod is gone or has a newer one: their
+	// DEL was lost.
 	Ended []reservation.AttachmentID
 }
 
@@ -60,28 +62,51 @@ func (c Correction) Apply(a reservation.Attachment) reservation.Attachment {
 // Attachments compares the stored attachments with the pods and sandboxes that exist.
 func Attachments(in AttachmentsInput) AttachmentsDecision {
 	byUID := map[string]corev1.Pod{}
-	byName := map[string]bool{}
-	for _, p := range in.Pods {
+	for _, p := range in.Pods.Items {
 		byUID[string(p.UID)] = p
-		byName[p.Namespace+"/"+p.Name] = true
 	}
+	byName, newest := in.Pods.names(), newestRunning(in.Attachments)
 	var d AttachmentsDecision
 	for _, a := range in.Attachments {
-		if !a.Owner.Named() {
-			continue // not a pod: only its runtime knows whether it lives
+		if a.lostDEL(in, byName, newest) {
+			d.Ended = append(d.Ended, a.ID)
+			continue
 		}
 		pod, bound := byUID[a.UID]
-		switch {
-		case bound && a.UID != "":
-			request, _ := reservation.ParseRetentionRequest(pod.Annotations, in.maxRetain(a.ID.Network)) // the pod webhook has sent the warnings
-			if !a.AnnotationsSeen || request.Retain != a.Retain || request.Mode != a.Mode {
-				d.Corrected = append(d.Corrected, Correction{a.ID, request})
-			}
-		case !byName[a.Owner.String()] && a.NetNSGone && in.Now.Since(a.Since) > in.Grace:
-			d.Ended = append(d.Ended, a.ID)
+		if !a.Owner.Named() || !bound || a.UID == "" || (in.Pods.FromCreation && a.AnnotationsSeen) {
+			continue
+		}
+		request, _ := reservation.ParseRetentionRequest(pod.Annotations, in.maxRetain(a.ID.Network)) // the pod webhook has sent the warnings
+		if !a.AnnotationsSeen || request.Retain != a.Retain || request.Mode != a.Mode {
+			d.Corrected = append(d.Corrected, Correction{a.ID, request})
 		}
 	}
 	return d
+}
+
+// lostDEL reports whether the sandbox of an attachment is gone and no DEL will come: the pod is
+// gone or has a newer sandbox. The sandbox of a pod that exists may have ended with the machine,
+// and its next ADD claims the addresses. Only the runtime knows containers that are no pods.
+func (a Attachment) lostDEL(in AttachmentsInput, byName map[string]bool, newest map[reservation.Owner]uint64) bool {
+	if !a.NetNSGone || in.Now.Since(a.Since) <= in.Grace {
+		return false
+	}
+	if !a.Owner.Named() {
+		return in.Pods.Containers != nil && !in.Pods.Containers[a.ID.ContainerID] && !a.ID.IsNetNSPlaceholder()
+	}
+	return !byName[a.Owner.String()] || newest[a.Owner] > a.Seq
+}
+
+// newestRunning returns the sequence number of the newest attachment of each owner whose sandbox
+// may exist.
+func newestRunning(attachments []Attachment) map[reservation.Owner]uint64 {
+	newest := map[reservation.Owner]uint64{}
+	for _, a := range attachments {
+		if a.Owner.Named() && !a.NetNSGone {
+			newest[a.Owner] = max(newest[a.Owner], a.Seq)
+		}
+	}
+	return newest
 }
 
 // Running counts the attachments whose sandbox may exist. The others may have had their DEL

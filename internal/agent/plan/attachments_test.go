@@ -24,12 +24,18 @@ func TestAttachments(t *testing.T) {
 	corrected := func(request reservation.RetentionRequest) plan.AttachmentsDecision {
 		return plan.AttachmentsDecision{Corrected: []plan.Correction{{ID: id, Request: request}}}
 	}
+	newer := attached(func(a *reservation.Attachment) { a.ID.ContainerID, a.UID, a.Seq = "newer", "", 2 })
 	for name, tc := range map[string]struct {
 		attachment reservation.Attachment
 		pods       []testenv.Pod
 		gone       bool
 		maxRetain  map[string]time.Duration
-		want       plan.AttachmentsDecision
+		// others are attachments whose sandboxes exist.
+		others []reservation.Attachment
+		// fromCreation and containers are what a runtime as the source of pods says.
+		fromCreation bool
+		containers   map[string]bool
+		want         plan.AttachmentsDecision
 	}{
 		"the stored retention is what the pod asks for": {
 			attachment: attached(func(a *reservation.Attachment) { a.Retain = 10 * time.Minute }),
@@ -88,6 +94,33 @@ func TestAttachments(t *testing.T) {
 		"a container that is not a pod is skipped": {
 			attachment: attached(func(a *reservation.Attachment) { a.Owner.Namespace, a.Owner.Pod = "", "" }), gone: true,
 		},
+		"the pod has a newer sandbox": {
+			attachment: attached(), gone: true, pods: []testenv.Pod{pod("uid")}, others: []reservation.Attachment{newer},
+			want: plan.AttachmentsDecision{Ended: []reservation.AttachmentID{id}},
+		},
+		"the pod has a newer sandbox on another interface": {
+			attachment: attached(), gone: true, pods: []testenv.Pod{pod("uid")},
+			others: []reservation.Attachment{attached(func(a *reservation.Attachment) { a.Owner.IfName, a.ID.IfName, a.Seq = "eth1", "eth1", 2 })},
+		},
+		"the pod has an older sandbox": {
+			attachment: attached(func(a *reservation.Attachment) { a.Seq = 3 }), gone: true, pods: []testenv.Pod{pod("uid")}, others: []reservation.Attachment{newer},
+		},
+		"the runtime does not know a container that is not a pod": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Namespace, a.Owner.Pod = "", "" }), gone: true, containers: map[string]bool{"other": true},
+			want: plan.AttachmentsDecision{Ended: []reservation.AttachmentID{id}},
+		},
+		"the runtime knows a container that is not a pod": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Namespace, a.Owner.Pod = "", "" }), gone: true, containers: map[string]bool{"c": true},
+		},
+		"annotations of the creation are not newer than those of the ADD": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain = 30 * time.Minute }),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "10")}, fromCreation: true,
+		},
+		"annotations of the creation count where the ADD had none": {
+			attachment: attached(func(a *reservation.Attachment) { a.AnnotationsSeen = false }),
+			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "10")}, fromCreation: true,
+			want: corrected(reservation.RetentionRequest{Retain: 10 * time.Minute}),
+		},
 		"an attachment without UID matches no pod": {
 			attachment: attached(func(a *reservation.Attachment) { a.UID = "" }),
 			pods:       []testenv.Pod{pod("").With(reservation.RetainAnnotation, "10")},
@@ -98,8 +131,12 @@ func TestAttachments(t *testing.T) {
 				Now: now, Attachments: []plan.Attachment{{Attachment: tc.attachment, NetNSGone: tc.gone}}, Grace: 5 * time.Minute,
 				MaxRetain: tc.maxRetain, DefaultMaxRetain: time.Hour,
 			}
+			for _, a := range tc.others {
+				in.Attachments = append(in.Attachments, plan.Attachment{Attachment: a})
+			}
+			in.Pods.FromCreation, in.Pods.Containers = tc.fromCreation, tc.containers
 			for _, p := range tc.pods {
-				in.Pods = append(in.Pods, *p.Pod)
+				in.Pods.Items = append(in.Pods.Items, *p.Pod)
 			}
 			if diff := cmp.Diff(tc.want, plan.Attachments(in), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -19,13 +19,17 @@ const pluginType = "limpet-ipam"
 
 // Running returns the attachments that must be in the state in dir: those of libcni's cache
 // whose configuration names that state, with the addresses that their network namespaces
-// still have.
+// still have. Without a function that looks into namespaces, each namespace that exists counts
+// as having the addresses that libcni's cache names.
 func (r *Recovery) Running(dir string) ([]reservation.Attachment, error) {
 	all, err := results.Read(r.Node.ResultsDir, reservation.DefaultMaxRetain)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	inside := r.Interfaces()
+	var inside []machine.Interface
+	if r.Interfaces != nil {
+		inside = r.Interfaces()
+	}
 	var running []reservation.Attachment
 	for _, c := range all {
 		a := c.Attachment
@@ -35,7 +39,7 @@ func (r *Recovery) Running(dir string) ([]reservation.Attachment, error) {
 			continue
 		}
 		a.NetNS = now
-		a.Addresses = slices.DeleteFunc(a.Addresses, func(addr netip.Addr) bool { return !has(inside, now, addr) })
+		a.Addresses = slices.DeleteFunc(a.Addresses, func(addr netip.Addr) bool { return r.Interfaces != nil && !has(inside, now, addr) })
 		running = append(running, a)
 	}
 	return running, nil

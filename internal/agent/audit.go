@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/audit"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// auditState audits the state as limpet-ipam check does, mends what is safe to mend, and reports
+// the rest. Differences between state and containers count when two audits in a row find them:
+// pods start and end meanwhile.
+func (a *Agent) auditState(ctx context.Context) error {
+	auditor := audit.Auditor{Now: a.Now, NetNS: a.NetNS, Running: a.Running}
+	r, err := auditor.Audit(ctx, a.store)
+	if errors.Is(err, persistence.ErrNoState) { // no pod has had an address here
+		r, err = audit.Result{Unread: true}, nil
+	}
+	if err != nil {
+		return err
+	}
+	left, podsErr := a.leftBehind(ctx, r.Report.Records.Attachments)
+	found := slices.Concat(violations(r.Findings), left)
+	confirmed := audit.Confirmed(a.found, found)
+	a.report(confirmed)
+	a.found = found
+	a.metrics.auditDone(confirmed, r, a.Clock.Now())
+	return errors.Join(podsErr, a.mendIndex(ctx, confirmed))
+}
+
+// violations drops notes: they break no rule, and go away without help.
+func violations(found []audit.Finding) []audit.Finding {
+	return slices.DeleteFunc(slices.Clone(found), func(f audit.Finding) bool { return f.Severity != audit.Violation })
+}
+
+// leftBehind returns the attachments whose network namespace nobody will end. With an error the
+// pods are not known, and the list is shorter.
+func (a *Agent) leftBehind(ctx context.Context, attachments []reservation.Attachment) ([]audit.Finding, error) {
+	pods, known, err := a.Pods.Pods(ctx)
+	in := plan.LeftBehindInput{Now: a.Now(), Attachments: a.withSandboxes(attachments), Grace: endGrace}
+	if err == nil && known {
+		in.Pods = &pods
+	}
+	var all []audit.Finding
+	for _, l := range plan.FindLeftBehind(in) {
+		all = append(all, audit.Finding{
+			Severity: audit.Violation, Kind: audit.KindNamespace, Subject: l.ID.Network + " " + l.ID.String(), Problem: l.Problem,
+		})
+	}
+	return all, err
+}
+
+// report logs each violation once, for as long as the audits find it.
+func (a *Agent) report(confirmed []audit.Finding) {
+	for _, f := range confirmed {
+		if !slices.Contains(a.reported, f) {
+			a.Log.Info("Audit found a violation", "kind", f.Kind, "subject", f.Subject, "problem", f.Problem)
+		}
+	}
+	a.reported = confirmed
+}
+
+// mendIndex makes the indexes of the state anew when they differ from its records. All other
+// violations are left to the plugin, which rebuilds a damaged state, and to a person.
+func (a *Agent) mendIndex(ctx context.Context, confirmed []audit.Finding) error {
+	var kinds []string
+	for _, f := range confirmed {
+		kinds = append(kinds, string(f.Kind))
+	}
+	if !plan.MendsIndex(kinds) {
+		return nil
+	}
+	mended, err := a.store.Reindex(ctx)
+	if err != nil {
+		return err
+	}
+	a.metrics.recovered(recoveredIndex, len(mended))
+	for _, f := range mended {
+		a.Log.Info("Mended the index of the state", "subject", f.Subject, "problem", f.Problem)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package plan
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// PodList is what a source of pods knows of this node.
+type PodList struct {
+	// Items are the pods, with the fields that Strip keeps.
+	Items []corev1.Pod
+	// FromCreation is true when the annotations are those of the moment in which the sandbox was
+	// created. What the plugin saw at ADD is then as new.
+	FromCreation bool
+	// Containers are the IDs of all sandboxes that the runtime knows; nil when the source is not the
+	// runtime.
+	Containers map[string]bool
+}
+
+// names returns namespace/name of all pods.
+func (l PodList) names() map[string]bool {
+	names := map[string]bool{}
+	for _, p := range l.Items {
+		names[p.Namespace+"/"+p.Name] = true
+	}
+	return names
+}
+
+// Strip returns a pod with the fields that the agent reads. The environment of a pod, and all else,
+// is forgotten.
+func Strip(p *corev1.Pod) corev1.Pod {
+	annotations := maps.Clone(p.Annotations)
+	maps.DeleteFunc(annotations, func(key, _ string) bool {
+		return key != reservation.RetainAnnotation && key != reservation.ModeAnnotation
+	})
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: annotations,
+		},
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName},
+	}
+}

@@ -1,0 +1,120 @@
+package persistence_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
+)
+
+// TestAuditHoldsTheLockForACopy takes the lock again and again beside audits that follow each other. An audit
+// that held the lock for all its work would let the lock be taken about once for each audit.
+func TestAuditHoldsTheLockForACopy(t *testing.T) {
+	audits, waits := besideAudits(t, filled(t, 2000), 20)
+	if len(waits) < 5*audits {
+		t.Errorf("%d audits, and the lock was taken %d times meanwhile", audits, len(waits))
+	}
+}
+
+// besideAudits runs n audits, and returns how long a verb waited each time for the lock meanwhile.
+func besideAudits(t testing.TB, s *persistence.Store, n int) (audits int, waits []time.Duration) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < n && err == nil; i++ {
+			_, err = s.Audit(t.Context())
+		}
+		done <- err
+	}()
+	for {
+		asked := time.Now()
+		l, err := flock.Lock(t.Context(), filepath.Join(s.Dir(), "limpet.lock"), unix.LOCK_EX, time.Minute)
+		must(t, err)
+		waits = append(waits, time.Since(asked))
+		must(t, l.Close())
+		select {
+		case err := <-done:
+			must(t, err)
+			return n, waits
+		default:
+		}
+	}
+}
+
+// filled returns a state with n attachments.
+func filled(t testing.TB, n int) *persistence.Store {
+	t.Helper()
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	err := s.Update(t.Context(), func(tx *persistence.Tx) error {
+		addr := netip.MustParseAddr("10.0.0.1")
+		for i := range n {
+			a := attachment(1)
+			a.ID.ContainerID = fmt.Sprintf("%064x", i)
+			a.Owner.Pod, a.UID, a.Addresses = fmt.Sprint("web-", i), fmt.Sprintf("0b1e7a3c-0000-4000-8000-%012x", i), []netip.Addr{addr}
+			a.NetNS.Path = fmt.Sprintf("/var/run/netns/cni-0b1e7a3c-0000-4000-8000-%012x", i)
+			if _, err := tx.NextSeq(); err != nil {
+				return err
+			}
+			if err := tx.PutAttachment(a); err != nil {
+				return err
+			}
+			addr = addr.Next()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// BenchmarkAudit measures the CPU time of an audit.
+func BenchmarkAudit(b *testing.B) {
+	for _, n := range []int{250, 50_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := filled(b, n)
+			info, err := os.Stat(filepath.Join(s.Dir(), "limpet.db"))
+			must(b, err)
+			begin := cpuTime(b)
+			for b.Loop() {
+				_, err := s.Audit(b.Context())
+				must(b, err)
+			}
+			b.ReportMetric((cpuTime(b)-begin).Seconds()*1e3/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64(info.Size())/(1<<20), "MiB")
+		})
+	}
+}
+
+// BenchmarkLockBesideAudits measures how long a verb waits for the lock while audits follow each other.
+func BenchmarkLockBesideAudits(b *testing.B) {
+	for _, n := range []int{250, 50_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := filled(b, n)
+			for b.Loop() {
+				_, waits := besideAudits(b, s, 10)
+				slices.Sort(waits)
+				b.ReportMetric(waits[len(waits)/2].Seconds()*1e3, "median-ms")
+				b.ReportMetric(waits[len(waits)*99/100].Seconds()*1e3, "p99-ms")
+				b.ReportMetric(waits[len(waits)-1].Seconds()*1e3, "longest-ms")
+			}
+		})
+	}
+}
+
+// cpuTime returns the CPU time of this process.
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
