@@ -91,9 +91,9 @@ func undisturbed(t *testing.T, keys []client.ObjectKey) {
 				}
 			}
 			for what, text := range map[string]string{
-				"the spec":             `{"spec":{"requiredPersistentTopology":{"keys":["rack"]}}}`,
-				"when pods are let go": `{"metadata":{"annotations":{"` + pin.AnnotationReleaseOn + `":"deleted"}}}`,
-				"when pods are let go, to the empty word": `{"metadata":{"annotations":{"` + pin.AnnotationReleaseAfter + `":""}}}`,
+				"the spec":               `{"spec":{"requiredPersistentTopology":{"keys":["rack"]}}}`,
+				"when pods are released": `{"metadata":{"annotations":{"` + pin.AnnotationReleaseOn + `":"deleted"}}}`,
+				"when pods are released, to the empty word": `{"metadata":{"annotations":{"` + pin.AnnotationReleaseAfter + `":""}}}`,
 			} {
 				if err := patch(text); !apierrors.IsInternalError(err) {
 					t.Errorf("change %s: %v, want it refused until the webhook is back", what, err)
@@ -107,7 +107,7 @@ func undisturbed(t *testing.T, keys []client.ObjectKey) {
 				t.Errorf("remove finalizer: %v", err)
 			}
 			if err := env.Client.Get(t.Context(), key, s); !apierrors.IsNotFound(err) {
-				t.Errorf("get what was let go: %v, want it gone", err)
+				t.Errorf("get what was released: %v, want it gone", err)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func violations(found []audit.Finding) []audit.Finding {
 	return slices.DeleteFunc(slices.Clone(found), func(f audit.Finding) bool { return f.Severity != audit.Violation })
 }
 
-// leftBehind returns the attachments whose network namespace nobody will end. With an error the
+// leftBehind returns the attachments whose network namespace no component will end. With an error the
 // pods are not known, and the list is shorter.
 func (a *Agent) leftBehind(ctx context.Context, attachments []reservation.Attachment) ([]audit.Finding, error) {
 	pods, known, err := a.Pods.Pods(ctx)

@@ -22,7 +22,7 @@ func (s *Store) copyToMemory() *os.File {
 	}
 	defer func() { _ = from.Close() }() // the file was only read
 	if unix.Flock(int(from.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
-		return nil // a process without the lock file writes: on a read-only file system nobody can create the lock file
+		return nil // a process without the lock file writes: on a read-only file system no process can create the lock file
 	}
 	fd, err := unix.MemfdCreate(databaseName, unix.MFD_CLOEXEC)
 	if err != nil {

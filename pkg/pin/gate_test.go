@@ -55,7 +55,7 @@ func TestPlanGate(t *testing.T) {
 		"a gate without a node is opened":                  {pin.GateInput{Pod: nameless}, open},
 		"a node that is gone is not nominated":             {pin.GateInput{Pod: behind(pin.Gate)}, open},
 		"a node that is silent is listened to":             {pin.GateInput{Pod: created(59 * time.Second), Node: fit, Silent: true}, listen},
-		"nobody listens for more than a minute":            {pin.GateInput{Pod: created(time.Minute), Node: fit, Silent: true}, nominate},
+		"no agent listens for more than a minute":          {pin.GateInput{Pod: created(time.Minute), Node: fit, Silent: true}, nominate},
 		"a node that was found dead is not nominated":      {pin.GateInput{Pod: created(time.Second), Node: dead, Silent: true}, open},
 		"a pod on its way out is left":                     {pin.GateInput{Pod: going, Node: fit}, leave},
 		"a pod with gates of others only is left":          {pin.GateInput{Pod: behind("own"), Node: fit}, leave},

@@ -53,12 +53,12 @@ func TestJudge(t *testing.T) {
 		"kept is kept even after the time":                       {home, before, testenv.ANode("n1").Node, time.Hour, "", appsv1beta1.Kept, ""},
 		"a new sandbox of the same pod counts if it lost":        {returned("first", "n1", "10.0.1.9"), before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotHeld},
 		"a moment without addresses is no rebuild":               {returned("first", "n1"), before, testenv.ANode("n1").Node, 0, "", "", ""},
-		"other addresses that nobody asked to keep":              {lost, unasked, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotReserved},
+		"other addresses, without a wish to keep them":           {lost, unasked, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotReserved},
 		"other addresses after their time":                       {lost, before, testenv.ANode("n1").Node, 10 * time.Minute, "", appsv1beta1.Lost, pin.CauseExpired},
 		"other addresses within their time":                      {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, "", appsv1beta1.Lost, pin.CauseForced},
 		"other addresses that another pod has":                   {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, "shop/cart-1", appsv1beta1.Lost, pin.CauseReclaimed},
 		"other addresses that another pod has, after their time": {lost, before, testenv.ANode("n1").Node, time.Hour, "shop/cart-1", appsv1beta1.Lost, pin.CauseExpired},
-		"other addresses when nobody saw the pod go":             {lost, before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotHeld},
+		"other addresses when the end of the pod was not seen":   {lost, before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotHeld},
 		"other addresses because the node's range changed":       {lost, before, ranged.Node, 0, "", appsv1beta1.Lost, pin.CauseRangeChanged},
 		"a node that is gone":                                    {elsewhere(), before, nil, 0, "", appsv1beta1.Moved, pin.ReasonNodeGone},
 		"a node that is not ready":                               {elsewhere(), before, testenv.ANode("n1").NotReady().Node, 0, "", appsv1beta1.Moved, pin.ReasonNodeNotReady},
@@ -98,7 +98,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Whoever was required to be home and is not is told why nothing held it there, whatever
+// A pod that was required to be home and is not is told why nothing held it there, whatever
 // became of the node since.
 func TestJudgeOfARequiredPlace(t *testing.T) {
 	before := appsv1beta1.PodState{UID: "first", NodeName: "n1"}
@@ -111,18 +111,18 @@ func TestJudgeOfARequiredPlace(t *testing.T) {
 		pod     testenv.Pod
 		node    *corev1.Node
 		outside bool
-		waited  bool // and was let go
+		waited  bool // and was released
 		want    string
 	}{
 		"created without the webhook":                            {free, well, true, false, pin.CauseNotPinned},
 		"created without the webhook, and its node is cordoned":  {free, cordoned, true, false, pin.CauseNotPinned},
 		"created without the webhook, and its node is gone":      {free, nil, true, false, pin.CauseNotPinned},
 		"not outside: it would not have gone to a cordoned node": {free, cordoned, false, false, pin.ReasonNodeCordoned},
-		"let go at once from a cordoned node":                    {released, cordoned, true, false, pin.ReasonNodeCordoned},
-		"let go after a while":                                   {late, well, true, true, pin.CauseReleased},
-		"let go after a while from a cordoned node":              {released, cordoned, true, true, pin.CauseReleased},
-		"let go, and created without the webhook":                {free, well, true, true, pin.CauseReleased},
-		"let go, and in its place all the same":                  {late, well, false, true, pin.CauseSameTopology},
+		"released at once from a cordoned node":                  {released, cordoned, true, false, pin.ReasonNodeCordoned},
+		"released after a while":                                 {late, well, true, true, pin.CauseReleased},
+		"released after a while from a cordoned node":            {released, cordoned, true, true, pin.CauseReleased},
+		"released, and created without the webhook":              {free, well, true, true, pin.CauseReleased},
+		"released, and in its place all the same":                {late, well, false, true, pin.CauseSameTopology},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ func TestOrphans(t *testing.T) {
 	}{
 		"a PersistentPodState that was just deleted may be made anew": {0, pin.Hold, true, time.Minute},
 		"that is told once":               {20 * time.Second, pin.Hold, false, 40 * time.Second},
-		"in the end nobody wants it":      {time.Minute, pin.LetGo, false, 0},
+		"in the end no workload wants it": {time.Minute, pin.LetGo, false, 0},
 		"a late look finds the same":      {time.Hour, pin.LetGo, false, 0},
 		"a clock that was set back waits": {-time.Second, pin.Hold, false, 61 * time.Second},
 	}
@@ -56,7 +56,7 @@ func TestPinnedBy(t *testing.T) {
 		"a pod that waits":                          {unplaced().OwnedBy(set), "web"},
 		"a pod whose template says so":              {unplaced().Of(&metav1.ObjectMeta{Name: "web-6f"}, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")), ""},
 		"a pod that has a node":                     {unplaced().OwnedBy(set).On("n1"), ""},
-		"a pod that nobody would make anew":         {unplaced(), ""},
+		"a pod that no workload would make anew":    {unplaced(), ""},
 		"a pod that the scheduler has not seen yet": {testenv.APod("web-0").OwnedBy(set), ""},
 	}
 	for name, tc := range cases {

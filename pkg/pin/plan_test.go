@@ -98,7 +98,7 @@ func TestPlan(t *testing.T) {
 		wantReason string
 		want       podpatch.Patch
 	}{
-		"a pod that nobody asked for is left": {
+		"a pod without a PersistentPodState is left": {
 			in: pin.Input{Pod: testenv.APod("web-0").Pod}, wantReason: pin.ReasonNoState,
 		},
 		"a pod without a record is left": {
@@ -162,16 +162,16 @@ func TestPlan(t *testing.T) {
 			wantReason: pin.ReasonNodeGone,
 			want:       podpatch.Patch{Annotations: held(unpinned(pin.ReasonNodeGone)), Required: zoned.Required},
 		},
-		"a required place is let go when no node of it is one to wait for": {
+		"a required place is released when no node of it is one to wait for": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: impatient, Cluster: []*corev1.Node{testenv.ANode("n2").Node}},
 			wantReason: pin.ReasonNodeGone, want: podpatch.Patch{Annotations: unpinned(pin.ReasonNodeGone)},
 		},
-		"a required place is not let go while another node is in it": {
+		"a required place is not released while another node is in it": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: impatient, Cluster: []*corev1.Node{testenv.ANode("n2").Labelled(zone, "a").Node}},
 			wantReason: pin.ReasonNodeGone,
 			want:       podpatch.Patch{Annotations: held(unpinned(pin.ReasonNodeGone)), Required: zoned.Required},
 		},
-		"a pod that was let go still tries its node first": {
+		"a pod that was released still tries its node first": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: released, Node: testenv.ANode("n1").Node, Retains: true},
 			wantReason: pin.ReasonPinned, want: podpatch.Patch{Annotations: nominated, Gates: all.Gates},
 		},
@@ -239,8 +239,8 @@ func TestPlanDropsWhatItDidNotGive(t *testing.T) {
 		want  []string
 		gives map[string]string
 	}{
-		"of a workload that nobody asked for": {nil, nil, all, nil},
-		"of a pod that is not recorded":       {testenv.APersistentPodState("web").PersistentPodState, nil, all, nil},
+		"of a workload without a PersistentPodState": {nil, nil, all, nil},
+		"of a pod that is not recorded":              {testenv.APersistentPodState("web").PersistentPodState, nil, all, nil},
 		"of a pod that returns": {
 			strict, testenv.ANode("n1").Node,
 			[]string{pin.AnnotationRecalled, pin.AnnotationUnpinned},

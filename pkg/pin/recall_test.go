@@ -88,11 +88,11 @@ func TestNewerHolder(t *testing.T) {
 		holders []pin.Holder
 		want    string
 	}{
-		"no state":                            {nil, "web-0", []pin.Holder{on("n2", "third", time.Minute)}, ""},
-		"no record, and nobody holds a thing": {state, "web-1", nil, ""},
-		"no record":                           {state, "web-1", []pin.Holder{on("n2", "third", -time.Hour), on("n3", "first", 0)}, "n2"},
-		"a record, and nobody holds a thing":  {state, "web-0", nil, ""},
-		"a later life had them elsewhere":     {state, "web-0", []pin.Holder{on("n2", "third", time.Minute)}, "n2"},
+		"no state": {nil, "web-0", []pin.Holder{on("n2", "third", time.Minute)}, ""},
+		"no record, and no node holds a reservation": {state, "web-1", nil, ""},
+		"no record": {state, "web-1", []pin.Holder{on("n2", "third", -time.Hour), on("n3", "first", 0)}, "n2"},
+		"a record, and no node holds a reservation": {state, "web-0", nil, ""},
+		"a later life had them elsewhere":           {state, "web-0", []pin.Holder{on("n2", "third", time.Minute)}, "n2"},
 		"a later life had them elsewhere, and the recorded node keeps its own": {
 			state, "web-0", []pin.Holder{on("n2", "third", time.Minute), on("n1", "second", time.Second)}, "n2",
 		},
@@ -104,7 +104,7 @@ func TestNewerHolder(t *testing.T) {
 		"a later life is found behind a former one":               {state, "web-0", []pin.Holder{on("n3", "first", time.Hour), on("n2", "third", time.Minute)}, "n2"},
 		"the recorded life itself":                                {state, "web-0", []pin.Holder{on("n2", "second", time.Minute)}, ""},
 		"at the very time of the record nothing is proven":        {state, "web-0", []pin.Holder{on("n2", "third", 0)}, ""},
-		"a life that nobody knows proves nothing":                 {state, "web-0", []pin.Holder{on("n2", "", time.Minute)}, ""},
+		"an unknown life proves nothing":                          {state, "web-0", []pin.Holder{on("n2", "", time.Minute)}, ""},
 		"a record that does not say when it was made is believed": {unseen, "web-0", []pin.Holder{on("n2", "third", time.Minute)}, ""},
 	}
 	for name, tc := range cases {
@@ -243,7 +243,7 @@ func TestRecordOfARecalledPod(t *testing.T) {
 	}
 }
 
-// What the webhook recalled is told to the pod, for nobody else has it any more when the
+// What the webhook recalled is told to the pod, because no other component has it any more when the
 // pod is Ready.
 func TestPlanTellsARecalledPodOfItsFormerLife(t *testing.T) {
 	empty := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState

@@ -128,7 +128,7 @@ func TestRecord(t *testing.T) {
 			pods: []corev1.Pod{*pod("pg-1", "n1").Pod, *pod("pg-3", "n1").Pod},
 			want: map[string]string{"pg-1": "n1", "pg-3": "n1"},
 		},
-		"while another is rebuilt nobody knows which was scaled away": {
+		"while another is rebuilt the one scaled away is unknown": {
 			state: recorded(0, "pg-1", "pg-2", "pg-3"), workload: &workload.Desired{AnyName: true, Replicas: 2},
 			pods: []corev1.Pod{*pod("pg-1", "n1").Pod},
 			want: map[string]string{"pg-1": "n1", "pg-2": "n1", "pg-3": "n1"},
@@ -222,7 +222,7 @@ func TestRecordKnowsFormerLives(t *testing.T) {
 	}
 }
 
-// A record's annotations outlive a pod that nobody could put them on; again at each
+// A record's annotations outlive a pod that never got them; again at each
 // decision, for the pod stays without them.
 func TestRecordOfAnnotations(t *testing.T) {
 	former := map[string]string{"example.com/seed": "7"}

@@ -34,12 +34,12 @@ func TestLacksPods(t *testing.T) {
 		pod    *corev1.Pod
 		want   bool
 	}{
-		"a pod is missing":                         {func(*appsv1.StatefulSet) {}, ready, true},
-		"none is":                                  {func(s *appsv1.StatefulSet) { s.Status.Replicas = 2 }, ready, false},
-		"it is being deleted":                      {func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{Time: now} }, ready, false},
-		"the next has to wait for the one":         {func(*appsv1.StatefulSet) {}, unready, false},
-		"the next need not wait for the one":       {func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement }, unready, true},
-		"one is wanted where nobody says how many": {func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Status.Replicas = nil, 0 }, ready, true},
+		"a pod is missing":                       {func(*appsv1.StatefulSet) {}, ready, true},
+		"none is":                                {func(s *appsv1.StatefulSet) { s.Status.Replicas = 2 }, ready, false},
+		"it is being deleted":                    {func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{Time: now} }, ready, false},
+		"the next has to wait for the one":       {func(*appsv1.StatefulSet) {}, unready, false},
+		"the next need not wait for the one":     {func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement }, unready, true},
+		"one is wanted where no number is given": {func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Status.Replicas = nil, 0 }, ready, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

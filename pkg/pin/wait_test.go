@@ -25,7 +25,7 @@ func unplaced() testenv.Pod {
 	return pod
 }
 
-// One pod waits for its node, is let go after its time, and is at home elsewhere.
+// One pod waits for its node, is released after its time, and is at home elsewhere.
 func TestRecordOfAPodThatWaits(t *testing.T) {
 	state := testenv.APersistentPodState("web").Requires(hostname).Recorded("web-0", "n1", map[string]string{hostname: "n1"})
 	metav1.SetMetaDataAnnotation(&state.ObjectMeta, pin.AnnotationReleaseAfter, "10m")
@@ -73,14 +73,14 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 
 	at = at.Add(time.Minute)
 	if got = decide(unplaced()); got.Waits[0].Decision.Verdict != pin.LetGo || state.Status.PodStates["web-0"].ReleasedAt == nil {
-		t.Fatalf("after its time: %+v, want it let go and noted", got)
+		t.Fatalf("after its time: %+v, want it released and noted", got)
 	}
 	if c := waiting(); c.Status != metav1.ConditionFalse {
-		t.Errorf("condition %+v for a pod that was let go", c)
+		t.Errorf("condition %+v for a pod that was released", c)
 	}
 	decide(testenv.APod("web-0"))
 	if state.Status.PodStates["web-0"].ReleasedAt == nil {
-		t.Error("its next life is not let go")
+		t.Error("its next life is not released")
 	}
 	decide(testenv.APod("web-0").On("n2").Ready(), testenv.ANode("n2").Node)
 	want := map[string]appsv1beta1.PodState{"web-0": {
@@ -91,8 +91,8 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 	}
 }
 
-// A pod waits for a place that nobody recorded, since its PersistentPodState was made anew.
-// It is told of once, and let go in time all the same.
+// A pod waits for a place that has no record, since its PersistentPodState was made anew.
+// It is told of once, and released in time all the same.
 func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 	cases := map[string]struct {
 		recalled string
@@ -140,11 +140,11 @@ func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 				t.Errorf("again: %+v, want no change, and a minute left", got)
 			}
 			if got := decide(pod, 10*time.Minute); got.Waits[0].Decision.Verdict != pin.LetGo || state.Status.PodStates["web-0"].ReleasedAt == nil {
-				t.Errorf("after its time: %+v, want it let go and noted", got)
+				t.Errorf("after its time: %+v, want it released and noted", got)
 			}
 			decide(testenv.APod("web-0").On("n2"), 11*time.Minute)
 			if record := state.Status.PodStates["web-0"]; record.Waiting != nil || record.ReleasedAt == nil {
-				t.Errorf("record %+v of a pod that has a node, want it let go until it is Ready", record)
+				t.Errorf("record %+v of a pod that has a node, want it released until it is Ready", record)
 			}
 		})
 	}

@@ -107,9 +107,9 @@ func TestPlanEndPutsBackTheReservation(t *testing.T) {
 	was := reserved(3, time.Minute)
 	was.UID, was.ContainerID, was.Retain, was.Mode = "first", "c-first", time.Hour, reservation.Required
 	for name, found := range map[string]func(*reservation.Attachment){
-		"which was claimed":    func(a *reservation.Attachment) { a.Claimed, a.Retain = was, 0 },
-		"which it had let go":  func(a *reservation.Attachment) { a.Dropped = was },
-		"and asks for another": func(a *reservation.Attachment) { a.Claimed, a.Retain = was, time.Minute },
+		"which was claimed":     func(a *reservation.Attachment) { a.Claimed, a.Retain = was, 0 },
+		"which it had released": func(a *reservation.Attachment) { a.Dropped = was },
+		"and asks for another":  func(a *reservation.Attachment) { a.Claimed, a.Retain = was, time.Minute },
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := reservation.PlanEnd(reservation.EndInput{Now: now, Attachment: life("c", 7, false, found).Attachment, Rollback: true})

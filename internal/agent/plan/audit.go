@@ -24,7 +24,7 @@ type LeftBehind struct {
 	Problem string
 }
 
-// FindLeftBehind returns the attachments whose network namespace nobody will end: the runtime was
+// FindLeftBehind returns the attachments whose network namespace no component will end: the runtime was
 // wiped, or has lost its sandbox. Their addresses stay attached, because the namespace has them.
 func FindLeftBehind(in LeftBehindInput) []LeftBehind {
 	newest := newestRunning(in.Attachments)

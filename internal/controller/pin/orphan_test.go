@@ -145,7 +145,7 @@ func TestAConstraintIsGivenAMinuteOfItsOwn(t *testing.T) {
 	testenv.Eventually(t, func() error {
 		r.reconcile(t, set)
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("get pod: %w, want it let go", err)
+			return fmt.Errorf("get pod: %w, want it released", err)
 		}
 		return nil
 	})

@@ -51,7 +51,7 @@ func isDeleted(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("get pod: %w, want it let go", err)
+			return fmt.Errorf("get pod: %w, want it released", err)
 		}
 		return nil
 	})
@@ -99,7 +99,7 @@ func TestAPodWaitsForItsRequiredNode(t *testing.T) {
 }
 
 // Other keys are required while a pod waits for its node, which was not recorded with
-// them. The pod is let go from its node, and the next one is held to the new place.
+// them. The pod is released from its node, and the next one is held to the new place.
 func TestAPodThatWaitsIsHeldToTheKeysThatAreRequiredNow(t *testing.T) {
 	const rack = "example.com/rack"
 	startRecorder(t)

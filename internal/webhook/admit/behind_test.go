@@ -26,7 +26,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// A webhook whose cache has not seen a record yet, or not that a pod was let go, finds it
+// A webhook whose cache has not seen a record yet, or not that a pod was released, finds it
 // on the API server.
 func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	ns := env.Namespace(t)
@@ -76,7 +76,7 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 		want  string
 	}{
 		"web-0":     {set, "web", hostname + "=" + node.Name}, // whose record it has not seen
-		"web-1":     {set, "web", ""},                         // which it has not seen let go
+		"web-1":     {set, "web", ""},                         // which it has not seen released
 		"waits-0":   {waits, "waits", ""},                     // nor this one
 		"fresh-0":   {fresh, "fresh", hostname + "=" + node.Name},
 		"by-hand-0": {byHand, "written", hostname + "=" + node.Name},
@@ -111,7 +111,7 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 // unseenLabel is on a PersistentPodState that behind has not seen at all.
 const unseenLabel = "example.com/unseen"
 
-// behind is a cache that has not seen a record, and that a pod was let go.
+// behind is a cache that has not seen a record, and that a pod was released.
 func behind(t *testing.T) client.Reader {
 	t.Helper()
 	options := cluster.CacheOptions(pincontroller.Needs())

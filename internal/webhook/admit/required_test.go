@@ -74,7 +74,7 @@ func TestAPodIsHeldToTheKeysThatAreRequiredNow(t *testing.T) {
 	heldTo(t, putRequired(t, &record, rack), rack, "r1")
 }
 
-// The predecessor of a pod waited for its node, and was let go.
+// The predecessor of a pod waited for its node, and was released.
 func TestAPodThatWasLetGoMayGoElsewhere(t *testing.T) {
 	node := testenv.ANode(env.Name("node")).Cordoned()
 	put(t, node.Node)

@@ -44,7 +44,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 			t.Errorf("the report does not say %q", want)
 		}
 	}
-	// What nobody measured is a dash, nothing at all, or not a number.
+	// What was not measured is a dash, nothing at all, or not a number.
 	hole := regexp.MustCompile(`–|NaN|Inf|\| 0 pods|\| +\|  `)
 	rows := 0
 	for line := range strings.Lines(text) {

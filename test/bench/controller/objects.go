@@ -24,7 +24,7 @@ type cluster struct {
 	sets  []*appsv1.StatefulSet
 }
 
-// probeSet is nobody's.
+// probeSet has no owner.
 var probeSet = testenv.AStatefulSet("probe", 1).In("probe").StatefulSet
 
 // podAt is the i-th pod of all.

@@ -223,7 +223,7 @@ func (b *Builder) tick(c component, todo []component) (stop func()) {
 	}
 }
 
-// kept is how long binaries stay in the cache that nobody uses.
+// kept is how long unused binaries stay in the cache.
 const kept = 30 * 24 * time.Hour
 
 // used notes that binaries in the cache are of use.
@@ -235,7 +235,7 @@ func used(dir string) error {
 	return nil
 }
 
-// prune removes what the cache holds of the same component and nobody has used for
+// prune removes what the cache holds of the same component and no build has used for
 // long. It must be called with the component's lock held.
 func prune(dir string, now time.Time) error {
 	component, _, _ := strings.Cut(filepath.Base(dir), "-")

@@ -95,7 +95,7 @@ func TestPruneRemovesOnlyWhatNobodyUses(t *testing.T) {
 	}
 }
 
-// Whoever waits for another build is told so, and can give up.
+// A build that waits for another one says so, and can give up.
 func TestWaitingForAnotherBuildCanBeInterrupted(t *testing.T) {
 	cache := t.TempDir()
 	if err := os.Mkdir(filepath.Join(cache, "build"), 0o755); err != nil {

@@ -105,7 +105,7 @@ func dress(c Config, h *netlink.Handle, name, ip4, ip6 string) error {
 		}
 		addrs := []*netlink.Addr{{IPNet: &net.IPNet{IP: net.ParseIP(ip4), Mask: net.CIDRMask(24, 32)}}}
 		if !c.IPv4Only {
-			addrs = append(addrs, &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(ip6), Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD}) // nobody else is here
+			addrs = append(addrs, &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(ip6), Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD}) // no other host is here
 		}
 		for _, a := range addrs {
 			if err := h.AddrAdd(link, a); err != nil {
@@ -165,7 +165,7 @@ func makeNetNS(name string) error {
 // removeNetNS removes a named network namespace. The name of one whose maker was
 // killed may be a plain file, with nothing mounted on it yet.
 //
-// Whoever runs `ip netns add` for the first time on a machine mounts the directory
+// The first `ip netns add` on a machine mounts the directory
 // over itself, with a copy of every namespace in it, and the one below can then be
 // reached by no path. So the mounts are taken away in a mount namespace that lasts
 // for this call only; there the name can be removed, and the kernel then detaches

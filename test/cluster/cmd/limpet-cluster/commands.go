@@ -150,7 +150,7 @@ func node(ctx context.Context, args []string) error {
 			argv = argv[1:]
 		}
 		out, err := c.Exec(ctx, args[1], argv...)
-		os.Stdout.Write(out) //nolint:errcheck // nobody to tell when the terminal is gone
+		os.Stdout.Write(out) //nolint:errcheck // no reader is left when the terminal is gone
 		return err
 	}
 	return fmt.Errorf("node %q: want on, off, stop, start or exec", args[0])
