@@ -31,12 +31,14 @@ func benchAddDel(b *testing.B, used int, behind bool) {
 	s := sandbox{id: "bench", pod: "bench", ifName: "eth0"}
 	args := w.args(s, conf)
 	for b.Loop() {
+		w.start(s)
 		if err := w.plugin.Funcs().Add(args); err != nil {
 			b.Fatal(err)
 		}
 		if err := w.plugin.Funcs().Del(args); err != nil {
 			b.Fatal(err)
 		}
+		delete(w.netns, s.netns()) // the runtime removes the namespace after the DEL
 	}
 }
 

@@ -213,7 +213,6 @@ func (m *model) happened(verb string, of sandbox) happened {
 			}
 			return false
 		},
-		cached: m.cachedWhole,
 		expired: func(r reservation.Reservation) bool {
 			if r.Deadline.From.BootID != m.now.BootID { // only the wall clock can tell
 				return m.now.Wall.Sub(r.Deadline.From.Wall) >= r.Deadline.For

@@ -179,12 +179,6 @@ func (w *testNode) cacheFile(s sandbox) string {
 	return filepath.Join(w.results, network+"-"+s.id+"-"+s.ifName)
 }
 
-// cachedWhole reports whether the cache file has the addresses, as libcni's files do.
-func (w *testNode) cachedWhole(id reservation.AttachmentID) bool {
-	data, err := os.ReadFile(w.cacheFile(sandbox{id: id.ContainerID, ifName: id.IfName}))
-	return err == nil && bytes.Contains(data, []byte("result"))
-}
-
 func (w *testNode) addUncached(s sandbox, more map[string]any) ([]netip.Addr, error) {
 	w.out.Reset()
 	if err := w.run(w.plugin.Funcs().Add, w.args(s, more)); err != nil {

@@ -16,8 +16,7 @@ import (
 const predecessorWait = time.Minute
 
 // neverFresh is rule 6: a lost or damaged state is rebuilt with the addresses of every running
-// pod, and the damaged file is kept. Otherwise no address is handed out. A state that looks
-// like a new node's finds its pods in libcni's cache only.
+// pod, and the damaged file is kept. Otherwise no address is handed out.
 func neverFresh(h happened) error {
 	switch {
 	case h.damage == "":
@@ -38,7 +37,7 @@ func neverFresh(h happened) error {
 		}
 	}
 	for id, a := range h.before.Attached {
-		if !h.alive(a) || (h.verb == "DEL" && id == h.of.attachment()) || (damages[h.damage].unseen && !h.cached(id)) {
+		if !h.alive(a) || (h.verb == "DEL" && id == h.of.attachment()) {
 			continue
 		}
 		nameless := id

@@ -30,9 +30,8 @@ type happened struct {
 	addrs         []netip.Addr
 	now           reservation.Moment
 	alive         func(reservation.Attachment) bool
-	inUse         func([]netip.Addr) bool             // a namespace that exists has one of the addresses
-	inside        map[string][]netip.Addr             // the addresses in each namespace that exists, after the step
-	cached        func(reservation.AttachmentID) bool // libcni's cache has its addresses
+	inUse         func([]netip.Addr) bool // a namespace that exists has one of the addresses
+	inside        map[string][]netip.Addr // the addresses in each namespace that exists, after the step
 	before, after state
 	beforeAdd     map[reservation.Owner]reservation.Reservation // before the ADD that is rolled back
 	expired       func(reservation.Reservation) bool            // by true time, not by any clock

@@ -65,22 +65,27 @@ func (s *Store) Audit(ctx context.Context) (Report, error) {
 		return r, ErrNoState // without creating a lock file: the directory may belong to another program
 	}
 	var copied *os.File
+	var marked uint64
 	err := s.locked(ctx, unix.LOCK_SH, func() error {
 		if err := s.auditFiles(&r); err != nil {
+			return err
+		}
+		var err error
+		if marked, err = s.markedGeneration(); err != nil {
 			return err
 		}
 		if r.Size <= copiedSize {
 			copied = s.copyToMemory()
 		}
 		if copied == nil {
-			return s.auditDB(&r, nil)
+			return s.auditDB(&r, nil, marked)
 		}
 		return nil
 	})
 	if copied == nil {
 		return r, err
 	}
-	return r, errors.Join(err, s.auditDB(&r, copied))
+	return r, errors.Join(err, s.auditDB(&r, copied, marked))
 }
 
 // auditFiles looks at the files of the state, but not into the database.
@@ -106,9 +111,12 @@ func (s *Store) auditFiles(r *Report) error {
 
 // audit reads every entry before bbolt checks the pages: bbolt does so in another goroutine, and entries that cannot be
 // read must fail in this one, in which openDB catches faults.
-func (r *Report) audit(tx *bolt.Tx) error {
+func (r *Report) audit(tx *bolt.Tx, marked uint64) error {
 	if err := checkSchema(tx); err != nil {
 		return err
+	}
+	if err := checkGeneration(tx, marked); err != nil {
+		r.fault(FaultFile, databaseName, err.Error())
 	}
 	for _, name := range [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld} { // in every version
 		if tx.Bucket(name) == nil {

@@ -125,6 +125,10 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 	if err := removeLeftover(temp); err != nil {
 		return err
 	}
+	marked, err := s.markedGeneration()
+	if err != nil {
+		return err
+	}
 	db, err := bolt.Open(temp, 0o600, nil)
 	if err != nil {
 		return fmt.Errorf("create state file: %w", err)
@@ -133,7 +137,11 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 		if err := makeBuckets(tx); err != nil {
 			return err
 		}
-		return left.restore(&Tx{tx: tx}, records)
+		if err := left.restore(&Tx{tx: tx}, records); err != nil {
+			return err
+		}
+		_, err := raiseGeneration(tx, max(left.generation(), marked)+1)
+		return err
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("create state file: %w", err)
@@ -152,12 +160,11 @@ func (s *Store) mark() error {
 	if err := s.syncAbove(); err != nil {
 		return err
 	}
-	text := "Limpet keeps the state of this node beside this file. If the database is missing, the state is lost, and the node is not new.\n"
 	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("write marker: %w", err)
 	}
-	_, err = f.WriteString(text)
+	_, err = f.WriteString(markerText)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write marker: %w", err)
 	}

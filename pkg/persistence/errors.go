@@ -14,6 +14,8 @@ var (
 	ErrLost = errors.New("state file is lost")
 	// ErrDamaged is returned when the state file cannot be read. Nothing was written to the file.
 	ErrDamaged = salvage.ErrDamaged
+	// ErrOutdated is returned for a state file that is older than the marker says: an earlier one was put in its place.
+	ErrOutdated = errors.New("state file is an earlier one")
 	// ErrNewer is returned for a state file with a newer schema.
 	ErrNewer = errors.New("state file was written by a newer version")
 	// errOlder is returned for a file without the buckets that this version added.
@@ -27,7 +29,7 @@ var (
 	ErrLocked = flock.ErrLocked
 )
 
-// LostOrDamaged reports whether an error says that the state is lost or damaged, and can be rebuilt.
+// LostOrDamaged reports whether an error says that the state is lost, damaged or outdated, and can be rebuilt.
 func LostOrDamaged(err error) bool {
-	return (errors.Is(err, ErrLost) || errors.Is(err, ErrDamaged)) && !errors.Is(err, ErrNewer)
+	return (errors.Is(err, ErrLost) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrOutdated)) && !errors.Is(err, ErrNewer)
 }

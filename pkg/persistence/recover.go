@@ -13,7 +13,7 @@ const keepDamaged = 5
 
 const damagedInfix = ".damaged-"
 
-// recover rebuilds a lost or damaged state, from what can be read of it and what the node knows. Only a complete file
+// recover rebuilds a lost, damaged or outdated state, from what can be read of it and what the node knows. Only a complete file
 // replaces the damaged one.
 func (s *Store) recover(cause error) error {
 	left, err := s.salvage()
@@ -21,6 +21,9 @@ func (s *Store) recover(cause error) error {
 		return err
 	}
 	left.Cause = cause
+	if errors.Is(cause, ErrOutdated) {
+		left.Complete = false
+	}
 	if left.BackupPath, err = s.backupName(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -138,7 +139,7 @@ func (l *Salvaged) restore(tx *Tx, records reservation.Records) error {
 	if err := meta.SetSequence(max(l.sequence, seq)); err != nil {
 		return err
 	}
-	return meta.Put(keyRecoveries, binary.BigEndian.AppendUint64(nil, l.recoveries()))
+	return meta.Put(keyRecoveries, binary.BigEndian.AppendUint64(nil, l.recoveries(records)))
 }
 
 // putRecords writes records and returns the highest number among them.
@@ -189,14 +190,23 @@ func (l *Salvaged) restoreCursors(tx *Tx) error {
 	return nil
 }
 
-// recoveries counts how many times the state was rebuilt, including this one.
-func (l *Salvaged) recoveries() uint64 {
-	var n uint64
-	if v := l.rest[string(bucketMeta)][string(keyRecoveries)]; len(v) == 8 {
-		n = binary.BigEndian.Uint64(v)
-	}
-	if l.Cause != nil {
+// recoveries counts how many times the state was rebuilt, including this one. A new state with addresses that only
+// network namespaces know counts: an earlier state was lost together with its marker.
+func (l *Salvaged) recoveries(records reservation.Records) uint64 {
+	n := l.number(keyRecoveries)
+	if l.Cause != nil || slices.ContainsFunc(records.Attachments, func(a reservation.Attachment) bool { return a.ID.IsNetNSPlaceholder() }) {
 		n++
 	}
 	return n
+}
+
+// generation returns the generation of the file that was read; 0 when it could not be read.
+func (l *Salvaged) generation() uint64 { return l.number(keyGeneration) }
+
+// number returns a number of the bucket of single values.
+func (l *Salvaged) number(key []byte) uint64 {
+	if v := l.rest[string(bucketMeta)][string(key)]; len(v) == 8 {
+		return binary.BigEndian.Uint64(v)
+	}
+	return 0
 }

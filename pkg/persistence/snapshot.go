@@ -36,11 +36,12 @@ func (s *Store) copyToMemory() *os.File {
 	return to
 }
 
-// auditDB audits the database, or a copy of it unless the copy is nil. The copy is closed.
-func (s *Store) auditDB(r *Report, copied *os.File) error {
+// auditDB audits the database, or a copy of it unless the copy is nil. The copy is closed. The marker
+// names the generation.
+func (s *Store) auditDB(r *Report, copied *os.File, marked uint64) error {
 	// Without PreLoadFreelist bbolt's check would read the free list in a goroutine in which no fault is caught.
 	o := &bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}
-	look := func(db *bolt.DB) error { return db.View(r.audit) }
+	look := func(db *bolt.DB) error { return db.View(func(tx *bolt.Tx) error { return r.audit(tx, marked) }) }
 	if copied == nil {
 		return s.withDB(o, look)
 	}

@@ -101,13 +101,29 @@ func (s *Store) update(fn func(*Tx) error) error {
 	if err := s.ensure(); err != nil {
 		return err
 	}
+	marked, err := s.markedGeneration()
+	if err != nil {
+		return err
+	}
 	return s.withDB(&bolt.Options{Timeout: s.wait}, func(db *bolt.DB) error {
-		return db.Update(func(tx *bolt.Tx) error {
+		var committed uint64
+		err := db.Update(func(tx *bolt.Tx) error {
 			if err := migrate(tx); err != nil {
 				return err
 			}
-			return fn(&Tx{tx: tx})
+			if err := checkGeneration(tx, marked); err != nil {
+				return err
+			}
+			if err := fn(&Tx{tx: tx}); err != nil {
+				return err
+			}
+			committed, err = raiseGeneration(tx, 0)
+			return err
 		})
+		if err == nil {
+			s.markGeneration(committed)
+		}
+		return err
 	})
 }
 
@@ -134,9 +150,16 @@ func (s *Store) view(fn func(*Tx) error) error {
 	if err := s.present(); err != nil {
 		return err
 	}
+	marked, err := s.markedGeneration() // before the database is opened, which is never behind the marker
+	if err != nil {
+		return err
+	}
 	return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true}, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
 			if err := errors.Join(checkSchema(tx), checkBuckets(tx)); err != nil {
+				return err
+			}
+			if err := checkGeneration(tx, marked); err != nil {
 				return err
 			}
 			return fn(&Tx{tx: tx})

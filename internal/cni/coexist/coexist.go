@@ -47,6 +47,12 @@ func (n *Neighbour) Holds(c *netconf.Config, a reservation.Attachment) bool {
 	})
 }
 
+// Has reports whether a file of host-local's own names the address.
+func (n *Neighbour) Has(c *netconf.Config, addr netip.Addr) bool {
+	taken, err := filesOf(c).taken(addr)
+	return taken && err == nil
+}
+
 // source is what host-local's files say about the network of one verb.
 type source struct {
 	files

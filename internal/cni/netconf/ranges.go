@@ -6,11 +6,21 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/limpet-io/limpet/pkg/ipam"
 )
+
+// MayHold reports whether an address may be of the network. Without ranges, as in a DEL, every
+// address may be.
+func (c *Config) MayHold(addr netip.Addr) bool {
+	return len(c.Sets) == 0 || slices.ContainsFunc(c.Sets, func(s ipam.Set) bool {
+		_, contains := s.Contains(addr)
+		return contains
+	})
+}
 
 // keyedSet is a range set and its key in the configuration.
 type keyedSet struct {

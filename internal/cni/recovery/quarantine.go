@@ -48,7 +48,7 @@ func (s *source) quarantineUnknown(tx *persistence.Tx, network string) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range s.placeholders([]string{network}) {
+	for _, f := range s.placeholdersOf(s.verb.Conf) {
 		f.Addresses = slices.DeleteFunc(slices.Clone(f.Addresses), func(addr netip.Addr) bool { return explained(known.Attachments, f.NetNS, addr) })
 		if err := hold(tx, f); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
@@ -42,10 +43,24 @@ func (r *Recovery) gather(conf *netconf.Config, left persistence.Salvaged) (in r
 	if in.Seen, err = r.seen(conf); err != nil {
 		return in, err
 	}
-	if left.Cause != nil { // a new node has no addresses of ours
-		in.Placeholders, err = r.unexplained(conf.Network, in)
+	if left.Cause == nil {
+		in.Placeholders = r.placeholdersOf(conf)
+		return in, nil
 	}
+	in.Placeholders, err = r.unexplained(conf.Network, in)
 	return in, err
+}
+
+// placeholdersOf returns placeholders for the addresses that may be of a network. Addresses in
+// host-local's files are known there. A node that looks new may have lost a state and its marker.
+func (r *Recovery) placeholdersOf(conf *netconf.Config) []reservation.Attachment {
+	all := r.placeholders([]string{conf.Network})
+	for i := range all {
+		all[i].Addresses = slices.DeleteFunc(slices.Clone(all[i].Addresses), func(addr netip.Addr) bool {
+			return !conf.MayHold(addr) || r.Others.Has(conf, addr)
+		})
+	}
+	return all
 }
 
 // report tells a person what happened, once: the next verb finds a sound state.
@@ -54,6 +69,11 @@ func report(log *slog.Logger, left persistence.Salvaged, in reservation.RebuildI
 		log.Warn("Dropped while rebuilding the state", "address", d)
 	}
 	if left.Cause == nil {
+		named := slices.DeleteFunc(slices.Clone(plan.Attachments), func(a reservation.Attachment) bool { return a.ID.IsNetNSPlaceholder() })
+		if n := len(plan.Attachments) - len(named); n > 0 {
+			log.Warn("New state, and network namespaces have addresses of the network that no record names: "+
+				"a state was lost with its marker, or another program hands out these addresses", "namespaces", n)
+		}
 		if len(plan.Attachments) > 0 {
 			log.Info("New state, with the pods that run already", "attachments", len(plan.Attachments))
 		}

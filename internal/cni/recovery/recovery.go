@@ -35,6 +35,8 @@ type Others interface {
 	// Holds reports whether another plugin holds the attachment, so that it needs no second
 	// holder.
 	Holds(c *netconf.Config, a reservation.Attachment) bool
+	// Has reports whether another plugin holds the address.
+	Has(c *netconf.Config, addr netip.Addr) bool
 	// Mirrored returns the attachments that files name which only repeat the state, without
 	// their pods.
 	Mirrored(c *netconf.Config) ([]reservation.Attachment, error)
