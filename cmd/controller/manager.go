@@ -125,7 +125,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	}
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
-		evictor: &evict.Evictor{Client: mgr.GetClient()},
+		evictor: &evict.Evictor{Client: mgr.GetClient()}, live: cluster.NewLiveReader(mgr.GetAPIReader()),
 	}
 	s.sightings = &cluster.Sightings{Clock: s.clock, Retain: func(pod *corev1.Pod) time.Duration {
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, o.MaxReservation) // the webhook has warned
@@ -136,7 +136,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	}
 	s.reader = &workloads.Reader{
 		Registry: workloads.NewRegistry(),
-		Cached:   mgr.GetClient(), Live: mgr.GetAPIReader(), Scales: mgr.GetClient(), Namespaces: o.kindsIn(),
+		Cached:   mgr.GetClient(), Live: s.live, Scales: mgr.GetClient(), Namespaces: o.kindsIn(),
 	}
 	s.watcher = &workloads.Watcher{
 		Registry: s.reader.Registry,

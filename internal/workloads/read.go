@@ -26,6 +26,8 @@ type Reader struct {
 	Scales client.SubResourceClientConstructor
 	// Namespaces are where the ConfigMap that names kinds is looked for.
 	Namespaces []string
+
+	owners ownerAnswers
 }
 
 // Needs is what a Watcher and a Reader read from the caches.

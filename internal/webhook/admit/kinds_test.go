@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -61,12 +60,13 @@ func TestAPodThatIsFasterThanItsPersistentPodStateIsPinned(t *testing.T) {
 	})
 }
 
-// pinned returns an error where a pod would not be pinned to a node.
+// pinned returns an error where a pod is not pinned to a node. It removes the pod.
 func pinned(t *testing.T, pod *corev1.Pod, node testenv.Node) error {
 	t.Helper()
-	if err := env.Client.Create(t.Context(), pod, client.DryRunAll); err != nil {
+	if err := env.Client.Create(t.Context(), pod); err != nil {
 		return err
 	}
+	env.Remove(t, pod)
 	if pod.Annotations[appsv1beta1.AnnotationInjected] == "" || pod.Annotations[pin.AnnotationUnpinned] != "" || pod.Spec.Affinity == nil {
 		return fmt.Errorf("annotations %v, want a pin to %s", pod.Annotations, node.Name)
 	}

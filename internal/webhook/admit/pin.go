@@ -40,7 +40,7 @@ func (p *Pin) Plan(ctx context.Context, facts Facts) (Plan, error) {
 	}
 	in := pin.Input{Pod: facts.Pod, Retains: facts.Retention.Retain > 0, Now: facts.Now}
 	if p.Workloads.Kinds().Contains(owner) {
-		if err := p.gather(ctx, &in, owner); err != nil {
+		if err := p.gather(ctx, &in, owner, facts.DryRun); err != nil {
 			return Plan{}, err
 		}
 	}
@@ -53,12 +53,12 @@ func (p *Pin) Plan(ctx context.Context, facts Facts) (Plan, error) {
 	return plan, nil
 }
 
-func (p *Pin) gather(ctx context.Context, in *pin.Input, owner workload.Target) error {
+func (p *Pin) gather(ctx context.Context, in *pin.Input, owner workload.Target, dryRun bool) error {
 	states, err := cluster.StatesOf(ctx, p.Cached, in.Pod.Namespace, owner)
 	if err != nil {
 		return err
 	}
-	if err := p.restore(ctx, in, pin.Choose(states)); err != nil {
+	if err := p.restore(ctx, in, pin.Choose(states), dryRun); err != nil {
 		return err
 	}
 	if name := pin.RecordedNode(in.State, in.Pod.Name); name != "" {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -20,7 +21,10 @@ import (
 // record, another node shows a later life of the pod, or the pod may just have been
 // released. Then the API server is asked; and where it knows no more, the node that holds
 // the pod's addresses serves as the record, if a replica has seen the pod there.
-func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.PersistentPodState) error {
+//
+// A dry run is planned from the cache alone. It leaves nothing behind, so that a user could
+// make the API server answer any number of reads.
+func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.PersistentPodState, dryRun bool) error {
 	var holders []pin.Holder
 	var nodes map[string]*corev1.Node
 	var err error
@@ -29,7 +33,12 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 			return err
 		}
 	}
-	if in.State, err = p.newestState(ctx, in.Pod, cached, holders); in.State == nil || err != nil {
+	if dryRun {
+		in.State = p.cachedState(ctx, in.Pod, cached)
+	} else {
+		in.State, err = p.newestState(ctx, in.Pod, cached, holders)
+	}
+	if in.State == nil || err != nil {
 		return err
 	}
 	name := in.Pod.Name
@@ -65,6 +74,19 @@ func (p *Pin) newestState(ctx context.Context, pod *corev1.Pod, cached *appsv1be
 	return cached, nil
 }
 
+// cachedState returns the state of the pod's owner as the cache shows it, or as it will be
+// generated; nil where the cache shows neither.
+func (p *Pin) cachedState(ctx context.Context, pod *corev1.Pod, cached *appsv1beta1.PersistentPodState) *appsv1beta1.PersistentPodState {
+	if cached != nil {
+		return cached
+	}
+	set := p.Workloads.CachedOwner(ctx, pod)
+	if set == nil {
+		return nil
+	}
+	return pin.Generate(pin.GenerateInput{Workload: set, Kind: workloads.StatefulSets}).Object
+}
+
 // liveState reads a state from the API server; nil when it was deleted in between. The
 // other replica may have written it a moment ago.
 func (p *Pin) liveState(ctx context.Context, s *appsv1beta1.PersistentPodState) (*appsv1beta1.PersistentPodState, error) {
@@ -82,7 +104,7 @@ func (p *Pin) liveState(ctx context.Context, s *appsv1beta1.PersistentPodState) 
 // cache has none. It may have been generated a moment ago; or it is returned as it will be
 // generated, because the first pods of a workload are faster than the generation.
 func (p *Pin) requestedState(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
-	owner, kind, err := p.Workloads.Owner(ctx, pod)
+	owner, kind, err := p.Workloads.Owner(ctx, pod, p.Clock.Now())
 	if owner == nil || err != nil {
 		return nil, err
 	}

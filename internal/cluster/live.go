@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	liveAtOnce  = 4               // reads of one namespace that the API server is asked at a time
+	liveWaiting = 8               // reads of one namespace that wait for their turn
+	liveTimeout = 5 * time.Second // the longest time of one read
+)
+
+// ErrCrowded is returned for a read in a namespace that has too many reads waiting.
+var ErrCrowded = errors.New("too many reads of the namespace wait for the API server")
+
+// LiveReader reads past the cache for webhooks. Users choose what a webhook has to read, so
+// that each namespace has few reads of its own, and others never wait for those. Reads of
+// the same object that begin together are one.
+type LiveReader struct {
+	reader client.Reader
+
+	mu      sync.Mutex
+	lanes   map[string]*lane     // by namespace
+	waiting map[liveKey]*oneRead // not begun yet, so that later requests may share them
+}
+
+// NewLiveReader bounds the reads of a reader.
+func NewLiveReader(reader client.Reader) *LiveReader {
+	return &LiveReader{reader: reader, lanes: map[string]*lane{}, waiting: map[liveKey]*oneRead{}}
+}
+
+// lane is the reads of one namespace.
+type lane struct {
+	places chan struct{}
+	reads  int // that wait, or are being answered
+}
+
+// liveKey identifies an object. Objects that stand for metadata only differ by their kind.
+type liveKey struct {
+	form reflect.Type
+	kind schema.GroupVersionKind
+	client.ObjectKey
+}
+
+// oneRead is a read that several requests share.
+type oneRead struct {
+	done   chan struct{}
+	object client.Object
+	err    error
+}
+
+// Get reads an object. It joins a read of the object that has not begun yet: a read that
+// has begun may be older than what the request is about. Callers must not change the object,
+// because they may share its parts.
+func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	id := liveKey{reflect.TypeOf(into), into.GetObjectKind().GroupVersionKind(), key}
+	r.mu.Lock()
+	read, joined := r.waiting[id]
+	if !joined {
+		read = &oneRead{done: make(chan struct{}), object: into.DeepCopyObject().(client.Object)}
+		r.waiting[id] = read
+		go r.run(context.WithoutCancel(ctx), id, read, opts)
+	}
+	r.mu.Unlock()
+	select {
+	case <-read.done:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s: %w", key, ctx.Err())
+	}
+	if read.err != nil {
+		return read.err
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(read.object).Elem())
+	return nil
+}
+
+// run makes one read in its turn.
+func (r *LiveReader) run(ctx context.Context, id liveKey, read *oneRead, opts []client.GetOption) {
+	defer close(read.done)
+	leave, err := r.enter(ctx, id.Namespace)
+	r.mu.Lock()
+	delete(r.waiting, id)
+	r.mu.Unlock()
+	if err != nil {
+		read.err = err
+		return
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	read.err = r.reader.Get(ctx, id.ObjectKey, read.object, opts...)
+}
+
+// List lists objects of one namespace, in its turn.
+func (r *LiveReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	leave, err := r.enter(ctx, options.Namespace)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	return r.reader.List(ctx, into, opts...)
+}
+
+// enter waits for the turn of a read in a namespace.
+func (r *LiveReader) enter(ctx context.Context, namespace string) (leave func(), err error) {
+	r.mu.Lock()
+	l := r.lanes[namespace]
+	if l == nil {
+		l = &lane{places: make(chan struct{}, liveAtOnce)}
+		r.lanes[namespace] = l
+	}
+	if l.reads >= liveAtOnce+liveWaiting {
+		r.mu.Unlock()
+		return nil, fmt.Errorf("read in namespace %s: %w", namespace, ErrCrowded)
+	}
+	l.reads++
+	r.mu.Unlock()
+	select {
+	case l.places <- struct{}{}:
+		return func() {
+			<-l.places
+			r.forget(namespace, l)
+		}, nil
+	case <-ctx.Done():
+		r.forget(namespace, l)
+		return nil, fmt.Errorf("wait for a read in namespace %s: %w", namespace, ctx.Err())
+	}
+}
+
+func (r *LiveReader) forget(namespace string, l *lane) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.reads--; l.reads == 0 {
+		delete(r.lanes, namespace)
+	}
+}

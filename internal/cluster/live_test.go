@@ -1,0 +1,99 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+// Users choose what a webhook reads. Many reads in one namespace are refused before others
+// wait for them.
+func TestManyLiveReadsInANamespaceDelayNoOther(t *testing.T) {
+	const many, atOnce, waiting = 100, 4, 8
+	busy, quiet := env.Namespace(t), env.Namespace(t)
+	env.Create(t, testenv.APod("web-0").In(quiet).Pod)
+	c, traffic := env.Observe(t)
+	release := traffic.Hold(t, "/namespaces/"+busy+"/")
+	live := cluster.NewLiveReader(c)
+	answers := make(chan error, many)
+	for i := range many {
+		go func() {
+			answers <- live.Get(t.Context(), client.ObjectKey{Namespace: busy, Name: fmt.Sprintf("web-%d", i)}, &corev1.Pod{})
+		}()
+	}
+	for range many - atOnce - waiting {
+		if err := <-answers; !errors.Is(err, cluster.ErrCrowded) {
+			t.Fatalf("error %v, want that too many reads wait", err)
+		}
+	}
+	var pod corev1.Pod
+	if err := live.Get(t.Context(), client.ObjectKey{Namespace: quiet, Name: "web-0"}, &pod); err != nil || pod.Name != "web-0" {
+		t.Errorf("read in another namespace: %v, pod %q", err, pod.Name)
+	}
+	if err := live.List(t.Context(), &corev1.PodList{}, client.InNamespace(quiet)); err != nil {
+		t.Errorf("list in another namespace: %v", err)
+	}
+	testenv.Eventually(t, func() error {
+		if n := traffic.Count("/namespaces/" + busy + "/"); n != atOnce {
+			return fmt.Errorf("%d requests are on their way, want %d", n, atOnce)
+		}
+		return nil
+	})
+	if err := live.List(t.Context(), &corev1.PodList{}, client.InNamespace(busy)); !errors.Is(err, cluster.ErrCrowded) {
+		t.Errorf("list in the busy namespace: %v, want that too many reads wait", err)
+	}
+	release()
+	for range atOnce + waiting {
+		if err := client.IgnoreNotFound(<-answers); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The first pods of a workload are created at once, and each needs the same object.
+func TestLiveReadsOfOneObjectThatWaitAreOne(t *testing.T) {
+	const many, atOnce = 50, 4
+	ns := env.Namespace(t)
+	env.Create(t, testenv.APod("web-0").In(ns).With("k", "v").Pod)
+	c, traffic := env.Observe(t)
+	release := traffic.Hold(t, "/namespaces/"+ns+"/")
+	live := cluster.NewLiveReader(c)
+	metadata := func() *metav1.PartialObjectMetadata {
+		o := &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		return o
+	}
+	answers := make(chan error, many)
+	for range many {
+		go func() {
+			pod := metadata()
+			err := live.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web-0"}, pod)
+			if err == nil && pod.Annotations["k"] != "v" {
+				err = fmt.Errorf("pod %q without its annotation", pod.Name)
+			}
+			answers <- err
+		}()
+	}
+	testenv.Eventually(t, func() error {
+		if n := traffic.Count(ns); n != atOnce {
+			return fmt.Errorf("%d requests, want %d", n, atOnce)
+		}
+		return nil
+	})
+	release()
+	for range many {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := traffic.Count(ns); n > 2*atOnce {
+		t.Errorf("%d requests for one object, want few", n)
+	}
+}

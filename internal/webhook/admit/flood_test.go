@@ -1,0 +1,123 @@
+package admit_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/admit"
+	"github.com/limpet-io/limpet/internal/workloads"
+)
+
+// observed is the webhook as cmd/controller makes it, with the requests of its live reads.
+func observed(t *testing.T) (*admit.Creation, *testenv.Traffic) {
+	t.Helper()
+	cached := env.RunCache(t, cluster.CacheOptions(pincontroller.Needs()), func(c client.FieldIndexer) error {
+		return cluster.AddIndexes(t.Context(), c, pincontroller.Needs())
+	})
+	c, traffic := env.Observe(t)
+	live := cluster.NewLiveReader(c)
+	reader := &workloads.Reader{Registry: workloads.NewRegistry(), Cached: cached, Live: live}
+	pins := &admit.Pin{Cached: cached, Live: live, Workloads: reader, Clock: clock.RealClock{}}
+	return &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: clock.RealClock{}}, traffic
+}
+
+// forged is a pod of a StatefulSet that does not exist.
+func forged(ns, set string) testenv.Pod {
+	owner := testenv.AStatefulSet(set, 1)
+	owner.UID = types.UID("forged-" + set)
+	return testenv.APod(set + "-0").In(ns).OwnedBy(owner.StatefulSet)
+}
+
+func createIn(t *testing.T, pod testenv.Pod, dryRun bool) admission.Request {
+	t.Helper()
+	req := request(t, pod, nil)
+	req.Namespace, req.Operation, req.DryRun = pod.Namespace, admissionv1.Create, &dryRun
+	return req
+}
+
+// A pod names its owner, whether there is one or not. However many pods of forged owners a
+// tenant creates, the pods of other namespaces never wait for the reads.
+func TestPodsOfForgedOwnersDelayNoOtherNamespace(t *testing.T) {
+	const many, most = 100, 12
+	webhook, traffic := observed(t)
+	busy, quiet := env.Namespace(t), env.Namespace(t)
+	release := traffic.Hold(t, "/namespaces/"+busy+"/")
+	answers := make(chan admission.Response, many)
+	for i := range many {
+		req := createIn(t, forged(busy, fmt.Sprintf("web%d", i)), false)
+		go func() { answers <- webhook.Handle(t.Context(), req) }()
+	}
+	for range many - most { // those for which there is no room
+		if answer := <-answers; !answer.Allowed || len(answer.Warnings) != 1 {
+			t.Errorf("answer %+v, want a pod without a plan", answer)
+		}
+	}
+	retained := createIn(t, forged(busy, "retained").With(retainAnnotation, "10"), false)
+	if answer := webhook.Handle(t.Context(), retained); answer.Allowed || answer.Result.Code != http.StatusServiceUnavailable {
+		t.Errorf("answer %+v, want that a pod with a reservation is tried again", answer)
+	}
+	if answer := webhook.Handle(t.Context(), createIn(t, forged(quiet, "web"), false)); !answer.Allowed || len(answer.Warnings) > 0 {
+		t.Errorf("answer %+v in another namespace", answer)
+	}
+	if n := traffic.Count("/namespaces/" + quiet + "/"); n != 1 {
+		t.Errorf("%d reads in the other namespace, want one", n)
+	}
+	if n := traffic.Count("/namespaces/" + busy + "/"); n > most {
+		t.Errorf("%d reads for %d forged owners, want at most %d", n, many, most)
+	}
+	release()
+	for range most {
+		<-answers
+	}
+}
+
+// A dry run leaves nothing behind, so that any number of them could force reads.
+func TestADryRunReadsNothingFromTheAPIServer(t *testing.T) {
+	webhook, traffic := observed(t)
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	state := testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState // no pod is recorded
+	env.Create(t, set.StatefulSet, state)
+	pods := []testenv.Pod{
+		forged(ns, "none"), forged(ns, "retained").With(retainAnnotation, "10"),
+		testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(retainAnnotation, "10"),
+	}
+	for _, pod := range pods {
+		if answer := webhook.Handle(t.Context(), createIn(t, pod, true)); !answer.Allowed || len(answer.Warnings) > 0 {
+			t.Errorf("answer %+v to a dry run", answer)
+		}
+	}
+	if n := traffic.Count(""); n > 0 {
+		t.Errorf("%d requests for dry runs", n)
+	}
+}
+
+// An owner that was just found missing is not read again.
+func TestAForgedOwnerIsReadOnce(t *testing.T) {
+	webhook, traffic := observed(t)
+	ns := env.Namespace(t)
+	for range 10 {
+		if answer := webhook.Handle(t.Context(), createIn(t, forged(ns, "web"), false)); !answer.Allowed {
+			t.Errorf("answer %+v", answer)
+		}
+	}
+	long := forged(ns, "web")
+	long.OwnerReferences[0].Name = string(make([]byte, 1<<16))
+	if answer := webhook.Handle(t.Context(), createIn(t, long, false)); !answer.Allowed || len(answer.Warnings) > 0 {
+		t.Errorf("answer %+v to a name that no object has", answer)
+	}
+	if n := traffic.Count("/statefulsets/"); n != 1 {
+		t.Errorf("%d reads of one owner that does not exist, want one", n)
+	}
+}
