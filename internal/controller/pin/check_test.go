@@ -25,12 +25,12 @@ func TestObjectsThatAreNotBelievedAreCounted(t *testing.T) {
 	}
 	forged := pool("forged", []metav1.OwnerReference{})
 	env.Create(t, pool("net", nil), forged)
-	counted(t, m, 1)
+	disbelieved(t, m, 1)
 	env.Remove(t, forged)
-	counted(t, m, 0)
+	disbelieved(t, m, 0)
 }
 
-func counted(t *testing.T, m *manager, want float64) {
+func disbelieved(t *testing.T, m *manager, want float64) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		families, err := m.metrics.Gather()
