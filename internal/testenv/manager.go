@@ -30,7 +30,7 @@ const ControllerUser = "system:serviceaccount:" + controllerNamespace + ":limpet
 const controllerNamespace = "limpet-system"
 
 // AsController returns the configuration of a client with the rights of
-// deploy/controller/rbac.yaml, and no others.
+// deploy/controller/rbac.yaml, and no others. The policies of deploy/policies are in force.
 func (e *Env) AsController(t testing.TB) *rest.Config {
 	t.Helper()
 	as := rest.CopyConfig(e.Config)
@@ -38,6 +38,9 @@ func (e *Env) AsController(t testing.TB) *rest.Config {
 	if !e.granted {
 		e.apply(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: controllerNamespace}})
 		for _, o := range e.Manifest(t, "deploy/controller/rbac.yaml") {
+			e.apply(t, o)
+		}
+		for _, o := range e.Render(t, "deploy/policies") {
 			e.apply(t, o)
 		}
 		e.awaitRights(t, as)
@@ -82,7 +85,12 @@ func (e *Env) Manifest(t testing.TB, path string) []*unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
+	return decode(t, path, f)
+}
+
+func decode(t testing.TB, path string, from io.Reader) []*unstructured.Unstructured {
+	t.Helper()
+	decoder := utilyaml.NewYAMLOrJSONDecoder(from, 4096)
 	var objects []*unstructured.Unstructured
 	for {
 		o := &unstructured.Unstructured{}

@@ -15,7 +15,8 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -100,6 +101,23 @@ func (e *Env) ConvertAt(t testing.TB, host string, authority []byte) {
 // ManifestCRD is the CRD of PersistentPodStates as users apply it.
 func (e *Env) ManifestCRD(t testing.TB) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
+	for _, o := range e.Render(t, "deploy/crds") {
+		if o.GetName() != ConvertedCRD {
+			continue
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, crd); err != nil {
+			t.Fatalf("decode CRD %s: %v", ConvertedCRD, err)
+		}
+		return crd
+	}
+	t.Fatalf("deploy/crds has no CRD %s", ConvertedCRD)
+	return nil
+}
+
+// Render returns the objects of a kustomization of the repository, as users apply it.
+func (e *Env) Render(t testing.TB, path string) []*unstructured.Unstructured {
+	t.Helper()
 	root, err := Root()
 	if err != nil {
 		t.Fatal(err)
@@ -108,20 +126,11 @@ func (e *Env) ManifestCRD(t testing.TB) *apiextensionsv1.CustomResourceDefinitio
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(root, "deploy", "crds")).Output()
+	text, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(root, path)).Output()
 	if err != nil {
-		t.Fatalf("render deploy/crds: %v", err)
+		t.Fatalf("render %s: %v", path, err)
 	}
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := decoder.Decode(crd); err != nil {
-			t.Fatalf("find CRD %s: %v", ConvertedCRD, err)
-		}
-		if crd.Name == ConvertedCRD {
-			return crd
-		}
-	}
+	return decode(t, path, bytes.NewReader(text))
 }
 
 // ChangeCRD edits the CRD of PersistentPodStates.

@@ -1,0 +1,371 @@
+package tokens_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+const controller = "limpet-controller"
+
+// victims are the objects at which a stolen token of the controller aims.
+type victims struct {
+	running, gated, waiting, bound *corev1.Pod
+	set                            *appsv1.StatefulSet
+	game                           *unstructured.Unstructured
+	written, generated             *appsv1beta1.PersistentPodState
+	mutating                       *admissionv1.MutatingWebhookConfiguration
+	validating, other              *admissionv1.ValidatingWebhookConfiguration
+	crd                            *apiextensionsv1.CustomResourceDefinition
+	event                          *eventsv1.Event
+	secret                         *corev1.Secret
+	node                           testenv.Node
+}
+
+func newVictims(t *testing.T) victims {
+	t.Helper()
+	deploy(t)
+	env.ServeKinds(t)
+	node, ns := env.Node(t), env.Namespace(t)
+	pod := func(name string) testenv.Pod { return testenv.APod(name).In(ns).With("owner", "tenant") }
+	webhooks := testenv.ReadWebhooks(t)
+	v := victims{
+		node:    node,
+		running: pod("running-0").On(node.Name).Ready().Pod,
+		gated:   pod("gated-0").Gated(pin.Gate, "example.com/own").With(pin.AnnotationNode, node.Name).Pod,
+		waiting: pod("waiting-0").With(pin.AnnotationPlace, "rack=r1").Pod,
+		bound:   pod("bound-0").On(node.Name).With(pin.AnnotationPlace, "rack=r1").Ready().Pod,
+		set:     testenv.AStatefulSet("web", 1).In(ns).With("owner", "tenant").StatefulSet,
+		game: &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": "game", "namespace": ns, "annotations": map[string]any{"owner": "tenant"}},
+			"spec":     map[string]any{"size": int64(1)},
+		}},
+		written:   testenv.APersistentPodState("written").In(ns).Requires("rack").PersistentPodState,
+		generated: generatedState(ns, "generated"),
+		mutating:  webhooks.Mutating, validating: webhooks.Validating,
+		other: &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
+		event: &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "theirs"}, Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: ns, Name: "running-0"},
+			ReportingController: "kubelet", ReportingInstance: "k", EventTime: metav1.NowMicro(), Action: "a", Reason: "r", Type: corev1.EventTypeNormal,
+		},
+		secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "limpet-controller-certificate"}},
+	}
+	v.game.SetGroupVersionKind(testenv.GameServers)
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), v.game) }) // a new kind is served a moment later
+	env.RemoveAtEnd(t, v.game)
+	silent(v)
+	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret)
+	v.crd = &apiextensionsv1.CustomResourceDefinition{}
+	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, v.crd)
+	// Nothing answers there, and nothing is asked: all objects are in the stored version.
+	env.ConvertAt(t, "localhost:1", nil)
+	return v
+}
+
+// silent makes the webhook configurations select nothing, since nothing answers.
+func silent(v victims) {
+	nothing := []admissionv1.MatchCondition{{Name: "nothing", Expression: "false"}}
+	for i := range v.mutating.Webhooks {
+		v.mutating.Webhooks[i].MatchConditions = nothing
+	}
+	for i := range v.validating.Webhooks {
+		v.validating.Webhooks[i].MatchConditions = nothing
+	}
+}
+
+// generatedState is a PersistentPodState as the controller generates it.
+func generatedState(ns, name string) *appsv1beta1.PersistentPodState {
+	s := testenv.APersistentPodState(name).In(ns).Requires("rack").PersistentPodState
+	s.Labels = map[string]string{pin.LabelGenerated: "true"}
+	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name, UID: "u", Controller: new(true)}}
+	return s
+}
+
+// ownEvent is an event as the controller makes it.
+func ownEvent(ns, name string) *eventsv1.Event {
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: ns, Name: "running-0"},
+		ReportingController: controller, ReportingInstance: "c", EventTime: metav1.NowMicro(), Action: "a", Reason: "r", Type: corev1.EventTypeNormal,
+	}
+}
+
+// The token of the controller changes no more than the fields that the controller writes, and
+// deletes no more than pods that wait.
+func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
+	v := newVictims(t)
+	thief := env.As(t, env.Token(t, controller, v.node.Name))
+	ns := v.running.Namespace
+	type cases = map[string]struct {
+		by string
+		do request
+	}
+	for group, list := range map[string]cases{
+		"pods": {
+			"change the image":                {denied, patch(v.running, `{"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
+			"… of a gated pod":                {denied, patch(v.gated, `{"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
+			"… on the server":                 {denied, applied(v.running, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"running-0"},"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
+			"add a label":                     {denied, patch(v.running, `{"metadata":{"labels":{"app":"db"}}}`)},
+			"change an annotation":            {denied, patch(v.running, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"remove an annotation":            {denied, patch(v.running, `{"metadata":{"annotations":null}}`)},
+			"set one of Limpet's annotations": {denied, patch(v.running, `{"metadata":{"annotations":{"io.kubernetes.cri/reserved-ip-duration":"600"}}}`)},
+			"add an owner":                    {denied, patch(v.running, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
+			"add a finalizer":                 {denied, patch(v.running, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
+			"change a label by the status":    {denied, patchStatus(v.running, `{"metadata":{"labels":{"app":"db"}}}`)},
+			"add a toleration":                {denied, patchJSON(v.running, `[{"op":"add","path":"/spec/tolerations/-","value":{"operator":"Exists"}}]`)},
+			"end it after a second":           {denied, patch(v.running, `{"spec":{"activeDeadlineSeconds":1}}`)},
+			"open a gate of another program":  {denied, patch(v.gated, `{"spec":{"schedulingGates":[{"name":"limpet.dev/pin"}]}}`)},
+			"open all gates":                  {denied, patch(v.gated, `{"spec":{"schedulingGates":null}}`)},
+			"open its gate and select a node": {denied, patch(v.gated, `{"spec":{"schedulingGates":[{"name":"example.com/own"}],"nodeSelector":{"a":"b"}}}`)},
+			"report another address":          {denied, patchStatus(v.running, `{"status":{"podIP":"10.9.9.9","podIPs":[{"ip":"10.9.9.9"}]}}`)},
+			"report it as not Ready":          {denied, patchStatus(v.running, `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)},
+			"report it as ended":              {denied, patchStatus(v.running, `{"status":{"phase":"Succeeded"}}`)},
+			"nominate another node":           {denied, patchStatus(v.gated, `{"status":{"nominatedNodeName":"elsewhere"}}`)},
+			"nominate where nothing asks":     {denied, patchStatus(v.waiting, `{"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
+			"delete a pod that runs":          {denied, remove(v.running)},
+			"… that waited, and runs now":     {denied, remove(v.bound)},
+			"… that waits for nothing of us":  {denied, remove(v.gated)},
+			"delete all pods":                 {byRole, removeAll(&corev1.Pod{}, client.InNamespace(ns))},
+			"create a pod":                    {byRole, create(testenv.APod("evil").In(ns).Pod)},
+			"bind a pod":                      {byRole, subresource(v.waiting, "binding", &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: v.node.Name}})},
+			"evict a pod":                     {byRole, subresource(v.running, "eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: v.running.Name, Namespace: ns}})},
+			"add an ephemeral container":      {byRole, patchPart(v.running, "ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil"}]}}`)},
+			"resize a pod":                    {byRole, patchPart(v.running, "resize", `{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"9"}}}]}}`)},
+		},
+		"workloads": {
+			"change the image of a template":    {denied, patch(v.set, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
+			"… beside the annotation":           {denied, patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"t"}},"spec":{"replicas":0}}`)},
+			"… on the server":                   {denied, applied(v.set, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"web"},"spec":{"replicas":0}}`)},
+			"scale":                             {denied, patch(v.set, `{"spec":{"replicas":0}}`)},
+			"change another annotation":         {denied, patch(v.set, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"remove another annotation":         {denied, patch(v.set, `{"metadata":{"annotations":{"owner":null,"limpet.dev/nudged":"t"}}}`)},
+			"add a label":                       {denied, patch(v.set, `{"metadata":{"labels":{"a":"b"}}}`)},
+			"add an owner":                      {denied, patch(v.set, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
+			"add a finalizer":                   {denied, patch(v.set, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
+			"delete a StatefulSet":              {byRole, remove(v.set)},
+			"change the status":                 {byRole, patchStatus(v.set, `{"status":{"replicas":5}}`)},
+			"change a kind that a user named":   {denied, patch(v.game, `{"spec":{"size":0}}`)},
+			"… another annotation of it":        {denied, patch(v.game, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"delete a kind that a user named":   {byRole, remove(v.game)},
+			"create a deployment":               {byRole, create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil"}})},
+			"read or write workloads elsewhere": {byRole, get(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
+		},
+		"states": {
+			"create one that is not generated": {denied, create(testenv.APersistentPodState("evil").In(ns).Requires("rack").PersistentPodState)},
+			"… for another workload":           {denied, create(changed(generatedState(ns, "evil"), func(s *appsv1beta1.PersistentPodState) { s.Spec.TargetReference.Name = "web" }))},
+			"change what a user wrote":         {denied, update(v.written, func(s *appsv1beta1.PersistentPodState) { s.Spec.RequiredPersistentTopology.Keys = []string{"zone"} })},
+			"… and call it generated": {denied, update(v.written, func(s *appsv1beta1.PersistentPodState) {
+				s.Labels, s.OwnerReferences = generatedState(ns, "written").Labels, generatedState(ns, "written").OwnerReferences
+			})},
+			"add an annotation to a user's": {denied, update(v.written, func(s *appsv1beta1.PersistentPodState) {
+				s.Annotations = map[string]string{pin.AnnotationReleaseOn: "deleted"}
+			})},
+			"change what only users may say": {denied, update(v.generated, func(s *appsv1beta1.PersistentPodState) {
+				s.Spec.PersistentPodStateRetentionPolicy = appsv1beta1.RetainWhenDeleted
+			})},
+			"delete what a user wrote":          {denied, remove(v.written)},
+			"delete all":                        {byRole, removeAll(&appsv1beta1.PersistentPodState{}, client.InNamespace(ns))},
+			"write reservations":                {byRole, create(shown(ns, "web-0", v.node))},
+			"delete pools":                      {byRole, remove(pool(v.node, "net"))},
+			"delete all reservations of agents": {byRole, removeAll(&limpetv1alpha1.IPReservation{}, client.InNamespace(ns))},
+		},
+		"events": {
+			"create one of another program": {denied, create(changed(ownEvent(ns, "evil"), func(e *eventsv1.Event) { e.ReportingController = "kubelet" }))},
+			"change one of another program": {denied, patch(v.event, `{"series":{"count":9,"lastObservedTime":"2026-11-22T00:00:00.000000Z"}}`)},
+			"delete one":                    {byRole, remove(v.event)},
+			"create one of the core group":  {byRole, create(changed(nodeEvent(v.node.Name), func(e *corev1.Event) { e.Source.Component = controller }))},
+		},
+		"webhooks": {
+			"match every pod": {denied, update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].MatchConditions = nil })},
+			"send elsewhere": {denied, update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) {
+				m.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://evil.example.com")}
+			})},
+			"send to another service": {denied, update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.Service.Namespace = ns })},
+			"change the rules":        {denied, update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].Rules[0].Resources = []string{"*"} })},
+			"change the namespaces":   {denied, update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].NamespaceSelector = nil })},
+			"fail where it ignored": {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
+				m.Webhooks[2].FailurePolicy = new(admissionv1.Fail)
+			})},
+			"add a webhook": {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
+				m.Webhooks = append(m.Webhooks, another(m.Webhooks[0]))
+			})},
+			"replace a webhook": {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) { m.Webhooks[0] = another(m.Webhooks[0]) })},
+			"remove a webhook":  {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) { m.Webhooks = m.Webhooks[1:] })},
+			"let a pod own them": {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
+				m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "x"}}
+			})},
+			"let another namespace own": {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
+				m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: ns, UID: "x"}}
+			})},
+			"add a label":                 {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) { m.Labels = map[string]string{"a": "b"} })},
+			"change those of another":     {byRole, update(v.other, func(m *admissionv1.ValidatingWebhookConfiguration) { m.Labels = map[string]string{"a": "b"} })},
+			"create one":                  {byRole, create(&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "evil"}})},
+			"delete its own":              {byRole, remove(v.mutating)},
+			"patch its own":               {byRole, patch(v.mutating, `{"webhooks":null}`)},
+			"delete a policy":             {byRole, remove(&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "limpet-controller-pods"}})},
+			"delete a binding":            {byRole, remove(&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "limpet-controller-pods"}})},
+			"make itself an admin":        {byRole, create(adminBinding())},
+			"get a token of the agent":    {byRole, tokenOf(agent)},
+			"get a token of its own":      {byRole, tokenOf(controller)},
+			"read secrets of a tenant":    {byRole, list(&corev1.SecretList{}, client.InNamespace(ns))},
+			"change the lease of a node":  {byRole, update(leaseOf(t, v.node), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("x") })},
+			"change a node":               {byRole, patch(v.node.Node, `{"spec":{"unschedulable":true}}`)},
+			"change a secret of its own":  {byRole, create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "evil"}})},
+			"write the kinds of workload": {byRole, patch(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "kruise-configuration"}}, `{"data":{"a":"b"}}`)},
+		},
+		"crds": {
+			"serve another version":      {denied, patch(v.crd, `{"spec":{"names":{"shortNames":["x"]}}}`)},
+			"convert elsewhere":          {denied, patch(v.crd, `{"spec":{"conversion":{"webhook":{"clientConfig":{"url":"https://evil.example.com"}}}}}`)},
+			"stop the conversion":        {denied, patch(v.crd, `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)},
+			"add an annotation":          {denied, patch(v.crd, `{"metadata":{"annotations":{"a":"b"}}}`)},
+			"add a finalizer":            {denied, patch(v.crd, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
+			"say that it is not served":  {denied, patchStatus(v.crd, `{"status":{"conditions":[]}}`)},
+			"take another name":          {denied, patchStatus(v.crd, `{"status":{"acceptedNames":{"plural":"pods","kind":"Pod"}}}`)},
+			"change the CRD of another":  {byRole, patch(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "ipreservations.limpet.dev"}}, `{"spec":{"names":{"shortNames":["x"]}}}`)},
+			"delete the CRD":             {byRole, remove(v.crd)},
+			"update the CRD":             {byRole, update(v.crd, func(c *apiextensionsv1.CustomResourceDefinition) { c.Labels = map[string]string{"a": "b"} })},
+			"list the CRDs of the world": {byRole, listAll()},
+		},
+	} {
+		for name, tc := range list {
+			t.Run(group+"/"+name, func(t *testing.T) { refused(t, thief, tc.by, tc.do) })
+		}
+	}
+}
+
+// The controller can do all that it does.
+func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
+	v := newVictims(t)
+	c := env.As(t, env.Token(t, controller, v.node.Name))
+	ns := v.running.Namespace
+	made, event := generatedState(ns, "made"), ownEvent(ns, "ours")
+	kruises := generatedState(ns, "kruises")
+	kruises.Labels = nil
+	env.Create(t, kruises)
+	uid := func(o client.Object) string { return `"metadata":{"uid":"` + string(o.GetUID()) + `"}` }
+	steps := []struct {
+		what string
+		do   request
+	}{
+		{"nominate a node", patchStatus(v.gated, `{`+uid(v.gated)+`,"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
+		{"withdraw a nomination", patchStatus(v.gated, `{`+uid(v.gated)+`,"status":{"nominatedNodeName":""}}`)},
+		{"open its gate", func(ctx context.Context, c client.Client) error {
+			return c.Patch(ctx, v.gated.DeepCopy(), client.RawPatch(types.StrategicMergePatchType,
+				[]byte(`{`+uid(v.gated)+`,"spec":{"schedulingGates":[{"$patch":"delete","name":"limpet.dev/pin"}]}}`)))
+		}},
+		{"delete a pod that waits", func(ctx context.Context, c client.Client) error {
+			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(v.waiting), v.waiting); err != nil {
+				return err
+			}
+			return c.Delete(ctx, v.waiting.DeepCopy(), client.Preconditions{UID: &v.waiting.UID, ResourceVersion: &v.waiting.ResourceVersion})
+		}},
+		{"wake a StatefulSet", patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
+		{"wake a workload of a named kind", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
+		{"wake it again", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T01:00:00Z"}}}`)},
+		{"generate a state", create(made)},
+		{"follow the annotations", update(made, func(s *appsv1beta1.PersistentPodState) { s.Spec.RequiredPersistentTopology.Keys = []string{"zone"} })},
+		{"adopt a state of OpenKruise", update(kruises, func(s *appsv1beta1.PersistentPodState) { s.Labels = made.Labels })},
+		{"record", patchStatus(v.written, `{"status":{"observedGeneration":1,"podStates":{"written-0":{"nodeName":"n1"}}}}`)},
+		{"store a state again", update(v.written, func(*appsv1beta1.PersistentPodState) {})},
+		{"delete a generated state", remove(made)},
+		{"report an event", create(event)},
+		{"count an event", patch(event, `{"series":{"count":2,"lastObservedTime":"2026-11-22T00:00:00.000000Z"}}`)},
+		{"write the authority of the mutating webhooks", update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) {
+			for i := range m.Webhooks {
+				m.Webhooks[i].ClientConfig.CABundle = env.Config.CAData
+			}
+		})},
+		{"write the authority of the validating webhooks", update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
+			for i := range m.Webhooks {
+				m.Webhooks[i].ClientConfig.CABundle = env.Config.CAData
+			}
+		})},
+		{"let the namespace own the webhooks", update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "limpet-system", UID: "x"}}
+		})},
+		{"write the authority of the conversion", patch(v.crd, authority(t))},
+		{"write the stored versions", patchStatus(v.crd, `{"status":{"storedVersions":["v1beta1"]}}`)},
+		{"write its certificate", update(v.secret, func(s *corev1.Secret) { s.Data = map[string][]byte{"tls.crt": []byte("x")} })},
+		{"list secrets of its namespace", list(&corev1.SecretList{}, client.InNamespace("limpet-system"))},
+		{"list pods", list(&corev1.PodList{})},
+		{"list nodes", list(&corev1.NodeList{})},
+		{"list reservations", list(&limpetv1alpha1.IPReservationList{})},
+		{"list pools", list(&limpetv1alpha1.NodeIPPoolList{})},
+		{"read the lease of a node", get(leaseOf(t, v.node))},
+	}
+	for _, step := range steps {
+		t.Run(step.what, func(t *testing.T) { allowed(t, c, step.do) })
+	}
+	env.RemoveAtEnd(t, made)
+	env.RemoveAtEnd(t, event)
+}
+
+// another returns a webhook under another name.
+func another(w admissionv1.ValidatingWebhook) admissionv1.ValidatingWebhook {
+	w.Name = "evil.example.com"
+	return w
+}
+
+func authority(t *testing.T) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"spec": map[string]any{"conversion": map[string]any{
+		"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": env.Config.CAData}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func leaseOf(t *testing.T, node testenv.Node) *coordinationv1.Lease {
+	t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node.Name}}
+	env.Create(t, lease)
+	return lease
+}
+
+func adminBinding() *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "evil"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "limpet-system", Name: controller}},
+	}
+}
+
+func subresource(o client.Object, name string, body client.Object) request {
+	return func(ctx context.Context, c client.Client) error {
+		return c.SubResource(name).Create(ctx, o.DeepCopyObject().(client.Object), body.DeepCopyObject().(client.Object))
+	}
+}
+
+func patchPart(o client.Object, name, text string) request {
+	return func(ctx context.Context, c client.Client) error {
+		return c.SubResource(name).Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(text)))
+	}
+}
+
+func patchJSON(o client.Object, text string) request {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch(types.JSONPatchType, []byte(text)))
+	}
+}
+
+// listAll lists CRDs without a name.
+func listAll() request { return list(&apiextensionsv1.CustomResourceDefinitionList{}) }
