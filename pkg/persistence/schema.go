@@ -32,8 +32,10 @@ func makeBuckets(tx *bolt.Tx) error {
 	if err := makePoolUsage(tx); err != nil {
 		return err
 	}
-	if _, err := tx.CreateBucketIfNotExists(bucketLastHolders); err != nil {
-		return fmt.Errorf("create bucket %s: %w", bucketLastHolders, err)
+	if tx.Bucket(bucketLastHolders) == nil {
+		if _, err := tx.CreateBucket(bucketLastHolders); err != nil {
+			return fmt.Errorf("create bucket %s: %w", bucketLastHolders, err)
+		}
 	}
 	if meta := tx.Bucket(bucketMeta); meta.Get(keySchema) == nil {
 		return meta.Put(keySchema, binary.BigEndian.AppendUint32(nil, schema))

@@ -22,6 +22,27 @@ func PlanCollect(in CollectInput) []Attachment {
 	stale := slices.DeleteFunc(slices.Clone(in.Attachments), func(a Attachment) bool {
 		return in.Valid[a.ID] || a.ID.IsNetNSPlaceholder() && in.Alive(a)
 	})
-	slices.SortStableFunc(stale, func(a, b Attachment) int { return cmp.Compare(b.Seq, a.Seq) })
-	return stale
+	return newestFirst(stale)
+}
+
+// newestFirst returns attachments by their number, the highest first. Attachments with the same number keep their order.
+// The sort is that of pointers, which the plugin links anyway: each sort of another type takes 10 kB.
+func newestFirst(all []Attachment) []Attachment {
+	type numbered struct {
+		Attachment
+
+		at int
+	}
+	order := make([]*numbered, len(all))
+	for i, a := range all {
+		order[i] = &numbered{a, i}
+	}
+	slices.SortFunc(order, func(a, b *numbered) int {
+		return cmp.Or(cmp.Compare(b.Seq, a.Seq), cmp.Compare(a.at, b.at))
+	})
+	sorted := make([]Attachment, len(all))
+	for i, n := range order {
+		sorted[i] = n.Attachment
+	}
+	return sorted
 }

@@ -1,7 +1,6 @@
 package reservation
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -117,9 +116,7 @@ func (r *rebuild) number() []Attachment {
 // attach adds the attachments that are alive, or those that are not. The newest come first, because an older one may
 // have had the same address before.
 func (r *rebuild) attach(all []Attachment, alive bool) {
-	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b Attachment) int { return cmp.Compare(b.Seq, a.Seq) })
-	for _, a := range all {
+	for _, a := range newestFirst(all) {
 		if r.known[a.ID] || r.in.Alive(a) != alive {
 			continue
 		}

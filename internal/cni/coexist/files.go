@@ -32,9 +32,16 @@ func (l legacyFiles) addresses() []netip.Addr {
 // not read.
 func (f files) find(id reservation.AttachmentID, o reservation.Owner, skip func(netip.Addr) bool) (legacyFiles, error) {
 	l, err := f.findAll(id, o, skip)
-	slices.SortStableFunc(l.own, func(x, y hostlocal.Entry) int {
+	sorted := make([]*hostlocal.Entry, 0, len(l.own)) // each sort of another type than pointers takes 10 kB of the plugin
+	for _, e := range l.own {
+		sorted = append(sorted, &e)
+	}
+	slices.SortFunc(sorted, func(x, y *hostlocal.Entry) int {
 		return cmp.Or(cmp.Compare(f.conf.SetOf(x.Addr), f.conf.SetOf(y.Addr)), x.Addr.Compare(y.Addr))
 	})
+	for i, e := range sorted {
+		l.own[i] = *e
+	}
 	return l, err
 }
 
