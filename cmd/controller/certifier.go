@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,23 @@ import (
 
 // webhookConfiguration is the name of both webhook configurations in deploy/controller.
 const webhookConfiguration = "limpet-controller"
+
+// certify makes the manager serve with the webhook certificate. A certificate that is made
+// here is kept up to date by a manager of its own, which starts together with the caches.
+func certify(ctx context.Context, mgr ctrl.Manager, o Options, c *serving.Certificate, crds []upgrade.CRD) error {
+	if o.Certificate == certificateGiven {
+		c.Read(o.CertDir, clock.RealClock{}, mgr.GetLogger())
+		return nil
+	}
+	certifier, err := newCertifier(ctx, mgr.GetConfig(), mgr.GetScheme(), o, c, crds)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(certifier); err != nil {
+		return fmt.Errorf("add manager of the certificate: %w", err)
+	}
+	return nil
+}
 
 // newCertifier builds a second manager, for the certificate alone. Every replica starts it
 // together with the caches of the main manager, which depend on it: the API server reads a

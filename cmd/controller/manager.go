@@ -61,19 +61,15 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer(), needs...); err != nil {
 		return nil, err
 	}
-	certifier, err := newCertifier(ctx, config, scheme, o, certificate, crds)
-	if err != nil {
+	if err := certify(ctx, mgr, o, certificate, crds); err != nil {
 		return nil, err
-	}
-	if err := mgr.Add(certifier); err != nil { // it starts together with the caches
-		return nil, fmt.Errorf("add manager of the certificate: %w", err)
 	}
 	s, err := newShared(ctx, mgr, o)
 	if err != nil {
 		return nil, err
 	}
 	addWebhooks(mgr, all, s)
-	migrator := &upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRDs: crds, Clock: s.clock}
+	migrator := &upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRDs: crds, Clock: s.clock, ReadOnly: o.Certificate == certificateGiven}
 	if err := addReconcilers(mgr, all, s, migrator); err != nil {
 		return nil, err
 	}

@@ -18,12 +18,19 @@ type Options struct {
 	DNSNames          []string
 	Secret            string
 	CertDir           string
+	Certificate       string
 	WebhookPort       int
 	MetricsAddress    string
 	HealthAddress     string
 	LeaderElect       bool
 	MaxReservation    time.Duration
 }
+
+// Values of Options.Certificate.
+const (
+	certificateSelf  = "self"  // the controller makes and renews the certificate
+	certificateGiven = "given" // the certificate comes from files that another program writes
+)
 
 // Default returns the default options.
 func Default() Options {
@@ -33,6 +40,7 @@ func Default() Options {
 		ConversionService: "limpet-controller-conversion",
 		Secret:            "limpet-controller-certificate",
 		CertDir:           "/etc/limpet/certificate",
+		Certificate:       certificateSelf,
 		WebhookPort:       9443,
 		MetricsAddress:    ":8080",
 		HealthAddress:     ":8081",
@@ -49,6 +57,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.DNSNames, "dns-names", o.DNSNames, "further DNS names in the certificate of the webhook server; needed where the webhook configuration names a URL instead of a service")
 	fs.StringVar(&o.Secret, "secret", o.Secret, "secret that holds the webhook certificate; it must exist, and may be empty")
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory where the secret of --secret is mounted")
+	fs.StringVar(&o.Certificate, "certificate", o.Certificate, "self: make the webhook certificate and write its authority into webhook configurations and CRDs; given: read tls.crt and tls.key from --cert-dir, and write none of these objects")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics; 0 for none")
 	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")
@@ -66,6 +75,9 @@ func (o *Options) Validate() error {
 		if value == "" {
 			errs = append(errs, fmt.Errorf("--%s: must not be empty", name))
 		}
+	}
+	if o.Certificate != certificateSelf && o.Certificate != certificateGiven {
+		errs = append(errs, fmt.Errorf("--certificate: %q is neither %q nor %q", o.Certificate, certificateSelf, certificateGiven))
 	}
 	if o.WebhookPort < 1 || o.WebhookPort > 65535 {
 		errs = append(errs, fmt.Errorf("--webhook-port: %d is not a port", o.WebhookPort))

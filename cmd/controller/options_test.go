@@ -12,6 +12,8 @@ func TestOptionsValidate(t *testing.T) {
 	}{
 		"the defaults can be used":               {func(*Options) {}, true},
 		"a namespace is needed":                  {func(o *Options) { o.Namespace = "" }, false},
+		"a certificate that is given":            {func(o *Options) { o.Certificate = "given" }, true},
+		"a certificate of some other kind":       {func(o *Options) { o.Certificate = "bought" }, false},
 		"a port has 16 bits":                     {func(o *Options) { o.WebhookPort = 70000 }, false},
 		"a maximum below the unit says nothing":  {func(o *Options) { o.MaxReservation = time.Second }, false},
 		"a maximum of the unit is the least one": {func(o *Options) { o.MaxReservation = time.Minute }, true},

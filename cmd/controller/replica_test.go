@@ -56,8 +56,8 @@ func install(t *testing.T) {
 	env.RemoveAtEnd(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "limpet-controller"}})
 }
 
-// startReplica runs a controller; waitReady waits until it is ready.
-func startReplica(t *testing.T) *replica {
+// startReplica runs a controller with further flags; waitReady waits until it is ready.
+func startReplica(t *testing.T, flags ...string) *replica {
 	t.Helper()
 	r := &replica{webhook: freeAddress(t), health: freeAddress(t), metrics: freeAddress(t)}
 	_, port, _ := net.SplitHostPort(r.webhook)
@@ -65,6 +65,7 @@ func startReplica(t *testing.T) *replica {
 		"--webhook-port=" + port, "--health-address=" + r.health,
 		"--metrics-address=" + r.metrics, "--dns-names=localhost", "--cert-dir=" + t.TempDir(),
 	}
+	r.args = append(r.args, flags...)
 	r.env = []string{replicaVar + "=1", "KUBECONFIG=" + env.Kubeconfig(t, testenv.ControllerUser)}
 	r.start(t)
 	t.Cleanup(func() { r.kill(t) })

@@ -30,6 +30,9 @@ type Migrator struct {
 	Live  client.Reader
 	CRDs  []CRD
 	Clock clock.Clock
+	// ReadOnly tells that CRDs may not be written. An administrator then writes the stored
+	// versions; until then each new leader rewrites all objects.
+	ReadOnly bool
 }
 
 // SetupWithManager runs the migrator once on every new leader.
@@ -66,6 +69,11 @@ func (m *Migrator) migrate(ctx context.Context, of CRD) error {
 	}
 	if err := m.rewriteAll(ctx, of); err != nil {
 		return err
+	}
+	if m.ReadOnly {
+		log.FromContext(ctx).Info("Migrated objects of a former version; remedy: write the stored versions of the CRD by hand",
+			"crd", of.Name, "now", crd.Status.StoredVersions, "want", current)
+		return nil
 	}
 	before := crd.DeepCopy()
 	crd.Status.StoredVersions = current

@@ -23,7 +23,8 @@ var errNoCertificate = errors.New("webhook certificate does not exist yet")
 // itself: a mounted Secret changes up to 90 s later, and a replica that did not make the
 // certificate could not serve in that time.
 type Certificate struct {
-	pair atomic.Pointer[tls.Certificate]
+	pair  atomic.Pointer[tls.Certificate]
+	files *files // nil where the pair comes from a Secret
 }
 
 // Follow loads the pair from the Secret now and whenever it changes.
@@ -66,17 +67,27 @@ func (c *Certificate) load(logger logr.Logger, s *corev1.Secret) {
 func (c *Certificate) Configure(cfg *tls.Config) {
 	cfg.MinVersion = tls.VersionTLS12
 	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		if pair := c.pair.Load(); pair != nil {
-			return pair, nil
-		}
-		return nil, errNoCertificate
+		return c.current()
 	}
+}
+
+// current returns the pair to serve with.
+func (c *Certificate) current() (*tls.Certificate, error) {
+	var err error
+	if c.files != nil {
+		err = c.files.refresh(&c.pair)
+	}
+	switch pair := c.pair.Load(); {
+	case pair != nil: // it serves until files with a usable pair replace it
+		return pair, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, errNoCertificate
 }
 
 // Ready is the readiness check: a replica gets requests only when it can answer them.
 func (c *Certificate) Ready(*http.Request) error {
-	if c.pair.Load() == nil {
-		return errNoCertificate
-	}
-	return nil
+	_, err := c.current()
+	return err
 }
