@@ -113,7 +113,7 @@ func pinReconcilers(s shared) []reconciler {
 			Events: s.events, Metrics: metric, Evictor: s.evictor,
 		},
 		&pincontroller.Nominator{
-			Client: c, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events,
+			Client: c, Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events,
 			Leases: &pincontroller.LeaseMonitor{Live: live, Clock: s.clock},
 		},
 		&pincontroller.Resyncer{Client: c, Workloads: s.reader, Clock: s.clock},

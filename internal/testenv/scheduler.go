@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +15,9 @@ import (
 	"github.com/limpet-io/limpet/test/programs"
 )
 
-// StartScheduler runs the kube-scheduler, with its defaults, until the test
-// ends. It places whatever pods there are.
-func (e *Env) StartScheduler(t testing.TB) {
+// StartScheduler runs the kube-scheduler, with its defaults, until the test ends or stop is
+// called. It places whatever pods there are.
+func (e *Env) StartScheduler(t testing.TB) (stop func()) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "scheduler.log"))
 	if err != nil {
@@ -32,7 +33,7 @@ func (e *Env) StartScheduler(t testing.TB) {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start kube-scheduler: %v", err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Errorf("kill kube-scheduler: %v", err)
 		}
@@ -41,6 +42,8 @@ func (e *Env) StartScheduler(t testing.TB) {
 			t.Logf("kube-scheduler:\n%s", text[max(0, len(text)-10_000):])
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // Kubeconfig writes a file with which a process reaches the API server, as the user of

@@ -1,5 +1,6 @@
 // Package fit says whether a node can take a pod. It checks labels, taints, conditions and
-// free addresses, and not CPU or memory: the scheduler checks those.
+// free addresses. The scheduler checks CPU and memory; Shortage only says whether there is
+// room for a nomination.
 package fit
 
 import (

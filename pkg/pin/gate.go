@@ -16,7 +16,8 @@ import (
 // scheduler would be faster than any later write.
 const Gate = "limpet.dev/pin"
 
-// AnnotationNode on a gated pod names the node to nominate.
+// AnnotationNode on a gated pod names the node that the webhook asks to nominate. The pod's
+// user can write the annotation too, so that it is no fact.
 const AnnotationNode = "limpet.dev/pinned-node"
 
 // Reasons of a GateDecision.
@@ -24,7 +25,11 @@ const (
 	ReasonNotGated   = "NotGated"   // the pod does not have the gate, or is on its way out
 	ReasonNominated  = "Nominated"  // the scheduler tries the recorded node first
 	ReasonUngated    = "Ungated"    // no node is to be nominated: the gate has no work
+	ReasonUnproven   = "Unproven"   // no record and no reservation says what the pod says
+	ReasonOtherGates = "OtherGates" // another gate holds the pod back: a nomination would hold room for nothing
+	ReasonNoRoom     = "NoRoom"     // the node has no room left for the pod
 	ReasonNodeSilent = "NodeSilent" // the node may be dead: the gate stays until that is known
+	ReasonRefused    = "Refused"    // the scheduler refused the pod, and would keep the nomination
 )
 
 // ReasonGateNotOpened is the reason of the event on a pod whose gate may not be opened, as
@@ -32,6 +37,11 @@ const (
 const ReasonGateNotOpened = "GateNotOpened"
 
 const (
+	// factsInterval is the time between two looks at facts that the cache may not show yet.
+	factsInterval = 250 * time.Millisecond
+	// factsGrace is the longest wait for such facts, from the creation of the pod. The
+	// webhook may have read them from the API server.
+	factsGrace = 5 * time.Second
 	// leaseInterval is the time between two looks at the lease of a silent node.
 	leaseInterval = 2 * time.Second
 	// leaseGrace is the longest wait for the verdict on a silent node, from the creation of
@@ -42,8 +52,14 @@ const (
 // GateInput is what is known about a pod behind the gate.
 type GateInput struct {
 	Pod *corev1.Pod
+	// Owned tells that a workload exists that controls the pod, and whose pods return.
+	Owned bool
+	// Homes are the nodes of the pod according to records and reservations.
+	Homes []string
 	// Node to nominate; nil when it does not exist.
 	Node *corev1.Node
+	// Others are the other pods on the node, and those that are nominated to it.
+	Others []corev1.Pod
 	// Silent tells that the node's kubelet has missed a renewal of its lease.
 	Silent bool
 	Now    time.Time
@@ -53,6 +69,8 @@ type GateInput struct {
 type GateDecision struct {
 	// Nominate is the node to write into status.nominatedNodeName; "" for none.
 	Nominate string
+	// Withdraw tells to empty status.nominatedNodeName.
+	Withdraw bool
 	// Open tells to remove this gate, and no other one.
 	Open bool
 	// Again is when to decide again about a pod whose gate stays; 0 for never.
@@ -61,34 +79,116 @@ type GateDecision struct {
 	Message string
 }
 
+// Asks returns the node that a gated pod asks for, if that is one of the pod's homes and no
+// other gate holds the pod back; "" otherwise. Only then more facts are needed.
+func (in GateInput) Asks() string {
+	name := in.Pod.Annotations[AnnotationNode]
+	if !Gated(in.Pod) || len(in.Pod.Spec.SchedulingGates) > 1 || !in.Owned || !slices.Contains(in.Homes, name) {
+		return ""
+	}
+	return name
+}
+
 // PlanGate decides about a pod behind the gate. Usually there is nothing to wait for: the
 // scheduler takes the nominated node if the node passes all filters, and another one if it
 // does not. A node that has just died still passes all filters, until Kubernetes notices; a
 // pod that is bound to such a node hangs until a person deletes it by force.
+//
+// The scheduler keeps room for a nominated pod, also behind a gate. So a nomination rests on
+// facts, never exceeds the room of the node, and is not made while another gate is closed.
 func PlanGate(in GateInput) GateDecision {
-	if !Gated(in.Pod) {
-		return GateDecision{Reason: ReasonNotGated, Message: "the pod does not wait for a nomination"}
-	}
 	name := in.Pod.Annotations[AnnotationNode]
-	switch waited := in.Now.Sub(in.Pod.CreationTimestamp.Time); {
+	waited := in.Now.Sub(in.Pod.CreationTimestamp.Time)
+	switch {
+	case Overstays(in.Pod):
+		return GateDecision{Withdraw: true, Reason: ReasonRefused, Message: "the scheduler refuses the pod, so that its nomination is withdrawn"}
+	case !Gated(in.Pod):
+		return GateDecision{Reason: ReasonNotGated, Message: "the pod does not wait for a nomination"}
 	case name == "":
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: "the pod names no node to return to"}
+	case !in.Owned:
+		return GateDecision{Open: true, Reason: ReasonUnproven, Message: "no workload whose pods return controls the pod"}
+	case !slices.Contains(in.Homes, name) && waited < factsGrace:
+		return GateDecision{Again: factsInterval, Reason: ReasonUnproven, Message: fmt.Sprintf("no record and no reservation names node %s yet", name)}
+	case !slices.Contains(in.Homes, name):
+		return GateDecision{Open: true, Reason: ReasonUnproven, Message: fmt.Sprintf("no record and no reservation names node %s", name)}
+	case len(in.Pod.Spec.SchedulingGates) > 1:
+		return GateDecision{Reason: ReasonOtherGates, Message: "the pod waits for its other gates first"}
+	}
+	return nominateHome(in, name, waited)
+}
+
+// nominateHome decides about a pod whose home is known and whose last gate is ours.
+func nominateHome(in GateInput, name string, waited time.Duration) GateDecision {
+	switch {
 	case in.Node == nil || fit.Unreachable(in.Node):
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: fmt.Sprintf("node %s cannot be reached or does not exist", name)}
 	case in.Silent && waited < leaseGrace:
 		return GateDecision{Again: leaseInterval, Reason: ReasonNodeSilent, Message: fmt.Sprintf("node %s has not renewed its lease: wait for it, or for the verdict that it is not Ready", name)}
 	}
-	d := GateDecision{Open: true, Reason: ReasonNominated, Message: fmt.Sprintf("the scheduler tries node %s first", name)}
-	if in.Pod.Status.NominatedNodeName != name {
-		d.Nominate = name
+	if what := excludes(in.Pod); what != "" {
+		return GateDecision{Open: true, Reason: ReasonUngated, Message: fmt.Sprintf("the pod has %s, which would keep other pods from node %s while it waits", what, name)}
 	}
-	return d
+	if short := fit.Shortage(in.Node, in.Pod, in.Others); short != "" {
+		return GateDecision{Open: true, Reason: ReasonNoRoom, Message: fmt.Sprintf("node %s has too little %s left", name, short)}
+	}
+	return GateDecision{Nominate: name, Open: true, Reason: ReasonNominated, Message: fmt.Sprintf("the scheduler tries node %s first", name)}
 }
 
 // Gated tells whether a pod waits behind the gate, and is not being deleted.
 func Gated(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil &&
 		slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == Gate })
+}
+
+// Overstays tells whether a nomination of ours outlives its use, and holds room for a pod
+// that the scheduler does not place. The scheduler itself takes the nomination from a pod
+// that it refuses, unless the pod never preempts others; it nominates no such pod either.
+// No nomination of ours is on a gated pod, except while the gate is being opened.
+func Overstays(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == "" || Gated(pod) {
+		return false
+	}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return pod.Status.NominatedNodeName == pod.Annotations[AnnotationNode]
+	}
+	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	return never && refusal(pod) != nil
+}
+
+// excludes returns what of a pod may keep others from a node although the pod does not run
+// there; "" for nothing. The scheduler counts a nominated pod as if it ran on the node.
+//   - A pod with resource claims or a scheduling group may wait without ever being tried,
+//     and may be resized meanwhile.
+//   - A required anti-affinity to pods of other namespaces counts before it is met.
+func excludes(pod *corev1.Pod) string {
+	switch {
+	case len(pod.Spec.ResourceClaims) > 0:
+		return "resource claims"
+	case pod.Spec.SchedulingGroup != nil:
+		return "a scheduling group"
+	case pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil:
+		return ""
+	}
+	terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool {
+		return t.NamespaceSelector != nil || slices.ContainsFunc(t.Namespaces, func(ns string) bool { return ns != pod.Namespace })
+	}) {
+		return "an anti-affinity to pods of other namespaces"
+	}
+	return ""
+}
+
+// Homes returns the nodes to which a pod returns according to facts: the node of its record,
+// and the node that holds the addresses of a later life.
+func Homes(s *appsv1beta1.PersistentPodState, pod string, holders []Holder) []string {
+	var homes []string
+	for _, name := range []string{RecordedNode(s, pod), NewerHolder(s, pod, holders)} {
+		if name != "" {
+			homes = append(homes, name)
+		}
+	}
+	return homes
 }
 
 // nominates tells whether the pod must return to the recorded node itself: it asks for an

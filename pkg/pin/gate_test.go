@@ -10,16 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 func TestPlanGate(t *testing.T) {
 	behind := func(gates ...string) *corev1.Pod {
-		pod := testenv.APod("web-0").With(pin.AnnotationNode, "n1").Pod
-		for _, name := range gates {
-			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})
-		}
-		return pod
+		return testenv.APod("web-0").With(pin.AnnotationNode, "n1").Gated(gates...).Pod
 	}
 	nominated := behind(pin.Gate)
 	nominated.Status.NominatedNodeName = "n1"
@@ -27,45 +24,145 @@ func TestPlanGate(t *testing.T) {
 	delete(nameless.Annotations, pin.AnnotationNode)
 	going := behind(pin.Gate)
 	going.DeletionTimestamp = &metav1.Time{}
+	large := behind(pin.Gate)
+	large.Spec.Containers[0].Resources.Requests = testenv.APod("").Asking(9).Spec.Containers[0].Resources.Requests
+	claiming := behind(pin.Gate)
+	claiming.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device"}}
+	grouped := behind(pin.Gate)
+	grouped.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
 
-	fit := testenv.ANode("n1").Node
+	fit := testenv.ANode("n1").WithRoom(2, 8).Node
 	dead := testenv.ANode("n1").Node
 	dead.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}}
 	cordoned := testenv.ANode("n1").Node
 	cordoned.Spec.Unschedulable = true
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	created := func(ago time.Duration) *corev1.Pod {
-		pod := behind(pin.Gate)
+	created := func(ago time.Duration, gates ...string) *corev1.Pod {
+		pod := behind(gates...)
 		pod.CreationTimestamp = metav1.NewTime(now.Add(-ago))
 		return pod
 	}
+	proven := func(in pin.GateInput) pin.GateInput {
+		in.Owned, in.Homes = true, []string{"n1"}
+		return in
+	}
+	other := *testenv.APod("other").Pod
 
 	nominate := pin.GateDecision{Nominate: "n1", Open: true, Reason: pin.ReasonNominated}
 	open := pin.GateDecision{Open: true, Reason: pin.ReasonUngated}
+	unproven := pin.GateDecision{Open: true, Reason: pin.ReasonUnproven}
+	full := pin.GateDecision{Open: true, Reason: pin.ReasonNoRoom}
 	leave := pin.GateDecision{Reason: pin.ReasonNotGated}
 	listen := pin.GateDecision{Again: 2 * time.Second, Reason: pin.ReasonNodeSilent}
+	look := pin.GateDecision{Again: 250 * time.Millisecond, Reason: pin.ReasonUnproven}
+	last := pin.GateDecision{Reason: pin.ReasonOtherGates}
 	cases := map[string]struct {
 		in   pin.GateInput
 		want pin.GateDecision
 	}{
-		"its node is nominated and the gate opened":        {pin.GateInput{Pod: behind(pin.Gate), Node: fit}, nominate},
-		"a cordoned node is nominated: the scheduler sees": {pin.GateInput{Pod: behind(pin.Gate), Node: cordoned}, nominate},
-		"other gates make no difference":                   {pin.GateInput{Pod: behind("own", pin.Gate), Node: fit}, nominate},
-		"a nomination that is there is not made again":     {pin.GateInput{Pod: nominated, Node: fit}, pin.GateDecision{Open: true, Reason: pin.ReasonNominated}},
-		"a gate without a node is opened":                  {pin.GateInput{Pod: nameless}, open},
-		"a node that is gone is not nominated":             {pin.GateInput{Pod: behind(pin.Gate)}, open},
-		"a node that is silent is listened to":             {pin.GateInput{Pod: created(59 * time.Second), Node: fit, Silent: true}, listen},
-		"no agent listens for more than a minute":          {pin.GateInput{Pod: created(time.Minute), Node: fit, Silent: true}, nominate},
-		"a node that was found dead is not nominated":      {pin.GateInput{Pod: created(time.Second), Node: dead, Silent: true}, open},
-		"a pod on its way out is left":                     {pin.GateInput{Pod: going, Node: fit}, leave},
-		"a pod with gates of others only is left":          {pin.GateInput{Pod: behind("own"), Node: fit}, leave},
-		"a pod without a gate is left, named node or not":  {pin.GateInput{Pod: behind(), Node: fit}, leave},
+		"its node is nominated and the gate opened":        {proven(pin.GateInput{Pod: behind(pin.Gate), Node: fit}), nominate},
+		"a cordoned node is nominated: the scheduler sees": {proven(pin.GateInput{Pod: behind(pin.Gate), Node: cordoned}), nominate},
+		"a nomination that is there is made again":         {proven(pin.GateInput{Pod: nominated, Node: fit}), nominate},
+		"a gate without a node is opened":                  {proven(pin.GateInput{Pod: nameless}), open},
+		"a node that is gone is not nominated":             {proven(pin.GateInput{Pod: behind(pin.Gate)}), open},
+		"a node that is silent is listened to":             {proven(pin.GateInput{Pod: created(59*time.Second, pin.Gate), Node: fit, Silent: true}), listen},
+		"no pod waits for more than a minute":              {proven(pin.GateInput{Pod: created(time.Minute, pin.Gate), Node: fit, Silent: true}), nominate},
+		"a node that was found dead is not nominated":      {proven(pin.GateInput{Pod: created(time.Second, pin.Gate), Node: dead, Silent: true}), open},
+		"a pod on its way out is left":                     {proven(pin.GateInput{Pod: going, Node: fit}), leave},
+		"a pod with gates of others only is left":          {proven(pin.GateInput{Pod: behind("own"), Node: fit}), leave},
+		"a pod without a gate is left, named node or not":  {proven(pin.GateInput{Pod: behind(), Node: fit}), leave},
+
+		"the gate of a pod without a workload is opened": {pin.GateInput{Pod: behind(pin.Gate), Homes: []string{"n1"}, Node: fit}, unproven},
+		"though other gates are there":                   {pin.GateInput{Pod: behind(pin.Gate, "own"), Homes: []string{"n1"}, Node: fit}, unproven},
+		"a node that no fact names is looked for":        {pin.GateInput{Pod: created(time.Second, pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}, look},
+		"no fact is waited for longer than five seconds": {pin.GateInput{Pod: created(5*time.Second, pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}, unproven},
+		"the same of a pod with other gates":             {pin.GateInput{Pod: created(5*time.Second, pin.Gate, "own"), Owned: true, Node: fit}, unproven},
+		"the gate of a pod with other gates waits":       {proven(pin.GateInput{Pod: behind("own", pin.Gate), Node: fit}), last},
+		"for hours": {proven(pin.GateInput{Pod: created(9*time.Hour, pin.Gate, "own"), Node: fit}), last},
+		"a node that is too small is not nominated":       {proven(pin.GateInput{Pod: large, Node: fit}), full},
+		"a node with room for one more pod is nominated":  {proven(pin.GateInput{Pod: behind(pin.Gate), Node: fit, Others: []corev1.Pod{other}}), nominate},
+		"a node that takes no more pods is not nominated": {proven(pin.GateInput{Pod: behind(pin.Gate), Node: fit, Others: []corev1.Pod{other, other}}), full},
+		"a pod that may wait for a claim is not":          {proven(pin.GateInput{Pod: claiming, Node: fit}), open},
+		"a pod that may wait for a group is not":          {proven(pin.GateInput{Pod: grouped, Node: fit}), open},
+		"a pod that keeps all others off its node is not": {proven(pin.GateInput{Pod: apart(behind(pin.Gate), &metav1.LabelSelector{}), Node: fit}), open},
+		"nor one that keeps another namespace off":        {proven(pin.GateInput{Pod: apart(behind(pin.Gate), nil, "default", "other"), Node: fit}), open},
+		"a pod that keeps its siblings off its node is":   {proven(pin.GateInput{Pod: apart(behind(pin.Gate), nil, "default"), Node: fit}), nominate},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.in.Now = now
 			if diff := cmp.Diff(tc.want, pin.PlanGate(tc.in), cmpopts.IgnoreFields(pin.GateDecision{}, "Message")); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// apart keeps a pod off the nodes of the pods in some namespaces.
+func apart(pod *corev1.Pod, selector *metav1.LabelSelector, namespaces ...string) *corev1.Pod {
+	pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{}, NamespaceSelector: selector, Namespaces: namespaces, TopologyKey: corev1.LabelHostname,
+		}},
+	}}
+	return pod
+}
+
+// A nomination does not outlive the scheduler's verdict on its pod.
+func TestPlanGateWithdrawsANomination(t *testing.T) {
+	refused := func(never bool, gates ...string) *corev1.Pod {
+		pod := testenv.APod("web-0").With(pin.AnnotationNode, "n1").Refused("0/3 nodes are available").Gated(gates...).Pod
+		pod.Status.NominatedNodeName = "n1"
+		if never {
+			pod.Spec.PreemptionPolicy = new(corev1.PreemptNever)
+		}
+		return pod
+	}
+	bound, waiting, bare, preempts := refused(true), refused(true), refused(true), refused(true, "own")
+	bound.Spec.NodeName = "n2"
+	waiting.Status.Conditions = nil
+	bare.Status.NominatedNodeName = ""
+	preempts.Status.NominatedNodeName = "n2"
+	cases := map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"from a pod that was refused and never preempts":      {refused(true), true},
+		"from a pod behind gates of others":                   {refused(false, "own"), true},
+		"not from a pod that the scheduler takes it from":     {refused(false), false},
+		"not from a pod that has a node":                      {bound, false},
+		"not from a pod that the scheduler has not tried yet": {waiting, false},
+		"not from a pod without one":                          {bare, false},
+		"not from a gated pod that another program nominated": {preempts, false},
+		"not from a pod behind our gate":                      {refused(true, pin.Gate), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := pin.PlanGate(pin.GateInput{Pod: tc.pod}); got.Withdraw != tc.want {
+				t.Errorf("decision %+v, want it withdrawn: %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// Facts tell where a pod returns, whatever its annotations say.
+func TestHomes(t *testing.T) {
+	recorded := testenv.APersistentPodState("web").Recorded("web-0", "n1", nil).PersistentPodState
+	cases := map[string]struct {
+		state   *appsv1beta1.PersistentPodState
+		holders []pin.Holder
+		want    []string
+	}{
+		"nothing is known":                 {nil, []pin.Holder{{Node: "n2"}}, nil},
+		"the record":                       {recorded, nil, []string{"n1"}},
+		"the addresses, without a record":  {testenv.APersistentPodState("web").PersistentPodState, []pin.Holder{{Node: "n2"}}, []string{"n2"}},
+		"addresses that prove nothing":     {recorded, []pin.Holder{{Node: "n2"}}, []string{"n1"}},
+		"the record of another pod is not": {testenv.APersistentPodState("web").Recorded("web-1", "n1", nil).PersistentPodState, nil, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, pin.Homes(tc.state, "web-0", tc.holders)); diff != "" {
+				t.Errorf("homes (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -31,14 +31,21 @@ var recordChanged = predicate.Funcs{
 
 // podWaits passes pods that have our gate when they are first seen: a gate cannot be added
 // later. A pod that was re-created while the watch was interrupted is first seen as an
-// update of its predecessor. Other updates come from the nomination itself, and would open
-// the gate twice. The periodic resync of the cache makes up for missed events.
+// update of its predecessor. A pod with further gates is seen again when one of them is
+// opened. Other updates come from the nomination itself, and would open the gate twice. The
+// periodic resync of the cache makes up for missed events.
+//
+// It also passes pods whose nomination has become useless.
 var podWaits = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return pin.Gated(e.Object.(*corev1.Pod)) },
+	CreateFunc: func(e event.CreateEvent) bool {
+		pod := e.Object.(*corev1.Pod)
+		return pin.Gated(pod) || pin.Overstays(pod)
+	},
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 		another, resync := before.UID != after.UID, before.ResourceVersion == after.ResourceVersion
-		return pin.Gated(after) && (another || resync || !pin.Gated(before))
+		opened := len(before.Spec.SchedulingGates) != len(after.Spec.SchedulingGates)
+		return pin.Gated(after) && (another || resync || opened) || pin.Overstays(after) && (another || resync || !pin.Overstays(before))
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },

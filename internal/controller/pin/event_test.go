@@ -24,6 +24,10 @@ func gated(uid types.UID, version string, gates ...string) *corev1.Pod {
 func TestPodWaits(t *testing.T) {
 	leaving := gated("new", "2", pin.Gate)
 	leaving.DeletionTimestamp = &metav1.Time{}
+	nominated := testenv.Pod{Pod: gated("new", "2")}.Refused("no node fits").Pod
+	nominated.Status.NominatedNodeName, nominated.Spec.PreemptionPolicy = "n1", new(corev1.PreemptNever)
+	later := nominated.DeepCopy()
+	later.ResourceVersion = "3"
 	cases := map[string]struct {
 		before, after *corev1.Pod // without a former one it is a creation
 		want          bool
@@ -40,6 +44,11 @@ func TestPodWaits(t *testing.T) {
 		"the gate is seen for the first time":             {gated("new", "1"), gated("new", "2", pin.Gate), true},
 		"a resync of a pod whose gate was never opened":   {gated("new", "2", pin.Gate), gated("new", "2", pin.Gate), true},
 		"a resync of a pod without a gate":                {gated("new", "2"), gated("new", "2"), false},
+		"another gate is opened":                          {gated("new", "1", "other", pin.Gate), gated("new", "2", pin.Gate), true},
+		"ours is opened before the others":                {gated("new", "1", "other", pin.Gate), gated("new", "2", "other"), false},
+		"a nomination that overstays when it is seen":     {nil, nominated, true},
+		"a nomination overstays now":                      {gated("new", "1"), nominated, true},
+		"a nomination overstays as before":                {nominated, later, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -22,14 +22,33 @@ type LeaseMonitor struct {
 	Clock clock.PassiveClock
 
 	mu sync.Mutex
-	// late holds the renewal times of leases that looked overdue. The node's clock may be
-	// wrong; a later renewal proves that the node is alive.
-	late map[string]metav1.MicroTime
+	// renewals are the last known renewals, by node.
+	renewals map[string]renewal
 }
 
+// renewal is what was read of a node's lease.
+type renewal struct {
+	// at is when the kubelet renewed the lease. The node's clock may be wrong; a later
+	// renewal proves that the node is alive.
+	at metav1.MicroTime
+	// late tells that the lease looked overdue.
+	late bool
+	// until is when the lease is read again at the latest, unless it is late.
+	until time.Time
+}
+
+const (
+	leaseMemory = 10 * time.Second // the longest time that a lease is not read again
+	mostLeases  = 10_000           // names of nodes that are remembered
+)
+
 // Overdue tells whether a node has missed a renewal of its lease. A node without a lease
-// has missed none.
+// has missed none. A renewal that is young enough is not read again, so that a burst of pods
+// costs one request for each node.
 func (m *LeaseMonitor) Overdue(ctx context.Context, node string) (bool, error) {
+	if m.recent(node) {
+		return false, nil
+	}
 	var lease coordinationv1.Lease
 	err := m.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
 	if apierrors.IsNotFound(err) {
@@ -38,26 +57,40 @@ func (m *LeaseMonitor) Overdue(ctx context.Context, node string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read lease of node %s: %w", node, err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before, known := m.late[node]
-	if !overdue(lease.Spec, m.Clock.Now()) || (known && !before.Equal(lease.Spec.RenewTime)) {
-		delete(m.late, node)
-		return false, nil
-	}
-	if m.late == nil {
-		m.late = map[string]metav1.MicroTime{}
-	}
-	m.late[node] = *lease.Spec.RenewTime
-	return true, nil
+	return m.judge(node, lease.Spec), nil
 }
 
-// overdue tells whether a renewal was missed. The kubelet renews its lease about four
-// times within the lease's duration; three eighths allow for a little delay.
-func overdue(lease coordinationv1.LeaseSpec, now time.Time) bool {
+// recent tells whether the last known renewal of a node is young enough.
+func (m *LeaseMonitor) recent(node string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.renewals[node]
+	return ok && !known.late && m.Clock.Now().Before(known.until)
+}
+
+// judge compares a lease with the clock, and with the last time that it looked overdue.
+func (m *LeaseMonitor) judge(node string, lease coordinationv1.LeaseSpec) (overdue bool) {
 	if lease.RenewTime == nil || lease.LeaseDurationSeconds == nil {
 		return false
 	}
-	duration := time.Duration(*lease.LeaseDurationSeconds) * time.Second
-	return now.Sub(lease.RenewTime.Time) > duration*3/8
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, before := m.Clock.Now(), m.renewals[node]
+	next := renewal{at: *lease.RenewTime, until: now.Add(leaseMemory)}
+	expires := lease.RenewTime.Add(renewalGrace(lease))
+	next.late = now.After(expires) && (!before.late || before.at.Equal(lease.RenewTime))
+	if expires.Before(next.until) {
+		next.until = expires
+	}
+	if m.renewals == nil || len(m.renewals) >= mostLeases {
+		m.renewals = map[string]renewal{}
+	}
+	m.renewals[node] = next
+	return next.late
+}
+
+// renewalGrace is the age from which a renewal is overdue. The kubelet renews its lease
+// about four times within the lease's duration; three eighths allow for a little delay.
+func renewalGrace(lease coordinationv1.LeaseSpec) time.Duration {
+	return time.Duration(*lease.LeaseDurationSeconds) * time.Second * 3 / 8
 }

@@ -23,14 +23,14 @@ const (
 func Needs() cluster.Needs {
 	return cluster.Needs{
 		Objects: []cluster.Need{
-			cluster.Of(cluster.Annotations, cluster.Owners, cluster.Phase, podPlace, podRefusal),
+			cluster.Of(cluster.Annotations, cluster.Owners, cluster.Phase, cluster.Requests(), podPlace, podGate, podRefusal),
 			cluster.Of(cluster.Labels, nodeFitness),
 			cluster.Of(cluster.Annotations, setProgress),
 			cluster.Of(cluster.NodeOwner, reservationHolder),
 			cluster.Of(cluster.NodeOwner, poolUsage),
 		},
 		Indexes: []cluster.Index{
-			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
+			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.PodsByNode(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
 			cluster.By(indexIP, addressesOf), cluster.By(indexPinned, stateThatHolds),
 		},
 	}
@@ -42,6 +42,17 @@ func podPlace(from, to *corev1.Pod) {
 	to.Status.NominatedNodeName, to.Status.PodIPs = from.Status.NominatedNodeName, from.Status.PodIPs
 }
 
+// podGate keeps what decides whether a gated pod may be nominated, and whether a nomination
+// is withdrawn.
+func podGate(from, to *corev1.Pod) {
+	if from.Spec.NodeName != "" || len(from.Spec.SchedulingGates) == 0 && from.Status.NominatedNodeName == "" {
+		return
+	}
+	to.Spec.PreemptionPolicy, to.Spec.ResourceClaims, to.Spec.SchedulingGroup = from.Spec.PreemptionPolicy, from.Spec.ResourceClaims, from.Spec.SchedulingGroup
+	to.Spec.Affinity = from.Spec.Affinity
+	keepRefusal(from, to, "")
+}
+
 // podRefusal keeps why the scheduler places no pod that waits for its required place, and
 // which nodes such a pod asks for.
 func podRefusal(from, to *corev1.Pod) {
@@ -49,19 +60,29 @@ func podRefusal(from, to *corev1.Pod) {
 		return
 	}
 	to.Spec.NodeSelector, to.Spec.Affinity = from.Spec.NodeSelector, from.Spec.Affinity
-	to.Status.Conditions = slices.DeleteFunc(to.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled // another feature's part may have kept it without the message
-	})
 	for _, c := range from.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
-			to.Status.Conditions = append(to.Status.Conditions,
-				corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+			keepRefusal(from, to, c.Message)
 		}
 	}
 }
 
-// nodeFitness keeps whether a node takes pods.
+// keepRefusal keeps the scheduler's verdict on a pod, with a message.
+func keepRefusal(from, to *corev1.Pod, message string) {
+	to.Status.Conditions = slices.DeleteFunc(to.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled // another part may have kept it with less
+	})
+	for _, c := range from.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			to.Status.Conditions = append(to.Status.Conditions,
+				corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: message})
+		}
+	}
+}
+
+// nodeFitness keeps whether a node takes pods, and how much room it has.
 func nodeFitness(from, to *corev1.Node) {
+	to.Status.Allocatable = from.Status.Allocatable
 	to.Spec.Unschedulable, to.Spec.Taints, to.Spec.PodCIDRs = from.Spec.Unschedulable, from.Spec.Taints, from.Spec.PodCIDRs
 	for _, c := range from.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -37,14 +38,16 @@ const conflictRetry = time.Minute
 // Nominator nominates the node to which a gated pod returns, and opens its gate. It runs
 // in every replica.
 type Nominator struct {
-	Client client.Client
-	Clock  clock.PassiveClock
-	Leases *LeaseMonitor
+	Client    client.Client
+	Workloads *workloads.Reader
+	Clock     clock.PassiveClock
+	Leases    *LeaseMonitor
 	// Elected is closed when this replica leads.
 	Elected <-chan struct{}
 	Events  events.EventRecorder
 
 	reported sync.Map // the last notice, by the key of a pod
+	promises promises
 }
 
 // notice is why a pod's gate stays closed.
@@ -87,50 +90,75 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case !decision.Open && decision.Again == 0: // another replica has opened the gate
 		n.reported.Delete(req)
 	}
+	if decision.Withdraw {
+		log.FromContext(ctx).Info("Withdraw nomination", "message", decision.Message)
+		return ctrl.Result{}, client.IgnoreNotFound(n.nominate(ctx, &pod, ""))
+	}
 	if !decision.Open {
 		return ctrl.Result{RequeueAfter: decision.Again}, nil
 	}
-	if decision.Nominate != "" {
-		switch err := n.nominate(ctx, &pod, decision.Nominate); {
+	return ctrl.Result{}, n.act(ctx, req, &pod, decision)
+}
+
+// act nominates the node of a decision, if any, and opens the gate.
+func (n *Nominator) act(ctx context.Context, req ctrl.Request, pod *corev1.Pod, decision pin.GateDecision) error {
+	nominated := decision.Nominate != ""
+	if nominated {
+		switch err := n.nominate(ctx, pod, decision.Nominate); {
 		case apierrors.IsNotFound(err):
-			return ctrl.Result{}, nil
+			return nil
 		case apierrors.IsConflict(err) && n.Clock.Now().Sub(pod.CreationTimestamp.Time) < conflictRetry:
-			return ctrl.Result{}, err // it is another pod of the same name by now, or another client changed it
+			return err // it is another pod of the same name by now, or another client changed it
 		case err != nil:
 			// The pod also has a preference; another node is better than none.
 			log.FromContext(ctx).Error(err, "Pod is scheduled without a nomination")
+			nominated = false
 		}
 	}
-	switch err := n.open(ctx, &pod); {
+	switch err := n.open(ctx, pod); {
 	case apierrors.IsNotFound(err):
-		return ctrl.Result{}, nil
+		return nil
 	case err != nil: // a conflict may mean that another pod of the same name has a gate of its own
-		n.reportRefusal(req, &pod, err)
-		return ctrl.Result{}, fmt.Errorf("open gate of pod %s: %w", req, err)
+		if n.reportRefusal(req, pod, err) && nominated {
+			err = errors.Join(err, n.nominate(ctx, pod, "")) // the next try nominates again
+		}
+		return fmt.Errorf("open gate of pod %s: %w", req, err)
 	}
 	n.reported.Delete(req)
 	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // plan gathers the facts about the pod's node, and decides.
 func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision, error) {
 	in := pin.GateInput{Pod: pod, Now: n.Clock.Now()}
-	if wait := followerDelay - in.Now.Sub(pod.CreationTimestamp.Time); !cluster.Leads(n.Elected) && wait > 0 {
+	age := in.Now.Sub(pod.CreationTimestamp.Time)
+	if wait := followerDelay - age; !cluster.Leads(n.Elected) && wait > 0 {
 		return pin.GateDecision{Again: wait}, nil
 	}
-	name := pod.Annotations[pin.AnnotationNode]
-	if name == "" {
+	if !pin.Gated(pod) || pod.Annotations[pin.AnnotationNode] == "" {
+		return pin.PlanGate(in), nil
+	}
+	switch err := n.addHomes(ctx, &in); {
+	case err != nil && age < conflictRetry:
+		return pin.GateDecision{}, fmt.Errorf("plan gate of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	case err != nil:
+		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing its place")
+	}
+	if in.Asks() == "" {
 		return pin.PlanGate(in), nil
 	}
 	var err error
-	if in.Node, err = cluster.Node(ctx, n.Client, name); err != nil {
+	if in.Node, err = cluster.Node(ctx, n.Client, in.Asks()); err != nil {
 		return pin.GateDecision{}, fmt.Errorf("plan gate of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	if in.Silent, err = n.Leases.Overdue(ctx, name); err != nil {
+	if in.Node == nil {
+		return pin.PlanGate(in), nil
+	}
+	if in.Silent, err = n.Leases.Overdue(ctx, in.Node.Name); err != nil {
 		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // which is no reason to keep it waiting
 	}
-	return pin.PlanGate(in), nil
+	return n.promises.plan(ctx, n.Client, in)
 }
 
 // report makes an event of why a pod's gate stays closed, once for each reason. Only the
@@ -146,16 +174,19 @@ func (n *Nominator) report(req ctrl.Request, pod *corev1.Pod, reason, text strin
 }
 
 // reportRefusal reports that the API server, or an admission webhook, refused to open a
-// gate. A conflict or a missing answer is no refusal.
-func (n *Nominator) reportRefusal(req ctrl.Request, pod *corev1.Pod, err error) {
+// gate, and tells whether it did. A conflict or a missing answer is no refusal.
+func (n *Nominator) reportRefusal(req ctrl.Request, pod *corev1.Pod, err error) bool {
 	var answer apierrors.APIStatus
-	if errors.As(err, &answer) && !apierrors.IsConflict(err) {
-		n.report(req, pod, pin.ReasonGateNotOpened, fmt.Sprintf(
-			"gate %s may not be removed, which is tried again; remedy: exempt limpet-controller from what refuses it: %v", pin.Gate, err))
+	if !errors.As(err, &answer) || apierrors.IsConflict(err) {
+		return false
 	}
+	n.report(req, pod, pin.ReasonGateNotOpened, fmt.Sprintf(
+		"gate %s may not be removed, which is tried again; remedy: exempt limpet-controller from what refuses it: %v", pin.Gate, err))
+	return true
 }
 
-// nominate sets one field of the status and no other.
+// nominate sets one field of the status and no other. Without a node it withdraws the
+// nomination.
 func (n *Nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -39,32 +40,65 @@ func opened(t *testing.T, pod *corev1.Pod, node string, left ...string) {
 	})
 }
 
+// recordedPod begins the first pod of a StatefulSet of its own, with a record of a node.
+func recordedPod(t *testing.T, node string) testenv.Pod {
+	t.Helper()
+	set := testenv.AStatefulSet("web", 1).In(env.Namespace(t))
+	env.Create(t, set.StatefulSet, testenv.APersistentPodState("web").In(set.Namespace).Prefers(100, hostname).Recorded("web-0", node, nil).PersistentPodState)
+	return testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet)
+}
+
+// create makes a pod that a nominator may change at once.
+func create(t *testing.T, pod testenv.Pod) *corev1.Pod {
+	t.Helper()
+	if err := env.Client.Create(t.Context(), pod.Pod); err != nil {
+		t.Fatal(err)
+	}
+	env.RemoveAtEnd(t, pod.Pod)
+	return pod.Pod
+}
+
 // gatedFor makes a pod behind gates that returns to a node.
 func gatedFor(t *testing.T, node string, gates ...string) *corev1.Pod {
 	t.Helper()
-	pod := testenv.APod("web-0").In(env.Namespace(t)).With(pin.AnnotationNode, node).Gated(gates...).Pod
-	if err := env.Client.Create(t.Context(), pod); err != nil { // a nominator may write its status at once
-		t.Fatal(err)
-	}
-	env.RemoveAtEnd(t, pod)
-	return pod
+	return create(t, recordedPod(t, node).With(pin.AnnotationNode, node).Gated(gates...))
 }
 
-func TestANominationOpensOurGateAndLeavesThoseOfOthers(t *testing.T) {
+// ungate opens a gate, as another program does with its own.
+func ungate(t *testing.T, pod *corev1.Pod, gate string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"schedulingGates":[{"$patch":"delete","name":%q}]}}`, gate)
+	if err := env.Client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestANominationOpensOurGate(t *testing.T) {
 	m := newManager(t)
 	m.start(t, m.nominator())
 	node := env.Node(t)
-	opened(t, gatedFor(t, node.Name, pin.Gate, "example.com/own"), node.Name, "example.com/own")
 	opened(t, gatedFor(t, node.Name, pin.Gate), node.Name)
 	opened(t, gatedFor(t, "no-such-node", pin.Gate), "")
 }
 
-func TestAGateThatWasLeftClosedIsOpenedByTheNextReplica(t *testing.T) {
-	node := env.Node(t)
-	pod := gatedFor(t, node.Name, pin.Gate, "example.com/own")
+// A pod whose other gates stay closed would hold room on its node without ever running.
+func TestOurGateIsOpenedLast(t *testing.T) {
 	m := newManager(t)
 	m.start(t, m.nominator())
-	opened(t, pod, node.Name, "example.com/own")
+	node := env.Node(t)
+	pod := gatedFor(t, node.Name, "example.com/own", pin.Gate)
+	opened(t, gatedFor(t, node.Name, pin.Gate), node.Name) // which came after it
+	opened(t, pod, "", "example.com/own", pin.Gate)
+	ungate(t, pod, "example.com/own")
+	opened(t, pod, node.Name)
+}
+
+func TestAGateThatWasLeftClosedIsOpenedByTheNextReplica(t *testing.T) {
+	node := env.Node(t)
+	pod := gatedFor(t, node.Name, pin.Gate)
+	m := newManager(t)
+	m.start(t, m.nominator())
+	opened(t, pod, node.Name)
 }
 
 // While no leader is there, a replica that does not lead opens gates, a little later.
@@ -125,12 +159,16 @@ func TestASilentNodeIsToldOnce(t *testing.T) {
 	node := silentSince(t, at.Now().Add(-16*time.Second))
 	pod := gatedFor(t, node.Name, pin.Gate)
 	elected, told := make(chan struct{}), events.NewFakeRecorder(100)
+	m := newManager(t)
+	m.start(t)
 	nominator := &controller.Nominator{
-		Client: env.Client, Clock: at, Elected: elected, Events: told, Leases: &controller.LeaseMonitor{Live: env.Client, Clock: at},
+		Client: m.GetClient(), Workloads: m.reader, Clock: at, Elected: elected, Events: told,
+		Leases: &controller.LeaseMonitor{Live: env.Client, Clock: at},
 	}
 	look := func(after time.Duration, want int) {
 		t.Helper()
 		at.SetTime(at.Now().Add(after))
+		shown(t, m.GetClient(), pod)
 		if _, err := nominator.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil {
 			t.Fatal(err)
 		}
@@ -145,10 +183,24 @@ func TestASilentNodeIsToldOnce(t *testing.T) {
 	look(time.Second, 0)
 	env.Remove(t, pod)
 	again := testenv.APod(pod.Name).In(pod.Namespace).With(pin.AnnotationNode, node.Name).Gated(pin.Gate).Pod
+	again.OwnerReferences = pod.OwnerReferences
 	env.Create(t, again)
+	pod = again
 	look(time.Second, 1)
 	look(time.Hour, 0)
 	opened(t, again, node.Name)
+}
+
+// shown waits until a cache shows a pod.
+func shown(t *testing.T, c client.Reader, pod *corev1.Pod) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		var seen corev1.Pod
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), &seen); err != nil || seen.UID == pod.UID {
+			return err
+		}
+		return fmt.Errorf("the cache shows pod %s, want %s", seen.UID, pod.UID)
+	})
 }
 
 // heard are the events since the last call.

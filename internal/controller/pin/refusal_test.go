@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -49,13 +51,17 @@ var others = map[string]any{
 // refusing is a client of an API server that answers every read with one object, and
 // every write with a refusal: no real one refuses when it is told to. It returns the
 // paths of the writes, too.
-func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusReason) (client.Client, func() []string) {
+func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusReason, more ...map[string]any) (client.Client, func() []string) {
 	t.Helper()
+	known := maps.Clone(others)
+	for _, objects := range more {
+		maps.Copy(known, objects)
+	}
 	writes := make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer := any(read)
-		for end, none := range others {
+		for end, none := range known {
 			if strings.HasSuffix(r.URL.Path, end) {
 				answer = none
 			}
@@ -204,10 +210,22 @@ func TestNominationThatIsRefused(t *testing.T) {
 			pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 			pod.CreationTimestamp = metav1.NewTime(now.Add(-tc.age).Truncate(time.Second))
 			pod.Annotations = map[string]string{pin.AnnotationNode: "n1"}
-			c, patches := refusing(t, pod, tc.code, tc.reason)
+			set := testenv.AStatefulSet("web", 1)
+			set.TypeMeta, set.UID = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, "s"
+			pod.OwnerReferences = testenv.APod("").OwnedBy(set.StatefulSet).OwnerReferences
+			c, patches := refusing(t, pod, tc.code, tc.reason, map[string]any{
+				"/statefulsets/web": set.StatefulSet,
+				"/persistentpodstates": appsv1beta1.PersistentPodStateList{
+					TypeMeta: metav1.TypeMeta{APIVersion: appsv1beta1.GroupVersion.String(), Kind: "PersistentPodStateList"},
+					Items:    []appsv1beta1.PersistentPodState{*testenv.APersistentPodState("web").Recorded("web-0", "n1", nil).PersistentPodState},
+				},
+			})
 			elected, at := make(chan struct{}), clocktesting.NewFakePassiveClock(now)
 			close(elected)
-			n := &controller.Nominator{Client: c, Clock: at, Elected: elected, Events: events.NewFakeRecorder(10), Leases: &controller.LeaseMonitor{Live: c, Clock: at}}
+			n := &controller.Nominator{
+				Client: c, Workloads: &workloads.Reader{Registry: workloads.NewRegistry(), Cached: c, Live: c}, Clock: at,
+				Elected: elected, Events: events.NewFakeRecorder(10), Leases: &controller.LeaseMonitor{Live: c, Clock: at},
+			}
 			got, err := cluster.RetryOnConflict[ctrl.Request](n).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 			if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
 				t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)

@@ -92,7 +92,7 @@ func (m *manager) kindGenerator() *controller.KindGenerator {
 
 func (m *manager) nominator() *controller.Nominator {
 	return &controller.Nominator{
-		Client: m.GetClient(), Clock: clock.RealClock{}, Elected: m.elected, Events: m.GetEventRecorder("limpet-controller"),
+		Client: m.GetClient(), Workloads: m.reader, Clock: clock.RealClock{}, Elected: m.elected, Events: m.GetEventRecorder("limpet-controller"),
 		Leases: &controller.LeaseMonitor{Live: m.GetAPIReader(), Clock: clock.RealClock{}},
 	}
 }

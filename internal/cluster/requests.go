@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// mostRequests is how many different requests are shared at a time. A user may create pods
+// with any number of them.
+const mostRequests = 4096
+
+// Requests keeps what a pod asks of its node. The sum over all containers takes the place
+// of the pod's overhead, which is part of the sum. Pods that ask for the same share one
+// list, so that 150 000 pods cost little more than their templates.
+func Requests() Part[*corev1.Pod] {
+	shared := &sharedLists{lists: map[string]corev1.ResourceList{}}
+	return func(from, to *corev1.Pod) {
+		to.Spec.Overhead = shared.of(resourcehelper.PodRequests(from, resourcehelper.PodResourcesOptions{
+			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+		}))
+	}
+}
+
+// sharedLists holds one list of each content.
+type sharedLists struct {
+	mu    sync.Mutex
+	lists map[string]corev1.ResourceList
+}
+
+func (s *sharedLists) of(list corev1.ResourceList) corev1.ResourceList {
+	if len(list) == 0 {
+		return nil
+	}
+	var key strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		fmt.Fprintf(&key, "%s=%v,", name, list[name])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.lists[key.String()]; ok {
+		return known
+	}
+	if len(s.lists) >= mostRequests {
+		clear(s.lists) // objects in the cache keep their own
+	}
+	s.lists[key.String()] = list
+	return list
+}
+
+// PodsByNode indexes the pods that take room on a node, by the name of that node: the pods
+// that are bound to it, and the pods that are nominated to it.
+func PodsByNode() Index {
+	return By(indexNode, func(pod *corev1.Pod) []string {
+		name := pod.Spec.NodeName
+		if name == "" {
+			name = pod.Status.NominatedNodeName
+		}
+		if name == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			return nil
+		}
+		return []string{name}
+	})
+}
+
+// PodsOn returns the pods that take room on a node, or are nominated to it.
+func PodsOn(ctx context.Context, r client.Reader, node string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.MatchingFields{indexNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pods on node %s: %w", node, err)
+	}
+	return pods.Items, nil
+}
