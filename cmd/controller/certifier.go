@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/limpet-io/limpet/internal/controller/installation"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 )
@@ -66,6 +67,10 @@ func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Sche
 	authority := &upgrade.Authority{Client: mgr.GetClient(), Secret: secret, CRDs: crds}
 	if err := authority.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up %T: %w", authority, err)
+	}
+	owner := &installation.Owner{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Configuration: webhookConfiguration}
+	if err := owner.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("set up %T: %w", owner, err)
 	}
 	return mgr, nil
 }
