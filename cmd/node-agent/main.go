@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
@@ -108,7 +106,7 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 	if err != nil {
 		return err
 	}
-	go serve(o.Address, a, registry, log)
+	servePorts(ctx, o, a, registry, log)
 	return a.Run(ctx)
 }
 
@@ -117,24 +115,4 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 func running(resultsDir string) func(dir string) ([]reservation.Attachment, error) {
 	host := node.Node{NetNS: machine.StatNetNS, ResultsDir: resultsDir}
 	return (&recovery.Recovery{Node: host, Others: &coexist.Neighbour{Node: host}}).Running
-}
-
-// serve serves probes and metrics. An address that is in use does not stop the agent: the
-// probes fail, and Kubernetes restarts the pod.
-func serve(address string, a *agent.Agent, registry *prometheus.Registry, log logr.Logger) {
-	if address == "" {
-		return
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := a.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	log.Error(server.ListenAndServe(), "Probes and metrics are no longer served", "address", address)
 }

@@ -28,6 +28,7 @@ type Options struct {
 	MaxReservation     time.Duration
 	MaxReservedPercent int
 	Address            string
+	MetricsAddress     string
 }
 
 // Default returns the options that fit the manifests in deploy/daemonset.
@@ -53,7 +54,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the boot ID of the node, the same as the plugin reads")
 	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for; with --network=own it is written as ipam.maxReservation; in another network it holds only until the first pod has started there")
 	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the own network's addresses that reservations may hold; with --network=own it is written as ipam.maxReservedPercent")
-	fs.StringVar(&o.Address, "address", o.Address, "address on which /healthz, /readyz and /metrics are served; empty: serve none")
+	fs.StringVar(&o.Address, "address", o.Address, "address on which /healthz, /readyz and /metrics are served; 0 or empty: serve none")
+	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address on which /metrics is served instead, alone; 0: serve none; empty: serve it on --address")
 }
 
 // Validate returns an error for every option with an unusable value.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/internal/audit"
+	"github.com/limpet-io/limpet/internal/health"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -83,6 +84,8 @@ type Agent struct {
 	found         []audit.Finding // in the last audit
 	reported      []audit.Finding // of them, those that were logged
 
+	health health.Monitor // of the loops
+
 	mu      sync.Mutex
 	failing map[string]string // error by step
 }
@@ -125,11 +128,13 @@ func (a *Agent) Run(ctx context.Context) error {
 			watching <- err
 		}
 	}()
+	a.startHealth()
 	go a.showLoop(ctx)
 	tick := a.Clock.NewTicker(period)
 	defer tick.Stop()
 	for {
 		a.round(ctx)
+		a.health.Observe(partRounds, a.Clock.Now(), nil)
 		select {
 		case <-ctx.Done():
 			return <-watching

@@ -43,6 +43,7 @@ func (a *Agent) showLoop(ctx context.Context) {
 		case objects := <-a.objects:
 			a.step("mirror", func() error { return a.mirror.show(ctx, objects, a.Clock.Now()) })
 			a.step("event", func() error { return a.reportIPAM(ctx) })
+			a.health.Observe(partMirror, a.Clock.Now(), nil)
 		}
 	}
 }
