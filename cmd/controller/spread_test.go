@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+// deployment reads the Deployment as users apply it.
+func deployment(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	for _, o := range env.Manifest(t, "deploy/controller/deployment.yaml") {
+		if o.GetKind() == "Deployment" {
+			d := &appsv1.Deployment{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+	}
+	t.Fatal("there is no Deployment")
+	return nil
+}
+
+// A zone that is lost takes one replica with it. The scheduler sends the second one to the
+// other zone, though a node of the first one is empty and the node there is busy.
+func TestReplicasAreInTwoZones(t *testing.T) {
+	install(t)
+	for name, zone := range map[string]string{"a1": "a", "a2": "a", "b1": "b"} {
+		node := testenv.ANode(name).Labelled(corev1.LabelTopologyZone, zone).Labelled(hostname, name).
+			Labelled(stage, "zones").Tainted(stage, corev1.TaintEffectNoSchedule).WithRoom(20, 8)
+		env.Create(t, node.Node)
+	}
+	env.Create(t, testenv.APod("busy").In(env.Namespace(t)).On("b1").Asking(6).Pod)
+	env.StartScheduler(t)
+	d := deployment(t)
+	zones := map[string]string{}
+	for i := range *d.Spec.Replicas {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: fmt.Sprintf("replica-%d", i), Labels: d.Spec.Template.Labels},
+			Spec:       *d.Spec.Template.Spec.DeepCopy(),
+		}
+		pod.Spec.NodeSelector = map[string]string{stage: "zones"}
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: stage, Operator: corev1.TolerationOpExists})
+		if err := env.Client.Create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		env.RemoveAtEnd(t, pod)
+		testenv.Eventually(t, func() error {
+			if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+				return err
+			}
+			if pod.Spec.NodeName == "" {
+				return fmt.Errorf("replica %d is not placed: %+v", i, pod.Status.Conditions)
+			}
+			return nil
+		})
+		zone := pod.Spec.NodeName[:1]
+		if other := zones[zone]; other != "" {
+			t.Errorf("nodes %s and %s have both replicas, and are in one zone", other, pod.Spec.NodeName)
+		}
+		zones[zone] = pod.Spec.NodeName
+	}
+}
