@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
@@ -41,19 +37,19 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 		needs, crds = append(needs, f.needs), append(crds, f.crds...)
 	}
 	certificate := &serving.Certificate{}
+	webhooks, err := newWebhookServer(o, certificate)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cluster.CacheOptions(needs...),
-		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
-		HealthProbeBindAddress:        o.HealthAddress,
+		Metrics:                       server.Options{BindAddress: "0"}, // addPorts serves them
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              "limpet-controller",
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends right after the manager
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Port:    o.WebhookPort,
-			TLSOpts: []func(*tls.Config){certificate.Configure},
-		}),
+		WebhookServer:                 webhooks,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
@@ -73,7 +69,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := addReconcilers(mgr, all, s, migrator); err != nil {
 		return nil, err
 	}
-	return mgr, addChecks(mgr, certificate, s.reader)
+	return mgr, addPorts(ctx, mgr, o, checks{cache: mgr.GetCache(), webhooks: webhooks, certificate: certificate, kinds: s.reader, clock: s.clock})
 }
 
 func addReconcilers(mgr ctrl.Manager, all []feature, s shared, more ...reconciler) error {
@@ -140,41 +136,4 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		Events: s.events, Clock: s.clock, Elected: mgr.Elected(),
 	}
 	return s, nil
-}
-
-// startWithin is how long the caches may take to start. An API server that switches to the
-// conversion webhook may leave a list unanswered for minutes; a restarted controller gets
-// its answer at once.
-const startWithin = time.Minute
-
-func addChecks(mgr ctrl.Manager, certificate *serving.Certificate, kinds *workloads.Reader) error {
-	synced := func(req *http.Request) error {
-		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("the caches are not filled yet")
-		}
-		return nil
-	}
-	started := clock.RealClock{}.Now()
-	alive := func(req *http.Request) error {
-		if (clock.RealClock{}).Since(started) < startWithin {
-			return nil
-		}
-		return synced(req)
-	}
-	if err := mgr.AddHealthzCheck("cache", alive); err != nil {
-		return fmt.Errorf("add health check: %w", err)
-	}
-	for name, check := range map[string]healthz.Checker{
-		"certificate": certificate.Ready,
-		"cache":       synced,
-		"workloads":   kinds.Ready,
-		"webhook":     mgr.GetWebhookServer().StartedChecker(),
-	} {
-		if err := mgr.AddReadyzCheck(name, check); err != nil {
-			return fmt.Errorf("add readiness check %s: %w", name, err)
-		}
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,6 +23,9 @@ type Options struct {
 	WebhookPort       int
 	MetricsAddress    string
 	HealthAddress     string
+	ClientCA          string
+	ClientNames       []string
+	ClientNetworks    []string
 	LeaderElect       bool
 	MaxReservation    time.Duration
 }
@@ -59,6 +63,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory where the secret of --secret is mounted")
 	fs.StringVar(&o.Certificate, "certificate", o.Certificate, "self: make the webhook certificate and write its authority into webhook configurations and CRDs; given: read tls.crt and tls.key from --cert-dir, and write none of these objects")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
+	fs.StringVar(&o.ClientCA, "client-ca", o.ClientCA, "file with the authority of the API server's client certificate; the webhooks for admission then refuse clients without one; empty: every client is answered")
+	fs.StringSliceVar(&o.ClientNames, "client-name", o.ClientNames, "common name or DNS name in that certificate; may be repeated; none: every certificate of the authority is accepted")
+	fs.StringSliceVar(&o.ClientNetworks, "client-networks", o.ClientNetworks, "networks, such as 10.0.0.0/24, from which the webhooks may be asked, beside loopback; none: all")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics; 0 for none")
 	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "let one replica at a time run the reconcilers")
@@ -82,10 +89,29 @@ func (o *Options) Validate() error {
 	if o.WebhookPort < 1 || o.WebhookPort > 65535 {
 		errs = append(errs, fmt.Errorf("--webhook-port: %d is not a port", o.WebhookPort))
 	}
+	if o.ClientCA == "" && len(o.ClientNames) > 0 {
+		errs = append(errs, errors.New("--client-name: needs --client-ca"))
+	}
+	if _, err := o.networks(); err != nil {
+		errs = append(errs, err)
+	}
 	if o.MaxReservation < time.Minute {
 		errs = append(errs, fmt.Errorf("--max-reservation: %s is less than a minute", o.MaxReservation))
 	}
 	return errors.Join(errs...)
+}
+
+// networks parses --client-networks.
+func (o *Options) networks() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range o.ClientNetworks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--client-networks: %w", err)
+		}
+		out = append(out, network.Masked())
+	}
+	return out, nil
 }
 
 // kindsIn returns the namespaces of the ConfigMaps that name further kinds of workload:

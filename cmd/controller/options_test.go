@@ -17,6 +17,10 @@ func TestOptionsValidate(t *testing.T) {
 		"a port has 16 bits":                     {func(o *Options) { o.WebhookPort = 70000 }, false},
 		"a maximum below the unit says nothing":  {func(o *Options) { o.MaxReservation = time.Second }, false},
 		"a maximum of the unit is the least one": {func(o *Options) { o.MaxReservation = time.Minute }, true},
+		"a client's name needs an authority":     {func(o *Options) { o.ClientNames = []string{"kube-apiserver"} }, false},
+		"a client's name and its authority":      {func(o *Options) { o.ClientNames, o.ClientCA = []string{"kube-apiserver"}, "/ca.crt" }, true},
+		"networks of both families":              {func(o *Options) { o.ClientNetworks = []string{"10.0.0.7/24", "fd00::/64"} }, true},
+		"an address is no network":               {func(o *Options) { o.ClientNetworks = []string{"10.0.0.7"} }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

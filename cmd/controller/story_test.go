@@ -34,6 +34,7 @@ func TestTwoReplicas(t *testing.T) {
 			t.Error("the metrics of the leader do not count one pod that was kept")
 		}
 	})
+	t.Run("every label of a metric is bounded", func(t *testing.T) { labelsShown(t, first) })
 	t.Run("the other replica answers as well", func(t *testing.T) {
 		pointWebhooksAt(t, second)
 		rebuilt(t)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
@@ -9,6 +11,24 @@ import (
 	"github.com/limpet-io/limpet/internal/webhook/guard"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 )
+
+// newWebhookServer makes the server of all webhooks.
+func newWebhookServer(o Options, certificate *serving.Certificate) (*serving.Server, error) {
+	networks, err := o.networks()
+	if err != nil {
+		return nil, err
+	}
+	var clients *serving.Clients
+	if o.ClientCA != "" {
+		if clients, err = serving.NewClients(o.ClientCA, o.ClientNames); err != nil {
+			return nil, err
+		}
+	}
+	return serving.NewServer(serving.Options{
+		Port: o.WebhookPort, Certificate: certificate, Clients: clients, Networks: networks,
+		Limits: serving.DefaultLimits, Registry: metrics.Registry, Clock: clock.RealClock{},
+	}), nil
+}
 
 // addWebhooks adds the webhooks of all features to the manager's server. Their paths are
 // in deploy/controller/webhooks.yaml.

@@ -51,9 +51,14 @@ type Env struct {
 // Main runs the tests of one package with an API server in *into. assets is the value
 // of AssetsVar, which TestMain reads; register adds further kinds to the scheme.
 func Main(m *testing.M, assets string, into **Env, register ...func(*runtime.Scheme) error) int {
+	return MainWith(m, assets, into, nil, register...)
+}
+
+// MainWith is Main with further options of the API server, by the names of its flags.
+func MainWith(m *testing.M, assets string, into **Env, options map[string]string, register ...func(*runtime.Scheme) error) int {
 	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
 	signals := endings()
-	env, err := start(assets, register)
+	env, err := start(assets, options, register)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start test API server:", err)
 		return 1
@@ -93,7 +98,7 @@ func (e *Env) stopOn(signals <-chan os.Signal) {
 	_ = syscall.Kill(os.Getpid(), got) // a signal to oneself arrives
 }
 
-func start(assets string, register []func(*runtime.Scheme) error) (*Env, error) {
+func start(assets string, options map[string]string, register []func(*runtime.Scheme) error) (*Env, error) {
 	if err := programs.All(assets, "kube-apiserver", "etcd"); err != nil {
 		return nil, err
 	}
@@ -112,6 +117,9 @@ func start(assets string, register []func(*runtime.Scheme) error) (*Env, error) 
 		CRDDirectoryPaths:        []string{filepath.Join(root, "deploy", "crds")},
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: time.Minute, // builds on a busy machine make it slow
+	}
+	for flag, value := range options {
+		env.server.ControlPlane.GetAPIServer().Configure().Set(flag, value)
 	}
 	if env.Config, err = env.server.Start(); err != nil {
 		return nil, errors.Join(err, env.server.Stop())

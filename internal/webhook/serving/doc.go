@@ -1,5 +1,14 @@
-// Package serving provides what the webhook server needs beside its handlers: the
-// certificate, and the URL path of the conversion webhook.
+// Package serving provides the webhook server: its certificate, its bounds, and which
+// clients may ask.
+//
+// A request passes these checks, in this order. A refused request costs little, because its
+// body is not read before the checks that need no body.
+//
+//	connection  the source address, and how many connections are open
+//	TLS         a client certificate, if one is given, is of the clients' authority
+//	request     method, certificate where one is required, declared length
+//	lane        few requests are handled at a time; large ones one after the other
+//	body        length, and how many array elements the decoder would have to make
 package serving
 
 // ConversionPath is the path of the conversion webhook.

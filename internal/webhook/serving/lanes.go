@@ -1,0 +1,119 @@
+package serving
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// lanes bound how many requests are handled at a time. Small requests are handled side by
+// side, but one source cannot take all places. Large ones are handled one after the other.
+type lanes struct {
+	small, large chan struct{}
+	perSource    int
+	wait         time.Duration
+
+	mu      sync.Mutex
+	sources map[netip.Addr]*source
+	begun   map[*request]time.Time // of the requests that are handled
+}
+
+// request is one that is handled. Its size makes each one's address unique.
+type request struct{ _ byte }
+
+// source is one address with requests.
+type source struct {
+	places   chan struct{}
+	requests int // that wait or are handled
+}
+
+func newLanes(l Limits) *lanes {
+	return &lanes{
+		small: make(chan struct{}, l.Small), large: make(chan struct{}, 1), perSource: l.PerSource, wait: l.Wait,
+		sources: map[netip.Addr]*source{}, begun: map[*request]time.Time{},
+	}
+}
+
+// errBusy is the answer to a request whose turn did not come.
+var errBusy = &refusal{http.StatusServiceUnavailable, refusedBusy, "too many requests are handled at the moment"}
+
+// enter waits for the request's turn. leave must be called at the end of the request.
+func (l *lanes) enter(ctx context.Context, small bool, from netip.Addr, now time.Time) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.wait)
+	defer cancel()
+	lane, done := l.large, func() {}
+	if small {
+		lane = l.small
+		if done, err = l.enterSource(ctx, from); err != nil {
+			return nil, err
+		}
+	}
+	select {
+	case lane <- struct{}{}:
+	case <-ctx.Done():
+		done()
+		return nil, errBusy
+	}
+	end := l.begin(now)
+	return func() {
+		end()
+		<-lane
+		done()
+	}, nil
+}
+
+// enterSource waits until an address has less than its share of requests.
+func (l *lanes) enterSource(ctx context.Context, from netip.Addr) (leave func(), err error) {
+	l.mu.Lock()
+	s := l.sources[from]
+	if s == nil {
+		s = &source{places: make(chan struct{}, l.perSource)}
+		l.sources[from] = s
+	}
+	s.requests++
+	l.mu.Unlock()
+	forget := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if s.requests--; s.requests == 0 {
+			delete(l.sources, from)
+		}
+	}
+	select {
+	case s.places <- struct{}{}:
+		return func() {
+			<-s.places
+			forget()
+		}, nil
+	case <-ctx.Done():
+		forget()
+		return nil, errBusy
+	}
+}
+
+// begin notes when a request began to be handled.
+func (l *lanes) begin(now time.Time) (end func()) {
+	key := &request{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun[key] = now
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.begun, key)
+	}
+}
+
+// oldest is when the oldest request began that is still handled; now if there is none.
+func (l *lanes) oldest(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.begun {
+		if t.Before(now) {
+			now = t
+		}
+	}
+	return now
+}
