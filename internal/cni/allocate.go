@@ -92,8 +92,8 @@ func (ad *adding) reclaimers(step ipam.ReclaimStep, n int) []func() error {
 		return []func() error{ad.dropLapsed}
 	case ipam.DropAbandoned:
 		return ad.beside.Reclaim
-	case ipam.EndSoonest:
-		return []func() error{func() error { return ad.endSoonest(ad.conf.Sets[n]) }}
+	case ipam.EndReservation:
+		return []func() error{func() error { return ad.endReservation(ad.conf.Sets[n]) }}
 	}
 	return nil
 }
@@ -105,18 +105,22 @@ func (ad *adding) dropLapsed() error {
 	return err
 }
 
-// endSoonest ends the reservation that gives way to the pod, if one does.
-func (ad *adding) endSoonest(set ipam.Set) error {
+// endReservation ends the reservation that gives way to the pod, if one does.
+func (ad *adding) endReservation(set ipam.Set) error {
 	all, err := ad.tx.Reservations(ad.conf.Network)
 	if err != nil {
 		return err
 	}
-	r, err := ipam.PlanReclaim(ipam.ReclaimInput{Now: ad.a.Since, Set: set, Refuse: ad.conf.Refuse, Reserved: all, Taken: ad.beside.Taken, InUse: ad.reservedInUse})
+	plan, err := ipam.PlanReclaim(ipam.ReclaimInput{
+		Now: ad.a.Since, Set: set, Refuse: ad.conf.Refuse, Namespace: ad.a.Owner.Namespace, Reserved: all, Taken: ad.beside.Taken,
+		InUse: ad.reservedInUse,
+	})
+	r := plan.GivesWay
 	if err != nil || r == nil {
 		return err
 	}
-	ad.Log.Warn("Range set is exhausted, the reservation that ends soonest gives way",
-		"rangeSet", set.String(), "owner", r.Owner.String(), "addresses", r.Addresses, "left", r.Deadline.Left(ad.a.Since).String())
+	ad.Log.Warn("Range set is exhausted, a reservation gives way", "rangeSet", set.String(),
+		"owner", r.Owner.String(), "addresses", r.Addresses, "left", r.Deadline.Left(ad.a.Since).String(), "reason", plan.Reason)
 	ad.entry.Outcome = outcomeReclaimed
 	return ad.tx.Reclaim(r.Owner)
 }

@@ -21,12 +21,16 @@ func (p *Plugin) end(tx *persistence.Tx, a reservation.Attachment, now reservati
 	if err != nil {
 		return plan, err
 	}
+	full, keys := "Reservations hold their share of the pool", "ipam.maxReservedPercent"
+	if plan.OverQuota {
+		full, keys = "Reservations of the namespace hold its quota", "ipam.maxReservedPerNamespace or ipam.maxReservedPercentPerNamespace"
+	}
 	if g := plan.Displaced; g != nil {
-		p.Log.Warn("Reservations hold their share of the pool, an older one gives way",
+		p.Log.Warn(full+", an older one gives way",
 			"owner", g.Owner.String(), "addresses", g.Addresses, "left", g.Deadline.Left(now).String(), "to", a.Owner.String())
 	}
 	if plan.Refused {
-		p.Log.Warn("Reservations hold their share of the pool, the addresses of the pod are not reserved; raise ipam.maxReservedPercent or ask for shorter reservations",
+		p.Log.Warn(full+", the addresses of the pod are not reserved; raise "+keys+" or ask for shorter reservations",
 			"pod", a.Owner.String(), "addresses", a.Addresses, "reason", plan.Reason)
 	}
 	return plan, nil

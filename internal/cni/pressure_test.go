@@ -16,12 +16,15 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// comeAndGo starts and ends a pod that asks for so many minutes.
-func (w *testNode) comeAndGo(ns, pod string, minutes int) {
+// comeAndGo starts and ends a pod that asks for so many minutes, and for a mode if one is given.
+func (w *testNode) comeAndGo(ns, pod string, minutes int, mode ...string) {
 	w.t.Helper()
 	s := sandbox{
 		id: fmt.Sprintf("%s-%s-%s", ns, pod, w.elapsed), ns: ns, pod: pod, ifName: "eth0",
 		annotations: map[string]string{reservation.RetainAnnotation: fmt.Sprint(minutes)},
+	}
+	if len(mode) > 0 {
+		s.annotations[reservation.ModeAnnotation] = mode[0]
 	}
 	w.start(s)
 	if _, err := w.add(s); err != nil {
@@ -134,6 +137,14 @@ func TestReservationsStayWithinTheirShare(t *testing.T) {
 			ipam:  map[string]any{"maxReservedPercent": 20},
 			comes: []string{"a/0", "a/1"}, want: []string{"a/1"}, outcome: "reserved", note: "an older one gives way",
 		},
+		"a namespace with its quota used up gives one": {
+			ipam:  map[string]any{"maxReservedPerNamespace": 1},
+			comes: []string{"b/0", "a/0", "a/1"}, want: []string{"a/1", "b/0"}, outcome: "reserved", note: "hold its quota, an older one gives way",
+		},
+		"the quota can be a part of the pool": {
+			ipam:  map[string]any{"maxReservedPercentPerNamespace": 20, "onExhaustion": "refuse"},
+			comes: []string{"b/0", "a/0", "a/1"}, want: []string{"a/0", "b/0"}, outcome: "freed", note: "raise ipam.maxReservedPerNamespace or",
+		},
 		"to nothing, too": {
 			ipam:  map[string]any{"maxReservedPercent": 0},
 			comes: []string{"a/0"}, outcome: "freed", note: "not reserved",
@@ -172,5 +183,29 @@ func TestGCStaysWithinTheShare(t *testing.T) {
 	}
 	if s := w.read(); len(s.Attached) != 0 || len(s.Reserved) != 3 {
 		t.Errorf("left %d attached and %d reserved, want 0 and 3", len(s.Attached), len(s.Reserved))
+	}
+}
+
+// TestALongRequiredReservationDoesNotOutliveANeighbour lets one tenant reserve as much as it can, for a day and with mode
+// required, and then start pods until the range set is exhausted. A neighbour has one short reservation.
+func TestALongRequiredReservationDoesNotOutliveANeighbour(t *testing.T) {
+	w := newTestNode(t)
+	w.ipam = map[string]any{"maxReservedPercent": 60}
+	w.comeAndGo("victim", "db-0", 5)
+	for i := range 3 {
+		w.comeAndGo("greedy", fmt.Sprint("web-", i), 24*60, "required")
+	}
+	if got, want := fmt.Sprint(w.reserved()), "[greedy/web-1 greedy/web-2 victim/db-0]"; got != want {
+		t.Fatalf("reserved %s, want %s", got, want)
+	}
+	for i := range 4 {
+		s := sandbox{id: fmt.Sprint("more-", i), ns: "greedy", pod: fmt.Sprint("more-", i), ifName: "eth0"}
+		w.start(s)
+		if _, err := w.add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := fmt.Sprint(w.reserved()), "[victim/db-0]"; got != want {
+		t.Errorf("reserved %s, want %s", got, want)
 	}
 }

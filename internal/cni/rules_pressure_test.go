@@ -15,13 +15,16 @@ type setting struct {
 	pool    netip.Prefix // IPv4, the smaller of the two range sets
 	percent int
 	refuse  bool
+	quota   int // of one namespace; 0 for none
 }
 
 var settings = []setting{
-	{netip.MustParsePrefix("10.1.0.0/29"), 40, false},
-	{netip.MustParsePrefix("10.1.0.0/28"), 25, false},
-	{netip.MustParsePrefix("10.1.0.0/29"), 40, true},
-	{netip.MustParsePrefix("10.1.0.0/28"), 25, true},
+	{netip.MustParsePrefix("10.1.0.0/29"), 40, false, 0},
+	{netip.MustParsePrefix("10.1.0.0/28"), 25, false, 0},
+	{netip.MustParsePrefix("10.1.0.0/29"), 40, true, 0},
+	{netip.MustParsePrefix("10.1.0.0/28"), 25, true, 0},
+	{netip.MustParsePrefix("10.1.0.0/28"), 50, false, 3},
+	{netip.MustParsePrefix("10.1.0.0/28"), 50, true, 3},
 }
 
 // ipam returns the keys of the setting under ipam.
@@ -30,10 +33,14 @@ func (s setting) ipam() map[string]any {
 	if s.refuse {
 		policy = "refuse"
 	}
-	return map[string]any{
+	keys := map[string]any{
 		"ranges":             [][]map[string]string{{{"subnet": s.pool.String()}}, {{"subnet": "fd00:1::/64"}}},
 		"maxReservedPercent": s.percent, "onExhaustion": policy,
 	}
+	if s.quota > 0 {
+		keys["maxReservedPerNamespace"] = s.quota
+	}
+	return keys
 }
 
 // addresses returns the pool without network, gateway and broadcast address.
@@ -74,6 +81,12 @@ func staysWithinTheShare(h happened) error {
 	if most := max(h.setting.share(), len(before)); len(after) > most {
 		return fmt.Errorf("%s left %d reservations, may be %d", h.verb, len(after), most)
 	}
+	was := perNamespace(before)
+	for ns, n := range perNamespace(after) {
+		if h.setting.quota > 0 && n > max(h.setting.quota, was[ns]) {
+			return fmt.Errorf("%s left %d reservations of namespace %s, may be %d", h.verb, n, ns, h.setting.quota)
+		}
+	}
 	ended, known := h.before.Attached[h.of.attachment()]
 	if h.verb != "DEL" || !known || ended.Retain == 0 || ended.Seq < max(h.newestSeq(), h.before.Reserved[h.of.owner()].Seq) {
 		return nil // or the last life's reservation was made before, and has lapsed
@@ -88,10 +101,18 @@ func staysWithinTheShare(h happened) error {
 // room reports whether a DEL had to make a reservation while no other gives way.
 func (h happened) room(others map[reservation.Owner]reservation.Reservation) bool {
 	left := h.setting.share() - len(others)
+	if h.overQuota(others) {
+		return false
+	}
 	if !h.setting.refuse {
 		return left > 0
 	}
 	return perNamespace(others)[h.of.namespace()] < 3*left
+}
+
+// overQuota reports whether the namespace has used up its quota.
+func (h happened) overQuota(others map[reservation.Owner]reservation.Reservation) bool {
+	return h.setting.quota > 0 && perNamespace(others)[h.of.namespace()] >= h.setting.quota
 }
 
 func perNamespace(all map[reservation.Owner]reservation.Reservation) map[string]int {
@@ -109,15 +130,24 @@ func gaveWay(h happened, r reservation.Reservation) error {
 	case h.setting.refuse:
 		return fmt.Errorf("%s ended the reservation of %s, and none may give way", h.verb, r.Owner)
 	case h.verb == "GC": // the states do not show the order
+		if h.setting.quota > 0 && perNamespace(h.unlapsed(h.after, reservation.Owner{}))[r.Owner.Namespace] >= h.setting.quota {
+			return nil
+		}
 		if left := len(h.unlapsed(h.after, reservation.Owner{})); left < h.setting.share() {
 			return fmt.Errorf("the reservation of %s gave way although there are only %d", r.Owner, left)
 		}
 		return nil
-	case h.verb != "DEL" || h.rollback || len(others) < h.setting.share():
+	case h.verb != "DEL" || h.rollback || len(others) < h.setting.share() && !h.overQuota(others):
 		return fmt.Errorf("%s ended the reservation of %s beside %d others", h.verb, r.Owner, len(others)-1)
 	}
 	of := perNamespace(others)
 	of[h.of.namespace()]++
+	if h.overQuota(others) {
+		if r.Owner.Namespace != h.of.namespace() {
+			return fmt.Errorf("the reservation of %s gave way for the quota of %s", r.Owner, h.of.namespace())
+		}
+		of = map[string]int{r.Owner.Namespace: 1} // only the order within the namespace is left to check
+	}
 	if most := slices.Max(slices.Collect(maps.Values(of))); of[r.Owner.Namespace] < most {
 		return fmt.Errorf("the reservation of %s gave way, and not all namespaces hold fewer: %v", r.Owner, of)
 	}

@@ -95,8 +95,9 @@ func oneHolder(h happened) error {
 	return nil
 }
 
-// keptForOwner is rule 2. The reservation that gives way to a pod is the one that ends soonest, and the set was full.
-// A reservation with mode "required" gives way only when there is no other.
+// keptForOwner is rule 2. The set was full when a reservation gives way to a pod. The reservation is one of the namespace
+// that holds most, and there the one that ends soonest. A reservation with mode "required" gives way only when its
+// namespace has no other.
 func keptForOwner(h happened) error {
 	for o, r := range h.before.Reserved {
 		if _, still := h.after.Reserved[o]; still || h.expired(r) || (h.verb == "ADD" && h.of.owner() == o) {
@@ -114,11 +115,27 @@ func keptForOwner(h happened) error {
 		if free := freeIPv4(h.before, h.of.owner(), h); len(free) > 0 {
 			return fmt.Errorf("the reservation of %s gave way although %v were free", o, free)
 		}
-		for other, r2 := range h.before.Reserved {
-			earlier := gocmp.Or(gocmp.Compare(r2.Mode, r.Mode), gocmp.Compare(r2.Deadline.Left(h.now), r.Deadline.Left(h.now))) < 0
-			if other != h.of.owner() && !h.expired(r2) && !h.inUse(r2.Addresses) && earlier {
-				return fmt.Errorf("the reservation of %s (%s) gave way before that of %s (%s)", o, r.Mode, other, r2.Mode)
-			}
+		if err := gaveWayToPod(h, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gaveWayToPod checks that no other reservation had to give way before one did.
+func gaveWayToPod(h happened, r reservation.Reservation) error {
+	others := h.unlapsed(h.before, h.of.owner())
+	of, loses, asks := perNamespace(others), r.Owner.Namespace, h.of.namespace()
+	for other, r2 := range others {
+		if h.inUse(r2.Addresses) {
+			continue
+		}
+		if n := of[other.Namespace]; n > of[loses] || loses != asks && other.Namespace == asks && n == of[loses] {
+			return fmt.Errorf("namespace %s lost a reservation to a pod of %s, and reservations are %v", loses, asks, of)
+		}
+		earlier := gocmp.Or(gocmp.Compare(r2.Mode, r.Mode), gocmp.Compare(r2.Deadline.Left(h.now), r.Deadline.Left(h.now))) < 0
+		if other.Namespace == loses && earlier {
+			return fmt.Errorf("the reservation of %s (%s) gave way before that of %s (%s)", r.Owner, r.Mode, other, r2.Mode)
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ func End(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, r
 	return d, apply(tx, a.ID, d)
 }
 
-// gather reads the facts for PlanEnd. The usage of the pool is read only for a new reservation, and the reservations
-// of the network only when the share is used up: an everyday DEL costs no scan.
+// gather reads the facts for PlanEnd. The usage of the pool is read only for a new reservation, and reservations only
+// when the share, or the quota of the namespace, is used up: an everyday DEL costs no scan.
 func gather(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, rollback bool) (reservation.EndInput, error) {
 	in := reservation.EndInput{Now: now, Attachment: a, Rollback: rollback}
 	var err error
@@ -39,8 +39,14 @@ func gather(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment
 		return in, err
 	}
 	in.Share, in.ReservedPods = &usage.Limits.Share, usage.Reserved
-	if in.NeedsReserved() {
+	if in.NeedsNamespace() {
+		in.ReservedOfNamespace = tx.CountReservationsOf(a.ID.Network, a.Owner.Namespace)
+	}
+	switch {
+	case in.NeedsReserved():
 		in.Reserved, err = tx.Reservations(a.ID.Network)
+	case in.NeedsReservedOf():
+		in.Reserved, err = tx.ReservationsOf(a.ID.Network, a.Owner.Namespace)
 	}
 	return in, err
 }

@@ -64,6 +64,18 @@ func TestEndsKeepToTheShare(t *testing.T) {
 		"with refuse the new reservation is not made": {
 			share: &reservation.Share{Pods: 3, Refuse: true}, want: persistence.PoolUsage{Reserved: 3, Refused: 1},
 		},
+		"a namespace with its quota used up gives one": {
+			share: &reservation.Share{Pods: 9, PerNamespace: 3}, want: persistence.PoolUsage{Reserved: 3, Displaced: 1},
+		},
+		"with refuse a namespace with its quota used up gets none": {
+			share: &reservation.Share{Pods: 9, PerNamespace: 3, Refuse: true}, want: persistence.PoolUsage{Reserved: 3, Refused: 1},
+		},
+		"lapsed reservations do not count for the quota": {
+			share: &reservation.Share{Pods: 9, PerNamespace: 3}, after: time.Hour, want: persistence.PoolUsage{Reserved: 1},
+		},
+		"a rolled-back ADD knows no quota": {
+			share: &reservation.Share{Pods: 9, PerNamespace: 3, Refuse: true}, rollback: true, want: persistence.PoolUsage{Reserved: 4},
+		},
 		"lapsed reservations are freed first": {
 			share: &reservation.Share{Pods: 3}, after: time.Hour, want: persistence.PoolUsage{Reserved: 1},
 		},
@@ -183,24 +195,61 @@ func usage(t *testing.T, s *persistence.Store) (u persistence.PoolUsage) {
 	return u
 }
 
-// BenchmarkEnd ends a pod below the share of reservations, and where they hold it.
+// TestTheQuotaOfOneNamespaceIsNotThatOfAnother fills the quota of a namespace whose name begins another one.
+func TestTheQuotaOfOneNamespaceIsNotThatOfAnother(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	share := reservation.Share{Pods: 99, PerNamespace: 2, Refuse: true}
+	update(t, s, func(tx *persistence.Tx) error {
+		err := tx.SetLimits("net", reservation.Limits{Share: share})
+		for i, ns := range []string{"shop", "shop", "shop-2", "sho", "shop", "shop-2", "shop-2"} {
+			a := attachment(i)
+			a.Owner.Namespace = ns
+			err = errors.Join(err, tx.PutAttachment(a))
+			d, endErr := lifecycle.End(tx, a, now, false)
+			if d.Refused != (i == 4 || i == 6) || d.OverQuota != d.Refused {
+				t.Errorf("%d of %s: %+v", i, ns, d)
+			}
+			err = errors.Join(err, endErr)
+		}
+		if n := tx.CountReservationsOf("net", "shop"); n != 2 {
+			t.Errorf("counted %d", n)
+		}
+		return err
+	})
+}
+
+// BenchmarkEnd ends a pod below the share of reservations, where they hold it, and where its namespace, which has a
+// tenth of them, holds its quota.
 func BenchmarkEnd(b *testing.B) {
 	for _, n := range []int{127, 2_000, 25_000} {
-		for name, share := range map[string]int64{"below": 1 << 20, "at": int64(n)} {
-			b.Run(fmt.Sprintf("%s a share of %d", name, n), func(b *testing.B) {
+		for name, share := range map[string]reservation.Share{
+			"below a share": {Pods: 1 << 20}, "at a share": {Pods: int64(n)},
+			"below a quota": {Pods: 1 << 20, PerNamespace: int64(n/10 + 2)}, "at a quota": {Pods: 1 << 20, PerNamespace: int64(n / 10)},
+		} {
+			b.Run(fmt.Sprintf("%s of %d", name, n), func(b *testing.B) {
 				s := persistence.New(persistence.Options{Dir: b.TempDir()})
 				update(b, s, func(tx *persistence.Tx) error {
 					for i := range n {
-						if err := tx.PutReservation(*reserved(attachment(i))); err != nil {
+						r := *reserved(attachment(i))
+						if i%10 > 0 {
+							r.Owner.Namespace = fmt.Sprint("other-", i%10)
+						}
+						if err := tx.PutReservation(r); err != nil {
 							return err
 						}
 					}
-					return tx.SetLimits("net", reservation.Limits{Share: reservation.Share{Pods: share}})
+					return tx.SetLimits("net", reservation.Limits{Share: share})
 				})
 				i := n
 				for b.Loop() {
 					i++
-					update(b, s, func(tx *persistence.Tx) error { return ended(tx, i) })
+					update(b, s, func(tx *persistence.Tx) error {
+						err := ended(tx, i)
+						if name == "below a quota" { // and stay there
+							err = errors.Join(err, tx.DeleteReservation(attachment(i).Owner))
+						}
+						return err
+					})
 				}
 			})
 		}

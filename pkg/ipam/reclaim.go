@@ -2,8 +2,10 @@ package ipam
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -17,8 +19,8 @@ const (
 	// DropAbandoned frees addresses that the state or another plugin holds for containers
 	// that are gone.
 	DropAbandoned
-	// EndSoonest ends one reservation before its deadline.
-	EndSoonest
+	// EndReservation ends one reservation before its deadline.
+	EndReservation
 )
 
 // ReclaimSteps returns the steps in the order in which an ADD tries them: no pod loses an
@@ -29,7 +31,7 @@ func ReclaimSteps(byNumber bool) []ReclaimStep {
 	if byNumber {
 		return steps
 	}
-	return append(steps, EndSoonest)
+	return append(steps, EndReservation)
 }
 
 // ReclaimInput holds the facts when a range set is exhausted.
@@ -38,6 +40,8 @@ type ReclaimInput struct {
 	Set Set
 	// Refuse is true when no reservation gives way.
 	Refuse bool
+	// Namespace is the namespace of the pod that needs an address.
+	Namespace string
 	// Reserved are the reservations of the network.
 	Reserved []reservation.Reservation
 	// Taken reports whether another plugin holds an address; nil when there is no other plugin.
@@ -46,30 +50,84 @@ type ReclaimInput struct {
 	InUse func(reservation.Reservation) bool
 }
 
-// PlanReclaim returns the reservation that gives way to a pod: the reservation that ends soonest, and
-// reservations with mode "required" last. A reservation whose addresses the set could not
-// hand out anyway is skipped. The result is nil when no reservation gives way.
-func PlanReclaim(in ReclaimInput) (*reservation.Reservation, error) {
+// ReclaimDecision is the outcome of PlanReclaim.
+type ReclaimDecision struct {
+	// GivesWay is the reservation that ends before its deadline; nil for none.
+	GivesWay *reservation.Reservation
+	// Reason says in words why this one; "" for none.
+	Reason string
+}
+
+// candidate is a reservation that may give way.
+type candidate struct {
+	*reservation.Reservation
+
+	held int  // reservations of its namespace
+	own  bool // the pod that needs an address is in its namespace
+	left time.Duration
+}
+
+// PlanReclaim decides which reservation gives way to a pod. The namespace that has most reservations of the set gives
+// one; among equals the namespace of the pod comes first, then the order of names. In that namespace the reservation
+// that ends soonest gives way, and reservations with mode "required" come last. So a namespace loses no reservation to
+// the pods of one that has more. A reservation whose addresses the set could not hand out anyway is skipped.
+func PlanReclaim(in ReclaimInput) (ReclaimDecision, error) {
 	if in.Refuse {
-		return nil, nil
+		return ReclaimDecision{}, nil
 	}
-	held := ReservedIn(in.Set, in.Reserved)
-	slices.SortFunc(held, func(a, b reservation.Reservation) int {
-		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Deadline.Left(in.Now), b.Deadline.Left(in.Now)))
-	})
-	for _, r := range held {
-		if in.InUse != nil && in.InUse(r) {
+	for _, c := range in.candidates() {
+		if in.InUse != nil && in.InUse(*c.Reservation) {
 			continue
 		}
-		useful, err := in.useful(r.Addresses)
+		useful, err := in.useful(c.Addresses)
 		if err != nil {
-			return nil, err
+			return ReclaimDecision{}, err
 		}
 		if useful {
-			return &r, nil
+			return ReclaimDecision{
+				GivesWay: c.Reservation,
+				Reason:   fmt.Sprintf("namespace %s holds most reservations of the range set, %d", c.Owner.Namespace, c.held),
+			}, nil
 		}
 	}
-	return nil, nil
+	return ReclaimDecision{}, nil
+}
+
+// candidates returns the reservations of the set in the order in which they give way.
+func (in ReclaimInput) candidates() []candidate {
+	of := map[string]int{}
+	var all []candidate
+	for i := range in.Reserved {
+		r := &in.Reserved[i]
+		if in.Set.holdsAny(r.Addresses) {
+			of[r.Owner.Namespace]++
+			all = append(all, candidate{Reservation: r, own: r.Owner.Namespace == in.Namespace, left: r.Deadline.Left(in.Now)})
+		}
+	}
+	for i := range all {
+		all[i].held = of[all[i].Owner.Namespace]
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		if order := cmp.Compare(b.held, a.held); order != 0 {
+			return order
+		}
+		if a.own != b.own {
+			if a.own {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Owner.Namespace, b.Owner.Namespace), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.left, b.left), cmp.Compare(a.Seq, b.Seq))
+	})
+	return all
+}
+
+// holdsAny reports whether one of the addresses is in the set.
+func (s Set) holdsAny(addrs []netip.Addr) bool {
+	return slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+		_, in := s.Contains(a)
+		return in
+	})
 }
 
 // useful reports whether the set could hand out one of the addresses once no reservation
@@ -92,10 +150,5 @@ func (in ReclaimInput) useful(addrs []netip.Addr) (bool, error) {
 
 // ReservedIn returns the reservations that hold an address of a set.
 func ReservedIn(set Set, all []reservation.Reservation) []reservation.Reservation {
-	return slices.DeleteFunc(slices.Clone(all), func(r reservation.Reservation) bool {
-		return !slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool {
-			_, in := set.Contains(a)
-			return in
-		})
-	})
+	return slices.DeleteFunc(slices.Clone(all), func(r reservation.Reservation) bool { return !set.holdsAny(r.Addresses) })
 }

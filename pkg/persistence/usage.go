@@ -36,15 +36,18 @@ type poolUsageRecord struct {
 }
 
 type limitsRecord struct {
-	Pods      int64         `json:"pods"`
-	Refuse    bool          `json:"refuse,omitempty"`
-	MaxRetain time.Duration `json:"maxRetain,omitempty"`
+	Pods         int64         `json:"pods"`
+	PerNamespace int64         `json:"perNamespace,omitempty"`
+	Refuse       bool          `json:"refuse,omitempty"`
+	MaxRetain    time.Duration `json:"maxRetain,omitempty"`
 }
 
 func encodePoolUsage(p PoolUsage) ([]byte, error) {
 	r := poolUsageRecord{Reserved: p.Reserved, Reclaimed: p.Reclaimed, Displaced: p.Displaced, Refused: p.Refused, Exhausted: p.Exhausted}
 	if l := p.Limits; l != nil {
-		r.Limits = &limitsRecord{Pods: l.Share.Pods, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain}
+		r.Limits = &limitsRecord{
+			Pods: l.Share.Pods, PerNamespace: l.Share.PerNamespace, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain,
+		}
 	}
 	return seal(r)
 }
@@ -56,7 +59,10 @@ func decodePoolUsage(data []byte) (PoolUsage, error) {
 	}
 	p := PoolUsage{Reserved: r.Reserved, Reclaimed: r.Reclaimed, Displaced: r.Displaced, Refused: r.Refused, Exhausted: r.Exhausted}
 	if l := r.Limits; l != nil {
-		p.Limits = &reservation.Limits{Share: reservation.Share{Pods: l.Pods, Refuse: l.Refuse}, MaxRetain: l.MaxRetain}
+		p.Limits = &reservation.Limits{
+			Share:     reservation.Share{Pods: l.Pods, PerNamespace: l.PerNamespace, Refuse: l.Refuse},
+			MaxRetain: l.MaxRetain,
+		}
 	}
 	return p, nil
 }

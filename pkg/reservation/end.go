@@ -24,7 +24,10 @@ type EndInput struct {
 	Share *Share
 	// ReservedPods counts the reservations of the network, lapsed ones included.
 	ReservedPods int64
-	// Reserved lists the reservations of the network. PlanEnd reads the list only when NeedsReserved is true.
+	// ReservedOfNamespace counts those of the pod's namespace. PlanEnd reads the number only when NeedsNamespace is true.
+	ReservedOfNamespace int64
+	// Reserved lists the reservations of the network. PlanEnd reads the list only when NeedsReserved is true. When
+	// NeedsReservedOf is true, the reservations of the namespace are enough.
 	Reserved []Reservation
 }
 
@@ -39,17 +42,19 @@ type EndDecision struct {
 	Displaced *Reservation
 	// Refused is true when there was no room for the reservation.
 	Refused bool
+	// OverQuota is true when it was the quota of the namespace that was used up.
+	OverQuota bool
 }
 
 // PlanEnd decides what happens to the addresses of an attachment that ends (rules 3 and 8), and within the
 // share of the pool that reservations may hold, which reservation makes room.
 func PlanEnd(in EndInput) EndDecision {
 	d := planRetention(in)
-	if !in.NeedsReserved() {
+	if !in.NeedsReserved() && !in.NeedsReservedOf() {
 		return d
 	}
 	share := PlanShare(ShareInput{Now: in.Now, Share: *in.Share, New: *d.Reserve, Reserved: in.Reserved})
-	d.Lapsed, d.Displaced = share.Lapsed, share.Displaced
+	d.Lapsed, d.Displaced, d.OverQuota = share.Lapsed, share.Displaced, share.OverQuota
 	switch {
 	case share.Verdict == ShareRefused:
 		d.Reserve, d.Refused, d.Reason = nil, true, share.Reason
@@ -66,6 +71,16 @@ func (in EndInput) NeedsShare() bool { return !in.Rollback && planRetention(in).
 // NeedsReserved reports whether PlanEnd needs EndInput.Reserved: the share of the pool is used up.
 func (in EndInput) NeedsReserved() bool {
 	return in.NeedsShare() && in.Share != nil && !in.Share.HasRoom(in.ReservedPods)
+}
+
+// NeedsNamespace reports whether PlanEnd needs EndInput.ReservedOfNamespace: the namespace may have used up its quota.
+func (in EndInput) NeedsNamespace() bool {
+	return in.NeedsShare() && in.Share != nil && !in.Share.HasRoomOf(in.ReservedPods)
+}
+
+// NeedsReservedOf reports whether PlanEnd needs at least the reservations of the namespace: its quota is used up.
+func (in EndInput) NeedsReservedOf() bool {
+	return in.NeedsNamespace() && !in.Share.HasRoomOf(in.ReservedOfNamespace)
 }
 
 // planRetention decides whether the addresses are reserved, leaving aside the share of the pool.

@@ -21,6 +21,8 @@ type Limits struct {
 type Share struct {
 	// Pods is the number of pods for which addresses may be reserved at a time.
 	Pods int64
+	// PerNamespace is the number of pods of one namespace; 0 for no bound but Pods.
+	PerNamespace int64
 	// Refuse is true when no reservation gives way to another one.
 	Refuse bool
 }
@@ -28,8 +30,37 @@ type Share struct {
 // NewShare returns a percentage of a pool, given as a number of pods. The share is at least one pod, unless the
 // percentage is 0.
 func NewShare(pool int64, percent int, refuse bool) Share {
-	whole, rest := pool/100, pool%100 // pool*percent could overflow
-	return Share{Pods: whole*int64(percent) + (rest*int64(percent)+99)/100, Refuse: refuse}
+	return Share{Pods: part(pool, percent), Refuse: refuse}
+}
+
+// part returns a percentage of a number, rounded up.
+func part(of int64, percent int) int64 {
+	whole, rest := of/100, of%100 // of*percent could overflow
+	return whole*int64(percent) + (rest*int64(percent)+99)/100
+}
+
+// Quota are bounds of one namespace. The lower one counts.
+type Quota struct {
+	// Pods is a number of pods, and Percent a part of the pool; 0 for no bound.
+	Pods    int64
+	Percent int
+}
+
+// WithQuota returns the share with the bound of each namespace. A bound that the share reaches first is none: then no
+// end of a pod counts the reservations of its namespace.
+func (s Share) WithQuota(pool int64, q Quota) Share {
+	most := s.Pods
+	if q.Pods > 0 {
+		most = min(most, q.Pods)
+	}
+	if q.Percent > 0 {
+		most = min(most, part(pool, q.Percent))
+	}
+	s.PerNamespace = 0
+	if most < s.Pods {
+		s.PerNamespace = most
+	}
+	return s
 }
 
 // fairShareFactor limits a namespace when Share.Refuse is set: the namespace may hold at most so many times the free part
@@ -44,13 +75,17 @@ func (s Share) HasRoom(reserved int64) bool {
 	return reserved < s.Pods
 }
 
+// HasRoomOf reports whether a namespace may have one more reservation beside the given number of its own.
+func (s Share) HasRoomOf(own int64) bool { return s.PerNamespace == 0 || own < s.PerNamespace }
+
 // ShareInput holds the facts about a reservation that is asked for.
 type ShareInput struct {
 	Now   Moment
 	Share Share
 	// New is the reservation that is asked for.
 	New Reservation
-	// Reserved are the reservations of the network.
+	// Reserved are the reservations of the network. The reservations of the namespace are enough where the share has
+	// room.
 	Reserved []Reservation
 }
 
@@ -71,13 +106,16 @@ type ShareDecision struct {
 	Lapsed []Reservation
 	// Displaced is the reservation that is deleted before its deadline; nil for none.
 	Displaced *Reservation
+	// OverQuota is true when the namespace had no room, whether the share had room or not.
+	OverQuota bool
 	// Reason says why in words; "" when there was room.
 	Reason string
 }
 
-// PlanShare decides whether a reservation is made, and which other reservation gives way. The namespace with the most
-// reservations gives one, which can be the asking namespace. In that namespace the reservation that has waited longest
-// gives way; reservations with mode required come last.
+// PlanShare decides whether a reservation is made, and which other reservation gives way. A namespace that has used up
+// its quota gives one of its own. If the share is used up, the namespace with the most reservations gives one, which can
+// be the asking namespace. In that namespace the reservation that has waited longest gives way; reservations with mode
+// required come last.
 func PlanShare(in ShareInput) ShareDecision {
 	d := ShareDecision{Verdict: ShareGranted, Lapsed: Lapsed(in.Reserved, in.Now)}
 	reserved := slices.DeleteFunc(Unlapsed(in.Reserved, in.Now), func(r Reservation) bool { return r.Owner == in.New.Owner }) // the new one replaces it
@@ -85,27 +123,45 @@ func PlanShare(in ShareInput) ShareDecision {
 	for _, r := range reserved {
 		of[r.Owner.Namespace]++
 	}
-	own, total := of[in.New.Owner.Namespace], int64(len(reserved))
+	asking := in.New.Owner.Namespace
+	own, total := of[asking], int64(len(reserved))
+	d.OverQuota = !in.Share.HasRoomOf(own)
+	full := fmt.Sprintf("reservations hold addresses for %d pods, which is all of the share", total)
+	if d.OverQuota {
+		full = fmt.Sprintf("reservations of namespace %s hold addresses for %d pods, which is all that a namespace may have", asking, own)
+	}
 	switch {
 	case in.Share.Pods <= 0:
 		return d.refuse("the network reserves none")
+	case d.OverQuota && in.Share.Refuse:
+		return d.refuse(full)
 	case in.Share.Refuse && own >= fairShareFactor*(in.Share.Pods-total):
-		return d.refuse(fmt.Sprintf("reservations hold addresses for %d pods, %d of namespace %s, and may hold them for %d", total, own, in.New.Owner.Namespace, in.Share.Pods))
-	case in.Share.Refuse || in.Share.HasRoom(total):
+		return d.refuse(fmt.Sprintf("reservations hold addresses for %d pods, %d of namespace %s, and may hold them for %d", total, own, asking, in.Share.Pods))
+	case in.Share.Refuse || !d.OverQuota && in.Share.HasRoom(total):
 		return d
 	}
-	of[in.New.Owner.Namespace]++
-	from := richest(of, in.New.Owner.Namespace)
-	candidates := slices.DeleteFunc(append(reserved, in.New), func(r Reservation) bool { return r.Owner.Namespace != from })
-	first := slices.MinFunc(candidates, func(a, b Reservation) int {
-		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(in.Now.Since(b.Deadline.From), in.Now.Since(a.Deadline.From)), cmp.Compare(a.Seq, b.Seq))
-	})
-	full := fmt.Sprintf("reservations hold addresses for %d pods, which is all of the share", total)
+	of[asking]++
+	from := asking
+	if !d.OverQuota {
+		from = richest(of, asking)
+	}
+	first := firstToGiveWay(append(reserved, in.New), from, in.Now)
 	if first.Owner == in.New.Owner {
 		return d.refuse(full + ", and none gives way to this one")
 	}
-	d.Displaced, d.Reason = &first, fmt.Sprintf("%s: the reservation of %s gives way, because namespace %s holds most, %d", full, first.Owner, from, of[from])
+	d.Displaced, d.Reason = &first, fmt.Sprintf("%s: the reservation of %s gives way", full, first.Owner)
+	if !d.OverQuota {
+		d.Reason += fmt.Sprintf(", because namespace %s holds most, %d", from, of[from])
+	}
 	return d
+}
+
+// firstToGiveWay returns the reservation of a namespace that gives way before the others.
+func firstToGiveWay(all []Reservation, namespace string, now Moment) Reservation {
+	candidates := slices.DeleteFunc(all, func(r Reservation) bool { return r.Owner.Namespace != namespace })
+	return slices.MinFunc(candidates, func(a, b Reservation) int {
+		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(now.Since(b.Deadline.From), now.Since(a.Deadline.From)), cmp.Compare(a.Seq, b.Seq))
+	})
 }
 
 // refuse returns the decision to make no reservation.

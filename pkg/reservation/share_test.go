@@ -1,6 +1,9 @@
 package reservation_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,11 +35,13 @@ func TestPlanShare(t *testing.T) {
 	type all = []reservation.Reservation
 	for name, tc := range map[string]struct {
 		pods      int64
+		quota     int64
 		refuse    bool
 		new       reservation.Reservation // a/new unless given
 		reserved  all
 		refused   bool
 		displaced string
+		quotaUsed bool
 		lapsed    int
 	}{
 		"there is room": {pods: 3, reserved: all{waiting("a", "0", minute), waiting("b", "0", minute)}},
@@ -87,6 +92,32 @@ func TestPlanShare(t *testing.T) {
 		"above the share, which became smaller, one gives way for one": {
 			pods: 1, reserved: all{waiting("b", "0", minute), waiting("b", "1", 2*minute), waiting("b", "2", minute)}, displaced: "b/1",
 		},
+		"below the quota there is room": {
+			pods: 9, quota: 2, reserved: all{waiting("a", "0", minute), waiting("b", "0", minute), waiting("b", "1", minute)},
+		},
+		"a namespace that has used up its quota gives one of its own, whatever others hold": {
+			pods: 9, quota: 2, displaced: "a/1", quotaUsed: true,
+			reserved: all{waiting("a", "0", minute), waiting("a", "1", 2*minute), waiting("b", "0", 9*minute), waiting("b", "1", 9*minute), waiting("b", "2", 9*minute)},
+		},
+		"also where the share is used up": {
+			pods: 4, quota: 1, displaced: "a/0", quotaUsed: true,
+			reserved: all{waiting("a", "0", minute), waiting("b", "0", 9*minute), waiting("b", "1", 9*minute), waiting("b", "2", 9*minute)},
+		},
+		"within the quota, mode preferred displaces no reservation with mode required": {
+			pods: 9, quota: 1, reserved: all{waiting("a", "0", 9*minute, required)}, refused: true, quotaUsed: true,
+		},
+		"the quota does not count the reservation that is replaced": {
+			pods: 9, quota: 1, reserved: all{waiting("a", "new", minute)},
+		},
+		"nor lapsed ones": {
+			pods: 9, quota: 1, reserved: all{waiting("a", "0", time.Hour)}, lapsed: 1,
+		},
+		"above the quota, which became smaller, one gives way for one": {
+			pods: 9, quota: 1, reserved: all{waiting("a", "0", minute), waiting("a", "1", 2*minute)}, displaced: "a/1", quotaUsed: true,
+		},
+		"refuse: a namespace that has used up its quota gets no more": {
+			pods: 9, quota: 1, refuse: true, reserved: all{waiting("a", "0", minute)}, refused: true, quotaUsed: true,
+		},
 		"refuse: no other gives way": {
 			pods: 2, refuse: true, refused: true,
 			reserved: all{waiting("b", "0", minute), waiting("b", "1", minute)},
@@ -105,7 +136,7 @@ func TestPlanShare(t *testing.T) {
 				tc.new = waiting("a", "new", 0)
 			}
 			d := reservation.PlanShare(reservation.ShareInput{
-				Now: now, Share: reservation.Share{Pods: tc.pods, Refuse: tc.refuse}, New: tc.new, Reserved: tc.reserved,
+				Now: now, Share: reservation.Share{Pods: tc.pods, PerNamespace: tc.quota, Refuse: tc.refuse}, New: tc.new, Reserved: tc.reserved,
 			})
 			displaced := ""
 			if d.Displaced != nil {
@@ -114,8 +145,8 @@ func TestPlanShare(t *testing.T) {
 			if refused := d.Verdict == reservation.ShareRefused; refused != tc.refused || displaced != tc.displaced || len(d.Lapsed) != tc.lapsed {
 				t.Errorf("refused %t, displaced %q, lapsed %d (%s); want %t, %q, %d", refused, displaced, len(d.Lapsed), d.Reason, tc.refused, tc.displaced, tc.lapsed)
 			}
-			if (d.Reason == "") != (!tc.refused && tc.displaced == "") {
-				t.Errorf("reason %q", d.Reason)
+			if (d.Reason == "") != (!tc.refused && tc.displaced == "") || d.OverQuota != tc.quotaUsed {
+				t.Errorf("reason %q, quota used up %t", d.Reason, d.OverQuota)
 			}
 		})
 	}
@@ -153,6 +184,46 @@ func TestNoNamespaceStarvesTheOthers(t *testing.T) {
 	}
 }
 
+// TestNoNamespaceExceedsItsQuota lets namespaces ask in a random order. Where the share has room, the reservations of one
+// namespace are enough for the decision.
+func TestNoNamespaceExceedsItsQuota(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 50 {
+		share := reservation.Share{Pods: 1 + r.Int64N(20), PerNamespace: 1 + r.Int64N(6), Refuse: r.IntN(2) == 0}
+		var held []reservation.Reservation
+		for n := range 100 {
+			later := now
+			later.Up += time.Duration(n) * time.Second
+			asks := waiting(fmt.Sprint(r.IntN(4)), fmt.Sprint(r.IntN(30)), 0)
+			asks.Deadline.From, asks.Mode = later, reservation.Mode(r.IntN(2))
+			in := reservation.ShareInput{Now: later, Share: share, New: asks, Reserved: held}
+			d := reservation.PlanShare(in)
+			if share.HasRoom(int64(len(held))) {
+				in.Reserved = slices.DeleteFunc(slices.Clone(held), func(r reservation.Reservation) bool { return r.Owner.Namespace != asks.Owner.Namespace })
+				if diff := cmp.Diff(d, reservation.PlanShare(in)); diff != "" {
+					t.Fatalf("seed %d: with the reservations of the namespace alone (-all +own):\n%s", seed, diff)
+				}
+				in.Reserved = held
+			}
+			if d.OverQuota && d.Displaced != nil && d.Displaced.Owner.Namespace != asks.Owner.Namespace {
+				t.Fatalf("seed %d: the quota of %s displaced %s", seed, asks.Owner, d.Displaced.Owner)
+			}
+			held = slices.DeleteFunc(held, func(r reservation.Reservation) bool {
+				return d.Verdict == reservation.ShareGranted && r.Owner == asks.Owner
+			})
+			held = admit(held, in)
+			of := map[string]int64{}
+			for _, r := range held {
+				of[r.Owner.Namespace]++
+			}
+			if of[asks.Owner.Namespace] > share.PerNamespace || int64(len(held)) > share.Pods {
+				t.Fatalf("seed %d: %v of %+v", seed, of, share)
+			}
+		}
+	}
+}
+
 // admit applies the decision of PlanShare.
 func admit(held []reservation.Reservation, in reservation.ShareInput) []reservation.Reservation {
 	d := reservation.PlanShare(in)
@@ -171,11 +242,11 @@ func admit(held []reservation.Reservation, in reservation.ShareInput) []reservat
 func TestHasRoomNeverPromisesTooMuch(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
 		for pods := range int64(30) {
-			share := reservation.Share{Pods: pods, Refuse: refuse}
+			share := reservation.Share{Pods: pods, PerNamespace: pods / 2, Refuse: refuse}
 			var held []reservation.Reservation
 			for len(held) < 40 {
 				d := reservation.PlanShare(reservation.ShareInput{Now: now, Share: share, New: waiting("a", "new", 0), Reserved: held})
-				if asked := d.Verdict == reservation.ShareRefused || d.Displaced != nil; share.HasRoom(int64(len(held))) && asked {
+				if asked := d.Verdict == reservation.ShareRefused || d.Displaced != nil; share.HasRoom(int64(len(held))) && share.HasRoomOf(int64(len(held))) && asked {
 					t.Errorf("%+v has room beside %d, and yet: %s", share, len(held), d.Reason)
 				}
 				held = append(held, waiting("a", string(rune('0'+len(held))), time.Minute))
@@ -200,6 +271,26 @@ func TestNewShare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := reservation.NewShare(tc.pool, tc.percent, false); got.Pods != tc.want {
 				t.Errorf("%d, want %d", got.Pods, tc.want)
+			}
+		})
+	}
+}
+
+func TestWithQuota(t *testing.T) {
+	for name, tc := range map[string]struct {
+		quota reservation.Quota
+		want  int64
+	}{
+		"none":                              {},
+		"a number":                          {quota: reservation.Quota{Pods: 10}, want: 10},
+		"a part, rounded up":                {quota: reservation.Quota{Percent: 10}, want: 26},
+		"the lower one counts":              {quota: reservation.Quota{Pods: 10, Percent: 10}, want: 10},
+		"the share is reached first":        {quota: reservation.Quota{Pods: 127}},
+		"half of the pool is all the share": {quota: reservation.Quota{Percent: 50}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := reservation.NewShare(253, 50, false).WithQuota(253, tc.quota); got.PerNamespace != tc.want || got.Pods != 127 {
+				t.Errorf("got %+v, want %d", got, tc.want)
 			}
 		})
 	}

@@ -40,8 +40,9 @@ type Config struct {
 	PredecessorWait time.Duration
 	// LockWait bounds the wait for the state; 0 leaves the bound to the store.
 	LockWait time.Duration
-	// SharePercent is the part of the pool that reservations may hold.
+	// SharePercent is the part of the pool that reservations may hold, and Quota bounds those of one namespace.
 	SharePercent int
+	Quota        reservation.Quota
 	// Refuse tells that no reservation gives way when the pool is exhausted.
 	Refuse bool
 	// Mirror tells to keep host-local's files beside the state.
@@ -132,11 +133,8 @@ func (c *Config) readSettings(keys *ipamKeys) error {
 	default:
 		return fmt.Errorf("ipam.onExhaustion: %q is neither \"reclaim\" nor \"refuse\": %w", keys.OnExhaustion, ErrConfig)
 	}
-	if p := keys.MaxReservedPercent; p != nil {
-		if *p < 0 || *p > 100 {
-			return fmt.Errorf("ipam.maxReservedPercent: %d is not a percentage from 0 to 100: %w", *p, ErrConfig)
-		}
-		c.SharePercent = *p
+	if err := c.readBounds(keys); err != nil {
+		return err
 	}
 	if keys.DataDir != "" && !filepath.IsAbs(keys.DataDir) {
 		return fmt.Errorf("ipam.dataDir: %q is not an absolute path: %w", keys.DataDir, ErrConfig)
@@ -150,6 +148,29 @@ func (c *Config) readSettings(keys *ipamKeys) error {
 		return fmt.Errorf("ipam.logMaxBytes: %d is not a positive number of bytes: %w", *keys.LogMaxBytes, ErrConfig)
 	}
 	return c.readDurations(keys)
+}
+
+// readBounds reads how many reservations there may be.
+func (c *Config) readBounds(keys *ipamKeys) error {
+	if p := keys.MaxReservedPercent; p != nil {
+		if *p < 0 || *p > 100 {
+			return fmt.Errorf("ipam.maxReservedPercent: %d is not a percentage from 0 to 100: %w", *p, ErrConfig)
+		}
+		c.SharePercent = *p
+	}
+	if n := keys.MaxReservedPerNamespace; n != nil {
+		if *n <= 0 {
+			return fmt.Errorf("ipam.maxReservedPerNamespace: %d is not a positive number of pods: %w", *n, ErrConfig)
+		}
+		c.Quota.Pods = *n
+	}
+	if p := keys.MaxReservedPercentPerNamespace; p != nil {
+		if *p < 1 || *p > 100 {
+			return fmt.Errorf("ipam.maxReservedPercentPerNamespace: %d is not a percentage from 1 to 100: %w", *p, ErrConfig)
+		}
+		c.Quota.Percent = *p
+	}
+	return nil
 }
 
 func (c *Config) readDurations(keys *ipamKeys) error {
@@ -188,8 +209,9 @@ func parseRoutes(raw json.RawMessage) (routes []*types.Route, err error) {
 
 // Limits returns what the network allows pods that ask for reservations.
 func (c *Config) Limits() reservation.Limits {
+	pool := ipam.Pods(c.Sets)
 	return reservation.Limits{
-		Share:     reservation.NewShare(ipam.Pods(c.Sets), c.SharePercent, c.Refuse),
+		Share:     reservation.NewShare(pool, c.SharePercent, c.Refuse).WithQuota(pool, c.Quota),
 		MaxRetain: c.MaxReservation,
 	}
 }

@@ -32,14 +32,16 @@ type ipamKeys struct {
 	DataDir    string          `json:"dataDir"`
 	ResolvConf string          `json:"resolvConf"`
 
-	MaxReservation     string `json:"maxReservation"`
-	MaxReservedPercent *int   `json:"maxReservedPercent"`
-	OnExhaustion       string `json:"onExhaustion"`
-	PredecessorWait    string `json:"predecessorWait"`
-	LockWait           string `json:"lockWait"`
-	MirrorHostLocal    bool   `json:"mirrorHostLocal"`
-	LogFile            string `json:"logFile"`
-	LogMaxBytes        *int64 `json:"logMaxBytes"`
+	MaxReservation                 string `json:"maxReservation"`
+	MaxReservedPercent             *int   `json:"maxReservedPercent"`
+	MaxReservedPerNamespace        *int64 `json:"maxReservedPerNamespace"`
+	MaxReservedPercentPerNamespace *int   `json:"maxReservedPercentPerNamespace"`
+	OnExhaustion                   string `json:"onExhaustion"`
+	PredecessorWait                string `json:"predecessorWait"`
+	LockWait                       string `json:"lockWait"`
+	MirrorHostLocal                bool   `json:"mirrorHostLocal"`
+	LogFile                        string `json:"logFile"`
+	LogMaxBytes                    *int64 `json:"logMaxBytes"`
 }
 
 // rangeKeys are the keys of one range.
