@@ -47,7 +47,7 @@ func run() int {
 	}
 	plugin := &cni.Plugin{
 		Node: host, Sources: []outside.Opener{rebuilder.Open, hostLocal.Open}, Rebuild: rebuilder.Rebuild,
-		Forget: machine.ForgetNeighbours,
+		Forget: machine.ForgetNeighbours, ForgetOwner: machine.ForgetOwner, UseOf: machine.UseOf,
 		Orphaned: func() bool { // a parent that ended before this process began is seen by its end of the pipe
 			return os.Getppid() != parent || machine.ReaderGone(os.Stdout)
 		},

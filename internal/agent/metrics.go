@@ -54,7 +54,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "limpet_reservations_gave_way_total", Help: "Reservations that ended before their deadline, by network and by what took the place: pod, reservation.",
 		}, []string{"network", "to"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "limpet_pool_refusals_total", Help: "Refused pods (no address was free) and refused reservations (the share was used up), by network.",
+			Name: "limpet_pool_refusals_total", Help: "Refused pods (no address was free), refused reservations (the share or the quota was used up), and free addresses that were passed over (the node's kernel used them), by network.",
 		}, []string{"network", "what"}),
 		counted: map[string]persistence.PoolUsage{},
 		plugin: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -127,6 +127,7 @@ func (m *metrics) count(n network) {
 		{m.endedEarly, "reservation", was.Displaced, is.Displaced},
 		{m.refused, "pod", was.Exhausted, is.Exhausted},
 		{m.refused, "reservation", was.Refused, is.Refused},
+		{m.refused, "address", was.InUse, is.InUse},
 	} {
 		if c.is < c.was { // the state file was rebuilt and counts from 0
 			c.was = 0

@@ -55,8 +55,11 @@ type adding struct {
 	wanted []netip.Addr // by range set; not valid where no address is asked for by number
 	a      *reservation.Attachment
 
-	tx     *persistence.Tx
-	beside outside.Add
+	tx         *persistence.Tx
+	beside     outside.Add
+	inUse      []netip.Addr // free in the state, and used by the kernel
+	askedBadly bool         // the kernel has failed to answer
+	hadOwner   []netip.Addr // new addresses that another attachment had lately
 }
 
 // add fills in the attachment's addresses and stores it: gather, plan, apply.
@@ -65,7 +68,7 @@ func (p *Plugin) add(ad *adding) error {
 	var marker *pendingMarker
 	waiting := func() { marker = createPendingMarker(ad.conf, ad.a.ID) }
 	err := p.store(ad.conf, waiting).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
-		plan, ad.tx, ad.a.Since = reservation.AddDecision{}, tx, p.Now()
+		plan, ad.tx, ad.inUse, ad.hadOwner, ad.a.Since = reservation.AddDecision{}, tx, nil, nil, p.Now()
 		in, err := ad.gather()
 		if err != nil {
 			return err
@@ -91,6 +94,8 @@ func (p *Plugin) add(ad *adding) error {
 	}
 	if plan.Verdict == reservation.Claim {
 		p.announce(ad.a)
+	} else {
+		ad.forgetOwners()
 	}
 	return nil
 }

@@ -65,24 +65,41 @@ func (ad *adding) next(n int) (netip.Addr, bool, error) {
 	if !cursor.IsValid() && ad.beside.Cursor != nil {
 		cursor = ad.beside.Cursor(n) // go on where the other plugin stopped
 	}
-	view := ipam.View(ad.tx.Free(ad.conf.Network))
-	if ad.beside.Taken != nil {
-		view = ad.beside.View(view)
+	released, err := ad.tx.Released(ad.conf.Network, ad.a.Since)
+	if err != nil {
+		return netip.Addr{}, false, err
 	}
-	addr, _, err := ad.conf.Sets[n].Next(cursor, view)
+	in := ipam.ChooseInput{Last: cursor, Free: ad.beside.View(ad.tx.Free(ad.conf.Network)), Use: ad.use}
+	if ad.conf.ReleaseDelay > 0 {
+		in.Released = released.Delayed
+	}
+	choice, err := ad.conf.Sets[n].Choose(in)
+	ad.noteOwner(released, choice.Addr)
+	if err := ad.noteInUse(choice); err != nil {
+		return netip.Addr{}, false, err
+	}
 	if errors.Is(err, ipam.ErrExhausted) {
-		return addr, false, nil
+		return netip.Addr{}, false, nil
 	}
-	return addr, err == nil, err
+	return choice.Addr, err == nil, err
 }
 
-// requested reports whether an address asked for by number is free.
+// requested reports whether an address asked for by number is free. A route to it may have been set for this pod, so a
+// route is only worth a warning.
 func (ad *adding) requested(want netip.Addr) (netip.Addr, bool, error) {
 	held, err := ad.tx.Held(ad.conf.Network, want)
 	if err == nil && !held && ad.beside.Taken != nil {
 		held, err = ad.beside.Taken(want)
 	}
-	return want, !held && err == nil, err
+	if held || err != nil {
+		return want, false, err
+	}
+	if use := ad.use(want); use == ipam.Routed {
+		ad.Log.Warn("The address that the pod asks for is in use on this node", "address", want.String(), "use", use.String())
+	}
+	released, err := ad.tx.Released(ad.conf.Network, ad.a.Since)
+	ad.noteOwner(released, want)
+	return want, err == nil, err
 }
 
 // reclaimers returns the functions that carry out one step.
@@ -144,6 +161,9 @@ func (ad *adding) exhausted(n int, err error) error {
 			because, help = "ipam.onExhaustion is \"refuse\"", "wait, free one with limpet-ipam release, or let the range grow"
 		}
 		why = fmt.Sprintf("the first for another %s, and none gives way because %s: %s", soonest.Round(time.Second), because, help)
+	}
+	if used := ad.inUseOf(set); len(used) > 0 {
+		why += fmt.Sprintf("; %d are not in the state, but the node uses them, %s first: ip route get %s", len(used), used[0], used[0])
 	}
 	return fmt.Errorf("failed to allocate for range %d: %w; %d of its %d addresses are reserved: %s", n, err, len(reserved), ipam.Pods([]ipam.Set{set}), why)
 }

@@ -82,6 +82,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 		"maxReservation":     `"24h"`,
 		"maxReservedPercent": reservation.DefaultSharePercent,
 		"predecessorWait":    fmt.Sprintf(`"%.0fs"`, netconf.DefaultPredecessorWait.Seconds()),
+		"releaseDelay":       fmt.Sprintf(`"%.0fs"`, reservation.DefaultReleaseDelay.Seconds()),
 		"lockWait":           fmt.Sprintf(`"%.0fs"`, persistence.DefaultLockWait.Seconds()),
 		"logFile":            fmt.Sprintf("%q", cni.DefaultLogFile),
 		"logMaxBytes":        netconf.DefaultLogMaxBytes,

@@ -60,6 +60,8 @@ type model struct {
 	truth   map[string]time.Duration                  // true time by clock reading
 	holds   map[reservation.AttachmentID][]netip.Addr // what each attachment was told
 	refused map[refusal]time.Duration                 // true time of the first
+	freed   map[netip.Addr]freed
+	booted  string
 	setting setting
 	history []string
 	seen    map[string]int
@@ -69,6 +71,7 @@ func newModel(w *testNode, seed uint64) *model {
 	m := &model{
 		testNode: w, rand: rand.New(rand.NewPCG(seed, 0)), truth: map[string]time.Duration{}, seen: map[string]int{},
 		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[refusal]time.Duration{}, setting: settings[seed%uint64(len(settings))],
+		freed: map[netip.Addr]freed{},
 	}
 	w.ipam = m.setting.ipam()
 	w.recovery.Interfaces = m.interfaces
@@ -198,12 +201,16 @@ func (m *model) make(s sandbox) sandbox {
 func (m *model) happened(verb string, of sandbox) happened {
 	alive, inside := maps.Clone(m.netns), maps.Clone(m.inside)
 	refused := maps.Clone(m.refused)
+	if m.booted != m.now.BootID { // the kernel has forgotten the owners
+		m.booted = m.now.BootID
+		clear(m.freed)
+	}
 	return happened{
 		refused: func(r refusal) (time.Duration, bool) {
 			since, found := refused[r]
 			return m.elapsed - since, found
 		},
-		verb: verb, of: of, before: m.read(), now: m.now, setting: m.setting,
+		verb: verb, of: of, before: m.read(), now: m.now, setting: m.setting, freed: m.freed,
 		alive: func(a reservation.Attachment) bool { return a.NetNS.Inode != 0 && alive[a.NetNS.Path] == a.NetNS },
 		inUse: func(addrs []netip.Addr) bool {
 			for path, has := range inside {
@@ -268,12 +275,26 @@ func (m *model) judge(h happened) {
 	if diff := cmp.Diff(m.holds, holds, cmpopts.EquateComparable(netip.Addr{})); diff != "" && h.damage == "" {
 		m.t.Errorf("attached (-model +state file):\n%s", diff)
 	}
+	if h.damage == "" {
+		m.noteFreed(h)
+	}
 	if m.t.Failed() {
 		from := max(len(m.history)-25, 0)
 		for _, l := range m.history[from:] {
 			m.t.Log(l)
 		}
 		m.t.FailNow()
+	}
+}
+
+// noteFreed remembers when addresses were freed.
+func (m *model) noteFreed(h happened) {
+	for _, a := range m.setting.addresses() {
+		if held(h.before, a) && !held(h.after, a) {
+			ended, known := h.before.Attached[h.of.attachment()]
+			certain := h.verb == "DEL" && known && !h.rollback && slices.Contains(ended.Addresses, a)
+			m.freed[a] = freed{up: h.now.Up, certain: certain}
+		}
 	}
 }
 

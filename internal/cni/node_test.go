@@ -23,6 +23,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
+	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -51,7 +52,9 @@ type testNode struct {
 	stuck   bool                    // interface plugins are killed after their IPAM DEL, so that the interface stays
 	orphan  bool
 	inode   uint64
-	forgot  []netip.Addr   // by the node's table of neighbours
+	forgot  []netip.Addr // by the node's table of neighbours
+	owners  []netip.Addr // whose former owners the node forgot
+	uses    map[netip.Addr]ipam.Use
 	ipam    map[string]any // keys of ipam beyond the usual, or instead
 	took    time.Duration  // real time of the latest verb
 }
@@ -74,9 +77,11 @@ func newTestNode(t testing.TB) *testNode {
 	w.recovery = &recovery.Recovery{Node: machine, Others: hostLocal, Log: log}
 	w.plugin = &cni.Plugin{
 		Node: machine, Sources: []outside.Opener{w.recovery.Open, hostLocal.Open}, Rebuild: w.recovery.Rebuild,
-		Forget:   func(addrs []netip.Addr) error { w.forgot = append(w.forgot, addrs...); return nil },
-		Orphaned: func() bool { return w.orphan },
-		Stdout:   &w.out, Log: log,
+		Forget:      func(addrs []netip.Addr) error { w.forgot = append(w.forgot, addrs...); return nil },
+		ForgetOwner: func(addrs []netip.Addr) error { w.owners = append(w.owners, addrs...); return nil },
+		UseOf:       func(a netip.Addr) (ipam.Use, error) { return w.uses[a], nil },
+		Orphaned:    func() bool { return w.orphan },
+		Stdout:      &w.out, Log: log,
 	}
 	return w
 }

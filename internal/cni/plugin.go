@@ -8,6 +8,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -25,6 +26,10 @@ type Plugin struct {
 	Rebuild func(*netconf.Config, *slog.Logger, persistence.Salvaged) (reservation.Records, error)
 	// Forget drops what the node remembers of the link-layer addresses of these.
 	Forget func([]netip.Addr) error
+	// ForgetOwner drops what the node remembers of an earlier owner of these addresses.
+	ForgetOwner func([]netip.Addr) error
+	// UseOf asks the kernel whether it uses an address.
+	UseOf func(netip.Addr) (ipam.Use, error)
 	// Orphaned reports that the process that started this verb is gone, so that no runtime will
 	// use what the verb allocates.
 	Orphaned func() bool

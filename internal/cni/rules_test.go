@@ -37,7 +37,15 @@ type happened struct {
 	expired       func(reservation.Reservation) bool            // by true time, not by any clock
 	// refused returns how long ago, in true time, a successor was first turned away.
 	refused func(refusal) (time.Duration, bool)
+	// freed are the addresses that were freed since the last boot, and when.
+	freed   map[netip.Addr]freed
 	setting setting
+}
+
+// freed is when an address was freed. It is certain when a pod had used it until then.
+type freed struct {
+	up      time.Duration
+	certain bool
 }
 
 // refusal is a wait of one successor for one predecessor.
@@ -68,6 +76,7 @@ var rules = []struct {
 	{"8: a rollback puts a claimed reservation back and makes none", undone, false},
 	{"9: clock steps and reboots move no deadline", inTime, false},
 	{"10: a pod that asks for nothing leaves nothing behind", leavesNothing, false},
+	{"a released address waits while others are free", releasedWaits, false},
 }
 
 // oneHolder is a stricter rule 1: no address is attached or reserved twice.
@@ -338,4 +347,41 @@ func nothingHalf(h happened) error {
 		return fmt.Errorf("%s failed with code %d and left (-before +after):\n%s", h.verb, h.code, diff)
 	}
 	return nil
+}
+
+// releasedWaits is no rule of the ten. A new pod gets an address that a pod used up to some seconds before only when no
+// address is free that has waited longer.
+func releasedWaits(h happened) error {
+	if h.verb != "ADD" || h.code != 0 {
+		return nil
+	}
+	got := h.addrs[0]
+	recent := func(a netip.Addr) bool {
+		f, found := h.freed[a]
+		return found && h.now.Up-f.up < reservation.DefaultReleaseDelay
+	}
+	if held(h.before, got) || !recent(got) || !h.freed[got].certain {
+		return nil // it was the owner's, or gave way, or has waited
+	}
+	for _, a := range h.setting.addresses() {
+		if !held(h.before, a) && !recent(a) {
+			return fmt.Errorf("%s got %s, freed %s before, although %s was free", h.of.id, got, h.now.Up-h.freed[got].up, a)
+		}
+	}
+	return nil
+}
+
+// held reports whether an address is attached or reserved.
+func held(s state, addr netip.Addr) bool {
+	for _, a := range s.Attached {
+		if slices.Contains(a.Addresses, addr) {
+			return true
+		}
+	}
+	for _, r := range s.Reserved {
+		if slices.Contains(r.Addresses, addr) {
+			return true
+		}
+	}
+	return false
 }

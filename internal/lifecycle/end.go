@@ -17,7 +17,7 @@ func End(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment, r
 		return reservation.EndDecision{}, err
 	}
 	d := reservation.PlanEnd(in)
-	return d, apply(tx, a.ID, d)
+	return d, apply(tx, in, d)
 }
 
 // gather reads the facts for PlanEnd. The usage of the pool is read only for a new reservation, and reservations only
@@ -80,20 +80,29 @@ func droppedTaken(tx *persistence.Tx, a reservation.Attachment) (bool, error) {
 }
 
 // apply writes the decision. The attachment goes first, because the reservation takes its addresses.
-func apply(tx *persistence.Tx, id reservation.AttachmentID, d reservation.EndDecision) error {
-	if err := tx.DeleteAttachment(id); err != nil {
+func apply(tx *persistence.Tx, in reservation.EndInput, d reservation.EndDecision) error {
+	a, network := in.Attachment, in.Attachment.ID.Network
+	if err := tx.DeleteAttachment(a.ID); err != nil {
 		return err
 	}
+	if d.Reserve == nil && !in.Rollback { // the addresses of a rolled-back ADD never were in use
+		if err := delay(tx, network, a.Addresses, in.Now, in.Now); err != nil {
+			return err
+		}
+	}
 	for _, r := range d.Lapsed {
-		if err := tx.DeleteReservation(r.Owner); err != nil {
+		if err := free(tx, r, in.Now); err != nil {
 			return err
 		}
 	}
 	if d.Refused {
-		return tx.CountRefused(id.Network)
+		return tx.CountRefused(network)
 	}
-	if d.Displaced != nil {
-		if err := tx.Displace(d.Displaced.Owner); err != nil {
+	if g := d.Displaced; g != nil {
+		if err := tx.Displace(g.Owner); err != nil {
+			return err
+		}
+		if err := delay(tx, network, g.Addresses, g.Deadline.From, in.Now); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ func FreeLapsed(tx *persistence.Tx, network string, now reservation.Moment) (int
 	}
 	lapsed := reservation.Lapsed(all, now)
 	for _, r := range lapsed {
-		if err := tx.DeleteReservation(r.Owner); err != nil {
+		if err := free(tx, r, now); err != nil {
 			return 0, err
 		}
 	}

@@ -70,8 +70,8 @@ func (s Set) String() string {
 	return strings.Join(names, ",")
 }
 
-// Next returns the free address that follows last in round-robin order, and its range. An address that was just released
-// is therefore the last candidate. The error is ErrExhausted when no address is free.
+// Next returns the free address that follows last in round-robin order, and its range. The address last handed out is
+// therefore the last candidate. The error is ErrExhausted when no address is free.
 func (s Set) Next(last netip.Addr, view View) (netip.Addr, Range, error) {
 	for _, t := range s.order(last) {
 		for from := t.from; from.IsValid(); {

@@ -18,8 +18,9 @@ var (
 	bucketHeld         = []byte("held")         // network, first of 256 addresses → bitmap
 	bucketNetworks     = []byte("networks")     // network → configuration of the last ADD
 	bucketCursors      = []byte("cursors")      // network, range set → last address handed out
+	bucketReleased     = []byte("released")     // number → addresses that were released, and their release delay
 
-	buckets = [][]byte{bucketMeta, bucketAttachments, bucketOwners, bucketReservations, bucketHeld, bucketNetworks, bucketCursors}
+	buckets = [][]byte{bucketMeta, bucketAttachments, bucketOwners, bucketReservations, bucketHeld, bucketNetworks, bucketCursors, bucketReleased}
 
 	keySchema     = []byte("schema")
 	keyRecoveries = []byte("recoveries")

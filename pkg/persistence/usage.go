@@ -24,6 +24,8 @@ type PoolUsage struct {
 	Reclaimed, Displaced, Refused uint64
 	// Exhausted counts the ADDs that found no free address.
 	Exhausted uint64
+	// InUse counts the free addresses that ADDs passed over, because the kernel of the node used them.
+	InUse uint64
 }
 
 type poolUsageRecord struct {
@@ -33,6 +35,7 @@ type poolUsageRecord struct {
 	Displaced uint64        `json:"gaveWay,omitempty"`
 	Refused   uint64        `json:"turnedAway,omitempty"`
 	Exhausted uint64        `json:"exhausted,omitempty"`
+	InUse     uint64        `json:"inUse,omitempty"`
 }
 
 type limitsRecord struct {
@@ -40,13 +43,14 @@ type limitsRecord struct {
 	PerNamespace int64         `json:"perNamespace,omitempty"`
 	Refuse       bool          `json:"refuse,omitempty"`
 	MaxRetain    time.Duration `json:"maxRetain,omitempty"`
+	ReleaseDelay time.Duration `json:"releaseDelay,omitempty"`
 }
 
 func encodePoolUsage(p PoolUsage) ([]byte, error) {
-	r := poolUsageRecord{Reserved: p.Reserved, Reclaimed: p.Reclaimed, Displaced: p.Displaced, Refused: p.Refused, Exhausted: p.Exhausted}
+	r := poolUsageRecord{Reserved: p.Reserved, Reclaimed: p.Reclaimed, Displaced: p.Displaced, Refused: p.Refused, Exhausted: p.Exhausted, InUse: p.InUse}
 	if l := p.Limits; l != nil {
 		r.Limits = &limitsRecord{
-			Pods: l.Share.Pods, PerNamespace: l.Share.PerNamespace, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain,
+			Pods: l.Share.Pods, PerNamespace: l.Share.PerNamespace, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay,
 		}
 	}
 	return seal(r)
@@ -57,11 +61,11 @@ func decodePoolUsage(data []byte) (PoolUsage, error) {
 	if err := unseal(data, &r); err != nil {
 		return PoolUsage{}, fmt.Errorf("decode pool usage: %w", err)
 	}
-	p := PoolUsage{Reserved: r.Reserved, Reclaimed: r.Reclaimed, Displaced: r.Displaced, Refused: r.Refused, Exhausted: r.Exhausted}
+	p := PoolUsage{Reserved: r.Reserved, Reclaimed: r.Reclaimed, Displaced: r.Displaced, Refused: r.Refused, Exhausted: r.Exhausted, InUse: r.InUse}
 	if l := r.Limits; l != nil {
 		p.Limits = &reservation.Limits{
 			Share:     reservation.Share{Pods: l.Pods, PerNamespace: l.PerNamespace, Refuse: l.Refuse},
-			MaxRetain: l.MaxRetain,
+			MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay,
 		}
 	}
 	return p, nil
@@ -127,6 +131,11 @@ func (t *Tx) CountRefused(network string) error {
 // CountExhausted counts an ADD that found no free address.
 func (t *Tx) CountExhausted(network string) error {
 	return t.updateUsage(network, func(p *PoolUsage) { p.Exhausted++ })
+}
+
+// CountInUse counts free addresses that an ADD passed over.
+func (t *Tx) CountInUse(network string, addresses int) error {
+	return t.updateUsage(network, func(p *PoolUsage) { p.InUse += uint64(addresses) })
 }
 
 // count sets the number of reservations of each network.

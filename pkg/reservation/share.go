@@ -7,14 +7,20 @@ import (
 	"time"
 )
 
-// DefaultSharePercent is the default of how much of a pool reservations may hold.
-const DefaultSharePercent = 50
+const (
+	// DefaultSharePercent is the default of how much of a pool reservations may hold.
+	DefaultSharePercent = 50
+	// DefaultReleaseDelay is the default of Limits.ReleaseDelay.
+	DefaultReleaseDelay = 30 * time.Second
+)
 
 // Limits are the limits of a network for reservations.
 type Limits struct {
 	Share Share
 	// MaxRetain caps how long a pod may ask for.
 	MaxRetain time.Duration
+	// ReleaseDelay is how long a released address is not given to another owner while others are free; 0 for no delay.
+	ReleaseDelay time.Duration
 }
 
 // Share is the part of a pool that reservations may hold.

@@ -60,6 +60,9 @@ var differences = []difference{
 	{"A key that is not used may hold anything", func(s step, theirs, ours outcome) bool {
 		return strings.HasPrefix(theirs.Msg, "json: cannot unmarshal") && !ours.failed()
 	}},
+	{"A released address waits", func(s step, theirs, ours outcome) bool {
+		return s.verb == "ADD" && strings.Contains(s.conf, "releaseDelay") && !theirs.failed() && !ours.failed()
+	}},
 	{"A rebuilt pod succeeds to its addresses", func(s step, theirs, ours outcome) bool {
 		return s.verb == "ADD" && strings.Contains(s.args, "K8S_POD_NAME=again") && !theirs.failed() && !ours.failed()
 	}},

@@ -18,7 +18,10 @@ import (
 	"github.com/limpet-io/limpet/test/programs"
 )
 
-var binaries cniexec.Binaries
+var (
+	binaries cniexec.Binaries
+	netns    cniexec.NetNS // where both plugins run
+)
 
 func TestMain(m *testing.M) {
 	code, err := cniexec.Alone(func() (int, error) { return buildAndRun(m) })
@@ -37,6 +40,9 @@ func buildAndRun(m *testing.M) (int, error) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	binaries, err = cniexec.Build(context.Background(), "../..", dir, os.Getenv(programs.Var))
 	if err != nil {
+		return 0, err
+	}
+	if netns, err = cniexec.NewNetNS(); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
@@ -87,11 +93,19 @@ func (p *pair) ask(s step) (theirs, ours outcome) {
 
 func (p *pair) run(plugin, dir string, s step) outcome {
 	p.t.Helper()
+	settings := `"logFile":"none",`
+	if !strings.Contains(s.conf, "releaseDelay") {
+		settings += `"releaseDelay":"0s",` // or else the order of addresses differs
+	}
 	call := cniexec.Call{
 		Plugin: plugin, Verb: s.verb, Container: s.id, IfName: s.ifName, NetNS: s.netns, Args: s.args,
-		Path: binaries.Path(), Stdin: []byte(strings.NewReplacer(`"dataDir":"$DIR"`, `"logFile":"none","dataDir":"`+dir+`"`, "$DIR", dir).Replace(s.conf)),
+		Path: binaries.Path(), Stdin: []byte(strings.NewReplacer(`"dataDir":"$DIR"`, settings+`"dataDir":"`+dir+`"`, "$DIR", dir).Replace(s.conf)),
 	}
-	a, err := call.Run(p.t.Context())
+	var a cniexec.Answer
+	err := netns.In(func() (err error) {
+		a, err = call.Run(p.t.Context())
+		return err
+	})
 	if err != nil {
 		p.t.Fatal(err)
 	}

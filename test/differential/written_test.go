@@ -48,8 +48,14 @@ const (
 	dual    = `"ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"},{"dst":"192.0.2.0/24","gw":"10.1.2.9"}]`
 	twoV4   = `[[{"subnet":"10.1.2.0/29"}],[{"subnet":"10.1.3.0/29"}]]`
 	other   = `{"cniVersion":"1.1.0","name":"other","type":"x","ipam":{"type":"host-local","dataDir":"$DIR",` + dual + `}}`
+	delayed = `{"cniVersion":"1.1.0","name":"net","type":"x","ipam":{"type":"host-local","dataDir":"$DIR","releaseDelay":"30s","ranges":` + twoV4 + `}}`
 	podArgs = "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME="
 )
+
+// ended returns the configuration of the DEL of a pod that ran with two addresses, with a release delay.
+func ended(a, b string) string {
+	return strings.TrimSuffix(delayed, "}") + fmt.Sprintf(`,"prevResult":{"ips":[{"address":"%s/29"},{"address":"%s/29"}]}}`, a, b)
+}
 
 // written are sequences written by hand.
 var written = map[string][]asked{
@@ -177,6 +183,10 @@ var written = map[string][]asked{
 		del("b").with(ranges(twoV4)), add("g").with(ranges(twoV4)), del("a").with(ranges(twoV4)), del("c").with(ranges(twoV4)), add("h").with(ranges(twoV4)), add("i").with(ranges(twoV4)), add("j").with(ranges(twoV4)),
 		add("k").with(ranges(`[[{"subnet":"10.1.4.0/29"}],[{"subnet":"10.1.2.0/29"}]]`)), // full in the second set
 		add("l").with(ranges(`[[{"subnet":"10.5.0.0/30","gateway":"10.5.0.1","rangeEnd":"10.5.0.1"}]]`)),
+	},
+	"addresses are released in another order than they were handed out": {
+		add("a").with(delayed), add("b").with(delayed), add("c").with(delayed), add("d").with(delayed), add("e").with(delayed),
+		del("c").with(ended("10.1.2.4", "10.1.3.4")), del("a").with(ended("10.1.2.2", "10.1.3.2")), add("f").with(delayed).but("A released address waits"),
 	},
 	"a failing ADD moves no cursor": { // host-local's does: its next address would be another
 		add("a"), add("b").with(confWith("1.1.0", dual, `,"runtimeConfig":{"ips":["10.1.2.50","10.9.9.9"]}`)), add("c"),

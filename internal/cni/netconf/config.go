@@ -43,6 +43,8 @@ type Config struct {
 	// SharePercent is the part of the pool that reservations may hold, and Quota bounds those of one namespace.
 	SharePercent int
 	Quota        reservation.Quota
+	// ReleaseDelay is how long a released address is not given to another owner while others are free.
+	ReleaseDelay time.Duration
 	// Refuse tells that no reservation gives way when the pool is exhausted.
 	Refuse bool
 	// Mirror tells to keep host-local's files beside the state.
@@ -113,6 +115,7 @@ func newConfig(f *file) *Config {
 	c := &Config{
 		CNIVersion: f.CNIVersion, Network: f.Name, Annotations: f.RuntimeConfig.Annotations, PrevResult: f.PrevResult,
 		MaxReservation: reservation.DefaultMaxRetain, PredecessorWait: DefaultPredecessorWait, SharePercent: reservation.DefaultSharePercent,
+		ReleaseDelay: reservation.DefaultReleaseDelay,
 	}
 	if f.IPAM == nil {
 		return c
@@ -191,6 +194,14 @@ func (c *Config) readDurations(keys *ipamKeys) error {
 		}
 		*d.to = v
 	}
+	if keys.ReleaseDelay == "" {
+		return nil
+	}
+	v, err := time.ParseDuration(keys.ReleaseDelay)
+	if err != nil || v < 0 {
+		return fmt.Errorf("ipam.releaseDelay: %q is not a duration such as \"30s\", or \"0s\" for none: %w", keys.ReleaseDelay, ErrConfig)
+	}
+	c.ReleaseDelay = v
 	return nil
 }
 
@@ -212,7 +223,7 @@ func (c *Config) Limits() reservation.Limits {
 	pool := ipam.Pods(c.Sets)
 	return reservation.Limits{
 		Share:     reservation.NewShare(pool, c.SharePercent, c.Refuse).WithQuota(pool, c.Quota),
-		MaxRetain: c.MaxReservation,
+		MaxRetain: c.MaxReservation, ReleaseDelay: c.ReleaseDelay,
 	}
 }
 

@@ -37,6 +37,7 @@ type ipamKeys struct {
 	MaxReservedPerNamespace        *int64 `json:"maxReservedPerNamespace"`
 	MaxReservedPercentPerNamespace *int   `json:"maxReservedPercentPerNamespace"`
 	OnExhaustion                   string `json:"onExhaustion"`
+	ReleaseDelay                   string `json:"releaseDelay"`
 	PredecessorWait                string `json:"predecessorWait"`
 	LockWait                       string `json:"lockWait"`
 	MirrorHostLocal                bool   `json:"mirrorHostLocal"`

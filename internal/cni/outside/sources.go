@@ -48,29 +48,11 @@ func first[T any](a, b *T) *T {
 }
 
 // View returns the free addresses of the state without those that are taken outside of it.
-func (a Add) View(free ipam.View) ipam.View { return view{free, a.Taken} }
-
-type view struct {
-	free  ipam.View
-	taken func(netip.Addr) (bool, error)
-}
-
-// FirstFree returns the lowest free address within [from, to].
-func (v view) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
-	for {
-		a, found, err := v.free.FirstFree(from, to)
-		if err != nil || !found {
-			return a, false, err
-		}
-		taken, err := v.taken(a)
-		if err != nil || !taken {
-			return a, err == nil, err
-		}
-		if a == to {
-			return a, false, nil
-		}
-		from = a.Next()
+func (a Add) View(free ipam.View) ipam.View {
+	if a.Taken == nil {
+		return free
 	}
+	return ipam.Without(free, a.Taken)
 }
 
 // EndAlone merges what the sources know. It stops at the first that needs a state.

@@ -1,0 +1,171 @@
+package ipam
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// Use says what the kernel of the node does with an address that the state has as free.
+type Use uint8
+
+const (
+	// Unused is an address that the kernel does not know.
+	Unused Use = iota
+	// Reached is an address for which an interface has answered. A pod can answer for addresses that it does not
+	// have, so a choice only prefers other addresses.
+	Reached
+	// Routed is an address of the machine itself, or an address with a route of its own, as a pod of ptp has.
+	Routed
+)
+
+// String returns the use in words.
+func (u Use) String() string {
+	switch u {
+	case Reached:
+		return "an interface answers for it"
+	case Routed:
+		return "the node has a route to it alone"
+	case Unused:
+	}
+	return "unused"
+}
+
+const (
+	// maxReached is the number of Reached addresses that a choice passes over. A machine that answers for more
+	// addresses is no reason to look further.
+	maxReached = 64
+	// maxRouted is the number of Routed addresses that a choice passes over. Each costs a question to the kernel.
+	maxRouted = 1024
+)
+
+// errTooManyInUse ends a choice that has passed over maxRouted addresses.
+var errTooManyInUse = errors.New("too many addresses are in use")
+
+// ChooseInput holds the facts for the choice of an address of a set.
+type ChooseInput struct {
+	// Last is the address last handed out; not valid when there is none.
+	Last netip.Addr
+	Free View
+	// Released are addresses whose release delay is not over, the earliest released first. If an address is there twice,
+	// the later one counts.
+	Released []netip.Addr
+	// Use asks the kernel about an address; nil for no question.
+	Use func(netip.Addr) Use
+}
+
+// Choice is the outcome of Choose.
+type Choice struct {
+	Addr netip.Addr
+	// Reached and Routed are free addresses that were passed over because of their use.
+	Reached, Routed []netip.Addr
+	// Early is true when the release delay of the address is not over: no other address is free.
+	Early bool
+}
+
+// Choose returns the next free address in round-robin order whose release delay is over and which the kernel does not
+// use. When there is none, the address that was released earliest is chosen, and after it one that an interface answers
+// for. An address with a route of its own is never chosen. The error is ErrExhausted when no address is left; the
+// choice then tells the addresses in use.
+func (s Set) Choose(in ChooseInput) (Choice, error) {
+	c := choosing{ChooseInput: in, set: s, released: make(map[netip.Addr]int, len(in.Released))}
+	for i, a := range in.Released {
+		c.released[a] = i
+	}
+	addr, _, err := s.Next(in.Last, Without(in.Free, c.skip))
+	if errors.Is(err, ErrExhausted) || errors.Is(err, errTooManyInUse) {
+		addr, err = c.fallBack()
+	}
+	c.Addr = addr
+	return c.Choice, err
+}
+
+// choosing is one choice.
+type choosing struct {
+	ChooseInput
+	Choice
+
+	set      Set
+	released map[netip.Addr]int // its last place in Released
+}
+
+// skip reports whether another address is preferred to a free one.
+func (c *choosing) skip(a netip.Addr) (bool, error) {
+	if _, delayed := c.released[a]; delayed {
+		return true, nil
+	}
+	switch use := c.use(a); {
+	case use == Routed:
+		c.Routed = append(c.Routed, a)
+	case use == Reached && len(c.Reached) < maxReached:
+		c.Reached = append(c.Reached, a)
+	default:
+		return false, nil
+	}
+	if len(c.Routed) == maxRouted {
+		return false, errTooManyInUse
+	}
+	return true, nil
+}
+
+// use asks the kernel about an address. The gateway, which Next never returns, mostly is an address of the node.
+func (c *choosing) use(a netip.Addr) Use {
+	if r, _ := c.set.Contains(a); c.Use == nil || a == r.Gateway {
+		return Unused
+	}
+	return c.Use(a)
+}
+
+// fallBack chooses an address although another one would be better. An interface may still answer for an address that
+// was just released, so only a route counts there.
+func (c *choosing) fallBack() (netip.Addr, error) {
+	for i, a := range c.Released {
+		r, contains := c.set.Contains(a)
+		if !contains || a == r.Gateway || c.released[a] != i {
+			continue
+		}
+		_, free, err := c.Free.FirstFree(a, a)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		if free && c.use(a) != Routed {
+			c.Early = true
+			return a, nil
+		}
+		if free {
+			c.Routed = append(c.Routed, a)
+		}
+	}
+	if len(c.Reached) == 0 {
+		return netip.Addr{}, fmt.Errorf("%w: %s", ErrExhausted, c.set)
+	}
+	first := c.Reached[0]
+	c.Reached = c.Reached[1:]
+	return first, nil
+}
+
+// Without returns a view of the free addresses that the function does not skip.
+func Without(free View, skip func(netip.Addr) (bool, error)) View { return without{free, skip} }
+
+type without struct {
+	free View
+	skip func(netip.Addr) (bool, error)
+}
+
+// FirstFree returns the lowest free address within [from, to] that is not skipped.
+func (v without) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
+	for {
+		a, found, err := v.free.FirstFree(from, to)
+		if err != nil || !found {
+			return a, false, err
+		}
+		skipped, err := v.skip(a)
+		if err != nil || !skipped {
+			return a, err == nil, err
+		}
+		if a == to {
+			return a, false, nil
+		}
+		from = a.Next()
+	}
+}
