@@ -94,20 +94,20 @@ func PlanReclaim(in ReclaimInput) (ReclaimDecision, error) {
 }
 
 // candidates returns the reservations of the set in the order in which they give way.
-func (in ReclaimInput) candidates() []candidate {
+func (in ReclaimInput) candidates() []*candidate {
 	of := map[string]int{}
-	var all []candidate
+	var all []*candidate
 	for i := range in.Reserved {
 		r := &in.Reserved[i]
 		if in.Set.holdsAny(r.Addresses) {
 			of[r.Owner.Namespace]++
-			all = append(all, candidate{Reservation: r, own: r.Owner.Namespace == in.Namespace, left: r.Deadline.Left(in.Now)})
+			all = append(all, &candidate{Reservation: r, own: r.Owner.Namespace == in.Namespace, left: r.Deadline.Left(in.Now)})
 		}
 	}
 	for i := range all {
 		all[i].held = of[all[i].Owner.Namespace]
 	}
-	slices.SortFunc(all, func(a, b candidate) int {
+	slices.SortFunc(all, func(a, b *candidate) int { // pointers: the binary has a sort of those already
 		if order := cmp.Compare(b.held, a.held); order != 0 {
 			return order
 		}
