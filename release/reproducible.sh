@@ -12,7 +12,7 @@ for name in first second/deeper; do
 		cd "$work/$name"
 		echo "building in $name" >&2
 		for package in "$@"; do
-			GOCACHE="$work/cache-${name%%/*}" CGO_ENABLED=0 "${GO:-go}" build -trimpath -buildvcs=false \
+			GOCACHE="$work/cache-${name%%/*}" CGO_ENABLED=0 "${GO:-go}" build -tags grpcnotrace -trimpath -buildvcs=false \
 				-ldflags "-s -w -X github.com/limpet-io/limpet/internal/version.release=reproducible" -o bin/ "$package"
 		done
 	)

@@ -99,6 +99,9 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 	if c.REST, err = config.GetConfig(); err != nil {
 		return fmt.Errorf("find the API server: %w", err)
 	}
+	if err := readPodsFrom(ctx, &c, o); err != nil {
+		return err
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.Registry = registry

@@ -141,7 +141,7 @@ func attach(t *testing.T, state, uid string) {
 
 // startAgent runs the agent of node n1, whose network configuration names another plugin. The
 // process is killed at the end of the test if it still runs.
-func startAgent(t *testing.T, flags ...string) *exec.Cmd {
+func startAgent(t testing.TB, flags ...string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "conf")
@@ -173,7 +173,7 @@ func startAgent(t *testing.T, flags ...string) *exec.Cmd {
 	return cmd
 }
 
-func kubeconfig(t *testing.T) string {
+func kubeconfig(t testing.TB) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
 	c.Clusters["test"] = &clientcmdapi.Cluster{Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}
@@ -191,7 +191,7 @@ func kubeconfig(t *testing.T) string {
 }
 
 // get waits until the server answers and returns the body.
-func get(t *testing.T, url string) (body string) {
+func get(t testing.TB, url string) (body string) {
 	t.Helper()
 	c := http.Client{Timeout: time.Second}
 	testenv.Eventually(t, func() error {
@@ -211,7 +211,7 @@ func get(t *testing.T, url string) (body string) {
 	return body
 }
 
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/limpet-io/limpet/internal/agent/pods"
 	"github.com/limpet-io/limpet/internal/cni"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -24,6 +26,9 @@ type Options struct {
 	NetNSDir           string
 	ResultsDir         string
 	AuditPeriod        time.Duration
+	Pods               string
+	KubeletSocket      string
+	RuntimeEndpoint    string
 	BootIDFile         string
 	MaxReservation     time.Duration
 	MaxReservedPercent int
@@ -35,7 +40,8 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Network: "none", PluginFile: "/limpet-ipam", BinDir: "/opt/cni/bin", ConfDir: "/etc/cni/net.d",
-		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", ResultsDir: cni.DefaultResultsDir, AuditPeriod: time.Minute, BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain,
+		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", ResultsDir: cni.DefaultResultsDir, AuditPeriod: time.Minute,
+		Pods: "auto", KubeletSocket: pods.DefaultKubeletSocket, RuntimeEndpoint: pods.DefaultRuntimeSocket, BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain,
 		MaxReservedPercent: reservation.DefaultSharePercent, Address: ":9414",
 	}
 }
@@ -51,6 +57,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory in which the container runtime binds the network namespaces of pods; the agent cannot check a namespace in another directory, so it never ends an attachment that has one")
 	fs.StringVar(&o.ResultsDir, "cni-results-dir", o.ResultsDir, "libcni's result cache, with which the audit compares the state")
 	fs.DurationVar(&o.AuditPeriod, "audit-period", o.AuditPeriod, "time between two audits of the state")
+	fs.StringVar(&o.Pods, "pods", o.Pods, "where the agent reads the pods of its node; kubelet: the socket of the kubelet's PodsAPI; runtime: the socket of the container runtime, which shows annotations as of the creation of a sandbox; api: the API server; auto: kubelet if its socket has a server when the agent starts, else api")
+	fs.StringVar(&o.KubeletSocket, "kubelet-pods-socket", o.KubeletSocket, "socket of the kubelet's PodsAPI")
+	fs.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", o.RuntimeEndpoint, "socket of the container runtime, for --pods=runtime")
 	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the boot ID of the node, the same as the plugin reads")
 	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for; with --network=own it is written as ipam.maxReservation; in another network it holds only until the first pod has started there")
 	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the own network's addresses that reservations may hold; with --network=own it is written as ipam.maxReservedPercent")
@@ -72,6 +81,14 @@ func (o *Options) Validate() error {
 	} {
 		if d.value == "" {
 			errs = append(errs, fmt.Errorf("--%s: must not be empty", d.flag))
+		}
+	}
+	if !slices.Contains([]string{"auto", "kubelet", "runtime", "api"}, o.Pods) {
+		errs = append(errs, fmt.Errorf("--pods: %q is none of auto, kubelet, runtime, api", o.Pods))
+	}
+	for flag, value := range map[string]string{"kubelet-pods-socket": o.KubeletSocket, "runtime-endpoint": o.RuntimeEndpoint} {
+		if _, err := pods.SocketPath(value); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
 	if o.AuditPeriod < 10*time.Second {

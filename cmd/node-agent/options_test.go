@@ -24,6 +24,9 @@ func TestOptionsValidate(t *testing.T) {
 		"0 percent":                            {func(o *Options) { o.MaxReservedPercent = 0 }, true},
 		"an audit each second":                 {func(o *Options) { o.AuditPeriod = time.Second }, false},
 		"an audit each 10 seconds":             {func(o *Options) { o.AuditPeriod = 10 * time.Second }, true},
+		"an unknown source of pods":            {func(o *Options) { o.Pods = "etcd" }, false},
+		"an endpoint of the runtime":           {func(o *Options) { o.Pods, o.RuntimeEndpoint = "runtime", "unix:///run/crio/crio.sock" }, true},
+		"a runtime on the network":             {func(o *Options) { o.RuntimeEndpoint = "tcp://10.0.0.1:1" }, false},
 		"a longest reservation of a minute":    {func(o *Options) { o.MaxReservation = time.Minute }, true},
 	}
 	for name, tc := range cases {

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	rbacv1 "k8s.io/api/rbac/v1"
+	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/test/programs"
+)
+
+// aKubelet serves one pod. Each value of asks is what the pod asks for from then on.
+type aKubelet struct {
+	podsv1alpha1.UnimplementedPodsServer
+	asks chan string
+}
+
+func (k aKubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
+	what := podsv1alpha1.EventType_ADDED
+	for {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case minutes := <-k.asks:
+			pod := testenv.APod("web-0").On("n1").With(reservation.RetainAnnotation, minutes).With("kubernetes.io/config.source", "api").Pod
+			pod.UID = "known-to-the-node"
+			data, err := pod.Marshal()
+			err = errors.Join(err, stream.Send(&podsv1alpha1.WatchPodsEvent{Type: what, Pod: data}))
+			if what == podsv1alpha1.EventType_ADDED {
+				err = errors.Join(err, stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}))
+			}
+			what = podsv1alpha1.EventType_MODIFIED
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// aRuntime has the sandbox of one pod.
+type aRuntime struct {
+	runtimev1.UnimplementedRuntimeServiceServer
+}
+
+func (aRuntime) ListPodSandbox(context.Context, *runtimev1.ListPodSandboxRequest) (*runtimev1.ListPodSandboxResponse, error) {
+	return &runtimev1.ListPodSandboxResponse{Items: []*runtimev1.PodSandbox{{
+		Id: "c", Metadata: &runtimev1.PodSandboxMetadata{Namespace: "default", Name: "web-0", Uid: "known-to-the-node"},
+		Annotations: map[string]string{reservation.RetainAnnotation: "10"},
+	}}}, nil
+}
+
+// listenOnSocket serves gRPC on a socket until the test ends.
+func listenOnSocket(t testing.TB, register func(*grpc.Server)) (socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "limpet-agent") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket = filepath.Join(dir, "s")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	register(s)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := errors.Join(<-done, os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return socket
+}
+
+// retained waits until the state says how long the addresses of web-0 are reserved.
+func retained(t *testing.T, state string, want time.Duration) {
+	t.Helper()
+	store := persistence.New(persistence.Options{Dir: state})
+	testenv.Eventually(t, func() error {
+		return store.View(t.Context(), func(tx *persistence.Tx) error {
+			a, _, err := tx.Attachment(reservation.AttachmentID{Network: "net", ContainerID: "c", IfName: "eth0"})
+			if err == nil && a.Retain != want {
+				err = fmt.Errorf("retain %s, want %s", a.Retain, want)
+			}
+			return err
+		})
+	})
+}
+
+// TestPodsOfTheKubelet has a pod that only the kubelet knows. A change of its annotation reaches the state.
+func TestPodsOfTheKubelet(t *testing.T) {
+	k := aKubelet{asks: make(chan string, 1)}
+	socket := listenOnSocket(t, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, k) })
+	state, address := filepath.Join(t.TempDir(), "state"), freeAddress(t)
+	attach(t, state, "known-to-the-node")
+	startAgent(t, "--state-dir="+state, "--address="+address, "--kubelet-pods-socket="+socket) // auto
+	k.asks <- "10"
+	retained(t, state, 10*time.Minute)
+	k.asks <- "20"
+	retained(t, state, 20*time.Minute)
+	if got := get(t, "http://"+address+"/metrics"); !strings.Contains(got, `limpet_agent_pods_source{source="kubelet"} 1`) {
+		t.Error("the metrics do not say that the kubelet is the source of pods")
+	}
+}
+
+// TestPodsOfTheRuntime has a pod that only the runtime knows.
+func TestPodsOfTheRuntime(t *testing.T) {
+	socket := listenOnSocket(t, func(s *grpc.Server) { runtimev1.RegisterRuntimeServiceServer(s, aRuntime{}) })
+	state := filepath.Join(t.TempDir(), "state")
+	attach(t, state, "known-to-the-node")
+	startAgent(t, "--state-dir="+state, "--address="+freeAddress(t), "--pods=runtime", "--runtime-endpoint=unix://"+socket)
+	retained(t, state, 10*time.Minute)
+}
+
+// TestPodsFromTheNodeNeedNoRight builds the manifests with each component, and looks for a right to read pods.
+func TestPodsFromTheNodeNeedNoRight(t *testing.T) {
+	kubectl, err := programs.Find(os.Getenv(testenv.AssetsVar), "kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for component, flag := range map[string]string{"": "", "pods-from-kubelet": "--pods=kubelet", "pods-from-runtime": "--pods=runtime"} {
+		t.Run(component, func(t *testing.T) {
+			dir := t.TempDir()
+			deploy, err := filepath.Rel(dir, filepath.Join(root, "deploy"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := "resources: [" + deploy + "/daemonset]\n"
+			if component != "" {
+				text += "components: [" + deploy + "/" + component + "]\n"
+			}
+			if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.CommandContext(t.Context(), kubectl, "kustomize", dir).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if !strings.Contains(string(out), flag) {
+				t.Errorf("the DaemonSet has no %s", flag)
+			}
+			if got := readsPods(t, string(out)); got != (component == "") {
+				t.Errorf("the right to read pods: %t", got)
+			}
+		})
+	}
+}
+
+// readsPods reports whether a role of the manifests allows to read pods.
+func readsPods(t *testing.T, manifests string) bool {
+	t.Helper()
+	reads := false
+	for text := range strings.SplitSeq(manifests, "\n---\n") {
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if err := yaml.Unmarshal([]byte(text), &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range role.Rules {
+			reads = reads || slices.ContainsFunc(r.Resources, func(of string) bool { return of == "*" || strings.HasPrefix(of, "pods") })
+		}
+	}
+	return reads
+}

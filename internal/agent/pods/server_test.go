@@ -1,0 +1,117 @@
+package pods_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+)
+
+// serve serves gRPC on a socket until the returned function is called or the test ends.
+func serve(t *testing.T, socket string, register func(*grpc.Server)) (stop func()) {
+	t.Helper()
+	_ = os.Remove(socket) // a server that was stopped may have left it
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	register(s)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	stop = sync.OnceFunc(func() { s.Stop(); <-done })
+	t.Cleanup(stop)
+	return stop
+}
+
+// socket returns a path that is short enough for a socket.
+func socket(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "limpet-pods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
+}
+
+// kubelet serves PodsAPI as the kubelet does: a stream begins with the pods that exist.
+type kubelet struct {
+	podsv1alpha1.UnimplementedPodsServer
+	mu      sync.Mutex
+	pods    []*corev1.Pod
+	streams []chan *podsv1alpha1.WatchPodsEvent
+}
+
+func (k *kubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
+	k.mu.Lock()
+	events := make(chan *podsv1alpha1.WatchPodsEvent, 100)
+	for _, p := range k.pods {
+		events <- event(podsv1alpha1.EventType_ADDED, p)
+	}
+	events <- &podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}
+	k.streams = append(k.streams, events)
+	k.mu.Unlock()
+	for {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case e := <-events:
+			if err := stream.Send(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send sends an event to all streams. New streams begin with the given pods.
+func (k *kubelet) send(what podsv1alpha1.EventType, p *corev1.Pod, exist ...*corev1.Pod) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pods = exist
+	for _, s := range k.streams {
+		s <- event(what, p)
+	}
+}
+
+func event(what podsv1alpha1.EventType, p *corev1.Pod) *podsv1alpha1.WatchPodsEvent {
+	data, err := p.Marshal()
+	if err != nil {
+		panic(err) // a pod of the test
+	}
+	return &podsv1alpha1.WatchPodsEvent{Type: what, Pod: data}
+}
+
+// pod returns a pod as the kubelet shows it: with its environment, and with the source of its
+// configuration.
+func pod(name, source string, annotations map[string]string) *corev1.Pod {
+	all := map[string]string{"kubernetes.io/config.source": source, "kubernetes.io/config.seen": "2026-01-01T00:00:00Z"}
+	for k, v := range annotations {
+		all[k] = v
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Annotations: all},
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
+			Name: "app", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}},
+		}}},
+	}
+}
+
+// runtime answers as a container runtime does. Only the method that the agent calls is there.
+type runtime struct {
+	runtimev1.UnimplementedRuntimeServiceServer
+	sandboxes []*runtimev1.PodSandbox
+}
+
+func (r *runtime) ListPodSandbox(context.Context, *runtimev1.ListPodSandboxRequest) (*runtimev1.ListPodSandboxResponse, error) {
+	return &runtimev1.ListPodSandboxResponse{Items: r.sandboxes}, nil
+}
