@@ -41,9 +41,9 @@ type Limits struct {
 // DefaultLimits are the limits of the controller.
 var DefaultLimits = Limits{
 	Body: 7 << 20, Elements: 50_000,
-	SmallBody: 256 << 10, SmallElements: 2000,
-	Small: 32, PerSource: 24,
-	Wait: time.Second, Handle: 10 * time.Second,
+	SmallBody: 128 << 10, SmallElements: 1000,
+	Small: 96, PerSource: 72,
+	Wait: 1500 * time.Millisecond, Handle: 10 * time.Second,
 }
 
 // Reasons why a request is refused, beside those of its connection.
