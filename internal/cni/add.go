@@ -60,6 +60,7 @@ type adding struct {
 	inUse      []netip.Addr // free in the state, and used by the kernel
 	askedBadly bool         // the kernel has failed to answer
 	hadOwner   []netip.Addr // new addresses that another attachment had lately
+	slow       bool         // a look into a network namespace took long
 }
 
 // add fills in the attachment's addresses and stores it: gather, plan, apply.

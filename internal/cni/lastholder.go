@@ -2,6 +2,7 @@ package cni
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -9,6 +10,9 @@ import (
 // forgetMost is how many last holders an ADD looks at. It is more than a DEL
 // leaves, so that the records become fewer.
 const forgetMost = 8
+
+// slowLook is how long a look into a network namespace takes when the kernel is in trouble.
+const slowLook = time.Second
 
 // taken reports whether a free address is in use all the same: the network namespace of its
 // last holder has it, or it is held outside of the state.
@@ -18,7 +22,7 @@ func (ad *adding) taken(outside func(netip.Addr) (bool, error)) func(netip.Addr)
 		if err != nil {
 			return false, err
 		}
-		if found && ad.InUse(r.NetNS, r.BootID, []netip.Addr{addr}) {
+		if found && ad.isIn(r.NetNS, r.BootID, []netip.Addr{addr}) {
 			ad.Log.Warn("Free address is in use: the network namespace of its last container still has it",
 				"address", addr.String(), "container", r.ContainerID, "netns", r.NetNS.Path)
 			return true, nil
@@ -32,7 +36,23 @@ func (ad *adding) taken(outside func(netip.Addr) (bool, error)) func(netip.Addr)
 
 // reservedInUse reports whether the life of the owner that ended still has a reserved address.
 func (ad *adding) reservedInUse(r reservation.Reservation) bool {
-	return ad.InUse(r.NetNS, r.BootID, r.Addresses)
+	return ad.isIn(r.NetNS, r.BootID, r.Addresses)
+}
+
+// isIn reports whether the network namespace of a holder that ended exists, and has one of the
+// addresses. Mostly the namespace is gone, and the answer costs one stat. Other verbs wait for
+// this one: after a slow look, each further namespace counts as having the addresses.
+func (ad *adding) isIn(ns reservation.NetNS, bootID string, addrs []netip.Addr) bool {
+	switch {
+	case !ad.Exists(ns, bootID):
+		return false
+	case ad.Has == nil || ad.slow:
+		return true
+	}
+	start := ad.Now()
+	has := ad.Has(ns, addrs)
+	ad.slow = ad.Now().Since(start) >= slowLook
+	return has
 }
 
 // markReserved remembers on the reservation when its owner was first turned away.

@@ -143,6 +143,27 @@ func (w *testNode) update(fn func(*persistence.Tx) error) {
 	}
 }
 
+// TestSlowLooksHaveABound ends pods whose namespaces stay, on a node whose kernel takes two
+// seconds to say what a namespace has. Every verb waits for an ADD, so only one look may be slow.
+func TestSlowLooksHaveABound(t *testing.T) {
+	w := newTestNode(t)
+	for _, pod := range []string{"a", "b", "c", "d", "e"} {
+		s := plain(pod)
+		w.start(s)
+		w.mustAdd(s)
+		w.stuckDel(s)
+	}
+	looks := 0
+	w.plugin.Has = func(reservation.NetNS, []netip.Addr) bool {
+		looks++
+		w.pass(2 * time.Second)
+		return true
+	}
+	if _, err := w.add(plain("new")); codeOf(err) != 100 || looks != 1 {
+		t.Errorf("%d looks, %v", looks, err)
+	}
+}
+
 // TestRecordsOfLastHoldersBecomeFewer starts and ends pods of an IPv6 range, where no
 // address comes again.
 func TestRecordsOfLastHoldersBecomeFewer(t *testing.T) {

@@ -36,9 +36,3 @@ func (n Node) Exists(ns reservation.NetNS, bootID string) bool {
 	now, found := n.NetNS(ns.Path)
 	return found && now == ns
 }
-
-// InUse reports whether the network namespace of a holder that ended exists, and has one of
-// the addresses. Mostly the namespace is gone, and the answer costs one stat.
-func (n Node) InUse(ns reservation.NetNS, bootID string, addrs []netip.Addr) bool {
-	return n.Exists(ns, bootID) && (n.Has == nil || n.Has(ns, addrs))
-}
