@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 func TestAgentProcess(t *testing.T) {
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limpet-system"}})
 	grant(t)
+	enforce(t)
 	state := filepath.Join(t.TempDir(), "state")
 	pod := testenv.APod("web-0").On("n1").With(reservation.RetainAnnotation, "10")
 	env.Create(t, pod.Pod)
@@ -179,7 +180,7 @@ func kubeconfig(t testing.TB) string {
 	c.Clusters["test"] = &clientcmdapi.Cluster{Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}
 	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: env.Config.CertData, ClientKeyData: env.Config.KeyData,
-		Impersonate: "system:serviceaccount:limpet-system:limpet-agent",
+		Impersonate: agentUser, ImpersonateUserExtra: onNode,
 	}
 	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	c.CurrentContext = "test"
