@@ -364,7 +364,7 @@ func releasedWaits(h happened) error {
 		return nil // it was the owner's, or gave way, or has waited
 	}
 	for _, a := range h.setting.addresses() {
-		if !held(h.before, a) && !recent(a) {
+		if !held(h.before, a) && !recent(a) && !h.inUse([]netip.Addr{a}) {
 			return fmt.Errorf("%s got %s, freed %s before, although %s was free", h.of.id, got, h.now.Up-h.freed[got].up, a)
 		}
 	}
