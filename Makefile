@@ -12,6 +12,9 @@ VERSION  ?= $(shell git describe --always --dirty --tags 2>/dev/null)
 BUILD     = CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -X $(1).release=$(VERSION)"
 VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 
+# Own packages without inlining: the plugin waits for the kernel and the disk, and its file is 65 kB smaller.
+PLUGIN    = -gcflags=github.com/limpet-io/limpet/...=-l
+
 .DEFAULT_GOAL := help
 .PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
 
@@ -45,7 +48,7 @@ bench-rebuild: root build ## Measure a rebuild with Limpet and without on a clus
 	cd test/bench/rebuild && $(GO) run . -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)
 
 build: harness ## Build the product and the cluster harness into bin/
-	$(VERSIONED) -o bin/limpet-ipam ./cmd/ipam-plugin
+	$(VERSIONED) $(PLUGIN) -o bin/limpet-ipam ./cmd/ipam-plugin
 	$(VERSIONED) -o bin/limpet-agent ./cmd/node-agent
 	$(VERSIONED) -o bin/limpet-controller ./cmd/controller
 

@@ -50,8 +50,11 @@ func BuildLimpet(ctx context.Context, root, dir string) (Binaries, error) {
 	return b, goBuild(ctx, root, b.Limpet, "./cmd/ipam-plugin")
 }
 
+// ownCode are the compiler's flags for Limpet's own packages in the plugin, as in the Makefile.
+const ownCode = "-gcflags=github.com/limpet-io/limpet/...=-l"
+
 func goBuild(ctx context.Context, dir, to, what string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, what)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", ownCode, "-o", to, what)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
