@@ -3,6 +3,7 @@ package admit
 import (
 	"context"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,7 +41,11 @@ func (p *Pin) Plan(ctx context.Context, facts Facts) (Plan, error) {
 	}
 	in := pin.Input{Pod: facts.Pod, Retains: facts.Retention.Retain > 0, Now: facts.Now}
 	if p.Workloads.Kinds().Contains(owner) {
-		if err := p.gather(ctx, &in, owner, facts.DryRun); err != nil {
+		exists, err := p.ownerExists(ctx, owner, facts)
+		if err == nil && exists {
+			err = p.gather(ctx, &in, owner, facts.DryRun)
+		}
+		if err != nil {
 			return Plan{}, err
 		}
 	}
@@ -51,6 +56,21 @@ func (p *Pin) Plan(ctx context.Context, facts Facts) (Plan, error) {
 		plan.Node = pin.RecordedNode(in.State, facts.Pod.Name)
 	}
 	return plan, nil
+}
+
+// ownerExists tells whether the StatefulSet that controls the pod exists, with the UID that
+// the pod names. A client that asks about pods of others does not know that UID, and learns
+// nothing. The garbage collector deletes a pod whose owner does not exist. A workload of
+// another kind may be one that the controller cannot read.
+func (p *Pin) ownerExists(ctx context.Context, owner workload.Target, facts Facts) (bool, error) {
+	switch {
+	case owner.Group != appsv1.GroupName:
+		return true, nil
+	case facts.DryRun:
+		return p.Workloads.CachedOwner(ctx, facts.Pod) != nil, nil
+	}
+	set, _, err := p.Workloads.Owner(ctx, facts.Pod, facts.Now)
+	return set != nil, err
 }
 
 func (p *Pin) gather(ctx context.Context, in *pin.Input, owner workload.Target, dryRun bool) error {

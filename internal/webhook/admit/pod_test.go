@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -109,6 +111,39 @@ func TestAnnotationsOfAPodArePutBack(t *testing.T) {
 	annotated(t, pod, map[string]string{
 		"example.com/seed": "7", "example.com/role": "follower", appsv1beta1.AnnotationInjected: "web", pin.AnnotationPlace: "",
 	})
+}
+
+// A client that asks about a pod of another namespace does not know the UID of the
+// StatefulSet, and is not told where the pod was.
+func TestAForgedOwnerLearnsNothing(t *testing.T) {
+	node := putNode(t)
+	record := recordedOn(node, "10.0.1.5")
+	record.Annotations = map[string]string{"example.com/seed": "7"}
+	set := putState(t, map[string]appsv1beta1.PodState{"web-0": record})
+	put(t, testenv.AReservation(formerOn(set, node, "10.0.1.5"), time.Now()))
+	for name, forged := range map[string]*appsv1.StatefulSet{
+		"another UID": {ObjectMeta: metav1.ObjectMeta{Name: set.Name, Namespace: set.Namespace, UID: "forged"}},
+		"no UID":      {ObjectMeta: metav1.ObjectMeta{Name: set.Name, Namespace: set.Namespace, UID: " "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, options := range [][]client.CreateOption{nil, {client.DryRunAll}} {
+				pod := testenv.APod("web-0").In(set.Namespace).OwnedBy(forged).With(retainAnnotation, "10").Pod
+				if err := env.Client.Create(t.Context(), pod, options...); err != nil {
+					t.Fatal(err)
+				}
+				if options == nil {
+					env.Remove(t, pod)
+				}
+				annotated(t, pod, map[string]string{
+					appsv1beta1.AnnotationInjected: "", pin.AnnotationNode: "", pin.AnnotationFormer: "", "example.com/seed": "",
+				})
+				if pod.Spec.Affinity != nil {
+					t.Errorf("affinity %v, want none", pod.Spec.Affinity)
+				}
+			}
+		})
+	}
+	annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: node.Name, "example.com/seed": "7"})
 }
 
 // A pod was deleted before it was Ready, so that only the node's agent knows of it.
