@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -40,6 +41,45 @@ func benchAddDel(b *testing.B, used int, behind bool) {
 		}
 		delete(w.netns, s.netns()) // the runtime removes the namespace after the DEL
 	}
+}
+
+// BenchmarkReclaim runs an ADD in a range whose addresses are all reserved, and a DEL that reserves the address again.
+func BenchmarkReclaim(b *testing.B) {
+	for _, n := range []int{127, 2_000, 25_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := newBenchNode(b)
+			last := w.fillReserved(netip.MustParseAddr("10.1.0.2"), n)
+			w.ipam = map[string]any{"maxReservedPercent": 100, "ranges": json.RawMessage(fmt.Sprintf(`[[{"subnet":"10.1.0.0/16","rangeEnd":%q}]]`, last))}
+			i := 0
+			for b.Loop() {
+				i++
+				s := sandbox{id: fmt.Sprint("bench-", i), pod: fmt.Sprint("bench-", i), ifName: "eth0", annotations: map[string]string{reservation.RetainAnnotation: "60"}}
+				w.mustAdd(s)
+				w.stop(s)
+			}
+		})
+	}
+}
+
+// fillReserved stores n reservations of seven namespaces from first on, and returns the last address.
+func (w *testNode) fillReserved(first netip.Addr, n int) netip.Addr {
+	w.t.Helper()
+	addr := first.Prev()
+	err := persistence.New(persistence.Options{Dir: w.dir}).Update(w.t.Context(), func(tx *persistence.Tx) error {
+		for i := range n {
+			addr = addr.Next()
+			owner := reservation.Owner{Network: network, Namespace: fmt.Sprint("ns-", i%7), Pod: fmt.Sprint("web-", i), IfName: "eth0"}
+			d := reservation.Deadline{From: w.now, For: time.Hour}
+			if err := tx.PutReservation(reservation.Reservation{Owner: owner, Addresses: []netip.Addr{addr}, Deadline: d, Retain: time.Hour}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return addr
 }
 
 // BenchmarkLog runs an ADD and a DEL with and without the log file.
