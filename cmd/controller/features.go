@@ -52,7 +52,7 @@ type shared struct {
 	options Options
 	events  events.EventRecorder
 	clock   clock.Clock
-	// live reads past the cache for the creation of pods, and bounds that by namespace.
+	// live reads past the cache what users name, and bounds that by namespace.
 	live    *cluster.LiveReader
 	reader  *workloads.Reader
 	watcher *workloads.Watcher
@@ -86,7 +86,7 @@ func pins() feature {
 		},
 		planners: func(s shared) []admit.Planner {
 			return []admit.Planner{
-				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.live, Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
+				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.live, LiveProven: cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitProven), Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
 			}
 		},
 		validators: func(s shared) map[string]http.Handler {

@@ -117,7 +117,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	}
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
-		evictor: &evict.Evictor{Client: mgr.GetClient()}, live: cluster.NewLiveReader(mgr.GetAPIReader()),
+		evictor: &evict.Evictor{Client: mgr.GetClient()}, live: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven),
 	}
 	s.sightings = &cluster.Sightings{Clock: s.clock, Retain: func(pod *corev1.Pod) time.Duration {
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, o.MaxReservation) // the webhook has warned

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"sync"
 	"time"
@@ -12,10 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-const (
-	liveAtOnce  = 4               // reads of one namespace that the API server is asked at a time
-	liveWaiting = 8               // reads of one namespace that wait for their turn
-	liveTimeout = 5 * time.Second // the longest time of one read
+// liveTimeout is the longest time of one read.
+const liveTimeout = 5 * time.Second
+
+// LiveLimits bound the reads of one namespace.
+type LiveLimits struct {
+	AtOnce  int // reads that the API server is asked at a time
+	Waiting int // reads that wait for their turn
+}
+
+// Limits of the webhook for pods that are created.
+var (
+	// LimitUnproven is for pods whose workload the cache does not show: users can invent any
+	// number of workloads. The waiting pods of a namespace take no more than two thirds of the
+	// places that the webhook server has for one API server.
+	LimitUnproven = LiveLimits{AtOnce: 4, Waiting: 12}
+	// LimitProven is for pods of existing workloads. Reads of the same object are one.
+	LimitProven = LiveLimits{AtOnce: 8, Waiting: math.MaxInt32}
 )
 
 // ErrCrowded is returned for a read in a namespace that has too many reads waiting.
@@ -26,6 +40,7 @@ var ErrCrowded = errors.New("too many reads of the namespace wait for the API se
 // the same object that begin together are one.
 type LiveReader struct {
 	reader client.Reader
+	limits LiveLimits
 
 	mu      sync.Mutex
 	lanes   map[string]*lane     // by namespace
@@ -33,8 +48,8 @@ type LiveReader struct {
 }
 
 // NewLiveReader bounds the reads of a reader.
-func NewLiveReader(reader client.Reader) *LiveReader {
-	return &LiveReader{reader: reader, lanes: map[string]*lane{}, waiting: map[liveKey]*oneRead{}}
+func NewLiveReader(reader client.Reader, limits LiveLimits) *LiveReader {
+	return &LiveReader{reader: reader, limits: limits, lanes: map[string]*lane{}, waiting: map[liveKey]*oneRead{}}
 }
 
 // lane is the reads of one namespace.
@@ -117,10 +132,10 @@ func (r *LiveReader) enter(ctx context.Context, namespace string) (leave func(),
 	r.mu.Lock()
 	l := r.lanes[namespace]
 	if l == nil {
-		l = &lane{places: make(chan struct{}, liveAtOnce)}
+		l = &lane{places: make(chan struct{}, r.limits.AtOnce)}
 		r.lanes[namespace] = l
 	}
-	if l.reads >= liveAtOnce+liveWaiting {
+	if l.reads >= r.limits.AtOnce+r.limits.Waiting {
 		r.mu.Unlock()
 		return nil, fmt.Errorf("read in namespace %s: %w", namespace, ErrCrowded)
 	}

@@ -16,12 +16,12 @@ import (
 // Users choose what a webhook reads. Many reads in one namespace are refused before others
 // wait for them.
 func TestManyLiveReadsInANamespaceDelayNoOther(t *testing.T) {
-	const many, atOnce, waiting = 100, 4, 8
+	const many, atOnce, waiting = 100, 4, 12
 	busy, quiet := env.Namespace(t), env.Namespace(t)
 	env.Create(t, testenv.APod("web-0").In(quiet).Pod)
 	c, traffic := env.Observe(t)
 	release := traffic.Hold(t, "/namespaces/"+busy+"/")
-	live := cluster.NewLiveReader(c)
+	live := cluster.NewLiveReader(c, cluster.LimitUnproven)
 	answers := make(chan error, many)
 	for i := range many {
 		go func() {
@@ -59,12 +59,12 @@ func TestManyLiveReadsInANamespaceDelayNoOther(t *testing.T) {
 
 // The first pods of a workload are created at once, and each needs the same object.
 func TestLiveReadsOfOneObjectThatWaitAreOne(t *testing.T) {
-	const many, atOnce = 50, 4
+	const many, atOnce = 50, 8
 	ns := env.Namespace(t)
 	env.Create(t, testenv.APod("web-0").In(ns).With("k", "v").Pod)
 	c, traffic := env.Observe(t)
 	release := traffic.Hold(t, "/namespaces/"+ns+"/")
-	live := cluster.NewLiveReader(c)
+	live := cluster.NewLiveReader(c, cluster.LimitProven)
 	metadata := func() *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{}
 		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))

@@ -17,6 +17,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/admit"
 	"github.com/limpet-io/limpet/internal/workloads"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // observed is the webhook as cmd/controller makes it, with the requests of its live reads.
@@ -26,9 +27,9 @@ func observed(t *testing.T) (*admit.Creation, *testenv.Traffic) {
 		return cluster.AddIndexes(t.Context(), c, pincontroller.Needs())
 	})
 	c, traffic := env.Observe(t)
-	live := cluster.NewLiveReader(c)
+	live, proven := cluster.NewLiveReader(c, cluster.LimitUnproven), cluster.NewLiveReader(c, cluster.LimitProven)
 	reader := &workloads.Reader{Registry: workloads.NewRegistry(), Cached: cached, Live: live}
-	pins := &admit.Pin{Cached: cached, Live: live, Workloads: reader, Clock: clock.RealClock{}}
+	pins := &admit.Pin{Cached: cached, Live: live, LiveProven: proven, Workloads: reader, Clock: clock.RealClock{}}
 	return &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: clock.RealClock{}}, traffic
 }
 
@@ -49,7 +50,7 @@ func createIn(t *testing.T, pod testenv.Pod, dryRun bool) admission.Request {
 // A pod names its owner, whether there is one or not. However many pods of forged owners a
 // tenant creates, the pods of other namespaces never wait for the reads.
 func TestPodsOfForgedOwnersDelayNoOtherNamespace(t *testing.T) {
-	const many, most = 100, 12
+	const many, most = 100, 16
 	webhook, traffic := observed(t)
 	busy, quiet := env.Namespace(t), env.Namespace(t)
 	release := traffic.Hold(t, "/namespaces/"+busy+"/")
@@ -119,5 +120,43 @@ func TestAForgedOwnerIsReadOnce(t *testing.T) {
 	}
 	if n := traffic.Count("/statefulsets/"); n != 1 {
 		t.Errorf("%d reads of one owner that does not exist, want one", n)
+	}
+}
+
+// The first pods of many workloads may be created at once. None of them is refused.
+func TestPodsOfManyWorkloadsAreAllPlanned(t *testing.T) {
+	const many, atOnce = 40, 8
+	ns := env.Namespace(t)
+	var pods []testenv.Pod
+	for i := range many {
+		set := testenv.AStatefulSet(fmt.Sprintf("real%d", i), 1).In(ns).
+			With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+		env.Create(t, set.StatefulSet)
+		pods = append(pods, testenv.APod(set.Name+"-0").In(ns).OwnedBy(set.StatefulSet).With(retainAnnotation, "10"))
+	}
+	webhook, traffic := observed(t)
+	if _, err := webhook.Planners[0].Plan(t.Context(), admit.Facts{Pod: pods[0].Pod, DryRun: true}); err != nil { // fills the cache
+		t.Fatal(err)
+	}
+	release := traffic.Hold(t, "/namespaces/"+ns+"/")
+	answers := make(chan admission.Response, many)
+	for _, pod := range pods {
+		req := createIn(t, pod, false)
+		go func() { answers <- webhook.Handle(t.Context(), req) }()
+	}
+	testenv.Eventually(t, func() error {
+		if n := traffic.Count("/persistentpodstates/"); n != atOnce {
+			return fmt.Errorf("%d reads, want %d", n, atOnce)
+		}
+		return nil
+	})
+	release()
+	for range many {
+		if answer := <-answers; !answer.Allowed || len(answer.Warnings) > 0 {
+			t.Errorf("answer %+v, want each pod planned", answer)
+		}
+	}
+	if n := traffic.Count("/statefulsets/"); n > 0 {
+		t.Errorf("%d reads of StatefulSets that the cache shows", n)
 	}
 }

@@ -60,16 +60,20 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 
 // newestState returns the state of the pod's owner, from the cache where that suffices.
 func (p *Pin) newestState(ctx context.Context, pod *corev1.Pod, cached *appsv1beta1.PersistentPodState, holders []pin.Holder) (*appsv1beta1.PersistentPodState, error) {
+	live := p.Live
+	if p.Workloads.CachedOwner(ctx, pod) != nil {
+		live = p.LiveProven
+	}
 	if cached == nil {
-		state, err := p.requestedState(ctx, pod)
+		state, err := p.requestedState(ctx, live, pod)
 		if state == nil && err == nil && len(holders) > 0 {
-			return p.listedState(ctx, pod) // the pod existed before, and may be recorded
+			return p.listedState(ctx, live, pod) // the pod existed before, and may be recorded
 		}
 		return state, err
 	}
 	unsure := pin.RecordedNode(cached, pod.Name) == "" || pin.NewerHolder(cached, pod.Name, holders) != "" || pin.Releases(cached, pod.Name)
 	if unsure {
-		return p.liveState(ctx, cached)
+		return liveState(ctx, live, cached)
 	}
 	return cached, nil
 }
@@ -89,9 +93,9 @@ func (p *Pin) cachedState(ctx context.Context, pod *corev1.Pod, cached *appsv1be
 
 // liveState reads a state from the API server; nil when it was deleted in between. The
 // other replica may have written it a moment ago.
-func (p *Pin) liveState(ctx context.Context, s *appsv1beta1.PersistentPodState) (*appsv1beta1.PersistentPodState, error) {
+func liveState(ctx context.Context, reader client.Reader, s *appsv1beta1.PersistentPodState) (*appsv1beta1.PersistentPodState, error) {
 	var live appsv1beta1.PersistentPodState
-	switch err := p.Live.Get(ctx, client.ObjectKeyFromObject(s), &live); {
+	switch err := reader.Get(ctx, client.ObjectKeyFromObject(s), &live); {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // a state that does not exist is an answer
 	case err != nil:
@@ -103,7 +107,7 @@ func (p *Pin) liveState(ctx context.Context, s *appsv1beta1.PersistentPodState) 
 // requestedState returns the state that the pod's owner asks for by annotation, where the
 // cache has none. It may have been generated a moment ago; or it is returned as it will be
 // generated, because the first pods of a workload are faster than the generation.
-func (p *Pin) requestedState(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
+func (p *Pin) requestedState(ctx context.Context, reader client.Reader, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
 	owner, kind, err := p.Workloads.Owner(ctx, pod, p.Clock.Now())
 	if owner == nil || err != nil {
 		return nil, err
@@ -112,7 +116,7 @@ func (p *Pin) requestedState(ctx context.Context, pod *corev1.Pod) (*appsv1beta1
 	if requested == nil {
 		return nil, nil //nolint:nilnil // the owner does not ask for a state
 	}
-	live, err := p.liveState(ctx, requested)
+	live, err := liveState(ctx, reader, requested)
 	if live == nil || pin.TargetOf(live) != pin.TargetOf(requested) {
 		return requested, err
 	}
@@ -120,8 +124,8 @@ func (p *Pin) requestedState(ctx context.Context, pod *corev1.Pod) (*appsv1beta1
 }
 
 // listedState returns the state in force for the pod's owner, as the API server has it.
-func (p *Pin) listedState(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
+func (p *Pin) listedState(ctx context.Context, reader client.Reader, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
 	owner, _ := workload.OwnerOf(pod)
-	states, err := cluster.LiveStatesOf(ctx, p.Live, p.Cached, pod.Namespace, owner)
+	states, err := cluster.LiveStatesOf(ctx, reader, p.Cached, pod.Namespace, owner)
 	return pin.Choose(states), err
 }

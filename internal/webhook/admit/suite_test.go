@@ -70,7 +70,7 @@ func serve(t *testing.T) {
 		if err := sightings.Follow(t.Context(), mgr.GetCache()); err != nil {
 			return nil, err
 		}
-		pins := &admit.Pin{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Workloads: reader, Sightings: sightings, Clock: clock.RealClock{}}
+		pins := &admit.Pin{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), LiveProven: mgr.GetAPIReader(), Workloads: reader, Sightings: sightings, Clock: clock.RealClock{}}
 		creation := &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: clock.RealClock{}}
 		return map[string]http.Handler{admit.CreationPath: &webhook.Admission{Handler: creation}}, watcher.SetupWithManager(mgr)
 	})
