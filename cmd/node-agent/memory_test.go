@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -32,18 +31,16 @@ type aFullNode struct {
 	pods []*corev1.Pod
 }
 
-func (n aFullNode) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
+func (n aFullNode) ListPods(context.Context, *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
+	answer := &podsv1alpha1.ListPodsResponse{}
 	for _, p := range n.pods {
 		data, err := p.Marshal()
-		if err := errors.Join(err, stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_ADDED, Pod: data})); err != nil {
-			return err
+		if err != nil {
+			return nil, err
 		}
+		answer.Pods = append(answer.Pods, data)
 	}
-	if err := stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}); err != nil {
-		return err
-	}
-	<-stream.Context().Done()
-	return nil
+	return answer, nil
 }
 
 func (n aFullNode) ListPodSandbox(context.Context, *runtimev1.ListPodSandboxRequest) (*runtimev1.ListPodSandboxResponse, error) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,32 +26,18 @@ import (
 	"github.com/limpet-io/limpet/test/programs"
 )
 
-// aKubelet serves one pod. Each value of asks is what the pod asks for from then on.
+// aKubelet has one pod, which asks for a reservation of so many minutes.
 type aKubelet struct {
 	podsv1alpha1.UnimplementedPodsServer
-	asks chan string
+	minutes *atomic.Int32
 }
 
-func (k aKubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
-	what := podsv1alpha1.EventType_ADDED
-	for {
-		select {
-		case <-stream.Context().Done():
-			return nil
-		case minutes := <-k.asks:
-			pod := testenv.APod("web-0").On("n1").With(reservation.RetainAnnotation, minutes).With("kubernetes.io/config.source", "api").Pod
-			pod.UID = "known-to-the-node"
-			data, err := pod.Marshal()
-			err = errors.Join(err, stream.Send(&podsv1alpha1.WatchPodsEvent{Type: what, Pod: data}))
-			if what == podsv1alpha1.EventType_ADDED {
-				err = errors.Join(err, stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}))
-			}
-			what = podsv1alpha1.EventType_MODIFIED
-			if err != nil {
-				return err
-			}
-		}
-	}
+func (k aKubelet) ListPods(context.Context, *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
+	pod := testenv.APod("web-0").On("n1").With("kubernetes.io/config.source", "api").
+		With(reservation.RetainAnnotation, fmt.Sprint(k.minutes.Load())).Pod
+	pod.UID = "known-to-the-node"
+	data, err := pod.Marshal()
+	return &podsv1alpha1.ListPodsResponse{Pods: [][]byte{data}}, err
 }
 
 // aRuntime has the sandbox of one pod.
@@ -107,14 +94,14 @@ func retained(t *testing.T, state string, want time.Duration) {
 
 // TestPodsOfTheKubelet has a pod that only the kubelet knows. A change of its annotation reaches the state.
 func TestPodsOfTheKubelet(t *testing.T) {
-	k := aKubelet{asks: make(chan string, 1)}
+	k := aKubelet{minutes: &atomic.Int32{}}
+	k.minutes.Store(10)
 	socket := listenOnSocket(t, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, k) })
 	state, address := filepath.Join(t.TempDir(), "state"), freeAddress(t)
 	attach(t, state, "known-to-the-node")
 	startAgent(t, "--state-dir="+state, "--address="+address, "--kubelet-pods-socket="+socket) // auto
-	k.asks <- "10"
 	retained(t, state, 10*time.Minute)
-	k.asks <- "20"
+	k.minutes.Store(20)
 	retained(t, state, 20*time.Minute)
 	if got := get(t, "http://"+address+"/metrics"); !strings.Contains(got, `limpet_agent_pods_source{source="kubelet"} 1`) {
 		t.Error("the metrics do not say that the kubelet is the source of pods")

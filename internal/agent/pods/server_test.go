@@ -44,51 +44,34 @@ func socket(t *testing.T) string {
 	return filepath.Join(dir, "s")
 }
 
-// kubelet serves PodsAPI as the kubelet does: a stream begins with the pods that exist.
+// kubelet serves PodsAPI as the kubelet does.
 type kubelet struct {
 	podsv1alpha1.UnimplementedPodsServer
-	mu      sync.Mutex
-	pods    []*corev1.Pod
-	streams []chan *podsv1alpha1.WatchPodsEvent
+	mu    sync.Mutex
+	pods  []*corev1.Pod
+	lists int // that were asked for
 }
 
-func (k *kubelet) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]) error {
-	k.mu.Lock()
-	events := make(chan *podsv1alpha1.WatchPodsEvent, 100)
-	for _, p := range k.pods {
-		events <- event(podsv1alpha1.EventType_ADDED, p)
-	}
-	events <- &podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}
-	k.streams = append(k.streams, events)
-	k.mu.Unlock()
-	for {
-		select {
-		case <-stream.Context().Done():
-			return nil
-		case e := <-events:
-			if err := stream.Send(e); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// send sends an event to all streams. New streams begin with the given pods.
-func (k *kubelet) send(what podsv1alpha1.EventType, p *corev1.Pod, exist ...*corev1.Pod) {
+func (k *kubelet) ListPods(context.Context, *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pods = exist
-	for _, s := range k.streams {
-		s <- event(what, p)
+	k.lists++
+	answer := &podsv1alpha1.ListPodsResponse{}
+	for _, p := range k.pods {
+		data, err := p.Marshal()
+		if err != nil {
+			return nil, err
+		}
+		answer.Pods = append(answer.Pods, data)
 	}
+	return answer, nil
 }
 
-func event(what podsv1alpha1.EventType, p *corev1.Pod) *podsv1alpha1.WatchPodsEvent {
-	data, err := p.Marshal()
-	if err != nil {
-		panic(err) // a pod of the test
-	}
-	return &podsv1alpha1.WatchPodsEvent{Type: what, Pod: data}
+// has replaces the pods.
+func (k *kubelet) has(pods ...*corev1.Pod) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pods = pods
 }
 
 // pod returns a pod as the kubelet shows it: with its environment, and with the source of its
