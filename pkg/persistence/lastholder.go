@@ -2,46 +2,51 @@ package persistence
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// bucketLastHolders maps a network and a free address to a lastHolderRecord. Files of earlier versions do not have the bucket.
+// bucketLastHolders maps a network and a free address to a record. Files of earlier versions do not have the bucket.
 // An address that is held has no record: hold deletes the record, and the deletion of the holder writes a new one.
 var bucketLastHolders = []byte("lastholders")
 
-type lastHolderRecord struct {
-	Network     string     `json:"net"`
-	Address     netip.Addr `json:"ip"`
-	ContainerID string     `json:"id,omitempty"`
-	NetNS       string     `json:"netns"`
-	NetNSDev    uint64     `json:"nsdev"`
-	NetNSInode  uint64     `json:"nsino"`
-	NetNSBoot   string     `json:"nsboot,omitempty"`
+// encodeLastHolder returns a record with a checksum of its key and its fields. The fields are text that zero bytes
+// separate, because each verb is a process: the first use of encoding/json for a type costs 0.4 ms.
+func encodeLastHolder(h reservation.LastHolder) []byte {
+	ns := h.NetNS
+	fields := key(h.ContainerID, ns.Path, h.BootID, strconv.FormatUint(ns.Dev, 10), strconv.FormatUint(ns.Inode, 10))
+	return binary.BigEndian.AppendUint32(fields, chunkSum(lastHolderKey(h.Network, h.Address), fields))
 }
 
-func encodeLastHolder(r reservation.LastHolder) ([]byte, error) {
-	return seal(lastHolderRecord{r.Network, r.Address, r.ContainerID, r.NetNS.Path, r.NetNS.Dev, r.NetNS.Inode, r.BootID})
-}
-
-func decodeLastHolder(data []byte) (reservation.LastHolder, error) {
-	var r lastHolderRecord
-	if err := unseal(data, &r); err != nil {
-		return reservation.LastHolder{}, fmt.Errorf("decode last holder: %w", err)
+// decodeLastHolder checks and decodes the record at a key.
+func decodeLastHolder(k, data []byte) (h reservation.LastHolder, err error) {
+	network, raw, _ := bytes.Cut(k, []byte{0})
+	addr, ok := netip.AddrFromSlice(raw)
+	n := max(len(data)-4, 0)
+	fields := strings.Split(string(data[:n]), "\x00")
+	if !ok || len(fields) != 5 || binary.BigEndian.Uint32(data[n:]) != chunkSum(k, data[:n]) {
+		return h, fmt.Errorf("last holder %q of %x: %w", data, k, ErrDamaged)
+	}
+	dev, devErr := strconv.ParseUint(fields[3], 10, 64)
+	inode, inodeErr := strconv.ParseUint(fields[4], 10, 64)
+	if devErr != nil || inodeErr != nil {
+		return h, fmt.Errorf("last holder of %s: %w: %w", addr, errors.Join(devErr, inodeErr), ErrDamaged)
 	}
 	return reservation.LastHolder{
-		Network: r.Network, Address: r.Address, ContainerID: r.ContainerID,
-		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode}, BootID: r.NetNSBoot,
+		Network: string(network), Address: addr, ContainerID: fields[0],
+		NetNS: reservation.NetNS{Path: fields[1], Dev: dev, Inode: inode}, BootID: fields[2],
 	}, nil
 }
 
 func lastHolderKey(network string, a netip.Addr) []byte {
 	return append(key(network, ""), a.AsSlice()...)
 }
-
-func keyOfLastHolder(r reservation.LastHolder) []byte { return lastHolderKey(r.Network, r.Address) }
 
 // LastHolder returns the network namespace of the last holder of a free address, if one was known.
 func (t *Tx) LastHolder(network string, a netip.Addr) (r reservation.LastHolder, found bool, err error) {
@@ -54,9 +59,7 @@ func (t *Tx) LastHolder(network string, a netip.Addr) (r reservation.LastHolder,
 	if data == nil {
 		return r, false, nil
 	}
-	if r, err = decodeLastHolder(data); err == nil {
-		err = atKey(k, keyOfLastHolder(r))
-	}
+	r, err = decodeLastHolder(k, data)
 	return r, err == nil, err
 }
 
@@ -70,10 +73,7 @@ func (t *Tx) SomeLastHolders(network string, n int) ([]reservation.LastHolder, e
 	prefix := key(network, "")
 	c := b.Cursor()
 	for k, v := c.Seek(prefix); len(some) < n && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-		r, err := decodeLastHolder(v)
-		if err == nil {
-			err = atKey(k, keyOfLastHolder(r))
-		}
+		r, err := decodeLastHolder(k, v)
 		if err != nil {
 			return nil, err
 		}
@@ -100,10 +100,7 @@ func (t *Tx) remember(last reservation.LastHolder, addrs []netip.Addr) error {
 	}
 	for _, a := range addrs {
 		last.Address = a
-		data, err := encodeLastHolder(last)
-		if err == nil {
-			err = t.tx.Bucket(bucketLastHolders).Put(keyOfLastHolder(last), data)
-		}
+		err := t.tx.Bucket(bucketLastHolders).Put(lastHolderKey(last.Network, a), encodeLastHolder(last))
 		if err != nil {
 			return fmt.Errorf("remember last holder of %s: %w", a, err)
 		}
