@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,10 +36,16 @@ type Sightings struct {
 	swept time.Time
 }
 
-// sighting is one pod that was bound to a node.
+// Life is one pod of a name that was bound to a node.
+type Life struct {
+	UID     types.UID
+	Node    string
+	Created time.Time
+}
+
+// sighting is a life that has ended.
 type sighting struct {
-	uid   types.UID
-	node  string
+	Life
 	until time.Time // when the sighting is forgotten
 }
 
@@ -60,26 +67,36 @@ func (s *Sightings) Follow(ctx context.Context, informers cache.Informers) error
 	return nil
 }
 
-// Ran tells whether a pod of a name ran on a node: a pod of the cache, or a deleted one. An
-// empty UID stands for any pod of the name.
-func (s *Sightings) Ran(ctx context.Context, r client.Reader, pod client.ObjectKey, uid types.UID, node string) (bool, error) {
+// Lives returns the lives of a pod that were seen on nodes: those that have ended, in the
+// order of their ends, and the one that the cache shows.
+func (s *Sightings) Lives(ctx context.Context, r client.Reader, pod client.ObjectKey) ([]Life, error) {
 	var now corev1.Pod
-	switch err := r.Get(ctx, pod, &now, client.UnsafeDisableDeepCopy); {
-	case client.IgnoreNotFound(err) != nil:
-		return false, fmt.Errorf("get pod %s: %w", pod, err)
-	case err == nil && now.Spec.NodeName == node && (uid == "" || now.UID == uid):
-		return true, nil
-	case s == nil:
-		return false, nil
+	if err := r.Get(ctx, pod, &now, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get pod %s: %w", pod, err)
+	}
+	var lives []Life
+	for _, ended := range s.ended(pod) {
+		if ended.UID != now.UID {
+			lives = append(lives, ended.Life)
+		}
+	}
+	if now.Spec.NodeName != "" {
+		lives = append(lives, lifeOf(&now))
+	}
+	return lives, nil
+}
+
+func (s *Sightings) ended(pod client.ObjectKey) []sighting {
+	if s == nil {
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, known := range s.seen[pod] {
-		if known.node == node && (uid == "" || known.uid == uid) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.Clone(s.seen[pod])
+}
+
+func lifeOf(pod *corev1.Pod) Life {
+	return Life{UID: pod.UID, Node: pod.Spec.NodeName, Created: pod.CreationTimestamp.Time}
 }
 
 // ending remembers a pod whose deletion has begun.
@@ -112,13 +129,8 @@ func (s *Sightings) remember(pod *corev1.Pod) {
 		s.seen = map[client.ObjectKey][]sighting{}
 	}
 	key := client.ObjectKeyFromObject(pod)
-	kept := s.seen[key][:0]
-	for _, known := range s.seen[key] {
-		if known.uid != pod.UID {
-			kept = append(kept, known)
-		}
-	}
-	s.seen[key] = append(kept, sighting{pod.UID, pod.Spec.NodeName, now.Add(retain + sightingGrace)})
+	others := slices.DeleteFunc(s.seen[key], func(known sighting) bool { return known.UID == pod.UID })
+	s.seen[key] = append(others, sighting{lifeOf(pod), now.Add(retain + sightingGrace)})
 }
 
 // sweep forgets pods whose addresses are no longer reserved.
@@ -128,13 +140,8 @@ func (s *Sightings) sweep(now time.Time) {
 	}
 	s.swept = now
 	for key, all := range s.seen {
-		kept := all[:0]
-		for _, known := range all {
-			if now.Before(known.until) {
-				kept = append(kept, known)
-			}
-		}
-		if s.seen[key] = kept; len(kept) == 0 {
+		s.seen[key] = slices.DeleteFunc(all, func(known sighting) bool { return !now.Before(known.until) })
+		if len(s.seen[key]) == 0 {
 			delete(s.seen, key)
 		}
 	}

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,11 +31,11 @@ func TestSightings(t *testing.T) {
 	}
 	ran := func(pod string, uid types.UID, node string) bool {
 		t.Helper()
-		ran, err := s.Ran(t.Context(), c, client.ObjectKey{Namespace: ns, Name: pod}, uid, node)
+		lives, err := s.Lives(t.Context(), c, client.ObjectKey{Namespace: ns, Name: pod})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ran
+		return slices.ContainsFunc(lives, func(l cluster.Life) bool { return l.UID == uid && l.Node == node && !l.Created.IsZero() })
 	}
 	within := func(what string, want bool, pod string, uid types.UID, node string) {
 		t.Helper()
@@ -59,13 +60,16 @@ func TestSightings(t *testing.T) {
 	}
 	within("a deleted pod that asked for nothing", false, "silent", asksNothing.UID, "n1")
 	within("a deleted pod", true, "bound", bound.UID, "n1")
-	within("a deleted pod whose UID is not told", true, "bound", "", "n1")
 	second := testenv.APod("bound").In(ns).On("n2").With("asks", "yes").Pod
 	env.Create(t, second)
 	within("the successor", true, "bound", second.UID, "n2")
 	env.Remove(t, second)
 	within("the former of two deleted pods", true, "bound", bound.UID, "n1")
 	within("the latter of them", true, "bound", second.UID, "n2")
+	lives, err := s.Lives(t.Context(), c, client.ObjectKeyFromObject(bound))
+	if err != nil || len(lives) != 2 || lives[0].UID != bound.UID || lives[1].UID != second.UID {
+		t.Errorf("lives %v, %v, want the former first", lives, err)
+	}
 	if ran("bound", second.UID, "n1") || ran("bound", bound.UID, "n2") {
 		t.Error("a life was seen on the node of another one")
 	}

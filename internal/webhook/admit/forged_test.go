@@ -58,6 +58,29 @@ func TestAForgedReservationOfARealLifeAttractsNoPod(t *testing.T) {
 	annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: node.Name, pin.AnnotationRecalled: node.Name})
 }
 
+// A pod has left a node, whose agent goes on to show a reservation for it, and a later one than
+// any other. The pod does not come back.
+func TestAFormerNodeAttractsNoPod(t *testing.T) {
+	t.Run("that is recorded elsewhere", func(t *testing.T) {
+		home, thief := putNode(t), putNode(t)
+		set := testenv.AStatefulSet("web", 2).In(env.Namespace(t))
+		former := lived(t, nextOf(set).On(thief.Name).At("10.0.2.9").Pod)
+		record := recordedOn(home, "10.0.1.9")
+		record.RecordedAt = &metav1.Time{Time: former.CreationTimestamp.Add(time.Minute)}
+		putStateOf(t, set, map[string]appsv1beta1.PodState{"web-0": record})
+		put(t, testenv.AReservation(former, time.Now().Add(time.Hour)))
+		annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: home.Name, pin.AnnotationRecalled: ""})
+	})
+	t.Run("that is recorded nowhere", func(t *testing.T) {
+		home, thief := putNode(t), putNode(t)
+		set := putState(t, nil)
+		former := lived(t, nextOf(set).On(thief.Name).At("10.0.2.9").Pod)
+		last := lived(t, nextOf(set).On(home.Name).At("10.0.1.9").Pod)
+		put(t, testenv.AReservation(former, time.Now().Add(time.Hour)), testenv.AReservation(last, time.Now()))
+		annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: home.Name, pin.AnnotationRecalled: home.Name})
+	})
+}
+
 // Where the policies are missing, an agent may write in the name of another node. An object
 // that the live Node does not own is not believed.
 func TestObjectsThatTheirNodeDoesNotOwnAreNotBelieved(t *testing.T) {

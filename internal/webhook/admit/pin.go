@@ -114,21 +114,19 @@ func (p *Pin) holders(ctx context.Context, pod *corev1.Pod) ([]pin.Holder, map[s
 	return pin.Holders(held, nodes, p.Clock.Now()), nodes, nil
 }
 
-// proven returns the holders that may overrule the record: nodes on which a replica has seen
-// the pod. A node alone could claim to hold the addresses of any pod, and so attract it.
-func (p *Pin) proven(ctx context.Context, pod *corev1.Pod, recorded string, holders []pin.Holder) ([]pin.Holder, error) {
-	var seen []pin.Holder
-	for _, h := range holders {
-		ran := h.Node == recorded
-		if !ran {
-			var err error
-			if ran, err = p.Sightings.Ran(ctx, p.Cached, client.ObjectKeyFromObject(pod), h.UID, h.Node); err != nil {
-				return nil, err
-			}
-		}
-		if ran {
-			seen = append(seen, h)
-		}
+// proven returns the holders that may overrule the record of a pod, by what this replica has
+// seen of the pod.
+func (p *Pin) proven(ctx context.Context, in *pin.Input, holders []pin.Holder, nodes map[string]*corev1.Node) ([]pin.Holder, error) {
+	if len(holders) == 0 {
+		return nil, nil
 	}
-	return seen, nil
+	seen, err := p.Sightings.Lives(ctx, p.Cached, client.ObjectKeyFromObject(in.Pod))
+	if err != nil {
+		return nil, err
+	}
+	lives := make([]pin.Life, len(seen))
+	for i, life := range seen {
+		lives[i] = pin.Life(life)
+	}
+	return pin.Proven(holders, nodes, in.State.Status.PodStates[in.Pod.Name], lives), nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -120,7 +121,8 @@ func lived(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 		if err := serving.GetCache().Get(t.Context(), key, &corev1.Pod{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("get deleted pod: %w", err)
 		}
-		if ran, err := sightings.Ran(t.Context(), serving.GetCache(), key, pod.UID, pod.Spec.NodeName); !ran {
+		lives, err := sightings.Lives(t.Context(), serving.GetCache(), key)
+		if err != nil || !slices.ContainsFunc(lives, func(l cluster.Life) bool { return l.UID == pod.UID }) {
 			return fmt.Errorf("the pod is not remembered: %w", err)
 		}
 		return nil
