@@ -26,6 +26,7 @@ func TestTwoReplicas(t *testing.T) {
 	inherited := inherit(t)
 	first, second := startBoth(t)
 	owned := ownedStates(t)
+	gated := recordedPod(t)
 
 	t.Run("objects of a former installation are migrated", func(t *testing.T) { migrated(t, inherited) })
 	t.Run("a pod is recorded, pinned, nominated and kept", func(t *testing.T) {
@@ -50,12 +51,24 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("without any replica no deletion hangs", func(t *testing.T) { undisturbed(t, owned) })
 	t.Run("without any replica what is stored can be read and deleted", func(t *testing.T) { unconverted(t, inherited) })
 	t.Run("a gate that was left closed is opened by the next replica", func(t *testing.T) {
-		node := env.Node(t)
-		pod := testenv.APod("alone").In(env.Namespace(t)).With(pin.AnnotationNode, node.Name).Gated(pin.Gate, "example.com/own").Pod
-		env.Create(t, pod)
+		env.Create(t, gated.Pod)
 		startReplica(t)
-		opened(t, pod, node.Name, "example.com/own")
+		opened(t, gated.Pod, gated.Annotations[pin.AnnotationNode])
 	})
+}
+
+// recordedPod records the node of a pod that is gone. It returns the next pod behind the
+// gate, as the webhook makes it.
+func recordedPod(t *testing.T) testenv.Pod {
+	t.Helper()
+	ns, node := env.Namespace(t), env.Node(t)
+	set := testenv.AStatefulSet("web", 1).In(ns).
+		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, hostname)
+	env.Create(t, set.StatefulSet)
+	former := scheduled(t, set, node.Name, "10.0.1.7")
+	env.RecordedOn(t, set, map[string]string{"web-0": node.Name})
+	env.Remove(t, former)
+	return testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(pin.AnnotationNode, node.Name).Gated(pin.Gate)
 }
 
 // rebuilt takes a pod through all rooms: its object is generated, its place recorded, its
@@ -93,18 +106,14 @@ func nextOf(set testenv.StatefulSet) *corev1.Pod {
 	return testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").Pod
 }
 
-// opened waits until a pod is behind no gate of ours, with its node nominated.
-func opened(t *testing.T, pod *corev1.Pod, node string, left ...string) {
+// opened waits until a pod is behind no gate, with its node nominated.
+func opened(t *testing.T, pod *corev1.Pod, node string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}
-		var gates []string
-		for _, g := range pod.Spec.SchedulingGates {
-			gates = append(gates, g.Name)
-		}
-		if !slices.Equal(gates, left) || node != "" && pod.Status.NominatedNodeName != node {
+		if gates := pod.Spec.SchedulingGates; len(gates) > 0 || node != "" && pod.Status.NominatedNodeName != node {
 			return fmt.Errorf("gates %v, nominated %q", gates, pod.Status.NominatedNodeName)
 		}
 		return nil
