@@ -9,8 +9,12 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// Requests returns what a pod asks of its node, as the scheduler counts it.
+// Requests returns what a pod asks of its node, as the scheduler counts it. A cache keeps the
+// sum as the overhead of a pod without containers. The list must not be changed.
 func Requests(pod *corev1.Pod) corev1.ResourceList {
+	if len(pod.Spec.Containers) == 0 && pod.Spec.Resources == nil {
+		return pod.Spec.Overhead
+	}
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
 		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
@@ -27,7 +31,7 @@ func Shortage(node *corev1.Node, pod *corev1.Pod, others []corev1.Pod) corev1.Re
 	if pods := room[corev1.ResourcePods]; int64(len(others)) >= pods.Value() {
 		return corev1.ResourcePods
 	}
-	asked := Requests(pod)
+	asked := Requests(pod).DeepCopy() // quantities share memory otherwise
 	maps.DeleteFunc(asked, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
 	for i := range others {
 		add(asked, Requests(&others[i]))
