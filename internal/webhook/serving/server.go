@@ -86,7 +86,7 @@ func (s *Server) refuse(reason string) { s.refused.WithLabelValues(reason).Inc()
 func (s *Server) Start(ctx context.Context) error {
 	limits := connections
 	limits.Networks, limits.Refused = s.options.Networks, s.refuse
-	raw, err := endpoint.Listen(ctx, net.JoinHostPort(s.options.Host, strconv.Itoa(s.options.Port)), limits)
+	raw, err := endpoint.Listen(ctx, s.address(), limits)
 	if err != nil {
 		return err
 	}
@@ -109,6 +109,10 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	<-stopped
 	return nil
+}
+
+func (s *Server) address() string {
+	return net.JoinHostPort(s.options.Host, strconv.Itoa(s.options.Port))
 }
 
 // tls is the configuration of connections. HTTP/2 is not offered: the API server uses
@@ -139,17 +143,16 @@ func (s *Server) Answers(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	host := s.options.Host
-	if host == "" {
-		host = "localhost"
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+net.JoinHostPort(host, strconv.Itoa(s.options.Port)), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://localhost", nil)
 	if err != nil {
 		return fmt.Errorf("ask webhook server: %w", err)
 	}
 	transport := &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the answer is not read
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, s.address()) // without a host: this machine, by no name
+		},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the answer is not read
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
