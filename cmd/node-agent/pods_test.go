@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -55,11 +54,7 @@ func (aRuntime) ListPodSandbox(context.Context, *runtimev1.ListPodSandboxRequest
 // listenOnSocket serves gRPC on a socket until the test ends.
 func listenOnSocket(t testing.TB, register func(*grpc.Server)) (socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "limpet-agent") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket = filepath.Join(dir, "s")
+	socket = filepath.Join(t.TempDir(), "s")
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +65,7 @@ func listenOnSocket(t testing.TB, register func(*grpc.Server)) (socket string) {
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {
 		s.Stop()
-		if err := errors.Join(<-done, os.RemoveAll(dir)); err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})

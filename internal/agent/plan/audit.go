@@ -37,7 +37,7 @@ func FindLeftBehind(in LeftBehindInput) []LeftBehind {
 		if !a.NetNSExists || in.Now.Since(a.Since) <= in.Grace {
 			continue
 		}
-		why := ""
+		var why string
 		switch named := a.Owner.Named(); {
 		case in.Pods != nil && in.Pods.Containers != nil && !in.Pods.Containers[a.ID.ContainerID] && !a.ID.IsNetNSPlaceholder():
 			why = "the runtime does not know its container"

@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"context"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,15 +34,10 @@ func serve(t *testing.T, socket string, register func(*grpc.Server)) (stop func(
 	return stop
 }
 
-// socket returns a path that is short enough for a socket.
+// socket returns the path of a socket that does not exist yet.
 func socket(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "limpet-pods")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "s")
+	return filepath.Join(t.TempDir(), "s")
 }
 
 // kubelet serves PodsAPI as the kubelet does.
@@ -78,9 +74,7 @@ func (k *kubelet) has(pods ...*corev1.Pod) {
 // configuration.
 func pod(name, source string, annotations map[string]string) *corev1.Pod {
 	all := map[string]string{"kubernetes.io/config.source": source, "kubernetes.io/config.seen": "2026-01-01T00:00:00Z"}
-	for k, v := range annotations {
-		all[k] = v
-	}
+	maps.Copy(all, annotations)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Annotations: all},
 		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
