@@ -71,7 +71,7 @@ func HasAddress(ns reservation.NetNS, addrs []netip.Addr) bool {
 	select {
 	case answer := <-has:
 		return answer
-	case <-time.After(lookBound):
+	case <-time.After(lookBound): //nolint:forbidigo // it bounds a call into the kernel, and no decision depends on the time
 		return true
 	}
 }

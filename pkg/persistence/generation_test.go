@@ -44,7 +44,7 @@ func TestEarlierFileIsNoticed(t *testing.T) {
 			must(t, err)
 			overwritten(t, path, earlier)
 		}},
-		"a file of a state that was lost with its marker": {want: persistence.ErrOutdated, after: func(t *testing.T, s *persistence.Store, path string, earlier []byte) {
+		"a file of a state that was lost with its marker": {want: persistence.ErrOutdated, after: func(t *testing.T, s *persistence.Store, path string, _ []byte) {
 			for i := range 50 { // more commits than the new state will have
 				update(t, s, put(2+i))
 			}

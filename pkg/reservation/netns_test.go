@@ -17,8 +17,8 @@ import (
 var ended = reservation.NetNS{Path: "/run/netns/ended", Dev: 4, Inode: 17}
 
 // inUse returns a reservation whose namespace exists, and when its owner was first refused.
-func inUse(seq uint64, refusedAgo time.Duration, uid string) *reservation.Reservation {
-	r := reserved(seq, time.Minute)
+func inUse(refusedAgo time.Duration, uid string) *reservation.Reservation {
+	r := reserved(1, time.Minute)
 	r.ContainerID, r.NetNS, r.BootID = "ended", ended, "b"
 	if refusedAgo > 0 {
 		since := ago(refusedAgo)
@@ -34,33 +34,33 @@ func TestPlanAddWaitsForANamespaceThatStillHasTheAddresses(t *testing.T) {
 		wantErr error
 	}{
 		"the owner waits, and the reservation is marked": {
-			in:      reservation.AddInput{Reserved: inUse(1, 0, ""), ReservedInUse: true},
+			in:      reservation.AddInput{Reserved: inUse(0, ""), ReservedInUse: true},
 			want:    reservation.AddDecision{RefusedByReserved: true},
 			wantErr: reservation.ErrPredecessor,
 		},
 		"within the wait the mark stays": {
-			in:      reservation.AddInput{UID: "u", Reserved: inUse(1, 59*time.Second, "u"), ReservedInUse: true},
+			in:      reservation.AddInput{UID: "u", Reserved: inUse(59*time.Second, "u"), ReservedInUse: true},
 			wantErr: reservation.ErrPredecessor,
 		},
 		"another successor begins a wait of its own": {
-			in:      reservation.AddInput{UID: "v", Reserved: inUse(1, time.Hour, "u"), ReservedInUse: true},
+			in:      reservation.AddInput{UID: "v", Reserved: inUse(time.Hour, "u"), ReservedInUse: true},
 			want:    reservation.AddDecision{RefusedByReserved: true},
 			wantErr: reservation.ErrPredecessor,
 		},
 		"after the wait a free address is taken, and a rollback puts the reservation back": {
-			in:   reservation.AddInput{UID: "u", Reserved: inUse(1, time.Minute, "u"), ReservedInUse: true},
-			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: inUse(1, time.Minute, "u")},
+			in:   reservation.AddInput{UID: "u", Reserved: inUse(time.Minute, "u"), ReservedInUse: true},
+			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: inUse(time.Minute, "u")},
 		},
 		"a pod with mode required keeps waiting": {
-			in:      reservation.AddInput{UID: "u", Mode: reservation.Required, Reserved: inUse(1, time.Hour, "u"), ReservedInUse: true},
+			in:      reservation.AddInput{UID: "u", Mode: reservation.Required, Reserved: inUse(time.Hour, "u"), ReservedInUse: true},
 			wantErr: reservation.ErrPredecessor,
 		},
 		"a namespace without the addresses is no reason to wait": {
-			in:   reservation.AddInput{UID: "u", Reserved: inUse(1, time.Second, "u")},
+			in:   reservation.AddInput{UID: "u", Reserved: inUse(time.Second, "u")},
 			want: reservation.AddDecision{Verdict: reservation.Claim, Addresses: addrs, Claimed: reserved(1, time.Minute), DropReserved: true},
 		},
 		"the addresses of a later life that is gone are claimed": {
-			in: reservation.AddInput{Reserved: inUse(1, 0, ""), ReservedInUse: true, Earlier: failed(func(a *reservation.Attachment) { a.Retain = 0 })},
+			in: reservation.AddInput{Reserved: inUse(0, ""), ReservedInUse: true, Earlier: failed(func(a *reservation.Attachment) { a.Retain = 0 })},
 			want: reservation.AddDecision{
 				Verdict: reservation.Claim, Addresses: addrs, DropReserved: true, Ended: []reservation.AttachmentID{idOf("dead")},
 			},
@@ -111,7 +111,7 @@ func TestRebuildKeepsAReservationWhoseNamespaceExists(t *testing.T) {
 		"the namespace is one of an earlier boot's": {"a", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := inUse(1, 0, "")
+			r := inUse(0, "")
 			r.BootID = tc.boot
 			d := reservation.PlanRebuild(reservation.RebuildInput{
 				Now:  now,

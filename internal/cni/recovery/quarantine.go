@@ -16,7 +16,7 @@ func (s *source) quarantineOnce() error {
 	if tx.UnknownQuarantined(network) {
 		return nil
 	}
-	if err := s.quarantineUnknown(tx, network); err != nil {
+	if err := s.quarantineUnknown(tx); err != nil {
 		return err
 	}
 	return tx.SetUnknownQuarantined(network)
@@ -39,11 +39,11 @@ func (s *source) releaseQuarantined() error {
 			return err
 		}
 	}
-	return s.quarantineUnknown(tx, network)
+	return s.quarantineUnknown(tx)
 }
 
-// quarantineUnknown holds the addresses in namespaces that no attachment explains.
-func (s *source) quarantineUnknown(tx *persistence.Tx, network string) error {
+// quarantineUnknown holds the addresses of the network in namespaces that no attachment explains.
+func (s *source) quarantineUnknown(tx *persistence.Tx) error {
 	known, err := tx.Records()
 	if err != nil {
 		return err
