@@ -62,10 +62,10 @@ func TestObstacle(t *testing.T) {
 // TestDedicated tells taints of an administrator from those of Kubernetes.
 func TestDedicated(t *testing.T) {
 	for key, want := range map[string]bool{
-		"node-role.kubernetes.io/control-plane":          true,
-		"gpu":                                            true,
-		corev1.TaintNodeNotReady:                         false,
-		corev1.TaintNodeUnreachable:                      false,
+		"node-role.kubernetes.io/control-plane": true,
+		"gpu":                                   true,
+		corev1.TaintNodeNotReady:                false,
+		corev1.TaintNodeUnreachable:             false,
 		"node.cloudprovider.kubernetes.io/uninitialized": false,
 	} {
 		node := aNode(taint(key, "", corev1.TaintEffectNoSchedule))
