@@ -162,8 +162,8 @@ func (ad *adding) exhausted(n int, err error) error {
 		}
 		why = fmt.Sprintf("the first for another %s, and none gives way because %s: %s", soonest.Round(time.Second), because, help)
 	}
-	if used := ad.inUseOf(set); len(used) > 0 {
-		why += fmt.Sprintf("; %d are not in the state, but the node uses them, %s first: ip route get %s", len(used), used[0], used[0])
+	if used := ad.inUse; len(used) > 0 {
+		why += fmt.Sprintf("; %d are not in the state, but the node uses them: ip route get %s", len(used), used[0])
 	}
 	return fmt.Errorf("failed to allocate for range %d: %w; %d of its %d addresses are reserved: %s", n, err, len(reserved), ipam.Pods([]ipam.Set{set}), why)
 }

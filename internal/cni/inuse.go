@@ -40,14 +40,6 @@ func (ad *adding) logInUse(addrs []netip.Addr, use ipam.Use) {
 	}
 }
 
-// inUseOf returns the addresses of a set that choices passed over.
-func (ad *adding) inUseOf(set ipam.Set) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(ad.inUse), func(a netip.Addr) bool {
-		_, in := set.Contains(a)
-		return !in
-	})
-}
-
 // noteOwner remembers that an address had another owner lately.
 func (ad *adding) noteOwner(released persistence.Released, addr netip.Addr) {
 	if released.Lately(addr) {

@@ -60,7 +60,7 @@ func TestAddressesWithRoutesAreNeverHandedOut(t *testing.T) {
 	}
 	w.start(plain("b"))
 	_, err := w.addUncached(plain("b"), nil)
-	if codeOf(err) != cni.CodeExhausted || !strings.Contains(err.Error(), "4 are not in the state, but the node uses them, 10.1.0.3 first: ip route get 10.1.0.3") {
+	if codeOf(err) != cni.CodeExhausted || !strings.Contains(err.Error(), "4 are not in the state, but the node uses them: ip route get 10.1.0.3") {
 		t.Errorf("code %d, %v", codeOf(err), err)
 	}
 	if left := w.read().Attached; len(left) != 1 {

@@ -136,6 +136,9 @@ func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
 		} else {
 			err = tx.DeleteAttachment(reservation.AttachmentID{Network: h.Network, ContainerID: h.ContainerID, IfName: h.Interface})
 		}
+		if err == nil {
+			err = tx.PutReleased(h.Network, h.IPs, t.Now(), t.Now())
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package ipamtool_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -60,6 +62,24 @@ func TestReleaseIsAllOrNothing(t *testing.T) {
 	if out, exit := n.on("release", "10.244.0.3", "--network", "dmz"); exit != ipamtool.ExitDone {
 		t.Errorf("exit %d: %s", exit, out)
 	}
+}
+
+// TestAnAddressReleasedByHandIsDelayed releases an address on a node whose network has a release delay.
+func TestAnAddressReleasedByHandIsDelayed(t *testing.T) {
+	n := newNode(t)
+	n.must(func(tx *persistence.Tx) error {
+		return errors.Join(tx.PutReservation(n.reservation("web-1", "ab00", "10.244.0.30")), tx.SetLimits("limpet", reservation.Limits{ReleaseDelay: time.Hour}))
+	})
+	if out, exit := n.on("release", "10.244.0.30"); exit != ipamtool.ExitDone {
+		t.Fatalf("exit %d: %s", exit, out)
+	}
+	n.must(func(tx *persistence.Tx) error {
+		released, err := tx.Released("limpet", n.ago(0))
+		if fmt.Sprint(released.Delayed) != "[10.244.0.30]" {
+			t.Errorf("released %+v", released)
+		}
+		return err
+	})
 }
 
 // TestReleaseRemovesMirroredFiles releases an address with a mirrored file, and with a file of host-local's own.

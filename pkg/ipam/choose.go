@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Use says what the kernel of the node does with an address that the state has as free.
@@ -68,10 +69,7 @@ type Choice struct {
 // for. An address with a route of its own is never chosen. The error is ErrExhausted when no address is left; the
 // choice then tells the addresses in use.
 func (s Set) Choose(in ChooseInput) (Choice, error) {
-	c := choosing{ChooseInput: in, set: s, released: make(map[netip.Addr]int, len(in.Released))}
-	for i, a := range in.Released {
-		c.released[a] = i
-	}
+	c := choosing{ChooseInput: in, set: s}
 	addr, _, err := s.Next(in.Last, Without(in.Free, c.skip))
 	if errors.Is(err, ErrExhausted) || errors.Is(err, errTooManyInUse) {
 		addr, err = c.fallBack()
@@ -85,13 +83,12 @@ type choosing struct {
 	ChooseInput
 	Choice
 
-	set      Set
-	released map[netip.Addr]int // its last place in Released
+	set Set
 }
 
 // skip reports whether another address is preferred to a free one.
 func (c *choosing) skip(a netip.Addr) (bool, error) {
-	if _, delayed := c.released[a]; delayed {
+	if slices.Contains(c.Released, a) {
 		return true, nil
 	}
 	switch use := c.use(a); {
@@ -110,7 +107,7 @@ func (c *choosing) skip(a netip.Addr) (bool, error) {
 
 // use asks the kernel about an address. The gateway, which Next never returns, mostly is an address of the node.
 func (c *choosing) use(a netip.Addr) Use {
-	if r, _ := c.set.Contains(a); c.Use == nil || a == r.Gateway {
+	if c.Use == nil || !c.set.handsOut(a) {
 		return Unused
 	}
 	return c.Use(a)
@@ -120,8 +117,7 @@ func (c *choosing) use(a netip.Addr) Use {
 // was just released, so only a route counts there.
 func (c *choosing) fallBack() (netip.Addr, error) {
 	for i, a := range c.Released {
-		r, contains := c.set.Contains(a)
-		if !contains || a == r.Gateway || c.released[a] != i {
+		if !c.set.handsOut(a) || slices.Contains(c.Released[i+1:], a) {
 			continue
 		}
 		_, free, err := c.Free.FirstFree(a, a)

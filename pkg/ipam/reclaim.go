@@ -134,8 +134,7 @@ func (s Set) holdsAny(addrs []netip.Addr) bool {
 // holds it: the address is not the gateway by now, and nothing outside holds it.
 func (in ReclaimInput) useful(addrs []netip.Addr) (bool, error) {
 	for _, a := range addrs {
-		r, contains := in.Set.Contains(a)
-		if !contains || a == r.Gateway {
+		if !in.Set.handsOut(a) {
 			continue
 		}
 		if in.Taken == nil {

@@ -56,6 +56,16 @@ func (s Set) Contains(a netip.Addr) (Range, bool) {
 	return s[i], true
 }
 
+// handsOut reports whether the set can hand out the address: one of its ranges contains it, and it is no gateway.
+func (s Set) handsOut(a netip.Addr) bool {
+	for i := range s {
+		if s[i].Contains(a) {
+			return a != s[i].Gateway
+		}
+	}
+	return false
+}
+
 // Overlaps reports whether some address is in both sets.
 func (s Set) Overlaps(o Set) bool {
 	return slices.ContainsFunc(s, func(r Range) bool { return slices.ContainsFunc(o, r.Overlaps) })

@@ -70,10 +70,15 @@ func appendReleased(to []netip.Addr, entry []byte, network string) []netip.Addr 
 	return to
 }
 
-// PutReleased stores addresses that a pod used until d.From, with their release delay; 0 is allowed. The entries are
-// hints: an entry that cannot be read counts as none.
-func (t *Tx) PutReleased(network string, addrs []netip.Addr, d reservation.Deadline, now reservation.Moment) error {
-	if now.Since(d.From) >= max(d.For, rememberReleased) {
+// PutReleased begins the release delay of addresses that a pod used until a moment. Before the first ADD there is none.
+// The entries are hints: an entry that cannot be read counts as none.
+func (t *Tx) PutReleased(network string, addrs []netip.Addr, until, now reservation.Moment) error {
+	usage, err := t.PoolUsage(network)
+	if err != nil || usage.Limits == nil {
+		return err
+	}
+	d := reservation.Deadline{From: until, For: usage.Limits.ReleaseDelay}
+	if now.Since(until) >= max(d.For, rememberReleased) {
 		return nil
 	}
 	b := t.tx.Bucket(bucketReleased)

@@ -31,7 +31,7 @@ func released(tx *persistence.Tx, network string, at reservation.Moment, ns ...i
 	for _, n := range ns {
 		addrs = append(addrs, netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}))
 	}
-	return tx.PutReleased(network, addrs, reservation.Deadline{From: at, For: 30 * time.Second}, at)
+	return errors.Join(tx.SetLimits(network, reservation.Limits{ReleaseDelay: 30 * time.Second}), tx.PutReleased(network, addrs, at, at))
 }
 
 func TestReleased(t *testing.T) {
