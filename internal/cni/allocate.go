@@ -94,8 +94,8 @@ func (ad *adding) requested(want netip.Addr) (netip.Addr, bool, error) {
 	if held || err != nil {
 		return want, false, err
 	}
-	if use := ad.use(want); use == ipam.Routed {
-		ad.Log.Warn("The address that the pod asks for is in use on this node", "address", want.String(), "use", use.String())
+	if ad.use(want) == ipam.Routed {
+		ad.Log.Warn("The address that the pod asks for is in use on this node: ip route get", "addresses", want)
 	}
 	released, err := ad.tx.Released(ad.conf.Network, ad.a.Since)
 	ad.noteOwner(released, want)

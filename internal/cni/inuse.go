@@ -20,24 +20,13 @@ func (ad *adding) use(addr netip.Addr) ipam.Use {
 
 // noteInUse logs and counts the free addresses that a choice passed over, once for each ADD.
 func (ad *adding) noteInUse(c ipam.Choice) error {
-	seen := len(ad.inUse)
-	ad.logInUse(c.Routed, ipam.Routed)
-	ad.logInUse(c.Reached, ipam.Reached)
-	if len(ad.inUse) == seen {
+	used := slices.DeleteFunc(append(c.Routed, c.Reached...), func(a netip.Addr) bool { return slices.Contains(ad.inUse, a) })
+	if len(used) == 0 {
 		return nil
 	}
-	return ad.tx.CountInUse(ad.conf.Network, len(ad.inUse)-seen)
-}
-
-func (ad *adding) logInUse(addrs []netip.Addr, use ipam.Use) {
-	for _, a := range addrs {
-		if slices.Contains(ad.inUse, a) {
-			continue
-		}
-		if ad.inUse = append(ad.inUse, a); len(ad.inUse) <= maxNotes/2 {
-			ad.Log.Warn("A free address is in use on this node, another one is taken", "address", a.String(), "use", use.String())
-		}
-	}
+	ad.inUse = append(ad.inUse, used...)
+	ad.Log.Warn("Free addresses are in use on this node, another one is taken: ip route get, ip neigh show", "addresses", used[:min(len(used), maxNotes)])
+	return ad.tx.CountInUse(ad.conf.Network, len(used))
 }
 
 // noteOwner remembers that an address had another owner lately.
