@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -25,10 +26,15 @@ const (
 	ctaTupleReply = 2
 	ctaID         = 12
 	ctaZone       = 18
+	ctaFilter     = 25
 
 	ctaTupleIP = 1 // in a tuple
 	ctaIPv4Src = 1 // in the addresses of a tuple
 	ctaIPv6Src = 3
+
+	ctaFilterOrigFlags  = 1 // in a filter
+	ctaFilterReplyFlags = 2
+	filterSource        = 1 // a flag of a filter: compare the source address
 )
 
 // ForgetOwner deletes what this network namespace remembers of the owner of the given addresses: neighbours and tracked
@@ -38,9 +44,8 @@ func ForgetOwner(addrs []netip.Addr) error {
 }
 
 // ForgetConnections deletes the tracked connections from and to the given addresses in this network namespace. A new
-// owner of an address would else get packets of connections of the earlier one. The cost is one walk through the table.
-// The kernel's own filter would need a walk for each direction, and for IPv6 it leaves out exactly the address that it
-// is asked for (6.18 and before).
+// owner of an address would else get packets of connections of the earlier one. The cost is a walk through the table for
+// each request.
 func ForgetConnections(addrs []netip.Addr) error {
 	if tracked, err := os.ReadFile(countPath); err != nil || string(bytes.TrimSpace(tracked)) == "0" {
 		return nil
@@ -51,11 +56,15 @@ func ForgetConnections(addrs []netip.Addr) error {
 	}
 	defer n.close()
 	var found [][]byte
-	err = n.ask(getConnection, unix.NLM_F_DUMP, make([]byte, sizeofNfgen), func(m []byte) {
-		if c := deletionOf(m, addrs); c != nil {
-			found = append(found, c)
+	for _, a := range addrs {
+		for _, request := range requestsFor(a) {
+			err = errors.Join(err, n.ask(getConnection, unix.NLM_F_DUMP, request, func(m []byte) {
+				if c := deletionOf(m, addrs); c != nil {
+					found = append(found, c)
+				}
+			}))
 		}
-	})
+	}
 	if err != nil {
 		return fmt.Errorf("list connections: %w", err)
 	}
@@ -66,6 +75,24 @@ func ForgetConnections(addrs []netip.Addr) error {
 		}
 	}
 	return nil
+}
+
+// requestsFor returns requests for the connections that an address began or answered. For IPv4 the kernel chooses them,
+// which is cheaper than to compare them here; kernels before 5.8 send all. For IPv6 the kernel (6.18 and before) would
+// leave out exactly the address that it is asked for, so the request is for all.
+func requestsFor(a netip.Addr) [][]byte {
+	head := []byte{family(a), unix.NFNETLINK_V0, 0, 0}
+	if a.Is6() {
+		return [][]byte{head}
+	}
+	ip := appendAttr(nil, ctaTupleIP|unix.NLA_F_NESTED, appendAttr(nil, ctaIPv4Src, a.AsSlice()))
+	source := binary.NativeEndian.AppendUint32(nil, filterSource)
+	var requests [][]byte
+	for tuple, flags := range map[uint16]uint16{ctaTupleOrig: ctaFilterOrigFlags, ctaTupleReply: ctaFilterReplyFlags} {
+		r := appendAttr(slices.Clone(head), tuple|unix.NLA_F_NESTED, ip)
+		requests = append(requests, appendAttr(r, ctaFilter|unix.NLA_F_NESTED, appendAttr(nil, flags, source)))
+	}
+	return requests
 }
 
 // deletionOf returns the request that deletes a connection; nil when none of the addresses began or answered it. A
