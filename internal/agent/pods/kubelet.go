@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 	"k8s.io/utils/clock"
 
@@ -98,12 +99,12 @@ func list(ctx context.Context, client podsv1alpha1.PodsClient) (pods []corev1.Po
 		return nil, false, fmt.Errorf("list pods of the kubelet: %w", err)
 	}
 	for _, data := range answer.GetPods() {
-		var pod corev1.Pod
+		var pod metav1.PartialObjectMetadata // the environment is not even decoded
 		if err := pod.Unmarshal(data); err != nil {
 			return nil, false, fmt.Errorf("decode pod of the kubelet: %w", err)
 		}
 		complete = complete || pod.Annotations[configSource] == "api"
-		pods = append(pods, plan.Strip(&pod))
+		pods = append(pods, plan.Strip(&corev1.Pod{ObjectMeta: pod.ObjectMeta}))
 	}
 	return pods, complete, nil
 }
