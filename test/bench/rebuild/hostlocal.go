@@ -10,9 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/limpet-io/limpet/test/e2e/bed"
+	corev1 "k8s.io/api/core/v1"
 )
 
 const (

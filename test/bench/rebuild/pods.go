@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/test/e2e/bed"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
 // readyTimeout bounds how long a rebuilt pod may take to become Ready.

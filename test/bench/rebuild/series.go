@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/limpet-io/limpet/test/e2e/bed"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // variant is one of the two setups that are compared.
