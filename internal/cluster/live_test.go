@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,8 @@ func TestManyLiveReadsInANamespaceDelayNoOther(t *testing.T) {
 	}
 }
 
-// The first pods of a workload are created at once, and each needs the same object.
+// The first pods of a workload are created at once, and each needs the same object. Other reads
+// take all places meanwhile, so that none of these reads begins before the others join it.
 func TestLiveReadsOfOneObjectThatWaitAreOne(t *testing.T) {
 	const many, atOnce = 50, 8
 	ns := env.Namespace(t)
@@ -70,16 +72,11 @@ func TestLiveReadsOfOneObjectThatWaitAreOne(t *testing.T) {
 		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 		return o
 	}
-	answers := make(chan error, many)
-	for range many {
-		go func() {
-			pod := metadata()
-			err := live.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web-0"}, pod)
-			if err == nil && pod.Annotations["k"] != "v" {
-				err = fmt.Errorf("pod %q without its annotation", pod.Name)
-			}
-			answers <- err
-		}()
+	var others, started sync.WaitGroup
+	for i := range atOnce {
+		others.Go(func() {
+			_ = live.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: fmt.Sprintf("other-%d", i)}, metadata()) // not found
+		})
 	}
 	testenv.Eventually(t, func() error {
 		if n := traffic.Count(ns); n != atOnce {
@@ -87,13 +84,28 @@ func TestLiveReadsOfOneObjectThatWaitAreOne(t *testing.T) {
 		}
 		return nil
 	})
+	answers := make(chan error, many)
+	started.Add(many)
+	for range many {
+		go func() {
+			pod := metadata()
+			started.Done()
+			err := live.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web-0"}, pod)
+			if err == nil && pod.Annotations["k"] != "v" {
+				err = fmt.Errorf("pod %q without its annotation", pod.Name)
+			}
+			answers <- err
+		}()
+	}
+	started.Wait()
 	release()
 	for range many {
 		if err := <-answers; err != nil {
 			t.Error(err)
 		}
 	}
-	if n := traffic.Count(ns); n > 2*atOnce {
+	others.Wait()
+	if n := traffic.Count(ns) - atOnce; n < 1 || n > many/2 {
 		t.Errorf("%d requests for one object, want few", n)
 	}
 }
