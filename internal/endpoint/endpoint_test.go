@@ -93,8 +93,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 		{"127.0.0.2", false, endpoint.RefusedSource},
 		{"127.0.0.3", true, ""},
 		{"127.0.0.3", true, ""},
-		{"127.0.0.3", false, endpoint.RefusedConnections},
-		{"127.0.0.4", false, endpoint.RefusedConnections},
+		{"127.0.0.3", true, endpoint.RefusedConnections}, // one of 127.0.0.2 is closed, which has more
+		{"127.0.0.2", true, endpoint.RefusedConnections}, // and now one of 127.0.0.3
+		{"127.0.0.3", true, endpoint.RefusedConnections},
+		{"127.0.0.3", false, endpoint.RefusedSource},
+		{"127.0.0.4", true, endpoint.RefusedConnections},
+		{"127.0.0.1", true, ""}, // the machine itself
 	} {
 		before := refused.get(step.reason)
 		if got := connect(t, step.from, to); got != step.want {
@@ -106,17 +110,73 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// A connection whose request is being handled stays, and with only such ones a newcomer is
+// refused.
+func TestAConnectionThatIsAnsweredStays(t *testing.T) {
+	begun, free := make(chan struct{}), make(chan struct{})
+	to := serve(t, endpoint.Limits{Connections: 2, PerSource: 2}, time.Minute, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		endpoint.ConnectionOf(r.Context()).Stay()
+		begun <- struct{}{}
+		<-free
+		_, _ = w.Write([]byte("ok")) // connect notices an error
+	}))
+	answers := make(chan bool, 2)
+	for range 2 {
+		go func() { answers <- connect(t, "127.0.0.2", to) }()
+		<-begun
+	}
+	if connect(t, "127.0.0.3", to) {
+		t.Error("a newcomer is answered, want those that came before")
+	}
+	close(free)
+	for range 2 {
+		if !<-answers {
+			t.Error("a connection with a request was closed")
+		}
+	}
+}
+
+// The kubelet's probe is answered, whatever others keep open: it restarts a program that
+// does not answer. Another machine's probe is answered, too.
+func TestProbesAreAnsweredWhateverOthersKeepOpen(t *testing.T) {
+	l, err := endpoint.Listen(t.Context(), "127.0.0.1:0", endpoint.Reads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := endpoint.NewReadServer(t.Context(), ok, logr.Discard())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close() // whatever is open
+		<-ended
+	})
+	for i := range 4 * endpoint.Reads.PerSource {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(2+i%4))}}
+		c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() }) // it sends nothing until then
+	}
+	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
+		if !connect(t, from, l.Addr().String()) {
+			t.Errorf("a probe from %s has no answer", from)
+		}
+	}
+}
+
 // A closed connection makes room for another one.
 func TestAClosedConnectionIsNotCounted(t *testing.T) {
 	to := serve(t, endpoint.Limits{Connections: 1, PerSource: 1}, time.Minute, ok)
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	for range 20 {
-		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + to)
+		resp, err := (&http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}).Get("http://" + to)
 		if err != nil {
 			continue // the server may not have closed its end of the one before
 		}
 		_ = resp.Body.Close() // its status is enough
 	}
-	for tries := 0; !connect(t, "127.0.0.1", to); tries++ {
+	for tries := 0; !connect(t, "127.0.0.2", to); tries++ {
 		if tries > 1000 {
 			t.Fatal("no connection is accepted after all were closed")
 		}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync"
 )
 
 // Reasons why a connection is closed before anything is read from it.
@@ -18,7 +17,8 @@ const (
 
 // Limits bound the connections that are open at a time.
 type Limits struct {
-	// Connections of all clients together.
+	// Connections of all clients together, without those of this machine. A newcomer displaces
+	// one that waits, of the address that has most.
 	Connections int
 	// PerSource is how many of them one address may have.
 	PerSource int
@@ -38,19 +38,22 @@ func Listen(ctx context.Context, address string, limits Limits) (net.Listener, e
 	return Limit(l, limits), nil
 }
 
+// localConnections are those that this machine may have beside all others: the kubelet's
+// probes, and a server that asks itself.
+const localConnections = 32
+
 // Limit bounds the connections of a listener.
 func Limit(l net.Listener, limits Limits) net.Listener {
-	return &listener{Listener: l, limits: limits, bySource: map[netip.Addr]int{}}
+	local := NewCrowd(localConnections)
+	local.own = true // the next probe, whatever a process of the machine keeps open
+	return &listener{Listener: l, limits: limits, all: NewCrowd(int64(limits.Connections)), local: local}
 }
 
 // listener counts its open connections.
 type listener struct {
 	net.Listener
-	limits Limits
-
-	mu       sync.Mutex
-	open     int
-	bySource map[netip.Addr]int
+	limits     Limits
+	all, local *Crowd
 }
 
 // Accept returns the next connection that is within the limits.
@@ -60,42 +63,41 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		source := sourceOf(c.RemoteAddr())
-		reason := l.enter(source)
+		member, reason := l.enter(c)
 		if reason == "" {
-			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(source) })}, nil
+			return &conn{Conn: c, Member: member}, nil
 		}
 		_ = c.Close() // nothing was exchanged
-		if l.limits.Refused != nil {
-			l.limits.Refused(reason)
-		}
+		l.refuse(reason)
 	}
 }
 
-// enter counts a connection, or returns why it is refused.
-func (l *listener) enter(source netip.Addr) (reason string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *listener) refuse(reason string) {
+	if l.limits.Refused != nil {
+		l.limits.Refused(reason)
+	}
+}
+
+// enter counts a connection, or returns why it is refused. A client with the very address
+// that it connects to is on this machine.
+func (l *listener) enter(c net.Conn) (member *Member, reason string) {
+	source, crowd := sourceOf(c.RemoteAddr()), l.all
 	switch {
+	case source.IsValid() && source == sourceOf(c.LocalAddr()):
+		crowd = l.local
 	case !l.allowed(source):
-		return RefusedNetwork
-	case l.open >= l.limits.Connections:
-		return RefusedConnections
-	case l.bySource[source] >= l.limits.PerSource:
-		return RefusedSource
+		return nil, RefusedNetwork
+	case crowd.weightOf(source) >= int64(l.limits.PerSource): // only Accept adds to it
+		return nil, RefusedSource
 	}
-	l.open++
-	l.bySource[source]++
-	return ""
-}
-
-func (l *listener) leave(source netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if l.bySource[source]--; l.bySource[source] == 0 {
-		delete(l.bySource, source)
+	member = crowd.Enter(source, 1, func() {
+		_ = c.Close() // its server ends it like one that the client closed
+		l.refuse(RefusedConnections)
+	})
+	if member == nil {
+		return nil, RefusedConnections
 	}
+	return member, ""
 }
 
 // allowed tells whether an address may connect. Loopback may: the program asks itself
@@ -116,11 +118,11 @@ func sourceOf(a net.Addr) netip.Addr {
 // conn is a connection that was counted.
 type conn struct {
 	net.Conn
-	leave func()
+	*Member
 }
 
 // Close closes the connection and ends its count.
 func (c *conn) Close() error {
-	defer c.leave()
+	defer c.Leave()
 	return c.Conn.Close()
 }

@@ -18,8 +18,7 @@ const (
 	maxHeader = 16 << 10
 	// headerTimeout is how long a client may take for the headers, and for a TLS handshake.
 	headerTimeout = 5 * time.Second
-	// idleTimeout ends connections without requests. It is longer than the interval of most
-	// probes and scrapes, so that they keep theirs.
+	// idleTimeout ends connections without requests. It is that of the API server's client.
 	idleTimeout = 90 * time.Second
 )
 
@@ -32,6 +31,12 @@ func NewServer(ctx context.Context, handler http.Handler, body, answer time.Dura
 	return &http.Server{
 		Handler:     handler,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: withConnection,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if counted := counted(c); counted != nil && state == http.StateIdle {
+				counted.Stay(false)
+			}
+		},
 
 		MaxHeaderBytes:    maxHeader,
 		ReadHeaderTimeout: headerTimeout,
@@ -43,9 +48,12 @@ func NewServer(ctx context.Context, handler http.Handler, body, answer time.Dura
 	}
 }
 
-// NewReadServer returns a server of probes and metrics.
+// NewReadServer returns a server of probes and metrics. It ends each connection with its
+// answer: kept ones would be in the way of the next probe.
 func NewReadServer(ctx context.Context, handler http.Handler, log logr.Logger) *http.Server {
-	return NewServer(ctx, ReadOnly(handler), headerTimeout, 30*time.Second, log)
+	s := NewServer(ctx, ReadOnly(handler), headerTimeout, 30*time.Second, log)
+	s.SetKeepAlivesEnabled(false)
+	return s
 }
 
 // ReadOnly answers requests that read, and refuses all others before their body is read.

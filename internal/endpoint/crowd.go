@@ -1,0 +1,132 @@
+package endpoint
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+// Crowd shares a room among source addresses. A newcomer for whom there is no room displaces
+// the member that waits longest of the source that has most, if that one has more than the
+// newcomer's. So however many members some sources have, another one finds room.
+type Crowd struct {
+	room int64
+	own  bool // a source may also displace its own members
+
+	mu     sync.Mutex
+	used   int64
+	shares map[netip.Addr]*share
+}
+
+// share is what one source has.
+type share struct {
+	weight  int64
+	members []*Member // the oldest first
+}
+
+// Member is in a crowd until it leaves or is displaced.
+type Member struct {
+	crowd    *Crowd
+	source   netip.Addr
+	weight   int64
+	displace func()
+	stays    bool
+}
+
+// NewCrowd returns an empty crowd.
+func NewCrowd(room int64) *Crowd { return &Crowd{room: room, shares: map[netip.Addr]*share{}} }
+
+// Enter adds a member, or returns nil where there is no room. displace is called when the
+// member has to give way.
+func (c *Crowd) Enter(source netip.Addr, weight int64, displace func()) *Member {
+	m := &Member{crowd: c, source: source, weight: weight, displace: displace}
+	displaced, entered := c.enter(m)
+	for _, d := range displaced {
+		d.displace()
+	}
+	if !entered {
+		return nil
+	}
+	return m
+}
+
+func (c *Crowd) enter(m *Member) (displaced []*Member, entered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.used+m.weight > c.room {
+		victim := c.victim(m.source)
+		if victim == nil {
+			return displaced, false
+		}
+		c.remove(victim)
+		displaced = append(displaced, victim)
+	}
+	s := c.shares[m.source]
+	if s == nil {
+		s = &share{}
+		c.shares[m.source] = s
+	}
+	s.weight += m.weight
+	s.members = append(s.members, m)
+	c.used += m.weight
+	return displaced, true
+}
+
+// victim is who gives way to a member of a source; nil for none.
+func (c *Crowd) victim(newcomer netip.Addr) *Member {
+	var found *Member
+	most := int64(0)
+	if s := c.shares[newcomer]; s != nil {
+		most = s.weight
+	}
+	for source, s := range c.shares {
+		if s.weight <= most && (!c.own || source != newcomer) {
+			continue
+		}
+		if i := slices.IndexFunc(s.members, func(m *Member) bool { return !m.stays }); i >= 0 {
+			found, most = s.members[i], s.weight
+		}
+	}
+	return found
+}
+
+func (c *Crowd) remove(m *Member) {
+	s := c.shares[m.source]
+	if s == nil {
+		return
+	}
+	i := slices.Index(s.members, m)
+	if i < 0 {
+		return // it was displaced
+	}
+	s.members = slices.Delete(s.members, i, i+1)
+	s.weight -= m.weight
+	c.used -= m.weight
+	if len(s.members) == 0 {
+		delete(c.shares, m.source)
+	}
+}
+
+// weightOf is what a source has.
+func (c *Crowd) weightOf(source netip.Addr) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.shares[source]; s != nil {
+		return s.weight
+	}
+	return 0
+}
+
+// Leave makes room. A member may leave twice.
+func (m *Member) Leave() {
+	m.crowd.mu.Lock()
+	defer m.crowd.mu.Unlock()
+	m.crowd.remove(m)
+}
+
+// Stay keeps a member from being displaced, or ends that.
+func (m *Member) Stay(stays bool) {
+	m.crowd.mu.Lock()
+	defer m.crowd.mu.Unlock()
+	m.stays = stays
+}
