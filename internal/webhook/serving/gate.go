@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/limpet-io/limpet/internal/endpoint"
 )
 
 // Limits bound what requests may cost. The defaults keep a replica below its memory limit of
@@ -31,6 +33,9 @@ type Limits struct {
 	// Small is how many small requests are handled at a time, and PerSource how many of them
 	// one address may ask.
 	Small, PerSource int
+	// Bodies is how many bytes the small requests may have together that are read, wait or
+	// are handled.
+	Bodies int64
 	// Wait is how long a request waits for its turn. The API server waits 2 s for an answer
 	// where a pod may be created without one.
 	Wait time.Duration
@@ -42,9 +47,15 @@ type Limits struct {
 var DefaultLimits = Limits{
 	Body: 7 << 20, Elements: 50_000,
 	SmallBody: 128 << 10, SmallElements: 1000,
-	Small: 96, PerSource: 72,
+	Small: 96, PerSource: 72, Bodies: 48 << 20,
 	Wait: 1500 * time.Millisecond, Handle: 10 * time.Second,
 }
+
+// largeBodies is how many large bodies are read or wait, each of another address.
+const largeBodies = 4
+
+// smallBodyTimeout is how long a client may take to send a small body.
+const smallBodyTimeout = 2 * time.Second
 
 // Reasons why a request is refused, beside those of its connection.
 const (
@@ -60,12 +71,18 @@ type gate struct {
 	clients *Clients // nil: any client may ask
 	next    http.Handler
 	lanes   *lanes
-	refuse  func(reason string)
-	clock   clock.PassiveClock
+	// small and large share the memory for bodies among addresses. A body that is not
+	// handled yet gives way to one of an address that has less.
+	small, large *endpoint.Crowd
+	refuse       func(reason string)
+	clock        clock.PassiveClock
 }
 
 func newGate(limits Limits, clients *Clients, next http.Handler, refuse func(string), c clock.PassiveClock) *gate {
-	return &gate{limits: limits, clients: clients, next: next, lanes: newLanes(limits), refuse: refuse, clock: c}
+	return &gate{
+		limits: limits, clients: clients, next: next, lanes: newLanes(limits), refuse: refuse, clock: c,
+		small: endpoint.NewCrowd(limits.Bodies), large: endpoint.NewCrowd(largeBodies),
+	}
 }
 
 // refusal is the answer to a request that is not handled.
@@ -98,29 +115,64 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := g.admit(r); err != nil {
 		return err
 	}
-	small := 0 <= r.ContentLength && r.ContentLength <= g.limits.SmallBody
-	leave, err := g.lanes.enter(r.Context(), small, sourceOf(r), g.clock.Now())
+	if 0 <= r.ContentLength && r.ContentLength <= g.limits.SmallBody {
+		return g.serveSmall(w, r)
+	}
+	return g.serveLarge(w, r)
+}
+
+// serveSmall reads the body before the request takes a place, so that a client that sends
+// none has no place.
+func (g *gate) serveSmall(w http.ResponseWriter, r *http.Request) error {
+	source, connection := sourceOf(r), endpoint.ConnectionOf(r.Context())
+	member := g.small.Enter(source, r.ContentLength, connection.Close)
+	if member == nil {
+		return errBusy
+	}
+	defer member.Leave()
+	body, elements, err := g.read(w, r, smallBodyTimeout)
+	if err != nil {
+		return err
+	}
+	small := elements <= g.limits.SmallElements
+	leave, err := g.lanes.share(r.Context(), small, source)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	body, err := g.read(w, r)
+	return g.handle(w, r, small, body, member)
+}
+
+// serveLarge reads the body when the address has no other large request, before the request
+// keeps those of other addresses waiting.
+func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
+	source, connection := sourceOf(r), endpoint.ConnectionOf(r.Context())
+	leave, err := g.lanes.share(r.Context(), false, source)
 	if err != nil {
 		return err
 	}
-	switch elements := ArrayElements(body); {
-	case elements > g.limits.Elements:
-		return &refusal{
-			http.StatusRequestEntityTooLarge, refusedElements,
-			fmt.Sprintf("the request has more than %d array elements", g.limits.Elements),
-		}
-	case small && elements > g.limits.SmallElements:
-		leave, err := g.lanes.enter(r.Context(), false, netip.Addr{}, g.clock.Now())
-		if err != nil {
-			return err
-		}
-		defer leave()
+	defer leave()
+	member := g.large.Enter(source, 1, connection.Close)
+	if member == nil {
+		return errBusy
 	}
+	defer member.Leave()
+	body, _, err := g.read(w, r, readTimeout)
+	if err != nil {
+		return err
+	}
+	return g.handle(w, r, false, body, member)
+}
+
+// handle has a request handled in its turn.
+func (g *gate) handle(w http.ResponseWriter, r *http.Request, small bool, body []byte, member *endpoint.Member) error {
+	leave, err := g.lanes.enter(r.Context(), small, g.clock.Now())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	member.Stay(true)
+	endpoint.ConnectionOf(r.Context()).Stay()
 	ctx, cancel := context.WithTimeout(r.Context(), g.limits.Handle)
 	defer cancel()
 	r = r.WithContext(ctx)
@@ -152,21 +204,29 @@ func (g *gate) tooLong() error {
 	}
 }
 
-// read reads the body up to the limit.
-func (g *gate) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	var body bytes.Buffer
-	if r.ContentLength > 0 {
-		body.Grow(int(r.ContentLength) + bytes.MinRead)
+// read reads the body up to the limit, and counts its elements. Memory is taken as the body
+// arrives, not as its length is announced.
+func (g *gate) read(w http.ResponseWriter, r *http.Request, within time.Duration) (body []byte, elements int, err error) {
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(within)); err != nil {
+		return nil, 0, fmt.Errorf("read request: %w", err)
 	}
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, g.limits.Body))
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, g.limits.Body))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return nil, g.tooLong()
+		return nil, 0, g.tooLong()
 	case err != nil:
-		return nil, fmt.Errorf("read request: %w", err)
+		return nil, 0, fmt.Errorf("read request: %w", err)
 	}
-	return body.Bytes(), nil
+	if elements = ArrayElements(body); elements > g.limits.Elements {
+		return nil, 0, &refusal{
+			http.StatusRequestEntityTooLarge, refusedElements,
+			fmt.Sprintf("the request has more than %d array elements", g.limits.Elements),
+		}
+	}
+	_ = control.SetReadDeadline(time.Time{}) // the handler may take longer
+	return body, elements, nil
 }
 
 // sourceOf is the address that a request came from.

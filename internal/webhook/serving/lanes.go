@@ -9,7 +9,8 @@ import (
 )
 
 // lanes bound how many requests are handled at a time. Small requests are handled side by
-// side, but one source cannot take all places. Large ones are handled one after the other.
+// side, but one source cannot take all places. Large ones are handled one after the other,
+// and one source has one of them at a time, so that it cannot be all that wait.
 type lanes struct {
 	small, large chan struct{}
 	perSource    int
@@ -25,8 +26,8 @@ type request struct{ _ byte }
 
 // source is one address with requests.
 type source struct {
-	places   chan struct{}
-	requests int // that wait or are handled
+	small, large chan struct{}
+	requests     int // that wait or are handled
 }
 
 func newLanes(l Limits) *lanes {
@@ -40,36 +41,33 @@ func newLanes(l Limits) *lanes {
 var errBusy = &refusal{http.StatusServiceUnavailable, refusedBusy, "too many requests are handled at the moment"}
 
 // enter waits for the request's turn. leave must be called at the end of the request.
-func (l *lanes) enter(ctx context.Context, small bool, from netip.Addr, now time.Time) (leave func(), err error) {
+func (l *lanes) enter(ctx context.Context, small bool, now time.Time) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.wait)
 	defer cancel()
-	lane, done := l.large, func() {}
+	lane := l.large
 	if small {
 		lane = l.small
-		if done, err = l.enterSource(ctx, from); err != nil {
-			return nil, err
-		}
 	}
 	select {
 	case lane <- struct{}{}:
 	case <-ctx.Done():
-		done()
 		return nil, errBusy
 	}
 	end := l.begin(now)
 	return func() {
 		end()
 		<-lane
-		done()
 	}, nil
 }
 
-// enterSource waits until an address has less than its share of requests.
-func (l *lanes) enterSource(ctx context.Context, from netip.Addr) (leave func(), err error) {
+// share waits until an address has less than its share of requests.
+func (l *lanes) share(ctx context.Context, small bool, from netip.Addr) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.wait)
+	defer cancel()
 	l.mu.Lock()
 	s := l.sources[from]
 	if s == nil {
-		s = &source{places: make(chan struct{}, l.perSource)}
+		s = &source{small: make(chan struct{}, l.perSource), large: make(chan struct{}, 1)}
 		l.sources[from] = s
 	}
 	s.requests++
@@ -81,10 +79,14 @@ func (l *lanes) enterSource(ctx context.Context, from netip.Addr) (leave func(),
 			delete(l.sources, from)
 		}
 	}
+	places := s.large
+	if small {
+		places = s.small
+	}
 	select {
-	case s.places <- struct{}{}:
+	case places <- struct{}{}:
 		return func() {
-			<-s.places
+			<-places
 			forget()
 		}, nil
 	case <-ctx.Done():

@@ -30,7 +30,7 @@ const path = "/mutate-pod"
 // limits are small enough for a test to reach them.
 var limits = serving.Limits{
 	Body: 10_000, Elements: 100, SmallBody: 1000, SmallElements: 10,
-	Small: 4, PerSource: 3, Wait: 100 * time.Millisecond, Handle: 10 * time.Second,
+	Small: 4, PerSource: 3, Bodies: 10_000, Wait: 100 * time.Millisecond, Handle: 10 * time.Second,
 }
 
 // webhooks is a server with one handler for both kinds of path.
