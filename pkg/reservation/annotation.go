@@ -3,6 +3,7 @@ package reservation
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -73,11 +74,34 @@ func ParseMode(value string) (mode Mode, warning string) {
 		ModeAnnotation, shorten(value), Required, Preferred, Preferred)
 }
 
+// ShortRequest returns annotations with short values for RetainAnnotation and ModeAnnotation, from which the same is
+// read as from the original ones. It serves those who keep the annotations of many pods.
+func ShortRequest(annotations map[string]string) map[string]string {
+	retain, mode := annotations[RetainAnnotation], annotations[ModeAnnotation]
+	if len(retain) <= longestValue && len(mode) <= longestValue {
+		return annotations
+	}
+	short := maps.Clone(annotations)
+	if len(mode) > longestValue {
+		short[ModeAnnotation] = shorten(mode)
+	}
+	if len(retain) > longestValue {
+		short[RetainAnnotation] = shorten(retain)
+		minutes, err := strconv.ParseInt(strings.TrimSpace(retain), 10, 64)
+		if err == nil || errors.Is(err, strconv.ErrRange) {
+			short[RetainAnnotation] = strconv.FormatInt(minutes, 10) // the first characters alone can be another number
+		}
+	}
+	return short
+}
+
+// longestValue is the length to which values are cut.
+const longestValue = 64
+
 // shorten cuts a value for logs and answers; annotations can be 256 KiB long.
 func shorten(value string) string {
-	const most = 64
-	if len(value) <= most {
+	if len(value) <= longestValue {
 		return value
 	}
-	return value[:most] + "…"
+	return value[:longestValue] + "…"
 }

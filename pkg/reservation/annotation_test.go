@@ -54,3 +54,35 @@ func TestParseRetentionRequest(t *testing.T) {
 		t.Errorf("no annotations: %v, %q", got, warnings)
 	}
 }
+
+// Whoever keeps the annotations of many pods keeps short values, from which the same is read.
+func TestShortRequest(t *testing.T) {
+	const day = 24 * time.Hour
+	zeros, nines := strings.Repeat("0", 1<<17), strings.Repeat("9", 1<<17)
+	for name, tc := range map[string]struct{ retain, mode string }{
+		"short":                    {"10", "required"},
+		"a long text":              {strings.Repeat("x", 1<<17), strings.Repeat("x", 1<<17)},
+		"a number after zeros":     {zeros + "10", "required"},
+		"a number amid blanks":     {strings.Repeat(" ", 1<<17) + "10" + strings.Repeat(" ", 1<<17), "required"},
+		"a huge number":            {nines, "required"},
+		"a huge negative number":   {"-" + nines, "required"},
+		"a text after digits":      {nines + "x", "required"},
+		"a mode with what follows": {"10", "required" + strings.Repeat(" ", 1<<17)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			long := map[string]string{"other": "x", reservation.RetainAnnotation: tc.retain, reservation.ModeAnnotation: tc.mode}
+			short := reservation.ShortRequest(long)
+			want, warns := reservation.ParseRetentionRequest(long, day)
+			got, warnings := reservation.ParseRetentionRequest(short, day)
+			if got != want || len(warnings) != len(warns) {
+				t.Errorf("read %+v with %q, want %+v with %q", got, warnings, want, warns)
+			}
+			if n := len(short[reservation.RetainAnnotation]) + len(short[reservation.ModeAnnotation]); n > 150 || short["other"] != "x" {
+				t.Errorf("%d bytes are left, other %q", n, short["other"])
+			}
+			if long[reservation.RetainAnnotation] != tc.retain {
+				t.Error("the original is changed")
+			}
+		})
+	}
+}

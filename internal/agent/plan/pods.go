@@ -33,7 +33,7 @@ func (l PodList) names() map[string]bool {
 // Strip returns a pod with the fields that the agent reads. The environment of a pod, and all else,
 // is forgotten.
 func Strip(p *corev1.Pod) corev1.Pod {
-	annotations := maps.Clone(p.Annotations)
+	annotations := maps.Clone(reservation.ShortRequest(p.Annotations)) // a user may write 256 KiB onto each pod
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
 		return key != reservation.RetainAnnotation && key != reservation.ModeAnnotation
 	})

@@ -1,0 +1,37 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Users may write 256 KiB onto each pod, and the agent keeps all pods of its node. What it
+// reads from the short value is what the plugin read from the long one.
+func TestStripKeepsShortValues(t *testing.T) {
+	const day = 24 * time.Hour
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Annotations: map[string]string{
+		reservation.RetainAnnotation: strings.Repeat("9", 100<<10),
+		reservation.ModeAnnotation:   strings.Repeat("x", 100<<10),
+		"example.com/note":           "x",
+	}}}
+	got := plan.Strip(pod)
+	bytes := 0
+	for key, value := range got.Annotations {
+		bytes += len(key) + len(value)
+	}
+	if bytes > 300 || len(got.Annotations) != 2 {
+		t.Errorf("%d bytes in %d annotations are kept", bytes, len(got.Annotations))
+	}
+	want, warns := reservation.ParseRetentionRequest(pod.Annotations, day)
+	asks, warnings := reservation.ParseRetentionRequest(got.Annotations, day)
+	if asks != want || len(warnings) != len(warns) {
+		t.Errorf("read %+v with %q, want %+v with %q", asks, warnings, want, warns)
+	}
+}
