@@ -48,7 +48,7 @@ func (n Need) Named(name string, namespaces ...string) Need {
 // CacheOptions configures a cache that holds what all features need.
 func CacheOptions(features ...Needs) cache.Options {
 	options := cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: keepMost,
 		ByObject:         map[client.Object]cache.ByObject{},
 	}
 	for _, need := range union(features) {
@@ -65,6 +65,15 @@ func CacheOptions(features ...Needs) cache.Options {
 		options.ByObject[need.object] = by
 	}
 	return options
+}
+
+// keepMost is the transformation for kinds of which no parts are named. Workloads of further
+// kinds are held by their metadata.
+func keepMost(o any) (any, error) {
+	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+		OwnAnnotations(m, m)
+	}
+	return cache.TransformStripManagedFields()(o)
 }
 
 // union joins the needs of one kind of all features. A feature that needs whole objects

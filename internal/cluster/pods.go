@@ -13,9 +13,6 @@ import (
 // Labels keeps the labels of an object, for selectors.
 func Labels[T client.Object](from, to T) { to.SetLabels(from.GetLabels()) }
 
-// Annotations keeps the annotations of an object.
-func Annotations[T client.Object](from, to T) { to.SetAnnotations(from.GetAnnotations()) }
-
 // Phase keeps the phase of a pod, and whether it is Ready.
 func Phase(from, to *corev1.Pod) {
 	to.Status.Phase = from.Status.Phase

@@ -34,7 +34,7 @@ type Reader struct {
 func Needs(namespaces ...string) cluster.Needs {
 	return cluster.Needs{Objects: []cluster.Need{
 		cluster.Of[*corev1.ConfigMap]().Named(KindsConfigMap, namespaces...),
-		cluster.Of(cluster.Annotations, statefulSetSize),
+		cluster.Of(cluster.OwnAnnotations, statefulSetSize),
 	}}
 }
 

@@ -23,9 +23,9 @@ const (
 func Needs() cluster.Needs {
 	return cluster.Needs{
 		Objects: []cluster.Need{
-			cluster.Of(cluster.Annotations, cluster.Owners, cluster.Phase, cluster.Requests(), podPlace, podGate, podRefusal),
+			cluster.Of(podAnnotations, cluster.Owners, cluster.Phase, cluster.Requests(), podPlace, podGate, podRefusal),
 			cluster.Of(cluster.Labels, nodeFitness),
-			cluster.Of(cluster.Annotations, setProgress),
+			cluster.Of(cluster.OwnAnnotations, setProgress),
 			cluster.Of(cluster.NodeOwner, reservationHolder),
 			cluster.Of(cluster.NodeOwner, poolUsage),
 		},
@@ -34,6 +34,16 @@ func Needs() cluster.Needs {
 			cluster.By(indexIP, addressesOf), cluster.By(indexPinned, stateThatHolds),
 		},
 	}
+}
+
+// podAnnotations keeps the annotations that may be recorded: users choose those. Of a pod
+// whose name never returns nothing is recorded.
+func podAnnotations(from, to *corev1.Pod) {
+	if owner, ok := workload.OwnerOf(from); ok && !owner.Unstable() {
+		cluster.Annotations(from, to)
+		return
+	}
+	cluster.OwnAnnotations(from, to)
 }
 
 // podPlace keeps where a pod runs, or may run.
@@ -94,7 +104,7 @@ func nodeFitness(from, to *corev1.Node) {
 // setProgress keeps whether a StatefulSet lacks pods, and what its pods ask for.
 func setProgress(from, to *appsv1.StatefulSet) {
 	to.Spec.Replicas, to.Spec.PodManagementPolicy = from.Spec.Replicas, from.Spec.PodManagementPolicy
-	to.Spec.Template.Annotations = from.Spec.Template.Annotations
+	to.Spec.Template.Annotations = cluster.OwnOf(from.Spec.Template.Annotations)
 	to.Status.Replicas = from.Status.Replicas
 }
 

@@ -1,7 +1,10 @@
 package pin_test
 
 import (
+	"encoding/json"
+	"maps"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +18,7 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/fit"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // cached is what the cache keeps of an object.
@@ -81,6 +85,35 @@ func TestCacheKeepsWhatPodsAskOfTheirNode(t *testing.T) {
 	}
 	if got := cached(t, testenv.APod("idle").On("n1").Pod).Spec.Overhead; got != nil {
 		t.Errorf("requests of a pod that asks for nothing: %v", got)
+	}
+}
+
+// Users may write 256 KiB of annotations onto each object, and have many objects.
+func TestCacheKeepsLittleOfLongAnnotations(t *testing.T) {
+	const most = 20 << 10
+	long := map[string]string{"example.com/note": strings.Repeat("x", 200<<10), reservation.RetainAnnotation: "10"}
+	set, owner := testenv.AStatefulSet("web", 0).StatefulSet, testenv.AStatefulSet("db", 1)
+	set.Annotations, set.Spec.Template.Annotations = long, long
+	owned, bare := testenv.APod("db-0").OwnedBy(owner.StatefulSet).Pod, testenv.APod("bare").Pod
+	owned.Annotations, bare.Annotations = maps.Clone(long), maps.Clone(long)
+	owned.Annotations["example.com/ip"], bare.Annotations["example.com/ip"] = "10.0.0.1", "10.0.0.1"
+	for _, o := range []client.Object{cached(t, set), cached(t, owned), cached(t, bare)} {
+		text, err := json.Marshal(o)
+		if err != nil || len(text) > most {
+			t.Errorf("%T %s takes %d bytes, want at most %d; error %v", o, o.GetName(), len(text), most, err)
+		}
+		if o.GetAnnotations()[reservation.RetainAnnotation] != "10" {
+			t.Errorf("%T %s asks for nothing: %v", o, o.GetName(), o.GetAnnotations())
+		}
+	}
+	if got := cached(t, set).Spec.Template.Annotations; got[reservation.RetainAnnotation] != "10" {
+		t.Errorf("the template asks for nothing: %v", got)
+	}
+	if cached(t, owned).Annotations["example.com/ip"] == "" {
+		t.Error("a short annotation of a pod that is recorded is not kept")
+	}
+	if cached(t, bare).Annotations["example.com/ip"] != "" {
+		t.Error("an annotation of a pod that is never recorded is kept")
 	}
 }
 

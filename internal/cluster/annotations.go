@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// mostAnnotations is the length of the annotations that the cache keeps of one object, keys
+// included. Users may write 256 KiB onto each object, and create any number of objects.
+const mostAnnotations = 16 << 10
+
+// ours are the prefixes of the annotations that Limpet reads. OpenKruise defined some of them.
+var ours = []string{"limpet.dev/", "kruise.io/", reservation.RetainAnnotation}
+
+// Annotations keeps the annotations of an object, up to a length: those of Limpet first, then
+// the shortest. So a long one crowds out no short one.
+func Annotations[T client.Object](from, to T) {
+	to.SetAnnotations(shortest(from.GetAnnotations(), func(string) bool { return true }))
+}
+
+// OwnAnnotations keeps the annotations of Limpet, up to the same length.
+func OwnAnnotations[T client.Object](from, to T) {
+	to.SetAnnotations(OwnOf(from.GetAnnotations()))
+}
+
+// OwnOf returns what OwnAnnotations keeps, for templates.
+func OwnOf(annotations map[string]string) map[string]string { return shortest(annotations, own) }
+
+func own(key string) bool {
+	return slices.ContainsFunc(ours, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// shortest returns the wanted annotations that fit into the length.
+func shortest(all map[string]string, wanted func(key string) bool) map[string]string {
+	all = reservation.ShortRequest(all)
+	var keys []string
+	for key := range all {
+		if wanted(key) {
+			keys = append(keys, key)
+		}
+	}
+	length := func(key string) int { return len(key) + len(all[key]) }
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(rank(a)-rank(b), length(a)-length(b), strings.Compare(a, b))
+	})
+	kept := map[string]string{}
+	left := mostAnnotations
+	for _, key := range keys {
+		if length(key) <= left {
+			kept[key] = all[key]
+			left -= length(key)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// rank puts the annotations of Limpet first.
+func rank(key string) int {
+	if own(key) {
+		return 0
+	}
+	return 1
+}
