@@ -91,7 +91,8 @@ func pins() feature {
 		},
 		validators: func(s shared) map[string]http.Handler {
 			scheme := s.mgr.GetScheme()
-			state := &validate.PersistentPodState{Live: s.mgr.GetAPIReader(), Cached: s.mgr.GetCache(), Workloads: s.reader}
+			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
+			state := &validate.PersistentPodState{Live: live, Cached: s.mgr.GetCache(), Workloads: s.reader}
 			return map[string]http.Handler{
 				validate.PersistentPodStatePath:       admission.WithValidator(scheme, state),
 				validate.FormerPersistentPodStatePath: admission.WithValidator(scheme, validate.FormerPersistentPodState{PersistentPodState: state}),

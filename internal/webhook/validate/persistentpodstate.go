@@ -2,6 +2,7 @@ package validate
 
 import (
 	"context"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,8 +20,9 @@ const PersistentPodStatePath = "/validate-persistentpodstate"
 
 // PersistentPodState refuses invalid PersistentPodStates.
 type PersistentPodState struct {
-	// Live reads past the cache, so that the second of two new objects sees the first.
-	Live client.Reader
+	// Live reads past the cache, so that the second of two new objects sees the first. It
+	// bounds the reads by namespace, because a client may name any.
+	Live *cluster.LiveReader
 	// Cached reads PersistentPodStates by their target.
 	Cached client.Reader
 	// Workloads knows the kinds that may be targets.
@@ -39,6 +41,9 @@ func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.
 // target.
 func (w *PersistentPodState) judgeNew(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	others, err := cluster.LiveStatesOf(ctx, w.Live, w.Cached, s.Namespace, pin.TargetOf(s))
+	if errors.Is(err, cluster.ErrCrowded) {
+		err = apierrors.NewTooManyRequests(err.Error(), 1)
+	}
 	if err != nil {
 		return nil, err
 	}

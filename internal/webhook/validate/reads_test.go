@@ -3,6 +3,7 @@ package validate_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -42,7 +43,8 @@ func TestWebhookReadsNoMoreThanItNeeds(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			spy := &reading{selects: tc.selects}
-			webhook := &validate.PersistentPodState{Live: spy.client(t), Cached: indexed(t), Workloads: &workloads.Reader{Registry: workloads.NewRegistry()}}
+			live := cluster.NewLiveReader(spy.client(t), cluster.LimitUnproven)
+			webhook := &validate.PersistentPodState{Live: live, Cached: indexed(t), Workloads: &workloads.Reader{Registry: workloads.NewRegistry()}}
 			if _, err := webhook.ValidateCreate(t.Context(), second.PersistentPodState); !apierrors.IsInvalid(err) {
 				t.Errorf("a second one: %v, want a refusal", err)
 			}
@@ -60,6 +62,42 @@ func TestWebhookReadsNoMoreThanItNeeds(t *testing.T) {
 				t.Errorf("%d requests for an update, which cannot change the target", more)
 			}
 		})
+	}
+}
+
+// However many PersistentPodStates a client asks about in a namespace that it names, the API
+// server is asked a few times at a time, and other namespaces do not wait.
+func TestQuestionsAboutANamespaceAreBounded(t *testing.T) {
+	const many, most = 100, 16
+	busy, quiet := env.Namespace(t), env.Namespace(t)
+	c, traffic := env.Observe(t)
+	release := traffic.Hold(t, "/namespaces/"+busy+"/")
+	live := cluster.NewLiveReader(c, cluster.LimitUnproven)
+	webhook := &validate.PersistentPodState{Live: live, Cached: indexed(t), Workloads: &workloads.Reader{Registry: workloads.NewRegistry()}}
+	answers := make(chan error, many)
+	for i := range many {
+		state := testenv.APersistentPodState(fmt.Sprintf("web%d", i)).In(busy).Requires(hostname).PersistentPodState
+		go func() {
+			_, err := webhook.ValidateCreate(t.Context(), state)
+			answers <- err
+		}()
+	}
+	for range many - most { // those for which there is no room
+		if err := <-answers; !apierrors.IsTooManyRequests(err) {
+			t.Fatalf("answer %v, want that there are too many", err)
+		}
+	}
+	if _, err := webhook.ValidateCreate(t.Context(), testenv.APersistentPodState("web").In(quiet).Requires(hostname).PersistentPodState); err != nil {
+		t.Errorf("in another namespace: %v", err)
+	}
+	if n := traffic.Count("/namespaces/" + busy + "/"); n > most {
+		t.Errorf("%d reads for %d questions, want at most %d", n, many, most)
+	}
+	release()
+	for range most {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

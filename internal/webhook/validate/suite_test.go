@@ -52,7 +52,8 @@ func serve(t *testing.T) {
 		reader := &workloads.Reader{
 			Registry: workloads.NewRegistry(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespaces: []string{"limpet-system"},
 		}
-		state := &validate.PersistentPodState{Live: mgr.GetAPIReader(), Cached: mgr.GetCache(), Workloads: reader}
+		live := cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven)
+		state := &validate.PersistentPodState{Live: live, Cached: mgr.GetCache(), Workloads: reader}
 		return map[string]http.Handler{
 			validate.PersistentPodStatePath:       admission.WithValidator(env.Scheme, state),
 			validate.FormerPersistentPodStatePath: admission.WithValidator(env.Scheme, validate.FormerPersistentPodState{PersistentPodState: state}),
