@@ -148,7 +148,9 @@ func TestProbesAreAnsweredWhateverOthersKeepOpen(t *testing.T) {
 	go func() { ended <- server.Serve(l) }()
 	t.Cleanup(func() {
 		_ = server.Close() // whatever is open
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
 	})
 	for i := range 4 * endpoint.Reads.PerSource {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(2+i%4))}}

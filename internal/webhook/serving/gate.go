@@ -208,7 +208,7 @@ func (g *gate) tooLong() error {
 // arrives, not as its length is announced.
 func (g *gate) read(w http.ResponseWriter, r *http.Request, within time.Duration) (body []byte, elements int, err error) {
 	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(within)); err != nil {
+	if err := control.SetReadDeadline(g.clock.Now().Add(within)); err != nil {
 		return nil, 0, fmt.Errorf("read request: %w", err)
 	}
 	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, g.limits.Body))
