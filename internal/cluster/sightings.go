@@ -1,9 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,25 +22,35 @@ const sightingGrace = time.Hour
 // sweepInterval is the time between two removals of pods that need not be remembered.
 const sweepInterval = 10 * time.Minute
 
-// Sightings remembers on which nodes deleted pods ran. The scheduler bound them there, so
-// that no agent can invent such a node: an IPReservation alone is the word of its node.
-// Only memory holds sightings; a replica knows of no pod that was gone when it started.
+// Bounds of the memory, since a tenant can create and delete any number of bound pods.
+const (
+	sightingsInNamespace = 5_000
+	sightingsInTotal     = 50_000
+)
+
+// Sightings remembers on which node the last pod of each name ran. The scheduler bound it
+// there, so that no agent can invent such a node: an IPReservation alone is the word of its
+// node. Only memory holds sightings; a replica knows of no pod that was gone when it started.
 type Sightings struct {
 	// Retain returns for how long the addresses of a pod stay reserved after its end; 0 for
 	// a pod that is not remembered.
 	Retain func(*corev1.Pod) time.Duration
 	Clock  clock.PassiveClock
+	// InNamespace and InTotal are how many pods are remembered at most; 0 for the default.
+	InNamespace, InTotal int
 
 	mu    sync.Mutex
-	seen  map[client.ObjectKey][]sighting
+	seen  map[string]map[string]sighting // by namespace and name
+	count int
 	swept time.Time
 }
 
-// Life is one pod of a name that was bound to a node.
+// Life is one pod of a name that had addresses on a node.
 type Life struct {
 	UID     types.UID
 	Node    string
 	Created time.Time
+	Seen    time.Time // when this replica last saw it
 }
 
 // sighting is a life that has ended.
@@ -67,36 +77,32 @@ func (s *Sightings) Follow(ctx context.Context, informers cache.Informers) error
 	return nil
 }
 
-// Lives returns the lives of a pod that were seen on nodes: those that have ended, in the
-// order of their ends, and the one that the cache shows.
-func (s *Sightings) Lives(ctx context.Context, r client.Reader, pod client.ObjectKey) ([]Life, error) {
+// Last returns the last life of a pod that was seen on a node: the one that the cache shows,
+// else the one that ended last. It returns nil when none was seen.
+func (s *Sightings) Last(ctx context.Context, r client.Reader, pod client.ObjectKey) (*Life, error) {
 	var now corev1.Pod
 	if err := r.Get(ctx, pod, &now, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("get pod %s: %w", pod, err)
 	}
-	var lives []Life
-	for _, ended := range s.ended(pod) {
-		if ended.UID != now.UID {
-			lives = append(lives, ended.Life)
-		}
-	}
-	if now.Spec.NodeName != "" {
-		lives = append(lives, lifeOf(&now))
-	}
-	return lives, nil
-}
-
-func (s *Sightings) ended(pod client.ObjectKey) []sighting {
-	if s == nil {
-		return nil
+	if ran(&now) {
+		return new(s.lifeOf(&now)), nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.seen[pod])
+	if ended, ok := s.seen[pod.Namespace][pod.Name]; ok {
+		return &ended.Life, nil
+	}
+	return nil, nil //nolint:nilnil // a pod that was never seen is an answer
 }
 
-func lifeOf(pod *corev1.Pod) Life {
-	return Life{UID: pod.UID, Node: pod.Spec.NodeName, Created: pod.CreationTimestamp.Time}
+// ran tells whether a pod had addresses on its node. Without them it holds nothing, and
+// succeeds to nobody.
+func ran(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && len(pod.Status.PodIPs) > 0
+}
+
+func (s *Sightings) lifeOf(pod *corev1.Pod) Life {
+	return Life{UID: pod.UID, Node: pod.Spec.NodeName, Created: pod.CreationTimestamp.Time, Seen: s.Clock.Now()}
 }
 
 // ending remembers a pod whose deletion has begun.
@@ -118,19 +124,60 @@ func (s *Sightings) deleted(o any) {
 
 func (s *Sightings) remember(pod *corev1.Pod) {
 	retain := s.Retain(pod)
-	if retain <= 0 || pod.Spec.NodeName == "" {
+	if retain <= 0 || !ran(pod) {
 		return
 	}
-	now := s.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep(now)
+	life := s.lifeOf(pod)
+	s.sweep(life.Seen)
 	if s.seen == nil {
-		s.seen = map[client.ObjectKey][]sighting{}
+		s.seen = map[string]map[string]sighting{}
 	}
-	key := client.ObjectKeyFromObject(pod)
-	others := slices.DeleteFunc(s.seen[key], func(known sighting) bool { return known.UID == pod.UID })
-	s.seen[key] = append(others, sighting{lifeOf(pod), now.Add(retain + sightingGrace)})
+	space := s.seen[pod.Namespace]
+	if space == nil {
+		space = map[string]sighting{}
+		s.seen[pod.Namespace] = space
+	}
+	before := len(space)
+	space[pod.Name] = sighting{life, life.Seen.Add(retain + sightingGrace)}
+	s.count += len(space) - before
+	s.bound(pod.Namespace)
+}
+
+// bound forgets the oldest sighting of a namespace that has too many, or of the fullest one
+// when all have too many together. So no namespace can make the others forget.
+func (s *Sightings) bound(grown string) {
+	switch {
+	case len(s.seen[grown]) > cmp.Or(s.InNamespace, sightingsInNamespace):
+		s.forgetOldest(grown)
+	case s.count > cmp.Or(s.InTotal, sightingsInTotal):
+		fullest := grown
+		for namespace, space := range s.seen {
+			if len(space) > len(s.seen[fullest]) {
+				fullest = namespace
+			}
+		}
+		s.forgetOldest(fullest)
+	}
+}
+
+func (s *Sightings) forgetOldest(namespace string) {
+	var oldest string
+	for name, known := range s.seen[namespace] {
+		if oldest == "" || known.Seen.Before(s.seen[namespace][oldest].Seen) {
+			oldest = name
+		}
+	}
+	s.forget(namespace, oldest)
+}
+
+func (s *Sightings) forget(namespace, name string) {
+	delete(s.seen[namespace], name)
+	s.count--
+	if len(s.seen[namespace]) == 0 {
+		delete(s.seen, namespace)
+	}
 }
 
 // sweep forgets pods whose addresses are no longer reserved.
@@ -139,10 +186,11 @@ func (s *Sightings) sweep(now time.Time) {
 		return
 	}
 	s.swept = now
-	for key, all := range s.seen {
-		s.seen[key] = slices.DeleteFunc(all, func(known sighting) bool { return !now.Before(known.until) })
-		if len(s.seen[key]) == 0 {
-			delete(s.seen, key)
+	for namespace, space := range s.seen {
+		for name, known := range space {
+			if !now.Before(known.until) {
+				s.forget(namespace, name)
+			}
 		}
 	}
 }

@@ -1,14 +1,11 @@
 package pin
 
 import (
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
-	"github.com/limpet-io/limpet/pkg/fit"
 )
 
 // Life is one pod of a name that the controller has seen on a node.
@@ -16,6 +13,8 @@ type Life struct {
 	UID     types.UID
 	Node    string
 	Created time.Time
+	// Seen is when the controller last saw it.
+	Seen time.Time
 }
 
 // clockTolerance is how much earlier than the record a life may have been created that counts
@@ -24,25 +23,18 @@ const clockTolerance = time.Second
 
 // Proven returns the holders that may overrule the record of a pod. An IPReservation is the
 // word of its node alone, which could claim the addresses of any pod and so attract the pod.
-// So the holder's life must have been seen on that node, must not be older than the record,
-// and must be the last one of all holders whose nodes are Ready. The recorded node needs no
-// proof. lives are those that were seen, in the order of their ends.
-func Proven(holders []Holder, nodes map[string]*corev1.Node, record appsv1beta1.PodState, lives []Life) []Holder {
-	seen := func(h Holder) int {
-		for i, life := range slices.Backward(lives) {
-			if life.Node == h.Node && (h.UID == "" || h.UID == life.UID) {
-				return i
-			}
-		}
-		return -1
-	}
-	ready := func(h Holder) bool { return nodes[h.Node] != nil && fit.Ready(nodes[h.Node]) }
+// So the holder must name the last life that was seen of the pod, on the node where it was
+// seen, and that life must not be older than the record. Its time is that of the controller,
+// not of the node. The recorded node needs no proof. last is nil if no life was seen.
+func Proven(holders []Holder, record appsv1beta1.PodState, last *Life) []Holder {
+	stale := last != nil && record.RecordedAt != nil && last.Created.Add(clockTolerance).Before(record.RecordedAt.Time)
 	var proven []Holder
 	for _, h := range holders {
-		i := seen(h)
-		outlived := slices.ContainsFunc(holders, func(o Holder) bool { return seen(o) > i && (ready(o) || !ready(h)) })
-		stale := i >= 0 && record.RecordedAt != nil && lives[i].Created.Add(clockTolerance).Before(record.RecordedAt.Time)
-		if h.Node == record.NodeName || i >= 0 && !outlived && !stale {
+		sighted := last != nil && !stale && h.UID != "" && h.UID == last.UID && h.Node == last.Node
+		if sighted {
+			h.Seen = last.Seen
+		}
+		if sighted || h.Node == record.NodeName {
 			proven = append(proven, h)
 		}
 	}

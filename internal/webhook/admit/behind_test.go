@@ -67,7 +67,7 @@ func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
 	cached := behind(t)
 	reader := &workloads.Reader{Registry: workloads.NewRegistry(), Cached: cached, Live: env.Client}
 	webhook := &admit.Creation{
-		Planners:       []admit.Planner{&admit.Pin{Cached: cached, Live: env.Client, LiveProven: env.Client, Workloads: reader, Clock: clock.RealClock{}}},
+		Planners:       []admit.Planner{&admit.Pin{Cached: cached, Live: env.Client, LiveProven: env.Client, Workloads: reader, Sightings: &cluster.Sightings{Clock: clock.RealClock{}}, Clock: clock.RealClock{}}},
 		MaxReservation: time.Hour, Clock: clock.RealClock{},
 	}
 	cases := map[string]struct {

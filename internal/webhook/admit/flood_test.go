@@ -29,7 +29,7 @@ func observed(t *testing.T) (*admit.Creation, *testenv.Traffic) {
 	c, traffic := env.Observe(t)
 	live, proven := cluster.NewLiveReader(c, cluster.LimitUnproven), cluster.NewLiveReader(c, cluster.LimitProven)
 	reader := &workloads.Reader{Registry: workloads.NewRegistry(), Cached: cached, Live: live}
-	pins := &admit.Pin{Cached: cached, Live: live, LiveProven: proven, Workloads: reader, Clock: clock.RealClock{}}
+	pins := &admit.Pin{Cached: cached, Live: live, LiveProven: proven, Workloads: reader, Sightings: &cluster.Sightings{Clock: clock.RealClock{}}, Clock: clock.RealClock{}}
 	return &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: clock.RealClock{}}, traffic
 }
 

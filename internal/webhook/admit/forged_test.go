@@ -81,6 +81,21 @@ func TestAFormerNodeAttractsNoPod(t *testing.T) {
 	})
 }
 
+// A pod lived twice on a node before it moved. The agent of that node shows a reservation for
+// the earlier life, which is no former one in the record, and tells any time it likes.
+func TestAnEarlierLifeOfAFormerNodeAttractsNoPod(t *testing.T) {
+	home, thief := putNode(t), putNode(t)
+	set := testenv.AStatefulSet("web", 2).In(env.Namespace(t))
+	earlier := lived(t, nextOf(set).On(thief.Name).At("10.0.3.9").Pod)
+	later := lived(t, nextOf(set).On(thief.Name).At("10.0.3.9").Pod)
+	record := recordedOn(home, "10.0.1.9")
+	record.RecordedAt = &metav1.Time{Time: time.Now().Add(-time.Minute)}
+	record.FormerUIDs = []types.UID{later.UID}
+	putStateOf(t, set, map[string]appsv1beta1.PodState{"web-0": record})
+	put(t, testenv.AReservation(formerOn(set, home, "10.0.1.9"), time.Now()), testenv.AReservation(earlier, time.Now().Add(time.Hour)))
+	annotated(t, admitted(t, nextOf(set).Pod), map[string]string{pin.AnnotationNode: home.Name, pin.AnnotationRecalled: ""})
+}
+
 // Where the policies are missing, an agent may write in the name of another node. An object
 // that the live Node does not own is not believed.
 func TestObjectsThatTheirNodeDoesNotOwnAreNotBelieved(t *testing.T) {

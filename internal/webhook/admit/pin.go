@@ -116,17 +116,13 @@ func (p *Pin) holders(ctx context.Context, pod *corev1.Pod) ([]pin.Holder, map[s
 
 // proven returns the holders that may overrule the record of a pod, by what this replica has
 // seen of the pod.
-func (p *Pin) proven(ctx context.Context, in *pin.Input, holders []pin.Holder, nodes map[string]*corev1.Node) ([]pin.Holder, error) {
+func (p *Pin) proven(ctx context.Context, in *pin.Input, holders []pin.Holder) ([]pin.Holder, error) {
 	if len(holders) == 0 {
 		return nil, nil
 	}
-	seen, err := p.Sightings.Lives(ctx, p.Cached, client.ObjectKeyFromObject(in.Pod))
+	last, err := p.Sightings.Last(ctx, p.Cached, client.ObjectKeyFromObject(in.Pod))
 	if err != nil {
 		return nil, err
 	}
-	lives := make([]pin.Life, len(seen))
-	for i, life := range seen {
-		lives[i] = pin.Life(life)
-	}
-	return pin.Proven(holders, nodes, in.State.Status.PodStates[in.Pod.Name], lives), nil
+	return pin.Proven(holders, in.State.Status.PodStates[in.Pod.Name], (*pin.Life)(last)), nil
 }

@@ -44,11 +44,11 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 	name := in.Pod.Name
 	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	claimed := pin.NewerHolder(in.State, name, holders)
-	if holders, err = p.proven(ctx, in, holders, nodes); err != nil {
+	if holders, err = p.proven(ctx, in, holders); err != nil {
 		return err
 	}
 	if newest := pin.NewerHolder(in.State, name, holders); newest != claimed {
-		log.FromContext(ctx).Info("Reservation is not followed, because this replica has not seen the pod on its node, or has seen it elsewhere since", "node", claimed)
+		log.FromContext(ctx).Info("Reservation is not followed, because this replica has not seen the last life of the pod on its node", "node", claimed)
 	}
 	if node := nodes[pin.NewerHolder(in.State, name, holders)]; node != nil {
 		in.State = pin.RestoreRecord(in.State, name, node, holders)

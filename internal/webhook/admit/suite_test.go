@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -121,8 +120,7 @@ func lived(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 		if err := serving.GetCache().Get(t.Context(), key, &corev1.Pod{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("get deleted pod: %w", err)
 		}
-		lives, err := sightings.Lives(t.Context(), serving.GetCache(), key)
-		if err != nil || !slices.ContainsFunc(lives, func(l cluster.Life) bool { return l.UID == pod.UID }) {
+		if last, err := sightings.Last(t.Context(), serving.GetCache(), key); err != nil || last == nil || last.UID != pod.UID {
 			return fmt.Errorf("the pod is not remembered: %w", err)
 		}
 		return nil
