@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/fit"
@@ -56,8 +57,8 @@ type RebuildInput struct {
 	Node *corev1.Node
 	// OutsideRequired tells that the pod is not in the place that is required of it.
 	OutsideRequired bool
-	// Taken is another pod that has one of the recorded addresses now; "" for none.
-	Taken string
+	// Taken is another pod that has one of the recorded addresses now.
+	Taken types.NamespacedName
 	// Gone is when the former pod was found gone; zero when that is unknown.
 	Gone time.Time
 	// Now is the time of the judgement.
@@ -126,12 +127,21 @@ func whyLost(in RebuildInput) (cause, message string) {
 		return CauseRangeChanged, fmt.Sprintf("the address no longer belongs to node %s", name)
 	case !in.Gone.IsZero() && in.Now.Sub(in.Gone) >= retain:
 		return CauseExpired, fmt.Sprintf("the pod was away for longer than the %s that its address was kept", retain)
-	case in.Taken != "":
-		return CauseReclaimed, fmt.Sprintf("pod %s got the address when no other was left", in.Taken)
+	case in.Taken.Name != "":
+		return CauseReclaimed, fmt.Sprintf("%s got the address when no other was left", taker(in))
 	case in.Gone.IsZero():
 		return CauseNotHeld, fmt.Sprintf("node %s no longer held the address, and it is unknown when the pod went", name)
 	}
 	return CauseForced, fmt.Sprintf("node %s gave the address up before its time: it was released by hand, or the node's state was lost", name)
+}
+
+// taker names the pod that has the address to the users of a namespace, who may know the pods
+// of no other one.
+func taker(in RebuildInput) string {
+	if in.Taken.Namespace != in.Pod.Namespace {
+		return "a pod of another namespace"
+	}
+	return "pod " + in.Taken.Name
 }
 
 // Loses tells whether a pod is Ready on its node without the addresses that it had.

@@ -1,6 +1,7 @@
 package pin_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -80,7 +81,8 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			in := pin.RebuildInput{Pod: tc.pod.Pod, Before: tc.before, Node: tc.node, Taken: tc.taken, Now: now}
+			in := pin.RebuildInput{Pod: tc.pod.Pod, Before: tc.before, Node: tc.node, Now: now}
+			in.Taken.Namespace, in.Taken.Name, _ = strings.Cut(tc.taken, "/")
 			if tc.gone > 0 {
 				in.Gone = now.Add(-tc.gone)
 			}
@@ -183,5 +185,21 @@ func TestRecordCountsRebuilds(t *testing.T) {
 	}
 	if diff := cmp.Diff(&last[0], state.Status.Rebuilds.Last); diff != "" {
 		t.Errorf("last rebuild in the status (-want +got):\n%s", diff)
+	}
+}
+
+// The users of a namespace are told the names of its pods, and of no other ones.
+func TestJudgeNamesNoPodOfAnotherNamespace(t *testing.T) {
+	before := appsv1beta1.PodState{UID: "first", NodeName: "n1", IPs: homeIPs, RetainSeconds: 600}
+	pod := testenv.APod("web-0").In("shop").On("n1").Ready().At("10.0.1.9", "fd00:1::9")
+	pod.UID = "next"
+	for taken, want := range map[types.NamespacedName]string{
+		{Namespace: "shop", Name: "cart-1"}:          "pod cart-1 got the address when no other was left",
+		{Namespace: "payroll", Name: "payroll-db-0"}: "a pod of another namespace got the address when no other was left",
+	} {
+		got := pin.Judge(pin.RebuildInput{Pod: pod.Pod, Before: before, Node: testenv.ANode("n1").Node, Taken: taken, Now: now, Gone: now.Add(-time.Minute)})
+		if got == nil || got.Message != want {
+			t.Errorf("%s: %+v, want %q", taken, got, want)
+		}
 	}
 }

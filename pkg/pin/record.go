@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -31,7 +32,7 @@ type RecordInput struct {
 	// Cluster is all nodes; it is needed only while one of the Pods Waits.
 	Cluster []*corev1.Node
 	// Taken says which other pod has the recorded addresses of a pod that Loses them.
-	Taken map[string]string
+	Taken map[string]types.NamespacedName
 	// Retain returns for how long a pod's addresses stay reserved after its end.
 	Retain func(*corev1.Pod) time.Duration
 	// Gone says since when pods are known to be gone, as the last Recording did.

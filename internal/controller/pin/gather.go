@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +27,7 @@ type gatherer struct {
 }
 
 func (g gatherer) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
-	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]string{}}
+	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]types.NamespacedName{}}
 	target := pin.TargetOf(state)
 	states, err := cluster.StatesOf(ctx, g.client, state.Namespace, target)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // pinnedTo are the annotations with which the webhook pins a pod to a node.
@@ -53,6 +55,21 @@ func TestTheOutcomeOfARebuildIsReported(t *testing.T) {
 		if moved := step.want.Last.Outcome == appsv1beta1.Moved; slices.Contains(formers, before) != moved {
 			t.Errorf("former lives %v after %s from %s", formers, step.want.Last.Outcome, before)
 		}
+	}
+}
+
+// The address went to a pod of another namespace. Status and event do not say to which.
+func TestARebuildNamesNoPodOfAnotherNamespace(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.recorder())
+	home, set := env.Node(t), preferring(t)
+	other := testenv.APod("payroll-db-0").In(env.Namespace(t)).On(home.Name).At("10.0.1.77").Ready()
+	env.Create(t, other.Pod)
+	pod := running(t, set, home.Name, "10.0.1.5", reservation.RetainAnnotation, "10", pin.AnnotationRecalled, home.Name, pin.AnnotationFormer, "u 10.0.1.77")
+	env.Told(t, pod, string(appsv1beta1.Lost), "a pod of another namespace")
+	last := env.MustState(t, set).Status.Rebuilds.Last
+	if last.Cause != pin.CauseReclaimed || strings.Contains(last.Message, other.Name) || strings.Contains(last.Message, other.Namespace) {
+		t.Errorf("told %+v", last)
 	}
 }
 

@@ -10,18 +10,18 @@ import (
 )
 
 // takenBy returns another pod that has one of some addresses, which ips lists with commas;
-// "" when there is none.
-func takenBy(ctx context.Context, r client.Reader, pod *corev1.Pod, ips string) (string, error) {
+// an empty name when there is none.
+func takenBy(ctx context.Context, r client.Reader, pod *corev1.Pod, ips string) (client.ObjectKey, error) {
 	for ip := range strings.SplitSeq(ips, ",") {
 		var list corev1.PodList
 		if err := r.List(ctx, &list, client.MatchingFields{indexIP: ip}, client.UnsafeDisableDeepCopy); err != nil {
-			return "", fmt.Errorf("list pods with address %s: %w", ip, err)
+			return client.ObjectKey{}, fmt.Errorf("list pods with address %s: %w", ip, err)
 		}
 		for i := range list.Items {
 			if o := client.ObjectKeyFromObject(&list.Items[i]); o != client.ObjectKeyFromObject(pod) {
-				return o.String(), nil
+				return o, nil
 			}
 		}
 	}
-	return "", nil
+	return client.ObjectKey{}, nil
 }
