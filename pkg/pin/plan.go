@@ -156,7 +156,7 @@ var planned = []string{appsv1beta1.AnnotationInjected, AnnotationFormer, Annotat
 
 // annotated returns the annotations of a pinned pod, in whatever state its node is.
 func annotated(in Input, record appsv1beta1.PodState) map[string]string {
-	out := putBack(in.Pod, record.Annotations)
+	out := putBack(in, record.Annotations)
 	out[appsv1beta1.AnnotationInjected] = in.State.Name
 	if !in.Recalled {
 		return out
@@ -168,16 +168,18 @@ func annotated(in Input, record appsv1beta1.PodState) map[string]string {
 	return out
 }
 
-// putBack returns the recorded annotations that the pod does not set itself.
-func putBack(pod *corev1.Pod, recorded map[string]string) map[string]string {
-	back := maps.Clone(recorded)
-	if back == nil {
-		back = map[string]string{}
+// putBack returns the recorded annotations that the spec names and the pod does not set itself.
+// The spec is the user's. A record is written with the controller's token alone, which must
+// not set any annotation of any pod.
+func putBack(in Input, recorded map[string]string) map[string]string {
+	back := map[string]string{}
+	for _, named := range in.State.Spec.PersistentPodAnnotations {
+		value, has := recorded[named.Key]
+		_, set := in.Pod.Annotations[named.Key]
+		if has && !set && !slices.Contains(planned, named.Key) {
+			back[named.Key] = value
+		}
 	}
-	maps.DeleteFunc(back, func(key, _ string) bool {
-		_, set := pod.Annotations[key]
-		return set || slices.Contains(planned, key)
-	})
 	return back
 }
 

@@ -53,8 +53,11 @@ func TestPlan(t *testing.T) {
 	reworded := strict.DeepCopy()
 	reworded.Status.PodStates["web-0"] = appsv1beta1.PodState{NodeName: "n1", NodeTopologyLabels: map[string]string{hostname: "n1"}}
 	annotated := state.DeepCopy()
+	for _, key := range []string{"mine", "lost", "never", pin.AnnotationPlace} {
+		annotated.Spec.PersistentPodAnnotations = append(annotated.Spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
+	}
 	annotated.Status.PodStates["web-0"] = appsv1beta1.PodState{
-		NodeName: "n1", NodeTopologyLabels: home, Annotations: map[string]string{"mine": "old", "lost": "kept", pin.AnnotationPlace: "k=v"},
+		NodeName: "n1", NodeTopologyLabels: home, Annotations: map[string]string{"mine": "old", "lost": "kept", pin.AnnotationPlace: "k=v", "unnamed": "forged"},
 	}
 	elsewhere := testenv.APod("web-0")
 	elsewhere.Spec.NodeSelector = map[string]string{zone: "b"}
@@ -183,7 +186,7 @@ func TestPlan(t *testing.T) {
 			in:         pin.Input{Pod: either.Pod, State: strict, Node: testenv.ANode("n1").Labelled(zone, "a").Node},
 			wantReason: pin.ReasonPinned, want: zoned,
 		},
-		"recorded annotations are put back unless the pod sets them": {
+		"recorded annotations that the spec names are put back unless the pod sets them": {
 			in: pin.Input{
 				Pod: testenv.APod("web-0").With("mine", "new").Pod, State: annotated, Node: testenv.ANode("n1").Node,
 			},

@@ -50,6 +50,9 @@ func putState(t *testing.T, records map[string]appsv1beta1.PodState) testenv.Sta
 func putStateOf(t *testing.T, set testenv.StatefulSet, records map[string]appsv1beta1.PodState) {
 	t.Helper()
 	state := testenv.APersistentPodState("web").In(set.Namespace).Prefers(100, hostname).PersistentPodState
+	for _, key := range []string{"example.com/seed", "example.com/role"} {
+		state.Spec.PersistentPodAnnotations = append(state.Spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
+	}
 	state.Status.PodStates = records
 	put(t, set.StatefulSet, state)
 }
@@ -100,16 +103,17 @@ func TestARebuiltPodIsPinnedToItsNode(t *testing.T) {
 }
 
 // A pod gets back the annotations that its predecessor got while it lived, and loses those
-// of a plan that its template was copied with.
+// of a plan that its template was copied with. Others are in no record, unless it is forged.
 func TestAnnotationsOfAPodArePutBack(t *testing.T) {
 	node := putNode(t)
 	record := recordedOn(node, "10.0.1.30")
-	record.Annotations = map[string]string{"example.com/seed": "7", "example.com/role": "leader"}
+	record.Annotations = map[string]string{"example.com/seed": "7", "example.com/role": "leader", "k8s.v1.cni.cncf.io/networks": "forged"}
 	set := putState(t, map[string]appsv1beta1.PodState{"web-0": record})
 	pod := admitted(t, nextOf(set).With("example.com/role", "follower").
 		With(appsv1beta1.AnnotationInjected, "other").With(pin.AnnotationPlace, hostname+"=gone").Pod)
 	annotated(t, pod, map[string]string{
 		"example.com/seed": "7", "example.com/role": "follower", appsv1beta1.AnnotationInjected: "web", pin.AnnotationPlace: "",
+		"k8s.v1.cni.cncf.io/networks": "",
 	})
 }
 
