@@ -30,6 +30,7 @@ const (
 	ReasonNoRoom     = "NoRoom"     // the node has no room left for the pod
 	ReasonNodeSilent = "NodeSilent" // the node may be dead: the gate stays until that is known
 	ReasonRefused    = "Refused"    // the scheduler refused the pod, and would keep the nomination
+	ReasonUntried    = "Untried"    // no scheduler has tried the pod yet
 )
 
 // ReasonGateNotOpened is the reason of the event on a pod whose gate may not be opened, as
@@ -47,6 +48,9 @@ const (
 	// leaseGrace is the longest wait for the verdict on a silent node, from the creation of
 	// the pod. By default Kubernetes finds a silent node NotReady after 50 s.
 	leaseGrace = time.Minute
+	// untriedGrace is how long a pod of another scheduler than the default one may keep its
+	// nomination without a verdict. Nobody may run a scheduler of that name.
+	untriedGrace = 5 * time.Minute
 )
 
 // GateInput is what is known about a pod behind the gate.
@@ -62,7 +66,9 @@ type GateInput struct {
 	Others []corev1.Pod
 	// Silent tells that the node's kubelet has missed a renewal of its lease.
 	Silent bool
-	Now    time.Time
+	// Untried is since when this replica has seen the pod Untried; zero for a pod that is not.
+	Untried time.Time
+	Now     time.Time
 }
 
 // GateDecision says what a pod behind the gate gets.
@@ -102,6 +108,8 @@ func PlanGate(in GateInput) GateDecision {
 	switch {
 	case Overstays(in.Pod):
 		return GateDecision{Withdraw: true, Reason: ReasonRefused, Message: "the scheduler refuses the pod, so that its nomination is withdrawn"}
+	case Untried(in.Pod):
+		return outwait(in)
 	case !Gated(in.Pod):
 		return GateDecision{Reason: ReasonNotGated, Message: "the pod does not wait for a nomination"}
 	case name == "":
@@ -154,6 +162,24 @@ func Overstays(pod *corev1.Pod) bool {
 	}
 	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
 	return never && refusal(pod) != nil
+}
+
+// Untried tells whether a pod has a nomination and is left to another scheduler than the default
+// one, which has not said anything about the pod. The default scheduler tries each pod.
+func Untried(pod *corev1.Pod) bool {
+	ours := pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName
+	return !ours && pod.DeletionTimestamp == nil && pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" &&
+		len(pod.Spec.SchedulingGates) == 0 && refusal(pod) == nil
+}
+
+// outwait gives the scheduler of an untried pod some time, and then withdraws the nomination,
+// which holds room on the node. The pod keeps its preference.
+func outwait(in GateInput) GateDecision {
+	if left := untriedGrace - in.Now.Sub(in.Untried); left > 0 {
+		return GateDecision{Again: left, Reason: ReasonUntried, Message: fmt.Sprintf("scheduler %s has not tried the pod yet", in.Pod.Spec.SchedulerName)}
+	}
+	return GateDecision{Withdraw: true, Reason: ReasonUntried, Message: fmt.Sprintf(
+		"scheduler %s has not tried the pod in %s, so that its nomination is withdrawn", in.Pod.Spec.SchedulerName, untriedGrace)}
 }
 
 // excludes returns what of a pod may keep others from a node although the pod does not run

@@ -145,6 +145,45 @@ func TestPlanGateWithdrawsANomination(t *testing.T) {
 	}
 }
 
+// A nomination does not wait for a scheduler that may not exist.
+func TestPlanGateWithdrawsTheNominationOfAnUntriedPod(t *testing.T) {
+	now := time.Now()
+	nominated := func(scheduler string) *corev1.Pod {
+		pod := testenv.APod("web-0").With(pin.AnnotationNode, "n1").Pod
+		pod.Spec.SchedulerName, pod.Status.NominatedNodeName = scheduler, "n1"
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+		return pod
+	}
+	refused, bound, bare, going := nominated("own"), nominated("own"), nominated("own"), nominated("own")
+	refused.Status.Conditions[0].Reason = corev1.PodReasonUnschedulable
+	bound.Spec.NodeName = "n1"
+	bare.Status.NominatedNodeName = ""
+	going.DeletionTimestamp = &metav1.Time{}
+	leave := pin.GateDecision{Reason: pin.ReasonNotGated}
+	cases := map[string]struct {
+		pod    *corev1.Pod
+		waited time.Duration
+		want   pin.GateDecision
+	}{
+		"a pod that was nominated a moment ago is left":       {nominated("own"), time.Second, pin.GateDecision{Again: 5*time.Minute - time.Second, Reason: pin.ReasonUntried}},
+		"after five minutes without a verdict it is not":      {nominated("own"), 5 * time.Minute, pin.GateDecision{Withdraw: true, Reason: pin.ReasonUntried}},
+		"a pod of the default scheduler is left":              {nominated(corev1.DefaultSchedulerName), time.Hour, leave},
+		"a pod that names no scheduler is left":               {nominated(""), time.Hour, leave},
+		"a pod with a verdict is left: its scheduler removes": {refused, time.Hour, leave},
+		"a pod that has a node is left":                       {bound, time.Hour, leave},
+		"a pod without a nomination is left":                  {bare, time.Hour, leave},
+		"a pod on its way out is left":                        {going, time.Hour, leave},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := pin.PlanGate(pin.GateInput{Pod: tc.pod, Untried: now.Add(-tc.waited), Now: now})
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(pin.GateDecision{}, "Message")); diff != "" {
+				t.Errorf("decision (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Facts tell where a pod returns, whatever its annotations say.
 func TestHomes(t *testing.T) {
 	recorded := testenv.APersistentPodState("web").Recorded("web-0", "n1", nil).PersistentPodState

@@ -39,16 +39,21 @@ var recordChanged = predicate.Funcs{
 var podWaits = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool {
 		pod := e.Object.(*corev1.Pod)
-		return pin.Gated(pod) || pin.Overstays(pod)
+		return pin.Gated(pod) || idles(pod)
 	},
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 		another, resync := before.UID != after.UID, before.ResourceVersion == after.ResourceVersion
 		opened := len(before.Spec.SchedulingGates) != len(after.Spec.SchedulingGates)
-		return pin.Gated(after) && (another || resync || opened) || pin.Overstays(after) && (another || resync || !pin.Overstays(before))
+		return pin.Gated(after) && (another || resync || opened) || idles(after) && (another || resync || !idles(before))
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// idles tells whether a nomination is to be withdrawn, at once or later.
+func idles(pod *corev1.Pod) bool {
+	return pin.Overstays(pod) || pin.Untried(pod)
 }
 
 // nodeRelabelled passes new nodes, and nodes whose labels changed.

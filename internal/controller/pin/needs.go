@@ -59,7 +59,7 @@ func podGate(from, to *corev1.Pod) {
 		return
 	}
 	to.Spec.PreemptionPolicy, to.Spec.ResourceClaims, to.Spec.SchedulingGroup = from.Spec.PreemptionPolicy, from.Spec.ResourceClaims, from.Spec.SchedulingGroup
-	to.Spec.Affinity = from.Spec.Affinity
+	to.Spec.Affinity, to.Spec.SchedulerName = from.Spec.Affinity, from.Spec.SchedulerName
 	keepRefusal(from, to, "")
 }
 

@@ -47,6 +47,7 @@ type Nominator struct {
 	Events  events.EventRecorder
 
 	reported sync.Map // the last notice, by the key of a pod
+	untried  sync.Map // since when a pod waits untried, by its key
 	promises promises
 }
 
@@ -54,6 +55,12 @@ type Nominator struct {
 type notice struct {
 	pod  types.UID
 	text string
+}
+
+// wait is when this replica saw first that a pod is untried.
+type wait struct {
+	pod   types.UID
+	since time.Time
 }
 
 // noteSize is the longest message that is quoted in an event.
@@ -78,6 +85,7 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	var pod corev1.Pod
 	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
 		n.reported.Delete(req)
+		n.untried.Delete(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	decision, err := n.plan(ctx, &pod)
@@ -136,6 +144,7 @@ func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision
 	if wait := followerDelay - age; !cluster.Leads(n.Elected) && wait > 0 {
 		return pin.GateDecision{Again: wait}, nil
 	}
+	in.Untried = n.untriedSince(pod, in.Now)
 	if !pin.Gated(pod) || pod.Annotations[pin.AnnotationNode] == "" {
 		return pin.PlanGate(in), nil
 	}
@@ -159,6 +168,22 @@ func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision
 		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // which is no reason to keep it waiting
 	}
 	return n.promises.plan(ctx, n.Client, in)
+}
+
+// untriedSince returns since when a pod waits for a scheduler that may not exist. It is
+// called once more after the wait, so that nothing is remembered of pods that have gone on.
+func (n *Nominator) untriedSince(pod *corev1.Pod, now time.Time) time.Time {
+	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}
+	if !pin.Untried(pod) {
+		n.untried.Delete(req)
+		return time.Time{}
+	}
+	known, found := n.untried.LoadOrStore(req, wait{pod.UID, now})
+	if first := known.(wait); found && first.pod == pod.UID {
+		return first.since
+	}
+	n.untried.Store(req, wait{pod.UID, now})
+	return now
 }
 
 // report makes an event of why a pod's gate stays closed, once for each reason. Only the

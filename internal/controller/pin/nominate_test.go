@@ -203,6 +203,16 @@ func shown(t *testing.T, c client.Reader, pod *corev1.Pod) {
 	})
 }
 
+// cachedAs tells whether a cache shows a pod in the version that was read last.
+func cachedAs(t *testing.T, c client.Reader, pod *corev1.Pod) error {
+	t.Helper()
+	var seen corev1.Pod
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), &seen); err != nil || seen.ResourceVersion == pod.ResourceVersion {
+		return err
+	}
+	return fmt.Errorf("the cache shows version %s, want %s", seen.ResourceVersion, pod.ResourceVersion)
+}
+
 // heard are the events since the last call.
 func heard(told *events.FakeRecorder) []string {
 	var said []string
