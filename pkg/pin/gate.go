@@ -49,7 +49,7 @@ const (
 	// the pod. By default Kubernetes finds a silent node NotReady after 50 s.
 	leaseGrace = time.Minute
 	// untriedGrace is how long a pod of another scheduler than the default one may keep its
-	// nomination without a verdict. Nobody may run a scheduler of that name.
+	// nomination without a verdict. That scheduler may not exist.
 	untriedGrace = 5 * time.Minute
 )
 

@@ -28,6 +28,8 @@ func TestPodWaits(t *testing.T) {
 	nominated.Status.NominatedNodeName, nominated.Spec.PreemptionPolicy = "n1", new(corev1.PreemptNever)
 	later := nominated.DeepCopy()
 	later.ResourceVersion = "3"
+	untried := gated("new", "2")
+	untried.Spec.SchedulerName, untried.Status.NominatedNodeName = "own", "n1"
 	cases := map[string]struct {
 		before, after *corev1.Pod // without a former one it is a creation
 		want          bool
@@ -49,6 +51,7 @@ func TestPodWaits(t *testing.T) {
 		"a nomination that overstays when it is seen":     {nil, nominated, true},
 		"a nomination overstays now":                      {gated("new", "1"), nominated, true},
 		"a nomination overstays as before":                {nominated, later, false},
+		"ours is opened for another scheduler":            {gated("new", "1", pin.Gate), untried, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
