@@ -53,7 +53,9 @@ type shared struct {
 	events  events.EventRecorder
 	clock   clock.Clock
 	// live reads past the cache what users name, and bounds that by namespace.
-	live    *cluster.LiveReader
+	live *cluster.LiveReader
+	// proven is live for what exists.
+	proven  *cluster.LiveReader
 	reader  *workloads.Reader
 	watcher *workloads.Watcher
 	evictor *evict.Evictor
@@ -86,7 +88,7 @@ func pins() feature {
 		},
 		planners: func(s shared) []admit.Planner {
 			return []admit.Planner{
-				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.live, LiveProven: cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitProven), Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
+				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.live, LiveProven: s.proven, Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
 			}
 		},
 		validators: func(s shared) map[string]http.Handler {

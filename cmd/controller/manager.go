@@ -118,6 +118,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
 		evictor: &evict.Evictor{Client: mgr.GetClient()}, live: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven),
+		proven: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitProven),
 	}
 	s.sightings = &cluster.Sightings{Clock: s.clock, Retain: func(pod *corev1.Pod) time.Duration {
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, o.MaxReservation) // the webhook has warned
@@ -128,7 +129,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	}
 	s.reader = &workloads.Reader{
 		Registry: workloads.NewRegistry(),
-		Cached:   mgr.GetClient(), Live: s.live, Scales: mgr.GetClient(), Namespaces: o.kindsIn(),
+		Cached:   mgr.GetClient(), Live: s.live, LiveProven: s.proven, Scales: mgr.GetClient(), Namespaces: o.kindsIn(),
 	}
 	s.watcher = &workloads.Watcher{
 		Registry: s.reader.Registry,

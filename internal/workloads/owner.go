@@ -55,6 +55,13 @@ func (r *Reader) CachedOwner(ctx context.Context, pod *corev1.Pod) *appsv1.State
 	return &set
 }
 
+// Seen tells whether the workload that controls a pod was found not long ago, with the UID
+// that the pod names. Nobody can invent such a workload.
+func (r *Reader) Seen(pod *corev1.Pod) bool {
+	owner, _ := workload.ControllerOf(pod)
+	return r.owners.seen(ownerID{owner, pod.Namespace})
+}
+
 // identify returns what a pod says of its owner, and the kind in the version that is served.
 func (r *Reader) identify(pod *corev1.Pod) (schema.GroupVersionKind, ownerID, error) {
 	owner, _ := workload.ControllerOf(pod)
@@ -72,8 +79,11 @@ func (r *Reader) identify(pod *corev1.Pod) (schema.GroupVersionKind, ownerID, er
 // liveOwner reads the metadata of a workload from the API server.
 func (r *Reader) liveOwner(ctx context.Context, kind schema.GroupVersionKind, id ownerID, now time.Time) (metav1.Object, schema.GroupVersionKind, error) {
 	key := client.ObjectKey{Namespace: id.namespace, Name: id.Name}
-	live := Metadata(kind)
-	switch err := r.Live.Get(ctx, key, live); {
+	live, reader := Metadata(kind), r.Live
+	if r.LiveProven != nil && r.owners.seen(id) {
+		reader = r.LiveProven
+	}
+	switch err := reader.Get(ctx, key, live); {
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && live.UID != id.UID:
 		r.owners.put(id, nil, now)
 		return nil, kind, nil
@@ -116,6 +126,13 @@ func (a *ownerAnswers) get(id ownerID, now time.Time) (object metav1.Object, kno
 	defer a.mu.Unlock()
 	answer, known := a.answers[id]
 	return answer.object, known && now.Sub(answer.at) < ownerMemory
+}
+
+// seen tells whether an owner was found at its last read, however long ago.
+func (a *ownerAnswers) seen(id ownerID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.answers[id].object != nil
 }
 
 func (a *ownerAnswers) put(id ownerID, object metav1.Object, now time.Time) {

@@ -22,6 +22,8 @@ type Reader struct {
 	Cached client.Reader
 	// Live reads past the cache, which holds no other workloads.
 	Live client.Reader
+	// LiveProven is Live for workloads that were seen; nil where Live serves all.
+	LiveProven client.Reader
 	// Scales reads scale subresources.
 	Scales client.SubResourceClientConstructor
 	// Namespaces are where the ConfigMap that names kinds is looked for.

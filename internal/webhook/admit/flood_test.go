@@ -7,8 +7,12 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -18,19 +22,26 @@ import (
 	"github.com/limpet-io/limpet/internal/webhook/admit"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // observed is the webhook as cmd/controller makes it, with the requests of its live reads.
 func observed(t *testing.T) (*admit.Creation, *testenv.Traffic) {
+	t.Helper()
+	return observedAt(t, workloads.NewRegistry(), clock.RealClock{})
+}
+
+// observedAt is the same for some kinds, and a time.
+func observedAt(t *testing.T, kinds *workloads.Registry, at clock.PassiveClock) (*admit.Creation, *testenv.Traffic) {
 	t.Helper()
 	cached := env.RunCache(t, cluster.CacheOptions(pincontroller.Needs()), func(c client.FieldIndexer) error {
 		return cluster.AddIndexes(t.Context(), c, pincontroller.Needs())
 	})
 	c, traffic := env.Observe(t)
 	live, proven := cluster.NewLiveReader(c, cluster.LimitUnproven), cluster.NewLiveReader(c, cluster.LimitProven)
-	reader := &workloads.Reader{Registry: workloads.NewRegistry(), Cached: cached, Live: live}
-	pins := &admit.Pin{Cached: cached, Live: live, LiveProven: proven, Workloads: reader, Sightings: &cluster.Sightings{Clock: clock.RealClock{}}, Clock: clock.RealClock{}}
-	return &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: clock.RealClock{}}, traffic
+	reader := &workloads.Reader{Registry: kinds, Cached: cached, Live: live, LiveProven: proven}
+	pins := &admit.Pin{Cached: cached, Live: live, LiveProven: proven, Workloads: reader, Sightings: &cluster.Sightings{Clock: at}, Clock: at}
+	return &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: at}, traffic
 }
 
 // forged is a pod of a StatefulSet that does not exist.
@@ -81,6 +92,65 @@ func TestPodsOfForgedOwnersDelayNoOtherNamespace(t *testing.T) {
 	for range most {
 		<-answers
 	}
+}
+
+// A client of the port of the webhooks can name any namespace. Its forged pods keep no place
+// from pods of workloads that exist, of whatever kind.
+func TestPodsOfForgedOwnersDelayNoExistingWorkload(t *testing.T) {
+	serve(t)
+	env.ServeKinds(t)
+	ns := env.Namespace(t)
+	target := workload.NewTarget(testenv.GameServers.GroupVersion().String(), testenv.GameServers.Kind, "game")
+	testenv.Eventually(t, func() error { _, err := registry.Served(target); return err })
+	game := ofKind(testenv.GameServers, ns, "game")
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), game) }) // a new kind is served a moment later
+	env.Create(t, asking(ns, "kruise", testenv.KruiseSets))                             // no pod is recorded
+	at := clocktesting.NewFakePassiveClock(time.Now())
+	webhook, traffic := observedAt(t, registry, at)
+	created := func(what string, owner metav1.Object, kind schema.GroupVersionKind) {
+		t.Helper()
+		pod := testenv.APod(owner.GetName()+"-0").In(ns).Of(owner, kind).With(retainAnnotation, "10")
+		if answer := webhook.Handle(t.Context(), createIn(t, pod, false)); !answer.Allowed || len(answer.Warnings) > 0 {
+			t.Errorf("%s: answer %+v", what, answer)
+		}
+	}
+	created("before the flood", game, testenv.GameServers)
+	flood(t, webhook, traffic, ns)
+	created("a workload that was found", game, testenv.GameServers)
+	at.SetTime(at.Now().Add(time.Minute))
+	created("… that is read again", game, testenv.GameServers)
+	created("a workload that a state has as its target", &metav1.ObjectMeta{Namespace: ns, Name: "kruise", UID: "u"}, testenv.KruiseSets)
+}
+
+// ofKind is a workload that asks for a state.
+func ofKind(kind schema.GroupVersionKind, ns, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	o.SetGroupVersionKind(kind)
+	o.SetNamespace(ns)
+	o.SetName(name)
+	o.SetAnnotations(map[string]string{appsv1beta1.AnnotationAutoGenerate: "true", appsv1beta1.AnnotationPreferredTopology: hostname})
+	return o
+}
+
+// flood takes all places of a namespace for pods of forged owners, until the test ends.
+func flood(t *testing.T, webhook *admit.Creation, traffic *testenv.Traffic, ns string) {
+	t.Helper()
+	const many, most = 30, 16
+	release := traffic.Hold(t, "/namespaces/"+ns+"/statefulsets/")
+	answers := make(chan admission.Response, many)
+	for i := range many {
+		req := createIn(t, forged(ns, fmt.Sprintf("web%d", i)), false)
+		go func() { answers <- webhook.Handle(t.Context(), req) }()
+	}
+	for range many - most {
+		<-answers
+	}
+	t.Cleanup(func() {
+		release()
+		for range most {
+			<-answers
+		}
+	})
 }
 
 // A dry run leaves nothing behind, so that any number of them could force reads.

@@ -21,8 +21,9 @@ type Pin struct {
 	Cached client.Reader
 	// Live reads past the cache where the cache may be behind.
 	Live client.Reader
-	// LiveProven is Live for pods of workloads that the cache shows. Users can name workloads
-	// that do not exist, and the reads for their pods must not delay the others.
+	// LiveProven is Live for what exists: workloads that were seen, and states that the cache
+	// shows. Users can name workloads that do not exist, and the reads for their pods must not
+	// delay the others.
 	LiveProven client.Reader
 	// Workloads reads the workloads whose pods return.
 	Workloads *workloads.Reader

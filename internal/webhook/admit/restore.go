@@ -58,22 +58,19 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 	return nil
 }
 
-// newestState returns the state of the pod's owner, from the cache where that suffices.
+// newestState returns the state of the pod's owner, from the cache where that suffices. A
+// state that the cache shows exists, so that reads of it are few, whoever asks.
 func (p *Pin) newestState(ctx context.Context, pod *corev1.Pod, cached *appsv1beta1.PersistentPodState, holders []pin.Holder) (*appsv1beta1.PersistentPodState, error) {
-	live := p.Live
-	if p.Workloads.CachedOwner(ctx, pod) != nil {
-		live = p.LiveProven
-	}
 	if cached == nil {
-		state, err := p.requestedState(ctx, live, pod)
+		state, err := p.requestedState(ctx, pod)
 		if state == nil && err == nil && len(holders) > 0 {
-			return p.listedState(ctx, live, pod) // the pod existed before, and may be recorded
+			return p.listedState(ctx, pod) // the pod existed before, and may be recorded
 		}
 		return state, err
 	}
 	unsure := pin.RecordedNode(cached, pod.Name) == "" || pin.NewerHolder(cached, pod.Name, holders) != "" || pin.Releases(cached, pod.Name)
 	if unsure {
-		return liveState(ctx, live, cached)
+		return liveState(ctx, p.LiveProven, cached)
 	}
 	return cached, nil
 }
@@ -107,7 +104,7 @@ func liveState(ctx context.Context, reader client.Reader, s *appsv1beta1.Persist
 // requestedState returns the state that the pod's owner asks for by annotation, where the
 // cache has none. It may have been generated a moment ago; or it is returned as it will be
 // generated, because the first pods of a workload are faster than the generation.
-func (p *Pin) requestedState(ctx context.Context, reader client.Reader, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
+func (p *Pin) requestedState(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
 	owner, kind, err := p.Workloads.Owner(ctx, pod, p.Clock.Now())
 	if owner == nil || err != nil {
 		return nil, err
@@ -116,7 +113,7 @@ func (p *Pin) requestedState(ctx context.Context, reader client.Reader, pod *cor
 	if requested == nil {
 		return nil, nil //nolint:nilnil // the owner does not ask for a state
 	}
-	live, err := liveState(ctx, reader, requested)
+	live, err := liveState(ctx, p.LiveProven, requested)
 	if live == nil || pin.TargetOf(live) != pin.TargetOf(requested) {
 		return requested, err
 	}
@@ -124,7 +121,11 @@ func (p *Pin) requestedState(ctx context.Context, reader client.Reader, pod *cor
 }
 
 // listedState returns the state in force for the pod's owner, as the API server has it.
-func (p *Pin) listedState(ctx context.Context, reader client.Reader, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
+func (p *Pin) listedState(ctx context.Context, pod *corev1.Pod) (*appsv1beta1.PersistentPodState, error) {
+	reader := p.Live
+	if p.Workloads.CachedOwner(ctx, pod) != nil || p.Workloads.Seen(pod) {
+		reader = p.LiveProven
+	}
 	owner, _ := workload.OwnerOf(pod)
 	states, err := cluster.LiveStatesOf(ctx, reader, p.Cached, pod.Namespace, owner)
 	return pin.Choose(states), err

@@ -44,6 +44,9 @@ var serving ctrl.Manager
 // sightings is what the webhooks remember of deleted pods.
 var sightings *cluster.Sightings
 
+// registry is which kinds the webhooks know.
+var registry *workloads.Registry
+
 // serve has the API server ask the webhook of pods that are created, and no other.
 func serve(t *testing.T) {
 	t.Helper()
@@ -62,6 +65,7 @@ func serve(t *testing.T) {
 		reader := &workloads.Reader{
 			Registry: workloads.NewRegistry(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Scales: mgr.GetClient(), Namespaces: namespaces,
 		}
+		registry = reader.Registry
 		watcher := &workloads.Watcher{
 			Registry: reader.Registry, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: namespaces,
 			Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
