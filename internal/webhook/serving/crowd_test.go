@@ -80,3 +80,30 @@ func TestClientsThatSendNothingKeepNobodyOut(t *testing.T) {
 		})
 	}
 }
+
+// A client that does not read its answer has no place.
+func TestClientsThatReadNoAnswerKeepNobodyOut(t *testing.T) {
+	w := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if text, _ := io.ReadAll(r.Body); string(text) == "long" {
+			_, _ = w.Write(make([]byte, 16<<20)) // more than the buffers of a connection
+		}
+	})
+	for i := range limits.Small {
+		d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%2))}}
+		raw, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(w.url, "https://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = raw.Close() }) // its answer was not read
+		c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true})
+		if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nlong", path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, 12)); err != nil { // the answer begins
+			t.Fatal(err)
+		}
+	}
+	if status, text, err := w.post(t, w.client("127.0.0.6", nil), path, strings.NewReader("x")); status != http.StatusOK || err != nil {
+		t.Errorf("another address: %d %q, %v", status, text, err)
+	}
+}

@@ -164,8 +164,20 @@ func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 	return g.handle(w, r, false, body, member)
 }
 
-// handle has a request handled in its turn.
+// handle has a request handled in its turn, and sends the answer. While a client does not
+// read the answer, its connection may be displaced again.
 func (g *gate) handle(w http.ResponseWriter, r *http.Request, small bool, body []byte, member *endpoint.Member) error {
+	kept := &answer{ResponseWriter: w}
+	if err := g.turn(kept, r, small, body, member); err != nil {
+		return err
+	}
+	member.Stay(false)
+	kept.send()
+	return nil
+}
+
+// turn has a request handled in its turn.
+func (g *gate) turn(w http.ResponseWriter, r *http.Request, small bool, body []byte, member *endpoint.Member) error {
 	leave, err := g.lanes.enter(r.Context(), small, g.clock.Now())
 	if err != nil {
 		return err
