@@ -155,6 +155,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"… on the server":                   {denied, applied(v.set, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"web"},"spec":{"replicas":0}}`)},
 			"scale":                             {denied, patch(v.set, `{"spec":{"replicas":0}}`)},
 			"change another annotation":         {denied, patch(v.set, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"add an empty annotation":           {denied, patch(v.set, `{"metadata":{"annotations":{"other":""}}}`)},
 			"remove another annotation":         {denied, patch(v.set, `{"metadata":{"annotations":{"owner":null,"limpet.dev/nudged":"t"}}}`)},
 			"add a label":                       {denied, patch(v.set, `{"metadata":{"labels":{"a":"b"}}}`)},
 			"add an owner":                      {denied, patch(v.set, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
@@ -255,6 +256,8 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 	v := newVictims(t)
 	c := env.As(t, env.Token(t, controller, v.node.Name))
 	ns := v.running.Namespace
+	var namespace corev1.Namespace
+	env.Read(t, client.ObjectKey{Name: "limpet-system"}, &namespace)
 	made, event := generatedState(ns, "made"), ownEvent(ns, "ours")
 	kruises := generatedState(ns, "kruises")
 	kruises.Labels = nil
@@ -298,7 +301,7 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 			}
 		})},
 		{"let the namespace own the webhooks", update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
-			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "limpet-system", UID: "x"}}
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "limpet-system", UID: namespace.UID}}
 		})},
 		{"write the authority of the conversion", patch(v.crd, authority(t))},
 		{"write the stored versions", patchStatus(v.crd, `{"status":{"storedVersions":["v1beta1"]}}`)},
