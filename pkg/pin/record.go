@@ -84,6 +84,7 @@ func Record(in RecordInput) Recording {
 	}
 	for name, r := range in.Unstored {
 		if _, stored := status.PodStates[name]; !stored {
+			r.Annotations = named(in.State, r.Annotations)
 			status.PodStates[name] = r
 		}
 	}
@@ -188,6 +189,18 @@ func annotations(s *appsv1beta1.PersistentPodState, before appsv1beta1.PodState,
 		}
 	}
 	return values
+}
+
+// named returns the annotations that the state names at present. A policy refuses to store
+// others anew, and with them all records of the state.
+func named(s *appsv1beta1.PersistentPodState, values map[string]string) map[string]string {
+	var out map[string]string
+	for _, a := range s.Spec.PersistentPodAnnotations {
+		if value, ok := values[a.Key]; ok {
+			set(&out, a.Key, value)
+		}
+	}
+	return out
 }
 
 func retainSeconds(in RecordInput, pod *corev1.Pod) int32 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,5 +106,19 @@ func TestWaitThatDoesNotFit(t *testing.T) {
 	in.Pods = []corev1.Pod{*testenv.APod("web-0").On("n1").Pod}
 	if got := pin.Record(in); len(got.Unstored) > 0 {
 		t.Errorf("%+v is remembered of a pod that has a node", got.Unstored)
+	}
+}
+
+// A record that waited outside the object is stored with the annotations that are named now.
+func TestUnstoredRecordsHaveNamedAnnotations(t *testing.T) {
+	state := testenv.APersistentPodState("web").Requires(hostname).PersistentPodState
+	state.Spec.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: "b"}, {Key: "c"}}
+	in := pin.RecordInput{
+		State: state, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*testenv.APod("web-0").Pod}, Now: now,
+		Unstored: map[string]appsv1beta1.PodState{"web-0": {NodeName: "n1", Annotations: map[string]string{"a": "1", "b": "2"}}},
+	}
+	got := pin.Record(in).Status.PodStates["web-0"].Annotations
+	if diff := cmp.Diff(map[string]string{"b": "2"}, got); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 }
