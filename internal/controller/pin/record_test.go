@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -206,9 +207,9 @@ func TestThousandsOfRecordsAreOneObject(t *testing.T) {
 }
 
 // Records that one object cannot hold are counted in its condition, until less is asked
-// for.
+// for. Each pod has nearly as much to record as the cache keeps of a pod.
 func TestRecordsThatDoNotFitIntoOneObjectAreReported(t *testing.T) {
-	const key, many = "example.com/blob", 8
+	const key, many = "example.com/blob", 90
 	startRecorder(t)
 	ns, node := env.Namespace(t), env.Node(t)
 	set := testenv.AStatefulSet("web", many).In(ns)
@@ -216,24 +217,26 @@ func TestRecordsThatDoNotFitIntoOneObjectAreReported(t *testing.T) {
 	state.Spec.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: key}}
 	env.Create(t, set.StatefulSet, state)
 	for i := range many {
-		pod := testenv.APod(fmt.Sprintf("web-%d", i)).In(ns).OwnedBy(set.StatefulSet).On(node.Name).With(key, strings.Repeat("x", 200<<10))
+		pod := testenv.APod(fmt.Sprintf("web-%d", i)).In(ns).OwnedBy(set.StatefulSet).On(node.Name).With(key, strings.Repeat("x", 15<<10))
 		env.Create(t, pod.Ready().Pod)
 	}
-	records := func(want int) {
-		t.Helper()
-		testenv.Eventually(t, func() error {
-			env.Read(t, client.ObjectKeyFromObject(state), state)
-			if got := len(state.Status.PodStates); got != want {
-				return fmt.Errorf("%d records, want %d", got, want)
-			}
-			return nil
-		})
-	}
-	env.Condition(t, state, appsv1beta1.ConditionRecording, metav1.ConditionFalse, appsv1beta1.ReasonRecordFull, "2 pods")
-	records(many - 2)
+	testenv.Eventually(t, func() error {
+		env.Read(t, client.ObjectKeyFromObject(state), state)
+		c, stored := meta.FindStatusCondition(state.Status.Conditions, appsv1beta1.ConditionRecording), len(state.Status.PodStates)
+		if c == nil || c.Reason != appsv1beta1.ReasonRecordFull || !strings.Contains(c.Message, fmt.Sprintf("%d pods", many-stored)) || stored < many*3/4 {
+			return fmt.Errorf("%d of %d records, condition %+v", stored, many, c)
+		}
+		return nil
+	})
 	env.Change(t, state, func() { state.Spec.PersistentPodAnnotations = nil })
 	env.Condition(t, state, appsv1beta1.ConditionRecording, metav1.ConditionTrue, appsv1beta1.ReasonRecording, "")
-	records(many)
+	testenv.Eventually(t, func() error {
+		env.Read(t, client.ObjectKeyFromObject(state), state)
+		if got := len(state.Status.PodStates); got != many {
+			return fmt.Errorf("%d records, want %d", got, many)
+		}
+		return nil
+	})
 }
 
 // Of two PersistentPodStates of one target the older counts, and the younger when the
