@@ -67,8 +67,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if reason == "" {
 			return &conn{Conn: c, Member: member}, nil
 		}
-		_ = c.Close() // nothing was exchanged
-		l.refuse(reason)
+		l.refuse(reason) // before the client can notice
+		_ = c.Close()    // nothing was exchanged
 	}
 }
 
