@@ -64,7 +64,7 @@ func (a *Agent) report(confirmed []audit.Finding) {
 	a.reported = confirmed
 }
 
-// mendIndex makes the indexes of the state anew when they differ from its records. All other
+// mendIndex rebuilds the indexes of the state when they differ from its records. All other
 // violations are left to the plugin, which rebuilds a damaged state, and to a person.
 func (a *Agent) mendIndex(ctx context.Context, confirmed []audit.Finding) error {
 	var kinds []string

@@ -96,7 +96,7 @@ func (s *Sightings) Last(ctx context.Context, r client.Reader, pod client.Object
 }
 
 // ran tells whether a pod had addresses on its node. Without them it holds nothing, and
-// succeeds to nobody.
+// succeeds to no other pod.
 func ran(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && len(pod.Status.PodIPs) > 0
 }

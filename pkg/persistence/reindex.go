@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Reindex makes the indexes and counts of the state anew from its records, and returns the faults that this mends. No
+// Reindex rebuilds the indexes and counts of the state from its records, and returns the faults that this mends. No
 // record changes. Without a fault nothing is written. With a fault of another kind it returns ErrDamaged: addresses of a
 // record that cannot be read must not look free, so only a rebuild helps.
 func (s *Store) Reindex(ctx context.Context) (mended []Fault, err error) {

@@ -130,7 +130,7 @@ func TestPlanPlace(t *testing.T) {
 			nodes: []*corev1.Node{testenv.ANode("n1").Cordoned().Tainted("k", corev1.TaintEffectNoSchedule).Node},
 		},
 		"one good node of a zone is enough to wait":   {place: inZone, on: "cordoned", nodes: []*corev1.Node{n9, n1}, wantReason: pin.CauseNodeRefused},
-		"a zone of excused nodes is not waited for":   {place: inZone, on: "cordoned", nodes: []*corev1.Node{n9}, want: pin.LetGo, wantReason: pin.ReasonNodeCordoned},
+		"a zone of cordoned nodes is not waited for":  {place: inZone, on: "cordoned", nodes: []*corev1.Node{n9}, want: pin.LetGo, wantReason: pin.ReasonNodeCordoned},
 		"the time begins with the waiting":            {place: onN1, after: "10m", wantReason: pin.ReasonNodeGone, wantAgain: 10 * time.Minute},
 		"the time runs on":                            {place: onN1, after: "10m", waiting: since(9 * time.Minute), wantReason: pin.ReasonNodeGone, wantAgain: time.Minute},
 		"the time is over":                            {place: onN1, after: "10m", waiting: since(10 * time.Minute), want: pin.LetGo, wantReason: pin.ReasonNodeGone},

@@ -192,7 +192,7 @@ func annotations(s *appsv1beta1.PersistentPodState, before appsv1beta1.PodState,
 }
 
 // named returns the annotations that the state names at present. A policy refuses to store
-// others anew, and with them all records of the state.
+// others again, and with them all records of the state.
 func named(s *appsv1beta1.PersistentPodState, values map[string]string) map[string]string {
 	var out map[string]string
 	for _, a := range s.Spec.PersistentPodAnnotations {

@@ -55,7 +55,7 @@ func TestParseRetentionRequest(t *testing.T) {
 	}
 }
 
-// Whoever keeps the annotations of many pods keeps short values, from which the same is read.
+// A cache of many pods keeps short values of the annotations. The request that is read from them is the same.
 func TestShortRequest(t *testing.T) {
 	const day = 24 * time.Hour
 	zeros, nines := strings.Repeat("0", 1<<17), strings.Repeat("9", 1<<17)

@@ -199,7 +199,7 @@ func TestTheTokenOfAnAgentServesItsNode(t *testing.T) {
 			r.Status.State, r.Status.Left = limpetv1alpha1.IPReserved, "9m"
 		})},
 		{"name the owner as soon as it is known", update(bare, func(r *limpetv1alpha1.IPReservation) { r.OwnerReferences = ownedBy(own) })},
-		{"name the owner anew when the node joins again", update(mine, func(r *limpetv1alpha1.IPReservation) { r.OwnerReferences[0].UID = "again" })},
+		{"name the owner again when the node joins again", update(mine, func(r *limpetv1alpha1.IPReservation) { r.OwnerReferences[0].UID = "again" })},
 		{"update a pool", update(myPool, func(p *limpetv1alpha1.NodeIPPool) { p.Status.Free = 4 })},
 		{"remove a label that a user has added", updateAfter(`{"metadata":{"labels":{"app":"x"},"annotations":{"a":"b"},"finalizers":["example.com/hold"]}}`,
 			mine, func(r *limpetv1alpha1.IPReservation) { delete(r.Labels, "app"); r.Annotations, r.Finalizers = nil, nil })},

@@ -55,7 +55,7 @@ func FindLeftBehind(in LeftBehindInput) []LeftBehind {
 	return all
 }
 
-// MendsIndex reports whether the indexes of a state may be made anew from its records, given the
+// MendsIndex reports whether the indexes of a state may be rebuilt from its records, given the
 // kinds of its violations: each record must be readable, and hold its addresses alone.
 func MendsIndex(kinds []string) bool {
 	unsafe := func(kind string) bool { return slices.Contains([]string{"file", "record", "holders"}, kind) }

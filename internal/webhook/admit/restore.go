@@ -59,7 +59,7 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 }
 
 // newestState returns the state of the pod's owner, from the cache where that suffices. A
-// state that the cache shows exists, so that reads of it are few, whoever asks.
+// state that the cache shows exists, so that reads of it are few, however many pods ask.
 func (p *Pin) newestState(ctx context.Context, pod *corev1.Pod, cached *appsv1beta1.PersistentPodState, holders []pin.Holder) (*appsv1beta1.PersistentPodState, error) {
 	if cached == nil {
 		state, err := p.requestedState(ctx, pod)

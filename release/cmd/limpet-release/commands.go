@@ -25,11 +25,7 @@ const repository = "https://github.com/limpet-io/limpet"
 
 // licences checks the licence of each module, and prints how many have which.
 func (e environment) licences(ctx context.Context, args []string) error {
-	_, paths, err := parse(args, "")
-	if err != nil {
-		return err
-	}
-	binaries, err := readAll(paths)
+	_, binaries, err := read(args, "")
 	if err != nil {
 		return err
 	}
@@ -51,11 +47,7 @@ func (e environment) licences(ctx context.Context, args []string) error {
 
 // boms writes the bill of materials of each binary.
 func (e environment) boms(ctx context.Context, args []string) error {
-	dir, paths, err := parse(args, "--dir")
-	if err != nil {
-		return err
-	}
-	binaries, err := readAll(paths)
+	dir, binaries, err := read(args, "--dir")
 	if err != nil {
 		return err
 	}
@@ -86,11 +78,7 @@ func (e environment) boms(ctx context.Context, args []string) error {
 
 // provenances writes one provenance of all binaries.
 func (e environment) provenances(ctx context.Context, args []string) error {
-	out, paths, err := parse(args, "--out")
-	if err != nil {
-		return err
-	}
-	binaries, err := readAll(paths)
+	out, binaries, err := read(args, "--out")
 	if err != nil {
 		return err
 	}
@@ -119,16 +107,20 @@ func (e environment) provenances(ctx context.Context, args []string) error {
 	return nil
 }
 
-func readAll(paths []string) ([]component.Binary, error) {
-	var all []component.Binary
+// read returns the value of a flag, and what the named binaries were built from.
+func read(args []string, flag string) (value string, all []component.Binary, err error) {
+	value, paths, err := parse(args, flag)
+	if err != nil {
+		return "", nil, err
+	}
 	for _, p := range paths {
 		b, err := component.Read(p)
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		all = append(all, b)
 	}
-	return all, nil
+	return value, all, nil
 }
 
 // findLicences finds the licences of all modules, and names each module without one.
