@@ -10,7 +10,8 @@ import (
 var GroupVersion = schema.GroupVersion{Group: "limpet.dev", Version: "v1alpha1"}
 
 var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &IPReservation{}, &IPReservationList{}, &NodeIPPool{}, &NodeIPPoolList{})
+	s.AddKnownTypes(GroupVersion, &IPReservation{}, &IPReservationList{}, &NodeIPPool{}, &NodeIPPoolList{},
+		&DisruptionBook{}, &DisruptionBookList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 })

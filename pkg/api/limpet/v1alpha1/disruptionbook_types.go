@@ -1,0 +1,165 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DisruptionBook holds the pods that budgets have let go and that are not yet seen to be gone.
+// Budgets that share a pod share a book, so that one write decides for all of them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=disruptionbooks
+// +kubebuilder:printcolumn:name="Joined",type=string,JSONPath=`.joined`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type DisruptionBook struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard object metadata. The name of the book is the UID of the budget
+	// that it was made for.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// joined is the name of the book that holds the entries of this one; empty for a book that
+	// holds its own. Written by the controller.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Joined string `json:"joined,omitempty"`
+
+	// moved tells that the joined book has the entries. Until then they stand here, and must not
+	// change. Written by the controller.
+	// +optional
+	Moved bool `json:"moved,omitempty"`
+
+	// absorbed are the names of the books whose entries this book took over. Written by the
+	// controller.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	Absorbed []string `json:"absorbed,omitempty"`
+
+	// seen is the newest resource version of a pod that was known when entries were last
+	// removed. Whoever knows only older pods must not decide. Written by the controller.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Seen string `json:"seen,omitempty"`
+
+	// entries are pods that may go, and are not yet seen to be gone. Written by the controller.
+	// +optional
+	// +listType=map
+	// +listMapKey=uid
+	// +kubebuilder:validation:MaxItems=4096
+	Entries []DisruptionEntry `json:"entries,omitempty"`
+
+	// waiting are requests that were refused and may come again. Written by the controller.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Waiting []WaitingRequest `json:"waiting,omitempty"`
+
+	// decisions are the last decisions, the newest first. Written by the controller.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Decisions []BookedDecision `json:"decisions,omitempty"`
+}
+
+// DisruptionEntry is a pod that may go.
+type DisruptionEntry struct {
+	// uid of the pod. Written by the controller.
+	// +required
+	UID types.UID `json:"uid"`
+
+	// pod is its name. Written by the controller.
+	// +required
+	Pod string `json:"pod"`
+
+	// use is Gone for a pod that is deleted or evicted, Changed for a pod that is changed in
+	// place. Written by the controller.
+	// +required
+	// +kubebuilder:validation:Enum=Gone;Changed
+	Use string `json:"use"`
+
+	// vector is the way in which the pod goes. Written by the controller.
+	// +required
+	Vector string `json:"vector"`
+
+	// by is the user who asked. Written by the controller.
+	// +optional
+	By string `json:"by,omitempty"`
+
+	// since is the time of the decision. Written by the controller.
+	// +required
+	Since metav1.MicroTime `json:"since"`
+
+	// expires is when the entry ends although the pod did not go. Written by the controller.
+	// +required
+	Expires metav1.MicroTime `json:"expires"`
+}
+
+// WaitingRequest is a request that was refused.
+type WaitingRequest struct {
+	// uid of the pod that was asked for. Written by the controller.
+	// +required
+	UID types.UID `json:"uid"`
+
+	// pod is its name. Written by the controller.
+	// +required
+	Pod string `json:"pod"`
+
+	// by is the user who asked. Written by the controller.
+	// +required
+	By string `json:"by"`
+
+	// since is the time of the first request. Written by the controller.
+	// +required
+	Since metav1.MicroTime `json:"since"`
+
+	// last is the time of the last request. Written by the controller.
+	// +required
+	Last metav1.MicroTime `json:"last"`
+}
+
+// BookedDecision is one answer, with the budgets that it is about.
+type BookedDecision struct {
+	// time of the decision. Written by the controller.
+	// +required
+	Time metav1.MicroTime `json:"time"`
+
+	// pod is the name of the pod. Written by the controller.
+	// +required
+	Pod string `json:"pod"`
+
+	// budgets are the names of the budgets that cover the pod. Written by the controller.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Budgets []string `json:"budgets,omitempty"`
+
+	// vector is the way in which the pod goes. Written by the controller.
+	// +required
+	Vector string `json:"vector"`
+
+	// verdict is Allowed, Refused or Accounted. Written by the controller.
+	// +required
+	Verdict string `json:"verdict"`
+
+	// reason is the reason of the verdict as one word. Written by the controller.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// by is the user who asked. Written by the controller.
+	// +optional
+	By string `json:"by,omitempty"`
+}
+
+// DisruptionBookList is a list of DisruptionBooks.
+//
+// +kubebuilder:object:root=true
+type DisruptionBookList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the objects of the list.
+	// +required
+	Items []DisruptionBook `json:"items"`
+}

@@ -1,0 +1,43 @@
+package v1beta1
+
+// Annotations and labels of OpenKruise.
+const (
+	// AnnotationNoProtect on a pod with a true value exempts the pod from all budgets.
+	AnnotationNoProtect = "pub.kruise.io/no-protect"
+	// AnnotationIgnoreScale on a budget with the value "true" takes the number of covered pods
+	// for the size of the workload, instead of the workload's replicas.
+	AnnotationIgnoreScale = "pub.kruise.io/disable-fetch-replicas-from-workload"
+	// LabelUnavailablePrefix begins the labels that make a Ready pod count as unavailable.
+	LabelUnavailablePrefix = "unavailable-pod.kruise.io/"
+)
+
+// Annotations of a budget that are Limpet's own.
+const (
+	// AnnotationVectors overrides what a budget does about a way in which pods go away, as
+	// comma-separated pairs such as preemption=Check,scale-in=Allow.
+	AnnotationVectors = "limpet.dev/vectors"
+	// AnnotationFailurePolicy says what happens to pods while the controller does not answer:
+	// Open (the default) lets them go, Closed keeps them.
+	AnnotationFailurePolicy = "limpet.dev/failure-policy"
+	// AnnotationKeepPlace with the value "true" refuses a disruption of a pod whose address or
+	// node would not be there for the rebuilt pod.
+	AnnotationKeepPlace = "limpet.dev/keep-place"
+	// AnnotationStableSeconds is how long a pod must be Ready before it counts as available.
+	AnnotationStableSeconds = "limpet.dev/stable-seconds"
+)
+
+// LabelBudgets is on each namespace whose pods the API server sends to the guards: the value
+// is LabelBudgetsOpen or LabelBudgetsClosed. The controller sets and removes it.
+const (
+	LabelBudgets       = "limpet.dev/budgets"
+	LabelBudgetsOpen   = "open"
+	LabelBudgetsClosed = "closed"
+)
+
+// Conditions of a budget.
+const (
+	// ConditionEnforced is True while the guard is installed, current and called.
+	ConditionEnforced = "Enforced"
+	// ConditionDisruptionAllowed is True while a further pod may be disrupted.
+	ConditionDisruptionAllowed = "DisruptionAllowed"
+)

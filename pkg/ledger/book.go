@@ -1,0 +1,62 @@
+package ledger
+
+import "time"
+
+// Use is what happens to the pod of an entry.
+type Use string
+
+// Uses of a unit.
+const (
+	Gone    Use = "Gone"    // the pod is deleted or evicted
+	Changed Use = "Changed" // the pod is changed in place
+)
+
+// Bound is how long an entry stays when the pod is not seen to go: the API server may take
+// 34 seconds from the admission of a request to the write, and a cache some more.
+const Bound = 40 * time.Second
+
+// Entry is a pod that may go. Its key is the UID of the pod.
+type Entry struct {
+	UID     string
+	Pod     string // its name
+	Use     Use
+	Vector  string
+	By      string // the user
+	Since   time.Time
+	Expires time.Time
+}
+
+// Waiting is a request that was refused and may come again. Its key is Pod and By.
+type Waiting struct {
+	UID         string // of the pod that was asked for first
+	Pod         string
+	By          string
+	Since, Last time.Time
+}
+
+// Decision is one answer, for the history.
+type Decision struct {
+	Time                     time.Time
+	Pod, Vector, Verdict, By string
+	Reason                   string
+	Budgets                  []string
+}
+
+// Book holds the entries of budgets that share pods.
+type Book struct {
+	// Name is the UID of the budget that the book was made for.
+	Name string
+	// Joined is the book that holds the entries of this one, or will; "" for none.
+	Joined string
+	// Moved tells that the joined book has the entries.
+	Moved bool
+	// Absorbed are the books whose entries this book took over.
+	Absorbed []string
+	// Seen is the newest resource version of a pod that was known when entries were removed.
+	Seen string
+	// Entries by the UID of their pod.
+	Entries map[string]Entry
+	Waiting []Waiting
+	// Decisions, the newest first.
+	Decisions []Decision
+}
