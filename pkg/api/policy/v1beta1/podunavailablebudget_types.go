@@ -44,6 +44,7 @@ type PodUnavailableBudgetSpec struct {
 	// must be set.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^0*(100|[0-9]{1,2})%$') : self >= 0",message="must be a number of 0 or more, or a percentage of 100% or less"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// minAvailable is how many pods must stay available, as a number or a percentage of the size
@@ -51,6 +52,7 @@ type PodUnavailableBudgetSpec struct {
 	// must be set.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^0*(100|[0-9]{1,2})%$') : self >= 0",message="must be a number of 0 or more, or a percentage of 100% or less"
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
 	// protectOperations are the requests that the budget may refuse. Default: DELETE, UPDATE and

@@ -1,0 +1,4 @@
+package v1beta1
+
+// Hub marks v1beta1 as the version that all others are converted to and from.
+func (*PodUnavailableBudget) Hub() {}
