@@ -1,0 +1,275 @@
+package disruptions
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Rule is what a log must conform to.
+type Rule string
+
+// Rules.
+const (
+	// Below: no voluntary disruption takes a budget below what must be available, unless an
+	// involuntary loss came first.
+	Below Rule = "Below"
+	// Stalled: no request is refused while units are free for longer than a replacement takes.
+	Stalled Rule = "Stalled"
+	// Order: versions and times agree on one order of all changes.
+	Order Rule = "Order"
+	// Gap: each pod is created in the log, and terminates by a request of the log.
+	Gap Rule = "Gap"
+)
+
+// Violation is one place at which a log does not conform.
+type Violation struct {
+	Rule        Rule
+	At          time.Time
+	Version     uint64
+	Budget, Pod string
+	Text        string
+}
+
+// String returns the violation as one line.
+func (v Violation) String() string {
+	return fmt.Sprintf("%s %s: budget %q, pod %q, version %d: %s", v.Rule, clock(v.At), v.Budget, v.Pod, v.Version, v.Text)
+}
+
+// Options are the bounds of a check.
+type Options struct {
+	// Lag is how long a cache may not know of a loss that no request announced.
+	Lag time.Duration
+	// Replacement is how long it may take until a unit that is free is granted: it covers the
+	// entry of a request that was allowed and then failed.
+	Replacement time.Duration
+}
+
+// Result is the outcome of a check.
+type Result struct {
+	Violations []Violation
+	// Disruptions are the voluntary disruptions of available pods, Losses the others, and
+	// Refusals the requests that budgets refused. A log without them proves nothing.
+	Disruptions, Losses, Refusals int
+}
+
+// Check replays the events, in any order, and returns what violates the rules.
+func Check(events []Event, o Options) Result {
+	sorted, wrong := order(events)
+	c := &checker{state: newState(), Options: o, Result: Result{Violations: wrong}}
+	for _, e := range sorted {
+		switch {
+		case e.Code >= 300:
+			c.refusal(e)
+		case e.Pod != nil:
+			c.podEvent(e)
+		case e.evicts():
+			c.eviction(e)
+		case e.Workload != nil:
+			c.workloadEvent(e)
+		case e.Budget != nil:
+			c.budgetEvent(e)
+		case e.Node != nil:
+			c.taints[e.Node.Name] = e.Node.Taints
+		}
+		c.settle(e)
+	}
+	return c.Result
+}
+
+type checker struct {
+	*state
+	Options
+	Result
+}
+
+func (c *checker) violate(rule Rule, e Event, b *budget, pod, format string, args ...any) {
+	v := Violation{Rule: rule, At: e.Done, Version: e.Version, Pod: pod, Text: fmt.Sprintf(format, args...)}
+	if b != nil {
+		v.Budget = b.Name
+	}
+	c.Violations = append(c.Violations, v)
+}
+
+// podEvent applies a change of a pod.
+func (c *checker) podEvent(e Event) {
+	before, deletes := c.pods[e.Pod.UID], strings.HasPrefix(e.Verb, "delete")
+	after := &pod{Pod: *e.Pod}
+	if before == nil {
+		if e.Verb != "create" {
+			c.violate(Gap, e, nil, e.Pod.Name, "the pod was not created in the log")
+		}
+		c.pods[after.UID] = after
+		c.join(after)
+		if after.Owner.UID != "" && len(after.budgets) > 0 && c.workloads[after.Owner.UID] == nil {
+			c.violate(Gap, e, nil, e.Pod.Name, "the log does not show the %s that owns the pod", after.Owner.Kind)
+		}
+		return
+	}
+	after.Deleting = after.Deleting || before.Deleting || deletes
+	after.changed, after.runs = before.changed, before.runs
+	vector := Lost
+	switch {
+	case after.Deleting && !before.Deleting && !deletes:
+		c.violate(Gap, e, nil, e.Pod.Name, "the pod terminates, and no request of the log deleted it")
+	case after.Deleting && !before.Deleting:
+		vector = c.vectorOf(e, before)
+	case after.Images != before.Images:
+		vector, after.changed, after.runs = Update, e.Done, before.Runs
+		if e.Subresource == "resize" {
+			vector = Resize
+		}
+	case !after.changed.IsZero() && after.Ready && after.Runs != after.runs:
+		after.changed = time.Time{} // the containers were restarted
+	}
+	c.replace(e, before, after, vector)
+}
+
+// eviction applies an eviction, whose answer does not show the pod.
+func (c *checker) eviction(e Event) {
+	for _, before := range c.pods {
+		if before.Namespace == e.Namespace && before.Name == e.Name && !before.Deleting {
+			after := *before
+			after.Deleting = true
+			c.replace(e, before, &after, c.vectorOf(e, before))
+			return
+		}
+	}
+}
+
+// replace puts the new state of a pod in place of the old one, and judges the difference for
+// each budget.
+func (c *checker) replace(e Event, before, after *pod, vector Vector) {
+	c.pods[after.UID] = after
+	c.join(after)
+	for b := range before.budgets {
+		if b.Gone || !before.available(b, e.Done) || after.budgets[b] && after.available(b, e.Done) {
+			continue
+		}
+		v := vector
+		if !after.budgets[b] && !after.Deleting {
+			v = Leave
+		}
+		if before.Unprotected || !b.judges(v) {
+			c.Losses++
+			b.losses, b.free = append(b.losses, e.Done), time.Time{}
+			continue
+		}
+		c.Disruptions++
+		c.judge(e, b, before, v)
+		b.disrupted, b.free = e.Done, time.Time{}
+	}
+}
+
+// judge compares what is available after a voluntary disruption with what had to be. A budget
+// that asked for less, and losses that came, while the request ran, were not known to the
+// decision.
+func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
+	from := e.Received.Add(-c.Lag)
+	have, need := c.current(b, e.Done), b.lowest(from)
+	if have >= need {
+		return
+	}
+	unknown := 0
+	for _, at := range b.losses {
+		if !at.Before(from) {
+			unknown++
+		}
+	}
+	if ready := before.ReadySince.Add(b.Stable); ready.After(from) && b.disrupted.Before(ready) {
+		unknown++ // the pod was not available at the decision
+	}
+	if have+unknown < need {
+		c.violate(Below, e, b, before.Name, "%s by %s leaves %d available of %d needed; losses during the request: %d", v, e.User, have, need, unknown)
+	}
+}
+
+// refusal looks whether a unit of each budget of the pod has been free for too long.
+func (c *checker) refusal(e Event) {
+	if e.Code != 429 || e.DryRun || !strings.Contains(e.Message, "admission webhook") {
+		return
+	}
+	var p *pod
+	for _, other := range c.pods {
+		if other.Namespace == e.Namespace && other.Name == e.Name && !other.Deleting {
+			p = other
+		}
+	}
+	if p == nil || len(p.budgets) == 0 {
+		return
+	}
+	c.Refusals++
+	var free time.Time
+	for b := range p.budgets {
+		if b.free.IsZero() {
+			return
+		}
+		if b.free.After(free) {
+			free = b.free
+		}
+	}
+	if e.Received.Sub(free) > c.Replacement {
+		c.violate(Stalled, e, nil, p.Name, "%s is refused to %s, and units of %d budgets have been free since %s", e.Verb, e.User, len(p.budgets), clock(free))
+	}
+}
+
+func (c *checker) workloadEvent(e Event) {
+	w := *e.Workload
+	if old := c.workloads[w.UID]; w.ScaleOnly || w.Gone {
+		if old == nil {
+			return
+		}
+		replicas, gone := w.Replicas, w.Gone
+		if w = *old; gone {
+			w.Gone = true
+		} else {
+			w.Replicas = replicas
+		}
+	}
+	c.workloads[w.UID] = &w
+}
+
+func (c *checker) budgetEvent(e Event) {
+	old := c.budgets[e.Budget.UID]
+	if e.Budget.Gone {
+		if old != nil {
+			old.Gone = true
+		}
+		return
+	}
+	b := &budget{Budget: *e.Budget, workloads: map[string]bool{}}
+	if old != nil {
+		b = old
+		b.Budget = *e.Budget
+	}
+	var err1, err2 error
+	b.selector, err1 = selectorOf(b.Selector)
+	b.ignored, err2 = selectorOf(b.Ignored)
+	if err1 != nil || err2 != nil {
+		c.violate(Gap, e, b, "", "%v %v", err1, err2)
+		return
+	}
+	c.budgets[b.UID] = b
+	for _, p := range c.pods {
+		c.join(p)
+	}
+}
+
+// settle notes what must be available, and since when units are free.
+func (c *checker) settle(e Event) {
+	if e.Code >= 300 {
+		return
+	}
+	for _, b := range c.budgets {
+		want := c.want(b)
+		if n := len(b.desired); n == 0 || b.desired[n-1].value != want {
+			b.desired = append(b.desired, since{e.Done, want})
+		}
+		switch free := c.current(b, e.Done) > want; {
+		case !free:
+			b.free = time.Time{}
+		case b.free.IsZero():
+			b.free = e.Done
+		}
+	}
+}

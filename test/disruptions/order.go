@@ -1,0 +1,163 @@
+package disruptions
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// clockStep is how much two timestamps of one API server may contradict its versions.
+const clockStep = 5 * time.Millisecond
+
+// order returns the successful changes in the order in which etcd wrote them, with refusals
+// among them by their time, and what contradicts a single order.
+//
+// An answer without a version, such as the answer to an eviction, was written at an unknown
+// moment of its request. It comes as late as possible: before each change that was requested
+// after the answer, and before the first change that shows its effect.
+func order(events []Event) ([]Event, []Violation) {
+	var versioned, others []Event
+	for _, e := range events {
+		switch {
+		case e.DryRun:
+		case e.Version > 0 && e.Code < 300:
+			versioned = append(versioned, e)
+		default:
+			others = append(others, e)
+		}
+	}
+	slices.SortStableFunc(versioned, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), a.Done.Compare(b.Done))
+	})
+	versioned, wrong := withoutRepeats(versioned)
+	wrong = append(wrong, contradictions(versioned)...)
+	slices.SortStableFunc(others, func(a, b Event) int { return a.Done.Compare(b.Done) })
+	return merge(versioned, others), wrong
+}
+
+// withoutRepeats drops answers that repeat an earlier version of the same object: the request
+// changed nothing.
+func withoutRepeats(sorted []Event) ([]Event, []Violation) {
+	var kept []Event
+	var wrong []Violation
+	for _, e := range sorted {
+		if len(kept) > 0 && kept[len(kept)-1].Version == e.Version {
+			if last := kept[len(kept)-1]; last.uid() != e.uid() {
+				wrong = append(wrong, Violation{
+					Rule: Order, At: e.Done, Version: e.Version, Pod: e.Name,
+					Text: fmt.Sprintf("version %d was given to %s and to %s", e.Version, last.uid(), e.uid()),
+				})
+			}
+			continue
+		}
+		kept = append(kept, e)
+	}
+	return kept, wrong
+}
+
+// contradictions are changes that were answered before a change with a lower version was asked
+// for.
+func contradictions(sorted []Event) []Violation {
+	var wrong []Violation
+	var latest Event
+	for _, e := range sorted {
+		if e.Done.Before(latest.Received.Add(-clockStep)) {
+			wrong = append(wrong, Violation{
+				Rule: Order, At: e.Done, Version: e.Version, Pod: e.Name,
+				Text: fmt.Sprintf("version %d was answered at %s, and version %d was asked for at %s", e.Version, clock(e.Done), latest.Version, clock(latest.Received)),
+			})
+		}
+		if e.Received.After(latest.Received) {
+			latest = e
+		}
+	}
+	return wrong
+}
+
+// merge inserts the changes without a version.
+func merge(versioned, others []Event) []Event {
+	ends, latest := endings(versioned), make([]time.Time, len(versioned))
+	for i, e := range versioned {
+		latest[i] = e.Received
+		if i > 0 && latest[i-1].After(e.Received) {
+			latest[i] = latest[i-1]
+		}
+	}
+	place := make([]int, len(others))
+	for i, e := range others {
+		place[i] = placeOf(e, latest, ends)
+	}
+	index := make([]int, len(others))
+	for i := range index {
+		index[i] = i
+	}
+	slices.SortStableFunc(index, func(a, b int) int { return cmp.Compare(place[a], place[b]) })
+	var all []Event
+	next := 0
+	for i, e := range versioned {
+		for ; next < len(index) && place[index[next]] <= i; next++ {
+			all = append(all, others[index[next]])
+		}
+		all = append(all, e)
+	}
+	for ; next < len(index); next++ {
+		all = append(all, others[index[next]])
+	}
+	return all
+}
+
+// placeOf returns the index of the first change that came after e for certain: its request
+// came after the answer of e. latest has the newest request up to each change.
+func placeOf(e Event, latest []time.Time, ends map[string][]ending) int {
+	place, _ := slices.BinarySearchFunc(latest, e.Done, time.Time.Compare)
+	if !e.evicts() {
+		return place
+	}
+	for _, end := range ends[e.Namespace+"/"+e.Name] {
+		if !end.at.Before(e.Received) && end.index < place {
+			return end.index
+		}
+	}
+	return place
+}
+
+// ending is the first change that shows a pod terminating.
+type ending struct {
+	index int
+	at    time.Time
+}
+
+func endings(versioned []Event) map[string][]ending {
+	seen := map[string]bool{}
+	found := map[string][]ending{}
+	for i, e := range versioned {
+		if e.Pod == nil || !e.Pod.Deleting || seen[e.Pod.UID] {
+			continue
+		}
+		seen[e.Pod.UID] = true
+		key := e.Pod.Namespace + "/" + e.Pod.Name
+		found[key] = append(found[key], ending{i, e.Done})
+	}
+	return found
+}
+
+// evicts reports whether the event is a successful eviction.
+func (e Event) evicts() bool { return e.Subresource == "eviction" && e.Code < 300 }
+
+// uid identifies the object of the answer.
+func (e Event) uid() string {
+	switch {
+	case e.Pod != nil:
+		return e.Pod.UID
+	case e.Workload != nil:
+		return e.Workload.UID
+	case e.Budget != nil:
+		return e.Budget.UID
+	case e.Node != nil:
+		return e.Node.Name
+	}
+	return e.Resource + "/" + e.Namespace + "/" + e.Name
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }

@@ -1,0 +1,216 @@
+package disruptions
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// unavailableLabel is the prefix of labels that make a pod unavailable.
+const unavailableLabel = "unavailable-pod.kruise.io/"
+
+// bound is how long a changed pod that shows no restart counts as unavailable.
+const bound = 40 * time.Second
+
+// pod is a pod as the log last showed it.
+type pod struct {
+	Pod
+	// changed is when the pod was changed in place; its containers were runs then.
+	changed time.Time
+	runs    string
+	// budgets cover the pod.
+	budgets map[*budget]bool
+}
+
+// budget is a budget with its past.
+type budget struct {
+	Budget
+	selector, ignored labels.Selector
+	// workloads are those of all pods that the budget has covered. A workload counts although
+	// all of its pods are gone.
+	workloads map[string]bool
+	// desired is how many pods had to be available, since when, in the order of time.
+	desired []since
+	// losses are the times at which a pod became unavailable by no voluntary disruption.
+	losses []time.Time
+	// disrupted is the time of the last voluntary disruption.
+	disrupted time.Time
+	// free is since when a unit has been free and none was used; zero while none is free.
+	free time.Time
+}
+
+type since struct {
+	at    time.Time
+	value int
+}
+
+// state is what exists at a moment of the log.
+type state struct {
+	pods      map[string]*pod
+	workloads map[string]*Workload
+	budgets   map[string]*budget
+	taints    map[string][]string
+}
+
+func newState() *state {
+	return &state{pods: map[string]*pod{}, workloads: map[string]*Workload{}, budgets: map[string]*budget{}, taints: map[string][]string{}}
+}
+
+// chain returns the controllers of a pod, the direct one first.
+func (s *state) chain(o Owner) []*Workload {
+	var all []*Workload
+	for len(all) < 5 {
+		w := s.workloads[o.UID]
+		if w == nil {
+			break
+		}
+		all = append(all, w)
+		o = w.Owner
+	}
+	return all
+}
+
+// covers reports whether the budget covers the pod.
+func (s *state) covers(b *budget, p *pod) bool {
+	if b.Gone || b.Namespace != p.Namespace || b.ignored != nil && b.ignored.Matches(labels.Set(p.Labels)) {
+		return false
+	}
+	if b.selector != nil {
+		return b.selector.Matches(labels.Set(p.Labels))
+	}
+	if p.Owner.is(b.Target) {
+		return true
+	}
+	for _, w := range s.chain(p.Owner) {
+		if (Owner{Group: w.Group, Kind: w.Kind, Name: w.Name}).is(b.Target) || w.Owner.is(b.Target) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o Owner) is(target Owner) bool {
+	return o.Group == target.Group && o.Kind == target.Kind && o.Name == target.Name
+}
+
+// join computes which budgets cover the pod.
+func (s *state) join(p *pod) {
+	p.budgets = map[*budget]bool{}
+	for _, b := range s.budgets {
+		if !s.covers(b, p) {
+			continue
+		}
+		p.budgets[b] = true
+		if all := s.chain(p.Owner); len(all) > 0 {
+			b.workloads[all[len(all)-1].UID] = true
+		}
+	}
+}
+
+// available reports whether the pod counts for a budget at a time.
+func (p *pod) available(b *budget, now time.Time) bool {
+	if p.Deleting || p.Finished || !p.Ready || now.Sub(p.ReadySince) < b.Stable || !p.changed.IsZero() && now.Sub(p.changed) < bound {
+		return false
+	}
+	for l := range p.Labels {
+		if len(l) > len(unavailableLabel) && l[:len(unavailableLabel)] == unavailableLabel {
+			return false
+		}
+	}
+	return true
+}
+
+// current is how many pods of the budget are available.
+func (s *state) current(b *budget, now time.Time) int {
+	n := 0
+	for _, p := range s.pods {
+		if p.budgets[b] && p.available(b, now) {
+			n++
+		}
+	}
+	return n
+}
+
+// total is the size of the workloads of a budget.
+func (s *state) total(b *budget) int {
+	if b.Total > 0 {
+		return b.Total
+	}
+	if b.IgnoreScale {
+		return s.living(b, func(*pod) bool { return true })
+	}
+	n := 0
+	for _, w := range s.workloads {
+		named := b.selector == nil && w.Namespace == b.Namespace && (Owner{Group: w.Group, Kind: w.Kind, Name: w.Name}).is(b.Target)
+		if (named || b.selector != nil && b.workloads[w.UID]) && !w.Gone && !w.Deleting {
+			n += w.Replicas
+		}
+	}
+	if b.selector != nil {
+		n += s.living(b, func(p *pod) bool { return p.Owner.UID == "" })
+	}
+	return n
+}
+
+// living counts the pods of a budget that are not terminating.
+func (s *state) living(b *budget, counts func(*pod) bool) int {
+	n := 0
+	for _, p := range s.pods {
+		if p.budgets[b] && !p.Deleting && !p.Finished && counts(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// want is how many pods of the budget must be available.
+func (s *state) want(b *budget) int {
+	if b.Gone {
+		return 0
+	}
+	total := s.total(b)
+	if b.MaxUnavailable != nil {
+		return max(0, total-scaled(b.MaxUnavailable, total))
+	}
+	return scaled(b.MinAvailable, total)
+}
+
+// scaled returns a number, or a percentage of total, rounded up.
+func scaled(v *intstr.IntOrString, total int) int {
+	if v == nil {
+		return 0
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(v, total, true)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// lowest is the least number of pods that had to be available at a moment from a time on.
+func (b *budget) lowest(from time.Time) int {
+	least, known := 0, false
+	for i := len(b.desired) - 1; i >= 0; i-- {
+		if v := b.desired[i].value; !known || v < least {
+			least, known = v, true
+		}
+		if !b.desired[i].at.After(from) {
+			return least
+		}
+	}
+	return 0 // the budget is younger
+}
+
+func selectorOf(s *metav1.LabelSelector) (labels.Selector, error) {
+	if s == nil {
+		return nil, nil //nolint:nilnil // no selector
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, fmt.Errorf("parse selector: %w", err)
+	}
+	return parsed, nil
+}
