@@ -3,85 +3,77 @@ package budget
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
-// Vector is a way in which a pod goes away or becomes unavailable.
-type Vector string
-
-// Vectors, as users write them in the annotation limpet.dev/vectors.
-const (
-	Evict      Vector = "evict"
-	Delete     Vector = "delete"      // by a user, a script or a workload that replaces pods
-	ScaleIn    Vector = "scale-in"    // by a workload that has more pods than it wants
-	Update     Vector = "update"      // in place
-	Resize     Vector = "resize"      // pods/resize
-	Leave      Vector = "leave"       // labels or owner change so that a budget covers the pod no longer
-	Preemption Vector = "preemption"  // by the scheduler
-	Taint      Vector = "taint"       // by the taint manager, for an unreachable or not ready node
-	AdminTaint Vector = "admin-taint" // by the taint manager, for any other taint
-	PodGC      Vector = "pod-gc"
-	Teardown   Vector = "teardown" // the owner or the namespace is being deleted
-	Limpet     Vector = "limpet"   // by the controller itself
-	Lost       Vector = "lost"     // without a request: node pressure, power loss, a crash
-)
-
-// Policy is what a budget does about a vector.
-type Policy string
-
-// Policies.
-const (
-	Check Policy = "Check" // refuse when no unit is left
-	Allow Policy = "Allow" // allow, and account for it
-)
-
-// Pod is what budgets need to know of a pod.
+// Pod is what budgets need to know of a pod. PodOf makes it.
 type Pod struct {
 	UID, Name string
-	// Available: Running, Ready for the stable time, not terminating, and not labelled unavailable.
+	// Available: Serving for the stable time.
 	Available bool
+	// Serving: Running, Ready, not terminating, and not labelled unavailable.
+	Serving bool
+	// Ready is the condition alone, as PodDisruptionBudgets count it.
+	Ready bool
+	// Pending is the phase: PodDisruptionBudgets are not asked about such a pod.
+	Pending bool
 	// Finished: terminating, or in a terminal phase.
 	Finished bool
+	// Displaced tells that the pod has another address than the one that was kept for it. A
+	// budget that keeps places does not count it as available.
+	Displaced bool
 }
 
-// Budget is one budget that covers the pod, with the facts about its pods.
+// Budget is one budget with the facts about its pods.
 type Budget struct {
 	Name, UID string
 	// MaxUnavailable or MinAvailable is set.
 	MaxUnavailable, MinAvailable *intstr.IntOrString
-	// Vectors are the policies that differ from the defaults.
-	Vectors map[Vector]Policy
-	// Operations that the budget protects; nil means the default.
-	Operations []string
-	// Expected is the size of the workload. Unknown says why it could not be read; "" when it was.
+	// Rules are what the annotations and operations of the budget say.
+	Rules Rules
+	// Expected is the size of the workload. Unknown says why it could not be read; "" when it
+	// was.
 	Expected int32
 	Unknown  string
 	// Pods are the living pods that the budget covers, the pod of the request among them.
 	Pods []Pod
-	// KeepPlace: a pod may only go when its place is kept for it.
-	KeepPlace bool
-	// Leaves tells that the request takes the pod out of this budget.
+	// Exempt tells that the budget counts the pod of the request and does not protect it.
+	Exempt bool
+	// Leaves tells that the request takes the pod out of this budget, see Leaves.
 	Leaves bool
 }
 
-// PDB is a native PodDisruptionBudget that selects the pod.
+// BudgetOf returns what the object of a budget says. The caller adds the facts about the
+// pods. After an error the valid part of the rules holds.
+func BudgetOf(pub *policyv1beta1.PodUnavailableBudget) (Budget, error) {
+	rules, err := RulesOf(pub)
+	return Budget{
+		Name: pub.Name, UID: string(pub.UID), Rules: rules,
+		MaxUnavailable: pub.Spec.MaxUnavailable, MinAvailable: pub.Spec.MinAvailable,
+	}, err
+}
+
+// PDB is a native PodDisruptionBudget that selects the pod. PDBsOf makes it.
 type PDB struct {
-	Name                                              string
-	Allowed, CurrentHealthy, DesiredHealthy, Expected int32
+	Name                                    string
+	Allowed, CurrentHealthy, DesiredHealthy int32
 	// Behind: the status is older than the spec.
 	Behind bool
+	// Disrupted is the number of pods that the status has as disrupted.
+	Disrupted int
 	// AlwaysAllowUnhealthy is the unhealthyPodEvictionPolicy AlwaysAllow.
 	AlwaysAllowUnhealthy         bool
-	Selector                     labels.Selector
+	Selector                     *metav1.LabelSelector
 	MaxUnavailable, MinAvailable *intstr.IntOrString
 }
 
 // Place is what is known of the place to which a rebuilt pod returns.
 type Place struct {
-	// Asked: the pod asks to keep its address.
+	// Asked: the pod asks to keep its address or its node.
 	Asked bool
 	// Address says why the address would not be held; "" when it will be.
 	Address string
@@ -91,11 +83,14 @@ type Place struct {
 
 // Input are the facts about one request.
 type Input struct {
-	Now    time.Time
-	Vector Vector
-	Pod    Pod
+	Now       time.Time
+	Namespace string
+	Vector    Vector
+	Pod       Pod
 	// By is the user who asks.
-	By      string
+	By string
+	// ForUID is the UID that the request demands of the pod; "" when it names the pod alone.
+	ForUID  string
 	Budgets []Budget
 	PDBs    []PDB // of evictions only
 	Place   Place
@@ -103,53 +98,19 @@ type Input struct {
 	Book ledger.Book
 }
 
-// Verdict is the answer.
-type Verdict string
-
-// Verdicts.
-const (
-	// Allowed: the pod may go, and takes a unit of each budget when Decision.Take says so.
-	Allowed Verdict = "Allowed"
-	// Refused: the pod must stay for now.
-	Refused Verdict = "Refused"
-	// Accounted: the pod goes whatever the budgets say, and takes a unit.
-	Accounted Verdict = "Accounted"
-)
-
-// Reason is why a verdict was given, as one word.
-type Reason string
-
-// Reasons.
-const (
-	ReasonUnits        Reason = "UnitsLeft"           // each budget has a unit left
-	ReasonNotAvailable Reason = "PodNotAvailable"     // the pod is not available as it is
-	ReasonTaken        Reason = "AlreadyTaken"        // an earlier call took the unit
-	ReasonUnprotected  Reason = "Unprotected"         // no budget protects from this vector
-	ReasonPolicy       Reason = "AllowedByPolicy"     // the policy of the vector is Allow
-	ReasonExhausted    Reason = "BudgetExhausted"     // a budget has no unit left
-	ReasonUnknownSize  Reason = "SizeUnknown"         // the size of a workload cannot be read
-	ReasonPDB          Reason = "PodDisruptionBudget" // a native budget will refuse
-	ReasonManyPDBs     Reason = "ManyPodDisruptionBudgets"
-	ReasonAddress      Reason = "IPNotRetainable"
-	ReasonNode         Reason = "NodeNotRetainable"
-	ReasonStale        Reason = "MeantForPredecessor" // the pod that was asked for is gone
-	ReasonFull         Reason = "BookFull"
-)
-
-// Decision is the answer to one request.
-type Decision struct {
-	Verdict Verdict
-	Reason  Reason
-	// Take tells to enter the pod into the book.
-	Take bool
-	// Message says what a person needs to know: which budget, needs N and has M, who has the
-	// units since when, and what would free one. "" for an allowed request.
-	Message string
-	// Blocking are the names of all budgets that refuse.
-	Blocking []string
+// Entry is what the book shall hold when Decision.Take says so.
+func (in Input) Entry() ledger.Entry {
+	use := ledger.Gone
+	if in.Vector.changes() {
+		use = ledger.Changed
+	}
+	return ledger.Entry{
+		UID: in.Pod.UID, Pod: in.Pod.Name, Use: use, Vector: string(in.Vector), By: clean(in.By),
+		Since: in.Now, Expires: in.Now.Add(ledger.Bound),
+	}
 }
 
-// Numbers are what a budget shows in its status.
-type Numbers struct {
-	Total, Desired, Current, Allowed int32
+// Waiting is what the book shall hold of a refused request.
+func (in Input) Waiting() ledger.Waiting {
+	return ledger.Waiting{UID: in.Pod.UID, Pod: in.Pod.Name, By: clean(in.By), Since: in.Now, Last: in.Now}
 }

@@ -1,0 +1,30 @@
+package budget
+
+// Users of the control plane. kube-controller-manager has one service account for each
+// controller with --use-service-account-credentials, as kubeadm and all known providers set
+// it, and userControllerManager otherwise. A tenant can make a service account of the same
+// name in its own namespace only, and the namespace is part of the user.
+const (
+	userScheduler         = "system:kube-scheduler"
+	userControllerManager = "system:kube-controller-manager"
+
+	systemAccount    = "system:serviceaccount:kube-system:"
+	userGarbage      = systemAccount + "generic-garbage-collector"
+	userNamespaces   = systemAccount + "namespace-controller"
+	userPodGC        = systemAccount + "pod-garbage-collector"
+	userNodes        = systemAccount + "node-controller"
+	userDeviceTaints = systemAccount + "device-taint-eviction-controller"
+)
+
+// workloadControllers delete surplus pods.
+var workloadControllers = []string{
+	systemAccount + "replicaset-controller",
+	systemAccount + "replication-controller",
+	systemAccount + "statefulset-controller",
+	systemAccount + "daemon-set-controller",
+	systemAccount + "job-controller",
+}
+
+// reasonTaint is the reason of the condition DisruptionTarget that the taint manager writes.
+// Kubernetes has no constant for it.
+const reasonTaint = "DeletionByTaintManager"

@@ -1,0 +1,137 @@
+package budget
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Change is what an update or a resize does to a pod.
+type Change struct {
+	// Restarts: a container stops, at once or at an earlier deadline.
+	Restarts bool
+	// Marks: the pod gets a label that makes it count as unavailable.
+	Marks bool
+	// NewOwners are the owners of the pod when none of its former owners stays. The garbage
+	// collector deletes the pod if none of them exists, so the caller has to look.
+	NewOwners []metav1.OwnerReference
+}
+
+// Disruptive tells what a change does to a pod.
+//
+// A changed spec restarts containers, except for fields that no running container sees:
+// tolerations, scheduling gates, the grace period, ephemeral containers and the images of
+// init containers that have ended. A resize restarts a container only if its resizePolicy
+// says RestartContainer for the resource. A new activeDeadlineSeconds counts: it is always
+// an earlier one, and the kubelet kills the pod at that time.
+func Disruptive(before, after *corev1.Pod) Change {
+	return Change{
+		Restarts:  restarts(&before.Spec, &after.Spec),
+		Marks:     marks(before, after),
+		NewOwners: newOwners(before.OwnerReferences, after.OwnerReferences),
+	}
+}
+
+// marks tells whether a change adds a label unavailable-pod.kruise.io/….
+func marks(before, after *corev1.Pod) bool { return !Marked(before) && Marked(after) }
+
+func newOwners(before, after []metav1.OwnerReference) []metav1.OwnerReference {
+	if len(after) == 0 {
+		return nil
+	}
+	for i := range before {
+		if slices.ContainsFunc(after, func(o metav1.OwnerReference) bool { return o.UID == before[i].UID }) {
+			return nil
+		}
+	}
+	return after
+}
+
+func restarts(before, after *corev1.PodSpec) bool {
+	if resized(before.Containers, after.Containers, before.Resources, after.Resources) {
+		return true
+	}
+	if resized(before.InitContainers, after.InitContainers, before.Resources, after.Resources) {
+		return true
+	}
+	return !equality.Semantic.DeepEqual(visible(before), visible(after))
+}
+
+// visible is the part of a spec that running containers see, without cpu and memory.
+func visible(spec *corev1.PodSpec) *corev1.PodSpec {
+	v := *spec
+	v.Tolerations, v.SchedulingGates, v.TerminationGracePeriodSeconds, v.EphemeralContainers = nil, nil, nil, nil
+	if v.Resources != nil {
+		v.Resources = new(unsized(*v.Resources))
+	}
+	v.Containers = slices.Clone(v.Containers)
+	for i := range v.Containers {
+		v.Containers[i].Resources = unsized(v.Containers[i].Resources)
+	}
+	v.InitContainers = slices.Clone(v.InitContainers)
+	for i := range v.InitContainers {
+		c := &v.InitContainers[i]
+		c.Resources = unsized(c.Resources)
+		if !sidecar(c) {
+			c.Image = ""
+		}
+	}
+	return &v
+}
+
+// sidecar tells whether an init container runs beside the other containers.
+func sidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// sizes are the resources that a pod can get more or less of while it runs.
+var sizes = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
+// unsized is a set of resources without cpu and memory.
+func unsized(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	r.Requests, r.Limits = withoutSizes(r.Requests), withoutSizes(r.Limits)
+	return r
+}
+
+func withoutSizes(list corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, quantity := range list {
+		if !slices.Contains(sizes, name) {
+			out[name] = quantity
+		}
+	}
+	return out
+}
+
+// resized tells whether a container restarts because its own resources change, or those of
+// the pod, which bound each container without a limit.
+func resized(before, after []corev1.Container, podBefore, podAfter *corev1.ResourceRequirements) bool {
+	for i := range min(len(before), len(after)) {
+		for _, policy := range after[i].ResizePolicy {
+			if policy.RestartPolicy != corev1.RestartContainer {
+				continue
+			}
+			if differs(policy.ResourceName, &before[i].Resources, &after[i].Resources) ||
+				differs(policy.ResourceName, podBefore, podAfter) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// differs tells whether the request or the limit of one resource changes.
+func differs(name corev1.ResourceName, before, after *corev1.ResourceRequirements) bool {
+	if before == nil || after == nil {
+		return before != after
+	}
+	return !same(before.Requests, after.Requests, name) || !same(before.Limits, after.Limits, name)
+}
+
+func same(before, after corev1.ResourceList, name corev1.ResourceName) bool {
+	b, inBefore := before[name]
+	a, inAfter := after[name]
+	return inBefore == inAfter && b.Cmp(a) == 0
+}

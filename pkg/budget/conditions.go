@@ -1,0 +1,103 @@
+package budget
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// Reasons of the conditions.
+const (
+	EnforcedAll          = "Enforced"
+	EnforcedNoWebhook    = "WebhookMissing"
+	EnforcedOldWebhook   = "WebhookNotCurrent"
+	EnforcedNoLabel      = "NamespaceNotLabelled"
+	EnforcedNotCalled    = "NotCalled"
+	EnforcedNoPods       = "SelectorInvalid"
+	EnforcedOldRules     = "AnnotationInvalid"
+	DisruptionUnits      = "UnitsLeft"
+	DisruptionOpen       = "NothingProtected"
+	DisruptionExhausted  = "BudgetExhausted"
+	DisruptionImpossible = "NoPodMayGo"
+	DisruptionUnknown    = "SizeUnknown"
+)
+
+// missedFor is how long a pod that went without a request to the guard counts against it.
+const missedFor = 10 * time.Minute
+
+// Guard is what is known of the way from the API server to the guard.
+type Guard struct {
+	// Webhook says what is wrong with the webhook: "" for one that is installed, and has the
+	// rules and the certificate authority of this version. Missing tells that there is none.
+	Missing bool
+	Webhook string
+	// Label is the value of the label limpet.dev/budgets of the namespace, Wanted the value
+	// that it should have.
+	Label, Wanted string
+	// Called is when the API server last asked about a pod of the namespace; Missed is when a
+	// pod of the budget last went without having been asked about. Zero for never.
+	Called, Missed time.Time
+	// Probe says why the last self-test failed; "" when it succeeded or none was made.
+	Probe string
+	// Problem is the error of MatcherOf: the budget covers no pod.
+	Problem error
+	// Rules are the rules in force, and Invalid is the error of RulesOf.
+	Rules   Rules
+	Invalid error
+}
+
+// EnforcedOf is the condition Enforced: requests for pods of the budget reach the guard. The
+// caller sets the generation and the time.
+func EnforcedOf(g Guard, now time.Time) metav1.Condition {
+	no := func(reason, message string) metav1.Condition {
+		return condition(policyv1beta1.ConditionEnforced, metav1.ConditionFalse, reason, message)
+	}
+	switch missed := g.Missed; {
+	case g.Problem != nil:
+		return no(EnforcedNoPods, fmt.Sprintf("The budget covers no pod: %s.", sentence(g.Problem.Error())))
+	case g.Missing:
+		return no(EnforcedNoWebhook, "The webhook of the guard is not installed: apply deploy/controller.")
+	case g.Webhook != "":
+		return no(EnforcedOldWebhook, fmt.Sprintf("The webhook of the guard is not this version's: %s.", sentence(g.Webhook)))
+	case g.Label == "" || g.Label != g.Wanted:
+		return no(EnforcedNoLabel, fmt.Sprintf("The namespace needs the label %s=%s and has %q.",
+			policyv1beta1.LabelBudgets, clean(g.Wanted), clean(g.Label)))
+	case g.Probe != "":
+		return no(EnforcedNotCalled, fmt.Sprintf("A test request did not reach the guard: %s.", sentence(g.Probe)))
+	case !missed.IsZero() && missed.After(g.Called) && now.Sub(missed) < missedFor:
+		return no(EnforcedNotCalled, fmt.Sprintf("A pod went %s ago, and the guard was not asked.", age(now.Sub(missed))))
+	case g.Invalid != nil:
+		return no(EnforcedOldRules, fmt.Sprintf("Some annotations are invalid, and the defaults hold: %s.", sentence(g.Invalid.Error())))
+	}
+	silent := "Pods may go while the controller does not answer."
+	if g.Label == policyv1beta1.LabelBudgetsClosed {
+		silent = "No pod of the namespace may go while the controller does not answer."
+	}
+	return condition(policyv1beta1.ConditionEnforced, metav1.ConditionTrue, EnforcedAll, silent)
+}
+
+// DisruptionAllowedOf is the condition DisruptionAllowed: a further pod may become
+// unavailable.
+func DisruptionAllowedOf(n Numbers, explained string) metav1.Condition {
+	set := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(policyv1beta1.ConditionDisruptionAllowed, status, reason, message)
+	}
+	switch {
+	case n.Unknown != "" && n.Allowed == 0:
+		return set(metav1.ConditionFalse, DisruptionUnknown, bounded("The budget "+explained))
+	case n.Desired == 0:
+		return set(metav1.ConditionTrue, DisruptionOpen, "No pod must stay available, so all pods may go.")
+	case n.Allowed > 0:
+		return set(metav1.ConditionTrue, DisruptionUnits, fmt.Sprintf("%d of %d pods may become unavailable.", n.Allowed, n.Total))
+	case n.Desired >= n.Total:
+		return set(metav1.ConditionFalse, DisruptionImpossible, bounded("No pod may go at this size: the budget "+explained))
+	}
+	return set(metav1.ConditionFalse, DisruptionExhausted, bounded("The budget "+explained))
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}

@@ -1,0 +1,67 @@
+package budget
+
+// Verdict is the answer.
+type Verdict string
+
+// Verdicts.
+const (
+	// Allowed: the pod may go.
+	Allowed Verdict = "Allowed"
+	// Refused: the pod must stay for now.
+	Refused Verdict = "Refused"
+	// Accounted: the pod goes whatever the budgets say.
+	Accounted Verdict = "Accounted"
+)
+
+// Reason is why a verdict was given, as one word.
+type Reason string
+
+// Reasons.
+const (
+	ReasonUnits        Reason = "UnitsLeft"           // each budget has a unit left
+	ReasonNotAvailable Reason = "PodNotAvailable"     // the pod is not available as it is
+	ReasonTaken        Reason = "AlreadyTaken"        // an earlier call took the unit
+	ReasonUnprotected  Reason = "Unprotected"         // no budget protects from this vector
+	ReasonPolicy       Reason = "AllowedByPolicy"     // the policy of the vector is Allow
+	ReasonExhausted    Reason = "BudgetExhausted"     // a budget has no unit left
+	ReasonUnknownSize  Reason = "SizeUnknown"         // the size of a workload cannot be read
+	ReasonPDB          Reason = "PodDisruptionBudget" // a native budget will refuse
+	ReasonManyPDBs     Reason = "ManyPodDisruptionBudgets"
+	ReasonAddress      Reason = "IPNotRetainable"
+	ReasonNode         Reason = "NodeNotRetainable"
+	ReasonStale        Reason = "MeantForPredecessor" // the pod that was asked for is gone: answered with 404
+	ReasonFull         Reason = "BookFull"
+)
+
+// Decision is the answer to one request.
+type Decision struct {
+	Verdict Verdict
+	Reason  Reason
+	// Take tells to enter Input.Entry into the book. An entry of the pod that is there already
+	// keeps its Since, and gets the new Use and Expires.
+	Take bool
+	// Message says what a person needs to know: which budget, needs N and has M, who has the
+	// units since when, and what would free one. It has at most MostMessage bytes; "" for an
+	// allowed request.
+	Message string
+	// Offer is the PodUnavailableBudget that would replace several PodDisruptionBudgets, as
+	// YAML; "" for any other answer.
+	Offer string
+	// Blocking are the names of all budgets that refuse, sorted.
+	Blocking []string
+}
+
+// Numbers are what a budget shows in its status.
+type Numbers struct {
+	// Total is the size of the workload, and the number of covered pods when Unknown says why
+	// the size cannot be read.
+	Total int32
+	// Desired is how many pods must stay available.
+	Desired int32
+	// Current is how many pods are available.
+	Current int32
+	// Allowed is how many further pods may become unavailable. It is never above
+	// maxUnavailable, also while a rollout has surplus pods.
+	Allowed int32
+	Unknown string
+}

@@ -1,0 +1,183 @@
+package budget
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/ledger"
+)
+
+// MostEntries is how many pods a book holds. An object of that size still fits into etcd.
+const MostEntries = 4096
+
+// commit is how long the API server may take from the admission of a request to its write.
+const commit = 34 * time.Second
+
+// retry is how long after a refusal a request by the same user for the same name is taken
+// for a repetition. kubectl drain asks every 5 s.
+const retry = 30 * time.Second
+
+// Plan decides about one request for one pod. The pod may go if all budgets let it go; a
+// refusal names every budget that refuses.
+func Plan(in Input) Decision {
+	switch {
+	case in.Vector == None:
+		return Decision{Verdict: Allowed, Reason: ReasonUnprotected}
+	case in.Pod.Finished:
+		return Decision{Verdict: Allowed, Reason: ReasonNotAvailable}
+	}
+	if d, refused := planPDBs(in); refused {
+		return d
+	}
+	if e, ok := in.Book.Entries[in.Pod.UID]; ok && in.Now.Before(e.Expires) {
+		return in.again(e)
+	}
+	if in.stale() {
+		return Decision{Verdict: Refused, Reason: ReasonStale, Message: staleMessage(in)}
+	}
+	judged, accounted := in.split()
+	if len(judged) == 0 {
+		return in.account(accounted)
+	}
+	if blocks := in.blocks(judged); len(blocks) > 0 {
+		return in.refuse(blocks)
+	}
+	reason := ReasonUnits
+	if !in.Pod.Serving && !in.Pod.Available {
+		reason = ReasonNotAvailable
+	}
+	return Decision{Verdict: Allowed, Reason: reason, Take: in.hasRoom()}
+}
+
+// again answers a further call for a pod that has an entry. One DELETE makes several calls,
+// which need no write. A later request may be written up to the commit bound from now, so
+// the entry is renewed before it ends earlier, and when the pod is deleted after a change.
+func (in *Input) again(e ledger.Entry) Decision {
+	renew := e.Expires.Sub(in.Now) < commit || e.Use == ledger.Changed && !in.Vector.changes()
+	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: renew}
+}
+
+// stale tells whether the eviction is meant for a pod that is gone: the same user was
+// refused a moment ago for another pod of this name, and still repeats the request. A
+// request that names the UID of the pod is meant for the pod.
+func (in *Input) stale() bool {
+	if in.Vector != Evict || in.ForUID != "" && in.ForUID == in.Pod.UID {
+		return false
+	}
+	return slices.ContainsFunc(in.Book.Waiting, func(w ledger.Waiting) bool {
+		return w.Pod == in.Pod.Name && w.By == clean(in.By) && w.UID != in.Pod.UID && in.Now.Sub(w.Last) <= retry
+	})
+}
+
+// split parts the budgets that may refuse from those that account for the pod alone.
+func (in *Input) split() (judged, accounted []*Budget) {
+	for i := range in.Budgets {
+		b := &in.Budgets[i]
+		if in.Vector == Leave && !b.Leaves {
+			continue // the budget keeps the pod
+		}
+		if b.judges(in.Vector) || b.Leaves && b.judges(Leave) {
+			judged = append(judged, b)
+			continue
+		}
+		accounted = append(accounted, b)
+	}
+	return judged, accounted
+}
+
+// judges tells whether the budget may refuse a vector.
+func (b *Budget) judges(v Vector) bool {
+	return !b.Exempt && b.Rules.policy(v) == Check && b.Rules.protects(v)
+}
+
+// account lets a pod go that no budget judges. The entry makes it unavailable at once, so
+// that another request does not count on it.
+func (in *Input) account(budgets []*Budget) Decision {
+	if len(budgets) == 0 {
+		return Decision{Verdict: Allowed, Reason: ReasonUnprotected}
+	}
+	reason := ReasonUnprotected
+	for _, b := range budgets {
+		if !b.Exempt && b.Rules.policy(in.Vector) == Allow {
+			reason = ReasonPolicy
+		}
+	}
+	return Decision{Verdict: Accounted, Reason: reason, Take: in.hasRoom()}
+}
+
+// hasRoom tells whether the book can take a further pod.
+func (in *Input) hasRoom() bool { return len(in.Book.Entries) < MostEntries }
+
+// block is one refusal by one budget.
+type block struct {
+	budget *Budget
+	reason Reason
+}
+
+// blocks are the refusals of all budgets, in an order that does not depend on theirs.
+func (in *Input) blocks(judged []*Budget) []block {
+	var out []block
+	for _, b := range judged {
+		if reason := in.judge(b); reason != "" {
+			out = append(out, block{b, reason})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b block) int {
+		if d := slices.Index(ranks, a.reason) - slices.Index(ranks, b.reason); d != 0 {
+			return d
+		}
+		return strings.Compare(a.budget.Name+"/"+a.budget.UID, b.budget.Name+"/"+b.budget.UID)
+	})
+	return out
+}
+
+// ranks order the reasons of a refusal by several budgets.
+var ranks = []Reason{ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNode, ReasonFull}
+
+// judge returns why a budget refuses; "" when it does not.
+//
+// A pod that serves may go while enough other pods are available. A pod that does not serve
+// may always go. A pod that is Ready, but not for the stable time, is not counted as
+// available, and yet must not go while the budget is short: after a loss of all pods every
+// pod is such a pod.
+func (in *Input) judge(b *Budget) Reason {
+	serving := in.Pod.Serving || in.Pod.Available
+	desired, known := b.desired()
+	open := known && desired == 0
+	switch {
+	case serving && !known:
+		return ReasonUnknownSize
+	case serving && !open && b.available(in.Book, in.Now, in.Pod.UID) < desired:
+		return ReasonExhausted
+	case b.Rules.KeepPlace && in.losesPlace() != "":
+		return in.losesPlace()
+	case serving && !open && !in.hasRoom():
+		return ReasonFull
+	}
+	return ""
+}
+
+// losesPlace is why the rebuilt pod would not get its place; "" when it would, and for a pod
+// that stays or is not rebuilt.
+func (in *Input) losesPlace() Reason {
+	switch {
+	case !in.Place.Asked || in.Vector.changes() || in.Vector == ScaleIn || in.Vector == Teardown:
+		return ""
+	case in.Place.Address != "":
+		return ReasonAddress
+	case in.Place.Node != "":
+		return ReasonNode
+	}
+	return ""
+}
+
+// refuse names every budget that refuses.
+func (in *Input) refuse(blocks []block) Decision {
+	d := Decision{Verdict: Refused, Reason: blocks[0].reason, Message: refusal(in, blocks)}
+	for _, b := range blocks {
+		d.Blocking = append(d.Blocking, b.budget.Name)
+	}
+	slices.Sort(d.Blocking)
+	return d
+}

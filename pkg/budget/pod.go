@@ -1,0 +1,55 @@
+package budget
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// PodOf reads a pod. A pod that became Ready less than the stable time ago serves, and is not
+// available yet. Nor is a pod whose condition Ready has no time, or one in the future.
+func PodOf(pod *corev1.Pod, stable time.Duration, now time.Time) Pod {
+	p := Pod{
+		UID: string(pod.UID), Name: pod.Name,
+		Ready:    workload.Ready(pod),
+		Pending:  pod.Status.Phase == corev1.PodPending,
+		Finished: !workload.Alive(pod),
+	}
+	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !Marked(pod)
+	p.Available = p.Serving && (stable <= 0 || readyFor(pod, now) >= stable)
+	return p
+}
+
+// Marked tells whether a pod has a label unavailable-pod.kruise.io/…, with any value.
+func Marked(pod *corev1.Pod) bool {
+	for label := range pod.Labels {
+		if strings.HasPrefix(label, policyv1beta1.LabelUnavailablePrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// readyFor is how long a pod has been Ready; 0 when that is not known.
+func readyFor(pod *corev1.Pod, now time.Time) time.Duration {
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
+			return now.Sub(c.LastTransitionTime.Time)
+		}
+	}
+	return 0
+}
+
+// StableAt returns when a Ready pod becomes available; false for any other pod.
+func StableAt(pod *corev1.Pod, stable time.Duration, now time.Time) (time.Time, bool) {
+	p := PodOf(pod, stable, now)
+	if !p.Serving || p.Available {
+		return time.Time{}, false
+	}
+	return now.Add(stable - readyFor(pod, now)), true
+}
