@@ -16,6 +16,7 @@ const (
 	EnforcedOldWebhook   = "WebhookNotCurrent"
 	EnforcedNoLabel      = "NamespaceNotLabelled"
 	EnforcedNotCalled    = "NotCalled"
+	EnforcedNotProbed    = "NotProbed"
 	EnforcedNoPods       = "SelectorInvalid"
 	EnforcedOldRules     = "AnnotationInvalid"
 	DisruptionUnits      = "UnitsLeft"
@@ -40,8 +41,10 @@ type Guard struct {
 	// Called is when the API server last asked about a pod of the namespace; Missed is when a
 	// pod of the budget last went without having been asked about. Zero for never.
 	Called, Missed time.Time
-	// Probe says why the last self-test failed; "" when it succeeded or none was made.
-	Probe string
+	// Probe says why the last self-test failed; "" when it succeeded. Unprobed tells that none
+	// was made yet.
+	Probe    string
+	Unprobed bool
 	// Problem is the error of MatcherOf: the budget covers no pod.
 	Problem error
 	// Rules are the rules in force, and Invalid is the error of RulesOf.
@@ -69,6 +72,9 @@ func EnforcedOf(g Guard, now time.Time) metav1.Condition {
 		return no(EnforcedNotCalled, fmt.Sprintf("A test request did not reach the guard: %s.", sentence(g.Probe)))
 	case !missed.IsZero() && missed.After(g.Called) && now.Sub(missed) < missedFor:
 		return no(EnforcedNotCalled, fmt.Sprintf("A pod went %s ago, and the guard was not asked.", age(now.Sub(missed))))
+	case g.Unprobed:
+		return condition(policyv1beta1.ConditionEnforced, metav1.ConditionUnknown, EnforcedNotProbed,
+			"No test request was sent to the guard yet.")
 	case g.Invalid != nil:
 		return no(EnforcedOldRules, fmt.Sprintf("Some annotations are invalid, and the defaults hold: %s.", sentence(g.Invalid.Error())))
 	}

@@ -37,8 +37,7 @@ const (
 type Decision struct {
 	Verdict Verdict
 	Reason  Reason
-	// Take tells to enter Input.Entry into the book. An entry of the pod that is there already
-	// keeps its Since, and gets the new Use and Expires.
+	// Take tells to enter Input.Entry into the book, in place of an entry of the pod.
 	Take bool
 	// Message says what a person needs to know: which budget, needs N and has M, who has the
 	// units since when, and what would free one. It has at most MostMessage bytes; "" for an

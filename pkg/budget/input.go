@@ -98,16 +98,21 @@ type Input struct {
 	Book ledger.Book
 }
 
-// Entry is what the book shall hold when Decision.Take says so.
+// Entry is what the book shall hold when Decision.Take says so. A pod that has an entry
+// keeps its Since, and a pod that goes is not turned into one that is changed.
 func (in Input) Entry() ledger.Entry {
-	use := ledger.Gone
-	if in.Vector.changes() {
-		use = ledger.Changed
-	}
-	return ledger.Entry{
-		UID: in.Pod.UID, Pod: in.Pod.Name, Use: use, Vector: string(in.Vector), By: clean(in.By),
+	e := ledger.Entry{
+		UID: in.Pod.UID, Pod: in.Pod.Name, Use: ledger.Gone, Vector: string(in.Vector), By: clean(in.By),
 		Since: in.Now, Expires: in.Now.Add(ledger.Bound),
 	}
+	old, renewed := in.living()
+	if renewed {
+		e.Since = old.Since
+	}
+	if in.Vector.changes() && (!renewed || old.Use != ledger.Gone) {
+		e.Use = ledger.Changed
+	}
+	return e
 }
 
 // Waiting is what the book shall hold of a refused request.

@@ -27,14 +27,14 @@ func Plan(in Input) Decision {
 	case in.Pod.Finished:
 		return Decision{Verdict: Allowed, Reason: ReasonNotAvailable}
 	}
+	if in.stale() { // before any other refusal, which the book would remember for the new pod
+		return Decision{Verdict: Refused, Reason: ReasonStale, Message: staleMessage(in)}
+	}
 	if d, refused := planPDBs(in); refused {
 		return d
 	}
-	if e, ok := in.Book.Entries[in.Pod.UID]; ok && in.Now.Before(e.Expires) {
+	if e, ok := in.living(); ok {
 		return in.again(e)
-	}
-	if in.stale() {
-		return Decision{Verdict: Refused, Reason: ReasonStale, Message: staleMessage(in)}
 	}
 	judged, accounted := in.split()
 	if len(judged) == 0 {
@@ -44,26 +44,36 @@ func Plan(in Input) Decision {
 		return in.refuse(blocks)
 	}
 	reason := ReasonUnits
-	if !in.Pod.Serving && !in.Pod.Available {
+	if !in.Pod.Serving {
 		reason = ReasonNotAvailable
 	}
 	return Decision{Verdict: Allowed, Reason: reason, Take: in.hasRoom()}
 }
 
 // again answers a further call for a pod that has an entry. One DELETE makes several calls,
-// which need no write. A later request may be written up to the commit bound from now, so
-// the entry is renewed before it ends earlier, and when the pod is deleted after a change.
+// which need no write. A later request may be written until the commit bound from now, so
+// the entry is renewed when it would end before. A pod that is deleted after a change gets
+// an entry that stays until the pod is gone.
 func (in *Input) again(e ledger.Entry) Decision {
 	renew := e.Expires.Sub(in.Now) < commit || e.Use == ledger.Changed && !in.Vector.changes()
 	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: renew}
 }
 
+// living is the entry of the pod that has not expired.
+func (in *Input) living() (ledger.Entry, bool) {
+	e, ok := in.Book.Entries[in.Pod.UID]
+	return e, ok && in.Now.Before(e.Expires)
+}
+
 // stale tells whether the eviction is meant for a pod that is gone: the same user was
 // refused a moment ago for another pod of this name, and still repeats the request. A
-// request that names the UID of the pod is meant for the pod.
+// request that names a UID says itself for which pod it is meant.
 func (in *Input) stale() bool {
-	if in.Vector != Evict || in.ForUID != "" && in.ForUID == in.Pod.UID {
+	if in.Vector != Evict {
 		return false
+	}
+	if in.ForUID != "" {
+		return in.ForUID != in.Pod.UID
 	}
 	return slices.ContainsFunc(in.Book.Waiting, func(w ledger.Waiting) bool {
 		return w.Pod == in.Pod.Name && w.By == clean(in.By) && w.UID != in.Pod.UID && in.Now.Sub(w.Last) <= retry
@@ -142,11 +152,11 @@ var ranks = []Reason{ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNo
 // available, and yet must not go while the budget is short: after a loss of all pods every
 // pod is such a pod.
 func (in *Input) judge(b *Budget) Reason {
-	serving := in.Pod.Serving || in.Pod.Available
+	serving := in.Pod.Serving
 	desired, known := b.desired()
-	open := known && desired == 0
+	open := known && desired == 0 || !known && in.Vector == Teardown
 	switch {
-	case serving && !known:
+	case serving && !known && !open:
 		return ReasonUnknownSize
 	case serving && !open && b.available(in.Book, in.Now, in.Pod.UID) < desired:
 		return ReasonExhausted
