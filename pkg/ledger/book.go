@@ -1,6 +1,10 @@
 package ledger
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Use is what happens to the pod of an entry.
 type Use string
@@ -24,6 +28,12 @@ type Entry struct {
 	By      string // the user
 	Since   time.Time
 	Expires time.Time
+
+	// Version, Generation and ReadySince are facts about the pod at the decision: its
+	// resource version, its generation, and the last transition of its condition Ready.
+	Version    string
+	Generation int64
+	ReadySince time.Time
 }
 
 // Waiting is a request that was refused and may come again. Its key is Pod and By.
@@ -50,7 +60,7 @@ type Book struct {
 	Joined string
 	// Moved tells that the joined book has the entries.
 	Moved bool
-	// Absorbed are the books whose entries this book took over.
+	// Absorbed are the books whose entries this book took over, the newest last.
 	Absorbed []string
 	// Seen is the newest resource version of a pod that was known when entries were removed.
 	Seen string
@@ -59,4 +69,22 @@ type Book struct {
 	Waiting []Waiting
 	// Decisions, the newest first.
 	Decisions []Decision
+}
+
+// Copy returns a book that shares nothing with b.
+func Copy(b Book) Book {
+	b.Absorbed = slices.Clone(b.Absorbed)
+	b.Entries = maps.Clone(b.Entries)
+	b.Waiting = slices.Clone(b.Waiting)
+	b.Decisions = slices.Clone(b.Decisions)
+	for i := range b.Decisions {
+		b.Decisions[i].Budgets = slices.Clone(b.Decisions[i].Budgets)
+	}
+	return b
+}
+
+// IsRoot tells whether the book holds its own entries and may change. A pointer that does not
+// lead to a smaller name was not made by Freeze, and does not count: so pointers have no cycle.
+func (b Book) IsRoot() bool {
+	return b.Joined == "" || b.Joined >= b.Name
 }

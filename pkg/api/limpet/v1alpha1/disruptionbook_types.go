@@ -31,23 +31,23 @@ type DisruptionBook struct {
 	// +optional
 	Moved bool `json:"moved,omitempty"`
 
-	// absorbed are the names of the books whose entries this book took over. Written by the
-	// controller.
+	// absorbed are the names of the books whose entries this book took over, the newest last.
+	// Written by the controller.
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Absorbed []string `json:"absorbed,omitempty"`
 
 	// seen is the newest resource version of a pod that was known when entries were last
-	// removed. Whoever knows only older pods must not decide. Written by the controller.
+	// removed. A replica that knows only older pods must not decide. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Seen string `json:"seen,omitempty"`
 
-	// entries are pods that may go, and are not yet seen to be gone. Written by the controller.
+	// entries are pods that may go, and are not yet seen to be gone. The list is atomic: a map
+	// would need as much space again for the owners of its fields. Written by the controller.
 	// +optional
-	// +listType=map
-	// +listMapKey=uid
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4096
 	Entries []DisruptionEntry `json:"entries,omitempty"`
 
@@ -95,6 +95,20 @@ type DisruptionEntry struct {
 	// expires is when the entry ends although the pod did not go. Written by the controller.
 	// +required
 	Expires metav1.MicroTime `json:"expires"`
+
+	// version is the resource version of the pod at the decision. Written by the controller.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Version string `json:"version,omitempty"`
+
+	// generation is the generation of the pod at the decision. Written by the controller.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+
+	// readySince is the last transition of the pod's condition Ready at the decision. Written
+	// by the controller.
+	// +optional
+	ReadySince *metav1.Time `json:"readySince,omitempty"`
 }
 
 // WaitingRequest is a request that was refused.

@@ -1,0 +1,112 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Two requests of one user for one pod are told apart by time.
+const (
+	// Quiet is the time in which a repeated request changes nothing in the book.
+	Quiet = 3 * time.Second
+	// Lapse is the time after which a request that was not repeated no longer waits.
+	Lapse = time.Minute
+)
+
+// Note puts a decision into the history. A refusal that is repeated is one decision, with the
+// newest time: a drain that tries again each 5 s does not replace the history. The result is
+// false when nothing changed.
+func Note(b Book, d Decision) (Book, bool) {
+	d.By, d.Vector, d.Reason, d.Verdict = short(d.By), short(d.Vector), short(d.Reason), short(d.Verdict)
+	at := slices.IndexFunc(b.Decisions, func(known Decision) bool { return repeats(d, known) })
+	if at >= 0 && d.Time.Sub(b.Decisions[at].Time) < Quiet {
+		return b, false
+	}
+	rest := b.Decisions
+	if at >= 0 {
+		rest = slices.Delete(slices.Clone(rest), at, at+1)
+	}
+	b.Decisions = boundHistory(append([]Decision{d}, rest...))
+	return b, true
+}
+
+// repeats tells whether a decision is the same answer to the same request as a known one.
+func repeats(d, known Decision) bool {
+	return d.Pod == known.Pod && d.By == known.By && d.Vector == known.Vector && d.Verdict == known.Verdict &&
+		d.Reason == known.Reason && d.Time.Sub(known.Time) < Lapse && slices.Equal(d.Budgets, known.Budgets)
+}
+
+// boundHistory drops the oldest decisions.
+func boundHistory(all []Decision) []Decision {
+	size := 0
+	for i, d := range all {
+		for _, budget := range d.Budgets {
+			size += len(budget) + 4
+		}
+		if size += overhead + len(d.Pod) + len(d.By); i == MostDecisions || i > 0 && size > mostHistory {
+			return all[:i:i]
+		}
+	}
+	return all
+}
+
+// joinHistory merges two histories.
+func joinHistory(a, b []Decision) []Decision {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(a, b Decision) int { return b.Time.Compare(a.Time) })
+	return boundHistory(all)
+}
+
+// Ask enters a request that was refused. A request that is repeated keeps the time, and the
+// UID of the pod, of its first refusal. The result is false when nothing changed.
+func Ask(b Book, w Waiting) (Book, bool) {
+	w.By = short(w.By)
+	list := stillWaiting(b.Waiting, w.Last)
+	at := slices.IndexFunc(list, w.sameRequest)
+	if at >= 0 {
+		if w.Last.Sub(list[at].Last) < Quiet {
+			return b, false
+		}
+		w.UID, w.Since = list[at].UID, list[at].Since
+		list = slices.Delete(list, at, at+1)
+	}
+	b.Waiting = boundWaiting(append(list, w))
+	return b, true
+}
+
+func (w Waiting) sameRequest(other Waiting) bool {
+	return w.Pod == other.Pod && w.By == other.By
+}
+
+// stillWaiting returns a copy without the requests that came no more.
+func stillWaiting(list []Waiting, now time.Time) []Waiting {
+	return slices.DeleteFunc(slices.Clone(list), func(w Waiting) bool { return now.Sub(w.Last) >= Lapse })
+}
+
+// boundWaiting drops the requests that came least recently, and puts the longest waiting first.
+func boundWaiting(list []Waiting) []Waiting {
+	slices.SortStableFunc(list, func(a, b Waiting) int { return b.Last.Compare(a.Last) })
+	list = list[:min(len(list), MostWaiting)]
+	slices.SortStableFunc(list, func(a, b Waiting) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.By, b.By))
+	})
+	return list
+}
+
+// joinWaiting merges two lists of requests.
+func joinWaiting(a, b []Waiting) []Waiting {
+	all := slices.Clone(a)
+	for _, w := range b {
+		at := slices.IndexFunc(all, w.sameRequest)
+		if at < 0 {
+			all = append(all, w)
+			continue
+		}
+		if w.Since.Before(all[at].Since) {
+			all[at].Since, all[at].UID = w.Since, w.UID
+		}
+		all[at].Last = latest(all[at].Last, w.Last)
+	}
+	return boundWaiting(all)
+}
