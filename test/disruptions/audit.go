@@ -165,6 +165,10 @@ func (e *Event) decode(data json.RawMessage, group string) error {
 		return fmt.Errorf("read version of %s %s/%s: %w", e.Resource, e.Namespace, o.Metadata.Name, err)
 	}
 	e.Name = o.Metadata.Name
+	if e.Verb == "deletecollection" {
+		e.Version = 0 // the answer lists the objects as they were before
+		return nil
+	}
 	switch e.Resource {
 	case "pods":
 		e.Pod = o.pod()

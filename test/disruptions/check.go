@@ -2,6 +2,7 @@ package disruptions
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -58,13 +59,18 @@ func Check(events []Event, o Options) Result {
 	sorted, wrong := order(events)
 	c := &checker{state: newState(), Options: o, Result: Result{Violations: wrong}}
 	for _, e := range sorted {
+		if e.Verb == "deletecollection" && e.Code >= 300 {
+			c.collections = append(c.collections, e)
+		}
+	}
+	for _, e := range sorted {
 		switch {
 		case e.Code >= 300:
 			c.refusal(e)
 		case e.Pod != nil:
 			c.podEvent(e)
-		case e.evicts():
-			c.eviction(e)
+		case e.endsUnseen():
+			c.unseen(e)
 		case e.Workload != nil:
 			c.workloadEvent(e)
 		case e.Budget != nil:
@@ -81,6 +87,9 @@ type checker struct {
 	*state
 	Options
 	Result
+	// collections are the requests for deletecollection that failed. Such a request may have
+	// deleted pods before it failed.
+	collections []Event
 }
 
 func (c *checker) violate(rule Rule, e Event, b *budget, pod, format string, args ...any) {
@@ -111,7 +120,14 @@ func (c *checker) podEvent(e Event) {
 	vector := Lost
 	switch {
 	case after.Deleting && !before.Deleting && !deletes:
-		c.violate(Gap, e, nil, e.Pod.Name, "the pod terminates, and no request of the log deleted it")
+		i := slices.IndexFunc(c.collections, func(failed Event) bool {
+			return failed.Namespace == e.Namespace && failed.Received.Before(e.Done)
+		})
+		if i < 0 {
+			c.violate(Gap, e, nil, e.Pod.Name, "the pod terminates, and no request of the log deleted it")
+			break
+		}
+		vector, e.Received, e.User = c.vectorOf(c.collections[i], before), c.collections[i].Received, c.collections[i].User
 	case after.Deleting && !before.Deleting:
 		vector = c.vectorOf(e, before)
 	case after.Images != before.Images:
@@ -125,8 +141,8 @@ func (c *checker) podEvent(e Event) {
 	c.replace(e, before, after, vector)
 }
 
-// eviction applies an eviction, whose answer does not show the pod.
-func (c *checker) eviction(e Event) {
+// unseen applies an eviction, or a deletion by deletecollection.
+func (c *checker) unseen(e Event) {
 	for _, before := range c.pods {
 		if before.Namespace == e.Namespace && before.Name == e.Name && !before.Deleting {
 			after := *before

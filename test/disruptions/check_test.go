@@ -62,12 +62,27 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		"refused, and one other was allowed":     {big().refused("a").sleep(50 * time.Second).evict("b").sleep(50 * time.Second).refused("a"), nil},
 		"refused by a native budget":             {newLog().sleep(2 * time.Minute).refused("a").says("Cannot evict pod as it would violate the pod's disruption budget."), nil},
 		"one of two budgets has no unit":         {newLog().budget(disruptions.Budget{UID: "u-2", Name: "none", Selector: app("web"), MinAvailable: &[]intstr.IntOrString{intstr.FromInt32(3)}[0]}).sleep(2 * time.Minute).refused("a"), nil},
+		"all at once":                            {newLog().sleep(time.Minute).collection("a", "b"), below},
+		"all at once, refused in between":        {newLog().evict("a").collectionFails().ends("b").evict("c"), below},
+		"all at once, refused after one":         {newLog().collectionFails().ends("a"), nil},
 		"a pod ends without a request":           {newLog().ends("a"), gap},
 		"a pod comes from nowhere":               {newLog().nowhere(), gap},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { wantRules(t, test.log.check(), test.want...) })
 	}
+}
+
+// collection is one request that deletes pods, whose answer shows them as they were.
+func (l *log) collection(names ...string) *log {
+	for _, name := range names {
+		l.add(disruptions.Event{User: person, Verb: "deletecollection", Resource: "pods", Name: name}).slow(10 * time.Second)
+	}
+	return l
+}
+
+func (l *log) collectionFails() *log {
+	return l.add(disruptions.Event{User: person, Verb: "deletecollection", Resource: "pods", Code: 429, Message: denial})
 }
 
 const taintCtl = "system:serviceaccount:kube-system:taint-eviction-controller"

@@ -111,7 +111,7 @@ func merge(versioned, others []Event) []Event {
 // came after the answer of e. latest has the newest request up to each change.
 func placeOf(e Event, latest []time.Time, ends map[string][]ending) int {
 	place, _ := slices.BinarySearchFunc(latest, e.Done, time.Time.Compare)
-	if !e.evicts() {
+	if !e.endsUnseen() {
 		return place
 	}
 	for _, end := range ends[e.Namespace+"/"+e.Name] {
@@ -142,8 +142,10 @@ func endings(versioned []Event) map[string][]ending {
 	return found
 }
 
-// evicts reports whether the event is a successful eviction.
-func (e Event) evicts() bool { return e.Subresource == "eviction" && e.Code < 300 }
+// endsUnseen reports whether the event deleted a pod that the answer does not show as deleted.
+func (e Event) endsUnseen() bool {
+	return e.Code < 300 && e.Resource == "pods" && (e.Subresource == "eviction" || e.Verb == "deletecollection")
+}
 
 // uid identifies the object of the answer.
 func (e Event) uid() string {

@@ -52,7 +52,7 @@ func (s *state) vectorOf(e Event, before *pod) Vector {
 		return Preemption
 	case e.User == ourselves:
 		return Limpet
-	case e.evicts():
+	case e.Subresource == "eviction":
 		return Evict
 	case strings.HasPrefix(e.User, controllers) && s.tooMany(before):
 		return ScaleIn

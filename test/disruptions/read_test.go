@@ -1,0 +1,160 @@
+package disruptions_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/test/disruptions"
+)
+
+var (
+	env      *testenv.Env
+	auditLog string
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "audit")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	policy := filepath.Join(dir, "policy.yaml")
+	auditLog = filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte(disruptions.AuditPolicy), 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return testenv.MainWith(m, os.Getenv(testenv.AssetsVar), &env, map[string]string{
+		"audit-policy-file": policy, "audit-log-path": auditLog,
+	})
+}
+
+// recorded returns the events of a namespace.
+func recorded(t *testing.T, namespace string) []disruptions.Event {
+	t.Helper()
+	file, err := os.Open(auditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	all, err := disruptions.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []disruptions.Event
+	for _, e := range all {
+		if e.Namespace == namespace {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReadTheLogOfAnAPIServer makes every request that Check knows, and reads what the API
+// server writes about it.
+func TestReadTheLogOfAnAPIServer(t *testing.T) {
+	namespace, ctx := env.Namespace(t), t.Context()
+	set := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace},
+		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32), Selector: app("web"), Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/main"}}},
+		}},
+	}
+	must(t, env.Client.Create(ctx, set))
+	must(t, env.Client.SubResource("scale").Update(ctx, set, client.WithSubResourceBody(&autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: 4},
+	})))
+	pods := map[string]*corev1.Pod{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		p := testenv.APod(name).In(namespace).On("n1").Ready().Pod
+		p.Labels = map[string]string{"app": "web"}
+		p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+		env.Create(t, p)
+		pods[name] = p
+	}
+	evict := func(name string, eviction policyv1.Eviction, options ...client.SubResourceCreateOption) {
+		t.Helper()
+		must(t, env.Client.SubResource("eviction").Create(ctx, pods[name], &eviction, options...))
+	}
+	evict("a", policyv1.Eviction{}, client.DryRunAll)
+	evict("a", policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}})
+	must(t, env.Client.Delete(ctx, pods["a"], client.DryRunAll))
+	evict("a", policyv1.Eviction{})
+	must(t, env.Client.Delete(ctx, pods["b"]))
+	env.Patch(t, pods["d"], `{"spec":{"containers":[{"name":"main","image":"example.com/other"}]}}`)
+	must(t, env.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{"app": "web"}))
+	must(t, env.Client.Delete(ctx, set))
+
+	var got []string
+	for _, e := range recorded(t, namespace) {
+		got = append(got, summary(e))
+		if e.Done.Before(e.Received) || time.Since(e.Received) > time.Hour || e.User == "" || e.Code >= 300 {
+			t.Errorf("event %+v", e)
+		}
+	}
+	want := []string{
+		"create replicasets web size 0", "update replicasets/scale web size 4",
+		"create pods a ready false", "update pods/status a ready true", "create pods b ready false", "update pods/status b ready true",
+		"create pods c ready false", "update pods/status c ready true", "create pods d ready false", "update pods/status d ready true",
+		"dry run create pods/eviction a", "dry run create pods/eviction a", "dry run delete pods a ready true deleting",
+		"create pods/eviction a", "delete pods b ready true deleting", "patch pods d ready true image example.com/other",
+		"deletecollection pods a", "deletecollection pods b", "deletecollection pods c", "deletecollection pods d",
+		"delete replicasets web gone",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// summary is an event as a line.
+func summary(e disruptions.Event) string {
+	var s strings.Builder
+	if e.DryRun {
+		s.WriteString("dry run ")
+	}
+	fmt.Fprintf(&s, "%s %s", e.Verb, e.Resource)
+	if e.Subresource != "" {
+		s.WriteString("/" + e.Subresource)
+	}
+	s.WriteString(" " + e.Name)
+	if p := e.Pod; p != nil {
+		fmt.Fprintf(&s, " ready %t", p.Ready)
+		if p.Deleting {
+			s.WriteString(" deleting")
+		}
+		if p.Images != "example.com/main" {
+			s.WriteString(" image " + p.Images)
+		}
+	}
+	if w := e.Workload; w != nil && w.Gone {
+		s.WriteString(" gone")
+	} else if w != nil {
+		fmt.Fprintf(&s, " size %d", w.Replicas)
+	}
+	return s.String()
+}
