@@ -30,7 +30,7 @@ type PodUnavailableBudgetSpec struct {
 	// must be set.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^0*(100|[0-9]{1,2})%$') : self >= 0",message="must be a number of 0 or more, or a percentage of 100% or less"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^0{0,2}(100|[0-9]{1,2})%$') : self >= 0 && self <= 2147483647",message="must be a number from 0 to 2147483647, or a percentage from 0% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// minAvailable is how many pods must stay available, as a number or a percentage of the size
@@ -38,7 +38,7 @@ type PodUnavailableBudgetSpec struct {
 	// must be set.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^0*(100|[0-9]{1,2})%$') : self >= 0",message="must be a number of 0 or more, or a percentage of 100% or less"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^0{0,2}(100|[0-9]{1,2})%$') : self >= 0 && self <= 2147483647",message="must be a number from 0 to 2147483647, or a percentage from 0% to 100%"
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 }
 
