@@ -21,6 +21,8 @@ import (
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 // feature is one part of the controller. Whatever the controller does for users stands in
@@ -65,7 +67,7 @@ type shared struct {
 
 // features lists what the controller does. Planners and guards are asked in this order.
 func features(o Options) []feature {
-	return []feature{kindsOfWorkload(o), pins()}
+	return []feature{kindsOfWorkload(o), pins(), budgets()}
 }
 
 // kindsOfWorkload keeps up to date which kinds of workload have pods that return.
@@ -102,6 +104,29 @@ func pins() feature {
 			}
 		},
 		reconcilers: pinReconcilers,
+	}
+}
+
+// budgets says which pods may go.
+func budgets() feature {
+	return feature{
+		name:    "budgets",
+		schemes: []func(*runtime.Scheme) error{policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme},
+		needs:   cluster.Needs{Objects: []cluster.Need{cluster.Of[*policyv1beta1.PodUnavailableBudget]()}},
+		crds: []upgrade.CRD{
+			{Name: "podunavailablebudgets.policy.kruise.io", Stored: policyv1beta1.GroupVersion.WithKind("PodUnavailableBudget")},
+		},
+		validators: func(s shared) map[string]http.Handler {
+			scheme := s.mgr.GetScheme()
+			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
+			budget := &validate.PodUnavailableBudget{
+				Cached: s.mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient()},
+			}
+			return map[string]http.Handler{
+				validate.PodUnavailableBudgetPath:       admission.WithValidator(scheme, budget),
+				validate.FormerPodUnavailableBudgetPath: admission.WithValidator(scheme, validate.FormerPodUnavailableBudget{PodUnavailableBudget: budget}),
+			}
+		},
 	}
 }
 

@@ -168,7 +168,10 @@ func TestOverlaysForAGivenCertificate(t *testing.T) {
 			}
 		})
 	}
-	for _, k := range []string{"MutatingWebhookConfiguration limpet-controller", "ValidatingWebhookConfiguration limpet-controller", "CustomResourceDefinition " + testenv.ConvertedCRD} {
+	for _, k := range []string{
+		"MutatingWebhookConfiguration limpet-controller", "ValidatingWebhookConfiguration limpet-controller",
+		"CustomResourceDefinition " + testenv.ConvertedCRD, "CustomResourceDefinition " + testenv.ConvertedBudgets,
+	} {
 		if keys("deploy/cert-manager")[k].GetAnnotations()["cert-manager.io/inject-ca-from"] != "limpet-system/limpet-controller" {
 			t.Errorf("cert-manager writes no authority into %s", k)
 		}

@@ -100,7 +100,11 @@ func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.
 // run makes one read in its turn.
 func (r *LiveReader) run(ctx context.Context, id liveKey, read *oneRead, opts []client.GetOption) {
 	defer close(read.done)
-	leave, err := r.enter(ctx, id.Namespace)
+	place := id.Namespace
+	if place == "" { // a Namespace has the lane of what is in it
+		place = id.Name
+	}
+	leave, err := r.enter(ctx, place)
 	r.mu.Lock()
 	delete(r.waiting, id)
 	r.mu.Unlock()

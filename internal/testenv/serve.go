@@ -26,8 +26,11 @@ import (
 	"github.com/limpet-io/limpet/test/programs"
 )
 
-// ConvertedCRD is the name of the CRD whose versions the controller converts.
-const ConvertedCRD = "persistentpodstates.apps.kruise.io"
+// The CRDs whose versions the controller converts.
+const (
+	ConvertedCRD     = "persistentpodstates.apps.kruise.io"
+	ConvertedBudgets = "podunavailablebudgets.policy.kruise.io"
+)
 
 // RunWebhooks starts a manager for all tests of the package. Of the webhooks in
 // deploy/controller/webhooks.yaml and deploy/crds the API server asks those, by their paths,
@@ -78,7 +81,7 @@ func (e *Env) install(t testing.TB, paths map[string]http.Handler, host string, 
 	}
 	e.apply(t, w.Mutating)
 	e.apply(t, w.Validating)
-	if crd := e.ManifestCRD(t); paths[*crd.Spec.Conversion.Webhook.ClientConfig.Service.Path] != nil {
+	if crd := e.ManifestCRD(t, ConvertedCRD); paths[*crd.Spec.Conversion.Webhook.ClientConfig.Service.Path] != nil {
 		e.ConvertAt(t, host, authority)
 	}
 }
@@ -87,31 +90,34 @@ func (e *Env) install(t testing.TB, paths map[string]http.Handler, host string, 
 // deploy/crds says apart from the service. Without an authority the CRD keeps the one it has.
 func (e *Env) ConvertAt(t testing.TB, host string, authority []byte) {
 	t.Helper()
-	want := e.ManifestCRD(t)
-	url := "https://" + host + *want.Spec.Conversion.Webhook.ClientConfig.Service.Path
-	e.ChangeCRD(t, func(crd *apiextensionsv1.CustomResourceDefinition) {
-		if before := crd.Spec.Conversion.Webhook; before != nil && authority == nil {
-			authority = before.ClientConfig.CABundle
-		}
-		crd.Spec.Versions, crd.Spec.Conversion = want.Spec.Versions, want.Spec.Conversion.DeepCopy()
-		crd.Spec.Conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: authority}
-	})
+	for _, name := range []string{ConvertedCRD, ConvertedBudgets} {
+		want := e.ManifestCRD(t, name)
+		url := "https://" + host + *want.Spec.Conversion.Webhook.ClientConfig.Service.Path
+		e.changeCRD(t, name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+			trusted := authority
+			if before := crd.Spec.Conversion.Webhook; before != nil && trusted == nil {
+				trusted = before.ClientConfig.CABundle
+			}
+			crd.Spec.Versions, crd.Spec.Conversion = want.Spec.Versions, want.Spec.Conversion.DeepCopy()
+			crd.Spec.Conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: trusted}
+		})
+	}
 }
 
-// ManifestCRD is the CRD of PersistentPodStates as users apply it.
-func (e *Env) ManifestCRD(t testing.TB) *apiextensionsv1.CustomResourceDefinition {
+// ManifestCRD is a CRD as users apply it.
+func (e *Env) ManifestCRD(t testing.TB, name string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	for _, o := range e.Render(t, "deploy/crds") {
-		if o.GetName() != ConvertedCRD {
+		if o.GetName() != name {
 			continue
 		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, crd); err != nil {
-			t.Fatalf("decode CRD %s: %v", ConvertedCRD, err)
+			t.Fatalf("decode CRD %s: %v", name, err)
 		}
 		return crd
 	}
-	t.Fatalf("deploy/crds has no CRD %s", ConvertedCRD)
+	t.Fatalf("deploy/crds has no CRD %s", name)
 	return nil
 }
 
@@ -136,8 +142,13 @@ func (e *Env) Render(t testing.TB, path string) []*unstructured.Unstructured {
 // ChangeCRD edits the CRD of PersistentPodStates.
 func (e *Env) ChangeCRD(t testing.TB, edit func(*apiextensionsv1.CustomResourceDefinition)) {
 	t.Helper()
+	e.changeCRD(t, ConvertedCRD, edit)
+}
+
+func (e *Env) changeCRD(t testing.TB, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) {
+	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	crd.Name = ConvertedCRD
+	crd.Name = name
 	e.Change(t, crd, func() { edit(crd) })
 }
 

@@ -16,11 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -38,6 +40,8 @@ type victims struct {
 	event                          *eventsv1.Event
 	secret                         *corev1.Secret
 	node                           testenv.Node
+	namespace                      *corev1.Namespace
+	budget                         *policyv1beta1.PodUnavailableBudget
 }
 
 func newVictims(t *testing.T) victims {
@@ -68,11 +72,20 @@ func newVictims(t *testing.T) victims {
 		},
 		secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "limpet-controller-certificate"}},
 	}
+	v.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: env.Name("tenant"), Labels: map[string]string{"owner": "tenant"}, Annotations: map[string]string{"owner": "tenant"},
+	}}
+	if err := env.Client.Create(t.Context(), v.namespace); err != nil { // namespaces stay
+		t.Fatal(err)
+	}
+	v.budget = &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{"owner": "tenant"}}}
+	v.budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	v.budget.Spec.MaxUnavailable = new(intstr.FromInt32(1))
 	v.game.SetGroupVersionKind(testenv.GameServers)
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), v.game) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, v.game)
 	silent(v)
-	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret)
+	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget)
 	v.crd = &apiextensionsv1.CustomResourceDefinition{}
 	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, v.crd)
 	// Nothing answers there, and nothing is asked: all objects are in the stored version.
@@ -231,6 +244,31 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"change a secret of its own":  {byRole, create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "evil"}})},
 			"write the kinds of workload": {byRole, patch(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "kruise-configuration"}}, `{"data":{"a":"b"}}`)},
 		},
+		"budgets": {
+			"allow more":           {denied, update(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromString("100%")) })},
+			"change an annotation": {denied, update(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Annotations["owner"] = "thief" })},
+			"add an annotation":    {denied, update(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Annotations["limpet.dev/nudged"] = "t" })},
+			"add a finalizer":      {denied, update(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Finalizers = []string{"example.com/hold"} })},
+			"delete a budget":      {byRole, remove(v.budget)},
+			"create a budget":      {byRole, create(changed(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Name, b.ResourceVersion = "evil", "" }))},
+			"delete all budgets":   {byRole, removeAll(&policyv1beta1.PodUnavailableBudget{}, client.InNamespace(ns))},
+		},
+		"namespaces": {
+			"change another label":        {denied, patch(v.namespace, `{"metadata":{"labels":{"owner":"thief"}}}`)},
+			"add a label":                 {denied, patch(v.namespace, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+			"… beside its own":            {denied, patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":"open","pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+			"remove a label":              {denied, patch(v.namespace, `{"metadata":{"labels":{"owner":null}}}`)},
+			"change another annotation":   {denied, patch(v.namespace, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"add an annotation":           {denied, patch(v.namespace, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
+			"remove all annotations":      {denied, patch(v.namespace, `{"metadata":{"annotations":null}}`)},
+			"set a value of its own":      {denied, patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":"ajar"}}}`)},
+			"add an owner":                {denied, patch(v.namespace, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`)},
+			"add a finalizer":             {denied, patch(v.namespace, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
+			"change the status":           {byRole, patchStatus(v.namespace, `{"status":{"phase":"Terminating"}}`)},
+			"delete a namespace":          {byRole, remove(v.namespace)},
+			"create a namespace":          {byRole, create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "evil"}})},
+			"update a namespace as whole": {byRole, update(v.namespace, func(n *corev1.Namespace) { n.Labels["owner"] = "thief" })},
+		},
 		"crds": {
 			"serve another version":      {denied, patch(v.crd, `{"spec":{"names":{"shortNames":["x"]}}}`)},
 			"convert elsewhere":          {denied, patch(v.crd, `{"spec":{"conversion":{"webhook":{"clientConfig":{"url":"https://evil.example.com"}}}}}`)},
@@ -288,6 +326,13 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"record", patchStatus(v.written, `{"status":{"observedGeneration":1,"podStates":{"written-0":{"nodeName":"n1"}}}}`)},
 		{"store a state again", update(v.written, func(*appsv1beta1.PersistentPodState) {})},
 		{"delete a generated state", remove(made)},
+		{"store a budget again", update(v.budget, func(*policyv1beta1.PodUnavailableBudget) {})},
+		{"list budgets", list(&policyv1beta1.PodUnavailableBudgetList{})},
+		{"read a namespace", get(v.namespace)},
+		{"label a namespace with budgets", patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":"open"}}}`)},
+		{"close a namespace", patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":"closed"}}}`)},
+		{"begin to remove the label", patch(v.namespace, `{"metadata":{"annotations":{"limpet.dev/budgets-idle-since":"2026-11-22T00:00:00Z"}}}`)},
+		{"remove the label", patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":null},"annotations":{"limpet.dev/budgets-idle-since":null}}}`)},
 		{"report an event", create(event)},
 		{"count an event", patch(event, `{"series":{"count":2,"lastObservedTime":"2026-11-22T00:00:00.000000Z"}}`)},
 		{"write the authority of the mutating webhooks", update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) {
@@ -304,6 +349,7 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "limpet-system", UID: namespace.UID}}
 		})},
 		{"write the authority of the conversion", patch(v.crd, authority(t))},
+		{"… of budgets", patch(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: testenv.ConvertedBudgets}}, authority(t))},
 		{"write the stored versions", patchStatus(v.crd, `{"status":{"storedVersions":["v1beta1"]}}`)},
 		{"write its certificate", update(v.secret, func(s *corev1.Secret) { s.Data = map[string][]byte{"tls.crt": []byte("x")} })},
 		{"list secrets of its namespace", list(&corev1.SecretList{}, client.InNamespace("limpet-system"))},

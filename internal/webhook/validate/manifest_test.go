@@ -15,14 +15,22 @@ import (
 // be tried while no replica answers.
 func TestBothVersionsAreJudgedAlike(t *testing.T) {
 	validating := testenv.ReadWebhooks(t).Validating
-	judged := map[string][]admissionv1.MatchCondition{}
+	judged := map[string]map[string][]admissionv1.MatchCondition{} // by resource and version
 	for _, w := range validating.Webhooks {
-		if *w.FailurePolicy == admissionv1.Fail {
-			judged[w.Rules[0].APIVersions[0]] = w.MatchConditions
+		rule := w.Rules[0]
+		if *w.FailurePolicy != admissionv1.Fail || len(rule.Resources) != 1 {
+			continue
 		}
+		if judged[rule.Resources[0]] == nil {
+			judged[rule.Resources[0]] = map[string][]admissionv1.MatchCondition{}
+		}
+		judged[rule.Resources[0]][rule.APIVersions[0]] = w.MatchConditions
 	}
-	if diff := cmp.Diff(judged["v1beta1"], judged["v1alpha1"]); diff != "" || len(judged) != 2 {
-		t.Errorf("match conditions of %d webhooks (-v1beta1 +v1alpha1):\n%s", len(judged), diff)
+	for _, resource := range []string{"persistentpodstates", "podunavailablebudgets"} {
+		versions := judged[resource]
+		if diff := cmp.Diff(versions["v1beta1"], versions["v1alpha1"]); diff != "" || len(versions) != 2 {
+			t.Errorf("match conditions of %d webhooks for %s (-v1beta1 +v1alpha1):\n%s", len(versions), resource, diff)
+		}
 	}
 }
 

@@ -26,6 +26,8 @@ import (
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 const hostname = corev1.LabelHostname
@@ -34,7 +36,7 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
-		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
 // served tells that the API server asks the webhooks.
@@ -47,14 +49,21 @@ func serve(t *testing.T) {
 	if served {
 		return
 	}
-	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs("limpet-system")}
+	budgets := cluster.Needs{Objects: []cluster.Need{cluster.Of[*policyv1beta1.PodUnavailableBudget]()}}
+	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs("limpet-system"), budgets}
 	env.RunWebhooks(t, cluster.CacheOptions(needs...), func(mgr ctrl.Manager) (map[string]http.Handler, error) {
 		reader := &workloads.Reader{
 			Registry: workloads.NewRegistry(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespaces: []string{"limpet-system"},
 		}
 		live := cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven)
 		state := &validate.PersistentPodState{Live: live, Cached: mgr.GetCache(), Workloads: reader}
+		budget := &validate.PodUnavailableBudget{
+			Cached: mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient()},
+		}
 		return map[string]http.Handler{
+			validate.PodUnavailableBudgetPath: admission.WithValidator(env.Scheme, budget),
+			validate.FormerPodUnavailableBudgetPath: admission.WithValidator(env.Scheme,
+				validate.FormerPodUnavailableBudget{PodUnavailableBudget: budget}),
 			validate.PersistentPodStatePath:       admission.WithValidator(env.Scheme, state),
 			validate.FormerPersistentPodStatePath: admission.WithValidator(env.Scheme, validate.FormerPersistentPodState{PersistentPodState: state}),
 			serving.ConversionPath:                conversion.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
@@ -69,6 +78,14 @@ func serve(t *testing.T) {
 	})
 	testenv.Eventually(t, func() error {
 		return env.Client.Create(t.Context(), testenv.AFormerPersistentPodState("probe", ns), client.DryRunAll)
+	})
+	testenv.Eventually(t, func() error {
+		probe := ofSelector(ns, "probe")
+		probe.Annotations = map[string]string{policyv1beta1.AnnotationVectors: "evict=No"}
+		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), policyv1beta1.AnnotationVectors)
+	})
+	testenv.Eventually(t, func() error {
+		return env.Client.Create(t.Context(), formerOfTarget(ns, "probe"), client.DryRunAll)
 	})
 }
 

@@ -34,6 +34,13 @@ const (
 	LabelBudgetsClosed = "closed"
 )
 
+// AnnotationIdleSince is on a namespace without budgets, from which the controller will remove
+// the label LabelBudgets. The creation of a budget removes the annotation.
+const AnnotationIdleSince = "limpet.dev/budgets-idle-since"
+
+// FieldManagerBudgets is the field manager of what the controller writes into a namespace.
+const FieldManagerBudgets = "limpet-budgets"
+
 // Conditions of a budget.
 const (
 	// ConditionEnforced is True while the guard is installed, current and called.

@@ -1,0 +1,110 @@
+package validate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// mostNamed bounds the names in a warning.
+const mostNamed = 3
+
+// useless warns of what is allowed and protects nothing, or lets no pod go.
+func useless(b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
+	var out admission.Warnings
+	if slices.Contains(pin.LeftOut(), b.Namespace) {
+		out = append(out, fmt.Sprintf("metadata.namespace: no request about a pod of namespace %s is judged, "+
+			"because it would wait for the controller; remedy: another namespace", b.Namespace))
+	}
+	if v := b.Spec.MaxUnavailable; v != nil {
+		out = append(out, extremes("spec.maxUnavailable", v, nothingGoes, allGo)...)
+	}
+	if v := b.Spec.MinAvailable; v != nil {
+		out = append(out, extremes("spec.minAvailable", v, allGo, nothingGoes)...)
+	}
+	return append(out, beyond(b)...)
+}
+
+const (
+	allGo       = "lets all pods go at once, so that the budget protects nothing"
+	nothingGoes = "lets no available pod go, so that no node with such a pod can be drained"
+)
+
+// extremes warns of a number of none, and of a percentage of all.
+func extremes(name string, value *intstr.IntOrString, none, all string) admission.Warnings {
+	percent, err := intstr.GetScaledValueFromIntOrPercent(value, 100, true)
+	switch {
+	case err != nil: // the CRD has refused it
+		return nil
+	case percent == 0:
+		return admission.Warnings{fmt.Sprintf("%s: %s %s", name, value, none)}
+	case percent == 100 && value.Type == intstr.String:
+		return admission.Warnings{fmt.Sprintf("%s: %s %s", name, value, all)}
+	}
+	return nil
+}
+
+// beyond warns of numbers that the size of the workload makes useless, where the budget itself
+// names the size.
+func beyond(b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
+	size := b.Spec.ProtectTotalReplicas
+	if size == nil {
+		return nil
+	}
+	number := func(v *intstr.IntOrString) bool { return v != nil && v.Type == intstr.Int && v.IntVal > 0 }
+	switch least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable; {
+	case number(least) && least.IntVal >= *size:
+		return admission.Warnings{fmt.Sprintf("spec.minAvailable: %s of %d pods %s", least, *size, nothingGoes)}
+	case number(most) && most.IntVal >= *size:
+		return admission.Warnings{fmt.Sprintf("spec.maxUnavailable: %s of %d pods %s", most, *size, allGo)}
+	}
+	return nil
+}
+
+// shared warns of other budgets for the same pods. OpenKruise refuses them, because it asks one
+// budget for each pod. The guards ask all of them, so nothing is wrong, but it may be a slip.
+func shared(b *policyv1beta1.PodUnavailableBudget, all []policyv1beta1.PodUnavailableBudget) admission.Warnings {
+	var names []string
+	for i := range all {
+		if o := &all[i]; o.Name != b.Name && o.DeletionTimestamp == nil && samePods(b, o) {
+			names = append(names, o.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	more := ""
+	if n := len(names) - mostNamed; n > 0 {
+		names, more = names[:mostNamed], fmt.Sprintf(" and %d more", n)
+	}
+	return admission.Warnings{fmt.Sprintf("spec: the same pods have the budget %s%s; a pod may go when all of its budgets allow it",
+		strings.Join(names, ", "), more)}
+}
+
+func samePods(a, b *policyv1beta1.PodUnavailableBudget) bool {
+	if x, y := a.Spec.TargetReference, b.Spec.TargetReference; x != nil && y != nil {
+		return workload.NewTarget(x.APIVersion, x.Kind, x.Name) == workload.NewTarget(y.APIVersion, y.Kind, y.Name)
+	}
+	return a.Spec.Selector != nil && equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector)
+}
+
+// misplaced warns of annotations of v1alpha1 in v1beta1, where they are fields.
+func misplaced(b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
+	names := []string{"protectOperations", "protectTotalReplicas", "ignoredPodSelector"}
+	var out admission.Warnings
+	for i, key := range fieldAnnotations {
+		if _, set := b.Annotations[key]; set {
+			out = append(out, fmt.Sprintf("%s does nothing in v1beta1; remedy: spec.%s", annotation(key), names[i]))
+		}
+	}
+	return out
+}

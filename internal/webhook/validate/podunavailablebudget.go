@@ -1,0 +1,127 @@
+package validate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// PodUnavailableBudgetPath is the path of the webhook for PodUnavailableBudgets.
+const PodUnavailableBudgetPath = "/validate-podunavailablebudget"
+
+// PodUnavailableBudget refuses invalid PodUnavailableBudgets. Before a valid one is stored, its
+// namespace has the label by which requests about pods are sent to the guards.
+type PodUnavailableBudget struct {
+	// Cached reads the budgets of a namespace.
+	Cached     client.Reader
+	Namespaces *Namespaces
+}
+
+var _ admission.Validator[*policyv1beta1.PodUnavailableBudget] = (*PodUnavailableBudget)(nil)
+
+// ValidateCreate names every field that is wrong.
+func (w *PodUnavailableBudget) ValidateCreate(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
+	return w.create(ctx, b, judgeBudget(b), misplaced(b))
+}
+
+// create answers for a new budget, of which errs are wrong. warnings are those that only one
+// of the versions has.
+func (w *PodUnavailableBudget) create(
+	ctx context.Context, b *policyv1beta1.PodUnavailableBudget, errs field.ErrorList, warnings admission.Warnings,
+) (admission.Warnings, error) {
+	var all policyv1beta1.PodUnavailableBudgetList
+	if err := w.Cached.List(ctx, &all, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list budgets of namespace %s: %w", b.Namespace, err)
+	}
+	warnings = slices.Concat(warnings, useless(b), shared(b, all.Items))
+	if len(errs) > 0 {
+		return warnings, invalidBudget(b.Name, errs)
+	}
+	closed := isClosed(b) || slices.ContainsFunc(all.Items, func(o policyv1beta1.PodUnavailableBudget) bool { return isClosed(&o) })
+	return warnings, w.label(ctx, b, closed)
+}
+
+// label labels the namespace of a budget, unless the request is a dry run or the guards leave
+// the namespace out.
+func (w *PodUnavailableBudget) label(ctx context.Context, b *policyv1beta1.PodUnavailableBudget, closed bool) error {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return fmt.Errorf("judge PodUnavailableBudget %s: %w", b.Name, err)
+	}
+	if request.DryRun != nil && *request.DryRun || slices.Contains(pin.LeftOut(), b.Namespace) {
+		return nil
+	}
+	return w.Namespaces.Label(ctx, b.Namespace, closed)
+}
+
+// ValidateUpdate judges only changes: what was wrong before a rule came is answered with a
+// warning.
+func (w *PodUnavailableBudget) ValidateUpdate(ctx context.Context, before, after *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
+	return w.update(ctx, before, after, newErrors(judgeBudget(before), judgeBudget(after)), misplaced(after))
+}
+
+func (w *PodUnavailableBudget) update(
+	ctx context.Context, before, after *policyv1beta1.PodUnavailableBudget, errs judged, warnings admission.Warnings,
+) (admission.Warnings, error) {
+	if equality.Semantic.DeepEqual(before.Spec, after.Spec) && maps.Equal(before.Annotations, after.Annotations) {
+		return nil, nil
+	}
+	warnings = slices.Concat(errs.known, warnings, useless(after))
+	if len(errs.added) > 0 {
+		return warnings, invalidBudget(after.Name, errs.added)
+	}
+	if isClosed(after) && !isClosed(before) {
+		return warnings, w.label(ctx, after, true)
+	}
+	return warnings, nil
+}
+
+// judged is what is wrong with an object that changes.
+type judged struct {
+	added field.ErrorList
+	// known was wrong before.
+	known admission.Warnings
+}
+
+// newErrors tells errors that an object had before from those that it has now.
+func newErrors(before, after field.ErrorList) judged {
+	was := map[string]bool{}
+	for _, e := range before {
+		was[e.Error()] = true
+	}
+	var out judged
+	for _, e := range after {
+		if was[e.Error()] {
+			out.known = append(out.known, e.Error())
+		} else {
+			out.added = append(out.added, e)
+		}
+	}
+	return out
+}
+
+// isClosed tells whether the pods of a budget are kept while the controller does not answer.
+func isClosed(b *policyv1beta1.PodUnavailableBudget) bool {
+	rules, _ := budget.RulesOf(b) // with an error it holds the valid part
+	return rules.FailurePolicy == budget.Closed
+}
+
+func invalidBudget(name string, errs field.ErrorList) error {
+	return apierrors.NewInvalid(policyv1beta1.GroupVersion.WithKind("PodUnavailableBudget").GroupKind(), name, errs)
+}
+
+// ValidateDelete allows every deletion.
+func (w *PodUnavailableBudget) ValidateDelete(context.Context, *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
+	return nil, nil
+}
