@@ -83,13 +83,13 @@ func TestExempts(t *testing.T) {
 		labels, annotations map[string]string
 		want                bool
 	}{
-		"an ordinary pod":          {},
-		"an ignored pod":           {labels: map[string]string{"job": "batch"}, want: true},
-		"no-protect":               {annotations: map[string]string{policyv1beta1.AnnotationNoProtect: "true"}, want: true},
-		"no-protect as OpenKruise": {annotations: map[string]string{policyv1beta1.AnnotationNoProtect: "1"}, want: true},
-		"no-protect is false":      {annotations: map[string]string{policyv1beta1.AnnotationNoProtect: "false"}},
-		"no-protect is no truth":   {annotations: map[string]string{policyv1beta1.AnnotationNoProtect: "yes"}},
-		"no-protect as a label":    {labels: map[string]string{policyv1beta1.AnnotationNoProtect: "true"}},
+		"an ordinary pod":                            {},
+		"an ignored pod":                             {labels: map[string]string{"job": "batch"}, want: true},
+		"no-protect":                                 {annotations: map[string]string{policyv1beta1.AnnotationNoProtect: "true"}, want: true},
+		"no-protect as OpenKruise":                   {annotations: map[string]string{policyv1beta1.AnnotationNoProtect: "1"}, want: true},
+		"no-protect is false":                        {annotations: map[string]string{policyv1beta1.AnnotationNoProtect: "false"}},
+		"no-protect is no truth":                     {annotations: map[string]string{policyv1beta1.AnnotationNoProtect: "yes"}},
+		"no-protect as a label":                      {labels: map[string]string{policyv1beta1.AnnotationNoProtect: "true"}},
 		"OpenKruise's related-pub of another budget": {annotations: map[string]string{"kruise.io/related-pub": "other"}},
 	}
 	pub := annotated()

@@ -102,7 +102,7 @@ type Input struct {
 // keeps its Since, and a pod that goes is not turned into one that is changed.
 func (in Input) Entry() ledger.Entry {
 	e := ledger.Entry{
-		UID: in.Pod.UID, Pod: in.Pod.Name, Use: ledger.Gone, Vector: string(in.Vector), By: clean(in.By),
+		UID: in.Pod.UID, Pod: in.Pod.Name, Use: ledger.Gone, Vector: string(in.Vector), By: user(in.By),
 		Since: in.Now, Expires: in.Now.Add(ledger.Bound),
 	}
 	old, renewed := in.living()
@@ -117,5 +117,5 @@ func (in Input) Entry() ledger.Entry {
 
 // Waiting is what the book shall hold of a refused request.
 func (in Input) Waiting() ledger.Waiting {
-	return ledger.Waiting{UID: in.Pod.UID, Pod: in.Pod.Name, By: clean(in.By), Since: in.Now, Last: in.Now}
+	return ledger.Waiting{UID: in.Pod.UID, Pod: in.Pod.Name, By: user(in.By), Since: in.Now, Last: in.Now}
 }

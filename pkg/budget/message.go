@@ -17,6 +17,7 @@ import (
 const MostMessage = 1000
 
 const (
+	mostUser   = 250 // bytes of a user in the book
 	mostWord   = 80  // bytes of a name in a message
 	mostText   = 240 // bytes of an error in a message
 	mostListed = 4   // budgets, and pods of each, in a message
@@ -154,7 +155,7 @@ func (in *Input) longer(blocks []block) string {
 	var first *ledger.Waiting
 	for i := range in.Book.Waiting {
 		w := &in.Book.Waiting[i]
-		own := w.Pod == in.Pod.Name && w.By == clean(in.By)
+		own := w.Pod == in.Pod.Name && w.By == user(in.By)
 		if own && w.Since.Before(since) {
 			since = w.Since
 		}
@@ -207,6 +208,9 @@ func age(d time.Duration) string {
 // clean bounds a name, and replaces what is not printable: control characters could forge
 // lines of a terminal or a log.
 func clean(name string) string { return printable(name, mostWord) }
+
+// user is clean for a user in the book: long enough to tell users apart.
+func user(name string) string { return printable(name, mostUser) }
 
 // sentence is clean for the text of an error.
 func sentence(text string) string { return printable(text, mostText) }

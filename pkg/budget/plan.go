@@ -33,9 +33,6 @@ func Plan(in Input) Decision {
 	if d, refused := planPDBs(in); refused {
 		return d
 	}
-	if e, ok := in.living(); ok {
-		return in.again(e)
-	}
 	judged, accounted := in.split()
 	if len(judged) == 0 {
 		return in.account(accounted)
@@ -47,11 +44,22 @@ func Plan(in Input) Decision {
 	if !in.Pod.Serving {
 		reason = ReasonNotAvailable
 	}
-	return Decision{Verdict: Allowed, Reason: reason, Take: in.hasRoom()}
+	return in.take(Allowed, reason)
 }
 
-// again answers a further call for a pod that has an entry. One DELETE makes several calls,
-// which need no write. A later request may be written until the commit bound from now, so
+// take lets the pod go, with an entry in the book that makes it unavailable at once. A pod
+// that is not Ready gets an entry too: it may become Ready before the API server deletes it,
+// and another decision would count on it.
+func (in *Input) take(v Verdict, reason Reason) Decision {
+	if e, ok := in.living(); ok {
+		return in.again(e)
+	}
+	return Decision{Verdict: v, Reason: reason, Take: in.hasRoom()}
+}
+
+// again answers a further call for a pod that has an entry. The call was judged like the
+// first one, without the pod itself: an entry is no pass for a later request, because another
+// pod may have been lost meanwhile. One DELETE makes several calls, which need no write. A later request may be written until the commit bound from now, so
 // the entry is renewed when it would end before. A pod that is deleted after a change gets
 // an entry that stays until the pod is gone.
 func (in *Input) again(e ledger.Entry) Decision {
@@ -76,7 +84,7 @@ func (in *Input) stale() bool {
 		return in.ForUID != in.Pod.UID
 	}
 	return slices.ContainsFunc(in.Book.Waiting, func(w ledger.Waiting) bool {
-		return w.Pod == in.Pod.Name && w.By == clean(in.By) && w.UID != in.Pod.UID && in.Now.Sub(w.Last) <= retry
+		return w.Pod == in.Pod.Name && w.By == user(in.By) && w.UID != in.Pod.UID && in.Now.Sub(w.Last) <= retry
 	})
 }
 
@@ -101,8 +109,7 @@ func (b *Budget) judges(v Vector) bool {
 	return !b.Exempt && b.Rules.policy(v) == Check && b.Rules.protects(v)
 }
 
-// account lets a pod go that no budget judges. The entry makes it unavailable at once, so
-// that another request does not count on it.
+// account lets a pod go that no budget judges.
 func (in *Input) account(budgets []*Budget) Decision {
 	if len(budgets) == 0 {
 		return Decision{Verdict: Allowed, Reason: ReasonUnprotected}
@@ -113,7 +120,7 @@ func (in *Input) account(budgets []*Budget) Decision {
 			reason = ReasonPolicy
 		}
 	}
-	return Decision{Verdict: Accounted, Reason: reason, Take: in.hasRoom()}
+	return in.take(Accounted, reason)
 }
 
 // hasRoom tells whether the book can take a further pod.
@@ -162,7 +169,7 @@ func (in *Input) judge(b *Budget) Reason {
 		return ReasonExhausted
 	case b.Rules.KeepPlace && in.losesPlace() != "":
 		return in.losesPlace()
-	case serving && !open && !in.hasRoom():
+	case serving && !open && !in.hasRoom() && !inUse(in.Book, in.Pod.UID, in.Now):
 		return ReasonFull
 	}
 	return ""

@@ -1,0 +1,139 @@
+package budget_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/pkg/budget"
+)
+
+// template is a pod with a container, a sidecar and an init container.
+func template() *corev1.Pod {
+	sized := func(name string, policy corev1.ResourceResizeRestartPolicy) corev1.Container {
+		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+		return corev1.Container{
+			Name: name, Image: "v1", Resources: corev1.ResourceRequirements{Requests: list.DeepCopy(), Limits: list},
+			ResizePolicy: []corev1.ContainerResizePolicy{
+				{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
+				{ResourceName: corev1.ResourceMemory, RestartPolicy: policy},
+			},
+		}
+	}
+	pod := readyPod()
+	pod.Spec.Containers = []corev1.Container{sized("app", corev1.RestartContainer)}
+	pod.Spec.InitContainers = []corev1.Container{sized("prepare", corev1.NotRequired), sized("proxy", corev1.RestartContainer)}
+	pod.Spec.InitContainers[1].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	return pod
+}
+
+func TestDisruptive(t *testing.T) {
+	size := func(of *corev1.ResourceRequirements, name corev1.ResourceName, to string) {
+		of.Limits[name] = resource.MustParse(to)
+	}
+	cases := map[string]struct {
+		change   func(*corev1.Pod)
+		restarts bool
+		marks    bool
+	}{
+		"nothing":                           {func(*corev1.Pod) {}, false, false},
+		"the image of a container":          {func(p *corev1.Pod) { p.Spec.Containers[0].Image = "v2" }, true, false},
+		"the image of a sidecar":            {func(p *corev1.Pod) { p.Spec.InitContainers[1].Image = "v2" }, true, false},
+		"the image of an init container":    {func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "v2" }, false, false},
+		"a field that is not known here":    {func(p *corev1.Pod) { p.Spec.Hostname = "other" }, true, false},
+		"an environment variable":           {func(p *corev1.Pod) { p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A"}} }, true, false},
+		"a further container":               {func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "b"}) }, true, false},
+		"one container less":                {func(p *corev1.Pod) { p.Spec.InitContainers = p.Spec.InitContainers[:1] }, true, false},
+		"a deadline that kills the pod":     {func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(1)) }, true, false},
+		"a toleration":                      {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} }, false, false},
+		"the grace period":                  {func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(1)) }, false, false},
+		"scheduling gates":                  {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "a"}} }, false, false},
+		"an ephemeral container":            {func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} }, false, false},
+		"labels and annotations":            {func(p *corev1.Pod) { p.Labels["a"], p.Annotations = "b", map[string]string{"a": "b"} }, false, false},
+		"an unavailable label":              {func(p *corev1.Pod) { p.Labels["unavailable-pod.kruise.io/x"] = "" }, false, true},
+		"cpu, without a restart":            {func(p *corev1.Pod) { size(&p.Spec.Containers[0].Resources, corev1.ResourceCPU, "2") }, false, false},
+		"memory, with a restart":            {func(p *corev1.Pod) { size(&p.Spec.Containers[0].Resources, corev1.ResourceMemory, "2Gi") }, true, false},
+		"a sidecar's memory":                {func(p *corev1.Pod) { size(&p.Spec.InitContainers[1].Resources, corev1.ResourceMemory, "2Gi") }, true, false},
+		"an init container's memory":        {func(p *corev1.Pod) { size(&p.Spec.InitContainers[0].Resources, corev1.ResourceMemory, "2Gi") }, false, false},
+		"memory, written in another way":    {func(p *corev1.Pod) { size(&p.Spec.Containers[0].Resources, corev1.ResourceMemory, "1024Mi") }, false, false},
+		"a limit that goes":                 {func(p *corev1.Pod) { delete(p.Spec.Containers[0].Resources.Limits, corev1.ResourceMemory) }, true, false},
+		"a resource that cannot be resized": {func(p *corev1.Pod) { size(&p.Spec.Containers[0].Resources, "example.com/gpu", "1") }, true, false},
+		"memory of the pod, with a restart": {
+			func(p *corev1.Pod) {
+				p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi")}}
+			}, true, false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before, after := template(), template()
+			tc.change(after)
+			kept := after.DeepCopy()
+			got := budget.Disruptive(before, after)
+			if got.Restarts != tc.restarts || got.Marks != tc.marks {
+				t.Errorf("restarts %v, marks %v; want %v, %v", got.Restarts, got.Marks, tc.restarts, tc.marks)
+			}
+			if budget.Disruptive(after, kept).Restarts || budget.Disruptive(before, template()).Restarts {
+				t.Error("the comparison changed the pods")
+			}
+		})
+	}
+}
+
+func TestDisruptiveKeepsAMarkedPodMarked(t *testing.T) {
+	marked := readyPod(func(p *corev1.Pod) { p.Labels["unavailable-pod.kruise.io/x"] = "" })
+	if budget.Disruptive(marked, readyPod()).Marks || budget.Disruptive(marked, marked).Marks {
+		t.Error("a label that goes, or stays, disrupts")
+	}
+}
+
+func TestDisruptiveResizesPodsAsAWhole(t *testing.T) {
+	of := func(cpu, memory string) *corev1.Pod {
+		p := template()
+		p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+		}}
+		return p
+	}
+	if budget.Disruptive(of("1", "1Gi"), of("2", "1Gi")).Restarts {
+		t.Error("cpu of the pod restarts a container that needs no restart for cpu")
+	}
+	if !budget.Disruptive(of("1", "1Gi"), of("1", "2Gi")).Restarts {
+		t.Error("memory of the pod restarts no container, and one asks for it")
+	}
+}
+
+func TestNewOwners(t *testing.T) {
+	owner := func(uids ...string) *corev1.Pod {
+		return readyPod(func(p *corev1.Pod) {
+			for _, uid := range uids {
+				p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{UID: types.UID(uid)})
+			}
+		})
+	}
+	cases := map[string]struct {
+		before, after *corev1.Pod
+		want          int
+	}{
+		"the owner stays":                {owner("a"), owner("a"), 0},
+		"one of two owners stays":        {owner("a", "b"), owner("b", "c"), 0},
+		"a second owner comes":           {owner("a"), owner("a", "ghost"), 0},
+		"the owner is replaced":          {owner("a"), owner("ghost"), 1},
+		"an orphan is adopted":           {owner(), owner("a"), 1},
+		"the pod is released":            {owner("a"), owner(), 0},
+		"an orphan stays an orphan":      {owner(), owner(), 0},
+		"both owners are replaced":       {owner("a", "b"), owner("c", "d"), 2},
+		"an owner under another version": {owner("a"), owner("a"), 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := len(budget.Disruptive(tc.before, tc.after).NewOwners); got != tc.want {
+				t.Errorf("%d new owners, want %d", got, tc.want)
+			}
+		})
+	}
+}
