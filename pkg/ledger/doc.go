@@ -25,5 +25,8 @@
 // The expiry of an entry assumes that clocks, and caches that are complete, differ by less than
 // Bound minus the 34 seconds of the API server.
 //
+// TestModel tries all orders of all moves of two replicas, with caches that are behind, for
+// small numbers of budgets and pods. TestModelFindsMistakes shows which mistakes it finds.
+//
 // All functions are pure: they change nothing that they are given, and time is an argument.
 package ledger

@@ -19,7 +19,8 @@ type Seen struct {
 type PodSeen struct {
 	Version string
 	// Going: the pod is terminating or in a terminal phase.
-	Going      bool
+	Going bool
+	// Generation is the newest generation that the kubelet has seen; 0 where it tells none.
 	Generation int64
 	// ReadySince is the last transition of the condition Ready; zero for a pod that is not ready.
 	ReadySince time.Time

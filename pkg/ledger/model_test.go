@@ -1,0 +1,497 @@
+package ledger_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/ledger"
+)
+
+// The model is the functions of this package and a small cluster around them: an API server
+// with compare-and-set, two replicas with caches that may be behind, pods, and requests that
+// were admitted and are not yet written. All orders of all moves are tried.
+//
+// A book is compared by its content. A real compare-and-set refuses more: a replica would then
+// read the same content again.
+
+const (
+	bookCount = 3 // the most
+	podCount  = 3
+	replicas  = 2
+
+	tick      = ledger.Bound / 2 // so that an entry lasts two ticks
+	writeTime = 2                // a request is written before two ticks have passed
+)
+
+// shape is what one run of the model is about.
+type shape struct {
+	budgets [][]int // the pods of each budget; one of them may be unavailable
+	changed int     // the pod that is changed in place; -1 for none
+	returns bool    // pods come back
+	ticks   int8    // how far time goes
+}
+
+// rules are the functions under test. A wrong variant replaces one of them.
+type rules struct {
+	next    func(ledger.Books, []string) ledger.Step
+	apply   func(s ledger.Step, b, other ledger.Book, now time.Time) (ledger.Book, bool)
+	take    func(ledger.Book, ledger.Entry) (ledger.Book, bool)
+	observe func(ledger.Book, ledger.Seen, time.Time) (ledger.Book, []ledger.Entry)
+	knows   func(ledger.Book, string) bool
+	cas     bool
+	rejoin  func(ledger.Books, []string) ledger.Step // next, for the replica that completes joins
+}
+
+func rightRules() rules {
+	return rules{ledger.Next, ledger.Step.Apply, ledger.Take, ledger.Observe, ledger.Book.Knows, true, ledger.Next}
+}
+
+// situation is the whole cluster at one time. Books are numbers: 0 is a book that does not exist.
+type situation struct {
+	books    [bookCount]int16
+	replicas [replicas]replica
+	log      string         // one letter for each change of a pod, in order
+	admitted [podCount]int8 // the tick of the last admission, and 1; 0 for a pod without a request
+	now      int8
+}
+
+type replica struct {
+	known [bookCount]int16
+	seen  int8 // how much of the log the cache shows
+	pod   int8 // the pod of the request that is being decided, and 1; 0 for none
+}
+
+func (s *situation) key() string {
+	b := make([]byte, 0, 40)
+	for _, id := range s.books {
+		b = binary.LittleEndian.AppendUint16(b, uint16(id))
+	}
+	one, two := s.replicas[0], s.replicas[1]
+	for _, r := range []replica{one, two} {
+		for _, id := range r.known {
+			b = binary.LittleEndian.AppendUint16(b, uint16(id))
+		}
+		b = append(b, byte(r.seen), byte(r.pod))
+	}
+	for _, a := range s.admitted {
+		b = append(b, byte(a))
+	}
+	return string(append(append(b, byte(s.now)), s.log...))
+}
+
+// model explores all situations.
+type model struct {
+	shape
+	rules
+	names   []string
+	ids     map[string]int16
+	books   []ledger.Book // by their number
+	reached map[string]bool
+	queue   []situation
+	joined  map[[bookCount]int16]map[string]bool // the entries after all joins are completed
+	planned map[[bookCount + 1]int16]ledger.Step // by what is known and the pod
+	count   struct{ admitted, refused, joins, ended, conflicts int }
+}
+
+func newModel(s shape, r rules) *model {
+	m := &model{
+		shape: s, rules: r, ids: map[string]int16{}, books: []ledger.Book{{}}, reached: map[string]bool{},
+		joined: map[[bookCount]int16]map[string]bool{}, planned: map[[bookCount + 1]int16]ledger.Step{},
+	}
+	for i := range s.budgets {
+		m.names = append(m.names, string(rune('a'+i)))
+	}
+	return m
+}
+
+// id returns the number of a book.
+func (m *model) id(b ledger.Book) int16 {
+	var key strings.Builder
+	fmt.Fprint(&key, b.Name, b.Joined, b.Moved, b.Absorbed, b.Seen)
+	uids := make([]string, 0, len(b.Entries))
+	for uid := range b.Entries {
+		uids = append(uids, uid)
+	}
+	slices.Sort(uids)
+	for _, uid := range uids {
+		e := b.Entries[uid]
+		fmt.Fprint(&key, uid, e.Use, e.Since.Unix(), e.Expires.Unix(), e.Version, e.ReadySince.Unix(), ";")
+	}
+	if id, ok := m.ids[key.String()]; ok {
+		return id
+	}
+	id := int16(len(m.books))
+	m.ids[key.String()], m.books = id, append(m.books, b)
+	return id
+}
+
+func (m *model) known(ids [bookCount]int16) ledger.Books {
+	known := ledger.Books{}
+	for i, name := range m.names {
+		known[name] = nil
+		if ids[i] != 0 {
+			known[name] = &m.books[ids[i]]
+		}
+	}
+	return known
+}
+
+func (m *model) at(now int8) time.Time { return start.Add(time.Duration(now) * tick) }
+
+// of are the names of the budgets that cover a pod.
+func (m *model) of(pod int) (names []string) {
+	for i, pods := range m.budgets {
+		if slices.Contains(pods, pod) {
+			names = append(names, m.names[i])
+		}
+	}
+	return names
+}
+
+// The log has one letter for a pod that goes down, and one for a pod that comes up.
+func down(pod int) byte { return byte('0' + pod) }
+func up(pod int) byte   { return byte('A' + pod) }
+
+// state is what a part of the log tells about a pod. A pod that was deleted comes back with
+// another UID.
+func (m *model) state(log string, pod int) (uid string, available bool, facts ledger.PodSeen) {
+	life, available := 0, true
+	facts = ledger.PodSeen{Version: "100", Generation: 1, ReadySince: start.Add(-time.Hour)}
+	for i := range len(log) {
+		switch log[i] {
+		case down(pod):
+			available = false
+			facts.Version, facts.Going, facts.ReadySince = version(i+1), pod != m.changed, time.Time{}
+			facts.Generation++
+		case up(pod):
+			available = true
+			facts.Version, facts.Going, facts.ReadySince = version(i+1), false, start.Add(time.Duration(i)*time.Millisecond)
+			if pod != m.changed {
+				life++
+			}
+		}
+	}
+	return fmt.Sprint(pod, ".", life), available, facts
+}
+
+func version(events int) string { return fmt.Sprint(100 + events) }
+
+// view is what a replica sees of the pods.
+func (m *model) view(s *situation, r int) ledger.Seen {
+	seen := ledger.Seen{Version: version(int(s.replicas[r].seen)), Pods: map[string]ledger.PodSeen{}}
+	for pod := range podCount {
+		uid, available, facts := m.state(s.log[:s.replicas[r].seen], pod)
+		if available || pod == m.changed || pod == 0 { // pod 0 is seen terminating, the others are just gone
+			seen.Pods[uid] = facts
+		}
+	}
+	return seen
+}
+
+// explore tries all moves from all situations, and returns the first violation.
+func (m *model) explore(most int) error {
+	m.add(situation{})
+	for i := 0; i < len(m.queue); i++ {
+		s := m.queue[i]
+		if err := m.check(&s); err != nil {
+			return err
+		}
+		m.pods(s)
+		m.time(s)
+		for r := range replicas {
+			m.cache(s, r)
+			m.observing(s, r)
+			m.requests(s, r)
+		}
+		if len(m.queue) > most {
+			return fmt.Errorf("more than %d situations", most)
+		}
+	}
+	return nil
+}
+
+func (m *model) add(s situation) {
+	if one, two := s.replicas[0], s.replicas[1]; one.less(two) { // replicas have no names
+		s.replicas = [replicas]replica{two, one}
+	}
+	if key := s.key(); !m.reached[key] {
+		m.reached[key] = true
+		m.queue = append(m.queue, s)
+	}
+}
+
+func (r replica) less(o replica) bool {
+	switch {
+	case r.known != o.known:
+		return slices.Compare(r.known[:], o.known[:]) < 0
+	case r.seen != o.seen:
+		return r.seen < o.seen
+	}
+	return r.pod < o.pod
+}
+
+// check finds violations: a budget with more units in use than it has, an admitted request
+// whose entry is lost, or a join that cannot be completed.
+func (m *model) check(s *situation) error {
+	for i, pods := range m.budgets {
+		inUse := 0
+		for _, pod := range pods {
+			if _, available, _ := m.state(s.log, pod); !available || s.admitted[pod] != 0 {
+				inUse++
+			}
+		}
+		if inUse > 1 {
+			return fmt.Errorf("budget %s has 1 unit, and %d are in use: %s", m.names[i], inUse, m.describe(s))
+		}
+	}
+	entries, err := m.complete(s)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, m.describe(s))
+	}
+	for pod := range podCount {
+		if uid, _, _ := m.state(s.log, pod); s.admitted[pod] != 0 && !entries[uid] {
+			return fmt.Errorf("the entry of pod %s is lost: %s", uid, m.describe(s))
+		}
+	}
+	return nil
+}
+
+// complete lets a replica that begins now do all joins, and returns the entries of the one book.
+func (m *model) complete(s *situation) (map[string]bool, error) {
+	if entries, ok := m.joined[s.books]; ok {
+		return entries, nil
+	}
+	known := m.known(s.books)
+	for range 10 * bookCount {
+		step := m.rejoin(known, m.names)
+		if step.Do == ledger.Done {
+			entries := map[string]bool{}
+			for uid := range known[step.Name].Entries {
+				entries[uid] = true
+			}
+			m.joined[s.books] = entries
+			return entries, nil
+		}
+		if step.Do == ledger.DoMake {
+			known[step.Name] = new(step.New())
+			continue
+		}
+		var other ledger.Book
+		if step.Do == ledger.DoAbsorb {
+			other = *known[step.Other]
+		}
+		book, ok := step.Apply(*known[step.Name], other, start)
+		if !ok {
+			return nil, fmt.Errorf("a join does not end: step %v changes nothing", step)
+		}
+		known[step.Name] = &book
+	}
+	return nil, fmt.Errorf("a join does not end")
+}
+
+func (m *model) describe(s *situation) string {
+	var b strings.Builder
+	for i := range m.names {
+		fmt.Fprintf(&b, "\n  %+v", m.books[s.books[i]])
+	}
+	return fmt.Sprintf("pods %q, admitted %v, tick %d, replicas %v%s", s.log, s.admitted, s.now, s.replicas, b.String())
+}
+
+// pods are the moves of pods: an admitted request is written, a pod comes back.
+func (m *model) pods(s situation) {
+	for pod := range podCount {
+		_, available, _ := m.state(s.log, pod)
+		next := s
+		switch {
+		case available && s.admitted[pod] != 0:
+			next.admitted[pod] = 0
+			next.log += string(down(pod))
+		case !available && m.returns && strings.Count(s.log, string(up(pod))) == 0:
+			next.log += string(up(pod))
+		default:
+			continue
+		}
+		m.add(next)
+	}
+}
+
+// time moves on when the caches are complete: they are behind by less than a tick. A request
+// that was not written in time fails.
+func (m *model) time(s situation) {
+	if s.now == m.ticks || int(s.replicas[0].seen) < len(s.log) || int(s.replicas[1].seen) < len(s.log) {
+		return
+	}
+	s.now++
+	for pod := range podCount {
+		if s.admitted[pod] != 0 && s.now-(s.admitted[pod]-1) >= writeTime {
+			s.admitted[pod] = 0
+		}
+	}
+	m.add(s)
+}
+
+// cache is what a replica may learn at any time: the next change of a pod, or the books. A
+// replica may also end in the middle of what it does.
+func (m *model) cache(s situation, r int) {
+	if int(s.replicas[r].seen) < len(s.log) {
+		next := s
+		next.replicas[r].seen++
+		m.add(next)
+	}
+	if s.replicas[r].known != s.books {
+		next := s
+		next.replicas[r].known = s.books
+		m.add(next)
+	}
+	if s.replicas[r].pod != 0 {
+		s.replicas[r].pod = 0
+		m.add(s)
+	}
+}
+
+// observing removes the entries that have ended from a book. The replica has just read it.
+func (m *model) observing(s situation, r int) {
+	for i := range m.names {
+		if s.books[i] == 0 || !m.books[s.books[i]].IsRoot() {
+			continue
+		}
+		book, ended := m.observe(m.books[s.books[i]], m.view(&s, r), m.at(s.now))
+		if len(ended) == 0 {
+			continue
+		}
+		m.count.ended++
+		next := s
+		next.books[i] = m.id(book)
+		next.replicas[r].known[i] = next.books[i]
+		m.add(next)
+	}
+}
+
+// requests are the moves of a replica that is asked for a pod: it begins, and does one step
+// after the other.
+func (m *model) requests(s situation, r int) {
+	if s.replicas[r].pod != 0 {
+		m.add(m.step(s, r, int(s.replicas[r].pod-1)))
+		return
+	}
+	for pod := range podCount {
+		if _, available, _ := m.state(s.log, pod); available && len(m.of(pod)) > 0 {
+			next := s
+			next.replicas[r].pod = int8(pod + 1)
+			m.add(next)
+		}
+	}
+}
+
+// step does the next step of a request, by what the replica knows of the books.
+func (m *model) step(s situation, r, pod int) situation {
+	step := m.plan(s.replicas[r].known, pod)
+	at := slices.Index(m.names, step.Name)
+	if m.cas && s.replicas[r].known[at] != s.books[at] { // a conflict: the replica reads the book
+		m.count.conflicts++
+		s.replicas[r].known[at] = s.books[at]
+		return s
+	}
+	var book ledger.Book
+	var ok bool
+	switch step.Do {
+	case ledger.Done:
+		return m.decide(s, r, pod, at)
+	case ledger.DoMake:
+		book, ok = step.New(), true
+	case ledger.DoAbsorb:
+		other := m.books[s.replicas[r].known[slices.Index(m.names, step.Other)]]
+		book, ok = m.apply(step, m.books[s.replicas[r].known[at]], other, m.at(s.now))
+		m.count.joins++
+	default:
+		book, ok = m.apply(step, m.books[s.replicas[r].known[at]], ledger.Book{}, m.at(s.now))
+	}
+	if ok {
+		s.books[at] = m.id(book)
+		s.replicas[r].known[at] = s.books[at]
+	}
+	return s
+}
+
+func (m *model) plan(known [bookCount]int16, pod int) ledger.Step {
+	key := [bookCount + 1]int16{known[0], known[1], known[2], int16(pod)}
+	step, ok := m.planned[key]
+	if !ok {
+		step = m.next(m.known(known), m.of(pod))
+		m.planned[key] = step
+	}
+	return step
+}
+
+// decide admits a request when each budget of the pod has a unit left, by what the replica knows.
+func (m *model) decide(s situation, r, pod, at int) situation {
+	s.replicas[r].pod = 0
+	uid, available, facts := m.state(s.log, pod)
+	book := m.books[s.replicas[r].known[at]]
+	_, again := book.Entries[uid]
+	if !available || !m.knows(book, version(int(s.replicas[r].seen))) || !again && !m.unitsLeft(&s, r, pod, book) {
+		m.count.refused++
+		return s
+	}
+	book, _ = m.take(book, ledger.Entry{
+		UID: uid, Use: m.use(pod), Since: m.at(s.now), Expires: m.at(s.now).Add(ledger.Bound),
+		Version: facts.Version, Generation: facts.Generation, ReadySince: facts.ReadySince,
+	})
+	m.count.admitted++
+	s.admitted[pod] = s.now + 1
+	s.books[at] = m.id(book)
+	s.replicas[r].known[at] = s.books[at]
+	return s
+}
+
+func (m *model) use(pod int) ledger.Use {
+	if pod == m.changed {
+		return ledger.Changed
+	}
+	return ledger.Gone
+}
+
+func (m *model) unitsLeft(s *situation, r, asked int, book ledger.Book) bool {
+	for _, pods := range m.budgets {
+		if !slices.Contains(pods, asked) {
+			continue
+		}
+		for _, pod := range pods {
+			uid, available, _ := m.state(s.log[:s.replicas[r].seen], pod)
+			if _, taken := book.Entries[uid]; pod != asked && (!available || taken) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+var shapes = map[string]shape{
+	"two budgets share a pod":            {budgets: [][]int{{0, 1}, {1, 2}}, changed: -1},
+	"pods come back":                     {budgets: [][]int{{0, 1}}, changed: -1, returns: true},
+	"a pod is changed in place":          {budgets: [][]int{{0, 1}}, changed: 1, returns: true},
+	"time passes":                        {budgets: [][]int{{0, 1}}, changed: -1, ticks: 4},
+	"two budgets, and time passes":       {budgets: [][]int{{0}, {0, 1}}, changed: -1, ticks: 2},
+	"three budgets in a ring":            {budgets: [][]int{{0, 1}, {1, 2}, {2, 0}}, changed: -1},
+	"three budgets, the middle one last": {budgets: [][]int{{0}, {1}, {0, 1}}, changed: -1},
+}
+
+func TestModel(t *testing.T) {
+	for name, s := range shapes {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(s, rightRules())
+			began := time.Now()
+			if err := m.explore(2_000_000); err != nil {
+				t.Error(err)
+			}
+			t.Logf("%d situations, %d books, %+v, %v", len(m.queue), len(m.books), m.count, time.Since(began))
+			if m.count.admitted == 0 || m.count.refused == 0 || m.count.conflicts == 0 || len(s.budgets) > 1 && m.count.joins == 0 {
+				t.Errorf("the model does not show what it is about: %+v", m.count)
+			}
+		})
+	}
+}
