@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,31 @@ func KeepCondition(from, to *corev1.Pod, kind corev1.PodConditionType) {
 	for _, c := range from.Status.Conditions {
 		if c.Type == kind {
 			to.Status.Conditions = append(to.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status})
+		}
+	}
+}
+
+// ReadySince keeps since when a pod is Ready, or is not.
+func ReadySince(from, to *corev1.Pod) {
+	keepWhole(from, to, corev1.PodReady, func(c corev1.PodCondition) corev1.PodCondition {
+		return corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}
+	})
+}
+
+// Disrupted keeps why Kubernetes ends a pod, or has ended it. Few pods have that.
+func Disrupted(from, to *corev1.Pod) {
+	to.Status.Phase, to.Status.Reason = from.Status.Phase, from.Status.Reason
+	keepWhole(from, to, corev1.DisruptionTarget, func(c corev1.PodCondition) corev1.PodCondition {
+		return corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
+	})
+}
+
+// keepWhole keeps more of a condition than KeepCondition, in whatever order the two are called.
+func keepWhole(from, to *corev1.Pod, kind corev1.PodConditionType, short func(corev1.PodCondition) corev1.PodCondition) {
+	to.Status.Conditions = slices.DeleteFunc(to.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+	for _, c := range from.Status.Conditions {
+		if c.Type == kind {
+			to.Status.Conditions = append(to.Status.Conditions, short(c))
 		}
 	}
 }

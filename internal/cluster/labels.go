@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unique"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// mostLabels is how many different sets of labels are shared at a time.
+const mostLabels = 4096
+
+// SharedLabels keeps the labels of an object, for selectors. Objects with the same labels, such
+// as the pods of a ReplicaSet, share one map; all share the text of keys and values. The name of
+// the object as a value is not shared: a StatefulSet labels each pod with it.
+func SharedLabels[T client.Object]() Part[T] {
+	shared := &sharedLabels{sets: map[string]map[string]string{}}
+	return func(from, to T) { to.SetLabels(shared.of(from.GetLabels(), from.GetName())) }
+}
+
+// sharedLabels holds one map of each content.
+type sharedLabels struct {
+	mu   sync.Mutex
+	sets map[string]map[string]string
+}
+
+func (s *sharedLabels) of(labels map[string]string, name string) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	var key strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(&key, "%s=%s,", k, labels[k]) // neither a key nor a value can have these signs
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.sets[key.String()]; ok {
+		return known
+	}
+	if len(s.sets) >= mostLabels {
+		clear(s.sets) // objects in the cache keep their own
+	}
+	kept := make(map[string]string, len(labels))
+	for k, v := range labels {
+		if v != name {
+			v = unique.Make(v).Value()
+		}
+		kept[unique.Make(k).Value()] = v
+	}
+	s.sets[key.String()] = kept
+	return kept
+}
