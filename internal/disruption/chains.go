@@ -1,0 +1,50 @@
+package disruption
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// chains remembers the controllers of pods during one decision: thousands of pods have few.
+type chains struct {
+	cached client.Reader
+	known  map[types.UID][]workload.Owner
+}
+
+func newChains(cached client.Reader) *chains {
+	return &chains{cached, map[types.UID][]workload.Owner{}}
+}
+
+// of returns the controllers of a pod, the nearest first.
+func (c *chains) of(ctx context.Context, pod *corev1.Pod) ([]workload.Owner, error) {
+	owner, ok := workload.ControllerOf(pod)
+	if !ok {
+		return nil, nil
+	}
+	if chain, ok := c.known[owner.UID]; ok {
+		return chain, nil
+	}
+	chain, err := cluster.ChainOf(ctx, c.cached, pod)
+	if err != nil {
+		return nil, err
+	}
+	c.known[owner.UID] = chain
+	return chain, nil
+}
+
+// kindOf is the kind of the last of a pod's controllers, in the version that the reference names.
+func kindOf(pod *corev1.Pod, chain []workload.Owner) schema.GroupVersionKind {
+	top := chain[len(chain)-1]
+	if ref := metav1.GetControllerOfNoCopy(pod); len(chain) == 1 && ref != nil {
+		return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	}
+	return schema.GroupVersionKind{Group: top.Group, Kind: top.Kind} // read through what stands between
+}

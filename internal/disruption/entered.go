@@ -1,0 +1,58 @@
+package disruption
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
+)
+
+// entered returns the book after a decision, and the decision: a full book refuses. changed
+// tells whether the book must be written.
+func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (after ledger.Book, _ budget.Decision, changed bool) {
+	if d.Take {
+		if book, changed = ledger.Take(book, entry(c, in)); !changed && d.Verdict == budget.Allowed {
+			d = full(c, in, errFull)
+		}
+	}
+	if d.Verdict == budget.Refused && d.Reason != budget.ReasonStale {
+		var asked bool
+		book, asked = ledger.Ask(book, in.Waiting())
+		changed = changed || asked
+	}
+	if d.Reason == budget.ReasonTaken && !changed {
+		// Another call for one request. The entry of a changed pod may have ended since this book
+		// was cached, and only a write proves that it has not. A deleted pod needs no proof: its
+		// entry ends when it is seen terminating.
+		return book, d, book.Entries[in.Pod.UID].Use == ledger.Changed
+	}
+	book, noted := ledger.Note(book, ledger.Decision{
+		Time: in.Now, Pod: in.Pod.Name, Vector: string(in.Vector), Verdict: string(d.Verdict), By: in.By, Reason: string(d.Reason), Budgets: c.names(),
+	})
+	return book, d, changed || noted
+}
+
+// entry is what the book shall hold of the pod.
+func entry(c inquiry, in budget.Input) ledger.Entry {
+	e, pod := in.Entry(), c.request.Pod
+	e.Version, e.Generation = pod.ResourceVersion, pod.Generation
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			e.ReadySince = condition.LastTransitionTime.Time
+		}
+	}
+	return e
+}
+
+// errFull says why a full book refuses.
+var errFull = fmt.Errorf("the book has no place for a further pod: %d pods that may go are not seen to be gone", ledger.MostEntries)
+
+// full is the answer when the book cannot take the pod.
+func full(c inquiry, in budget.Input, why error) budget.Decision {
+	if unrefusable(in) {
+		return budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}
+	}
+	return budget.Decision{Verdict: budget.Refused, Reason: budget.ReasonFull, Message: why.Error(), Blocking: c.names()}
+}

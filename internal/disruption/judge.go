@@ -1,0 +1,181 @@
+package disruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/books"
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
+)
+
+// mostBudgets is how many budgets of one pod are judged together. A tenant may create any
+// number of them.
+const mostBudgets = 32
+
+// Options are what a Judge works with.
+type Options struct {
+	Reader *Reader
+	Books  *books.Books
+	// Live reads PodDisruptionBudgets past the cache.
+	Live  client.Reader
+	Clock clock.Clock
+	// MaxReservation is the longest reservation that the plugin is configured with.
+	MaxReservation time.Duration
+	// User is the controller's own user name.
+	User string
+	// Metrics count the answers; nil counts nothing.
+	Metrics *Metrics
+}
+
+// Judge decides whether pods may go.
+type Judge struct {
+	reader         *Reader
+	books          *books.Books
+	live           *cluster.LiveReader
+	unproven       *cluster.LiveReader
+	clock          clock.Clock
+	maxReservation time.Duration
+	user           string
+	metrics        *Metrics
+}
+
+// NewJudge makes a Judge.
+func NewJudge(o Options) *Judge {
+	return &Judge{
+		reader: o.Reader, books: o.Books, live: cluster.NewLiveReader(o.Live, cluster.LimitProven),
+		unproven: cluster.NewLiveReader(o.Live, cluster.LimitUnproven), clock: o.Clock,
+		maxReservation: o.MaxReservation, user: o.User, metrics: o.Metrics,
+	}
+}
+
+// Judge decides about one request, and enters the answer into the book.
+func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
+	c, err := j.inquire(ctx, r)
+	if err != nil {
+		return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
+	}
+	answer := Answer{Vector: c.vector, Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
+	switch {
+	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) < 2:
+		return answer, nil // most requests, which nobody counts
+	case len(c.covering) > mostBudgets:
+		answer.Decision = c.tooMany()
+	default:
+		if answer, err = j.decide(ctx, c); err != nil {
+			return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
+		}
+	}
+	if !r.DryRun {
+		j.metrics.Decided(answer.Vector, answer.Decision)
+	}
+	return answer, nil
+}
+
+// errBehind is returned when the cache of this replica is older than what a book relies on.
+var errBehind = errors.New("the cache of this replica is behind")
+
+// decide gathers the facts of an inquiry and decides about it, for a second time if the cache
+// was behind the book.
+func (j *Judge) decide(ctx context.Context, c inquiry) (Answer, error) {
+	answer, behind, err := j.decideOnce(ctx, c)
+	if err != nil || behind == "" {
+		return answer, err
+	}
+	if err := j.await(ctx, behind); err != nil {
+		return answer, err
+	}
+	answer, behind, err = j.decideOnce(ctx, c)
+	if err == nil && behind != "" {
+		err = errBehind
+	}
+	return answer, err
+}
+
+// decideOnce decides by what the cache shows now. behind is the version of pods that the cache
+// has to show for the decision; "" when it shows it.
+func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behind string, err error) {
+	answer.Vector = c.vector
+	version, err := j.reader.Version(ctx) // before the pods are read
+	if err != nil {
+		return answer, "", err
+	}
+	in, err := j.input(ctx, c)
+	if err != nil {
+		return answer, "", err
+	}
+	if in.Book, err = j.books.Look(ctx, in.Namespace, c.owners()); err != nil {
+		return answer, "", fmt.Errorf("look into the book: %w", err)
+	}
+	answer.Decision = budget.Plan(in)
+	if spends(answer.Decision) && !in.Book.Knows(version) {
+		return answer, in.Book.Seen, nil
+	}
+	switch {
+	case c.request.DryRun:
+		answer.Left = left(in, answer.Decision)
+	case answer.Take || answer.Verdict == budget.Refused || answer.Reason == budget.ReasonTaken:
+		return j.enter(ctx, c, in, version)
+	}
+	return answer, "", nil
+}
+
+// spends tells whether a decision is only right if all pods that count as available are there.
+func spends(d budget.Decision) bool { return d.Verdict == budget.Allowed && d.Take }
+
+// enter decides anew from the book that it writes.
+func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
+	answer.Vector = c.vector
+	_, err = j.books.Decide(ctx, in.Namespace, c.owners(), func(book ledger.Book) (ledger.Book, bool) {
+		in.Book, behind, answer.taken = book, "", nil
+		answer.Decision = budget.Plan(in)
+		if spends(answer.Decision) && !book.Knows(version) {
+			behind = book.Seen
+			return book, false
+		}
+		var changed bool
+		book, answer.Decision, changed = entered(book, c, in, answer.Decision)
+		if answer.Take && answer.Verdict != budget.Refused {
+			answer.taken = &taken{in.Namespace, c.owners(), book.Entries[in.Pod.UID]}
+		}
+		return book, changed
+	})
+	switch {
+	case err == nil:
+		return answer, behind, nil
+	case errors.Is(err, books.ErrManyBudgets), errors.Is(err, books.ErrFull):
+		answer.Decision = full(c, in, err)
+		return answer, "", nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || unrefusable(in):
+		answer.Decision = budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}
+		return answer, "", nil
+	}
+	return answer, "", fmt.Errorf("enter into the book: %w", err)
+}
+
+// await waits until the cache shows a version of pods.
+func (j *Judge) await(ctx context.Context, version string) error {
+	for end := j.clock.Now().Add(cacheWait); j.clock.Now().Before(end); {
+		known, err := j.reader.Version(ctx)
+		if err != nil || !cluster.Behind(known, version) {
+			return err
+		}
+		select {
+		case <-j.clock.After(cacheWait / 50):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the cache: %w", ctx.Err())
+		}
+	}
+	return errBehind
+}
+
+// cacheWait is how long a decision waits for the cache.
+const cacheWait = 500 * time.Millisecond

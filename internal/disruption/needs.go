@@ -1,0 +1,54 @@
+package disruption
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// Needs is what the decisions read from the caches: of pods, which budgets cover them and
+// whether they are available; of workloads, how many pods they want.
+func Needs() cluster.Needs {
+	chain := cluster.OwnerChain()
+	return cluster.Needs{
+		Objects: append(chain.Objects,
+			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.OwnAnnotations, cluster.Phase, cluster.ReadySince, cluster.Disrupted, cluster.Requests(), podNode),
+			cluster.Of(cluster.ReplicaSetSize),
+			cluster.Of(cluster.JobSize),
+			cluster.Of(cluster.DeploymentSize),
+			cluster.Of(cluster.StatefulSetSize),
+			cluster.Of(cluster.Labels[*corev1.Namespace]),
+			cluster.Of(cluster.Labels, nodeTaints),
+			cluster.Of[*policyv1beta1.PodUnavailableBudget](),
+			cluster.Of(disruptionBudget),
+			cluster.Of(cluster.NodeOwner, poolNode),
+		),
+		Indexes: append(chain.Indexes,
+			cluster.BudgetsByPods(), cluster.DisruptionBudgetsByPods(), cluster.PodsByNode(), cluster.PoolsByNode(),
+		),
+	}
+}
+
+// podNode keeps where a pod runs.
+func podNode(from, to *corev1.Pod) {
+	to.Spec.NodeName, to.Status.NominatedNodeName = from.Spec.NodeName, from.Status.NominatedNodeName
+}
+
+// nodeTaints keeps whether a node takes pods.
+func nodeTaints(from, to *corev1.Node) {
+	to.Spec.Unschedulable, to.Spec.Taints, to.Status.Allocatable = from.Spec.Unschedulable, from.Spec.Taints, from.Status.Allocatable
+	for _, c := range from.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+}
+
+// disruptionBudget keeps which pods a PodDisruptionBudget selects. Its status is read anew.
+func disruptionBudget(from, to *policyv1.PodDisruptionBudget) { to.Spec.Selector = from.Spec.Selector }
+
+// poolNode keeps which node a pool is of.
+func poolNode(from, to *limpetv1alpha1.NodeIPPool) { to.Status.Node = from.Status.Node }

@@ -1,0 +1,39 @@
+package disruption
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/books"
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
+)
+
+// taken is an entry that an answer made, and where.
+type taken struct {
+	namespace string
+	owners    []books.Owner
+	entry     ledger.Entry
+}
+
+// JudgeOwn decides about a deletion by the controller itself, before it sends the request.
+func (j *Judge) JudgeOwn(ctx context.Context, pod *corev1.Pod) (Answer, error) {
+	return j.Judge(ctx, Request{Verb: budget.VerbDelete, Pod: pod, User: j.user, ByUID: true})
+}
+
+// Return gives back what an answer took, for a request that failed. The entry stays if another
+// request relies on it, such as a second call of the guard.
+func (j *Judge) Return(ctx context.Context, a Answer) error {
+	if a.taken == nil {
+		return nil
+	}
+	_, err := j.books.Decide(ctx, a.taken.namespace, a.taken.owners, func(book ledger.Book) (ledger.Book, bool) {
+		return ledger.Remove(book, a.taken.entry)
+	})
+	if err != nil {
+		return fmt.Errorf("give back the unit of pod %s: %w", a.taken.entry.Pod, err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package disruption
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/pkg/budget"
+)
+
+// mostPDBs is how many PodDisruptionBudgets of a pod are read. The API server evicts no pod
+// that has more than one.
+const mostPDBs = 4
+
+// disruptionBudgets returns the PodDisruptionBudgets that select a pod, as the API server has
+// them: their status is older in the cache, and an eviction that they refuse must cost nothing.
+func (j *Judge) disruptionBudgets(ctx context.Context, pod *corev1.Pod) ([]budget.PDB, error) {
+	selecting, err := cluster.DisruptionBudgetsFor(ctx, j.reader.cached, pod.Namespace, pod.Labels)
+	if err != nil {
+		return nil, err
+	}
+	var found []policyv1.PodDisruptionBudget
+	for _, cached := range selecting[:min(len(selecting), mostPDBs)] {
+		var now policyv1.PodDisruptionBudget
+		switch err := j.live.Get(ctx, client.ObjectKeyFromObject(cached), &now); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("get PodDisruptionBudget %s: %w", cached.Name, err)
+		default:
+			found = append(found, now)
+		}
+	}
+	return budget.PDBsOf(found, pod.Labels), nil
+}

@@ -1,0 +1,135 @@
+package disruption
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// Reader gathers what budgets count.
+type Reader struct {
+	cached cache.Cache
+	scales *scales
+}
+
+// NewReader makes a reader of a cache that holds what Needs says. Sizes of workloads that the
+// cache does not hold come from their scale subresource.
+func NewReader(cached cache.Cache, subresources client.SubResourceClientConstructor) *Reader {
+	return &Reader{cached: cached, scales: newScales(subresources)}
+}
+
+// Facts are what one budget counts.
+type Facts struct {
+	Budget budget.Budget
+	// Living is how many of the pods do not terminate.
+	Living int
+	// Pods are the objects of Budget.Pods in the same order, which callers must not change.
+	Pods []*corev1.Pod
+	// Problem says which annotation of the budget is invalid; nil when none is. The rest holds.
+	Problem error
+}
+
+// Facts gathers what one budget counts.
+func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, now time.Time) (Facts, error) {
+	var f Facts
+	f.Budget, f.Problem = budget.BudgetOf(pub)
+	matcher, err := budget.MatcherOf(pub)
+	if err != nil {
+		f.Problem = err
+		f.Budget.Unknown = err.Error()
+		return f, nil
+	}
+	chains := newChains(r.cached)
+	if f.Pods, err = r.covered(ctx, pub.Namespace, matcher, chains); err != nil {
+		return f, err
+	}
+	f.Budget.Pods = make([]budget.Pod, len(f.Pods))
+	for i, pod := range f.Pods {
+		f.Budget.Pods[i] = budget.PodOf(pod, f.Budget.Rules.Stable, now)
+		if workload.Alive(pod) {
+			f.Living++
+		}
+	}
+	f.Budget.Expected, f.Budget.Unknown, err = r.size(ctx, pub, f, chains, now)
+	return f, err
+}
+
+// covered returns the pods of a budget that have not ended: a pod that terminates is not
+// available, and a message may name it.
+func (r *Reader) covered(ctx context.Context, namespace string, matcher budget.Matcher, chains *chains) ([]*corev1.Pod, error) {
+	store, err := cluster.StoreOf[*corev1.Pod](ctx, r.cached)
+	if err != nil {
+		return nil, err
+	}
+	all, err := store.In(namespace)
+	if err != nil {
+		return nil, err
+	}
+	var found []*corev1.Pod
+	for _, pod := range all {
+		if workload.Ended(pod) {
+			continue
+		}
+		chain, err := chains.of(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		if matcher.Covers(pod, chain) {
+			found = append(found, pod)
+		}
+	}
+	return found, nil
+}
+
+// Covering returns the budgets that cover a pod, by name. It lists budgets, and never pods.
+func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod) ([]*policyv1beta1.PodUnavailableBudget, error) {
+	chain, err := cluster.ChainOf(ctx, r.cached, pod)
+	if err != nil {
+		return nil, err
+	}
+	covering, err := r.covering(ctx, pod, chain)
+	found := make([]*policyv1beta1.PodUnavailableBudget, len(covering))
+	for i, c := range covering {
+		found[i] = c.object
+	}
+	return found, err
+}
+
+// covering is a budget that covers a pod, with its parsed selectors.
+type covering struct {
+	object  *policyv1beta1.PodUnavailableBudget
+	matcher budget.Matcher
+}
+
+func (r *Reader) covering(ctx context.Context, pod *corev1.Pod, chain []workload.Owner) ([]covering, error) {
+	candidates, err := cluster.BudgetsFor(ctx, r.cached, pod.Namespace, pod.Labels, chain)
+	if err != nil {
+		return nil, err
+	}
+	var found []covering
+	for _, pub := range candidates {
+		matcher, err := budget.MatcherOf(pub)
+		if err == nil && matcher.Covers(pod, chain) { // the condition of a budget without valid selectors says so
+			found = append(found, covering{pub, matcher})
+		}
+	}
+	return found, nil
+}
+
+// Version is the newest resource version of pods that the cache shows. What is read of pods
+// afterwards is as new, or newer.
+func (r *Reader) Version(ctx context.Context) (string, error) {
+	store, err := cluster.StoreOf[*corev1.Pod](ctx, r.cached)
+	if err != nil {
+		return "", err
+	}
+	return store.Version(), nil
+}

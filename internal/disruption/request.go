@@ -1,0 +1,33 @@
+package disruption
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/pkg/budget"
+)
+
+// Request is one request that takes a pod away or changes it.
+type Request struct {
+	// Verb is what the client asks for.
+	Verb budget.Verb
+	// Pod as it is now, and Changed as it will be; nil unless the verb changes it in place.
+	Pod, Changed *corev1.Pod
+	// User that asks, and the groups of the user.
+	User   string
+	Groups []string
+	// ByUID tells that the client names the pod by its UID too.
+	ByUID bool
+	// DryRun tells that nothing will happen to the pod. Nothing is written then.
+	DryRun bool
+}
+
+// Answer is the answer to a request.
+type Answer struct {
+	budget.Decision
+	// Vector is the way in which the pod goes.
+	Vector budget.Vector
+	// Left says of a dry run that passes how many pods may go after it, for each budget.
+	Left []string
+
+	taken *taken // nil when nothing was entered
+}

@@ -1,0 +1,151 @@
+package disruption
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// facts gathers in which way a pod goes.
+func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
+	pod := c.request.Pod
+	f := budget.Facts{Verb: c.request.Verb, User: c.request.User, ByLimpet: c.request.User == j.user, Pod: pod}
+	if c.request.Changed != nil {
+		return f, j.change(ctx, c, &f)
+	}
+	var err error
+	if f.NamespaceDeleting, err = j.namespaceEnds(ctx, pod.Namespace); err != nil {
+		return f, err
+	}
+	if c.request.Verb == budget.VerbEvict {
+		return f, nil // the rest is about deletions
+	}
+	if err = j.owner(ctx, c.chain, pod, &f); err != nil {
+		return f, err
+	}
+	node, err := cluster.Node(ctx, j.reader.cached, pod.Spec.NodeName)
+	if err != nil {
+		return f, err
+	}
+	if node != nil {
+		f.Taints = node.Spec.Taints
+	}
+	return f, nil
+}
+
+// change gathers what an update or a resize does.
+func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) error {
+	f.Change = budget.Disruptive(c.request.Pod, c.request.Changed)
+	if len(f.Change.NewOwners) > 0 {
+		ownerless, err := j.noneExists(ctx, c.request.Pod.Namespace, f.Change.NewOwners)
+		if err != nil {
+			return err
+		}
+		c.ownerless = ownerless
+	}
+	f.Leaves = slices.ContainsFunc(c.covering, c.leaves)
+	return nil
+}
+
+// leaves tells whether the request takes the pod out of a budget, now or by the garbage
+// collector.
+func (c *inquiry) leaves(from covering) bool {
+	return c.ownerless || from.matcher.Leaves(c.request.Pod, c.request.Changed, c.chain, c.after)
+}
+
+func (j *Judge) namespaceEnds(ctx context.Context, name string) (bool, error) {
+	var namespace corev1.Namespace
+	err := j.reader.cached.Get(ctx, client.ObjectKey{Name: name}, &namespace, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get namespace %s: %w", name, err)
+	}
+	return err == nil && namespace.DeletionTimestamp != nil, nil
+}
+
+// owner gathers the state of the pod's workload, and how many pods it wants and has.
+func (j *Judge) owner(ctx context.Context, chain []workload.Owner, pod *corev1.Pod, f *budget.Facts) error {
+	if len(chain) == 0 {
+		return nil
+	}
+	near, top := chain[0], chain[len(chain)-1]
+	var err error
+	if f.Owner, f.WorkloadWants, err = j.stateOf(ctx, pod.Namespace, top); err != nil {
+		return err
+	}
+	if _, f.OwnerWants, err = j.stateOf(ctx, pod.Namespace, near); err != nil {
+		return err
+	}
+	pods, err := cluster.PodsOwnedBy(ctx, j.reader.cached, pod.Namespace, near.UID)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if workload.Alive(&pods[i]) {
+			f.OwnerHas++
+		}
+	}
+	return nil
+}
+
+// stateOf returns whether an owner lives, and how many pods it wants; OwnerUnknown for kinds
+// that the cache does not hold.
+func (j *Judge) stateOf(ctx context.Context, namespace string, owner workload.Owner) (budget.OwnerState, int32, error) {
+	o := cachedKind(owner.GroupKind())
+	if o == nil {
+		return budget.OwnerUnknown, 0, nil
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: owner.Name}
+	switch err := j.reader.cached.Get(ctx, key, o, client.UnsafeDisableDeepCopy); {
+	case apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID:
+		return budget.OwnerGone, 0, nil
+	case err != nil:
+		return "", 0, fmt.Errorf("get %s %s: %w", owner.Kind, key, err)
+	case o.GetDeletionTimestamp() != nil:
+		return budget.OwnerDeleting, 0, nil
+	}
+	return budget.OwnerLiving, wants(o), nil
+}
+
+// noneExists tells whether none of some owners is known to exist. The garbage collector deletes
+// a pod of which that is true.
+func (j *Judge) noneExists(ctx context.Context, namespace string, owners []metav1.OwnerReference) (bool, error) {
+	for _, ref := range owners[:min(len(owners), mostNewOwners)] {
+		owner := workload.Owner{Target: workload.NewTarget(ref.APIVersion, ref.Kind, ref.Name), UID: ref.UID}
+		state, _, err := j.stateOf(ctx, namespace, owner)
+		if err != nil {
+			return false, err
+		}
+		if state == budget.OwnerUnknown {
+			state = j.readOwner(ctx, namespace, ref)
+		}
+		if state == budget.OwnerLiving {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// mostNewOwners is how many new owners of a pod are looked for.
+const mostNewOwners = 4
+
+// readOwner looks for an owner of a kind that the cache does not hold. An owner that cannot be
+// read counts as missing: a tenant could name any such kind.
+func (j *Judge) readOwner(ctx context.Context, namespace string, ref metav1.OwnerReference) budget.OwnerState {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+	err := j.unproven.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, o)
+	if err != nil || o.UID != ref.UID {
+		return budget.OwnerGone
+	}
+	return budget.OwnerLiving
+}
