@@ -10,9 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
+	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
 	"github.com/limpet-io/limpet/internal/webhook/admit"
 	"github.com/limpet-io/limpet/internal/webhook/guard"
@@ -61,6 +63,11 @@ type shared struct {
 	reader  *workloads.Reader
 	watcher *workloads.Watcher
 	evictor *evict.Evictor
+	// disruption gathers what budgets count, books hold the pods that may go, and the judge
+	// decides from both.
+	disruption *disruption.Reader
+	books      *books.Books
+	judge      *disruption.Judge
 	// sightings tell where deleted pods ran.
 	sightings *cluster.Sightings
 }
@@ -112,7 +119,8 @@ func budgets() feature {
 	return feature{
 		name:    "budgets",
 		schemes: []func(*runtime.Scheme) error{policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme},
-		needs:   cluster.Needs{Objects: []cluster.Need{cluster.Of[*policyv1beta1.PodUnavailableBudget]()}},
+		needs:   budgetNeeds(),
+		guards:  func(s shared) []guard.Guard { return []guard.Guard{guard.Budgets{By: s.judge}} },
 		crds: []upgrade.CRD{
 			{Name: "podunavailablebudgets.policy.kruise.io", Stored: policyv1beta1.GroupVersion.WithKind("PodUnavailableBudget")},
 		},
@@ -128,6 +136,12 @@ func budgets() feature {
 			}
 		},
 	}
+}
+
+// budgetNeeds is what the decisions, their books and the validation read from the caches.
+func budgetNeeds() cluster.Needs {
+	needs, kept := disruption.Needs(), books.Needs()
+	return cluster.Needs{Objects: append(needs.Objects, kept.Objects...), Indexes: append(needs.Indexes, kept.Indexes...)}
 }
 
 func pinReconcilers(s shared) []reconciler {

@@ -14,10 +14,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
+	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 	"github.com/limpet-io/limpet/internal/workloads"
@@ -117,9 +120,16 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	}
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
-		evictor: &evict.Evictor{Client: mgr.GetClient()}, live: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven),
+		live:   cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven),
 		proven: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitProven),
 	}
+	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())
+	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: s.clock})
+	s.judge = disruption.NewJudge(disruption.Options{
+		Reader: s.disruption, Books: s.books, Live: mgr.GetAPIReader(), Clock: s.clock, MaxReservation: o.MaxReservation,
+		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", Metrics: disruption.NewMetrics(metrics.Registry),
+	})
+	s.evictor = &evict.Evictor{Client: mgr.GetClient(), Budgets: s.judge}
 	s.sightings = &cluster.Sightings{Clock: s.clock, Retain: func(pod *corev1.Pod) time.Duration {
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, o.MaxReservation) // the webhook has warned
 		return request.Retain

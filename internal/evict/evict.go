@@ -1,30 +1,71 @@
 // Package evict deletes pods for the controller. No other package of the controller may
-// delete or evict a pod. A future limit on the number of deleted pods belongs here.
+// delete or evict a pod. The budgets of the pod are asked first.
 package evict
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/disruption"
+	"github.com/limpet-io/limpet/pkg/budget"
 )
 
 // Evictor deletes pods.
 type Evictor struct {
 	Client client.Client
+	// Budgets are asked before a pod is deleted; nil where there are none.
+	Budgets *disruption.Judge
 }
 
+// Refusal is the error for a pod that its budgets keep for now.
+type Refusal struct {
+	Pod client.ObjectKey
+	// Message says which budget keeps the pod, and what would let it go.
+	Message string
+}
+
+// Error says which pod stays, and why.
+func (r *Refusal) Error() string { return fmt.Sprintf("pod %s must stay: %s", r.Pod, r.Message) }
+
 // Delete deletes a pod if it is still the one that was read, unchanged; any other pod of
-// its name stays, and the error is a conflict. It returns false for a pod that is gone.
+// its name stays, and the error is a conflict. It returns false for a pod that is gone. The
+// error is a Refusal when a budget keeps the pod.
 func (e *Evictor) Delete(ctx context.Context, pod *corev1.Pod) (deleted bool, err error) {
-	unchanged := client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
-	switch err := e.Client.Delete(ctx, pod.DeepCopy(), unchanged); {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
+	answer, err := e.ask(ctx, pod)
+	if err != nil {
+		return false, err
 	}
-	return true, nil
+	unchanged := client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
+	err = e.Client.Delete(ctx, pod.DeepCopy(), unchanged)
+	if err == nil {
+		return true, nil
+	}
+	if e.Budgets != nil {
+		err = errors.Join(err, e.Budgets.Return(ctx, answer))
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return false, fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
+}
+
+// ask asks the budgets of a pod.
+func (e *Evictor) ask(ctx context.Context, pod *corev1.Pod) (disruption.Answer, error) {
+	if e.Budgets == nil {
+		return disruption.Answer{}, nil
+	}
+	key := client.ObjectKeyFromObject(pod)
+	answer, err := e.Budgets.JudgeOwn(ctx, pod)
+	switch {
+	case err != nil:
+		return answer, fmt.Errorf("delete pod %s: ask its budgets: %w", key, err)
+	case answer.Verdict == budget.Refused:
+		return answer, fmt.Errorf("delete pod: %w", &Refusal{Pod: key, Message: answer.Message})
+	}
+	return answer, nil
 }

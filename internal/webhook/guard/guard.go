@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -28,18 +27,27 @@ type Request struct {
 	Changed *corev1.Pod
 	// DryRun tells that nothing will happen to the pod.
 	DryRun bool
-	// User that asks.
-	User string
+	// User that asks, and the groups of the user.
+	User   string
+	Groups []string
+	// ByUID tells that the client names the pod by its UID too.
+	ByUID bool
 }
 
 // Verdict is the answer of a guard. The zero value allows the request.
 type Verdict struct {
 	// Refused tells that the request must not happen now.
 	Refused bool
+	// Gone tells that the pod which the client means is gone, and that another one has its name.
+	Gone bool
 	// Message says which budget refuses, how many pods it counts, and why.
 	Message string
-	// RetryAfter is when the user may ask again; 0 when nothing is known.
-	RetryAfter time.Duration
+	// Causes are the reasons of a refusal, one for each budget that refuses.
+	Causes []string
+	// Warnings are for the client of a request that passes.
+	Warnings []string
+	// Audit is written into the audit log of the API server, by keys without a prefix.
+	Audit map[string]string
 }
 
 // Guard is what one feature says before something happens to a pod.

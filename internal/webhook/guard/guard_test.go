@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
+	"slices"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionapi "k8s.io/api/admission/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,17 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/guard"
 )
-
-const webhookName = "guarded.pods.limpet.dev"
-
-var env *testenv.Env
-
-func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env))
-}
 
 // watchman is a guard that notes the requests, and refuses all while it is told to.
 type watchman struct {
@@ -64,25 +57,37 @@ func (w *watchman) refuse(v guard.Verdict) {
 	w.verdict = v
 }
 
-// installed installs the webhook of the guards, with match conditions of the test's own.
-func installed(t *testing.T, g guard.Guard, conditions func([]admissionv1.MatchCondition) []admissionv1.MatchCondition) {
+// installed installs the webhooks of the guards as the manifest has them, with a guard of the
+// test's own.
+func installed(t *testing.T, g guard.Guard) {
+	t.Helper()
+	install(t, &guard.Handler{Guards: []guard.Guard{g}, Live: env.Client})
+}
+
+// install installs the webhooks with a handler.
+func install(t *testing.T, handler admission.Handler) {
 	t.Helper()
 	all := testenv.ReadWebhooks(t)
 	all.Mutating.Webhooks = nil
-	var kept []admissionv1.ValidatingWebhook
-	for _, w := range all.Validating.Webhooks {
-		if w.Name == webhookName {
-			w.MatchConditions = conditions(w.MatchConditions)
-			w.TimeoutSeconds = new(int32(10)) // machines that test are busy
-			kept = append(kept, w)
-		}
+	all.Validating.Webhooks = slices.DeleteFunc(all.Validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
+		return *w.ClientConfig.Service.Path != guard.Path
+	})
+	if len(all.Validating.Webhooks) != 2 {
+		t.Fatalf("deploy/controller/webhooks.yaml has %d webhooks of guards", len(all.Validating.Webhooks))
 	}
-	if len(kept) != 1 {
-		t.Fatalf("deploy/controller/webhooks.yaml has %d webhooks %s", len(kept), webhookName)
+	for i := range all.Validating.Webhooks {
+		all.Validating.Webhooks[i].TimeoutSeconds = new(int32(10)) // machines that test are busy
 	}
-	all.Validating.Webhooks = kept
 	env.ServeWebhooks(t, all, func(string) http.Handler {
-		return &webhook.Admission{Handler: &guard.Handler{Guards: []guard.Guard{g}, Live: env.Client}}
+		return &webhook.Admission{Handler: handler}
+	})
+	ns := guarded(t)
+	testenv.Eventually(t, func() error { // the API server takes a moment to know the webhooks
+		err := evictAs(t.Context(), env.Client, testenv.APod(disruption.ProbeName).In(ns).Pod, metav1.DryRunAll)
+		if !hasCause(err, disruption.CauseProbe) {
+			return fmt.Errorf("a probe is answered with %w", err)
+		}
+		return nil
 	})
 }
 
@@ -131,7 +136,7 @@ func resize(ctx context.Context, pod *corev1.Pod, dryRun bool) error {
 	return env.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch), options...)
 }
 
-var verbs = map[guard.Verb][]do{
+var ways = map[guard.Verb][]do{
 	guard.Delete: {deletePod, deleteCollection},
 	guard.Evict:  {evict},
 	guard.Update: {update},
@@ -150,20 +155,11 @@ func runningPod(t *testing.T, ns string) *corev1.Pod {
 func TestEveryVerbAsksTheGuards(t *testing.T) {
 	env.Create(t, testenv.ANode("n1").WithRoom(100, 64).Node) // a resize asks for the pod's node
 	w := &watchman{}
-	installed(t, w, func([]admissionv1.MatchCondition) []admissionv1.MatchCondition { return nil })
-	testenv.Eventually(t, func() error { // the API server takes a moment to know the webhook
-		if err := update(t.Context(), runningPod(t, env.Namespace(t)), true); err != nil {
-			return err
-		}
-		if len(w.take()) == 0 {
-			return fmt.Errorf("the webhook is not called")
-		}
-		return nil
-	})
-	for verb, ways := range verbs {
-		for i, way := range ways {
+	installed(t, w)
+	for verb, list := range ways {
+		for i, way := range list {
 			t.Run(fmt.Sprintf("%s %d", verb, i), func(t *testing.T) {
-				pod := runningPod(t, env.Namespace(t))
+				pod := runningPod(t, guarded(t))
 				w.refuse(guard.Verdict{Refused: true, Message: "one pod must stay"})
 				w.take()
 				err := way(t.Context(), pod.DeepCopy(), false)
@@ -193,33 +189,11 @@ func TestEveryVerbAsksTheGuards(t *testing.T) {
 		}
 	}
 	t.Run("an eviction of a pod that is gone", func(t *testing.T) {
-		gone := testenv.APod("gone").In(env.Namespace(t)).Pod
+		gone := testenv.APod("gone").In(guarded(t)).Pod
 		if err := evict(t.Context(), gone, false); !apierrors.IsNotFound(err) {
 			t.Errorf("eviction: %v, want not found", err)
 		}
 	})
-}
-
-// As long as there are no guards, the manifest keeps every pod from being sent.
-func TestMatchConditionsKeepTheGuardsOutOfTheWay(t *testing.T) {
-	env.Create(t, testenv.ANode("n1").WithRoom(100, 64).Node)
-	w := &watchman{verdict: guard.Verdict{Refused: true}}
-	installed(t, w, func(declared []admissionv1.MatchCondition) []admissionv1.MatchCondition {
-		if len(declared) == 0 {
-			t.Error("the manifest has no match condition")
-		}
-		return declared
-	})
-	for verb, ways := range verbs {
-		for _, way := range ways {
-			if err := way(t.Context(), runningPod(t, env.Namespace(t)), false); err != nil {
-				t.Errorf("%s: %v", verb, err)
-			}
-		}
-	}
-	if seen := w.take(); len(seen) > 0 {
-		t.Errorf("%d requests were sent, want none", len(seen))
-	}
 }
 
 func TestWithoutGuardsEveryRequestPasses(t *testing.T) {
@@ -237,18 +211,57 @@ func TestAnEvictionWhosePodCannotBeReadMayBeTriedAgain(t *testing.T) {
 	answer := handler.Handle(ctx, admission.Request{AdmissionRequest: admissionapi.AdmissionRequest{
 		Operation: admissionapi.Create, SubResource: "eviction", Namespace: "default", Name: "web-0", Object: runtime.RawExtension{Raw: []byte(`{}`)},
 	}})
-	if answer.Allowed || answer.Result.Code != http.StatusServiceUnavailable {
-		t.Errorf("answer %+v, want code %d", answer.Result, http.StatusServiceUnavailable)
+	if answer.Allowed || answer.Result.Code != http.StatusTooManyRequests {
+		t.Errorf("answer %+v, want code %d", answer.Result, http.StatusTooManyRequests)
 	}
 }
 
-func TestRefusalSaysWhenToTryAgain(t *testing.T) {
-	w := &watchman{verdict: guard.Verdict{Refused: true, Message: "one pod must stay", RetryAfter: 6500 * time.Millisecond}}
+// A refusal names each budget as the cause that drains and autoscalers know, and no time to
+// wait: client libraries would repeat the request without a word.
+func TestARefusalIsTheOneOfADisruptionBudget(t *testing.T) {
+	w := &watchman{verdict: guard.Verdict{Refused: true, Message: "one pod must stay", Causes: []string{"a", "b"}}}
 	handler := guard.Handler{Guards: []guard.Guard{w}}
-	answer := handler.Handle(t.Context(), admission.Request{AdmissionRequest: admissionapi.AdmissionRequest{
-		Operation: admissionapi.Delete, OldObject: runtime.RawExtension{Raw: []byte(`{"metadata":{"name":"web-0"}}`)},
-	}})
-	if r := answer.Result; answer.Allowed || r.Code != http.StatusTooManyRequests || r.Details == nil || r.Details.RetryAfterSeconds != 7 {
-		t.Errorf("answer %+v, want a refusal for seven seconds", answer)
+	answer := handler.Handle(t.Context(), deletion(`{"metadata":{"name":"web-0"}}`))
+	want := &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Message: "one pod must stay",
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "DisruptionBudget", Message: "a"}, {Type: "DisruptionBudget", Message: "b"}}},
 	}
+	if diff := cmp.Diff(want, answer.Result); diff != "" || answer.Allowed {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+}
+
+// A pod that is gone ends a drain.
+func TestARequestForAPredecessorIsNotFound(t *testing.T) {
+	w := &watchman{verdict: guard.Verdict{Refused: true, Gone: true, Message: "rebuilt"}}
+	handler := guard.Handler{Guards: []guard.Guard{w}}
+	answer := handler.Handle(t.Context(), deletion(`{"metadata":{"name":"web-0"}}`))
+	if r := answer.Result; answer.Allowed || r.Code != http.StatusNotFound || r.Reason != metav1.StatusReasonNotFound || r.Details.Name != "web-0" {
+		t.Errorf("answer %+v, want that the pod is not found", answer)
+	}
+}
+
+// Pods that terminate or have ended pass, whatever a guard says.
+func TestEndingPodsPass(t *testing.T) {
+	w := &watchman{verdict: guard.Verdict{Refused: true}}
+	handler := guard.Handler{Guards: []guard.Guard{w}}
+	for _, pod := range []string{
+		`{"metadata":{"name":"web-0","deletionTimestamp":"2026-01-01T00:00:00Z"}}`,
+		`{"metadata":{"name":"web-0"},"status":{"phase":"Failed"}}`,
+		`{"metadata":{"name":"web-0"},"status":{"phase":"Succeeded"}}`,
+		`{"metadata":{"name":"web-0","annotations":{"kubernetes.io/config.mirror":"x"}}}`,
+	} {
+		if answer := handler.Handle(t.Context(), deletion(pod)); !answer.Allowed {
+			t.Errorf("pod %s: %+v, want that the deletion passes", pod, answer.Result)
+		}
+	}
+	if len(w.take()) > 0 {
+		t.Error("the guard was asked")
+	}
+}
+
+func deletion(pod string) admission.Request {
+	return admission.Request{AdmissionRequest: admissionapi.AdmissionRequest{
+		Operation: admissionapi.Delete, OldObject: runtime.RawExtension{Raw: []byte(pod)},
+	}}
 }

@@ -1,0 +1,104 @@
+package guard_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/guard"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// pods are pods in every state that the match conditions look at.
+func pods(ns string) map[string]*corev1.Pod {
+	pod := func(name string, edit func(p *corev1.Pod)) *corev1.Pod {
+		p := testenv.APod(name).In(ns).On("n1").Ready().Pod
+		p.Labels = map[string]string{"app": "web"}
+		edit(p)
+		return p
+	}
+	return map[string]*corev1.Pod{
+		"Ready":                 pod("ready", func(*corev1.Pod) {}),
+		"without labels":        pod("bare", func(p *corev1.Pod) { p.Labels = nil }),
+		"Pending":               pod("pending", func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} }),
+		"without a phase":       pod("new", func(p *corev1.Pod) { p.Status = corev1.PodStatus{} }),
+		"Succeeded":             pod("succeeded", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+		"Failed":                pod("failed", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		"terminating":           pod("terminating", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/hold"} }),
+		"a mirror":              pod("mirror", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
+		"with a false relation": pod("related", func(p *corev1.Pod) { p.Annotations = map[string]string{"kruise.io/related-pub": "other"} }),
+	}
+}
+
+// changes are updates of a pod, which a pod in any state permits.
+var changes = map[string]func(*corev1.Pod){
+	"nothing":         func(*corev1.Pod) {},
+	"an annotation":   func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, "a", "b") },
+	"a finalizer":     func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "example.com/more") },
+	"a label":         func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "more", "b") },
+	"no labels":       func(p *corev1.Pod) { p.Labels = nil },
+	"an empty label":  func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "more", "") },
+	"an image":        func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.com/other" },
+	"a toleration":    func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "a", Operator: "Exists"}) },
+	"an owner":        func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"}} },
+	"label and image": func(p *corev1.Pod) { p.Labels, p.Spec.Containers[0].Image = nil, "example.com/other" },
+}
+
+// The match conditions of deploy/controller/webhooks.yaml send those requests that concern the
+// guards, and no others: in namespaces with either label, and in none without.
+func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
+	var called atomic.Int32
+	install(t, admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		called.Add(1)
+		return (&guard.Handler{Guards: []guard.Guard{&watchman{}}, Live: env.Client}).Handle(ctx, req)
+	}))
+	for _, value := range []string{policyv1beta1.LabelBudgetsOpen, policyv1beta1.LabelBudgetsClosed, ""} {
+		t.Run("namespace "+value, func(t *testing.T) {
+			ns := env.Namespace(t)
+			label(t, ns, value)
+			seen := map[bool]int{}
+			check := func(what string, r guard.Request, err error) {
+				t.Helper()
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				want := value != "" && guard.Concerns(r)
+				seen[want]++
+				if got := called.Swap(0) > 0; got != want {
+					t.Errorf("%s: the guard is called: %t, want %t", what, got, want)
+				}
+			}
+			dry := client.NewDryRunClient(env.Client)
+			for name, pod := range pods(ns) {
+				create(t, pod)
+				if name == "terminating" {
+					if err := env.Client.Delete(t.Context(), pod.DeepCopy()); err != nil {
+						t.Fatal(err)
+					}
+					env.Read(t, client.ObjectKeyFromObject(pod), pod)
+				}
+				called.Store(0)
+				check("delete pod "+name, guard.Request{Verb: guard.Delete, Pod: pod}, dry.Delete(t.Context(), pod.DeepCopy()))
+				for change, edit := range changes {
+					if name == "terminating" && change == "a finalizer" {
+						continue // the API server refuses it
+					}
+					after := pod.DeepCopy()
+					edit(after)
+					r := guard.Request{Verb: guard.Update, Pod: pod, Changed: after.DeepCopy()}
+					check(fmt.Sprintf("update %s of pod %s", change, name), r, dry.Update(t.Context(), after))
+				}
+			}
+			if value != "" && (seen[true] == 0 || seen[false] == 0) {
+				t.Errorf("requests that concern the guards, and others: %v; this tests little", seen)
+			}
+		})
+	}
+}
