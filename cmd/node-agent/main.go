@@ -15,10 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/agent"
 	"github.com/limpet-io/limpet/internal/cni/coexist"
@@ -64,7 +63,6 @@ func run() int {
 		o.Node = os.Getenv("NODE_NAME")
 	}
 	log := textlogger.NewLogger(textlogger.NewConfig())
-	ctrllog.SetLogger(log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := start(ctx, pflag.Arg(0), o, log); err != nil {
@@ -96,8 +94,8 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 	if c.Now, err = machine.ReadClocks(o.BootIDFile, time.Now); err != nil {
 		return err
 	}
-	if c.REST, err = config.GetConfig(); err != nil {
-		return fmt.Errorf("find the API server: %w", err)
+	if c.REST, err = findAPIServer(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); err != nil {
+		return err
 	}
 	if err := readPodsFrom(ctx, &c, o); err != nil {
 		return err

@@ -81,12 +81,12 @@ func BenchmarkMemory(b *testing.B) {
 				fill(b, state, node.pods)
 				cmd := exec.CommandContext(b.Context(), binary, "--state-dir="+state, "--address="+address, "--pods="+source, "--audit-period=10s",
 					"--kubelet-pods-socket="+kubelet, "--runtime-endpoint="+runtime, "--plugin=", "--cni-conf-dir="+b.TempDir())
-				cmd.Env = append(os.Environ(), "NODE_NAME=n1", "KUBECONFIG="+kubeconfig(b), "GOMEMLIMIT=48MiB")
+				cmd.Env = append(os.Environ(), "NODE_NAME=n1", "KUBECONFIG="+kubeconfig(b), "GOMEMLIMIT=48MiB", "GOGC=50") // as in deploy/daemonset
 				if err := cmd.Start(); err != nil {
 					b.Fatal(err)
 				}
 				audited(b, "http://"+address+"/metrics", 3)
-				b.ReportMetric(resident(b, cmd.Process.Pid), "MiB")
+				reportMemory(b, cmd.Process.Pid)
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait()
 			}
@@ -134,16 +134,25 @@ func fill(t testing.TB, state string, pods []*corev1.Pod) {
 	}
 }
 
-// resident returns the resident memory of a process in MiB.
-func resident(t testing.TB, pid int) float64 {
-	t.Helper()
+// reportMemory reports the resident memory of a process in MiB: the highest so far, the present one, and which part of it
+// is the process's own, of files (the binary, the state) and shared.
+func reportMemory(b *testing.B, pid int) {
+	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	kib, err := strconv.Atoi(regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindStringSubmatch(string(status))[1])
-	if err != nil {
-		t.Fatal(err)
+	for _, field := range []struct{ name, unit string }{
+		{"VmHWM", "MiB-highest"}, {"VmRSS", "MiB"}, {"RssAnon", "MiB-own"}, {"RssFile", "MiB-files"}, {"RssShmem", "MiB-shared"},
+	} {
+		m := regexp.MustCompile(field.name + `:\s+(\d+) kB`).FindStringSubmatch(string(status))
+		if m == nil {
+			b.Fatalf("%s is missing in %s", field.name, status)
+		}
+		kib, err := strconv.Atoi(m[1])
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(kib)/1024, field.unit)
 	}
-	return float64(kib) / 1024
 }

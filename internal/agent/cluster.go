@@ -3,61 +3,53 @@ package agent
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
-	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // clusterView is the agent's view of the cluster: a cache of this node, in own mode of all
 // nodes, and of this node's pods unless the agent has another source of pods. The objects are
 // stripped to the fields that are read. It also holds the handle on the kernel's routes.
 type clusterView struct {
-	client client.Client
-	cache  cache.Cache
+	client *apiClient
+	nodes  toolscache.SharedIndexInformer
+	pods   toolscache.SharedIndexInformer // nil when the API server is not the source of pods
 	links  *netlink.Handle
 	filled atomic.Bool
 	// changes receives when the cache is filled, and when a node was created, deleted or
 	// changed.
 	changes    chan struct{}
 	ownNetwork bool
-	watchPods  bool // the API server is the source of pods
 }
 
 func newClusterView(config *rest.Config, node string, ownNetwork, watchPods bool) (*clusterView, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("register kinds: %w", err)
-		}
+	client, err := newAPIClient(config)
+	if err != nil {
+		return nil, err
 	}
-	v := &clusterView{changes: make(chan struct{}, 1), ownNetwork: ownNetwork, watchPods: watchPods}
-	mapper := kinds()
-	nodes := cache.ByObject{Transform: stripNode}
+	v := &clusterView{client: client, changes: make(chan struct{}, 1), ownNetwork: ownNetwork}
+	which := fields.Everything()
 	if !ownNetwork {
-		nodes.Field = fields.OneTermEqualSelector("metadata.name", node)
+		which = fields.OneTermEqualSelector("metadata.name", node)
 	}
-	var err error
-	if v.client, err = client.New(config, client.Options{Scheme: scheme, Mapper: mapper}); err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+	v.nodes = toolscache.NewSharedIndexInformer(toolscache.NewListWatchFromClient(client.core, "nodes", "", which), &corev1.Node{}, 0, nil)
+	err = v.nodes.SetTransform(stripNode)
+	if err == nil && watchPods {
+		err = v.watchPodsOf(config, node)
 	}
-	v.cache, err = cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper, ByObject: map[client.Object]cache.ByObject{
-		&corev1.Pod{}:  {Field: fields.OneTermEqualSelector("spec.nodeName", node), Transform: stripPod},
-		&corev1.Node{}: nodes,
-	}})
 	if err != nil {
 		return nil, fmt.Errorf("make cache: %w", err)
 	}
@@ -67,32 +59,32 @@ func newClusterView(config *rest.Config, node string, ownNetwork, watchPods bool
 	return v, nil
 }
 
-// kinds maps the kinds that the agent uses to API resources. The mapping is static, because
-// the agent must start while the API server is unreachable.
-func kinds() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
-	m.Add(v1alpha1.GroupVersion.WithKind("IPReservation"), meta.RESTScopeNamespace)
-	m.Add(v1alpha1.GroupVersion.WithKind("NodeIPPool"), meta.RESTScopeRoot)
-	return m
+// watchPodsOf makes the cache of a node's pods. The API server sends metadata only: no environment of a pod.
+func (v *clusterView) watchPodsOf(config *rest.Config, node string) error {
+	all, err := metadata.NewForConfigAndClient(config, v.client.http)
+	if err != nil {
+		return err
+	}
+	pods := all.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
+	onNode := fields.OneTermEqualSelector("spec.nodeName", node).String()
+	v.pods = toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = onNode
+			return pods.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = onNode
+			return pods.Watch(ctx, o)
+		},
+	}, &metav1.PartialObjectMetadata{}, 0, nil)
+	return v.pods.SetTransform(stripPod)
 }
 
 // start fills the cache and keeps it current until ctx ends. While the API server is
 // unreachable, reads return the last known objects.
 func (v *clusterView) start(ctx context.Context) error {
-	if v.watchPods {
-		if _, err := v.cache.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("watch pods: %w", err)
-		}
-	}
-	informer, err := v.cache.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watch nodes: %w", err)
-	}
 	if v.ownNetwork {
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		if _, err := v.nodes.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { v.notify() },
 			UpdateFunc: func(old, now any) { v.notifyIfChanged(old, now) },
 			DeleteFunc: func(any) { v.notify() },
@@ -100,11 +92,17 @@ func (v *clusterView) start(ctx context.Context) error {
 			return fmt.Errorf("watch nodes: %w", err)
 		}
 	}
-	go func() {
-		v.filled.Store(v.cache.WaitForCacheSync(ctx))
-		v.notify()
-	}()
-	return v.cache.Start(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { v.nodes.RunWithContext(ctx) })
+	synced := []toolscache.InformerSynced{v.nodes.HasSynced}
+	if v.pods != nil {
+		running.Go(func() { v.pods.RunWithContext(ctx) })
+		synced = append(synced, v.pods.HasSynced)
+	}
+	v.filled.Store(toolscache.WaitForCacheSync(ctx.Done(), synced...))
+	v.notify()
+	running.Wait()
+	return nil
 }
 
 func (v *clusterView) notify() {
@@ -130,49 +128,49 @@ func (v *clusterView) synced() bool { return v.filled.Load() }
 func (v *clusterView) Run(context.Context) error { return nil }
 
 // Pods returns the pods that the API server has bound to this node.
-func (v *clusterView) Pods(ctx context.Context) (list plan.PodList, known bool, err error) {
+func (v *clusterView) Pods(context.Context) (list plan.PodList, known bool, err error) {
 	if !v.synced() {
 		return list, false, nil
 	}
-	var pods corev1.PodList
-	if err := v.cache.List(ctx, &pods); err != nil {
-		return list, false, fmt.Errorf("list pods of this node: %w", err)
-	}
-	return plan.PodList{Items: pods.Items}, true, nil
+	return plan.PodList{Items: stored[corev1.Pod](v.pods)}, true, nil
 }
 
-func (v *clusterView) nodes(ctx context.Context) ([]corev1.Node, error) {
-	var list corev1.NodeList
-	if err := v.cache.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+// allNodes returns the nodes in the cache.
+func (v *clusterView) allNodes() []corev1.Node { return stored[corev1.Node](v.nodes) }
+
+// stored returns copies of the objects in a cache. They share maps and slices with the cache, and must not be changed.
+func stored[T any](in toolscache.SharedIndexInformer) []T {
+	objects := in.GetStore().List()
+	all := make([]T, 0, len(objects))
+	for _, o := range objects {
+		if object, ok := o.(*T); ok {
+			all = append(all, *object)
+		}
 	}
-	return list.Items, nil
+	return all
 }
 
 // nodeOwner returns the owner reference to this node's Node object, with which the garbage
 // collector deletes the node's API objects. It is empty while the Node is not known.
-func (v *clusterView) nodeOwner(ctx context.Context, name string) ([]metav1.OwnerReference, error) {
+func (v *clusterView) nodeOwner(name string) []metav1.OwnerReference {
 	if !v.synced() {
-		return nil, nil
+		return nil
 	}
-	var node corev1.Node
-	err := v.cache.Get(ctx, client.ObjectKey{Name: name}, &node)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get node %s: %w", name, err)
+	o, _, _ := v.nodes.GetStore().GetByKey(name) // the store in memory returns no error
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		return nil
 	}
-	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: node.UID}}, nil
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: node.UID}}
 }
 
 // stripPod drops the fields of a pod that the agent does not read, to save memory.
 func stripPod(o any) (any, error) {
-	p, ok := o.(*corev1.Pod)
+	p, ok := o.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return o, nil
 	}
-	stripped := plan.Strip(p)
+	stripped := plan.Strip(&corev1.Pod{ObjectMeta: p.ObjectMeta})
 	return &stripped, nil
 }
 

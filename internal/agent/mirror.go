@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -51,7 +50,7 @@ func (a *Agent) showLoop(ctx context.Context) {
 // mirror keeps the API objects of one node. It remembers what it has written, so that a
 // node without changes writes nothing.
 type mirror struct {
-	client client.Client
+	client *apiClient
 	node   string
 	shown  map[string]plan.Object // by plan.Key; nil: not known, list first
 	listed time.Time
@@ -109,11 +108,11 @@ func (m *mirror) apply(ctx context.Context, c plan.Change) error {
 	case plan.Update:
 		err = m.client.Update(ctx, c.Object)
 	case plan.Delete:
-		err = client.IgnoreNotFound(m.client.Delete(ctx, c.Object))
-		if err == nil {
-			delete(m.shown, key)
+		if err := m.client.Delete(ctx, c.Object); err != nil && !apierrors.IsNotFound(err) {
+			return err
 		}
-		return err
+		delete(m.shown, key)
+		return nil
 	}
 	if err == nil {
 		m.shown[key] = c.Object
@@ -125,11 +124,10 @@ func (m *mirror) apply(ctx context.Context, c plan.Change) error {
 func (m *mirror) list(ctx context.Context) error {
 	var ips v1alpha1.IPReservationList
 	var pools v1alpha1.NodeIPPoolList
-	ofNode := client.MatchingLabels{v1alpha1.LabelNode: v1alpha1.NodeLabel(m.node)}
-	if err := m.client.List(ctx, &ips, ofNode); err != nil {
+	if err := m.client.List(ctx, "ipreservations", m.node, &ips); err != nil {
 		return fmt.Errorf("list IPReservations: %w", err)
 	}
-	if err := m.client.List(ctx, &pools, ofNode); err != nil {
+	if err := m.client.List(ctx, "nodeippools", m.node, &pools); err != nil {
 		return fmt.Errorf("list NodeIPPools: %w", err)
 	}
 	m.shown, m.withoutNamespace = map[string]plan.Object{}, map[string]bool{}

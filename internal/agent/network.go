@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,16 +13,12 @@ import (
 // setUpNetwork makes the agent the pod network of its node: routes first, then the network
 // configuration, with which the node becomes Ready. Routes that cannot be set are an error,
 // but do not keep the node from becoming Ready.
-func (a *Agent) setUpNetwork(ctx context.Context) error {
-	nodes, err := a.cluster.nodes(ctx)
-	if err != nil {
-		return err
-	}
+func (a *Agent) setUpNetwork() error {
 	names, err := configNames(a.ConfDir)
 	if err != nil {
 		return err
 	}
-	d := plan.OwnNetwork(plan.OwnNetworkInput{Node: a.Node, Nodes: nodes, ConfigNames: names, Options: a.pluginOptions()})
+	d := plan.OwnNetwork(plan.OwnNetworkInput{Node: a.Node, Nodes: a.cluster.allNodes(), ConfigNames: names, Options: a.pluginOptions()})
 	if d.Foreign != "" {
 		a.networkInstalled.Store(true)
 		return fmt.Errorf("%s is the node's network configuration: it and the routes are left as they are; remove it, or run the agent with --network=none", filepath.Join(a.ConfDir, d.Foreign))

@@ -28,7 +28,7 @@ func (a *Agent) round(ctx context.Context) {
 		a.step("install", a.installPlugin)
 	}
 	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkInstalled.Load()) {
-		a.step("network", func() error { return a.setUpNetwork(ctx) })
+		a.step("network", a.setUpNetwork)
 	}
 	if full {
 		a.step("look", a.findIPAM)
@@ -75,9 +75,8 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.metrics.pools(networks, a.Node)
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
-	owner, err := a.cluster.nodeOwner(ctx, a.Node)
-	a.offer(plan.Mirror(a.Node, owner, facts(networks), a.Now()))
-	return err
+	a.offer(plan.Mirror(a.Node, a.cluster.nodeOwner(a.Node), facts(networks), a.Now()))
+	return nil
 }
 
 // step runs one step of a round. A failed step is tried again in the next round; the same
