@@ -8,19 +8,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// inherit leaves an object behind as OpenKruise does: stored as v1alpha1, the only version.
+// inherit leaves an object of each kind behind as OpenKruise does: stored as v1alpha1, the only
+// version.
 func inherit(t *testing.T) client.ObjectKey {
 	t.Helper()
 	object := testenv.AFormerPersistentPodState("inherited", env.Namespace(t))
 	env.StoreFormerVersion(t, object.Namespace)
+	env.StoreFormerBudgets(t, object.Namespace)
 	env.Create(t, object)
+	if err := env.Client.Create(t.Context(), testenv.AFormerBudget(object.Name, object.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	// In the end no controller is left that converts; the budget is stored as v1beta1 then.
+	env.RemoveAtEnd(t, &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
 	key := client.ObjectKeyFromObject(object)
 	env.ConvertAt(t, freeAddress(t), nil) // of a controller that is not there yet
 	testenv.Eventually(t, func() error {
@@ -45,6 +55,12 @@ func migrated(t *testing.T, key client.ObjectKey) {
 	}
 	if diff := cmp.Diff(testenv.AFormerPersistentPodState(key.Name, key.Namespace).Spec, again.Spec); diff != "" {
 		t.Errorf("inherited object (-want +got):\n%s", diff)
+	}
+	var budget policyv1alpha1.PodUnavailableBudget
+	env.Read(t, key, &budget)
+	want := testenv.AFormerBudget(key.Name, key.Namespace)
+	if diff := cmp.Diff(want.Spec, budget.Spec) + cmp.Diff(want.Annotations, budget.Annotations); diff != "" {
+		t.Errorf("inherited budget (-want +got):\n%s", diff)
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 // replicaVar makes the test binary run as the controller itself.
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 		os.Exit(run())
 	}
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
-		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
 // replica is a controller process.

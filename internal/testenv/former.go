@@ -8,10 +8,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
 )
 
 // AFormerPersistentPodState begins a v1alpha1 with every field that differs from v1beta1.
@@ -30,7 +32,7 @@ func AFormerPersistentPodState(name, namespace string) *appsv1alpha1.PersistentP
 // is the only version.
 func (e *Env) StoreFormerVersion(t testing.TB, namespace string) {
 	t.Helper()
-	e.ChangeCRD(t, func(crd *apiextensionsv1.CustomResourceDefinition) {
+	e.ChangeCRD(t, ConvertedCRD, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		for i := range crd.Spec.Versions {
 			v := &crd.Spec.Versions[i]
 			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
@@ -51,14 +53,50 @@ func (e *Env) StoreFormerVersion(t testing.TB, namespace string) {
 	})
 }
 
-// StoredAs waits until PersistentPodStates are stored in one version alone.
+// AFormerBudget begins a v1alpha1 with all that differs from v1beta1, and an annotation that
+// cannot be read.
+func AFormerBudget(name, namespace string) *policyv1alpha1.PodUnavailableBudget {
+	b := &policyv1alpha1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: map[string]string{
+		policyv1alpha1.AnnotationProtectOperations: "DELETE,EVICT", policyv1alpha1.AnnotationProtectTotalReplicas: "about ten",
+	}}}
+	b.Spec.TargetReference = &policyv1alpha1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+	b.Spec.MaxUnavailable = new(intstr.FromString("60%"))
+	return b
+}
+
+// StoreFormerBudgets makes the CRD of PodUnavailableBudgets as OpenKruise has it: v1alpha1 is
+// the only version, and the CRD has no rules.
+func (e *Env) StoreFormerBudgets(t testing.TB, namespace string) {
+	t.Helper()
+	e.ChangeCRD(t, ConvertedBudgets, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		for i := range crd.Spec.Versions {
+			v := &crd.Spec.Versions[i]
+			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
+			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+			spec.XValidations = nil
+			v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
+		}
+	})
+	Eventually(t, func() error { // as for PersistentPodStates
+		probe := AFormerBudget("probe", namespace)
+		probe.Spec.MaxUnavailable = nil
+		if err := e.Client.Create(t.Context(), probe, client.DryRunAll); err != nil {
+			return fmt.Errorf("the CRD before is still in use: %w", err)
+		}
+		return nil
+	})
+}
+
+// StoredAs waits until the objects of each CRD are stored in one version alone.
 func (e *Env) StoredAs(t testing.TB, version string) {
 	t.Helper()
-	Eventually(t, func() error {
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := e.Client.Get(t.Context(), client.ObjectKey{Name: ConvertedCRD}, &crd); err != nil {
-			return err
-		}
-		return diff("stored versions", []string{version}, crd.Status.StoredVersions)
-	})
+	for _, name := range []string{ConvertedCRD, ConvertedBudgets} {
+		Eventually(t, func() error {
+			var crd apiextensionsv1.CustomResourceDefinition
+			if err := e.Client.Get(t.Context(), client.ObjectKey{Name: name}, &crd); err != nil {
+				return err
+			}
+			return diff("stored versions of "+name, []string{version}, crd.Status.StoredVersions)
+		})
+	}
 }

@@ -93,7 +93,7 @@ func (e *Env) ConvertAt(t testing.TB, host string, authority []byte) {
 	for _, name := range []string{ConvertedCRD, ConvertedBudgets} {
 		want := e.ManifestCRD(t, name)
 		url := "https://" + host + *want.Spec.Conversion.Webhook.ClientConfig.Service.Path
-		e.changeCRD(t, name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		e.ChangeCRD(t, name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			trusted := authority
 			if before := crd.Spec.Conversion.Webhook; before != nil && trusted == nil {
 				trusted = before.ClientConfig.CABundle
@@ -139,13 +139,8 @@ func (e *Env) Render(t testing.TB, path string) []*unstructured.Unstructured {
 	return decode(t, path, bytes.NewReader(text))
 }
 
-// ChangeCRD edits the CRD of PersistentPodStates.
-func (e *Env) ChangeCRD(t testing.TB, edit func(*apiextensionsv1.CustomResourceDefinition)) {
-	t.Helper()
-	e.changeCRD(t, ConvertedCRD, edit)
-}
-
-func (e *Env) changeCRD(t testing.TB, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) {
+// ChangeCRD edits one of the CRDs.
+func (e *Env) ChangeCRD(t testing.TB, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	crd.Name = name

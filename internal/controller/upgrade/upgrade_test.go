@@ -20,22 +20,27 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, appsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
+		appsv1alpha1.AddToScheme, policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
-var states = []upgrade.CRD{{Name: testenv.ConvertedCRD, Stored: appsv1beta1.GroupVersion.WithKind("PersistentPodState")}}
+var crds = []upgrade.CRD{
+	{Name: testenv.ConvertedCRD, Stored: appsv1beta1.GroupVersion.WithKind("PersistentPodState")},
+	{Name: testenv.ConvertedBudgets, Stored: policyv1beta1.GroupVersion.WithKind("PodUnavailableBudget")},
+}
 
 // converting tells that the API server asks the conversion webhook.
 var converting bool
 
-// convert has the API server ask the conversion webhook, and restores the CRD when the
-// test ends. It returns the CRD.
-func convert(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+// convert has the API server ask the conversion webhook. It returns a CRD.
+func convert(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	if !converting {
 		env.RunWebhooks(t, cache.Options{}, func(mgr ctrl.Manager) (map[string]http.Handler, error) {
@@ -44,25 +49,18 @@ func convert(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 		converting = true
 	}
 	var crd apiextensionsv1.CustomResourceDefinition
-	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, &crd)
+	env.Read(t, client.ObjectKey{Name: name}, &crd)
 	return &crd
 }
 
 // An object that a former installation stored is rewritten, and loses nothing.
 func TestObjectsOfAFormerInstallationAreMigrated(t *testing.T) {
-	crd, ns := convert(t), env.Namespace(t)
+	crd, ns := convert(t, testenv.ConvertedCRD), env.Namespace(t)
 	env.StoreFormerVersion(t, ns)
 	former := testenv.AFormerPersistentPodState("former", ns)
 	env.Create(t, former)
-	env.ChangeCRD(t, func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec = crd.Spec })
-
-	mgr := env.NewManager(t, cache.Options{})
-	migrator := &upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRDs: states, Clock: clock.RealClock{}}
-	if err := migrator.SetupWithManager(mgr); err != nil {
-		t.Fatal(err)
-	}
-	env.Start(t, mgr)
-	env.StoredAs(t, "v1beta1")
+	env.ChangeCRD(t, crd.Name, func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec = crd.Spec })
+	migrate(t)
 	var state appsv1beta1.PersistentPodState
 	env.Read(t, client.ObjectKeyFromObject(former), &state)
 	var again appsv1alpha1.PersistentPodState
@@ -74,22 +72,57 @@ func TestObjectsOfAFormerInstallationAreMigrated(t *testing.T) {
 	}
 }
 
+// migrate runs the migrator until everything is stored in the current version.
+func migrate(t *testing.T) {
+	t.Helper()
+	mgr := env.NewManager(t, cache.Options{})
+	migrator := &upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRDs: crds, Clock: clock.RealClock{}}
+	if err := migrator.SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	env.Start(t, mgr)
+	env.StoredAs(t, "v1beta1")
+}
+
+// A budget of OpenKruise is rewritten too. An annotation that cannot be read hinders nothing.
+func TestBudgetsOfAFormerInstallationAreMigrated(t *testing.T) {
+	crd, ns := convert(t, testenv.ConvertedBudgets), env.Namespace(t)
+	env.StoreFormerBudgets(t, ns)
+	former := testenv.AFormerBudget("former", ns)
+	env.Create(t, former)
+	env.ChangeCRD(t, crd.Name, func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec = crd.Spec })
+	migrate(t)
+	var budget policyv1beta1.PodUnavailableBudget
+	env.Read(t, client.ObjectKeyFromObject(former), &budget)
+	if diff := cmp.Diff([]policyv1beta1.Operation{"DELETE", "EVICT"}, budget.Spec.ProtectOperations); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+	var again policyv1alpha1.PodUnavailableBudget
+	env.Read(t, client.ObjectKeyFromObject(former), &again)
+	want := testenv.AFormerBudget("former", ns)
+	if diff := cmp.Diff(want.Spec, again.Spec) + cmp.Diff(want.Annotations, again.Annotations); diff != "" {
+		t.Errorf("budget of a former installation (-want +got):\n%s", diff)
+	}
+}
+
 // The CRD follows the authority of the certificate, also when a user applies the CRD
 // without an authority.
 func TestTheAuthorityIsWrittenIntoTheCRD(t *testing.T) {
-	crd := convert(t)
+	crd, budgets := convert(t, testenv.ConvertedCRD), convert(t, testenv.ConvertedBudgets)
 	mgr := env.NewManager(t, cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{"limpet-system": {}}},
 	}})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "limpet-controller-certificate"}}
-	authority := &upgrade.Authority{Client: mgr.GetClient(), Secret: client.ObjectKeyFromObject(secret), CRDs: states}
+	authority := &upgrade.Authority{Client: mgr.GetClient(), Secret: client.ObjectKeyFromObject(secret), CRDs: crds}
 	if err := authority.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
 	stop := env.Start(t, mgr)
 	defer func() {
 		stop()
-		env.ChangeCRD(t, func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec = crd.Spec })
+		for _, before := range []*apiextensionsv1.CustomResourceDefinition{crd, budgets} {
+			env.ChangeCRD(t, before.Name, func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec = before.Spec })
+		}
 	}()
 	first := env.Config.CAData
 	secret.Data = map[string][]byte{"ca.crt": first}
@@ -98,7 +131,7 @@ func TestTheAuthorityIsWrittenIntoTheCRD(t *testing.T) {
 	second := append(append([]byte{}, first...), first...)
 	env.Change(t, secret, func() { secret.Data = map[string][]byte{"ca.crt": second} })
 	trusts(t, second)
-	env.ChangeCRD(t, func(now *apiextensionsv1.CustomResourceDefinition) {
+	env.ChangeCRD(t, crd.Name, func(now *apiextensionsv1.CustomResourceDefinition) {
 		now.Spec.Conversion.Webhook.ClientConfig.CABundle = nil
 	})
 	trusts(t, second)
@@ -108,10 +141,12 @@ func TestTheAuthorityIsWrittenIntoTheCRD(t *testing.T) {
 func trusts(t *testing.T, authority []byte) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		var crd apiextensionsv1.CustomResourceDefinition
-		env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, &crd)
-		if diff := cmp.Diff(string(authority), string(crd.Spec.Conversion.Webhook.ClientConfig.CABundle)); diff != "" {
-			return fmt.Errorf("authority (-want +got):\n%s", diff)
+		for _, name := range []string{testenv.ConvertedCRD, testenv.ConvertedBudgets} {
+			var crd apiextensionsv1.CustomResourceDefinition
+			env.Read(t, client.ObjectKey{Name: name}, &crd)
+			if diff := cmp.Diff(string(authority), string(crd.Spec.Conversion.Webhook.ClientConfig.CABundle)); diff != "" {
+				return fmt.Errorf("authority of %s (-want +got):\n%s", name, diff)
+			}
 		}
 		return nil
 	})
