@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -129,6 +130,13 @@ func budgets() feature {
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
 			budget := &validate.PodUnavailableBudget{
 				Cached: s.mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient()},
+				Size: func(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (int32, error) {
+					facts, err := s.disruption.Facts(ctx, b, s.clock.Now())
+					if err != nil || facts.Budget.Unknown != "" {
+						return 0, err
+					}
+					return facts.Budget.Expected, nil
+				},
 			}
 			return map[string]http.Handler{
 				validate.PodUnavailableBudgetPath:       admission.WithValidator(scheme, budget),

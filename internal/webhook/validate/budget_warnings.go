@@ -1,12 +1,15 @@
 package validate
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -30,7 +33,7 @@ func useless(b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
 	if v := b.Spec.MinAvailable; v != nil {
 		out = append(out, extremes("spec.minAvailable", v, allGo, nothingGoes)...)
 	}
-	return append(out, beyond(b)...)
+	return out
 }
 
 const (
@@ -52,21 +55,34 @@ func extremes(name string, value *intstr.IntOrString, none, all string) admissio
 	return nil
 }
 
-// beyond warns of numbers that the size of the workload makes useless, where the budget itself
-// names the size.
-func beyond(b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
-	size := b.Spec.ProtectTotalReplicas
-	if size == nil {
+// beyond warns of numbers that the size of the workload makes useless. A workload without pods
+// may be about to get some.
+func (w *PodUnavailableBudget) beyond(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
+	name, number, effect := "spec.minAvailable", b.Spec.MinAvailable, nothingGoes
+	if number == nil {
+		name, number, effect = "spec.maxUnavailable", b.Spec.MaxUnavailable, allGo
+	}
+	if number == nil || number.Type != intstr.Int || number.IntVal == 0 {
 		return nil
 	}
-	number := func(v *intstr.IntOrString) bool { return v != nil && v.Type == intstr.Int && v.IntVal > 0 }
-	switch least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable; {
-	case number(least) && least.IntVal >= *size:
-		return admission.Warnings{fmt.Sprintf("spec.minAvailable: %s of %d pods %s", least, *size, nothingGoes)}
-	case number(most) && most.IntVal >= *size:
-		return admission.Warnings{fmt.Sprintf("spec.maxUnavailable: %s of %d pods %s", most, *size, allGo)}
+	size, err := w.size(ctx, b)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot tell whether the numbers of a budget suit its workload",
+			"namespace", b.Namespace, "budget", b.Name)
+		return nil
 	}
-	return nil
+	if size == 0 || number.IntVal < size {
+		return nil
+	}
+	return admission.Warnings{fmt.Sprintf("%s: %s of %d pods %s", name, number, size, effect)}
+}
+
+// size is how many pods the workload of a budget has; 0 where that is not known.
+func (w *PodUnavailableBudget) size(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (int32, error) {
+	if b.Spec.ProtectTotalReplicas != nil || w.Size == nil {
+		return ptr.Deref(b.Spec.ProtectTotalReplicas, 0), nil
+	}
+	return w.Size(ctx, b)
 }
 
 // shared warns of other budgets for the same pods. OpenKruise refuses them, because it asks one

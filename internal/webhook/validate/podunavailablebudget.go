@@ -26,6 +26,9 @@ type PodUnavailableBudget struct {
 	// Cached reads the budgets of a namespace.
 	Cached     client.Reader
 	Namespaces *Namespaces
+	// Size returns how many pods the workload of a budget has; 0 where that is not known. It is
+	// asked for warnings only.
+	Size func(context.Context, *policyv1beta1.PodUnavailableBudget) (int32, error)
 }
 
 var _ admission.Validator[*policyv1beta1.PodUnavailableBudget] = (*PodUnavailableBudget)(nil)
@@ -48,6 +51,7 @@ func (w *PodUnavailableBudget) create(
 	if len(errs) > 0 {
 		return warnings, invalidBudget(b.Name, errs)
 	}
+	warnings = append(warnings, w.beyond(ctx, b)...)
 	closed := isClosed(b) || slices.ContainsFunc(all.Items, func(o policyv1beta1.PodUnavailableBudget) bool { return isClosed(&o) })
 	return warnings, w.label(ctx, b, closed)
 }
@@ -81,6 +85,7 @@ func (w *PodUnavailableBudget) update(
 	if len(errs.added) > 0 {
 		return warnings, invalidBudget(after.Name, errs.added)
 	}
+	warnings = append(warnings, w.beyond(ctx, after)...)
 	if isClosed(after) && !isClosed(before) {
 		return warnings, w.label(ctx, after, true)
 	}

@@ -185,14 +185,15 @@ func TestUselessBudgetsAreWarnedOf(t *testing.T) {
 		object client.Object
 		word   string
 	}{
-		"nothing may go":                {number(new(intstr.FromInt32(0)), nil, nil), "spec.maxUnavailable: 0 lets no available pod go"},
-		"nothing may go, in percent":    {number(new(intstr.FromString("0%")), nil, nil), "spec.maxUnavailable: 0% lets no available pod go"},
-		"all must stay":                 {number(nil, new(intstr.FromString("100%")), nil), "spec.minAvailable: 100% lets no available pod go"},
-		"all may go":                    {number(new(intstr.FromString("100%")), nil, nil), "spec.maxUnavailable: 100% lets all pods go"},
-		"nothing must stay":             {number(nil, new(intstr.FromInt32(0)), nil), "spec.minAvailable: 0 lets all pods go"},
-		"more must stay than there are": {number(nil, new(intstr.FromInt32(5)), new(int32(4))), "spec.minAvailable: 5 of 4 pods lets no available pod go"},
-		"more may go than there are":    {number(new(intstr.FromInt32(4)), nil, new(int32(4))), "spec.maxUnavailable: 4 of 4 pods lets all pods go"},
-		"a target that has a budget":    {ofTarget(ns, "third", func(b *pub) { b.Spec.TargetReference.Name = "first" }), "the budget first;"},
+		"nothing may go":                       {number(new(intstr.FromInt32(0)), nil, nil), "spec.maxUnavailable: 0 lets no available pod go"},
+		"nothing may go, in percent":           {number(new(intstr.FromString("0%")), nil, nil), "spec.maxUnavailable: 0% lets no available pod go"},
+		"all must stay":                        {number(nil, new(intstr.FromString("100%")), nil), "spec.minAvailable: 100% lets no available pod go"},
+		"all may go":                           {number(new(intstr.FromString("100%")), nil, nil), "spec.maxUnavailable: 100% lets all pods go"},
+		"nothing must stay":                    {number(nil, new(intstr.FromInt32(0)), nil), "spec.minAvailable: 0 lets all pods go"},
+		"more must stay than there are":        {number(nil, new(intstr.FromInt32(5)), new(int32(4))), "spec.minAvailable: 5 of 4 pods lets no available pod go"},
+		"more may go than there are":           {number(new(intstr.FromInt32(4)), nil, new(int32(4))), "spec.maxUnavailable: 4 of 4 pods lets all pods go"},
+		"more must stay than the workload has": {number(nil, new(intstr.FromInt32(3)), nil), "spec.minAvailable: 3 of 3 pods lets no available pod go"},
+		"a target that has a budget":           {ofTarget(ns, "third", func(b *pub) { b.Spec.TargetReference.Name = "first" }), "the budget first;"},
 		"… in another version": {formerOfTarget(ns, "third", func(b *formerPub) {
 			b.Spec.TargetReference.Name, b.Spec.TargetReference.APIVersion = "first", "apps/v2"
 		}), "the budget first;"},

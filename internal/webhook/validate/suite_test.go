@@ -1,6 +1,7 @@
 package validate_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -59,6 +60,7 @@ func serve(t *testing.T) {
 		state := &validate.PersistentPodState{Live: live, Cached: mgr.GetCache(), Workloads: reader}
 		budget := &validate.PodUnavailableBudget{
 			Cached: mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient()},
+			Size: func(context.Context, *policyv1beta1.PodUnavailableBudget) (int32, error) { return 3, nil },
 		}
 		return map[string]http.Handler{
 			validate.PodUnavailableBudgetPath: admission.WithValidator(env.Scheme, budget),
