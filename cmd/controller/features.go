@@ -129,7 +129,7 @@ func budgets() feature {
 			scheme := s.mgr.GetScheme()
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
 			budget := &validate.PodUnavailableBudget{
-				Cached: s.mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient()},
+				Cached: s.mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient(), Clock: s.clock},
 				Size: func(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (int32, error) {
 					facts, err := s.disruption.Facts(ctx, b, s.clock.Now())
 					if err != nil || facts.Budget.Unknown != "" {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -19,6 +20,9 @@ const (
 	labelTimeout = 4 * time.Second
 	// labelAttempts bounds the attempts against other writers of the Namespace.
 	labelAttempts = 5
+	// labelNoticed is the time that API servers get to notice a new label by their watches,
+	// before the first budget is stored.
+	labelNoticed = 200 * time.Millisecond
 )
 
 // Namespaces sets the label by which the API server sends requests about pods to the guards.
@@ -27,6 +31,7 @@ type Namespaces struct {
 	Live *cluster.LiveReader
 	// Client writes.
 	Client client.Client
+	Clock  clock.Clock
 }
 
 // Label makes sure that a namespace has the label for a budget. The label is never changed
@@ -35,13 +40,20 @@ type Namespaces struct {
 func (n *Namespaces) Label(ctx context.Context, name string, closed bool) error {
 	ctx, cancel := context.WithTimeout(ctx, labelTimeout)
 	defer cancel()
+	var written bool
 	var err error
 	for range labelAttempts {
-		if err = n.try(ctx, name, closed); !apierrors.IsConflict(err) {
+		if written, err = n.try(ctx, name, closed); !apierrors.IsConflict(err) {
 			break
 		}
 	}
 	switch {
+	case err == nil && written:
+		select {
+		case <-n.Clock.After(labelNoticed):
+		case <-ctx.Done():
+		}
+		return nil
 	case err == nil:
 		return nil
 	case errors.Is(err, cluster.ErrCrowded):
@@ -53,20 +65,20 @@ func (n *Namespaces) Label(ctx context.Context, name string, closed bool) error 
 
 // try reads the namespace once, and writes it if the label is not right. The write fails with
 // a conflict when the namespace has changed in between.
-func (n *Namespaces) try(ctx context.Context, name string, closed bool) error {
+func (n *Namespaces) try(ctx context.Context, name string, closed bool) (written bool, err error) {
 	var read corev1.Namespace
 	if err := n.Live.Get(ctx, client.ObjectKey{Name: name}, &read); err != nil {
-		return fmt.Errorf("get namespace: %w", err)
+		return false, fmt.Errorf("get namespace: %w", err)
 	}
 	after := read.DeepCopy() // other requests may share what was read
 	if !mark(after, closed) {
-		return nil
+		return false, nil
 	}
 	patch := client.MergeFromWithOptions(&read, client.MergeFromWithOptimisticLock{})
 	if err := n.Client.Patch(ctx, after, patch, client.FieldOwner(policyv1beta1.FieldManagerBudgets)); err != nil {
-		return fmt.Errorf("patch namespace: %w", err)
+		return false, fmt.Errorf("patch namespace: %w", err)
 	}
-	return nil
+	return true, nil
 }
 
 // mark sets the label of a namespace, and ends the removal of the label where one has begun.

@@ -1,15 +1,19 @@
 package validate_test
 
 import (
+	"errors"
 	"maps"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -137,7 +141,31 @@ func TestManyBudgetsAtOnceLabelOnce(t *testing.T) {
 }
 
 func newNamespaces(c client.Client) *validate.Namespaces {
-	return &validate.Namespaces{Live: cluster.NewLiveReader(c, cluster.LimitUnproven), Client: c}
+	return &validate.Namespaces{Live: cluster.NewLiveReader(c, cluster.LimitUnproven), Client: c, Clock: clock.RealClock{}}
+}
+
+// API servers get a moment to notice the label, and only where it is new.
+func TestANewLabelIsNoticedBeforeTheBudgetIsStored(t *testing.T) {
+	ns := env.Namespace(t)
+	now := testclock.NewFakeClock(time.Unix(0, 0))
+	namespaces := newNamespaces(env.Client)
+	namespaces.Clock = now
+	answer := make(chan error, 1)
+	go func() { answer <- namespaces.Label(t.Context(), ns, false) }()
+	testenv.Eventually(t, func() error {
+		if !now.HasWaiters() {
+			return errors.New("nothing waits")
+		}
+		return nil
+	})
+	labelled(t, ns, "open")
+	now.Step(time.Second)
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+	if err := namespaces.Label(t.Context(), ns, false); err != nil { // does not wait
+		t.Error(err)
+	}
 }
 
 // A budget that nothing would enforce is not stored.

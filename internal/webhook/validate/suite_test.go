@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -59,7 +60,7 @@ func serve(t *testing.T) {
 		live := cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven)
 		state := &validate.PersistentPodState{Live: live, Cached: mgr.GetCache(), Workloads: reader}
 		budget := &validate.PodUnavailableBudget{
-			Cached: mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient()},
+			Cached: mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}},
 			Size: func(context.Context, *policyv1beta1.PodUnavailableBudget) (int32, error) { return 3, nil },
 		}
 		return map[string]http.Handler{
