@@ -32,6 +32,7 @@ var promises = map[string]struct {
 	"what OpenKruise does": {
 		"docs/use/openkruise.md", "## What OpenKruise with its patched host-local was measured to do", "test/e2e", 16,
 	},
+	"budgets of OpenKruise": {"docs/use/openkruise.md", "## Budgets", "internal/webhook/validate", 8},
 }
 
 func TestEveryPromiseHasItsTest(t *testing.T) {
