@@ -212,8 +212,8 @@ func clean(name string) string { return printable(name, mostWord) }
 // user is clean for a user in the book: long enough to tell users apart.
 func user(name string) string { return printable(name, mostUser) }
 
-// sentence is clean for the text of an error.
-func sentence(text string) string { return printable(text, mostText) }
+// sentence is clean for the text of an error, which may have several lines.
+func sentence(text string) string { return printable(strings.ReplaceAll(text, "\n", "; "), mostText) }
 
 func printable(text string, most int) string {
 	var out strings.Builder

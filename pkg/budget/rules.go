@@ -24,8 +24,11 @@ const (
 // MostStable is the longest stable time. A longer time holds a unit past any rollout.
 const MostStable = time.Hour
 
-// mostVectorBytes bounds the annotation limpet.dev/vectors before it is parsed.
-const mostVectorBytes = 1024
+// Bounds of the annotation limpet.dev/vectors: its length, and how many errors are reported.
+const (
+	mostVectorBytes  = 1024
+	mostVectorErrors = 3
+)
 
 // Rules are what the annotations and the operations of a budget say.
 type Rules struct {
@@ -112,7 +115,7 @@ func (r *Rules) parseVectors(text string) error {
 	if len(policies) > 0 {
 		r.Vectors = policies
 	}
-	return errors.Join(errs...)
+	return errors.Join(errs[:min(len(errs), mostVectorErrors)]...)
 }
 
 func parsePair(pair string) (Vector, Policy, error) {
