@@ -86,6 +86,11 @@ func TestVectorOf(t *testing.T) {
 		"a taint, by one user": {
 			budget.Facts{Verb: budget.VerbDelete, User: "system:kube-controller-manager", Pod: readyPod(disruption("DeletionByTaintManager")), Taints: deadNode}, budget.Taint,
 		},
+		"a condition of the past, and one user": {
+			budget.Facts{Verb: budget.VerbDelete, User: "system:kube-controller-manager", Taints: deadNode, Pod: readyPod(disruption("DeletionByTaintManager"), func(p *corev1.Pod) {
+				p.Status.Conditions[1].Status = corev1.ConditionFalse
+			})}, budget.Delete,
+		},
 		"PodGC":           {budget.Facts{Verb: budget.VerbDelete, User: account + "pod-garbage-collector"}, budget.PodGC},
 		"Limpet":          {budget.Facts{Verb: budget.VerbDelete, User: "system:serviceaccount:limpet-system:limpet-controller", ByLimpet: true}, budget.Limpet},
 		"Limpet's evict":  {budget.Facts{Verb: budget.VerbEvict, ByLimpet: true}, budget.Limpet},
