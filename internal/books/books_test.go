@@ -116,7 +116,9 @@ func TestDecisionIsKept(t *testing.T) {
 		Name: string(web.UID), Entries: map[string]ledger.Entry{"pod-1": e},
 		Waiting: []ledger.Waiting{asked}, Decisions: []ledger.Decision{noted},
 	}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b time.Time) bool { return a.Truncate(time.Microsecond).Equal(b) || b.Truncate(time.Microsecond).Equal(a) })); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b time.Time) bool {
+		return a.Truncate(time.Microsecond).Equal(b) || b.Truncate(time.Microsecond).Equal(a)
+	})); diff != "" {
 		t.Errorf("book (-want +got):\n%s", diff)
 	}
 	refs := object(t, ns, web.UID).OwnerReferences
@@ -213,14 +215,14 @@ func TestIndependentBudgetsDoNotWaitForEachOther(t *testing.T) {
 	c, traffic := env.Observe(t)
 	b := New(Options{Client: c, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
 	mustDecide(t, b, ns, []Owner{slow}, take("first"))
-	release := traffic.Hold(t, "/disruptionbooks/"+string(slow.UID))
+	before, release := traffic.Count(string(slow.UID)), traffic.Hold(t, "/disruptionbooks/"+string(slow.UID))
 	done := make(chan error)
 	go func() {
 		_, err := b.Decide(t.Context(), ns, []Owner{slow}, take("second"))
 		done <- err
 	}()
 	testenv.Eventually(t, func() error {
-		if traffic.Count(string(slow.UID)) == 0 {
+		if traffic.Count(string(slow.UID)) == before {
 			return errors.New("no request is held up")
 		}
 		return nil
@@ -239,14 +241,14 @@ func TestDecisionEndsWithItsContext(t *testing.T) {
 	c, traffic := env.Observe(t)
 	b := New(Options{Client: c, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
 	mustDecide(t, b, ns, []Owner{web}, take("first"))
-	release := traffic.Hold(t, "/disruptionbooks/"+string(web.UID))
+	before, release := traffic.Count(string(web.UID)), traffic.Hold(t, "/disruptionbooks/"+string(web.UID))
 	first := make(chan error)
 	go func() {
 		_, err := b.Decide(t.Context(), ns, []Owner{web}, take("second"))
 		first <- err
 	}()
 	testenv.Eventually(t, func() error {
-		if traffic.Count(string(web.UID)) == 0 {
+		if traffic.Count(string(web.UID)) == before {
 			return errors.New("no request is held up")
 		}
 		return nil

@@ -1,7 +1,6 @@
 package books
 
 import (
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,17 +23,14 @@ func references(budgets []Owner) []metav1.OwnerReference {
 }
 
 // addOwners adds owner references to those of a book, which stay.
-func addOwners(refs, more []metav1.OwnerReference) ([]metav1.OwnerReference, error) {
+func addOwners(refs, more []metav1.OwnerReference) []metav1.OwnerReference {
 	all := slices.Clone(refs)
 	for _, ref := range more {
 		if !slices.ContainsFunc(all, func(known metav1.OwnerReference) bool { return known.UID == ref.UID }) {
 			all = append(all, ref)
 		}
 	}
-	if len(all) > MostOwners && len(all) > len(refs) {
-		return nil, fmt.Errorf("%w: they would be %d, at most %d may", ErrManyBudgets, len(all), MostOwners)
-	}
-	return all, nil
+	return all
 }
 
 // ownersOf are the budgets that own a new book: its own one, if that is among the budgets.

@@ -124,7 +124,7 @@ func TestLongNamesFillABookInTime(t *testing.T) {
 		}
 		taken++
 	}
-	if taken < 500 || taken == ledger.MostEntries || !ledger.Fits(b) {
+	if taken < 400 || taken == ledger.MostEntries || !ledger.Fits(b) {
 		t.Errorf("%d entries of the greatest size, fits %v", taken, ledger.Fits(b))
 	}
 }

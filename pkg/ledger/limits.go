@@ -7,7 +7,7 @@ const (
 	MostEntries = 2048
 	MostJoined  = 4096
 	// MostBytes bounds the texts of the entries of a book.
-	MostBytes = 1 << 20
+	MostBytes = 768 << 10
 	// MostWaiting and MostDecisions bound the two lists. The oldest are dropped.
 	MostWaiting   = 256
 	MostDecisions = 64

@@ -1,0 +1,143 @@
+package books
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/pkg/ledger"
+)
+
+// mostSteps bounds the steps towards one book. Another replica may make a step needless, but
+// does a step itself each time.
+const mostSteps = 64 * MostBudgets
+
+// joining is the way to one book for some budgets.
+type joining struct {
+	namespace string
+	budgets   []Owner
+	names     []string
+	known     ledger.Books
+	versions  map[string]*version // of the known books
+}
+
+// join makes the budgets share one book, and returns its name.
+func (b *Books) join(ctx context.Context, namespace string, budgets []Owner) (client.ObjectKey, error) {
+	names, err := namesOf(budgets)
+	if err != nil {
+		return client.ObjectKey{}, err
+	}
+	j := &joining{namespace, budgets, names, ledger.Books{}, map[string]*version{}}
+	for range mostSteps {
+		step := ledger.Next(j.known, names)
+		if step.Do == ledger.Done {
+			return client.ObjectKey{Namespace: namespace, Name: step.Name}, nil
+		}
+		if err := b.advance(ctx, j, step); err != nil {
+			return client.ObjectKey{}, fmt.Errorf("join books in namespace %s: %w", namespace, err)
+		}
+	}
+	return client.ObjectKey{}, fmt.Errorf("join books in namespace %s: not done after %d steps", namespace, mostSteps)
+}
+
+// advance does one step, and reads the book of the step again.
+func (b *Books) advance(ctx context.Context, j *joining, step ledger.Step) error {
+	key := client.ObjectKey{Namespace: j.namespace, Name: step.Name}
+	err := j.hasRoom(step)
+	switch {
+	case err != nil:
+	case step.Do == ledger.DoRead:
+	case step.Do == ledger.DoMake:
+		err = b.create(ctx, key, step, j.budgets)
+	default:
+		err = b.step(ctx, key, step, j.versions[step.Other])
+	}
+	if err != nil {
+		return err
+	}
+	v, err := b.read(ctx, key)
+	if err != nil {
+		return err
+	}
+	j.versions[step.Name], j.known[step.Name] = v, nil
+	if v != nil {
+		j.known[step.Name] = &v.book
+	}
+	return nil
+}
+
+// hasRoom tells, before a join begins, whether the other book can take over what this one
+// has. A join that has begun must end, because a frozen book permits no pod to go.
+func (j *joining) hasRoom(step ledger.Step) error {
+	var refs []metav1.OwnerReference
+	var book ledger.Book
+	switch {
+	case step.Other == "":
+		return nil
+	case step.Do == ledger.DoMake:
+		refs = references(ownersOf(step.Name, j.budgets))
+	case step.Do == ledger.DoFreeze:
+		refs, book = j.versions[step.Name].meta.OwnerReferences, j.versions[step.Name].book
+	default:
+		return nil
+	}
+	into := j.versions[step.Other]
+	if n := len(addOwners(into.meta.OwnerReferences, refs)); n > MostOwners {
+		return fmt.Errorf("%w: %d budgets would share DisruptionBook %s, at most %d may", ErrManyBudgets, n, step.Other, MostOwners)
+	}
+	if !ledger.Fits(ledger.Merge(into.book, book)) {
+		return fmt.Errorf("take over DisruptionBook %s: %w", step.Name, ErrFull)
+	}
+	return nil
+}
+
+// step does one step of a join. A step that came too late changes nothing.
+func (b *Books) step(ctx context.Context, key client.ObjectKey, step ledger.Step, other *version) error {
+	_, err := b.apply(ctx, key, func(v *version) (*version, bool, error) {
+		return stepOn(v, step, other, b.Clock.Now())
+	})
+	if errors.Is(err, errChanged) {
+		return nil
+	}
+	return err
+}
+
+func stepOn(v *version, step ledger.Step, other *version, now time.Time) (*version, bool, error) {
+	var from version
+	if step.Do == ledger.DoAbsorb {
+		from = *other
+	}
+	book, ok := step.Apply(v.book, from.book, now)
+	if !ok {
+		return nil, false, errChanged
+	}
+	if !ledger.Fits(book) { // until entries expire
+		return nil, false, fmt.Errorf("take over DisruptionBook %s: %w", step.Other, ErrFull)
+	}
+	next := &version{v.meta, book}
+	next.meta.OwnerReferences = addOwners(v.meta.OwnerReferences, from.meta.OwnerReferences)
+	return next, true, nil
+}
+
+// create makes a new book. A book that another replica made first is read.
+func (b *Books) create(ctx context.Context, key client.ObjectKey, step ledger.Step, budgets []Owner) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	v := &version{book: step.New(), meta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, OwnerReferences: references(ownersOf(key.Name, budgets)),
+	}}
+	o, now := v.object(), b.Clock.Now()
+	switch err := b.Client.Create(ctx, o); {
+	case apierrors.IsAlreadyExists(err):
+		return b.readLive(ctx, key)
+	case err != nil:
+		return fmt.Errorf("create DisruptionBook %s: %w", key, err)
+	}
+	b.memory.put(key, read(o), now)
+	return nil
+}
