@@ -153,6 +153,7 @@ func TestWhenAnEntryEnds(t *testing.T) {
 		}
 		return seen
 	}
+	gone := &ledger.PodSeen{Gone: true}
 	readyAgain := &ledger.PodSeen{Version: "103", Generation: 2, ReadySince: after(5 * time.Second)}
 	for name, c := range map[string]struct {
 		use  ledger.Use
@@ -162,10 +163,11 @@ func TestWhenAnEntryEnds(t *testing.T) {
 	}{
 		"pod as before":                     {ledger.Gone, at("105", &ledger.PodSeen{Version: "100"}), time.Second, ""},
 		"pod terminates":                    {ledger.Gone, at("105", &ledger.PodSeen{Version: "103", Going: true}), time.Second, "103"},
-		"pod gone":                          {ledger.Gone, at("105", nil), time.Second, "105"},
-		"pod gone, or not known yet":        {ledger.Gone, at("99", nil), time.Second, ""},
-		"the versions have more digits":     {ledger.Gone, at("1000", nil), time.Second, "1000"},
-		"no version known":                  {ledger.Gone, at("", nil), time.Second, ""},
+		"pod not looked at":                 {ledger.Gone, at("105", nil), time.Second, ""},
+		"pod gone":                          {ledger.Gone, at("105", gone), time.Second, "105"},
+		"pod gone, or not known yet":        {ledger.Gone, at("99", gone), time.Second, ""},
+		"the versions have more digits":     {ledger.Gone, at("1000", gone), time.Second, "1000"},
+		"no version known":                  {ledger.Gone, at("", gone), time.Second, ""},
 		"deleted pod that is ready again":   {ledger.Gone, at("105", readyAgain), time.Second, ""},
 		"changed pod terminates":            {ledger.Changed, at("105", &ledger.PodSeen{Version: "103", Going: true}), time.Second, "103"},
 		"changed pod that is ready again":   {ledger.Changed, at("105", readyAgain), time.Second, "103"},

@@ -13,18 +13,19 @@ const (
 	MostDecisions = 64
 	// MostAbsorbed bounds the names of absorbed books. The oldest are dropped.
 	MostAbsorbed = 256
+	// MostText bounds the bytes of a user, a vector or a reason. The rest is cut off.
+	MostText = 128
 
-	mostText    = 128      // bytes of a user, a vector or a reason
 	mostHistory = 64 << 10 // bytes of all decisions
 	overhead    = 256      // bytes of an entry without its texts, as JSON
 )
 
 // short cuts a text that a user chooses.
 func short(s string) string {
-	if len(s) <= mostText {
+	if len(s) <= MostText {
 		return s
 	}
-	cut := mostText
+	cut := MostText
 	for cut > 0 && s[cut]&0xC0 == 0x80 { // inside a character
 		cut--
 	}

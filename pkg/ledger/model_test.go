@@ -180,13 +180,18 @@ func (m *model) state(log string, pod int) (uid string, available bool, facts le
 
 func version(events int) string { return fmt.Sprint(100 + events) }
 
-// view is what a replica sees of the pods.
-func (m *model) view(s *situation, r int) ledger.Seen {
+// view is what a replica sees of the pods, and of the entries of a book.
+func (m *model) view(s *situation, r int, b ledger.Book) ledger.Seen {
 	seen := ledger.Seen{Version: version(int(s.replicas[r].seen)), Pods: map[string]ledger.PodSeen{}}
 	for pod := range podCount {
 		uid, available, facts := m.state(s.log[:s.replicas[r].seen], pod)
 		if available || pod == m.changed || pod == 0 { // pod 0 is seen terminating, the others are just gone
 			seen.Pods[uid] = facts
+		}
+	}
+	for uid := range b.Entries {
+		if _, found := seen.Pods[uid]; !found {
+			seen.Pods[uid] = ledger.PodSeen{Gone: true}
 		}
 	}
 	return seen
@@ -359,7 +364,7 @@ func (m *model) observing(s situation, r int) {
 		if s.books[i] == 0 || !m.books[s.books[i]].IsRoot() {
 			continue
 		}
-		book, ended := m.observe(m.books[s.books[i]], m.view(&s, r), m.at(s.now))
+		book, ended := m.observe(m.books[s.books[i]], m.view(&s, r, m.books[s.books[i]]), m.at(s.now))
 		if len(ended) == 0 {
 			continue
 		}

@@ -11,13 +11,15 @@ import (
 type Seen struct {
 	// Version is the newest resource version of a pod that is known.
 	Version string
-	// Pods by their UID.
+	// Pods by their UID. A pod that is not among them was not looked at.
 	Pods map[string]PodSeen
 }
 
 // PodSeen is what a replica knows of one pod.
 type PodSeen struct {
 	Version string
+	// Gone: there is no such pod.
+	Gone bool
 	// Going: the pod is terminating or in a terminal phase.
 	Going bool
 	// Generation is the newest generation that the kubelet has seen; 0 where it tells none.
@@ -57,7 +59,7 @@ func ends(e Entry, seen Seen, now time.Time) (version string, ok bool) {
 		return cmp.Or(pod.Version, seen.Version), true
 	case !now.Before(e.Expires):
 		return seen.Version, true
-	case !found: // a cache that is older than the pod does not show it, either
+	case found && pod.Gone: // a cache that is older than the pod does not show it, either
 		return seen.Version, isVersion(e.Version) && !newer(e.Version, seen.Version)
 	}
 	return "", false
