@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -25,7 +26,8 @@ func mirrors(pod *corev1.Pod) bool {
 
 // changes tells whether an update may take a pod out of a budget, or may make it unavailable.
 func changes(before, after *corev1.Pod) bool {
-	return !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+	exempt, wasExempt := after.Annotations[policyv1beta1.AnnotationNoProtect], before.Annotations[policyv1beta1.AnnotationNoProtect]
+	return exempt != wasExempt || !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }

@@ -39,15 +39,22 @@ func pods(ns string) map[string]*corev1.Pod {
 
 // changes are updates of a pod, which a pod in any state permits.
 var changes = map[string]func(*corev1.Pod){
-	"nothing":         func(*corev1.Pod) {},
-	"an annotation":   func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, "a", "b") },
-	"a finalizer":     func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "example.com/more") },
-	"a label":         func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "more", "b") },
-	"no labels":       func(p *corev1.Pod) { p.Labels = nil },
-	"an empty label":  func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "more", "") },
-	"an image":        func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.com/other" },
-	"a toleration":    func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "a", Operator: "Exists"}) },
-	"an owner":        func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"}} },
+	"nothing":       func(*corev1.Pod) {},
+	"an annotation": func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, "a", "b") },
+	"an exemption": func(p *corev1.Pod) {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, policyv1beta1.AnnotationNoProtect, "true")
+	},
+	"a finalizer":    func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "example.com/more") },
+	"a label":        func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "more", "b") },
+	"no labels":      func(p *corev1.Pod) { p.Labels = nil },
+	"an empty label": func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "more", "") },
+	"an image":       func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.com/other" },
+	"a toleration": func(p *corev1.Pod) {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "a", Operator: "Exists"})
+	},
+	"an owner": func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"}}
+	},
 	"label and image": func(p *corev1.Pod) { p.Labels, p.Spec.Containers[0].Image = nil, "example.com/other" },
 }
 

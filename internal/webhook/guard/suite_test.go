@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -149,18 +150,49 @@ func known(t *testing.T, cached client.Reader, o client.Object) {
 	})
 }
 
-// web creates a StatefulSet with Ready pods, and a budget of them.
+// web creates a budget, and then a StatefulSet with Ready pods.
 func web(t *testing.T, ns string, pods int, most intstr.IntOrString) (*policyv1beta1.PodUnavailableBudget, []*corev1.Pod) {
 	t.Helper()
 	pub := aBudget(ns, "web", "web", most)
+	put(t, pub)
+	_, all := podsOf(t, ns, pods)
+	return pub, all
+}
+
+// podsOf creates a StatefulSet with Ready pods.
+func podsOf(t *testing.T, ns string, pods int) (testenv.StatefulSet, []*corev1.Pod) {
+	t.Helper()
 	set := testenv.AStatefulSet("web", int32(pods)).In(ns)
-	put(t, pub, set.StatefulSet)
+	put(t, set.StatefulSet)
 	var all []*corev1.Pod
 	for i := range pods {
 		all = append(all, aPod(set, i))
 		put(t, all[i])
 	}
-	return pub, all
+	return set, all
+}
+
+// deployed creates a Deployment with a ReplicaSet and its Ready pods.
+func deployed(t *testing.T, ns string, pods int) []*corev1.Pod {
+	t.Helper()
+	template := testenv.AStatefulSet("web", int32(pods)).In(ns)
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.DeploymentSpec{
+		Replicas: new(int32(pods)), Selector: template.Spec.Selector, Template: template.Spec.Template,
+	}}
+	put(t, deployment)
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-1"}, Spec: appsv1.ReplicaSetSpec{
+		Replicas: new(int32(pods)), Selector: template.Spec.Selector, Template: template.Spec.Template,
+	}}
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+	put(t, set)
+	var all []*corev1.Pod
+	for i := range pods {
+		pod := aPod(template, i)
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+		put(t, pod)
+		all = append(all, pod)
+	}
+	return all
 }
 
 // evictAs evicts a pod in the way of kubectl drain: the dry run is said in the body.
