@@ -112,6 +112,10 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 	if err != nil {
 		return answer, "", err
 	}
+	if len(c.covering) == 0 { // an eviction that PodDisruptionBudgets alone concern
+		answer.Decision = budget.Plan(in)
+		return answer, "", nil
+	}
 	if in.Book, err = j.books.Look(ctx, in.Namespace, c.owners()); err != nil {
 		return answer, "", fmt.Errorf("look into the book: %w", err)
 	}

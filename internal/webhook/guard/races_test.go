@@ -166,4 +166,3 @@ func TestTheSizeIsThatOfTheTarget(t *testing.T) {
 		}
 	}
 }
-
