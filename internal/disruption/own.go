@@ -20,7 +20,7 @@ type taken struct {
 
 // JudgeOwn decides about a deletion by the controller itself, before it sends the request.
 func (j *Judge) JudgeOwn(ctx context.Context, pod *corev1.Pod) (Answer, error) {
-	return j.Judge(ctx, Request{Verb: budget.VerbDelete, Pod: pod, User: j.user, ByUID: true})
+	return j.Judge(ctx, Request{Verb: budget.VerbDelete, Pod: pod, User: j.user, ByUID: true, Own: true})
 }
 
 // Return gives back what an answer took, for a request that failed. The entry stays if another

@@ -89,41 +89,6 @@ func (r *Reader) covered(ctx context.Context, namespace string, matcher budget.M
 	return found, nil
 }
 
-// Covering returns the budgets that cover a pod, by name. It lists budgets, and never pods.
-func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod) ([]*policyv1beta1.PodUnavailableBudget, error) {
-	chain, err := cluster.ChainOf(ctx, r.cached, pod)
-	if err != nil {
-		return nil, err
-	}
-	covering, err := r.covering(ctx, pod, chain)
-	found := make([]*policyv1beta1.PodUnavailableBudget, len(covering))
-	for i, c := range covering {
-		found[i] = c.object
-	}
-	return found, err
-}
-
-// covering is a budget that covers a pod, with its parsed selectors.
-type covering struct {
-	object  *policyv1beta1.PodUnavailableBudget
-	matcher budget.Matcher
-}
-
-func (r *Reader) covering(ctx context.Context, pod *corev1.Pod, chain []workload.Owner) ([]covering, error) {
-	candidates, err := cluster.BudgetsFor(ctx, r.cached, pod.Namespace, pod.Labels, chain)
-	if err != nil {
-		return nil, err
-	}
-	var found []covering
-	for _, pub := range candidates {
-		matcher, err := budget.MatcherOf(pub)
-		if err == nil && matcher.Covers(pod, chain) { // the condition of a budget without valid selectors says so
-			found = append(found, covering{pub, matcher})
-		}
-	}
-	return found, nil
-}
-
 // Version is the newest resource version of pods that the cache shows. What is read of pods
 // afterwards is as new, or newer.
 func (r *Reader) Version(ctx context.Context) (string, error) {

@@ -17,6 +17,8 @@ type Request struct {
 	Groups []string
 	// ByUID tells that the client names the pod by its UID too.
 	ByUID bool
+	// Own tells that the controller itself asks, and not the API server.
+	Own bool
 	// DryRun tells that nothing will happen to the pod. Nothing is written then.
 	DryRun bool
 }

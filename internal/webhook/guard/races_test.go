@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -23,11 +24,21 @@ import (
 // replica is a guard with caches of its own.
 func replica(t *testing.T) (*guard.Handler, client.Reader) {
 	t.Helper()
-	mgr := env.NewManager(t, cluster.CacheOptions(needs()...))
+	return replicaWith(t, cluster.CacheOptions(needs()...), nil)
+}
+
+// replicaWith is a replica with a cache of its own kind, and a client that reads past it; nil
+// for that of the manager.
+func replicaWith(t *testing.T, objects cache.Options, live client.Reader) (*guard.Handler, client.Reader) {
+	t.Helper()
+	mgr := env.NewManager(t, objects)
+	if live == nil {
+		live = mgr.GetAPIReader()
+	}
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs()...); err != nil {
 		t.Fatal(err)
 	}
-	handler := handlerOf(mgr)
+	handler := handlerOf(mgr, live)
 	env.Start(t, mgr)
 	return handler, mgr.GetCache()
 }
