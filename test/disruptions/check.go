@@ -102,7 +102,7 @@ func (c *checker) violate(rule Rule, e Event, b *budget, pod, format string, arg
 
 // podEvent applies a change of a pod.
 func (c *checker) podEvent(e Event) {
-	before, deletes := c.pods[e.Pod.UID], strings.HasPrefix(e.Verb, "delete")
+	before := c.pods[e.Pod.UID]
 	after := &pod{Pod: *e.Pod}
 	if before == nil {
 		if e.Verb != "create" {
@@ -115,11 +115,11 @@ func (c *checker) podEvent(e Event) {
 		}
 		return
 	}
-	after.Deleting = after.Deleting || before.Deleting || deletes
+	after.Deleting = after.Deleting || before.Deleting || e.Verb == "delete"
 	after.changed, after.runs = before.changed, before.runs
 	vector := Lost
 	switch {
-	case after.Deleting && !before.Deleting && !deletes:
+	case after.Deleting && !before.Deleting && !e.deletes() && !before.Finished:
 		i := slices.IndexFunc(c.collections, func(failed Event) bool {
 			return failed.Namespace == e.Namespace && failed.Received.Before(e.Done)
 		})
@@ -168,12 +168,17 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 		}
 		if before.Unprotected || !b.judges(v) {
 			c.Losses++
-			b.losses, b.free = append(b.losses, e.Done), time.Time{}
+			b.losses = append(b.losses, e.Done)
+			b.busy()
 			continue
 		}
 		c.Disruptions++
 		c.judge(e, b, before, v)
-		b.disrupted, b.free = e.Done, time.Time{}
+		if b.youngerThan(e.Received.Add(-c.Lag)) {
+			b.losses = append(b.losses, e.Done) // no entry of this budget: other decisions could not know
+		}
+		b.disrupted = e.Done
+		b.busy()
 	}
 }
 
@@ -193,14 +198,15 @@ func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
 		}
 	}
 	if ready := before.ReadySince.Add(b.Stable); ready.After(from) && b.disrupted.Before(ready) {
-		unknown++ // the pod was not available at the decision
+		return // the pod was not available at the decision, and no other decision counted on it
 	}
 	if have+unknown < need {
 		c.violate(Below, e, b, before.Name, "%s by %s leaves %d available of %d needed; losses during the request: %d", v, e.User, have, need, unknown)
 	}
 }
 
-// refusal looks whether a unit of each budget of the pod has been free for too long.
+// refusal looks whether requests wait for too long while each budget of the pod has a free unit
+// and grants none. A unit may be free and promised to a request that is not written yet.
 func (c *checker) refusal(e Event) {
 	if e.Code != 429 || e.DryRun || !strings.Contains(e.Message, "admission webhook") {
 		return
@@ -215,19 +221,26 @@ func (c *checker) refusal(e Event) {
 		return
 	}
 	c.Refusals++
-	var free time.Time
+	var wait time.Time
 	for b := range p.budgets {
 		if b.free.IsZero() {
 			return
 		}
-		if b.free.After(free) {
-			free = b.free
+		if b.waits.IsZero() || e.Received.Sub(b.asked) > lapse {
+			b.waits = e.Received
+		}
+		b.asked = e.Received
+		if b.waits.After(wait) {
+			wait = b.waits
 		}
 	}
-	if e.Received.Sub(free) > c.Replacement {
-		c.violate(Stalled, e, nil, p.Name, "%s is refused to %s, and units of %d budgets have been free since %s", e.Verb, e.User, len(p.budgets), clock(free))
+	if e.Received.Sub(wait) > c.Replacement {
+		c.violate(Stalled, e, nil, p.Name, "%s is refused to %s; units of %d budgets are free, and requests wait since %s", e.Verb, e.User, len(p.budgets), clock(wait))
 	}
 }
+
+// lapse is how long after a refusal its client is taken to wait.
+const lapse = 30 * time.Second
 
 func (c *checker) workloadEvent(e Event) {
 	w := *e.Workload
@@ -283,7 +296,7 @@ func (c *checker) settle(e Event) {
 		}
 		switch free := c.current(b, e.Done) > want; {
 		case !free:
-			b.free = time.Time{}
+			b.busy()
 		case b.free.IsZero():
 			b.free = e.Done
 		}

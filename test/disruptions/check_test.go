@@ -12,7 +12,7 @@ import (
 // TestARuleHasALogThatViolates has for each rule a log that violates it, and one that conforms
 // and differs in one thing.
 func TestARuleHasALogThatViolates(t *testing.T) {
-	one, two := intstr.FromInt32(1), intstr.FromInt32(2)
+	one, two, three := intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromInt32(3)
 	second := disruptions.Budget{UID: "u-second", Name: "second", Selector: app("web"), MinAvailable: &two}
 	with := func(vectors map[disruptions.Vector]string) disruptions.Budget {
 		return disruptions.Budget{UID: "u-all", Name: "all", Selector: app("web"), MaxUnavailable: &one, Vectors: vectors}
@@ -21,56 +21,67 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		log  *log
 		want []disruptions.Rule
 	}{
-		"every ordinary way":                     {conforming(), nil},
-		"two evictions, no successor":            {newLog().evict("a").evict("b"), below},
-		"two evictions, a successor not Ready":   {newLog().evict("a").create("d").evict("b"), below},
-		"two evictions, a Ready successor":       {newLog().evict("a").create("d").ready("d").evict("b"), nil},
-		"an eviction and a deletion":             {newLog().evict("a").delete(person, "b"), below},
-		"a rolling update takes two":             {newLog().delete(rsCtl, "a").delete(rsCtl, "b"), below},
-		"scale-in to two takes one more":         {newLog().evict("a").scale(2).delete(rsCtl, "b"), nil},
-		"scale-in of too many":                   {newLog().scale(2).delete(rsCtl, "a").delete(person, "b").delete(person, "c"), below},
-		"a pod that is not Ready is evicted":     {newLog().unready("a").evict("a"), nil},
-		"a crash, then an eviction":              {newLog().unready("a").evict("b"), below},
-		"a crash while the eviction is admitted": {newLog().unready("a").evict("b").slow(3 * time.Second), nil},
-		"an eviction, then a crash":              {newLog().evict("a").unready("b"), nil},
-		"one crash covers one eviction":          {newLog().unready("a").evict("b").slow(3 * time.Second).evict("c").slow(4 * time.Second), below},
-		"a slow eviction that was asked first":   {newLog().evict("a").delete(person, "b").slow(20 * time.Second), below},
-		"preemption":                             {newLog().evict("a").delete("system:kube-scheduler", "b"), nil},
-		"an eviction after preemption":           {newLog().delete("system:kube-scheduler", "a").evict("b"), below},
-		"preemption that the budget checks":      {newLog().budget(with(map[disruptions.Vector]string{disruptions.Preemption: "Check"})).evict("a").delete("system:kube-scheduler", "b"), below},
-		"evictions that the budget allows":       {newLog().budget(with(map[disruptions.Vector]string{disruptions.Evict: "Allow"})).evict("a").evict("b"), nil},
-		"PodGC":                                  {newLog().evict("a").delete("system:serviceaccount:kube-system:pod-garbage-collector", "b"), nil},
-		"garbage collection":                     {newLog().evict("a").delete("system:serviceaccount:kube-system:generic-garbage-collector", "b"), nil},
-		"a taint of an administrator":            {newLog().taint("mine").evict("a").delete(taintCtl, "b"), below},
-		"the taint of a dead node":               {newLog().taint("node.kubernetes.io/unreachable").evict("a").delete(taintCtl, "b"), nil},
-		"break-glass":                            {newLog().evict("a").delete(person, "b").by("limpet.dev:break-glass"), nil},
-		"an image change of two pods":            {newLog().image("a").image("b"), below},
-		"an image change after the other":        {newLog().image("a").restarted("a").image("b"), nil},
-		"an eviction after a resize":             {newLog().write(person, "patch", "resize", "a", func(p *disruptions.Pod) { p.Images = "two" }).evict("b"), below},
-		"relabelled out of the budget":           {newLog().evict("a").relabel("b"), below},
-		"relabelled first":                       {newLog().relabel("a").evict("b"), below},
-		"a pod without protection":               {newLog().write(person, "patch", "", "b", func(p *disruptions.Pod) { p.Unprotected = true }).evict("a").evict("b"), nil},
-		"an unavailable label counts":            {newLog().write(person, "patch", "", "a", func(p *disruptions.Pod) { p.Labels["unavailable-pod.kruise.io/x"] = "" }).evict("b"), below},
-		"two budgets, the second is short":       {newLog().budget(second).unready("a").sleep(time.Minute).evict("b"), below},
-		"a budget that came later":               {newLog().evict("a").budget(second).evict("b").slow(2 * time.Second), below}, // of the first
-		"the only budget came later":             {noBudget().evict("a").budget(second).evict("b").slow(5 * time.Second), nil},
-		"the only budget came before":            {noBudget().evict("a").budget(second).evict("b"), below},
-		"a budget that is gone":                  {newLog().budgetGone().evict("a").evict("b"), nil},
-		"everything is refused":                  {newLog().refused("a").sleep(2 * time.Minute).refused("a"), stalled},
-		"refused while nothing is free":          {newLog().evict("a").refused("b").sleep(2 * time.Minute).refused("b"), nil},
-		"refused soon after a unit came free":    {newLog().evict("a").sleep(2 * time.Minute).create("d").ready("d").refused("b"), nil},
-		"refused, and one other was allowed":     {big().refused("a").sleep(50 * time.Second).evict("b").sleep(50 * time.Second).refused("a"), nil},
-		"refused by a native budget":             {newLog().sleep(2 * time.Minute).refused("a").says("Cannot evict pod as it would violate the pod's disruption budget."), nil},
-		"one of two budgets has no unit":         {newLog().budget(disruptions.Budget{UID: "u-2", Name: "none", Selector: app("web"), MinAvailable: &[]intstr.IntOrString{intstr.FromInt32(3)}[0]}).sleep(2 * time.Minute).refused("a"), nil},
-		"all at once":                            {newLog().sleep(time.Minute).collection("a", "b"), below},
-		"all at once, refused in between":        {newLog().evict("a").collectionFails().ends("b").evict("c"), below},
-		"all at once, refused after one":         {newLog().collectionFails().ends("a"), nil},
-		"a pod ends without a request":           {newLog().ends("a"), gap},
-		"a pod comes from nowhere":               {newLog().nowhere(), gap},
+		"every ordinary way":                      {conforming(), nil},
+		"two evictions, no successor":             {newLog().evict("a").evict("b"), below},
+		"two evictions, a successor not Ready":    {newLog().evict("a").create("d").evict("b"), below},
+		"two evictions, a Ready successor":        {newLog().evict("a").create("d").ready("d").evict("b"), nil},
+		"an eviction and a deletion":              {newLog().evict("a").delete(person, "b"), below},
+		"a rolling update takes two":              {newLog().delete(rsCtl, "a").delete(rsCtl, "b"), below},
+		"scale-in to two takes one more":          {newLog().evict("a").scale(2).delete(rsCtl, "b"), nil},
+		"scale-in of too many":                    {newLog().scale(2).delete(rsCtl, "a").delete(person, "b").delete(person, "c"), below},
+		"a pod that is not Ready is evicted":      {newLog().unready("a").evict("a"), nil},
+		"a crash, then an eviction":               {newLog().unready("a").evict("b"), below},
+		"a crash while the eviction is admitted":  {newLog().unready("a").evict("b").slow(3 * time.Second), nil},
+		"an eviction, then a crash":               {newLog().evict("a").unready("b"), nil},
+		"one crash covers one eviction":           {newLog().unready("a").evict("b").slow(3 * time.Second).evict("c").slow(4 * time.Second), below},
+		"a slow eviction that was asked first":    {newLog().sleep(time.Minute).evict("a").delete(person, "b").slow(20 * time.Second), below},
+		"preemption":                              {newLog().evict("a").delete("system:kube-scheduler", "b"), nil},
+		"an eviction after preemption":            {newLog().delete("system:kube-scheduler", "a").evict("b"), below},
+		"preemption that the budget checks":       {newLog().budget(with(map[disruptions.Vector]string{disruptions.Preemption: "Check"})).evict("a").delete("system:kube-scheduler", "b"), below},
+		"evictions that the budget allows":        {newLog().budget(with(map[disruptions.Vector]string{disruptions.Evict: "Allow"})).evict("a").evict("b"), nil},
+		"PodGC":                                   {newLog().evict("a").delete("system:serviceaccount:kube-system:pod-garbage-collector", "b"), nil},
+		"garbage collection":                      {newLog().evict("a").delete("system:serviceaccount:kube-system:generic-garbage-collector", "b"), nil},
+		"a taint of an administrator":             {newLog().taint("mine").evict("a").delete(taintCtl, "b"), below},
+		"the taint of a dead node":                {newLog().taint("node.kubernetes.io/unreachable").evict("a").delete(taintCtl, "b"), nil},
+		"break-glass":                             {newLog().evict("a").delete(person, "b").by("limpet.dev:break-glass"), nil},
+		"an image change of two pods":             {newLog().image("a").image("b"), below},
+		"an image change after the other":         {newLog().image("a").restarted("a").image("b"), nil},
+		"an eviction after a resize":              {newLog().write(person, "patch", "resize", "a", func(p *disruptions.Pod) { p.Images = "two" }).evict("b"), below},
+		"relabelled out of the budget":            {newLog().evict("a").relabel("b"), below},
+		"relabelled first":                        {newLog().relabel("a").evict("b"), below},
+		"a pod without protection":                {newLog().write(person, "patch", "", "b", func(p *disruptions.Pod) { p.Unprotected = true }).evict("a").evict("b"), nil},
+		"an unavailable label counts":             {newLog().write(person, "patch", "", "a", func(p *disruptions.Pod) { p.Labels["unavailable-pod.kruise.io/x"] = "" }).evict("b"), below},
+		"two budgets, the second is short":        {newLog().budget(second).unready("a").sleep(time.Minute).evict("b"), below},
+		"a budget that came later":                {newLog().evict("a").budget(second).evict("b").slow(2 * time.Second), below}, // of the first
+		"the only budget came later":              {noBudget().evict("a").budget(second).evict("b").slow(5 * time.Second), nil},
+		"the only budget came before":             {noBudget().evict("a").budget(second).evict("b"), below},
+		"a budget that is gone":                   {newLog().budgetGone().evict("a").evict("b"), nil},
+		"everything is refused":                   {newLog().repeat(20, "a"), stalled},
+		"refused for a short time":                {newLog().repeat(10, "a"), nil},
+		"refused once, and again much later":      {newLog().refused("a").sleep(2 * time.Minute).refused("a"), nil},
+		"refused, and units come free in between": {newLog().evict("a").repeat(10, "b").create("d").ready("d").repeat(10, "b"), nil},
+		"refused while nothing is free":           {newLog().evict("a").repeat(20, "b"), nil},
+		"refused soon after a unit came free":     {newLog().evict("a").sleep(2 * time.Minute).create("d").ready("d").refused("b"), nil},
+		"refused, and one other was allowed":      {big().repeat(10, "a").evict("b").repeat(10, "a"), nil},
+		"refused by a native budget":              {newLog().repeat(20, "a").says("Cannot evict pod as it would violate the pod's disruption budget."), nil},
+		"one of two budgets has no unit":          {newLog().budget(disruptions.Budget{UID: "u-2", Name: "none", Selector: app("web"), MinAvailable: &three}).repeat(20, "a"), nil},
+		"all at once":                             {newLog().sleep(time.Minute).collection("a", "b"), below},
+		"all at once, refused in between":         {newLog().evict("a").collectionFails().ends("b").evict("c"), below},
+		"all at once, refused after one":          {newLog().collectionFails().ends("a"), nil},
+		"a pod ends without a request":            {newLog().ends("a"), gap},
+		"a pod comes from nowhere":                {newLog().nowhere(), gap},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { wantRules(t, test.log.check(), test.want...) })
 	}
+}
+
+// repeat is a drain that is refused a number of times, each 5 s.
+func (l *log) repeat(times int, name string) *log {
+	for range times {
+		l.sleep(4 * time.Second).refused(name)
+	}
+	return l
 }
 
 // collection is one request that deletes pods, whose answer shows them as they were.
@@ -110,7 +121,9 @@ func (l *log) relabel(name string) *log {
 }
 
 func (l *log) says(message string) *log {
-	l.events[len(l.events)-1].Message = message
+	for i := range l.events {
+		l.events[i].Message = message
+	}
 	return l
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -109,35 +110,40 @@ func merge(versioned, others []Event) []Event {
 
 // placeOf returns the index of the first change that came after e for certain: its request
 // came after the answer of e. latest has the newest request up to each change.
-func placeOf(e Event, latest []time.Time, ends map[string][]ending) int {
+func placeOf(e Event, latest []time.Time, ends map[string][]*ending) int {
 	place, _ := slices.BinarySearchFunc(latest, e.Done, time.Time.Compare)
 	if !e.endsUnseen() {
 		return place
 	}
 	for _, end := range ends[e.Namespace+"/"+e.Name] {
-		if !end.at.Before(e.Received) && end.index < place {
+		if !end.explained && !end.at.Before(e.Received) && end.index < place {
+			end.explained = true
 			return end.index
 		}
 	}
 	return place
 }
 
-// ending is the first change that shows a pod terminating.
+// ending is the first change that shows a pod terminating, and did not cause it.
 type ending struct {
-	index int
-	at    time.Time
+	index     int
+	at        time.Time
+	explained bool // by an eviction
 }
 
-func endings(versioned []Event) map[string][]ending {
+func endings(versioned []Event) map[string][]*ending {
 	seen := map[string]bool{}
-	found := map[string][]ending{}
+	found := map[string][]*ending{}
 	for i, e := range versioned {
 		if e.Pod == nil || !e.Pod.Deleting || seen[e.Pod.UID] {
 			continue
 		}
 		seen[e.Pod.UID] = true
+		if e.deletes() {
+			continue
+		}
 		key := e.Pod.Namespace + "/" + e.Pod.Name
-		found[key] = append(found[key], ending{i, e.Done})
+		found[key] = append(found[key], &ending{index: i, at: e.Done})
 	}
 	return found
 }
@@ -145,6 +151,12 @@ func endings(versioned []Event) map[string][]ending {
 // endsUnseen reports whether the event deleted a pod that the answer does not show as deleted.
 func (e Event) endsUnseen() bool {
 	return e.Code < 300 && e.Resource == "pods" && (e.Subresource == "eviction" || e.Verb == "deletecollection")
+}
+
+// deletes reports whether the event is a deletion. The kubelet deletes pods that are
+// terminating, and so causes nothing.
+func (e Event) deletes() bool {
+	return e.Verb == "delete" && !strings.HasPrefix(e.User, "system:node:")
 }
 
 // uid identifies the object of the answer.

@@ -38,9 +38,13 @@ type budget struct {
 	losses []time.Time
 	// disrupted is the time of the last voluntary disruption.
 	disrupted time.Time
-	// free is since when a unit has been free and none was used; zero while none is free.
-	free time.Time
+	// free is since when a unit has been free and none was used; zero while none is free. Requests
+	// wait since waits, and the last one came at asked.
+	free, waits, asked time.Time
 }
+
+// busy notes that a unit was used, or that none is free.
+func (b *budget) busy() { b.free, b.waits = time.Time{}, time.Time{} }
 
 type since struct {
 	at    time.Time
@@ -202,6 +206,11 @@ func (b *budget) lowest(from time.Time) int {
 		}
 	}
 	return 0 // the budget is younger
+}
+
+// youngerThan reports whether the budget did not exist at a time.
+func (b *budget) youngerThan(at time.Time) bool {
+	return len(b.desired) == 0 || b.desired[0].at.After(at)
 }
 
 func selectorOf(s *metav1.LabelSelector) (labels.Selector, error) {

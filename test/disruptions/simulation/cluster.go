@@ -1,0 +1,75 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/test/disruptions"
+)
+
+// Variant is the code under test, or a broken form of it.
+type Variant string
+
+// Variants. All but Sound must be found.
+const (
+	Sound      Variant = ""
+	Unguarded  Variant = "no budget is asked"
+	NoEntry    Variant = "no entry in the book"
+	ShortEntry Variant = "entries expire after 5 s"
+	NoFence    Variant = "a cache that is behind may decide"
+	NoJoin     Variant = "a book for each budget, without join"
+	NoCompare  Variant = "books are written without compare"
+	NoSize     Variant = "the living pods are the size of the workload"
+	DenyAll    Variant = "everything is refused"
+	// LateEviction is what the API server does with an eviction that names no UID: it evicts the
+	// pod that has the name at the time of the write.
+	LateEviction Variant = "an eviction hits the successor"
+)
+
+// cluster is one schedule as it runs.
+type cluster struct {
+	*simulated
+	*store
+	variant  Variant
+	replicas []*replica
+	leader   int
+	events   []disruptions.Event
+
+	decided    map[budget.Reason]int
+	joins      map[ledger.Action]int
+	conflicts  int
+	unfinished int // drains that did not end
+}
+
+// Outcome is what a schedule came to.
+type Outcome struct {
+	Events []disruptions.Event
+	disruptions.Result
+	// Decided counts the decisions by reason, Joins the steps of joins.
+	Decided               map[budget.Reason]int
+	Joins                 map[ledger.Action]int
+	Conflicts, Unfinished int
+}
+
+// MostLag is how far caches are behind at the most.
+const MostLag = 3 * time.Second
+
+// Bounds are the bounds of the check for a schedule.
+var Bounds = disruptions.Options{Lag: MostLag, Replacement: ledger.Bound + 20*time.Second}
+
+// Run runs the schedule of one seed and checks it.
+func Run(seed uint64, variant Variant) Outcome {
+	c := &cluster{
+		simulated: &simulated{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), random: rand.New(rand.NewPCG(seed, 0))},
+		store:     newStore(), variant: variant, decided: map[budget.Reason]int{}, joins: map[ledger.Action]int{},
+	}
+	c.replicas = []*replica{c.newReplica(), c.newReplica()}
+	end := c.script()
+	c.run(end)
+	return Outcome{
+		Events: c.events, Result: disruptions.Check(c.events, Bounds), Decided: c.decided, Joins: c.joins,
+		Conflicts: c.conflicts, Unfinished: c.unfinished,
+	}
+}

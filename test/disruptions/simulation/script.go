@@ -1,0 +1,144 @@
+package simulation
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/test/disruptions"
+)
+
+// Times of a schedule: it starts, is disturbed, and comes to rest.
+const (
+	starting  = 15 * time.Second
+	disturbed = 90 * time.Second
+	resting   = 150 * time.Second
+)
+
+// script starts all processes of a schedule and returns its end.
+func (c *cluster) script() time.Time {
+	begin := c.now
+	c.workloadsAndBudgets()
+	c.start(0, c.lead)
+	for _, r := range c.replicas {
+		c.start(0, r.drift)
+	}
+	last := starting + disturbed
+	for range 2 + c.random.IntN(4) {
+		node, who := "n"+strconv.Itoa(c.random.IntN(4)), c.random.IntN(3)
+		c.start(c.between(starting, last), func(p *process) { c.drain(p, node, who) })
+	}
+	for _, what := range []struct {
+		most int
+		run  func(*process)
+	}{
+		{8, func(p *process) { c.request(p, budget.Delete, "someone") }},
+		{4, func(p *process) { c.request(p, budget.Update, "someone") }},
+		{3, func(p *process) { c.request(p, budget.Preemption, scheduler) }},
+		{3, c.crash},
+		{2, func(*process) { c.scale("web", func(w *workload) { w.image++ }) }},
+		{3, func(*process) { c.scale("web", func(w *workload) { w.replicas = 2 + c.random.IntN(6) }) }},
+		{4, c.kill},
+		{3, func(p *process) { c.leader = c.random.IntN(2) }},
+		{2, c.lateBudget},
+	} {
+		for range c.random.IntN(what.most + 1) {
+			c.start(c.between(starting, last), what.run)
+		}
+	}
+	return begin.Add(last + resting)
+}
+
+// workloadsAndBudgets makes one or two workloads, and budgets that share pods.
+func (c *cluster) workloadsAndBudgets() {
+	for _, name := range []string{"web", "db"}[:1+c.random.IntN(2)] {
+		w := c.writeWorkload(c.now, workload{name: name, replicas: 2 + c.random.IntN(6)})
+		c.record("someone", "create", "replicasets", "", name, w.version).Workload = w.shown()
+		stable := c.sometimes(0.3)
+		tier := func() map[string]string {
+			return map[string]string{"app": name, "tier": strconv.Itoa(c.random.IntN(2)), "all": "yes"}
+		}
+		slow := c.between(time.Second, 15*time.Second)
+		c.start(0, func(p *process) { c.control(p, name, stable, tier, slow) })
+	}
+	choices := [][2]string{{"app", "web"}, {"app", "db"}, {"tier", "0"}, {"tier", "1"}, {"all", "yes"}}
+	c.random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
+	for _, choice := range choices[:1+c.random.IntN(3)] {
+		c.budget(choice)
+	}
+}
+
+// budget makes a budget. A budget of a tier has a number that must be available, because its
+// part of a workload has no size.
+func (c *cluster) budget(choice [2]string) {
+	b := disruptions.Budget{UID: c.uid("budget"), Namespace: namespace, Selector: selector(choice[0], choice[1])}
+	b.Name = b.UID
+	number := func(values ...intstr.IntOrString) *intstr.IntOrString { return &values[c.random.IntN(len(values))] }
+	if choice[0] == "tier" || c.sometimes(0.3) {
+		b.MinAvailable = number(intstr.FromInt32(1), intstr.FromInt32(2))
+	} else {
+		b.MaxUnavailable = number(intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("25%"), intstr.FromString("60%"))
+	}
+	c.writeBudget(c.now, b)
+	shown := b
+	c.record("someone", "create", "podunavailablebudgets", "", b.Name, c.version).Budget = &shown
+}
+
+func (c *cluster) lateBudget(*process) {
+	if c.sometimes(0.5) {
+		c.budget([2]string{"all", "yes"})
+		return
+	}
+	c.budget([2]string{"tier", fmt.Sprint(c.random.IntN(2))})
+}
+
+// request is a single request for any pod. A person who deletes pods may try again.
+func (c *cluster) request(p *process, v budget.Vector, user string) {
+	victim := c.any()
+	if victim == nil {
+		return
+	}
+	q := call{vector: v, user: user, name: victim.name, dryRun: c.sometimes(0.1)}
+	for range 1 + c.random.IntN(4) {
+		if code := c.do(p, q); code == ok || code == missing {
+			return
+		}
+		p.sleep(p.between(time.Second, 8*time.Second))
+	}
+}
+
+// lead is the loop of the leader, whichever replica that is.
+func (c *cluster) lead(p *process) {
+	for {
+		if r := c.replicas[c.leader]; r.up {
+			r.observe(p)
+		}
+		p.sleep(p.between(50*time.Millisecond, 500*time.Millisecond))
+	}
+}
+
+// drift changes how far the caches of a replica are behind. They never go back.
+func (r *replica) drift(p *process) {
+	for {
+		r.refresh()
+		r.lag = p.between(0, 100*time.Millisecond)
+		if p.sometimes(0.15) {
+			r.lag = p.between(0, MostLag)
+		}
+		p.sleep(p.between(500*time.Millisecond, 5*time.Second))
+	}
+}
+
+// kill ends a replica, which starts again later.
+func (c *cluster) kill(p *process) {
+	r := c.replicas[c.random.IntN(len(c.replicas))]
+	if !r.up {
+		return
+	}
+	r.up = false
+	p.sleep(p.between(500*time.Millisecond, 10*time.Second))
+	r.boot()
+}

@@ -1,0 +1,166 @@
+package simulation
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/test/disruptions"
+)
+
+// pod is a pod at a version. Versions are never changed, so that caches can keep them.
+type pod struct {
+	uid, name, workload, node string
+	labels                    map[string]string
+	version, generation       int64
+	ready                     bool
+	readySince                time.Time
+	deleting, gone            bool
+	image, run                int
+}
+
+// workload is a ReplicaSet.
+type workload struct {
+	name     string
+	version  int64
+	replicas int
+	image    int
+}
+
+// store is etcd: objects with versions, and the order of all changes.
+type store struct {
+	version   int64
+	pods      map[string]*pod // by name; the living one
+	workloads map[string]workload
+	budgets   map[string]disruptions.Budget
+	books     map[string]stored
+	// podChanges, otherChanges and bookChanges are what caches learn, in order.
+	podChanges   []podChange
+	otherChanges []otherChange
+	bookChanges  []bookChange
+	uids         int
+}
+
+// stored is a book with its version.
+type stored struct {
+	ledger.Book
+	version int64
+}
+
+type podChange struct {
+	at  time.Time
+	pod *pod
+}
+
+type otherChange struct {
+	at       time.Time
+	workload workload
+	budget   disruptions.Budget
+}
+
+type bookChange struct {
+	at   time.Time
+	book stored
+}
+
+func newStore() *store {
+	return &store{
+		pods: map[string]*pod{}, workloads: map[string]workload{}, budgets: map[string]disruptions.Budget{}, books: map[string]stored{},
+	}
+}
+
+// write stores a new version of a pod.
+func (s *store) write(now time.Time, p pod) *pod {
+	s.version++
+	p.version = s.version
+	s.pods[p.name] = &p
+	if p.gone {
+		delete(s.pods, p.name)
+	}
+	s.podChanges = append(s.podChanges, podChange{now, &p})
+	return &p
+}
+
+func (s *store) writeWorkload(now time.Time, w workload) workload {
+	s.version++
+	w.version = s.version
+	s.workloads[w.name] = w
+	s.otherChanges = append(s.otherChanges, otherChange{at: now, workload: w})
+	return w
+}
+
+func (s *store) writeBudget(now time.Time, b disruptions.Budget) {
+	s.version++
+	s.budgets[b.UID] = b
+	s.otherChanges = append(s.otherChanges, otherChange{at: now, budget: b})
+}
+
+// swap writes a book if its version is the one that was read; 0 for a book that did not exist.
+func (s *store) swap(now time.Time, b ledger.Book, version int64) bool {
+	if s.books[b.Name].version != version {
+		return false
+	}
+	s.version++
+	s.books[b.Name] = stored{b, s.version}
+	s.bookChanges = append(s.bookChanges, bookChange{now, s.books[b.Name]})
+	return true
+}
+
+func (s *store) uid(prefix string) string {
+	s.uids++
+	return prefix + "-" + strconv.Itoa(s.uids)
+}
+
+// living returns the pods that are not terminating, the oldest first.
+func (s *store) living(keep func(*pod) bool) []*pod {
+	var all []*pod
+	for _, p := range s.pods {
+		if !p.deleting && keep(p) {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b *pod) int { return len(a.uid)*1000 - len(b.uid)*1000 + compare(a.uid, b.uid) })
+	return all
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// shown is the pod as the audit log shows it.
+func (p *pod) shown() *disruptions.Pod {
+	return &disruptions.Pod{
+		UID: p.uid, Namespace: namespace, Name: p.name, Node: p.node, Labels: p.labels,
+		Owner: disruptions.Owner{UID: p.workload, Group: "apps", Kind: "ReplicaSet", Name: p.workload},
+		Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
+	}
+}
+
+func (w workload) shown() *disruptions.Workload {
+	return &disruptions.Workload{UID: w.name, Namespace: namespace, Group: "apps", Kind: "ReplicaSet", Name: w.name, Replicas: w.replicas}
+}
+
+// covers reports whether a budget selects the pod; the budgets of a schedule have one label.
+func covers(b disruptions.Budget, p *pod) bool {
+	for k, v := range b.Selector.MatchLabels {
+		if p.labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+func selector(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+const namespace = "default"
