@@ -39,6 +39,8 @@ type record struct {
 	IPv4Only bool
 	Dirs     map[string]string
 	Self     string
+	// AuditPolicy is needed when the API server starts again.
+	AuditPolicy string
 }
 
 // Up starts a cluster and returns when its API server answers and all nodes have
@@ -90,7 +92,7 @@ func Attach(name string) (*Cluster, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("decode record of cluster %q: %w", name, err)
 	}
-	config := Config{Name: name, Nodes: r.Nodes, IPv4Only: r.IPv4Only, Self: r.Self}
+	config := Config{Name: name, Nodes: r.Nodes, IPv4Only: r.IPv4Only, Self: r.Self, AuditPolicy: r.AuditPolicy}
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
@@ -110,12 +112,15 @@ func (c *Cluster) start(ctx context.Context) error {
 			return fmt.Errorf("make state: %w", err)
 		}
 	}
-	data, err := json.Marshal(record{Nodes: c.config.Nodes, IPv4Only: c.config.IPv4Only, Dirs: c.dirs, Self: c.config.Self})
+	data, err := json.Marshal(record{Nodes: c.config.Nodes, IPv4Only: c.config.IPv4Only, Dirs: c.dirs, Self: c.config.Self, AuditPolicy: c.config.AuditPolicy})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(stateDir(c.Name), "record.json"), data, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("write record: %w", err)
+	}
+	if err := os.WriteFile(c.auditPolicy(), []byte(c.config.AuditPolicy), 0o644); err != nil {
+		return fmt.Errorf("write audit policy: %w", err)
 	}
 	for _, image := range c.config.Images {
 		if err := copyFile(image, filepath.Join(c.imageDir(), filepath.Base(image))); err != nil {
@@ -261,9 +266,13 @@ func (c *Cluster) Client() (*kubernetes.Clientset, error) {
 // LogDir returns where the control plane's logs are. A node's own are below Disk.
 func (c *Cluster) LogDir() string { return c.logDir() }
 
+// AuditLog is the file that the API server writes, if the cluster has an audit policy.
+func (c *Cluster) AuditLog() string { return filepath.Join(c.logDir(), "audit.log") }
+
 // Disk returns where a node's etc, var and opt are, its logs in var/log.
 func (c *Cluster) Disk(node string) string { return c.disk(node) }
 
+func (c *Cluster) auditPolicy() string     { return filepath.Join(stateDir(c.Name), "audit.yaml") }
 func (c *Cluster) logDir() string          { return filepath.Join(stateDir(c.Name), "logs") }
 func (c *Cluster) pkiDir() string          { return filepath.Join(stateDir(c.Name), "pki") }
 func (c *Cluster) imageDir() string        { return filepath.Join(dataDir(c.Name), "images") }

@@ -26,6 +26,9 @@ type Config struct {
 	Cache string
 	// Images are archives that every node imports before its kubelet starts.
 	Images []string
+	// AuditPolicy is an audit policy for the API server, which then writes AuditLog; no log is
+	// written when empty.
+	AuditPolicy string
 	// IPv4Only leaves IPv6 out, as is done anyway where the kernel has none.
 	IPv4Only bool
 	// Self is the limpet-cluster binary, which the nodes' first processes run; this

@@ -60,6 +60,15 @@ func TestPodCIDRsAreGivenInTheFamiliesThatThereAre(t *testing.T) {
 	}
 }
 
+func TestTheAPIServerWritesAnAuditLogIfThereIsAPolicy(t *testing.T) {
+	for policy, want := range map[string]bool{"": false, "kind: Policy": true} {
+		args := strings.Join(cluster.Arguments(cluster.Config{Name: "audited", AuditPolicy: policy}, cluster.APIServer), " ")
+		if strings.Contains(args, "--audit-log-path=") != want || strings.Contains(args, "--audit-policy-file=") != want {
+			t.Errorf("with the policy %q: %s", policy, args)
+		}
+	}
+}
+
 func TestEveryComponentOfTheControlPlaneHasArguments(t *testing.T) {
 	var seen []string
 	for _, k := range []cluster.Component{cluster.Etcd, cluster.APIServer, cluster.ControllerManager, cluster.Scheduler} {

@@ -67,7 +67,7 @@ func (c *Cluster) arguments(k Component) []string {
 			"--listen-peer-urls=http://127.0.0.1:2380", "--initial-advertise-peer-urls=http://127.0.0.1:2380", "--initial-cluster=limpet=http://127.0.0.1:2380",
 		}
 	case APIServer:
-		return []string{
+		args := []string{
 			"--advertise-address=" + controlIP4, "--secure-port=" + apiPort, "--etcd-servers=http://127.0.0.1:2379", "--service-cluster-ip-range=" + c.config.families(serviceCIDR4, serviceCIDR6),
 			"--client-ca-file=" + p("ca.crt"), "--tls-cert-file=" + p("apiserver.crt"), "--tls-private-key-file=" + p("apiserver.key"),
 			"--kubelet-client-certificate=" + p("kubelet-client.crt"), "--kubelet-client-key=" + p("kubelet-client.key"),
@@ -79,6 +79,10 @@ func (c *Cluster) arguments(k Component) []string {
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true", "--profiling=false",
 			"--enable-aggregator-routing=true", // webhook Services are reached by their endpoints: no kube-proxy runs here
 		}
+		if c.config.AuditPolicy != "" {
+			args = append(args, "--audit-policy-file="+c.auditPolicy(), "--audit-log-path="+c.AuditLog(), "--audit-log-maxsize=1000")
+		}
+		return args
 	case ControllerManager:
 		args := append(manager("kcm.kubeconfig"),
 			"--use-service-account-credentials=true", "--service-account-private-key-file="+p("tokens.key"), "--root-ca-file="+p("ca.crt"),

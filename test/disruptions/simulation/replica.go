@@ -174,20 +174,13 @@ func (r *replica) put(b ledger.Book, version int64) bool {
 	return r.store.swap(r.cluster.now, b, version)
 }
 
-// target is the pod that a request is about.
+// target is the pod that a request is about. The pod of an eviction is read past the cache.
 func (r *replica) target(q request) *pod {
-	if q.pod != nil {
-		return q.pod
+	p := q.pod
+	if p == nil {
+		p = r.store.pods[q.name]
 	}
-	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
-		if p := r.pods[uid]; p.name == q.name && !p.deleting {
-			return p
-		}
-	}
-	if p := r.store.pods[q.name]; p != nil && !p.deleting {
-		return p
-	}
-	return nil
+	return p
 }
 
 // covering returns the budgets of a pod, by their UIDs.

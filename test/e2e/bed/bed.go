@@ -41,8 +41,8 @@ func images(repo string) []image.Image {
 	}
 }
 
-// Up starts a cluster and installs Limpet.
-func Up(ctx context.Context, name, repo string, progress func(string, ...any)) (*Bed, error) {
+// Up starts a cluster and installs Limpet. Each edit may change what is started.
+func Up(ctx context.Context, name, repo string, progress func(string, ...any), edits ...func(*cluster.Config)) (*Bed, error) {
 	repo, err := filepath.Abs(repo)
 	if err != nil {
 		return nil, fmt.Errorf("find repository: %w", err)
@@ -51,9 +51,11 @@ func Up(ctx context.Context, name, repo string, progress func(string, ...any)) (
 	if err := image.Write(archive, images(repo)); err != nil {
 		return nil, err
 	}
-	c, err := cluster.Up(ctx, cluster.Config{
-		Name: name, Self: filepath.Join(repo, "bin", "limpet-cluster"), Images: []string{archive}, Progress: progress,
-	})
+	config := cluster.Config{Name: name, Self: filepath.Join(repo, "bin", "limpet-cluster"), Images: []string{archive}, Progress: progress}
+	for _, edit := range edits {
+		edit(&config)
+	}
+	c, err := cluster.Up(ctx, config)
 	if err != nil {
 		return nil, err
 	}
