@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/limpet-io/limpet/test/cluster/cluster"
+	"github.com/limpet-io/limpet/test/disruptions"
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
@@ -27,7 +29,8 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx := context.Background()
 	var err error
-	theBed, err = bed.Up(ctx, "e2e", "../..", func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
+	theBed, err = bed.Up(ctx, "e2e", "../..", func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		func(c *cluster.Config) { c.AuditPolicy = disruptions.AuditPolicy })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start cluster:", err)
 		return 1

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 1000, "`number` of schedules that TestSchedules runs")
+	schedules = flag.Int("schedules", usual, "`number` of schedules that TestSchedules runs")
 	first     = flag.Uint64("first", 1, "`seed` of the first schedule")
 	trace     = flag.Bool("trace", false, "log all events of the schedules that TestSchedules runs")
 )

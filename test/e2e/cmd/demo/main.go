@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
+	"github.com/limpet-io/limpet/test/e2e/drain"
 	"github.com/limpet-io/limpet/test/e2e/rebuild"
 )
 
@@ -141,7 +142,37 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 			return all, err
 		}
 	}
-	return all, nil
+	fmt.Println()
+	return all, budget(ctx, b, progress)
+}
+
+// budget shows how a budget delays the drain of a node. It counts no kept pods.
+func budget(ctx context.Context, b *bed.Bed, progress func(string, ...any)) error {
+	const namespace = "default"
+	progress("budget: kubectl apply -f test/e2e/testdata/budget.yaml (six pods, of which one may be unavailable)")
+	if err := drain.Apply(ctx, b, namespace); err != nil {
+		return err
+	}
+	out, err := b.Kubectl(ctx, "get", "pub")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n$ kubectl get pub\n%s\n", out)
+	r, err := drain.Run(ctx, b, namespace)
+	progress("kubectl drain %s, which has %d of the pods", r.Node, r.Pods)
+	for _, waited := range r.Waited {
+		fmt.Println("         " + waited)
+	}
+	if err == nil && len(r.Waited) == 0 {
+		err = errors.New("the budget did not delay the drain")
+	}
+	if err == nil && r.Least < 5 {
+		err = fmt.Errorf("the budget demands 5 Ready pods, and %d were left", r.Least)
+	}
+	if err == nil {
+		progress("the drain ended without an error after %.1f s, and %d pods or more were Ready", r.Took.Seconds(), r.Least)
+	}
+	return errors.Join(err, drain.Undo(context.WithoutCancel(ctx), b, namespace, r.Node))
 }
 
 func line(r rebuild.Result) string {
