@@ -2,6 +2,7 @@ package validate_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -94,15 +95,11 @@ func TestALabelThatWasLostComesBackClosed(t *testing.T) {
 		}
 		env.Remove(t, open)
 		if got := labelOf(t, ns); got != "closed" {
-			return errLabel(got)
+			return fmt.Errorf("label is %q", got)
 		}
 		return nil
 	})
 }
-
-type errLabel string
-
-func (e errLabel) Error() string { return "label is " + string(e) }
 
 // A removal of the label that has begun ends when a budget comes.
 func TestABudgetEndsTheRemovalOfTheLabel(t *testing.T) {
