@@ -138,9 +138,10 @@ func (f *Facts) shared() Vector {
 
 // surplus tells whether the pod's controller has more pods than it wants, and wants all pods
 // of the workload. The old ReplicaSet of a rollout also has more pods than it wants, but
-// wants fewer than its Deployment: its pods are replaced.
+// wants fewer than its Deployment: its pods are replaced. A workload whose size is not read,
+// such as a Rollout, has no surplus.
 func (f *Facts) surplus() bool {
-	return f.OwnerHas > f.OwnerWants && f.OwnerWants >= f.WorkloadWants
+	return f.Owner == OwnerLiving && f.OwnerHas > f.OwnerWants && f.OwnerWants >= f.WorkloadWants
 }
 
 // target is the reason of the pod's condition DisruptionTarget, if the condition is True.

@@ -8,9 +8,6 @@ import (
 	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
-// MostEntries is how many pods a book holds. An object of that size still fits into etcd.
-const MostEntries = 4096
-
 // commit is how long the API server may take from the admission of a request to its write.
 const commit = 34 * time.Second
 
@@ -124,7 +121,7 @@ func (in *Input) account(budgets []*Budget) Decision {
 }
 
 // hasRoom tells whether the book can take a further pod.
-func (in *Input) hasRoom() bool { return len(in.Book.Entries) < MostEntries }
+func (in *Input) hasRoom() bool { return !ledger.Full(in.Book) }
 
 // block is one refusal by one budget.
 type block struct {

@@ -257,7 +257,7 @@ func TestPlanShieldsASuccessor(t *testing.T) {
 
 func TestPlanOfAFullBook(t *testing.T) {
 	full := book()
-	for i := range budget.MostEntries {
+	for i := range ledger.MostEntries {
 		uid := fmt.Sprintf("o-%d", i)
 		full.Entries[uid] = ledger.Entry{UID: uid, Since: now, Expires: now.Add(ledger.Bound)}
 	}
