@@ -14,9 +14,16 @@ type Change struct {
 	Restarts bool
 	// Marks: the pod gets a label that makes it count as unavailable.
 	Marks bool
-	// NewOwners are the owners of the pod when none of its former owners stays. The garbage
-	// collector deletes the pod if none of them exists, so the caller has to look.
+	// NewOwners are the owners of the pod when none of its former owners stays.
 	NewOwners []metav1.OwnerReference
+}
+
+// Reowned tells whether the change puts the pod into the hands of the garbage collector: only
+// new owners decide about the pod, and a user who deletes them, or has named some that do not
+// exist, has the pod deleted without a check. Such a change is judged as leaving every
+// budget. Adoption by a workload controller of Kubernetes is none.
+func (c Change) Reowned(user string) bool {
+	return len(c.NewOwners) > 0 && user != userControllerManager && !slices.Contains(workloadControllers, user)
 }
 
 // Disruptive tells what a change does to a pod.

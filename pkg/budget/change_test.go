@@ -131,8 +131,19 @@ func TestNewOwners(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := len(budget.Disruptive(tc.before, tc.after).NewOwners); got != tc.want {
+			change := budget.Disruptive(tc.before, tc.after)
+			if got := len(change.NewOwners); got != tc.want {
 				t.Errorf("%d new owners, want %d", got, tc.want)
+			}
+			for _, user := range []string{"alice", "system:serviceaccount:shop:replicaset-controller"} {
+				if got := change.Reowned(user); got != (tc.want > 0) {
+					t.Errorf("reowned by %s: %v", user, got)
+				}
+			}
+			for _, user := range []string{account + "replicaset-controller", account + "statefulset-controller", "system:kube-controller-manager"} {
+				if change.Reowned(user) {
+					t.Errorf("an adoption by %s is judged", user)
+				}
 			}
 		})
 	}

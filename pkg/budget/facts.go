@@ -40,8 +40,7 @@ type Facts struct {
 	Pod *corev1.Pod
 	// Change is what an update or a resize does, see Disruptive.
 	Change Change
-	// Leaves tells that a change takes the pod out of a budget, or leaves it with owners none
-	// of which exists, so that the garbage collector deletes it.
+	// Leaves tells that a change takes the pod out of a budget, or is Change.Reowned.
 	Leaves bool
 	// NamespaceDeleting: the namespace has a deletion timestamp.
 	NamespaceDeleting bool
