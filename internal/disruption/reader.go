@@ -40,7 +40,7 @@ type Facts struct {
 // Facts gathers what one budget counts.
 func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, now time.Time) (Facts, error) {
 	var f Facts
-	f.Budget, f.Problem = budget.BudgetOf(pub)
+	f.Budget, f.Problem = budget.Of(pub)
 	matcher, err := budget.MatcherOf(pub)
 	if err != nil {
 		f.Problem = err

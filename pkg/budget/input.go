@@ -47,9 +47,9 @@ type Budget struct {
 	Leaves bool
 }
 
-// BudgetOf returns what the object of a budget says. The caller adds the facts about the
+// Of returns what the object of a budget says. The caller adds the facts about the
 // pods. After an error the valid part of the rules holds.
-func BudgetOf(pub *policyv1beta1.PodUnavailableBudget) (Budget, error) {
+func Of(pub *policyv1beta1.PodUnavailableBudget) (Budget, error) {
 	rules, err := RulesOf(pub)
 	return Budget{
 		Name: pub.Name, UID: string(pub.UID), Rules: rules,

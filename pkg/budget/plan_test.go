@@ -143,7 +143,7 @@ func TestPlan(t *testing.T) {
 func TestPlanNeedsNoStatus(t *testing.T) {
 	pub := annotated()
 	pub.Spec.MaxUnavailable = limit("1")
-	b, err := budget.BudgetOf(pub)
+	b, err := budget.Of(pub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,4 +284,17 @@ func TestPlanOfAFullBook(t *testing.T) {
 func teardown(in budget.Input) budget.Input {
 	in.Vector = budget.Teardown
 	return in
+}
+
+// BenchmarkPlan judges one pod of a budget with 2000 pods, of which a hundred are in use.
+func BenchmarkPlan(b *testing.B) {
+	all := pods(2000)
+	for name, max := range map[string]string{"allowed": "10%", "refused": "100"} {
+		b.Run(name, func(b *testing.B) {
+			in := evict(all[0], book(all[1:101]...), most(max, all))
+			for b.Loop() {
+				budget.Plan(in)
+			}
+		})
+	}
 }

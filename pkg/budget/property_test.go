@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -228,10 +229,9 @@ func step(t *testing.T, in *budget.Input) int {
 	if !d.Take {
 		return 0
 	}
-	after := ledger.Book{Entries: map[string]ledger.Entry{in.Pod.UID: in.Entry()}}
-	for uid, e := range in.Book.Entries {
-		after.Entries[uid] = e
-	}
+	after := ledger.Book{Entries: map[string]ledger.Entry{}}
+	maps.Copy(after.Entries, in.Book.Entries)
+	after.Entries[in.Pod.UID] = in.Entry()
 	for _, b := range in.Budgets {
 		was, is := budget.Count(b, in.Book, now), budget.Count(b, after, now)
 		if is.Current < is.Desired && is.Current < was.Current {

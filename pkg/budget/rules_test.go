@@ -52,7 +52,8 @@ func TestRulesOf(t *testing.T) {
 			[]string{"limpet.dev/vectors", "evct", "scale-in"},
 		},
 		"a vector without a policy": {
-			[]string{policyv1beta1.AnnotationVectors, "evict"}, rules(func(*budget.Rules) {}),
+			[]string{policyv1beta1.AnnotationVectors, "evict"},
+			rules(func(*budget.Rules) {}),
 			[]string{"limpet.dev/vectors", "evict=Check or evict=Allow"},
 		},
 		"a policy without a vector": {
@@ -64,19 +65,23 @@ func TestRulesOf(t *testing.T) {
 			[]string{"limpet.dev/vectors", "write it once"},
 		},
 		"a vector that cannot be refused": {
-			[]string{policyv1beta1.AnnotationVectors, "pod-gc=Check"}, rules(func(*budget.Rules) {}),
+			[]string{policyv1beta1.AnnotationVectors, "pod-gc=Check"},
+			rules(func(*budget.Rules) {}),
 			[]string{"limpet.dev/vectors", "remove the pair"},
 		},
 		"a list without an end": {
-			[]string{policyv1beta1.AnnotationVectors, strings.Repeat("evict=Allow,", 100)}, rules(func(*budget.Rules) {}),
+			[]string{policyv1beta1.AnnotationVectors, strings.Repeat("evict=Allow,", 100)},
+			rules(func(*budget.Rules) {}),
 			[]string{"limpet.dev/vectors", "at most 1024"},
 		},
 		"a failure policy of Kubernetes": {
-			[]string{policyv1beta1.AnnotationFailurePolicy, "Fail"}, rules(func(*budget.Rules) {}),
+			[]string{policyv1beta1.AnnotationFailurePolicy, "Fail"},
+			rules(func(*budget.Rules) {}),
 			[]string{"limpet.dev/failure-policy", "Open or Closed"},
 		},
 		"a stable time with a unit": {
-			[]string{policyv1beta1.AnnotationStableSeconds, "30s"}, rules(func(*budget.Rules) {}),
+			[]string{policyv1beta1.AnnotationStableSeconds, "30s"},
+			rules(func(*budget.Rules) {}),
 			[]string{"limpet.dev/stable-seconds", "from 0 to 3600"},
 		},
 		"the longest stable time": {
@@ -89,15 +94,18 @@ func TestRulesOf(t *testing.T) {
 			[]string{policyv1beta1.AnnotationStableSeconds, "-1"}, rules(func(*budget.Rules) {}), []string{"from 0 to 3600"},
 		},
 		"keep-place that is not a truth": {
-			[]string{policyv1beta1.AnnotationKeepPlace, "yes"}, rules(func(*budget.Rules) {}),
+			[]string{policyv1beta1.AnnotationKeepPlace, "yes"},
+			rules(func(*budget.Rules) {}),
 			[]string{"limpet.dev/keep-place", "true or false"},
 		},
 		"ignore-scale that is not a truth": {
-			[]string{policyv1beta1.AnnotationIgnoreScale, ""}, rules(func(*budget.Rules) {}),
+			[]string{policyv1beta1.AnnotationIgnoreScale, ""},
+			rules(func(*budget.Rules) {}),
 			[]string{"pub.kruise.io/disable-fetch-replicas-from-workload", "true or false"},
 		},
 		"several errors": {
-			[]string{policyv1beta1.AnnotationKeepPlace, "yes", policyv1beta1.AnnotationStableSeconds, "x"}, rules(func(*budget.Rules) {}),
+			[]string{policyv1beta1.AnnotationKeepPlace, "yes", policyv1beta1.AnnotationStableSeconds, "x"},
+			rules(func(*budget.Rules) {}),
 			[]string{"limpet.dev/keep-place", "limpet.dev/stable-seconds"},
 		},
 	}
@@ -145,7 +153,7 @@ func TestOperations(t *testing.T) {
 			pub := annotated()
 			pub.Spec.ProtectOperations = tc.listed
 			pub.Spec.MaxUnavailable = limit("0")
-			b, err := budget.BudgetOf(pub)
+			b, err := budget.Of(pub)
 			if err != nil {
 				t.Fatal(err)
 			}
