@@ -147,6 +147,7 @@ func TestGreatestBookCanBeWritten(t *testing.T) {
 		t.Errorf("%d bytes", size)
 	}
 	usual := budget("usual")
+	ns = env.Namespace(t)
 	full = mustDecide(t, b, ns, []Owner{usual}, func(book ledger.Book) (ledger.Book, bool) {
 		for i, ok := 0, true; ok; i++ {
 			e := entry(fmt.Sprintf("%036d", i))

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
@@ -128,10 +129,18 @@ func stepOn(v *version, step ledger.Step, other *version, now time.Time) (*versi
 func (b *Books) create(ctx context.Context, key client.ObjectKey, step ledger.Step, budgets []Owner) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	v := &version{book: step.New(), meta: metav1.ObjectMeta{
+	others, err := b.entriesIn(ctx, key.Namespace)
+	if err != nil {
+		return err
+	}
+	now := b.Clock.Now()
+	v := &version{book: step.New(others, now), meta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, OwnerReferences: references(ownersOf(key.Name, budgets)),
 	}}
-	o, now := v.object(), b.Clock.Now()
+	if !ledger.Fits(v.book) {
+		return fmt.Errorf("create DisruptionBook %s: %w", key, ErrFull)
+	}
+	o := v.object()
 	switch err := b.Client.Create(ctx, o); {
 	case apierrors.IsAlreadyExists(err):
 		return b.readLive(ctx, key)
@@ -140,4 +149,28 @@ func (b *Books) create(ctx context.Context, key client.ObjectKey, step ledger.St
 	}
 	b.memory.put(key, read(o), now)
 	return nil
+}
+
+// entriesIn returns the entries of all books of a namespace, and the newest version of pods
+// that they rely on. The cache may lack an entry of the last moment: for so long, also, another
+// replica may not know of a new budget.
+func (b *Books) entriesIn(ctx context.Context, namespace string) (ledger.Book, error) {
+	var list limpetv1alpha1.DisruptionBookList
+	if err := b.Cached.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return ledger.Book{}, fmt.Errorf("list DisruptionBooks in namespace %s: %w", namespace, err)
+	}
+	var others []ledger.Book
+	count := 0
+	for i := range list.Items {
+		o := &list.Items[i]
+		v := b.memory.newest(client.ObjectKeyFromObject(o), read(o), b.Clock.Now())
+		if v == nil || len(v.book.Entries) == 0 && v.book.Seen == "" {
+			continue
+		}
+		if count += len(v.book.Entries); count > 2*ledger.MostJoined {
+			return ledger.Book{}, fmt.Errorf("%w in namespace %s", ErrFull, namespace)
+		}
+		others = append(others, ledger.Book{Entries: v.book.Entries, Seen: v.book.Seen})
+	}
+	return ledger.Merge(ledger.Book{}, others...), nil
 }

@@ -53,6 +53,9 @@ func boundHistory(all []Decision) []Decision {
 
 // joinHistory merges two histories.
 func joinHistory(a, b []Decision) []Decision {
+	if len(b) == 0 {
+		return a
+	}
 	all := slices.Concat(a, b)
 	slices.SortStableFunc(all, func(a, b Decision) int { return b.Time.Compare(a.Time) })
 	return boundHistory(all)
@@ -96,6 +99,9 @@ func boundWaiting(list []Waiting) []Waiting {
 
 // joinWaiting merges two lists of requests.
 func joinWaiting(a, b []Waiting) []Waiting {
+	if len(b) == 0 {
+		return a
+	}
 	all := slices.Clone(a)
 	for _, w := range b {
 		at := slices.IndexFunc(all, w.sameRequest)

@@ -48,21 +48,23 @@ func Point(b Book, to string) (Book, bool) {
 	return b, true
 }
 
-// Merge returns a book with what two books hold, for readers. It is the first book in all
+// Merge returns a book with what it and others hold, for readers. It is the first book in all
 // else.
-func Merge(b, other Book) Book {
-	entries := make(map[string]Entry, len(b.Entries)+len(other.Entries))
+func Merge(b Book, others ...Book) Book {
+	entries := make(map[string]Entry, len(b.Entries))
 	maps.Copy(entries, b.Entries)
-	for uid, e := range other.Entries {
-		if known, ok := entries[uid]; ok {
-			e = joinEntry(known, e)
+	for _, other := range others {
+		for uid, e := range other.Entries {
+			if known, ok := entries[uid]; ok {
+				e = joinEntry(known, e)
+			}
+			entries[uid] = e
 		}
-		entries[uid] = e
+		b.Waiting = joinWaiting(b.Waiting, other.Waiting)
+		b.Decisions = joinHistory(b.Decisions, other.Decisions)
+		b.Seen = newest(b.Seen, other.Seen)
 	}
 	b.Entries = entries
-	b.Waiting = joinWaiting(b.Waiting, other.Waiting)
-	b.Decisions = joinHistory(b.Decisions, other.Decisions)
-	b.Seen = newest(b.Seen, other.Seen)
 	return b
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/limpet-io/limpet/pkg/ledger"
 )
@@ -97,7 +98,7 @@ func follow(t *testing.T, known ledger.Books, names []string, most int) (steps [
 		case ledger.DoRead:
 			known[step.Name] = nil
 		case ledger.DoMake:
-			known[step.Name] = new(step.New())
+			known[step.Name] = new(step.New(ledger.Book{}, start))
 		default:
 			var other ledger.Book
 			if step.Do == ledger.DoAbsorb {
@@ -156,6 +157,24 @@ func TestSteps(t *testing.T) {
 				t.Errorf("steps\n%s, want\n%s", got, c.want)
 			}
 		})
+	}
+}
+
+// A budget that is made while pods go must count them, and must not be decided about with an old cache.
+func TestNewBookHasTheEntriesOfAllOthers(t *testing.T) {
+	expired := entry("3", ledger.Gone, -time.Hour)
+	others := take(t, ledger.Book{Name: "x", Seen: "17"}, entry("1", ledger.Gone, 0), entry("2", ledger.Gone, 0), expired)
+	others, _ = ledger.Ask(others, ledger.Waiting{Pod: "p"})
+	want := ledger.Book{Name: "b", Joined: "a", Seen: "17", Entries: map[string]ledger.Entry{"1": entry("1", ledger.Gone, 0), "2": entry("2", ledger.Gone, 0)}}
+	if diff := cmp.Diff(want, ledger.Step{Do: ledger.DoMake, Name: "b", Other: "a"}.New(others, start), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("book that is to be joined (-want +got):\n%s", diff)
+	}
+	want.Joined = ""
+	if diff := cmp.Diff(want, ledger.Step{Do: ledger.DoMake, Name: "b"}.New(others, start), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("book of its own (-want +got):\n%s", diff)
+	}
+	if !(ledger.Step{Do: ledger.DoMake, Name: "b", Other: "a"}).New(ledger.Book{}, start).Moved {
+		t.Error("a book without entries is joined in more than one step")
 	}
 }
 

@@ -33,6 +33,7 @@ type shape struct {
 	changed int     // the pod that is changed in place; -1 for none
 	returns bool    // pods come back
 	ticks   int8    // how far time goes
+	late    bool    // the last budget is made later
 }
 
 // rules are the functions under test. A wrong variant replaces one of them.
@@ -44,10 +45,11 @@ type rules struct {
 	knows   func(ledger.Book, string) bool
 	cas     bool
 	rejoin  func(ledger.Books, []string) ledger.Step // next, for the replica that completes joins
+	make    func(s ledger.Step, others ledger.Book, now time.Time) ledger.Book
 }
 
 func rightRules() rules {
-	return rules{ledger.Next, ledger.Step.Apply, ledger.Take, ledger.Observe, ledger.Book.Knows, true, ledger.Next}
+	return rules{ledger.Next, ledger.Step.Apply, ledger.Take, ledger.Observe, ledger.Book.Knows, true, ledger.Next, ledger.Step.New}
 }
 
 // situation is the whole cluster at one time. Books are numbers: 0 is a book that does not exist.
@@ -57,6 +59,8 @@ type situation struct {
 	log      string         // one letter for each change of a pod, in order
 	admitted [podCount]int8 // the tick of the last admission, and 1; 0 for a pod without a request
 	now      int8
+	made     bool // the last budget
+	violates bool // a request was admitted that a budget had no unit for
 }
 
 type replica struct {
@@ -80,6 +84,12 @@ func (s *situation) key() string {
 	for _, a := range s.admitted {
 		b = append(b, byte(a))
 	}
+	for _, is := range []bool{s.made, s.violates} {
+		b = append(b, 0)
+		if is {
+			b[len(b)-1] = 1
+		}
+	}
 	return string(append(append(b, byte(s.now)), s.log...))
 }
 
@@ -94,6 +104,8 @@ type model struct {
 	queue   []situation
 	joined  map[[bookCount]int16]map[string]bool // the entries after all joins are completed
 	planned map[[bookCount + 1]int16]ledger.Step // by what is known and the pod
+	states  map[string][podCount]podState        // by the log
+	seen    map[observation]int16                // the book after an observation
 	count   struct{ admitted, refused, joins, ended, conflicts int }
 }
 
@@ -101,6 +113,7 @@ func newModel(s shape, r rules) *model {
 	m := &model{
 		shape: s, rules: r, ids: map[string]int16{}, books: []ledger.Book{{}}, reached: map[string]bool{},
 		joined: map[[bookCount]int16]map[string]bool{}, planned: map[[bookCount + 1]int16]ledger.Step{},
+		states: map[string][podCount]podState{}, seen: map[observation]int16{},
 	}
 	for i := range s.budgets {
 		m.names = append(m.names, string(rune('a'+i)))
@@ -143,24 +156,46 @@ func (m *model) known(ids [bookCount]int16) ledger.Books {
 func (m *model) at(now int8) time.Time { return start.Add(time.Duration(now) * tick) }
 
 // of are the names of the budgets that cover a pod.
-func (m *model) of(pod int) (names []string) {
+func (m *model) of(pod int, made bool) (names []string) {
 	for i, pods := range m.budgets {
-		if slices.Contains(pods, pod) {
+		if slices.Contains(pods, pod) && m.exists(i, made) {
 			names = append(names, m.names[i])
 		}
 	}
 	return names
 }
 
+// exists tells whether a budget exists.
+func (m *model) exists(budget int, made bool) bool {
+	return made || !m.late || budget < len(m.budgets)-1
+}
+
 // The log has one letter for a pod that goes down, and one for a pod that comes up.
 func down(pod int) byte { return byte('0' + pod) }
 func up(pod int) byte   { return byte('A' + pod) }
 
-// state is what a part of the log tells about a pod. A pod that was deleted comes back with
-// another UID.
+type podState struct {
+	uid       string
+	available bool
+	facts     ledger.PodSeen
+}
+
+// state is what a part of the log tells about a pod.
 func (m *model) state(log string, pod int) (uid string, available bool, facts ledger.PodSeen) {
+	states, ok := m.states[log]
+	if !ok {
+		for i := range states {
+			states[i] = m.replay(log, i)
+		}
+		m.states[log] = states
+	}
+	return states[pod].uid, states[pod].available, states[pod].facts
+}
+
+// replay finds the state of a pod. A pod that was deleted comes back with another UID.
+func (m *model) replay(log string, pod int) podState {
 	life, available := 0, true
-	facts = ledger.PodSeen{Version: "100", Generation: 1, ReadySince: start.Add(-time.Hour)}
+	facts := ledger.PodSeen{Version: "100", Generation: 1, ReadySince: start.Add(-time.Hour)}
 	for i := range len(log) {
 		switch log[i] {
 		case down(pod):
@@ -175,7 +210,7 @@ func (m *model) state(log string, pod int) (uid string, available bool, facts le
 			}
 		}
 	}
-	return fmt.Sprint(pod, ".", life), available, facts
+	return podState{fmt.Sprint(pod, ".", life), available, facts}
 }
 
 func version(events int) string { return fmt.Sprint(100 + events) }
@@ -207,6 +242,7 @@ func (m *model) explore(most int) error {
 		}
 		m.pods(s)
 		m.time(s)
+		m.budget(s)
 		for r := range replicas {
 			m.cache(s, r)
 			m.observing(s, r)
@@ -242,16 +278,8 @@ func (r replica) less(o replica) bool {
 // check finds violations: a budget with more units in use than it has, an admitted request
 // whose entry is lost, or a join that cannot be completed.
 func (m *model) check(s *situation) error {
-	for i, pods := range m.budgets {
-		inUse := 0
-		for _, pod := range pods {
-			if _, available, _ := m.state(s.log, pod); !available || s.admitted[pod] != 0 {
-				inUse++
-			}
-		}
-		if inUse > 1 {
-			return fmt.Errorf("budget %s has 1 unit, and %d are in use: %s", m.names[i], inUse, m.describe(s))
-		}
+	if s.violates {
+		return fmt.Errorf("a budget has 1 unit, and 2 are in use: %s", m.describe(s))
 	}
 	entries, err := m.complete(s)
 	if err != nil {
@@ -263,6 +291,16 @@ func (m *model) check(s *situation) error {
 		}
 	}
 	return nil
+}
+
+// inUse tells whether the unit of a budget is in use for a pod other than the given one.
+func (m *model) inUse(s *situation, budget, except int) bool {
+	for _, pod := range m.budgets[budget] {
+		if _, available, _ := m.state(s.log, pod); pod != except && (!available || s.admitted[pod] != 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // complete lets a replica that begins now do all joins, and returns the entries of the one book.
@@ -282,7 +320,7 @@ func (m *model) complete(s *situation) (map[string]bool, error) {
 			return entries, nil
 		}
 		if step.Do == ledger.DoMake {
-			known[step.Name] = new(step.New())
+			known[step.Name] = new(m.others(known, step, 0))
 			continue
 		}
 		var other ledger.Book
@@ -306,175 +344,6 @@ func (m *model) describe(s *situation) string {
 	return fmt.Sprintf("pods %q, admitted %v, tick %d, replicas %v%s", s.log, s.admitted, s.now, s.replicas, b.String())
 }
 
-// pods are the moves of pods: an admitted request is written, a pod comes back.
-func (m *model) pods(s situation) {
-	for pod := range podCount {
-		_, available, _ := m.state(s.log, pod)
-		next := s
-		switch {
-		case available && s.admitted[pod] != 0:
-			next.admitted[pod] = 0
-			next.log += string(down(pod))
-		case !available && m.returns && strings.Count(s.log, string(up(pod))) == 0:
-			next.log += string(up(pod))
-		default:
-			continue
-		}
-		m.add(next)
-	}
-}
-
-// time moves on when the caches are complete: they are behind by less than a tick. A request
-// that was not written in time fails.
-func (m *model) time(s situation) {
-	if s.now == m.ticks || int(s.replicas[0].seen) < len(s.log) || int(s.replicas[1].seen) < len(s.log) {
-		return
-	}
-	s.now++
-	for pod := range podCount {
-		if s.admitted[pod] != 0 && s.now-(s.admitted[pod]-1) >= writeTime {
-			s.admitted[pod] = 0
-		}
-	}
-	m.add(s)
-}
-
-// cache is what a replica may learn at any time: the next change of a pod, or the books. A
-// replica may also end in the middle of what it does.
-func (m *model) cache(s situation, r int) {
-	if int(s.replicas[r].seen) < len(s.log) {
-		next := s
-		next.replicas[r].seen++
-		m.add(next)
-	}
-	if s.replicas[r].known != s.books {
-		next := s
-		next.replicas[r].known = s.books
-		m.add(next)
-	}
-	if s.replicas[r].pod != 0 {
-		s.replicas[r].pod = 0
-		m.add(s)
-	}
-}
-
-// observing removes the entries that have ended from a book. The replica has just read it.
-func (m *model) observing(s situation, r int) {
-	for i := range m.names {
-		if s.books[i] == 0 || !m.books[s.books[i]].IsRoot() {
-			continue
-		}
-		book, ended := m.observe(m.books[s.books[i]], m.view(&s, r, m.books[s.books[i]]), m.at(s.now))
-		if len(ended) == 0 {
-			continue
-		}
-		m.count.ended++
-		next := s
-		next.books[i] = m.id(book)
-		next.replicas[r].known[i] = next.books[i]
-		m.add(next)
-	}
-}
-
-// requests are the moves of a replica that is asked for a pod: it begins, and does one step
-// after the other.
-func (m *model) requests(s situation, r int) {
-	if s.replicas[r].pod != 0 {
-		m.add(m.step(s, r, int(s.replicas[r].pod-1)))
-		return
-	}
-	for pod := range podCount {
-		if _, available, _ := m.state(s.log, pod); available && len(m.of(pod)) > 0 {
-			next := s
-			next.replicas[r].pod = int8(pod + 1)
-			m.add(next)
-		}
-	}
-}
-
-// step does the next step of a request, by what the replica knows of the books.
-func (m *model) step(s situation, r, pod int) situation {
-	step := m.plan(s.replicas[r].known, pod)
-	at := slices.Index(m.names, step.Name)
-	if m.cas && s.replicas[r].known[at] != s.books[at] { // a conflict: the replica reads the book
-		m.count.conflicts++
-		s.replicas[r].known[at] = s.books[at]
-		return s
-	}
-	var book ledger.Book
-	var ok bool
-	switch step.Do {
-	case ledger.Done:
-		return m.decide(s, r, pod, at)
-	case ledger.DoMake:
-		book, ok = step.New(), true
-	case ledger.DoAbsorb:
-		other := m.books[s.replicas[r].known[slices.Index(m.names, step.Other)]]
-		book, ok = m.apply(step, m.books[s.replicas[r].known[at]], other, m.at(s.now))
-		m.count.joins++
-	default:
-		book, ok = m.apply(step, m.books[s.replicas[r].known[at]], ledger.Book{}, m.at(s.now))
-	}
-	if ok {
-		s.books[at] = m.id(book)
-		s.replicas[r].known[at] = s.books[at]
-	}
-	return s
-}
-
-func (m *model) plan(known [bookCount]int16, pod int) ledger.Step {
-	key := [bookCount + 1]int16{known[0], known[1], known[2], int16(pod)}
-	step, ok := m.planned[key]
-	if !ok {
-		step = m.next(m.known(known), m.of(pod))
-		m.planned[key] = step
-	}
-	return step
-}
-
-// decide admits a request when each budget of the pod has a unit left, by what the replica knows.
-func (m *model) decide(s situation, r, pod, at int) situation {
-	s.replicas[r].pod = 0
-	uid, available, facts := m.state(s.log, pod)
-	book := m.books[s.replicas[r].known[at]]
-	_, again := book.Entries[uid]
-	if !available || !m.knows(book, version(int(s.replicas[r].seen))) || !again && !m.unitsLeft(&s, r, pod, book) {
-		m.count.refused++
-		return s
-	}
-	book, _ = m.take(book, ledger.Entry{
-		UID: uid, Use: m.use(pod), Since: m.at(s.now), Expires: m.at(s.now).Add(ledger.Bound),
-		Version: facts.Version, Generation: facts.Generation, ReadySince: facts.ReadySince,
-	})
-	m.count.admitted++
-	s.admitted[pod] = s.now + 1
-	s.books[at] = m.id(book)
-	s.replicas[r].known[at] = s.books[at]
-	return s
-}
-
-func (m *model) use(pod int) ledger.Use {
-	if pod == m.changed {
-		return ledger.Changed
-	}
-	return ledger.Gone
-}
-
-func (m *model) unitsLeft(s *situation, r, asked int, book ledger.Book) bool {
-	for _, pods := range m.budgets {
-		if !slices.Contains(pods, asked) {
-			continue
-		}
-		for _, pod := range pods {
-			uid, available, _ := m.state(s.log[:s.replicas[r].seen], pod)
-			if _, taken := book.Entries[uid]; pod != asked && (!available || taken) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 var shapes = map[string]shape{
 	"two budgets share a pod":            {budgets: [][]int{{0, 1}, {1, 2}}, changed: -1},
 	"pods come back":                     {budgets: [][]int{{0, 1}}, changed: -1, returns: true},
@@ -482,6 +351,8 @@ var shapes = map[string]shape{
 	"time passes":                        {budgets: [][]int{{0, 1}}, changed: -1, ticks: 4},
 	"two budgets, and time passes":       {budgets: [][]int{{0}, {0, 1}}, changed: -1, ticks: 2},
 	"three budgets in a ring":            {budgets: [][]int{{0, 1}, {1, 2}, {2, 0}}, changed: -1},
+	"a budget is made while pods go":     {budgets: [][]int{{0}, {0, 1}}, changed: -1, late: true},
+	"a budget is made, and joined":       {budgets: [][]int{{0, 2}, {0, 1, 2}}, changed: -1, late: true},
 	"three budgets, the middle one last": {budgets: [][]int{{0}, {1}, {0, 1}}, changed: -1},
 }
 

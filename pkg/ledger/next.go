@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -117,7 +118,11 @@ func (s Step) Apply(b Book, other Book, now time.Time) (Book, bool) {
 	return b, false
 }
 
-// New returns the book that DoMake makes.
-func (s Step) New() Book {
-	return Book{Name: s.Name, Joined: s.Other, Moved: s.Other != ""}
+// New returns the book that DoMake makes. A new budget may cover pods that go by the books of
+// other budgets. So the new book gets the entries of all others, which end as those do.
+func (s Step) New(others Book, now time.Time) Book {
+	b := Merge(Book{Name: s.Name, Joined: s.Other}, Book{Entries: others.Entries, Seen: others.Seen})
+	maps.DeleteFunc(b.Entries, func(_ string, e Entry) bool { return !now.Before(e.Expires) })
+	b.Moved = s.Other != "" && len(b.Entries) == 0 && b.Seen == ""
+	return b
 }
