@@ -38,7 +38,7 @@ type Entry struct {
 
 // Waiting is a request that was refused and may come again. Its key is Pod and By.
 type Waiting struct {
-	UID         string // of the pod that was asked for first
+	UID         string // of the pod that was asked for last
 	Pod         string
 	By          string
 	Since, Last time.Time

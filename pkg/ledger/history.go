@@ -61,17 +61,20 @@ func joinHistory(a, b []Decision) []Decision {
 	return boundHistory(all)
 }
 
-// Ask enters a request that was refused. A request that is repeated keeps the time, and the
-// UID of the pod, of its first refusal. The result is false when nothing changed.
+// Ask enters a request that was refused. A request that is repeated keeps the time of its first
+// refusal. A request for another pod of the same name is a new one, and replaces the old one.
+// The result is false when nothing changed.
 func Ask(b Book, w Waiting) (Book, bool) {
 	w.By = short(w.By)
 	list := stillWaiting(b.Waiting, w.Last)
 	at := slices.IndexFunc(list, w.sameRequest)
-	if at >= 0 {
+	if at >= 0 && list[at].UID == w.UID {
 		if w.Last.Sub(list[at].Last) < Quiet {
 			return b, false
 		}
-		w.UID, w.Since = list[at].UID, list[at].Since
+		w.Since = list[at].Since
+	}
+	if at >= 0 {
 		list = slices.Delete(list, at, at+1)
 	}
 	b.Waiting = boundWaiting(append(list, w))
@@ -109,8 +112,11 @@ func joinWaiting(a, b []Waiting) []Waiting {
 			all = append(all, w)
 			continue
 		}
-		if w.Since.Before(all[at].Since) {
-			all[at].Since, all[at].UID = w.Since, w.UID
+		if w.UID != all[at].UID && w.Last.After(all[at].Last) { // asked for the successor
+			all[at].UID, all[at].Since = w.UID, w.Since
+		}
+		if w.UID == all[at].UID && w.Since.Before(all[at].Since) {
+			all[at].Since = w.Since
 		}
 		all[at].Last = latest(all[at].Last, w.Last)
 	}

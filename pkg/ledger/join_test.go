@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,19 +59,28 @@ func TestJoinOfBooksThatKnowTheSamePod(t *testing.T) {
 		b, _ = ledger.Note(b, ledger.Decision{Time: after(last), Pod: uid})
 		return b
 	}
-	a := ask(take(t, ledger.Book{Name: "a"}, entry("1", ledger.Changed, 5*time.Second)), "second", 3*time.Second, 9*time.Second)
+	askOther := func(b ledger.Book, since, last time.Duration) ledger.Book {
+		b, _ = ledger.Ask(b, ledger.Waiting{UID: "other", Pod: "web-1", By: "u", Since: after(since), Last: after(last)})
+		return b
+	}
+	a := ask(take(t, ledger.Book{Name: "a"}, entry("1", ledger.Changed, 5*time.Second)), "successor", 3*time.Second, 9*time.Second)
 	b := ask(take(t, ledger.Book{Name: "b"}, entry("1", ledger.Gone, 2*time.Second)), "first", 1*time.Second, 7*time.Second)
+	a, b = askOther(a, 4*time.Second, 6*time.Second), askOther(b, 3*time.Second, 8*time.Second)
 	want := entry("1", ledger.Gone, 2*time.Second)
 	want.Expires = after(5*time.Second + ledger.Bound)
 	for _, got := range []ledger.Book{ledger.Merge(a, b), ledger.Merge(b, a)} {
 		if diff := cmp.Diff(map[string]ledger.Entry{"1": want}, got.Entries); diff != "" {
 			t.Errorf("entries (-want +got):\n%s", diff)
 		}
-		waiting := []ledger.Waiting{{UID: "first", Pod: "web-0", By: "u", Since: after(time.Second), Last: after(9 * time.Second)}}
+		waiting := []ledger.Waiting{
+			{UID: "other", Pod: "web-1", By: "u", Since: after(3 * time.Second), Last: after(8 * time.Second)},
+			{UID: "successor", Pod: "web-0", By: "u", Since: after(3 * time.Second), Last: after(9 * time.Second)},
+		}
+		slices.SortFunc(got.Waiting, func(a, b ledger.Waiting) int { return strings.Compare(a.UID, b.UID) })
 		if diff := cmp.Diff(waiting, got.Waiting); diff != "" {
 			t.Errorf("waiting (-want +got):\n%s", diff)
 		}
-		if got.Decisions[0].Pod != "second" || got.Decisions[1].Pod != "first" {
+		if got.Decisions[0].Pod != "successor" || got.Decisions[1].Pod != "first" {
 			t.Errorf("decisions %v, want the newest first", got.Decisions)
 		}
 	}

@@ -247,23 +247,27 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestRepeatedRequestKeepsItsFirstPodAndTime(t *testing.T) {
-	var b ledger.Book
-	for i, uid := range []string{"first", "successor"} {
-		at := after(time.Duration(i) * 5 * time.Second)
-		b, _ = ledger.Ask(b, ledger.Waiting{UID: uid, Pod: "web-0", By: "u", Since: at, Last: at})
+func TestRepeatedRequestKeepsItsFirstTime(t *testing.T) {
+	ask := func(b ledger.Book, uid string, at time.Duration) (ledger.Book, bool) {
+		return ledger.Ask(b, ledger.Waiting{UID: uid, Pod: "web-0", By: "u", Since: after(at), Last: after(at)})
 	}
+	b, _ := ask(ledger.Book{}, "first", 0)
+	b, _ = ask(b, "first", 5*time.Second)
 	want := []ledger.Waiting{{UID: "first", Pod: "web-0", By: "u", Since: start, Last: after(5 * time.Second)}}
 	if diff := cmp.Diff(want, b.Waiting); diff != "" {
 		t.Errorf("waiting (-want +got):\n%s", diff)
 	}
-	if _, changed := ledger.Ask(b, ledger.Waiting{UID: "x", Pod: "web-0", By: "u", Last: after(7 * time.Second)}); changed {
+	if _, changed := ask(b, "first", 7*time.Second); changed {
 		t.Error("a request that is repeated at once is written")
 	}
-	later := after(5*time.Second + ledger.Lapse)
-	b, _ = ledger.Ask(b, ledger.Waiting{UID: "successor", Pod: "web-0", By: "u", Since: later, Last: later})
-	if len(b.Waiting) != 1 || b.Waiting[0].UID != "successor" {
-		t.Errorf("waiting %v, want a new request", b.Waiting)
+	want = []ledger.Waiting{{UID: "successor", Pod: "web-0", By: "u", Since: after(7 * time.Second), Last: after(7 * time.Second)}}
+	successor, changed := ask(b, "successor", 7*time.Second)
+	if diff := cmp.Diff(want, successor.Waiting); diff != "" || !changed {
+		t.Errorf("waiting for another pod of the name (-want +got):\n%s", diff)
+	}
+	late, _ := ask(b, "first", 5*time.Second+ledger.Lapse)
+	if len(late.Waiting) != 1 || !late.Waiting[0].Since.Equal(after(5*time.Second+ledger.Lapse)) {
+		t.Errorf("waiting %v, want a new request", late.Waiting)
 	}
 }
 
