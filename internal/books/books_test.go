@@ -293,6 +293,20 @@ func TestEndlessConflictsAreAnError(t *testing.T) {
 	}
 }
 
+// A client may repeat a refused request as fast as it can.
+func TestRepeatedRequestsAreNotWritten(t *testing.T) {
+	ns, web, b := env.Namespace(t), budget("web"), replica(t)
+	now := time.Now()
+	for range 10 {
+		mustDecide(t, b, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {
+			return ledger.Ask(book, ledger.Waiting{UID: "1", Pod: "pod", By: "client", Since: now, Last: now})
+		})
+	}
+	if got := object(t, ns, web.UID); got.Generation != 2 || len(got.Waiting) != 1 {
+		t.Errorf("%d writes after the creation, waiting %v; want one", got.Generation-1, got.Waiting)
+	}
+}
+
 // A refusal that is not written, or a unit that is taken already, must be true of the newest book.
 func TestAnswerWithoutAWriteIsFromTheNewestBook(t *testing.T) {
 	ns, web, b, other := env.Namespace(t), budget("web"), replica(t), replica(t)
