@@ -336,8 +336,8 @@ func TestReplicaBuildsOnItsOwnLastWrite(t *testing.T) {
 	const many = 30
 	ns, web := env.Namespace(t), budget("web")
 	c, traffic := env.Observe(t)
-	b := New(Options{Client: c, Live: c, Clock: clock.RealClock{},
-		Cached: env.RunCache(t, cluster.CacheOptions(Needs()), func(client.FieldIndexer) error { return nil })})
+	cached := env.RunCache(t, cluster.CacheOptions(Needs()), func(client.FieldIndexer) error { return nil })
+	b := New(Options{Client: c, Live: c, Cached: cached, Clock: clock.RealClock{}})
 	for i := range many {
 		if got := mustDecide(t, b, ns, []Owner{web}, take(fmt.Sprint(i))); len(got.Entries) != i+1 {
 			t.Fatalf("%d entries after %d decisions", len(got.Entries), i+1)
