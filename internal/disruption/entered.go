@@ -23,10 +23,7 @@ func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (a
 		changed = changed || asked
 	}
 	if d.Reason == budget.ReasonTaken && !changed {
-		// Another call for one request. The entry of a changed pod may have ended since this book
-		// was cached, and only a write proves that it has not. A deleted pod needs no proof: its
-		// entry ends when it is seen terminating.
-		return book, d, book.Entries[in.Pod.UID].Use == ledger.Changed
+		return book, d, false // another call for one request
 	}
 	book, noted := ledger.Note(book, ledger.Decision{
 		Time: in.Now, Pod: in.Pod.Name, Vector: string(in.Vector), Verdict: string(d.Verdict), By: in.By, Reason: string(d.Reason), Budgets: c.names(),

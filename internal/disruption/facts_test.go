@@ -1,0 +1,285 @@
+package disruption_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/disruption"
+	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
+		limpetv1alpha1.AddToScheme, policyv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
+}
+
+// readerWith is a reader with a cache, and a client for scale subresources.
+func readerWith(t *testing.T, scales client.SubResourceClientConstructor) (*disruption.Reader, client.Reader) {
+	t.Helper()
+	mgr := env.NewManager(t, cluster.CacheOptions(disruption.Needs()))
+	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), disruption.Needs()); err != nil {
+		t.Fatal(err)
+	}
+	if scales == nil {
+		scales = mgr.GetClient()
+	}
+	reader := disruption.NewReader(mgr.GetCache(), scales)
+	env.Start(t, mgr)
+	return reader, mgr.GetCache()
+}
+
+// cached waits until a cache shows an object in its present version.
+func cached(t *testing.T, in client.Reader, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		got := o.DeepCopyObject().(client.Object)
+		testenv.Eventually(t, func() error {
+			if err := in.Get(t.Context(), client.ObjectKeyFromObject(o), got); err != nil {
+				return err
+			}
+			if cluster.Behind(got.GetResourceVersion(), o.GetResourceVersion()) {
+				return fmt.Errorf("the cache has %T %s of an older version", o, o.GetName())
+			}
+			return nil
+		})
+	}
+}
+
+func meta(ns, name string, owner ...metav1.OwnerReference) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: ns, Name: name, OwnerReferences: owner}
+}
+
+func controlledBy(o client.Object, apiVersion, kind string) metav1.OwnerReference {
+	return *metav1.NewControllerRef(o, schema.FromAPIVersionAndKind(apiVersion, kind))
+}
+
+// owned is a Ready pod of the application web that a workload controls; nil for none.
+func owned(ns, name string, owner ...metav1.OwnerReference) *corev1.Pod {
+	pod := testenv.APod(name).In(ns).Ready().Pod
+	pod.Labels, pod.OwnerReferences = map[string]string{"app": "web"}, owner
+	return pod
+}
+
+func budgetOf(ns string, edit func(*policyv1beta1.PodUnavailableBudget)) *policyv1beta1.PodUnavailableBudget {
+	pub := &policyv1beta1.PodUnavailableBudget{ObjectMeta: meta(ns, "web")}
+	pub.Spec.MaxUnavailable = new(intstr.FromInt32(1))
+	pub.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	if edit != nil {
+		edit(pub)
+	}
+	return pub
+}
+
+func target(apiVersion, kind, name string) func(*policyv1beta1.PodUnavailableBudget) {
+	return func(pub *policyv1beta1.PodUnavailableBudget) {
+		pub.Spec.Selector = nil
+		pub.Spec.TargetReference = &policyv1beta1.TargetReference{APIVersion: apiVersion, Kind: kind, Name: name}
+	}
+}
+
+// The size is that of the target, or of the distinct workloads of the selected pods; through
+// ReplicaSets and Jobs where the workload itself does not tell.
+func TestTheSizeOfABudget(t *testing.T) {
+	env.ServeKinds(t)
+	template := testenv.AStatefulSet("web", 1).Spec.Template
+	selector := &metav1.LabelSelector{MatchLabels: template.Labels}
+	reader, in := readerWith(t, nil)
+	type made struct {
+		pods  []*corev1.Pod
+		owned []client.Object
+	}
+	deployment := func(t *testing.T, ns string) (*appsv1.Deployment, *appsv1.ReplicaSet) {
+		d := &appsv1.Deployment{ObjectMeta: meta(ns, "web"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(5)), Selector: selector, Template: template}}
+		env.Create(t, d)
+		set := &appsv1.ReplicaSet{ObjectMeta: meta(ns, "web-1", controlledBy(d, "apps/v1", "Deployment")), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(2)), Selector: selector, Template: template}}
+		env.Create(t, set)
+		return d, set
+	}
+	game := func(t *testing.T, ns string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "web", "namespace": ns}, "spec": map[string]any{"size": int64(6)}}}
+		o.SetGroupVersionKind(testenv.GameServers)
+		testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), o) }) // a new kind is served a moment later
+		env.RemoveAtEnd(t, o)
+		return o
+	}
+	for name, tc := range map[string]struct {
+		make    func(t *testing.T, ns string) made
+		budget  func(*policyv1beta1.PodUnavailableBudget)
+		size    int32
+		pods    int
+		unknown string
+	}{
+		"StatefulSet": {make: func(t *testing.T, ns string) made {
+			set := testenv.AStatefulSet("web", 3).In(ns)
+			env.Create(t, set.StatefulSet)
+			return made{[]*corev1.Pod{owned(ns, "web-0", controlledBy(set, "apps/v1", "StatefulSet"))}, []client.Object{set.StatefulSet}}
+		}, budget: target("apps/v1", "StatefulSet", "web"), size: 3, pods: 1},
+		"Deployment": {make: func(t *testing.T, ns string) made {
+			d, set := deployment(t, ns)
+			return made{[]*corev1.Pod{owned(ns, "web-1-a", controlledBy(set, "apps/v1", "ReplicaSet"))}, []client.Object{d, set}}
+		}, budget: target("apps/v1", "Deployment", "web"), size: 5, pods: 1},
+		"selected pods of a Deployment and a pod of none": {make: func(t *testing.T, ns string) made {
+			d, set := deployment(t, ns)
+			return made{[]*corev1.Pod{
+				owned(ns, "web-1-a", controlledBy(set, "apps/v1", "ReplicaSet")), owned(ns, "web-1-b", controlledBy(set, "apps/v1", "ReplicaSet")), owned(ns, "bare"),
+			}, []client.Object{d, set}}
+		}, size: 6, pods: 3},
+		"Rollout, through its ReplicaSets": {make: func(t *testing.T, ns string) made {
+			rollout := &unstructured.Unstructured{}
+			rollout.SetName("web")
+			rollout.SetUID("rollout")
+			set := &appsv1.ReplicaSet{ObjectMeta: meta(ns, "web-1", controlledBy(rollout, "argoproj.io/v1alpha1", "Rollout")), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(4)), Selector: selector, Template: template}}
+			env.Create(t, set)
+			return made{[]*corev1.Pod{owned(ns, "web-1-a", controlledBy(set, "apps/v1", "ReplicaSet"))}, []client.Object{set}}
+		}, budget: target("argoproj.io/v1alpha1", "Rollout", "web"), size: 4, pods: 1},
+		"Job": {make: func(t *testing.T, ns string) made {
+			job := &batchv1.Job{ObjectMeta: meta(ns, "web"), Spec: batchv1.JobSpec{Parallelism: new(int32(4)), Completions: new(int32(3)), Template: *template.DeepCopy()}}
+			job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+			env.Create(t, job)
+			return made{[]*corev1.Pod{owned(ns, "web-a", controlledBy(job, "batch/v1", "Job"))}, []client.Object{job}}
+		}, budget: target("batch/v1", "Job", "web"), size: 3, pods: 1},
+		"another kind, by its scale": {make: func(t *testing.T, ns string) made {
+			o := game(t, ns)
+			return made{[]*corev1.Pod{owned(ns, "web-0", controlledBy(o, "example.com/v1", "GameServerSet"))}, nil}
+		}, budget: target("example.com/v1", "GameServerSet", "web"), size: 6, pods: 1},
+		"selected pods of another kind": {make: func(t *testing.T, ns string) made {
+			o := game(t, ns)
+			return made{[]*corev1.Pod{owned(ns, "web-0", controlledBy(o, "example.com/v1", "GameServerSet"))}, nil}
+		}, size: 6, pods: 1},
+		"a kind that is not served": {make: func(_ *testing.T, ns string) made {
+			return made{[]*corev1.Pod{owned(ns, "web-0", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Nothing", Name: "web", UID: "u", Controller: new(true)})}, nil}
+		}, budget: target("example.com/v1", "Nothing", "web"), pods: 1, unknown: "the size of Nothing web cannot be read"},
+		"a workload that is gone": {make: func(_ *testing.T, ns string) made {
+			return made{[]*corev1.Pod{owned(ns, "web-0", metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "u", Controller: new(true)})}, nil}
+		}, budget: target("apps/v1", "StatefulSet", "web"), pods: 1},
+		"the budget says": {make: func(_ *testing.T, ns string) made { return made{[]*corev1.Pod{owned(ns, "web-0")}, nil} },
+			budget: func(pub *policyv1beta1.PodUnavailableBudget) { pub.Spec.ProtectTotalReplicas = new(int32(9)) }, size: 9, pods: 1},
+		"the pods alone": {make: func(t *testing.T, ns string) made {
+			set := testenv.AStatefulSet("web", 3).In(ns)
+			env.Create(t, set.StatefulSet)
+			return made{[]*corev1.Pod{owned(ns, "web-0", controlledBy(set, "apps/v1", "StatefulSet"))}, []client.Object{set.StatefulSet}}
+		}, budget: func(pub *policyv1beta1.PodUnavailableBudget) {
+			pub.Annotations = map[string]string{policyv1beta1.AnnotationIgnoreScale: "true"}
+		}, size: 1, pods: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := env.Namespace(t)
+			m := tc.make(t, ns)
+			cached(t, in, m.owned...)
+			env.Create(t, testenv.APod("other").In(ns).Ready().Pod)
+			for _, pod := range m.pods {
+				env.Create(t, pod)
+				cached(t, in, pod)
+			}
+			f, err := reader.Facts(t.Context(), budgetOf(ns, tc.budget), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Budget.Expected != tc.size || len(f.Budget.Pods) != tc.pods || !strings.Contains(f.Budget.Unknown, tc.unknown) || (tc.unknown == "") != (f.Budget.Unknown == "") {
+				t.Errorf("size %d (%q) with %d pods, want %d (%q) with %d", f.Budget.Expected, f.Budget.Unknown, len(f.Budget.Pods), tc.size, tc.unknown, tc.pods)
+			}
+			for _, pod := range f.Budget.Pods {
+				if !pod.Available {
+					t.Errorf("pod %s is not available", pod.Name)
+				}
+			}
+		})
+	}
+}
+
+// counted counts how often a scale is asked for.
+type counted struct {
+	client.SubResourceClientConstructor
+	n int
+}
+
+func (c *counted) SubResource(name string) client.SubResourceClient {
+	c.n++
+	return c.SubResourceClientConstructor.SubResource(name)
+}
+
+// A tenant may name any kind: it is asked for once in ten seconds, and not for each request.
+func TestAKindThatIsNotServedIsNotAskedForAgain(t *testing.T) {
+	asked := &counted{SubResourceClientConstructor: env.Client}
+	reader, _ := readerWith(t, asked)
+	ns, now := env.Namespace(t), time.Now()
+	pub := budgetOf(ns, target("example.com/v1", "Nothing", "web"))
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 1}, {5 * time.Second, 1}, {9 * time.Second, 1}, {11 * time.Second, 2}} {
+		if _, err := reader.Facts(t.Context(), pub, now.Add(step.after)); err != nil {
+			t.Fatal(err)
+		}
+		if asked.n != step.want {
+			t.Errorf("after %s: %d requests, want %d", step.after, asked.n, step.want)
+		}
+	}
+}
+
+// The budgets of a pod are found by one requirement of their selectors, among many.
+func TestTheBudgetsOfAPod(t *testing.T) {
+	reader, in := readerWith(t, nil)
+	ns := env.Namespace(t)
+	label := func(key string, operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+	}
+	for name, s := range map[string]*metav1.LabelSelector{
+		"labels":    {MatchLabels: map[string]string{"app": "web", "tier": "front"}},
+		"in":        label("app", metav1.LabelSelectorOpIn, "db", "web"),
+		"exists":    label("tier", metav1.LabelSelectorOpExists),
+		"not-in":    label("app", metav1.LabelSelectorOpNotIn, "db"),
+		"absent":    label("more", metav1.LabelSelectorOpDoesNotExist),
+		"x-labels":  {MatchLabels: map[string]string{"app": "web", "tier": "back"}},
+		"x-in":      label("app", metav1.LabelSelectorOpIn, "db"),
+		"x-exists":  label("more", metav1.LabelSelectorOpExists),
+		"x-not-in":  label("app", metav1.LabelSelectorOpNotIn, "web"),
+		"x-absent":  label("app", metav1.LabelSelectorOpDoesNotExist),
+		"x-another": {MatchLabels: map[string]string{"app": "db"}},
+	} {
+		pub := budgetOf(ns, func(pub *policyv1beta1.PodUnavailableBudget) { pub.Name, pub.Spec.Selector = name, s })
+		env.Create(t, pub)
+		cached(t, in, pub)
+	}
+	for name, edit := range map[string]func(*policyv1beta1.PodUnavailableBudget){
+		"target":   target("apps/v1", "StatefulSet", "web"),
+		"x-target": target("apps/v1", "StatefulSet", "db"),
+		"x-kind":   target("apps/v1", "Deployment", "web"),
+	} {
+		pub := budgetOf(ns, edit)
+		pub.Name = name
+		env.Create(t, pub)
+		cached(t, in, pub)
+	}
+	pod := owned(ns, "web-0", metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "u", Controller: new(true)})
+	pod.Labels["tier"] = "front"
+	found, err := reader.Covering(t.Context(), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, pub := range found {
+		names = append(names, pub.Name)
+	}
+	if got, want := strings.Join(names, " "), "absent exists in labels not-in target"; got != want {
+		t.Errorf("budgets %s, want %s", got, want)
+	}
+}
