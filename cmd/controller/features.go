@@ -13,6 +13,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
+	budgetcontroller "github.com/limpet-io/limpet/internal/controller/budget"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
 	"github.com/limpet-io/limpet/internal/disruption"
@@ -143,13 +144,30 @@ func budgets() feature {
 				validate.FormerPodUnavailableBudgetPath: admission.WithValidator(scheme, validate.FormerPodUnavailableBudget{PodUnavailableBudget: budget}),
 			}
 		},
+		reconcilers: budgetReconcilers,
 	}
 }
 
-// budgetNeeds is what the decisions, their books and the validation read from the caches.
+// budgetNeeds is what the decisions, their books, the validation and the reconcilers read from
+// the caches.
 func budgetNeeds() cluster.Needs {
-	needs, kept := disruption.Needs(), books.Needs()
-	return cluster.Needs{Objects: append(needs.Objects, kept.Objects...), Indexes: append(needs.Indexes, kept.Indexes...)}
+	all := disruption.Needs()
+	for _, more := range []cluster.Needs{books.Needs(), budgetcontroller.Needs()} {
+		all.Objects, all.Indexes = append(all.Objects, more.Objects...), append(all.Indexes, more.Indexes...)
+	}
+	return all
+}
+
+func budgetReconcilers(s shared) []reconciler {
+	c, live := s.mgr.GetClient(), s.mgr.GetAPIReader()
+	return []reconciler{
+		&budgetcontroller.Reconciler{
+			Client: c, Reader: s.disruption, Books: s.books, Clock: s.clock, Events: s.events,
+			Prober:  &budgetcontroller.Prober{Client: c, Live: live, Configuration: webhookConfiguration},
+			Metrics: budgetcontroller.NewMetrics(metrics.Registry, s.clock),
+		},
+		&budgetcontroller.Labeler{Client: c, Live: live, Clock: s.clock, Events: s.events},
+	}
 }
 
 func pinReconcilers(s shared) []reconciler {

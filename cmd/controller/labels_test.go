@@ -7,7 +7,9 @@ import (
 
 	"k8s.io/utils/clock"
 
+	budgetcontroller "github.com/limpet-io/limpet/internal/controller/budget"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 )
@@ -18,7 +20,9 @@ var boundsOfLabels = map[string]string{
 	"outcome": "Kept, Moved, Lost",
 	"cause":   "constants of pkg/pin; another word in an annotation counts as none",
 	"kind":    "IPReservation, NodeIPPool",
-	"reason":  "constants of internal/webhook/serving, internal/endpoint and internal/controller/pin",
+	"reason":  "constants of internal/webhook/serving, internal/endpoint, internal/controller/pin, internal/controller/budget and pkg/budget",
+	"vector":  "constants of pkg/budget",
+	"verdict": "Allowed, Refused, Accounted",
 
 	"controller": "one per reconciler; the kinds of workload are named by an administrator",
 	"name":       "work queues, one per reconciler, and the one Lease",
@@ -37,6 +41,8 @@ var boundsOfLabels = map[string]string{
 func TestLabelsOfTheControllerAreBounded(t *testing.T) {
 	metrics := &testenv.Collectors{}
 	pincontroller.NewMetrics(metrics)
+	budgetcontroller.NewMetrics(metrics, clock.RealClock{})
+	disruption.NewMetrics(metrics)
 	serving.NewServer(serving.Options{Certificate: &serving.Certificate{}, Registry: metrics, Limits: serving.DefaultLimits, Clock: clock.RealClock{}})
 	all := metrics.Labels()
 	if len(all) < 2 {

@@ -1,0 +1,134 @@
+package budget_test
+
+import (
+	"slices"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controller "github.com/limpet-io/limpet/internal/controller/budget"
+	"github.com/limpet-io/limpet/internal/testenv"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+const enforced = policyv1beta1.ConditionEnforced
+
+// The condition tells what is missing, and is True only after the guard itself has answered.
+func TestEnforcedTellsWhatIsMissing(t *testing.T) {
+	m := newManager(t)
+	m.guarding(t)
+	m.start(t, m.reconciler())
+	pub, _, _ := protected(t)
+	has(t, pub, enforced, metav1.ConditionFalse, "NamespaceNotLabelled", policyv1beta1.LabelBudgets)
+
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pub.Namespace}}
+	env.Patch(t, ns, `{"metadata":{"labels":{"limpet.dev/budgets":"open"}}}`)
+	has(t, pub, enforced, metav1.ConditionTrue, "Enforced", "")
+	if n := env.CountEvents(t, pub, "NotCalled"); n > 0 {
+		t.Errorf("%d events NotCalled, want none: the API server may learn late of a label", n)
+	}
+}
+
+// A guard that is not asked is not enforced, although its configuration looks right.
+func TestAGuardThatIsNotAsked(t *testing.T) {
+	m := newManager(t)
+	w := m.guarding(t)
+	env.Change(t, w, func() {
+		for i := range w.Webhooks { // with the failure policy Ignore, every request passes
+			w.Webhooks[i].ClientConfig.CABundle = env.Config.CAData
+		}
+	})
+	m.start(t, m.reconciler(), m.labeler(clock.RealClock{}))
+	pub, _, _ := protected(t)
+	has(t, pub, enforced, metav1.ConditionFalse, "NotCalled", "looked for the pod")
+	env.Told(t, pub, "NotCalled", "")
+}
+
+// Requests that no rule names are missing.
+func TestLacks(t *testing.T) {
+	all := testenv.ReadWebhooks(t).Validating.Webhooks
+	for i := range all {
+		all[i].ClientConfig.CABundle = []byte("authority")
+	}
+	edited := func(edit func(*admissionv1.ValidatingWebhook)) []admissionv1.ValidatingWebhook {
+		webhooks := slices.Clone(all)
+		for i := range webhooks {
+			webhooks[i] = *webhooks[i].DeepCopy()
+			edit(&webhooks[i])
+		}
+		return webhooks
+	}
+	cases := map[string]struct {
+		webhooks []admissionv1.ValidatingWebhook
+		label    string
+		want     string
+	}{
+		"as deploy/controller has them, open":   {all, "open", ""},
+		"as deploy/controller has them, closed": {all, "closed", ""},
+		"another label":                         {all, "no", "no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize"},
+		"without an authority": {edited(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil }), "open",
+			"no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize"},
+		"without resize": {edited(func(w *admissionv1.ValidatingWebhook) {
+			for i := range w.Rules {
+				w.Rules[i].Resources = slices.DeleteFunc(slices.Clone(w.Rules[i].Resources), func(r string) bool { return r == "pods/resize" })
+			}
+		}), "open", "no webhook with a caBundle asks about UPDATE of pods/resize"},
+		"another path": {edited(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Path = new("/other") }), "closed",
+			"no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			labels := map[string]string{policyv1beta1.LabelBudgets: tc.label, "kubernetes.io/metadata.name": "shop"}
+			if got := controller.Lacks(tc.webhooks, labels); got != tc.want {
+				t.Errorf("lacks %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// A refusal is told on the budget and on the pod, once a minute. A dry run is not told, and a
+// pod that goes with the guard's leave is not lost.
+func TestRefusalsAreTold(t *testing.T) {
+	m := newManager(t)
+	m.guarding(t)
+	m.start(t, m.reconciler(), m.labeler(clock.RealClock{}))
+	pub, _, all := protected(t)
+	has(t, pub, enforced, metav1.ConditionTrue, "Enforced", "")
+	evict := func(pod *corev1.Pod, options ...client.SubResourceCreateOption) error {
+		return env.Client.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{}, options...)
+	}
+	if err := evict(all[0]); err != nil {
+		t.Fatalf("evict the first pod: %v", err)
+	}
+	if err := evict(all[1], client.DryRunAll); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("evict the second pod in a dry run: %v, want a refusal", err)
+	}
+	for range 3 {
+		if err := evict(all[2]); !apierrors.IsTooManyRequests(err) {
+			t.Errorf("evict the third pod: %v, want a refusal", err)
+		}
+	}
+	tells(t, pub, "web-0", "evict", "Allowed", "UnitsLeft")
+	tells(t, pub, "web-2", "evict", "Refused", "BudgetExhausted")
+	env.Told(t, pub, "DisruptionRefused", "web-2")
+	env.ToldOnce(t, all[2], "DisruptionRefused")
+	if n := env.CountEvents(t, all[1], "DisruptionRefused"); n > 0 {
+		t.Errorf("%d events tell of a dry run", n)
+	}
+	shows(t, pub, numbers{0, 2, 2, 3})
+	if got := m.unguarded(t); len(got) > 0 {
+		t.Errorf("losses %v, want none", got)
+	}
+	if got := m.gauge(t, "limpet_budget_longest_wait_seconds"); got <= 0 {
+		t.Errorf("the longest wait is %v s, and a request waits", got)
+	}
+	if got := m.gauge(t, "limpet_budgets_not_enforced"); got != 0 {
+		t.Errorf("%v budgets are not enforced, want none", got)
+	}
+}

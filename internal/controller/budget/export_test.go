@@ -1,0 +1,89 @@
+package budget
+
+import (
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/pkg/ledger"
+)
+
+// Times that tests wait for.
+const (
+	LossDelay  = lossDelay
+	MostEvents = mostEvents
+	TellAgain  = tellAgain
+	IdleTime   = idleTime
+)
+
+// PairsOf finds PodDisruptionBudgets that share pods.
+func PairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) []string {
+	return pairsOf(pdbs, pods)
+}
+
+// Label decides about the label of a namespace, and returns the new label and annotation.
+func Label(now time.Time, label, idle, wanted string) (newLabel, newIdle string, change bool, again time.Duration) {
+	d := labelInput{now: now, label: label, idle: idle, wanted: wanted}.plan()
+	return d.label, d.idle, d.change, d.again
+}
+
+// CauseOf says why a pod that was available is so no longer.
+func CauseOf(pod *corev1.Pod, node *corev1.Node) string {
+	found, _ := causeOf(pod, node)
+	return string(found)
+}
+
+// Losses follows pods over several looks.
+type Losses struct{ sights map[types.UID]sight }
+
+// Look is one look at some pods: which are available, why others are not, and which were judged.
+func (l *Losses) Look(now time.Time, available map[types.UID]bool, causes map[types.UID]string, judged ...types.UID) (lost []string) {
+	o := observation{now: now, available: available, causes: map[types.UID]cause{}, judged: func(uid types.UID) bool {
+		for _, j := range judged {
+			if j == uid {
+				return true
+			}
+		}
+		return false
+	}}
+	for uid, found := range causes {
+		o.causes[uid] = cause(found)
+	}
+	after, losses, _ := o.compare(l.sights)
+	l.sights = after
+	for _, loss := range losses {
+		lost = append(lost, string(loss.uid)+" "+string(loss.cause))
+	}
+	return lost
+}
+
+// Teller follows refusals.
+type Teller struct{ teller }
+
+// Since begins to follow refusals.
+func Since(at time.Time) *Teller { return &Teller{teller{since: at}} }
+
+// Tell returns the pods to report.
+func (t *Teller) Tell(decisions []ledger.Decision, now time.Time) (pods []string) {
+	tell, after := t.next(decisions, now)
+	t.teller = after
+	for _, d := range tell {
+		pods = append(pods, d.Pod)
+	}
+	return pods
+}
+
+// Lacks says which requests a webhook configuration does not send to the guard.
+func Lacks(webhooks []admissionv1.ValidatingWebhook, labels map[string]string) string {
+	c := configuration{found: true}
+	for _, w := range webhooks {
+		if isGuard(w.ClientConfig) {
+			c.webhooks = append(c.webhooks, w)
+		}
+	}
+	_, lacks := c.lacks(labels)
+	return lacks
+}

@@ -1,0 +1,50 @@
+package budget
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+)
+
+// Needs is what the reconcilers of this feature read from the caches, beside what the guard
+// reads.
+func Needs() cluster.Needs {
+	return cluster.Needs{Objects: []cluster.Need{
+		cluster.Of(podEnd),
+		cluster.Of(nodeReadiness),
+		cluster.Of(cluster.Labels[*corev1.Namespace], cluster.OwnAnnotations[*corev1.Namespace]),
+		cluster.Of(disruptionBudgetSpec),
+	}}
+}
+
+// podEnd keeps where a pod runs, and why the kubelet ended it.
+func podEnd(from, to *corev1.Pod) {
+	to.Spec.NodeName = from.Spec.NodeName
+	if kubeletReasons[from.Status.Reason] {
+		to.Status.Reason = from.Status.Reason
+	}
+	i := slices.IndexFunc(from.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
+	if i < 0 || from.Status.Conditions[i].Reason != corev1.PodReasonTerminationByKubelet {
+		return
+	}
+	to.Status.Conditions = slices.DeleteFunc(to.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget // another part may have kept it with less
+	})
+	c := from.Status.Conditions[i]
+	to.Status.Conditions = append(to.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+}
+
+// nodeReadiness keeps whether the kubelet of a node reports.
+func nodeReadiness(from, to *corev1.Node) {
+	for _, c := range from.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+}
+
+// disruptionBudgetSpec keeps what a PodUnavailableBudget in its place would say.
+func disruptionBudgetSpec(from, to *policyv1.PodDisruptionBudget) { to.Spec = from.Spec }

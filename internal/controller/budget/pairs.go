@@ -1,0 +1,114 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// pairsAgain is the time between two searches for pods with several PodDisruptionBudgets: new
+// pods have no event here. An eviction of such a pod is answered 500 until then.
+const pairsAgain = 30 * time.Second
+
+// neighbourhood is what is known of the budgets of one namespace.
+type neighbourhood struct {
+	now     time.Time
+	ns      *corev1.Namespace
+	budgets []policyv1beta1.PodUnavailableBudget
+	pdbs    []policyv1.PodDisruptionBudget
+	// pairs are the names of PodDisruptionBudgets that share a pod with another one.
+	pairs []string
+}
+
+func (l *Labeler) gather(ctx context.Context, ns *corev1.Namespace) (neighbourhood, error) {
+	n := neighbourhood{now: l.Clock.Now(), ns: ns}
+	in := []client.ListOption{client.InNamespace(ns.Name), client.UnsafeDisableDeepCopy}
+	var budgets policyv1beta1.PodUnavailableBudgetList
+	if err := l.Client.List(ctx, &budgets, in...); err != nil {
+		return n, fmt.Errorf("list PodUnavailableBudgets in namespace %s: %w", ns.Name, err)
+	}
+	var pdbs policyv1.PodDisruptionBudgetList
+	if err := l.Client.List(ctx, &pdbs, in...); err != nil {
+		return n, fmt.Errorf("list PodDisruptionBudgets in namespace %s: %w", ns.Name, err)
+	}
+	n.budgets, n.pdbs = budgets.Items, pdbs.Items
+	if len(n.pdbs) < 2 {
+		return n, nil
+	}
+	var pods corev1.PodList
+	if err := l.Client.List(ctx, &pods, in...); err != nil {
+		return n, fmt.Errorf("list pods in namespace %s: %w", ns.Name, err)
+	}
+	n.pairs = pairsOf(n.pdbs, pods.Items)
+	return n, nil
+}
+
+// pairsOf returns the names of PodDisruptionBudgets that select a living pod together with
+// another one, sorted. Kubernetes answers 500 to an eviction of such a pod.
+func pairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) []string {
+	selectors := make([]labels.Selector, len(pdbs))
+	for i := range pdbs {
+		selector, err := metav1.LabelSelectorAsSelector(pdbs[i].Spec.Selector)
+		if err != nil { // the API server skips such a budget
+			selector = labels.Nothing()
+		}
+		selectors[i] = selector
+	}
+	paired := map[string]bool{}
+	for i := range pods {
+		if !workload.Alive(&pods[i]) {
+			continue
+		}
+		var of []string
+		for j, selector := range selectors {
+			if selector.Matches(labels.Set(pods[i].Labels)) {
+				of = append(of, pdbs[j].Name)
+			}
+		}
+		for _, name := range of {
+			paired[name] = paired[name] || len(of) > 1
+		}
+	}
+	var names []string
+	for name, yes := range paired {
+		if yes {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}
+
+// labelInput says which label the namespace needs.
+func (n neighbourhood) labelInput() labelInput {
+	in := labelInput{now: n.now, label: n.ns.Labels[policyv1beta1.LabelBudgets], idle: n.ns.Annotations[policyv1beta1.AnnotationIdleSince]}
+	in.wanted = wantedOf(n.budgets, len(n.pairs) > 0)
+	return in
+}
+
+// again returns when to search for pairs again; 0 for never.
+func (n neighbourhood) again() time.Duration {
+	if len(n.pdbs) < 2 {
+		return 0
+	}
+	return pairsAgain
+}
+
+// soonest is the shorter of two times that are not 0.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
