@@ -324,33 +324,45 @@ func (r *replica) enter(b ledger.Book, in budget.Input, d budget.Decision, targe
 	return b, changed
 }
 
-// observe removes the entries that have ended, as the leader does.
+// observe removes the entries that have ended, as the leader does. It looks at the entries of
+// the cached book, and applies what it saw to the book as it is then.
 func (r *replica) observe(p *process) {
 	r.refresh()
-	if !slices.ContainsFunc(slices.Collect(maps.Values(r.store.books)), func(b stored) bool { return len(b.Entries) > 0 }) {
-		return
+	for _, name := range slices.Sorted(maps.Keys(r.books)) {
+		seen, ok := r.seenOf(r.books[name].Book)
+		if !ok {
+			continue
+		}
+		starts := r.starts
+		p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
+		if !r.up || r.starts != starts {
+			return
+		}
+		now := r.store.books[name]
+		if next, gone := ledger.Observe(ledger.Copy(now.Book), seen, r.clock()); now.IsRoot() && len(gone) > 0 {
+			p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
+			if !r.up || r.starts != starts {
+				return
+			}
+			r.put(next, now.version)
+		}
 	}
+}
+
+// seenOf is what the cache knows of the pods of a book's entries; false for a book without.
+func (r *replica) seenOf(b ledger.Book) (ledger.Seen, bool) {
 	seen := ledger.Seen{Version: r.version(), Pods: map[string]ledger.PodSeen{}}
-	for uid, p := range r.pods {
+	for uid := range b.Entries {
+		p := r.pods[uid]
+		if p == nil {
+			seen.Pods[uid] = ledger.PodSeen{Gone: true}
+			continue
+		}
 		s := ledger.PodSeen{Version: strconv.FormatInt(p.version, 10), Going: p.deleting, Generation: p.generation}
 		if p.ready {
 			s.ReadySince = p.readySince
 		}
 		seen.Pods[uid] = s
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.store.books)) {
-		b, starts := r.store.books[name], r.starts
-		if !b.IsRoot() {
-			continue
-		}
-		next, gone := ledger.Observe(ledger.Copy(b.Book), seen, r.clock())
-		if len(gone) == 0 {
-			continue
-		}
-		p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
-		if !r.up || r.starts != starts {
-			return
-		}
-		r.put(next, b.version)
-	}
+	return seen, b.IsRoot() && len(b.Entries) > 0
 }

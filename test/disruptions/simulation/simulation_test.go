@@ -85,7 +85,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.DenyAll:      disruptions.Stalled,
 	} {
 		t.Run(string(variant), func(t *testing.T) {
-			const most = 1000
+			const most = 2000
 			for seed := uint64(1); seed <= most; seed++ {
 				for _, v := range simulation.Run(seed, variant).Violations {
 					if v.Rule == want {
