@@ -13,9 +13,9 @@ import (
 // and differs in one thing.
 func TestARuleHasALogThatViolates(t *testing.T) {
 	one, two, three := intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromInt32(3)
-	second := disruptions.Budget{UID: "u-second", Name: "second", Selector: app("web"), MinAvailable: &two}
+	second := disruptions.Budget{UID: "u-second", Name: "second", Selector: web(), MinAvailable: &two}
 	with := func(vectors map[disruptions.Vector]string) disruptions.Budget {
-		return disruptions.Budget{UID: "u-all", Name: "all", Selector: app("web"), MaxUnavailable: &one, Vectors: vectors}
+		return disruptions.Budget{UID: "u-all", Name: "all", Selector: web(), MaxUnavailable: &one, Vectors: vectors}
 	}
 	tests := map[string]struct {
 		log  *log
@@ -64,7 +64,7 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		"refused soon after a unit came free":     {newLog().evict("a").sleep(2 * time.Minute).create("d").ready("d").refused("b"), nil},
 		"refused, and one other was allowed":      {big().repeat(10, "a").evict("b").repeat(10, "a"), nil},
 		"refused by a native budget":              {newLog().repeat(20, "a").says("Cannot evict pod as it would violate the pod's disruption budget."), nil},
-		"one of two budgets has no unit":          {newLog().budget(disruptions.Budget{UID: "u-2", Name: "none", Selector: app("web"), MinAvailable: &three}).repeat(20, "a"), nil},
+		"one of two budgets has no unit":          {newLog().budget(disruptions.Budget{UID: "u-2", Name: "none", Selector: web(), MinAvailable: &three}).repeat(20, "a"), nil},
 		"all at once":                             {newLog().sleep(time.Minute).collection("a", "b"), below},
 		"all at once, refused in between":         {newLog().evict("a").collectionFails().ends("b").evict("c"), below},
 		"all at once, refused after one":          {newLog().collectionFails().ends("a"), nil},
@@ -158,5 +158,5 @@ func noBudget() *log {
 // big has units for two pods.
 func big() *log {
 	two := intstr.FromInt32(2)
-	return newLog().budget(disruptions.Budget{UID: "u-all", Name: "all", Selector: app("web"), MaxUnavailable: &two})
+	return newLog().budget(disruptions.Budget{UID: "u-all", Name: "all", Selector: web(), MaxUnavailable: &two})
 }

@@ -33,15 +33,15 @@ func newLog() *log {
 	l := &log{now: begin, pods: map[string]*disruptions.Pod{}}
 	l.scale(3)
 	one := intstr.FromInt32(1)
-	l.budget(disruptions.Budget{UID: "u-all", Name: "all", Selector: app("web"), MaxUnavailable: &one})
+	l.budget(disruptions.Budget{UID: "u-all", Name: "all", Selector: web(), MaxUnavailable: &one})
 	for _, name := range []string{"a", "b", "c"} {
 		l.create(name).ready(name)
 	}
 	return l
 }
 
-func app(name string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+func web() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 }
 
 // add appends an event that took ten milliseconds.

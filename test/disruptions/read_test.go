@@ -34,7 +34,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	policy := filepath.Join(dir, "policy.yaml")
 	auditLog = filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte(disruptions.AuditPolicy), 0o600); err != nil {
@@ -53,7 +53,7 @@ func recorded(t *testing.T, namespace string) []disruptions.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	all, err := disruptions.Read(file)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestReadTheLogOfAnAPIServer(t *testing.T) {
 	namespace, ctx := env.Namespace(t), t.Context()
 	set := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace},
-		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32), Selector: app("web"), Template: corev1.PodTemplateSpec{
+		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32), Selector: web(), Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/main"}}},
 		}},

@@ -2,6 +2,7 @@ package disruptions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -197,11 +198,11 @@ func scaled(v *intstr.IntOrString, total int) int {
 // lowest is the least number of pods that had to be available at a moment from a time on.
 func (b *budget) lowest(from time.Time) int {
 	least, known := 0, false
-	for i := len(b.desired) - 1; i >= 0; i-- {
-		if v := b.desired[i].value; !known || v < least {
-			least, known = v, true
+	for _, d := range slices.Backward(b.desired) {
+		if !known || d.value < least {
+			least, known = d.value, true
 		}
-		if !b.desired[i].at.After(from) {
+		if !d.at.After(from) {
 			return least
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // find returns the pod with a UID; nil when it is gone.
 func (c *cluster) find(uid string) *pod {
-	for _, p := range c.store.pods {
+	for _, p := range c.pods {
 		if p.uid == uid {
 			return p
 		}
@@ -88,7 +88,7 @@ func (c *cluster) control(p *process, name string, stable bool, tier func() map[
 		})
 	}
 	for {
-		w := c.store.workloads[name]
+		w := c.workloads[name]
 		pods := c.living(func(p *pod) bool { return p.workload == name })
 		for i := len(pods); i < w.replicas; i++ {
 			next := ""
@@ -114,7 +114,7 @@ func (c *cluster) control(p *process, name string, stable bool, tier func() map[
 // freeName is the first name of a StatefulSet's pod that no pod has.
 func (c *cluster) freeName(w workload) string {
 	for i := range w.replicas {
-		if name := fmt.Sprintf("%s-%d", w.name, i); c.store.pods[name] == nil {
+		if name := fmt.Sprintf("%s-%d", w.name, i); c.pods[name] == nil {
 			return name
 		}
 	}
@@ -162,7 +162,7 @@ func (c *cluster) crash(p *process) {
 
 // scale changes the size of a workload, or its image.
 func (c *cluster) scale(name string, edit func(*workload)) {
-	w := c.store.workloads[name]
+	w := c.workloads[name]
 	edit(&w)
 	w = c.writeWorkload(c.now, w)
 	c.record("someone", "update", "replicasets", "", name, w.version).Workload = w.shown()

@@ -53,7 +53,7 @@ func (c *cluster) do(p *process, q call) int {
 func (c *cluster) try(p *process, q call, e *disruptions.Event) (code int, message string) {
 	until := p.now.Add(commitBound)
 	for {
-		before := c.store.pods[q.name]
+		before := c.pods[q.name]
 		if before == nil {
 			return missing, "not found"
 		}
@@ -61,9 +61,9 @@ func (c *cluster) try(p *process, q call, e *disruptions.Event) (code int, messa
 			if code, message = c.admit(p, q, before); code != ok {
 				return code, message
 			}
-			p.sleep(c.commitDelay(q, until.Sub(p.now)))
+			p.sleep(c.commitDelay(until.Sub(p.now)))
 		}
-		now := c.store.pods[q.name]
+		now := c.pods[q.name]
 		switch {
 		case p.now.After(until) || c.sometimes(0.03):
 			return timedOut, "timeout"
@@ -82,7 +82,7 @@ func (c *cluster) try(p *process, q call, e *disruptions.Event) (code int, messa
 }
 
 // commitDelay is usually short. A few requests are as slow as the API server lets them be.
-func (c *cluster) commitDelay(q call, left time.Duration) time.Duration {
+func (c *cluster) commitDelay(left time.Duration) time.Duration {
 	if left > 100*time.Millisecond && c.sometimes(0.15) {
 		return c.between(0, left)
 	}

@@ -102,8 +102,10 @@ func (q queue) Less(i, j int) bool {
 
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
+// Push is of heap.Interface.
 func (q *queue) Push(t any) { *q = append(*q, t.(*timer)) }
 
+// Pop is of heap.Interface.
 func (q *queue) Pop() any {
 	old := *q
 	last := old[len(old)-1]

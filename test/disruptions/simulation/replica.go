@@ -53,7 +53,7 @@ func (r *replica) boot() {
 	r.pods, r.workloads, r.budgets = map[string]*pod{}, map[string]workload{}, map[string]disruptions.Budget{}
 	r.books = map[string]stored{}
 	r.newest, r.podsAt, r.othersAt, r.booksAt = 0, 0, 0, 0
-	r.apply(r.cluster.now)
+	r.apply(r.now)
 }
 
 // apply reads the watches: all changes up to a time.
@@ -81,9 +81,9 @@ func (r *replica) apply(until time.Time) {
 	}
 }
 
-func (r *replica) refresh() { r.apply(r.cluster.now.Add(-r.lag)) }
+func (r *replica) refresh() { r.apply(r.now.Add(-r.lag)) }
 
-func (r *replica) clock() time.Time { return r.cluster.now.Add(r.skew) }
+func (r *replica) clock() time.Time { return r.now.Add(r.skew) }
 
 func (r *replica) version() string { return strconv.FormatInt(r.newest, 10) }
 
@@ -105,10 +105,13 @@ type answer struct {
 	message string
 }
 
-// judge answers a call. Between its steps other processes run, and the replica may die.
-func (r *replica) judge(p *process, q request) (answer, error) {
+// pauser lets other processes run between two steps of a call. It returns an error when the
+// replica has died meanwhile, or the call takes too long.
+type pauser func(low, high time.Duration) error
+
+func (r *replica) pauser(p *process) pauser {
 	starts, until := r.starts, p.now.Add(deadline)
-	pause := func(low, high time.Duration) error {
+	return func(low, high time.Duration) error {
 		p.sleep(p.between(low, high))
 		if !r.up || r.starts != starts {
 			return errDied
@@ -118,6 +121,12 @@ func (r *replica) judge(p *process, q request) (answer, error) {
 		}
 		return nil
 	}
+}
+
+// judge answers a call. An answer that writes nothing must not come from an old book, and after
+// a conflict the books are read past the cache.
+func (r *replica) judge(p *process, q request) (answer, error) {
+	pause := r.pauser(p)
 	if err := pause(time.Millisecond, 10*time.Millisecond); err != nil {
 		return answer{}, err
 	}
@@ -130,48 +139,44 @@ func (r *replica) judge(p *process, q request) (answer, error) {
 	if len(budgets) == 0 || r.variant == Unguarded {
 		return answer{allowed: true, reason: budget.ReasonUnprotected}, nil
 	}
-	live := false // whether books are read past the cache
-	for {
-		book, err := r.join(pause, budgets, live)
-		if err != nil {
-			return answer{}, err
+	for live := false; ; live = true {
+		a, done, err := r.attempt(pause, q, target, budgets, live)
+		if done || err != nil {
+			return a, err
 		}
-		if ok, err := r.await(pause, book.Book); err != nil || !ok {
-			return answer{reason: "CacheBehind", message: "the cache is behind"}, err
-		}
-		in := r.gather(q, target, budgets, book.Book)
-		d := r.plan(in)
-		next, changed := r.enter(book.Book, in, d, target)
-		if q.dryRun || !changed && live {
-			return r.answer(d), nil
-		}
-		if !changed {
-			live = true // an answer that writes nothing must not come from an old book
-			continue
-		}
-		if err := pause(time.Millisecond, 8*time.Millisecond); err != nil {
-			return answer{}, err
-		}
-		if r.put(next, book.version) {
-			r.decided[d.Reason]++
-			return r.answer(d), nil
-		}
-		live = true
-		r.conflicts++
 	}
+}
+
+// attempt decides once. done is false when the decision could not be entered into the book.
+func (r *replica) attempt(pause pauser, q request, target *pod, budgets []disruptions.Budget, live bool) (a answer, done bool, err error) {
+	book, err := r.join(pause, budgets, live)
+	if err != nil {
+		return a, false, err
+	}
+	if ok, err := r.await(pause, book.Book); err != nil || !ok {
+		return answer{reason: "CacheBehind", message: "the cache is behind"}, true, err
+	}
+	in := r.gather(q, target, budgets, book.Book)
+	d := r.plan(in)
+	next, changed := r.enter(book.Book, in, d, target)
+	if q.dryRun || !changed {
+		return r.answer(d), q.dryRun || live, nil
+	}
+	if err := pause(time.Millisecond, 8*time.Millisecond); err != nil {
+		return a, false, err
+	}
+	if !r.put(next, book.version) {
+		r.conflicts++
+		return a, false, nil
+	}
+	r.decided[d.Reason]++
+	return r.answer(d), true, nil
 }
 
 func (r *replica) answer(d budget.Decision) answer {
 	return answer{
 		allowed: d.Verdict != budget.Refused, missing: d.Reason == budget.ReasonStale, reason: d.Reason, message: d.Message,
 	}
-}
-
-func (r *replica) put(b ledger.Book, version int64) bool {
-	if r.variant == NoCompare {
-		version = r.store.books[b.Name].version
-	}
-	return r.store.swap(r.cluster.now, b, version)
 }
 
 // target is the pod that a request is about. The pod of an eviction is read past the cache.
@@ -194,57 +199,8 @@ func (r *replica) covering(p *pod) []disruptions.Budget {
 	return all
 }
 
-// join makes the steps that lead to one book for all budgets, and returns the book.
-func (r *replica) join(pause func(low, high time.Duration) error, budgets []disruptions.Budget, live bool) (stored, error) {
-	var names []string
-	for _, b := range budgets {
-		names = append(names, b.UID)
-	}
-	if r.variant == NoJoin {
-		names = names[:1]
-	}
-	known, versions := ledger.Books{}, map[string]int64{}
-	read := func(name string) {
-		from := r.store.books
-		if !live {
-			from = r.books
-		}
-		b, ok := from[name]
-		if known[name], versions[name] = nil, 0; ok {
-			c := ledger.Copy(b.Book)
-			known[name], versions[name] = &c, b.version
-		}
-	}
-	for {
-		step := ledger.Next(known, names)
-		if step.Do == ledger.Done {
-			return stored{*known[step.Name], versions[step.Name]}, nil
-		}
-		if step.Do == ledger.DoRead {
-			read(step.Name)
-			continue
-		}
-		if err := pause(time.Millisecond, 8*time.Millisecond); err != nil {
-			return stored{}, err
-		}
-		next, ok := step.New(), true
-		if step.Do != ledger.DoMake {
-			var other ledger.Book
-			if step.Do == ledger.DoAbsorb {
-				other = *known[step.Other]
-			}
-			next, ok = step.Apply(*known[step.Name], other, r.clock())
-		}
-		if ok && r.put(next, versions[step.Name]) {
-			r.joins[step.Do]++
-		}
-		live = true
-		clear(known)
-	}
-}
-
 // await waits until the cache knows what the book demands.
-func (r *replica) await(pause func(low, high time.Duration) error, b ledger.Book) (bool, error) {
+func (r *replica) await(pause pauser, b ledger.Book) (bool, error) {
 	for waited := time.Duration(0); ; waited += 100 * time.Millisecond {
 		r.refresh()
 		if r.variant == NoFence || b.Knows(r.version()) {
@@ -304,65 +260,4 @@ func (r *replica) plan(in budget.Input) budget.Decision {
 		return budget.Decision{Verdict: budget.Refused, Reason: budget.ReasonExhausted, Message: "no"}
 	}
 	return budget.Plan(in)
-}
-
-// enter writes the decision into the book, as far as the book changes.
-func (r *replica) enter(b ledger.Book, in budget.Input, d budget.Decision, target *pod) (ledger.Book, bool) {
-	changed := false
-	if d.Take && r.variant != NoEntry {
-		e := in.Entry()
-		if r.variant == ShortEntry {
-			e.Expires = in.Now.Add(5 * time.Second)
-		}
-		e.Version, e.Generation, e.ReadySince = strconv.FormatInt(target.version, 10), target.generation, target.readySince
-		b, changed = ledger.Take(b, e)
-	}
-	if d.Verdict == budget.Refused && d.Reason != budget.ReasonStale {
-		next, asked := ledger.Ask(b, in.Waiting())
-		b, changed = next, changed || asked
-	}
-	return b, changed
-}
-
-// observe removes the entries that have ended, as the leader does. It looks at the entries of
-// the cached book, and applies what it saw to the book as it is then.
-func (r *replica) observe(p *process) {
-	r.refresh()
-	for _, name := range slices.Sorted(maps.Keys(r.books)) {
-		seen, ok := r.seenOf(r.books[name].Book)
-		if !ok {
-			continue
-		}
-		starts := r.starts
-		p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
-		if !r.up || r.starts != starts {
-			return
-		}
-		now := r.store.books[name]
-		if next, gone := ledger.Observe(ledger.Copy(now.Book), seen, r.clock()); now.IsRoot() && len(gone) > 0 {
-			p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
-			if !r.up || r.starts != starts {
-				return
-			}
-			r.put(next, now.version)
-		}
-	}
-}
-
-// seenOf is what the cache knows of the pods of a book's entries; false for a book without.
-func (r *replica) seenOf(b ledger.Book) (ledger.Seen, bool) {
-	seen := ledger.Seen{Version: r.version(), Pods: map[string]ledger.PodSeen{}}
-	for uid := range b.Entries {
-		p := r.pods[uid]
-		if p == nil {
-			seen.Pods[uid] = ledger.PodSeen{Gone: true}
-			continue
-		}
-		s := ledger.PodSeen{Version: strconv.FormatInt(p.version, 10), Going: p.deleting, Generation: p.generation}
-		if p.ready {
-			s.ReadySince = p.readySince
-		}
-		seen.Pods[uid] = s
-	}
-	return seen, b.IsRoot() && len(b.Entries) > 0
 }

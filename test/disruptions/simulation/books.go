@@ -1,0 +1,144 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/test/disruptions"
+)
+
+func (r *replica) put(b ledger.Book, version int64) bool {
+	if r.variant == NoCompare {
+		version = r.store.books[b.Name].version
+	}
+	return r.swap(r.now, b, version)
+}
+
+// join makes the steps that lead to one book for all budgets, and returns the book.
+func (r *replica) join(pause pauser, budgets []disruptions.Budget, live bool) (stored, error) {
+	var names []string
+	for _, b := range budgets {
+		names = append(names, b.UID)
+	}
+	if r.variant == NoJoin {
+		names = names[:1]
+	}
+	for known := (reading{ledger.Books{}, map[string]int64{}}); ; {
+		step := ledger.Next(known.books, names)
+		switch step.Do {
+		case ledger.Done:
+			return stored{*known.books[step.Name], known.versions[step.Name]}, nil
+		case ledger.DoRead:
+			known.read(step.Name, r.booksOf(live))
+			continue
+		default:
+		}
+		if err := pause(time.Millisecond, 8*time.Millisecond); err != nil {
+			return stored{}, err
+		}
+		if next, ok := known.apply(step, r.clock()); ok && r.put(next, known.versions[step.Name]) {
+			r.joins[step.Do]++
+		}
+		live = true
+		clear(known.books)
+	}
+}
+
+// reading are books as a call has read them.
+type reading struct {
+	books    ledger.Books
+	versions map[string]int64
+}
+
+func (k reading) read(name string, from map[string]stored) {
+	k.books[name], k.versions[name] = nil, 0
+	if b, ok := from[name]; ok {
+		c := ledger.Copy(b.Book)
+		k.books[name], k.versions[name] = &c, b.version
+	}
+}
+
+// apply returns the book after a step.
+func (k reading) apply(step ledger.Step, now time.Time) (ledger.Book, bool) {
+	if step.Do == ledger.DoMake {
+		return step.New(), true
+	}
+	var other ledger.Book
+	if step.Do == ledger.DoAbsorb {
+		other = *k.books[step.Other]
+	}
+	return step.Apply(*k.books[step.Name], other, now)
+}
+
+// booksOf returns the books in etcd, or in the cache.
+func (r *replica) booksOf(live bool) map[string]stored {
+	if live {
+		return r.store.books
+	}
+	return r.books
+}
+
+// enter writes the decision into the book, as far as the book changes.
+func (r *replica) enter(b ledger.Book, in budget.Input, d budget.Decision, target *pod) (ledger.Book, bool) {
+	changed := false
+	if d.Take && r.variant != NoEntry {
+		e := in.Entry()
+		if r.variant == ShortEntry {
+			e.Expires = in.Now.Add(5 * time.Second)
+		}
+		e.Version, e.Generation, e.ReadySince = strconv.FormatInt(target.version, 10), target.generation, target.readySince
+		b, changed = ledger.Take(b, e)
+	}
+	if d.Verdict == budget.Refused && d.Reason != budget.ReasonStale {
+		next, asked := ledger.Ask(b, in.Waiting())
+		b, changed = next, changed || asked
+	}
+	return b, changed
+}
+
+// observe removes the entries that have ended, as the leader does. It looks at the entries of
+// the cached book, and applies what it saw to the book as it is then.
+func (r *replica) observe(p *process) {
+	r.refresh()
+	for _, name := range slices.Sorted(maps.Keys(r.books)) {
+		seen, ok := r.seenOf(r.books[name].Book)
+		if !ok {
+			continue
+		}
+		starts := r.starts
+		p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
+		if !r.up || r.starts != starts {
+			return
+		}
+		now := r.store.books[name]
+		if next, gone := ledger.Observe(ledger.Copy(now.Book), seen, r.clock()); now.IsRoot() && len(gone) > 0 {
+			p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
+			if !r.up || r.starts != starts {
+				return
+			}
+			r.put(next, now.version)
+		}
+	}
+}
+
+// seenOf is what the cache knows of the pods of a book's entries; false for a book without.
+func (r *replica) seenOf(b ledger.Book) (ledger.Seen, bool) {
+	seen := ledger.Seen{Version: r.version(), Pods: map[string]ledger.PodSeen{}}
+	for uid := range b.Entries {
+		p := r.pods[uid]
+		if p == nil {
+			seen.Pods[uid] = ledger.PodSeen{Gone: true}
+			continue
+		}
+		s := ledger.PodSeen{Version: strconv.FormatInt(p.version, 10), Going: p.deleting, Generation: p.generation}
+		if p.ready {
+			s.ReadySince = p.readySince
+		}
+		seen.Pods[uid] = s
+	}
+	return seen, b.IsRoot() && len(b.Entries) > 0
+}
