@@ -40,7 +40,7 @@ func (r *replica) join(pause pauser, budgets []disruptions.Budget, live bool) (s
 		if err := pause(time.Millisecond, 8*time.Millisecond); err != nil {
 			return stored{}, err
 		}
-		if next, ok := known.apply(step, r.clock()); ok && r.put(next, known.versions[step.Name]) {
+		if next, ok := r.step(known, step); ok && r.put(next, known.versions[step.Name]) {
 			r.joins[step.Do]++
 		}
 		live = true
@@ -62,16 +62,21 @@ func (k reading) read(name string, from map[string]stored) {
 	}
 }
 
-// apply returns the book after a step.
-func (k reading) apply(step ledger.Step, now time.Time) (ledger.Book, bool) {
-	if step.Do == ledger.DoMake {
-		return step.New(), true
-	}
+// step returns the book after a step. A new book gets the entries of all others.
+func (r *replica) step(k reading, step ledger.Step) (ledger.Book, bool) {
 	var other ledger.Book
-	if step.Do == ledger.DoAbsorb {
+	switch step.Do {
+	case ledger.DoMake:
+		for _, name := range slices.Sorted(maps.Keys(r.store.books)) {
+			b := r.store.books[name]
+			other = ledger.Merge(other, ledger.Book{Entries: b.Entries, Seen: b.Seen})
+		}
+		return step.New(other, r.clock()), true
+	case ledger.DoAbsorb:
 		other = *k.books[step.Other]
+	default:
 	}
-	return step.Apply(*k.books[step.Name], other, now)
+	return step.Apply(*k.books[step.Name], other, r.clock())
 }
 
 // booksOf returns the books in etcd, or in the cache.
