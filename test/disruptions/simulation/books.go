@@ -62,13 +62,14 @@ func (k reading) read(name string, from map[string]stored) {
 	}
 }
 
-// step returns the book after a step. A new book gets the entries of all others.
+// step returns the book after a step. A new book gets the entries of all others, as
+// the cache has them.
 func (r *replica) step(k reading, step ledger.Step) (ledger.Book, bool) {
 	var other ledger.Book
 	switch step.Do {
 	case ledger.DoMake:
-		for _, name := range slices.Sorted(maps.Keys(r.store.books)) {
-			b := r.store.books[name]
+		for _, name := range slices.Sorted(maps.Keys(r.books)) {
+			b := r.books[name]
 			other = ledger.Merge(other, ledger.Book{Entries: b.Entries, Seen: b.Seen})
 		}
 		return step.New(other, r.clock()), true
