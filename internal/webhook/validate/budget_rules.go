@@ -24,6 +24,12 @@ var ruleAnnotations = []string{
 	policyv1beta1.AnnotationStableSeconds, policyv1beta1.AnnotationIgnoreScale,
 }
 
+// Limits of a selector, which is compared with the labels of each pod of its namespace.
+const (
+	mostRequirements = 64
+	mostValues       = 256
+)
+
 func annotation(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
 
 // judgeBudget returns what is wrong with a budget beyond the rules of the CRD.
@@ -54,6 +60,14 @@ func judgeSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	}
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(path, "an empty selector would select every pod; name a label in matchLabels or matchExpressions")}
+	}
+	if n := len(s.MatchLabels) + len(s.MatchExpressions); n > mostRequirements {
+		return field.ErrorList{field.TooMany(path, n, mostRequirements)}
+	}
+	for i, r := range s.MatchExpressions {
+		if len(r.Values) > mostValues {
+			return field.ErrorList{field.TooMany(path.Child("matchExpressions").Index(i).Child("values"), len(r.Values), mostValues)}
+		}
 	}
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }
@@ -87,11 +101,11 @@ func judgeSize(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 	return field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", v1alpha1.MaxAnnotations)}
 }
 
-// short keeps a value that a user wrote within a line.
-func short(value string) string {
-	const most = 64
-	if len(value) > most {
-		return fmt.Sprintf("%.*s…", most, value)
+// short keeps a text of a user within a line.
+func short(text string) string {
+	const most = 200
+	if len(text) > most {
+		return fmt.Sprintf("%.*s…", most, text)
 	}
-	return value
+	return text
 }

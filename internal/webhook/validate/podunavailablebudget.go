@@ -92,6 +92,9 @@ func (w *PodUnavailableBudget) update(
 	return warnings, nil
 }
 
+// mostKnown bounds the warnings of what was wrong before.
+const mostKnown = 4
+
 // judged is what is wrong with an object that changes.
 type judged struct {
 	added field.ErrorList
@@ -107,10 +110,11 @@ func newErrors(before, after field.ErrorList) judged {
 	}
 	var out judged
 	for _, e := range after {
-		if was[e.Error()] {
-			out.known = append(out.known, e.Error())
-		} else {
+		switch {
+		case !was[e.Error()]:
 			out.added = append(out.added, e)
+		case len(out.known) < mostKnown:
+			out.known = append(out.known, short(e.Error()))
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package validate_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -68,17 +69,26 @@ func TestBudgetsThatAreRefused(t *testing.T) {
 		object client.Object
 		names  string
 	}{
-		"selector and target":      {ofTarget(ns, "a", func(b *pub) { b.Spec.Selector = ofSelector(ns, "a").Spec.Selector }), "exactly one of selector and targetRef"},
-		"no pods":                  {ofTarget(ns, "a", func(b *pub) { b.Spec.TargetReference = nil }), "exactly one of selector and targetRef"},
-		"both numbers":             {ofTarget(ns, "a", func(b *pub) { b.Spec.MinAvailable = b.Spec.MaxUnavailable }), "exactly one of maxUnavailable and minAvailable"},
-		"no number":                {ofTarget(ns, "a", func(b *pub) { b.Spec.MaxUnavailable = nil }), "exactly one of maxUnavailable and minAvailable"},
-		"a number below 0":         {ofTarget(ns, "a", func(b *pub) { b.Spec.MaxUnavailable = new(intstr.FromInt32(-1)) }), "spec.maxUnavailable"},
-		"more than all":            {ofTarget(ns, "a", percent("101%")), "spec.maxUnavailable"},
-		"a word":                   {ofTarget(ns, "a", percent("half")), "spec.maxUnavailable"},
-		"a number as a word":       {ofTarget(ns, "a", percent("1")), "spec.maxUnavailable"},
-		"an empty selector":        {ofSelector(ns, "a", func(b *pub) { b.Spec.Selector.MatchLabels = nil }), "spec.selector"},
-		"no label":                 {ofSelector(ns, "a", func(b *pub) { b.Spec.Selector.MatchLabels = map[string]string{"a b": ""} }), "spec.selector.matchLabels"},
-		"an operator that is not":  {ofSelector(ns, "a", func(b *pub) { b.Spec.Selector.MatchExpressions = requirement("a", "Is") }), "spec.selector.matchExpressions[0].operator"},
+		"selector and target":     {ofTarget(ns, "a", func(b *pub) { b.Spec.Selector = ofSelector(ns, "a").Spec.Selector }), "exactly one of selector and targetRef"},
+		"no pods":                 {ofTarget(ns, "a", func(b *pub) { b.Spec.TargetReference = nil }), "exactly one of selector and targetRef"},
+		"both numbers":            {ofTarget(ns, "a", func(b *pub) { b.Spec.MinAvailable = b.Spec.MaxUnavailable }), "exactly one of maxUnavailable and minAvailable"},
+		"no number":               {ofTarget(ns, "a", func(b *pub) { b.Spec.MaxUnavailable = nil }), "exactly one of maxUnavailable and minAvailable"},
+		"a number below 0":        {ofTarget(ns, "a", func(b *pub) { b.Spec.MaxUnavailable = new(intstr.FromInt32(-1)) }), "spec.maxUnavailable"},
+		"more than all":           {ofTarget(ns, "a", percent("101%")), "spec.maxUnavailable"},
+		"a word":                  {ofTarget(ns, "a", percent("half")), "spec.maxUnavailable"},
+		"a number as a word":      {ofTarget(ns, "a", percent("1")), "spec.maxUnavailable"},
+		"an empty selector":       {ofSelector(ns, "a", func(b *pub) { b.Spec.Selector.MatchLabels = nil }), "spec.selector"},
+		"no label":                {ofSelector(ns, "a", func(b *pub) { b.Spec.Selector.MatchLabels = map[string]string{"a b": ""} }), "spec.selector.matchLabels"},
+		"an operator that is not": {ofSelector(ns, "a", func(b *pub) { b.Spec.Selector.MatchExpressions = requirement("a", "Is") }), "spec.selector.matchExpressions[0].operator"},
+		"many labels": {ofSelector(ns, "a", func(b *pub) {
+			for i := range 64 {
+				b.Spec.Selector.MatchLabels[fmt.Sprint("a", i)] = ""
+			}
+		}), "spec.selector"},
+		"many values": {ofSelector(ns, "a", func(b *pub) {
+			b.Spec.Selector.MatchExpressions = requirement("a", metav1.LabelSelectorOpIn)
+			b.Spec.Selector.MatchExpressions[0].Values = make([]string, 257)
+		}), "spec.selector.matchExpressions[0].values"},
 		"no version":               {ofTarget(ns, "a", func(b *pub) { b.Spec.TargetReference.APIVersion = "a/b/c" }), "spec.targetRef.apiVersion"},
 		"an operation that is not": {ofTarget(ns, "a", func(b *pub) { b.Spec.ProtectOperations = []policyv1beta1.Operation{"PATCH"} }), "spec.protectOperations[0]"},
 		"a size of 0":              {ofTarget(ns, "a", func(b *pub) { b.Spec.ProtectTotalReplicas = new(int32(0)) }), "spec.protectTotalReplicas"},

@@ -55,7 +55,7 @@ func judgeFormer(b *v1alpha1.PodUnavailableBudget, hub *policyv1beta1.PodUnavail
 			continue
 		}
 		if err := v1alpha1.Parse(key, value, &policyv1beta1.PodUnavailableBudgetSpec{}); err != nil {
-			errs = append(errs, field.Invalid(annotation(key), value, err.Error()))
+			errs = append(errs, field.Invalid(annotation(key), short(value), err.Error()))
 		}
 	}
 	return errs

@@ -214,6 +214,7 @@ func TestParseNamesTheRemedy(t *testing.T) {
 		"a size of none":       {v1alpha1.AnnotationProtectTotalReplicas, "0", "1 or more"},
 		"a size in words":      {v1alpha1.AnnotationProtectTotalReplicas, "ten", "such as 10"},
 		"another form of JSON": {v1alpha1.AnnotationIgnoredPodSelector, `{"matchLabels": {"a":"b"}}`, `{"matchLabels":{"a":"b"}}`},
+		"a long selector":      {v1alpha1.AnnotationIgnoredPodSelector, `{ "matchLabels":{"a":"` + strings.Repeat("b", 300) + `"}}`, "without blanks"},
 		"no JSON":              {v1alpha1.AnnotationIgnoredPodSelector, "a=b", "such as {"},
 	}
 	for name, tc := range cases {

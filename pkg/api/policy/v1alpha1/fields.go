@@ -12,6 +12,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
+// mostShown is the longest selector that an error shows.
+const mostShown = 256
+
 var operations = []v1beta1.Operation{
 	v1beta1.OperationDelete, v1beta1.OperationUpdate, v1beta1.OperationEvict, v1beta1.OperationResize,
 }
@@ -69,7 +72,11 @@ func parseSelector(value string, into *v1beta1.PodUnavailableBudgetSpec) error {
 	if err != nil {
 		return fmt.Errorf("encode selector: %w", err)
 	}
-	if string(text) != value {
+	switch {
+	case string(text) == value:
+	case len(text) > mostShown:
+		return fmt.Errorf("must be written without blanks and unknown fields, in the order matchLabels, matchExpressions")
+	default:
 		return fmt.Errorf("must be written as %s", text)
 	}
 	into.IgnoredPodSelector = &parsed
