@@ -84,9 +84,25 @@ func unconverted(t *testing.T, key client.ObjectKey) {
 	if err := env.Client.Create(ctx, testenv.APersistentPodState("late").In(key.Namespace).Requires("k").PersistentPodState); !apierrors.IsInternalError(err) {
 		t.Errorf("create: %v, want it refused until the webhook is back", err)
 	}
+	budget := &policyv1beta1.PodUnavailableBudget{}
+	env.Read(t, key, budget)
+	second := &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "late"}, Spec: budget.Spec}
+	if err := env.Client.Create(ctx, second); !apierrors.IsInternalError(err) {
+		t.Errorf("create a budget: %v, want it refused until the webhook is back", err)
+	}
+	budget.Finalizers = []string{"example.com/hold"}
+	if err := env.Client.Update(ctx, budget); err != nil {
+		t.Errorf("add a finalizer to a budget: %v", err)
+	}
+	budget.Finalizers = nil
+	if err := env.Client.Update(ctx, budget); err != nil {
+		t.Errorf("remove a finalizer of a budget: %v", err)
+	}
 	// As the namespace's deletion does it.
-	if err := env.Client.DeleteAllOf(ctx, &appsv1beta1.PersistentPodState{}, client.InNamespace(key.Namespace)); err != nil {
-		t.Errorf("delete all: %v", err)
+	for _, kind := range []client.Object{&appsv1beta1.PersistentPodState{}, &policyv1beta1.PodUnavailableBudget{}} {
+		if err := env.Client.DeleteAllOf(ctx, kind, client.InNamespace(key.Namespace)); err != nil {
+			t.Errorf("delete all %T: %v", kind, err)
+		}
 	}
 	if err := env.Client.Get(ctx, key, &state); !apierrors.IsNotFound(err) {
 		t.Errorf("get deleted: %v", err)

@@ -1,12 +1,15 @@
 package validate_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,6 +99,45 @@ func TestABudgetIsChangedInBothVersions(t *testing.T) {
 	env.Read(t, client.ObjectKeyFromObject(full), alpha)
 	if len(alpha.Annotations) > 0 {
 		t.Errorf("fields that were cleared are annotations %v", alpha.Annotations)
+	}
+}
+
+// A manifest of v1alpha1 that is applied again without an annotation clears the field, and an
+// owner of the annotation is an owner of the field.
+func TestABudgetIsAppliedOnTheServer(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	apply := func(owner, version, annotations, spec string) error {
+		o := &pub{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
+		text := fmt.Sprintf(`{"apiVersion":"policy.kruise.io/%s","kind":"PodUnavailableBudget","metadata":{"name":"web","annotations":{%s}},
+			"spec":{%s}}`, version, annotations, spec)
+		var object client.Object = o
+		if version == "v1alpha1" {
+			object = &formerPub{ObjectMeta: o.ObjectMeta}
+		}
+		return env.Client.Patch(t.Context(), object, client.RawPatch(types.ApplyPatchType, []byte(text)), client.FieldOwner(owner))
+	}
+	operations := func() []policyv1beta1.Operation {
+		var b pub
+		env.Read(t, client.ObjectKey{Namespace: ns, Name: "web"}, &b)
+		return b.Spec.ProtectOperations
+	}
+	const spec = `"selector":{"matchLabels":{"app":"web"}},"maxUnavailable":1`
+	if err := apply("gitops", "v1alpha1", `"kruise.io/pub-protect-operations":"DELETE"`, spec); err != nil {
+		t.Fatal(err)
+	}
+	env.RemoveAtEnd(t, ofSelector(ns, "web"))
+	if diff := cmp.Diff([]policyv1beta1.Operation{"DELETE"}, operations()); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+	if err := apply("person", "v1beta1", "", `"selector":{"matchLabels":{"app":"web"}},"protectOperations":["EVICT"]`); !apierrors.IsConflict(err) {
+		t.Errorf("another owner changes the field: %v, want a conflict", err)
+	}
+	if err := apply("gitops", "v1alpha1", "", spec); err != nil {
+		t.Fatal(err)
+	}
+	if got := operations(); len(got) > 0 {
+		t.Errorf("operations %v, want none after the annotation was left out", got)
 	}
 }
 
