@@ -2,6 +2,7 @@ package validate_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/testenv"
 	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -64,6 +66,30 @@ func TestABudgetOfOpenKruisesUsersAppliesAsItIs(t *testing.T) {
 		t.Errorf("annotations %v, spec as v1beta1 (-want +got):\n%s", beta.Annotations, diff)
 	}
 	labelled(t, sample.Namespace, "open")
+}
+
+// What scripts read of kubectl's output is where OpenKruise has it, in both versions.
+func TestBudgetsAreShownAsByOpenKruise(t *testing.T) {
+	crd := env.ManifestCRD(t, testenv.ConvertedBudgets)
+	if diff := cmp.Diff([]string{"pub"}, crd.Spec.Names.ShortNames); diff != "" {
+		t.Errorf("short names (-want +got):\n%s", diff)
+	}
+	for _, v := range crd.Spec.Versions {
+		var columns []string
+		for _, c := range v.AdditionalPrinterColumns {
+			columns = append(columns, c.Name+" "+c.JSONPath)
+		}
+		want := []string{
+			"Allowed .status.unavailableAllowed", "Current .status.currentAvailable",
+			"Desired .status.desiredAvailable", "Total .status.totalReplicas",
+		}
+		if len(columns) != 6 || !slices.Equal(columns[:4], want) || v.Subresources == nil || v.Subresources.Status == nil {
+			t.Errorf("%s: columns %q, subresources %v; want first %q, and a status", v.Name, columns, v.Subresources, want)
+		}
+	}
+	if len(crd.Spec.Versions) != 2 {
+		t.Errorf("%d versions, want 2", len(crd.Spec.Versions))
+	}
 }
 
 // A client of v1alpha1 that reads and writes a budget takes nothing away from it.
