@@ -44,15 +44,16 @@ func refusal(in *Input, blocks []block) string {
 // why is the sentence of one budget.
 func (in *Input) why(b block) string {
 	name := "PodUnavailableBudget " + clean(b.budget.Name)
-	switch {
-	case b.reason == ReasonUnknownSize:
+	switch b.reason {
+	case ReasonUnknownSize:
 		return fmt.Sprintf("%s cannot read the size of the workload: %s.", name, sentence(b.budget.Unknown))
-	case b.reason == ReasonAddress:
+	case ReasonAddress:
 		return fmt.Sprintf("%s keeps places, and the address would not be kept: %s.", name, sentence(in.Place.Address))
-	case b.reason == ReasonNode:
+	case ReasonNode:
 		return fmt.Sprintf("%s keeps places, and no node would take the rebuilt pod: %s.", name, sentence(in.Place.Node))
-	case b.reason == ReasonFull:
+	case ReasonFull:
 		return fmt.Sprintf("%s has %d pods on their way, and the book is full.", name, len(in.Book.Entries))
+	default: // no unit is left
 	}
 	return fmt.Sprintf("%s %s", name, Explain(*b.budget, in.Book, in.Now))
 }
