@@ -17,7 +17,9 @@ func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (a
 			d = full(c, in, errFull)
 		}
 	}
-	if d.Verdict == budget.Refused && d.Reason != budget.ReasonStale {
+	if d.Verdict == budget.Refused {
+		// A request for a predecessor is one for the pod of that name from now on: the 404 is given
+		// once, and a drain that comes again means the pod that is there.
 		var asked bool
 		book, asked = ledger.Ask(book, in.Waiting())
 		changed = changed || asked
