@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,37 +87,43 @@ func (b *Budget) limit() string {
 }
 
 // holders lists the pods that are not available, those with an entry first and the oldest
-// entry before the others.
+// entry before the others. Only the pods that are named are written: there may be thousands.
 func holders(b *Budget, book ledger.Book, now time.Time) string {
-	var entries []ledger.Entry
-	var others []string
-	for i := range b.Pods {
-		p := &b.Pods[i]
-		if inUse(book, p.UID, now) {
-			entries = append(entries, book.Entries[p.UID])
-		} else if !b.counts(p) {
-			others = append(others, p.state(b))
-		}
-	}
-	slices.SortFunc(entries, func(x, y ledger.Entry) int {
-		if d := x.Since.Compare(y.Since); d != 0 {
-			return d
-		}
-		return strings.Compare(x.UID, y.UID)
-	})
-	slices.Sort(others)
+	entries, others := unavailable(b, book, now)
 	var list []string
-	for _, e := range entries {
+	for _, e := range entries[:min(len(entries), mostListed)] {
 		list = append(list, fmt.Sprintf("%s (%s by %s, %s ago)", clean(e.Pod), clean(e.Vector), clean(e.By), age(now.Sub(e.Since))))
 	}
-	list = append(list, others...)
-	if more := len(list) - mostListed; more > 0 {
-		list = append(list[:mostListed], fmt.Sprintf("%d more", more))
+	for _, p := range others[:min(len(others), mostListed-len(list))] {
+		list = append(list, p.state(b))
+	}
+	if more := len(entries) + len(others) - len(list); more > 0 {
+		list = append(list, fmt.Sprintf("%d more", more))
 	}
 	if missing := int(b.Expected) - len(b.Pods); missing > 0 && b.Unknown == "" {
 		list = append(list, fmt.Sprintf("%d not created", missing))
 	}
 	return strings.Join(list, ", ")
+}
+
+// unavailable returns the entries of a budget's pods, and the other pods that do not count, in
+// an order that does not depend on the order of the pods.
+func unavailable(b *Budget, book ledger.Book, now time.Time) (entries []ledger.Entry, others []*Pod) {
+	for i := range b.Pods {
+		p := &b.Pods[i]
+		if inUse(book, p.UID, now) {
+			entries = append(entries, book.Entries[p.UID])
+		} else if !b.counts(p) {
+			others = append(others, p)
+		}
+	}
+	slices.SortFunc(entries, func(x, y ledger.Entry) int {
+		return cmp.Or(x.Since.Compare(y.Since), strings.Compare(x.UID, y.UID))
+	})
+	slices.SortFunc(others, func(x, y *Pod) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.UID, y.UID))
+	})
+	return entries, others
 }
 
 // state is the name of a pod, with the reason why it is not available.
@@ -136,7 +143,7 @@ func (p *Pod) state(b *Budget) string {
 
 // unblock says what would let the pod go.
 func (in *Input) unblock(b block, pod string) string {
-	n := Count(*b.budget, in.Book, in.Now)
+	desired, _ := b.budget.desired()
 	switch {
 	case b.reason == ReasonUnknownSize:
 		return fmt.Sprintf("Pod %s may go when the size can be read, or with protectTotalReplicas.", pod)
@@ -144,37 +151,45 @@ func (in *Input) unblock(b block, pod string) string {
 		return fmt.Sprintf("Pod %s may go when its place is kept, or without the annotation limpet.dev/keep-place.", pod)
 	case b.reason == ReasonFull:
 		return fmt.Sprintf("Pod %s may go when other pods are gone.", pod)
-	case n.Desired >= n.Total:
+	case b.budget.Unknown == "" && desired >= b.budget.Expected:
 		return fmt.Sprintf("The budget lets no pod go at this size: pod %s may go with more replicas or a lower budget.", pod)
 	}
 	return fmt.Sprintf("Pod %s may go when one more pod is available.", pod)
 }
 
-// longer names the request that has waited longest, if it came before this one.
+// longer names the request that has waited longest for a pod of a budget that refuses, if it
+// came before this one.
 func (in *Input) longer(blocks []block) string {
 	since := in.Now
-	var first *ledger.Waiting
+	others := map[string]*ledger.Waiting{} // by the pod; a pod has thousands of neighbours, and few requests wait
 	for i := range in.Book.Waiting {
 		w := &in.Book.Waiting[i]
-		own := w.Pod == in.Pod.Name && w.By == user(in.By)
-		if own && w.Since.Before(since) {
-			since = w.Since
+		switch known := others[w.UID]; {
+		case w.Pod == in.Pod.Name && w.By == user(in.By):
+			since = earlier(since, w.Since)
+		case in.Now.Sub(w.Last) <= retry && (known == nil || w.Since.Before(known.Since)):
+			others[w.UID] = w
 		}
-		if !own && in.Now.Sub(w.Last) <= retry && in.waitsFor(blocks, w.UID) && (first == nil || w.Since.Before(first.Since)) {
-			first = w
+	}
+	var first *ledger.Waiting
+	for _, b := range blocks {
+		for i := range b.budget.Pods {
+			if w := others[b.budget.Pods[i].UID]; w != nil && (first == nil || w.Since.Before(first.Since)) {
+				first = w
+			}
 		}
 	}
 	if first == nil || !first.Since.Before(since) {
 		return ""
 	}
-	return fmt.Sprintf("%s has waited longer, for %s, since %s.", clean(first.By), clean(first.Pod), age(in.Now.Sub(first.Since)))
+	return fmt.Sprintf("%s asked first, for %s, %s ago.", clean(first.By), clean(first.Pod), age(in.Now.Sub(first.Since)))
 }
 
-// waitsFor tells whether a pod is covered by one of the budgets that refuse.
-func (in *Input) waitsFor(blocks []block, uid string) bool {
-	return slices.ContainsFunc(blocks, func(b block) bool {
-		return slices.ContainsFunc(b.budget.Pods, func(p Pod) bool { return p.UID == uid })
-	})
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func staleMessage(in Input) string {

@@ -56,7 +56,7 @@ func TestMessage(t *testing.T) {
 		"another request waits longer": {
 			evict(serving(0), book(serving(1)), most("1", pods(3))), waiting,
 			"PodUnavailableBudget web needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by alice, 1 s ago). " +
-				"Pod web-0 may go when one more pod is available. carol has waited longer, for web-2, since 40 s.",
+				"Pod web-0 may go when one more pod is available. carol asked first, for web-2, 40 s ago.",
 		},
 		"this request waits longest": {
 			evict(serving(0), book(serving(1)), most("1", pods(3))), func(in *budget.Input) {
