@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/ledger"
@@ -101,6 +103,10 @@ func TestBooksOfOthers(t *testing.T) {
 			}
 			if diff := cmp.Diff([]string{"ab", "b"}, pods(live(t, ns, two[0]))); diff != "" {
 				t.Errorf("entries of the other budget (-want +got):\n%s", diff)
+			}
+			var odd limpetv1alpha1.DisruptionBook
+			if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "0"}, &odd); !apierrors.IsNotFound(err) {
+				t.Errorf("a book of that name: %v, want none", err)
 			}
 			refs := object(t, ns, two[0].UID).OwnerReferences
 			if name == "another owner" && (len(refs) != 3 || refs[0].Kind != "ConfigMap") {

@@ -153,6 +153,39 @@ func TestJoinsDuringDecisions(t *testing.T) {
 	}
 }
 
+// A replica may not know yet that a book was joined to another one.
+func TestReplicaThatDoesNotKnowOfAJoinFollowsIt(t *testing.T) {
+	for done := 1; done < 4; done++ {
+		t.Run(fmt.Sprintf("after %d steps", done), func(t *testing.T) {
+			ns, two, joins := env.Namespace(t), sorted(2), replica(t)
+			mustDecide(t, joins, ns, two[:1], take("a"))
+			mustDecide(t, joins, ns, two[1:], take("b"))
+			old := &oldCache{Reader: env.Client, book: *object(t, ns, two[1].UID)}
+			stepsOf(t, joins, ns, two, done)
+			b := New(Options{Client: env.Client, Live: env.Client, Cached: old, Clock: clock.RealClock{}})
+			got := mustDecide(t, b, ns, two[1:], take("c"))
+			if diff := cmp.Diff([]string{"a", "b", "c"}, pods(got)); diff != "" || got.Name != string(two[0].UID) {
+				t.Errorf("book %s, entries (-want +got):\n%s", got.Name, diff)
+			}
+			if entries := object(t, ns, two[1].UID).Entries; len(entries) != 0 {
+				t.Errorf("the joined book has the entries %v", entries)
+			}
+		})
+	}
+}
+
+// A frozen book may be joined by a replica that decides for its own budget alone, so that the
+// other budgets of the frozen book become owners by the join.
+func TestJoinKeepsTheOwners(t *testing.T) {
+	ns, three, b := env.Namespace(t), sorted(3), replica(t)
+	mustDecide(t, b, ns, three[:1], take("a"))
+	mustDecide(t, b, ns, three[1:], take("bc"))
+	mustDecide(t, b, ns, three[:2], take("ab"))
+	if refs := object(t, ns, three[0].UID).OwnerReferences; len(refs) != 3 {
+		t.Errorf("owners %v, want all three budgets", refs)
+	}
+}
+
 // New budgets that share a pod need no join.
 func TestFirstDecisionForManyBudgetsIsOneWriteEach(t *testing.T) {
 	ns, many := env.Namespace(t), sorted(MostBudgets)
