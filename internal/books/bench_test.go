@@ -15,7 +15,32 @@ import (
 func BenchmarkDecide(b *testing.B) {
 	for _, c := range []struct{ books, entries int }{{1, 0}, {1, 200}, {1, 2000}, {2, 0}} {
 		b.Run(fmt.Sprintf("%d-books-%d-entries", c.books, c.entries), func(b *testing.B) {
-			paced(b, c.books, c.entries, 20*time.Millisecond)
+			paced(b, c.books, c.entries)
+		})
+	}
+}
+
+// BenchmarkWrite measures bare writes of one book at the same rate, for comparison.
+func BenchmarkWrite(b *testing.B) {
+	for _, entries := range []int{0, 2000} {
+		b.Run(fmt.Sprintf("%d-entries", entries), func(b *testing.B) {
+			shell, ns, web := replica(b), env.Namespace(b), sorted(1)
+			fill(b, shell, ns, web, entries)
+			o := object(b, ns, web[0].UID)
+			took := make([]time.Duration, b.N)
+			tick := time.NewTicker(interval)
+			defer tick.Stop()
+			b.ResetTimer()
+			for n := range b.N {
+				<-tick.C
+				began := time.Now()
+				o.Seen = fmt.Sprint(n + 1)
+				if err := shell.Client.Update(b.Context(), o); err != nil {
+					b.Fatal(err)
+				}
+				took[n] = time.Since(began)
+			}
+			report(b, took)
 		})
 	}
 }
@@ -62,16 +87,25 @@ func benchEntry(n int) ledger.Entry {
 	return e
 }
 
-// paced makes b.N decisions with each book, at a fixed rate, and reports how long they took.
-func paced(b *testing.B, books, entries int, interval time.Duration) {
+// interval is the time between two decisions of a book.
+const interval = 20 * time.Millisecond
+
+// fill makes a book with some entries, and one more.
+func fill(b *testing.B, shell *Books, ns string, of []Owner, entries int) {
+	b.Helper()
+	mustDecide(b, shell, ns, of, func(book ledger.Book) (ledger.Book, bool) {
+		for n := range entries {
+			book, _ = ledger.Take(book, benchEntry(1_000_000+n))
+		}
+		return ledger.Take(book, benchEntry(0))
+	})
+}
+
+// paced makes b.N decisions with each book, at a fixed rate.
+func paced(b *testing.B, books, entries int) {
 	shell, ns, budgets := replica(b), env.Namespace(b), sorted(books)
 	for i := range budgets {
-		mustDecide(b, shell, ns, budgets[i:i+1], func(book ledger.Book) (ledger.Book, bool) {
-			for n := range entries {
-				book, _ = ledger.Take(book, benchEntry(1_000_000+n))
-			}
-			return ledger.Take(book, benchEntry(0))
-		})
+		fill(b, shell, ns, budgets[i:i+1], entries)
 	}
 	took := make([]time.Duration, books*b.N)
 	var wg sync.WaitGroup
@@ -89,6 +123,10 @@ func paced(b *testing.B, books, entries int, interval time.Duration) {
 		}
 	}
 	wg.Wait()
+	report(b, took)
+}
+
+func report(b *testing.B, took []time.Duration) {
 	b.StopTimer()
 	slices.Sort(took)
 	for name, share := range map[string]float64{"p50-ms": 0.5, "p99-ms": 0.99, "max-ms": 1} {
