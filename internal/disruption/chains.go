@@ -25,18 +25,18 @@ func newChains(cached client.Reader) *chains {
 
 // of returns the controllers of a pod, the nearest first.
 func (c *chains) of(ctx context.Context, pod *corev1.Pod) ([]workload.Owner, error) {
-	owner, ok := workload.ControllerOf(pod)
-	if !ok {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
 		return nil, nil
 	}
-	if chain, ok := c.known[owner.UID]; ok {
+	if chain, ok := c.known[ref.UID]; ok {
 		return chain, nil
 	}
 	chain, err := cluster.ChainOf(ctx, c.cached, pod)
 	if err != nil {
 		return nil, err
 	}
-	c.known[owner.UID] = chain
+	c.known[ref.UID] = chain
 	return chain, nil
 }
 

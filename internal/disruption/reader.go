@@ -33,6 +33,9 @@ type Facts struct {
 	Living int
 	// Pods are the objects of Budget.Pods in the same order, which callers must not change.
 	Pods []*corev1.Pod
+	// chains are the controllers of the pods, in the same order. Pods of one controller share
+	// theirs.
+	chains [][]workload.Owner
 	// Problem says which annotation of the budget is invalid; nil when none is. The rest holds.
 	Problem error
 }
@@ -47,8 +50,7 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 		f.Budget.Unknown = err.Error()
 		return f, nil
 	}
-	chains := newChains(r.cached)
-	if f.Pods, err = r.covered(ctx, pub.Namespace, matcher, chains); err != nil {
+	if err = r.cover(ctx, pub.Namespace, matcher, &f); err != nil {
 		return f, err
 	}
 	f.Budget.Pods = make([]budget.Pod, len(f.Pods))
@@ -58,35 +60,40 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 			f.Living++
 		}
 	}
-	f.Budget.Expected, f.Budget.Unknown, err = r.size(ctx, pub, f, chains, now)
+	f.Budget.Expected, f.Budget.Unknown, err = r.size(ctx, pub, f, now)
 	return f, err
 }
 
-// covered returns the pods of a budget that have not ended: a pod that terminates is not
-// available, and a message may name it.
-func (r *Reader) covered(ctx context.Context, namespace string, matcher budget.Matcher, chains *chains) ([]*corev1.Pod, error) {
-	store, err := cluster.StoreOf[*corev1.Pod](ctx, r.cached)
+// cover finds the pods of a budget that have not ended: a pod that terminates is not available,
+// and a message may name it.
+func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Matcher, f *Facts) error {
+	all, err := r.pods(ctx, namespace)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all, err := store.In(namespace)
-	if err != nil {
-		return nil, err
-	}
-	var found []*corev1.Pod
+	chains := newChains(r.cached)
 	for _, pod := range all {
 		if workload.Ended(pod) {
 			continue
 		}
 		chain, err := chains.of(ctx, pod)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if matcher.Covers(pod, chain) {
-			found = append(found, pod)
+			f.Pods, f.chains = append(f.Pods, pod), append(f.chains, chain)
 		}
 	}
-	return found, nil
+	return nil
+}
+
+// pods returns the pods of a namespace.
+func (r *Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
+	store, err := cluster.StoreOf[*corev1.Pod](ctx, r.cached)
+	if err != nil {
+		return nil, err
+	}
+	return store.In(namespace)
 }
 
 // Version is the newest resource version of pods that the cache shows. What is read of pods

@@ -26,15 +26,12 @@ type sized struct {
 }
 
 // size returns how many pods a budget shall expect, or why that is not known.
-func (r *Reader) size(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, f Facts, chains *chains, now time.Time) (int32, string, error) {
+func (r *Reader) size(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, f Facts, now time.Time) (int32, string, error) {
 	if pub.Spec.ProtectTotalReplicas != nil || f.Budget.Rules.IgnoreScale {
 		size, unknown := budget.SizeOf(pub, f.Budget.Rules, nil, 0, f.Living)
 		return size, unknown, nil
 	}
-	tops, bare, err := r.workloadsOf(ctx, pub, f, chains)
-	if err != nil {
-		return 0, "", err
-	}
+	tops, bare := workloadsOf(pub, f)
 	var workloads []budget.Workload
 	for _, w := range tops {
 		replicas, unknown, err := r.replicas(ctx, pub.Namespace, w, now)
@@ -49,9 +46,8 @@ func (r *Reader) size(ctx context.Context, pub *policyv1beta1.PodUnavailableBudg
 
 // workloadsOf returns the target of a budget, or the distinct workloads of the pods that it
 // selects; and the number of these pods that have no controller.
-func (r *Reader) workloadsOf(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, f Facts, chains *chains) ([]sized, int, error) {
-	var found []sized
-	at, bare := map[workload.Target]int{}, 0
+func workloadsOf(pub *policyv1beta1.PodUnavailableBudget, f Facts) (found []sized, bare int) {
+	at := map[workload.Target]int{}
 	add := func(kind schema.GroupVersionKind, target workload.Target) int {
 		i, known := at[target]
 		if !known {
@@ -64,22 +60,17 @@ func (r *Reader) workloadsOf(ctx context.Context, pub *policyv1beta1.PodUnavaila
 	if ref := pub.Spec.TargetReference; ref != nil {
 		add(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), workload.NewTarget(ref.APIVersion, ref.Kind, ref.Name))
 	}
-	seen := map[workload.Owner]bool{}
-	for _, pod := range f.Pods {
-		chain, err := chains.of(ctx, pod)
-		if err != nil {
-			return nil, 0, err
-		}
-		if len(chain) == 0 {
-			if workload.Alive(pod) {
-				bare++
-			}
+	seen := map[*workload.Owner]bool{}
+	for n, chain := range f.chains {
+		pod := f.Pods[n]
+		switch {
+		case len(chain) == 0 && workload.Alive(pod):
+			bare++
+			continue
+		case len(chain) == 0 || seen[&chain[0]]:
 			continue
 		}
-		if seen[chain[0]] {
-			continue
-		}
-		seen[chain[0]] = true
+		seen[&chain[0]] = true
 		top := chain[len(chain)-1]
 		i, known := at[top.Target]
 		if pub.Spec.TargetReference == nil {
@@ -89,7 +80,7 @@ func (r *Reader) workloadsOf(ctx context.Context, pub *policyv1beta1.PodUnavaila
 			found[i].through = append(found[i].through, chain[:len(chain)-1]...)
 		}
 	}
-	return found, bare, nil
+	return found, bare
 }
 
 // replicas returns how many pods a workload wants; 0 for one that is gone or is being deleted.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -85,16 +87,24 @@ func (j *Judge) owner(ctx context.Context, chain []workload.Owner, pod *corev1.P
 	if _, f.OwnerWants, err = j.stateOf(ctx, pod.Namespace, near); err != nil {
 		return err
 	}
-	pods, err := cluster.PodsOwnedBy(ctx, j.reader.cached, pod.Namespace, near.UID)
-	if err != nil {
-		return err
+	if strings.HasPrefix(f.User, systemUsers) { // no other user scales a workload in
+		f.OwnerHas, err = j.living(ctx, pod.Namespace, near.UID)
 	}
-	for i := range pods {
-		if workload.Alive(&pods[i]) {
-			f.OwnerHas++
+	return err
+}
+
+// systemUsers begins the names of the controllers of Kubernetes, and of all service accounts.
+const systemUsers = "system:"
+
+// living counts the pods of an owner that do not terminate.
+func (j *Judge) living(ctx context.Context, namespace string, owner types.UID) (n int32, err error) {
+	pods, err := j.reader.pods(ctx, namespace)
+	for _, pod := range pods {
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.UID == owner && workload.Alive(pod) {
+			n++
 		}
 	}
-	return nil
+	return n, err
 }
 
 // stateOf returns whether an owner lives, and how many pods it wants; OwnerUnknown for kinds
