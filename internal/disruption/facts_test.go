@@ -283,3 +283,46 @@ func TestTheBudgetsOfAPod(t *testing.T) {
 		t.Errorf("budgets %s, want %s", got, want)
 	}
 }
+
+// A pod that came back with another address does not count for a budget that keeps places.
+func TestAPodWithAnotherAddressIsDisplaced(t *testing.T) {
+	reader, in := readerWith(t, nil)
+	node := env.Node(t)
+	for name, tc := range map[string]struct {
+		ip        string
+		asks      bool
+		keeps     bool
+		since     time.Time
+		displaced bool
+	}{
+		"another address":                     {"10.0.0.9", true, true, time.Now(), true},
+		"the same address":                    {"10.0.0.1", true, true, time.Now(), false},
+		"a reservation that is over":          {"10.0.0.9", true, true, time.Now().Add(-time.Hour), false},
+		"nothing asked for":                   {"10.0.0.9", false, true, time.Now(), false},
+		"a budget that does not keep a place": {"10.0.0.9", true, false, time.Now(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := env.Namespace(t)
+			former := testenv.APod("web-0").In(ns).On(node.Name).At("10.0.0.1").Pod
+			former.UID = "former"
+			held := testenv.AReservation(former, tc.since)
+			pod := owned(ns, "web-0")
+			pod.Spec.NodeName, pod.Status.PodIPs = node.Name, []corev1.PodIP{{IP: tc.ip}}
+			if tc.asks {
+				pod.Annotations = map[string]string{"io.kubernetes.cri/reserved-ip-duration": "10"}
+			}
+			env.Create(t, held, pod)
+			cached(t, in, held, pod)
+			pub := budgetOf(ns, func(pub *policyv1beta1.PodUnavailableBudget) {
+				pub.Annotations = map[string]string{policyv1beta1.AnnotationKeepPlace: fmt.Sprint(tc.keeps)}
+			})
+			f, err := reader.Facts(t.Context(), pub, time.Now())
+			if err != nil || len(f.Budget.Pods) != 1 {
+				t.Fatalf("%d pods, error %v", len(f.Budget.Pods), err)
+			}
+			if f.Budget.Pods[0].Displaced != tc.displaced {
+				t.Errorf("displaced: %t, want %t", f.Budget.Pods[0].Displaced, tc.displaced)
+			}
+		})
+	}
+}

@@ -87,6 +87,7 @@ func with(pods []budget.Pod, pod budget.Pod) []budget.Pod {
 	if at < 0 {
 		return append(pods, pod)
 	}
+	pod.Displaced = pods[at].Displaced
 	pods[at] = pod
 	return pods
 }

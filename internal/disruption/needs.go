@@ -25,16 +25,18 @@ func Needs() cluster.Needs {
 			cluster.Of[*policyv1beta1.PodUnavailableBudget](),
 			cluster.Of(disruptionBudget),
 			cluster.Of(cluster.NodeOwner, poolNode),
+			cluster.Of(cluster.NodeOwner, reservationState),
 		),
 		Indexes: append(chain.Indexes,
 			cluster.BudgetsByPods(), cluster.DisruptionBudgetsByPods(), cluster.PodsByNode(), cluster.PoolsByNode(),
+			cluster.ReservationsByPod(),
 		),
 	}
 }
 
 // podNode keeps where a pod runs.
 func podNode(from, to *corev1.Pod) {
-	to.Spec.NodeName, to.Status.NominatedNodeName = from.Spec.NodeName, from.Status.NominatedNodeName
+	to.Spec.NodeName, to.Status.NominatedNodeName, to.Status.PodIPs = from.Spec.NodeName, from.Status.NominatedNodeName, from.Status.PodIPs
 }
 
 // nodeTaints keeps whether a node takes pods.
@@ -52,3 +54,10 @@ func disruptionBudget(from, to *policyv1.PodDisruptionBudget) { to.Spec.Selector
 
 // poolNode keeps which node a pool is of.
 func poolNode(from, to *limpetv1alpha1.NodeIPPool) { to.Status.Node = from.Status.Node }
+
+// reservationState keeps for which life of a pod which addresses are reserved, and until when.
+func reservationState(from, to *limpetv1alpha1.IPReservation) {
+	s := from.Status
+	to.Status.Node, to.Status.Pod, to.Status.PodUID, to.Status.IPs = s.Node, s.Pod, s.PodUID, s.IPs
+	to.Status.State, to.Status.Until = s.State, s.Until
+}

@@ -59,6 +59,12 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 		if workload.Alive(pod) {
 			f.Living++
 		}
+		if !f.Budget.Rules.KeepPlace {
+			continue
+		}
+		if f.Budget.Pods[i].Displaced, err = r.displaced(ctx, pod, now); err != nil {
+			return f, err
+		}
 	}
 	f.Budget.Expected, f.Budget.Unknown, err = r.size(ctx, pub, f, now)
 	return f, err

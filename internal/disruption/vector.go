@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,7 +22,8 @@ func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
 	pod := c.request.Pod
 	f := budget.Facts{Verb: c.request.Verb, User: c.request.User, ByLimpet: c.request.User == j.user, Pod: pod}
 	if c.request.Changed != nil {
-		return f, j.change(ctx, c, &f)
+		change(c, &f)
+		return f, nil
 	}
 	var err error
 	if f.NamespaceDeleting, err = j.namespaceEnds(ctx, pod.Namespace); err != nil {
@@ -46,17 +46,10 @@ func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
 }
 
 // change gathers what an update or a resize does.
-func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) error {
+func change(c *inquiry, f *budget.Facts) {
 	f.Change = budget.Disruptive(c.request.Pod, c.request.Changed)
-	if len(f.Change.NewOwners) > 0 {
-		ownerless, err := j.noneExists(ctx, c.request.Pod.Namespace, f.Change.NewOwners)
-		if err != nil {
-			return err
-		}
-		c.ownerless = ownerless
-	}
+	c.ownerless = f.Change.Reowned(c.request.User)
 	f.Leaves = slices.ContainsFunc(c.covering, c.leaves)
-	return nil
 }
 
 // leaves tells whether the request takes the pod out of a budget, now or by the garbage
@@ -87,7 +80,7 @@ func (j *Judge) owner(ctx context.Context, chain []workload.Owner, pod *corev1.P
 	if _, f.OwnerWants, err = j.stateOf(ctx, pod.Namespace, near); err != nil {
 		return err
 	}
-	if strings.HasPrefix(f.User, systemUsers) { // no other user scales a workload in
+	if strings.HasPrefix(f.User, systemUsers) { // no other user scales in
 		f.OwnerHas, err = j.living(ctx, pod.Namespace, near.UID)
 	}
 	return err
@@ -124,38 +117,4 @@ func (j *Judge) stateOf(ctx context.Context, namespace string, owner workload.Ow
 		return budget.OwnerDeleting, 0, nil
 	}
 	return budget.OwnerLiving, wants(o), nil
-}
-
-// noneExists tells whether none of some owners is known to exist. The garbage collector deletes
-// a pod of which that is true.
-func (j *Judge) noneExists(ctx context.Context, namespace string, owners []metav1.OwnerReference) (bool, error) {
-	for _, ref := range owners[:min(len(owners), mostNewOwners)] {
-		owner := workload.Owner{Target: workload.NewTarget(ref.APIVersion, ref.Kind, ref.Name), UID: ref.UID}
-		state, _, err := j.stateOf(ctx, namespace, owner)
-		if err != nil {
-			return false, err
-		}
-		if state == budget.OwnerUnknown {
-			state = j.readOwner(ctx, namespace, ref)
-		}
-		if state == budget.OwnerLiving {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// mostNewOwners is how many new owners of a pod are looked for.
-const mostNewOwners = 4
-
-// readOwner looks for an owner of a kind that the cache does not hold. An owner that cannot be
-// read counts as missing: a tenant could name any such kind.
-func (j *Judge) readOwner(ctx context.Context, namespace string, ref metav1.OwnerReference) budget.OwnerState {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-	err := j.unproven.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, o)
-	if err != nil || o.UID != ref.UID {
-		return budget.OwnerGone
-	}
-	return budget.OwnerLiving
 }
