@@ -45,9 +45,11 @@ func TestAGuardThatIsNotAsked(t *testing.T) {
 		}
 	})
 	m.start(t, m.reconciler(), m.labeler(clock.RealClock{}))
-	pub, _, _ := protected(t)
+	pub, set, _ := protected(t)
 	has(t, pub, enforced, metav1.ConditionFalse, "NotCalled", "looked for the pod")
 	env.Told(t, pub, "NotCalled", "")
+	env.Create(t, testenv.APod("limpet-guard-probe").In(set.Namespace).Ready().Pod) // by a tenant
+	has(t, pub, enforced, metav1.ConditionFalse, "NotCalled", "could have been evicted")
 }
 
 // Requests that no rule names are missing.
@@ -64,6 +66,7 @@ func TestLacks(t *testing.T) {
 		}
 		return webhooks
 	}
+	const allLack = "no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize"
 	cases := map[string]struct {
 		webhooks []admissionv1.ValidatingWebhook
 		label    string
@@ -71,16 +74,14 @@ func TestLacks(t *testing.T) {
 	}{
 		"as deploy/controller has them, open":   {all, "open", ""},
 		"as deploy/controller has them, closed": {all, "closed", ""},
-		"another label":                         {all, "no", "no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize"},
-		"without an authority": {edited(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil }), "open",
-			"no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize"},
+		"another label":                         {all, "no", allLack},
+		"without an authority":                  {edited(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil }), "open", allLack},
 		"without resize": {edited(func(w *admissionv1.ValidatingWebhook) {
 			for i := range w.Rules {
 				w.Rules[i].Resources = slices.DeleteFunc(slices.Clone(w.Rules[i].Resources), func(r string) bool { return r == "pods/resize" })
 			}
 		}), "open", "no webhook with a caBundle asks about UPDATE of pods/resize"},
-		"another path": {edited(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Path = new("/other") }), "closed",
-			"no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize"},
+		"another path": {edited(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Path = new("/other") }), "closed", allLack},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

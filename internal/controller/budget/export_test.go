@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -42,12 +43,7 @@ type Losses struct{ sights map[types.UID]sight }
 // Look is one look at some pods: which are available, why others are not, and which were judged.
 func (l *Losses) Look(now time.Time, available map[types.UID]bool, causes map[types.UID]string, judged ...types.UID) (lost []string) {
 	o := observation{now: now, available: available, causes: map[types.UID]cause{}, judged: func(uid types.UID) bool {
-		for _, j := range judged {
-			if j == uid {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(judged, uid)
 	}}
 	for uid, found := range causes {
 		o.causes[uid] = cause(found)
