@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,11 +46,13 @@ func TestAGuardThatIsNotAsked(t *testing.T) {
 		}
 	})
 	m.start(t, m.reconciler(), m.labeler(clock.RealClock{}))
-	pub, set, _ := protected(t)
+	pub, _, _ := protected(t)
 	has(t, pub, enforced, metav1.ConditionFalse, "NotCalled", "looked for the pod")
 	env.Told(t, pub, "NotCalled", "")
-	env.Create(t, testenv.APod("limpet-guard-probe").In(set.Namespace).Ready().Pod) // by a tenant
-	has(t, pub, enforced, metav1.ConditionFalse, "NotCalled", "could have been evicted")
+
+	of := aBudget(env.Namespace(t), "tenant", intstr.FromInt32(1))
+	env.Create(t, testenv.APod("limpet-guard-probe").In(of.Namespace).Ready().Pod, of)
+	has(t, of, enforced, metav1.ConditionFalse, "NotCalled", "could have been evicted")
 }
 
 // Requests that no rule names are missing.

@@ -7,8 +7,11 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
@@ -82,4 +85,10 @@ func Lacks(webhooks []admissionv1.ValidatingWebhook, labels map[string]string) s
 	}
 	_, lacks := c.lacks(labels)
 	return lacks
+}
+
+// Shown is the status of a budget with one condition.
+func Shown(pub *policyv1beta1.PodUnavailableBudget, book ledger.Book, covered map[types.UID]string, message string) policyv1beta1.PodUnavailableBudgetStatus {
+	c := metav1.Condition{Type: policyv1beta1.ConditionDisruptionAllowed, Status: metav1.ConditionFalse, Reason: "BudgetExhausted", Message: message}
+	return shownOf(pub, budget.Numbers{Total: 3}, book, covered, []metav1.Condition{c})
 }

@@ -148,8 +148,11 @@ func (s *situation) again(soonest time.Duration) time.Duration {
 	if soonest > 0 {
 		again = soonest
 	}
-	if s.enforced().Status != metav1.ConditionTrue {
+	switch {
+	case s.guard.probe.unsettled():
 		again = min(again, probeSoon)
+	case s.enforced().Status != metav1.ConditionTrue:
+		again = min(again, configurationAgain)
 	}
 	for _, e := range s.book.Entries {
 		again = min(again, e.Expires.Sub(s.now))

@@ -35,6 +35,9 @@ type probe struct {
 // condition is the condition Enforced. The other facts about the budget are in g.
 func (s guardState) condition(g budget.Guard, now time.Time) metav1.Condition {
 	g.Label, g.Wanted, g.Missing, g.Webhook, g.Called = s.label, s.wanted, s.missing, s.lacks, s.probe.called
+	if strength[s.label] > strength[s.wanted] && s.wanted != "" {
+		g.Wanted = s.label // a stronger label keeps more, and is lowered after a while
+	}
 	if s.probe.failed {
 		g.Probe = s.probe.message
 	}
@@ -45,6 +48,9 @@ func (s guardState) condition(g budget.Guard, now time.Time) metav1.Condition {
 	}
 	return c
 }
+
+// unsettled tells that the next answer to a probe will tell more.
+func (p probe) unsettled() bool { return p.called.IsZero() && !p.failed }
 
 // wantedOf returns the label that the budgets of a namespace need.
 func wantedOf(budgets []policyv1beta1.PodUnavailableBudget, overlap bool) string {

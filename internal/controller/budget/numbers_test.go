@@ -172,3 +172,23 @@ func TestABurstOfPodsCostsFewWrites(t *testing.T) {
 		t.Errorf("%d writes for %d pods in %v, want at most %d", got, many, took, most)
 	}
 }
+
+// A change of a pod that no number depends on writes nothing, and neither does the next look.
+func TestNothingIsWrittenWithoutAChange(t *testing.T) {
+	startReconciler(t)
+	pub, _, all := protected(t)
+	has(t, pub, policyv1beta1.ConditionEnforced, metav1.ConditionFalse, "WebhookMissing", "")
+	count := writes(t, pub)
+	for i := range 5 {
+		env.Patch(t, all[i%3], fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}}}`, i))
+	}
+	env.Annotate(t, pub, "limpet.dev/round", "1") // is a write of the budget
+	env.Patch(t, all[0], `{"metadata":{"labels":{"app":"other"}}}`)
+	shows(t, pub, numbers{0, 2, 2, 3})
+	testenv.Eventually(t, func() error {
+		if got := count(); got != 2 {
+			return fmt.Errorf("%d writes, want the annotation and the numbers", got)
+		}
+		return nil
+	})
+}

@@ -20,11 +20,12 @@ import (
 )
 
 const (
-	probeAgain  = time.Minute      // after an answer of the guard
-	probeSoon   = 5 * time.Second  // after anything else
-	probeWait   = 10 * time.Second // the longest wait for an answer
-	probesFail  = 2                // answers without the guard in a row
-	mostProbed  = 10_000           // namespaces that are remembered
+	probeAgain  = time.Minute            // after an answer of the guard
+	probeSoon   = 5 * time.Second        // after anything else
+	probeShare  = 100 * time.Millisecond // for each namespace: ten probes a second in all
+	probeWait   = 10 * time.Second       // the longest wait for an answer
+	probesFail  = 2                      // answers without the guard in a row
+	mostProbed  = 10_000                 // namespaces that are remembered
 	notAPodName = disruption.ProbeName
 )
 
@@ -41,7 +42,15 @@ type Prober struct {
 
 	mu     sync.Mutex
 	probed map[string]probed // by namespace
+	wanted map[string]wanted // by namespace
 	config configuration
+}
+
+// wanted is the label that the budgets of a namespace need. It is read once a second for all
+// of them.
+type wanted struct {
+	label string
+	at    time.Time
 }
 
 // probed is the last answer in a namespace.
@@ -59,11 +68,11 @@ func (p *Prober) state(ctx context.Context, namespace string, now time.Time) (gu
 	if err := p.Client.Get(ctx, client.ObjectKey{Name: namespace}, &ns, client.UnsafeDisableDeepCopy); err != nil {
 		return guardState{}, fmt.Errorf("get namespace %s: %w", namespace, err)
 	}
-	var budgets policyv1beta1.PodUnavailableBudgetList
-	if err := p.Client.List(ctx, &budgets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return guardState{}, fmt.Errorf("list PodUnavailableBudgets in namespace %s: %w", namespace, err)
+	wanted, err := p.wants(ctx, namespace, now)
+	if err != nil {
+		return guardState{}, err
 	}
-	s := guardState{label: ns.Labels[policyv1beta1.LabelBudgets], wanted: wantedOf(budgets.Items, false), ending: ns.DeletionTimestamp != nil}
+	s := guardState{label: ns.Labels[policyv1beta1.LabelBudgets], wanted: wanted, ending: ns.DeletionTimestamp != nil}
 	configuration, err := p.configuration(ctx, now)
 	if err != nil {
 		return s, err
@@ -77,6 +86,24 @@ func (p *Prober) state(ctx context.Context, namespace string, now time.Time) (gu
 	return s, nil
 }
 
+// wants returns the label that the budgets of a namespace need.
+func (p *Prober) wants(ctx context.Context, namespace string, now time.Time) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := p.wanted[namespace]; ok && now.Sub(known.at).Abs() < pause {
+		return known.label, nil
+	}
+	var budgets policyv1beta1.PodUnavailableBudgetList
+	if err := p.Client.List(ctx, &budgets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list PodUnavailableBudgets in namespace %s: %w", namespace, err)
+	}
+	if p.wanted == nil || len(p.wanted) >= mostProbed {
+		p.wanted = map[string]wanted{}
+	}
+	p.wanted[namespace] = wanted{wantedOf(budgets.Items, false), now}
+	return p.wanted[namespace].label, nil
+}
+
 // last returns the last answer in a namespace, or a new one.
 func (p *Prober) last(ctx context.Context, namespace, label string, now time.Time) probe {
 	p.mu.Lock()
@@ -88,9 +115,10 @@ func (p *Prober) last(ctx context.Context, namespace, label string, now time.Tim
 	if now.Before(known.until) {
 		return known.probe
 	}
-	known = known.next(p.send(ctx, namespace, now), now)
+	answer := p.send(ctx, namespace, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	known = known.next(answer, now, time.Duration(len(p.probed))*probeShare)
 	if p.probed == nil || len(p.probed) >= mostProbed {
 		p.probed = map[string]probed{}
 	}
@@ -110,11 +138,12 @@ func (p *Prober) anew(namespace string) {
 
 // next is what is known after a further answer. One answer without the guard proves nothing:
 // the API server may learn of a label late, and a replica of the controller may just end.
-func (k probed) next(answer probe, now time.Time) probed {
-	k.until = now.Add(probeSoon)
+// least is the shortest time between two probes of the namespace.
+func (k probed) next(answer probe, now time.Time, least time.Duration) probed {
+	k.until = now.Add(max(probeSoon, least))
 	switch {
 	case !answer.called.IsZero():
-		k.probe, k.inRow, k.until = answer, 0, now.Add(probeAgain)
+		k.probe, k.inRow, k.until = answer, 0, now.Add(max(probeAgain, least))
 	case answer.failed:
 		k.inRow++
 		k.message, k.failed = answer.message, k.failed || k.inRow >= probesFail
