@@ -12,10 +12,11 @@ import (
 
 // deleters are the files that may delete API objects, and what they delete.
 var deleters = map[string]string{
-	"internal/evict/evict.go":             "pods",
-	"internal/controller/pin/generate.go": "PersistentPodStates that it has generated",
-	"internal/agent/mirror.go":            "IPReservations and NodeIPPools of its node",
-	"internal/controller/budget/probe.go": "nothing: it sends dry runs, which the guard refuses",
+	"internal/evict/evict.go":               "pods",
+	"internal/controller/pin/generate.go":   "PersistentPodStates that it has generated",
+	"internal/agent/mirror.go":              "IPReservations and NodeIPPools of its node",
+	"internal/controller/budget/probe.go":   "nothing: it sends dry runs, which the guard refuses",
+	"internal/controller/budget/replace.go": "PodDisruptionBudgets that PodUnavailableBudgets replace, where a namespace asks for that",
 }
 
 // TestOneRoomDeletesPods finds calls that delete or evict API objects: methods of a client whose first argument

@@ -29,6 +29,7 @@ import (
 // Labeler labels the namespaces that have budgets, or several PodDisruptionBudgets of one pod.
 // The API server asks the guard about pods of labelled namespaces only. The webhook that
 // validates a budget sets the label first; the Labeler restores, changes and removes the label.
+// Where the owner of a namespace asks for that, it also replaces such PodDisruptionBudgets.
 type Labeler struct {
 	Client client.Client
 	// Live reads past the cache before a label is removed.
@@ -76,7 +77,8 @@ var labelChanged = predicate.Funcs{
 		before, after := e.ObjectOld, e.ObjectNew
 		return before.GetUID() != after.GetUID() ||
 			before.GetLabels()[policyv1beta1.LabelBudgets] != after.GetLabels()[policyv1beta1.LabelBudgets] ||
-			before.GetAnnotations()[policyv1beta1.AnnotationIdleSince] != after.GetAnnotations()[policyv1beta1.AnnotationIdleSince]
+			before.GetAnnotations()[policyv1beta1.AnnotationIdleSince] != after.GetAnnotations()[policyv1beta1.AnnotationIdleSince] ||
+			before.GetAnnotations()[policyv1beta1.AnnotationReplace] != after.GetAnnotations()[policyv1beta1.AnnotationReplace]
 	},
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
@@ -105,7 +107,8 @@ func (l *Labeler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	return ctrl.Result{RequeueAfter: soonest(d.again, n.again())}, nil
+	again, err := l.replace(ctx, n)
+	return ctrl.Result{RequeueAfter: soonest(again, soonest(d.again, n.again()))}, err
 }
 
 // stays tells whether a label that no cached budget needs must stay: the controller did not

@@ -38,6 +38,10 @@ const (
 // the label LabelBudgets. The creation of a budget removes the annotation.
 const AnnotationIdleSince = "limpet.dev/budgets-idle-since"
 
+// AnnotationReplace with the value "true" on a namespace lets the controller replace
+// PodDisruptionBudgets that share pods by PodUnavailableBudgets.
+const AnnotationReplace = "limpet.dev/replace-disruption-budgets"
+
 // FieldManagerBudgets is the field manager of what the controller writes into a namespace.
 const FieldManagerBudgets = "limpet-budgets"
 
