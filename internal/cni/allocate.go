@@ -10,6 +10,7 @@ import (
 	"github.com/limpet-io/limpet/internal/lifecycle"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // allocate takes the next free address of each range set.
@@ -124,14 +125,10 @@ func (ad *adding) dropLapsed() error {
 
 // endReservation ends the reservation that gives way to the pod, if one does.
 func (ad *adding) endReservation(set ipam.Set) error {
-	all, err := ad.tx.Reservations(ad.conf.Network)
-	if err != nil {
-		return err
+	if ad.conf.Refuse {
+		return nil
 	}
-	plan, err := ipam.PlanReclaim(ipam.ReclaimInput{
-		Now: ad.a.Since, Set: set, Refuse: ad.conf.Refuse, Namespace: ad.a.Owner.Namespace, Reserved: all, Taken: ad.beside.Taken,
-		InUse: ad.reservedInUse,
-	})
+	plan, err := ad.planReclaim(set)
 	r := plan.GivesWay
 	if err != nil || r == nil {
 		return err
@@ -140,6 +137,29 @@ func (ad *adding) endReservation(set ipam.Set) error {
 		"owner", r.Owner.String(), "addresses", r.Addresses, "left", r.Deadline.Left(ad.a.Since).String(), "reason", plan.Reason)
 	ad.entry.Outcome = outcomeReclaimed
 	return ad.tx.Reclaim(r.Owner)
+}
+
+// firstReserved is how many reservations of a namespace are read before all.
+const firstReserved = 4
+
+// planReclaim decides which reservation gives way. The first ones of the namespace that holds most are enough, unless
+// their addresses could not be handed out.
+func (ad *adding) planReclaim(set ipam.Set) (plan ipam.ReclaimDecision, err error) {
+	in := ipam.ReclaimInput{Now: ad.a.Since, Set: set, Namespace: ad.a.Owner.Namespace, Taken: ad.beside.Taken, InUse: ad.reservedInUse}
+	if in.Held, err = ad.tx.ReservationsByNamespace(ad.conf.Network); err != nil {
+		return plan, err
+	}
+	in.Reserved, err = ad.tx.EndingSoonest(ad.conf.Network, reservation.Richest(in.Held, in.Namespace), in.Now, firstReserved)
+	if err != nil {
+		return plan, err
+	}
+	if plan, err = ipam.PlanReclaim(in); plan.GivesWay != nil || err != nil {
+		return plan, err
+	}
+	if in.Reserved, err = ad.tx.Reservations(ad.conf.Network); err != nil {
+		return plan, err
+	}
+	return ipam.PlanReclaim(in)
 }
 
 // exhausted adds to host-local's words what holds the addresses and what a person can do.

@@ -43,21 +43,31 @@ func benchAddDel(b *testing.B, used int, behind bool) {
 	}
 }
 
-// BenchmarkReclaim runs an ADD in a range whose addresses are all reserved, and a DEL that reserves the address again.
+// BenchmarkReclaim runs an ADD and a DEL that reserves the address, beside n reservations. The range has free addresses,
+// or the ADD reclaims one, or the DEL finds the share of reservations used up.
 func BenchmarkReclaim(b *testing.B) {
-	for _, n := range []int{127, 2_000, 25_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newBenchNode(b)
-			last := w.fillReserved(netip.MustParseAddr("10.1.0.2"), n)
-			w.ipam = map[string]any{"maxReservedPercent": 100, "ranges": json.RawMessage(fmt.Sprintf(`[[{"subnet":"10.1.0.0/16","rangeEnd":%q}]]`, last))}
-			i := 0
-			for b.Loop() {
-				i++
-				s := sandbox{id: fmt.Sprint("bench-", i), pod: fmt.Sprint("bench-", i), ifName: "eth0", annotations: map[string]string{reservation.RetainAnnotation: "60"}}
-				w.mustAdd(s)
-				w.stop(s)
-			}
-		})
+	const all = "10.1.255.254"
+	for _, n := range []int{250, 2_000, 25_000} {
+		for _, what := range []string{"everyday", "reclaim", "share"} {
+			b.Run(fmt.Sprint(what, "/", n), func(b *testing.B) {
+				w := newBenchNode(b)
+				last, percent := w.fillReserved(netip.MustParseAddr("10.1.0.2"), n).String(), 100
+				switch what {
+				case "everyday":
+					last = all
+				case "share":
+					last, percent = all, n*100/65_533
+				}
+				w.ipam = map[string]any{"maxReservedPercent": percent, "ranges": json.RawMessage(fmt.Sprintf(`[[{"subnet":"10.1.0.0/16","rangeEnd":%q}]]`, last))}
+				i := 0
+				for b.Loop() {
+					i++
+					s := sandbox{id: fmt.Sprint("bench-", i), pod: fmt.Sprint("bench-", i), ifName: "eth0", annotations: map[string]string{reservation.RetainAnnotation: "60"}}
+					w.mustAdd(s)
+					w.stop(s)
+				}
+			})
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package cni_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -277,6 +279,7 @@ func (m *model) judge(h happened) {
 	}
 	if h.damage == "" {
 		m.noteFreed(h)
+		m.audit()
 	}
 	if m.t.Failed() {
 		from := max(len(m.history)-25, 0)
@@ -284,6 +287,17 @@ func (m *model) judge(h happened) {
 			m.t.Log(l)
 		}
 		m.t.FailNow()
+	}
+}
+
+// audit looks for faults in the state now and then: an index or the order of reservations that verbs did not keep.
+func (m *model) audit() {
+	if m.step%5 != 0 {
+		return
+	}
+	report, err := persistence.New(persistence.Options{Dir: m.dir}).Audit(m.t.Context())
+	if err != nil && !errors.Is(err, persistence.ErrNoState) || len(report.Faults) > 0 {
+		m.t.Errorf("audit: %v, %v", report.Faults, err)
 	}
 }
 

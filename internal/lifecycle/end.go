@@ -42,13 +42,43 @@ func gather(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment
 	if in.NeedsNamespace() {
 		in.ReservedOfNamespace = tx.CountReservationsOf(a.ID.Network, a.Owner.Namespace)
 	}
-	switch {
-	case in.NeedsReserved():
-		in.Reserved, err = tx.Reservations(a.ID.Network)
-	case in.NeedsReservedOf():
-		in.Reserved, err = tx.ReservationsOf(a.ID.Network, a.Owner.Namespace)
+	if in.NeedsReserved() {
+		in.Reserved, in.Held, err = underPressure(tx, a, now)
 	}
 	return in, err
+}
+
+// underPressure counts the reservations of a network by namespace. It returns the reservations that have lapsed, and
+// those that may give way to the reservation of an attachment.
+func underPressure(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment) (reserved []reservation.Reservation, held map[string]int64, err error) {
+	network := a.ID.Network
+	if held, err = tx.ReservationsByNamespace(network); err != nil {
+		return nil, nil, err
+	}
+	lapsed, err := tx.LapsedReservations(network, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range lapsed {
+		held[r.Owner.Namespace]--
+	}
+	own, found, err := tx.Reservation(a.Owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	if found && !own.Deadline.Passed(now) {
+		held[a.Owner.Namespace]--
+	}
+	reserved = lapsed
+	for _, namespace := range reservation.GivesOne(held, a.Owner.Namespace) {
+		// One of the first may be the owner's, and the others may have lapsed.
+		some, err := tx.WaitingLongest(network, namespace, now, len(lapsed)+2)
+		if err != nil {
+			return nil, nil, err
+		}
+		reserved = append(reserved, reservation.Unlapsed(some, now)...)
+	}
+	return reserved, held, nil
 }
 
 // newerLife reports whether a newer life of the owner is attached or reserved.

@@ -7,11 +7,10 @@ import (
 
 // FreeLapsed deletes the reservations of a network whose deadline has passed, and returns their number.
 func FreeLapsed(tx *persistence.Tx, network string, now reservation.Moment) (int, error) {
-	all, err := tx.Reservations(network)
+	lapsed, err := tx.LapsedReservations(network, now)
 	if err != nil {
 		return 0, err
 	}
-	lapsed := reservation.Lapsed(all, now)
 	for _, r := range lapsed {
 		if err := free(tx, r, now); err != nil {
 			return 0, err

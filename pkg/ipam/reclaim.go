@@ -42,7 +42,10 @@ type ReclaimInput struct {
 	Refuse bool
 	// Namespace is the namespace of the pod that needs an address.
 	Namespace string
-	// Reserved are the reservations of the network.
+	// Held counts the reservations of the network by namespace; nil to count Reserved.
+	Held map[string]int64
+	// Reserved are the reservations of the network. Where Held counts them, those of the namespace that holds most are
+	// enough, from the one that gives way first on. A decision without a reservation then needs all of them.
 	Reserved []reservation.Reservation
 	// Taken reports whether another plugin holds an address; nil when there is no other plugin.
 	Taken func(netip.Addr) (bool, error)
@@ -62,13 +65,12 @@ type ReclaimDecision struct {
 type candidate struct {
 	*reservation.Reservation
 
-	held int  // reservations of its namespace
-	own  bool // the pod that needs an address is in its namespace
+	held int64 // reservations of its namespace
+	own  bool  // the pod that needs an address is in its namespace
 	left time.Duration
 }
 
-// PlanReclaim decides which reservation gives way to a pod. The namespace that has most reservations of the set gives
-// one; among equals the namespace of the pod comes first, then the order of names. In that namespace the reservation
+// PlanReclaim decides which reservation gives way to a pod. The namespace that has most reservations gives one; among equals the namespace of the pod comes first, then the order of names. In that namespace the reservation
 // that ends soonest gives way, and reservations with mode "required" come last. So a namespace loses no reservation to
 // the pods of one that has more. A reservation whose addresses the set could not hand out anyway is skipped.
 func PlanReclaim(in ReclaimInput) (ReclaimDecision, error) {
@@ -86,7 +88,7 @@ func PlanReclaim(in ReclaimInput) (ReclaimDecision, error) {
 		if useful {
 			return ReclaimDecision{
 				GivesWay: c.Reservation,
-				Reason:   fmt.Sprintf("namespace %s holds most reservations of the range set, %d", c.Owner.Namespace, c.held),
+				Reason:   fmt.Sprintf("namespace %s holds most reservations, %d", c.Owner.Namespace, c.held),
 			}, nil
 		}
 	}
@@ -95,12 +97,14 @@ func PlanReclaim(in ReclaimInput) (ReclaimDecision, error) {
 
 // candidates returns the reservations of the set in the order in which they give way.
 func (in ReclaimInput) candidates() []*candidate {
-	of := map[string]int{}
+	of := in.Held
+	if of == nil {
+		of = reservation.Count(in.Reserved)
+	}
 	var all []*candidate
 	for i := range in.Reserved {
 		r := &in.Reserved[i]
 		if in.Set.holdsAny(r.Addresses) {
-			of[r.Owner.Namespace]++
 			all = append(all, &candidate{Reservation: r, own: r.Owner.Namespace == in.Namespace, left: r.Deadline.Left(in.Now)})
 		}
 	}

@@ -75,9 +75,9 @@ func TestPlanReclaim(t *testing.T) {
 			reserved: all{kept("b/0", "10.1.0.2", time.Second, reservation.Preferred), kept("a/0", "10.1.0.3", day, reservation.Required)},
 			asks:     "c", want: "a/0",
 		},
-		"reservations in other range sets do not count": {
+		"reservations in other range sets count, and are of no use": {
 			reserved: all{kept("a/0", "10.2.0.2", day, reservation.Preferred), kept("a/1", "10.2.0.3", day, reservation.Preferred), kept("a/2", "10.1.0.2", time.Second, reservation.Preferred), kept("b/0", "10.1.0.3", day, reservation.Preferred), kept("b/1", "10.1.0.4", 2*day, reservation.Preferred)},
-			want:     "b/0",
+			want:     "a/2",
 		},
 		"the next namespace, when the first has no address of use": {
 			reserved: all{kept("a/0", "10.1.0.2", time.Second, reservation.Preferred), kept("b/0", "10.1.0.3", day, reservation.Preferred), kept("b/1", "10.1.0.4", day, reservation.Preferred)},

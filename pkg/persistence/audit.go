@@ -142,6 +142,7 @@ func (r *Report) auditEntries(t *Tx) {
 	r.compareHeld(t.tx, r.heldBits())
 	r.compareOwners(t.tx)
 	r.compareCounts(t)
+	r.compareOrder(t)
 }
 
 // fault adds a fault to the report.

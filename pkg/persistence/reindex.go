@@ -41,6 +41,7 @@ func (t *Tx) reindex(r Report) error {
 			return fmt.Errorf("reindex: %w", err)
 		}
 	}
+	t.ordered, t.orderKnown = false, true // the next verb that needs the order makes it
 	for _, a := range r.Records.Attachments {
 		if err := t.hold(a.ID.Network, a.Addresses); err != nil {
 			return err

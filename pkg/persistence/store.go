@@ -114,10 +114,14 @@ func (s *Store) update(fn func(*Tx) error) error {
 			if err := checkGeneration(tx, marked); err != nil {
 				return err
 			}
-			if err := fn(&Tx{tx: tx}); err != nil {
+			t := &Tx{tx: tx}
+			if err := fn(t); err != nil {
 				return err
 			}
-			committed, err = raiseGeneration(tx, 0)
+			kept := t.orderKept()
+			if committed, err = raiseGeneration(tx, 0); err == nil && kept {
+				err = t.markOrder(committed)
+			}
 			return err
 		})
 		if err == nil {

@@ -26,8 +26,8 @@ type EndInput struct {
 	ReservedPods int64
 	// ReservedOfNamespace counts those of the pod's namespace. PlanEnd reads the number only when NeedsNamespace is true.
 	ReservedOfNamespace int64
-	// Reserved lists the reservations of the network. PlanEnd reads the list only when NeedsReserved is true. When
-	// NeedsReservedOf is true, the reservations of the namespace are enough.
+	// Held and Reserved are those of ShareInput. PlanEnd reads them only when NeedsReserved is true.
+	Held     map[string]int64
 	Reserved []Reservation
 }
 
@@ -50,10 +50,10 @@ type EndDecision struct {
 // share of the pool that reservations may hold, which reservation makes room.
 func PlanEnd(in EndInput) EndDecision {
 	d := planRetention(in)
-	if !in.NeedsReserved() && !in.NeedsReservedOf() {
+	if !in.NeedsReserved() {
 		return d
 	}
-	share := PlanShare(ShareInput{Now: in.Now, Share: *in.Share, New: *d.Reserve, Reserved: in.Reserved})
+	share := PlanShare(ShareInput{Now: in.Now, Share: *in.Share, New: *d.Reserve, Held: in.Held, Reserved: in.Reserved})
 	d.Lapsed, d.Displaced, d.OverQuota = share.Lapsed, share.Displaced, share.OverQuota
 	switch {
 	case share.Verdict == ShareRefused:
@@ -68,19 +68,16 @@ func PlanEnd(in EndInput) EndDecision {
 // puts back a reservation that was counted before, and is not limited (rule 8).
 func (in EndInput) NeedsShare() bool { return !in.Rollback && planRetention(in).Reserve != nil }
 
-// NeedsReserved reports whether PlanEnd needs EndInput.Reserved: the share of the pool is used up.
+// NeedsReserved reports whether PlanEnd needs EndInput.Held and Reserved: the share of the pool, or the quota of the
+// namespace, is used up.
 func (in EndInput) NeedsReserved() bool {
-	return in.NeedsShare() && in.Share != nil && !in.Share.HasRoom(in.ReservedPods)
+	return in.NeedsShare() && in.Share != nil &&
+		(!in.Share.HasRoom(in.ReservedPods) || in.NeedsNamespace() && !in.Share.HasRoomOf(in.ReservedOfNamespace))
 }
 
 // NeedsNamespace reports whether PlanEnd needs EndInput.ReservedOfNamespace: the namespace may have used up its quota.
 func (in EndInput) NeedsNamespace() bool {
 	return in.NeedsShare() && in.Share != nil && !in.Share.HasRoomOf(in.ReservedPods)
-}
-
-// NeedsReservedOf reports whether PlanEnd needs at least the reservations of the namespace: its quota is used up.
-func (in EndInput) NeedsReservedOf() bool {
-	return in.NeedsNamespace() && !in.Share.HasRoomOf(in.ReservedOfNamespace)
 }
 
 // planRetention decides whether the addresses are reserved, leaving aside the share of the pool.

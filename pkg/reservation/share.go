@@ -3,6 +3,7 @@ package reservation
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -90,8 +91,11 @@ type ShareInput struct {
 	Share Share
 	// New is the reservation that is asked for.
 	New Reservation
-	// Reserved are the reservations of the network. The reservations of the namespace are enough where the share has
-	// room.
+	// Held counts the reservations of the network by namespace, without lapsed ones and the reservation that New
+	// replaces; nil to count Reserved.
+	Held map[string]int64
+	// Reserved are the reservations of the network. Where Held counts them, the lapsed ones are enough, and from each
+	// namespace of GivesOne the reservation that gives way first.
 	Reserved []Reservation
 }
 
@@ -125,12 +129,15 @@ type ShareDecision struct {
 func PlanShare(in ShareInput) ShareDecision {
 	d := ShareDecision{Verdict: ShareGranted, Lapsed: Lapsed(in.Reserved, in.Now)}
 	reserved := slices.DeleteFunc(Unlapsed(in.Reserved, in.Now), func(r Reservation) bool { return r.Owner == in.New.Owner }) // the new one replaces it
-	of := map[string]int64{}
-	for _, r := range reserved {
-		of[r.Owner.Namespace]++
+	of, total := maps.Clone(in.Held), int64(0)
+	if of == nil {
+		of = Count(reserved)
+	}
+	for _, n := range of {
+		total += n
 	}
 	asking := in.New.Owner.Namespace
-	own, total := of[asking], int64(len(reserved))
+	own := of[asking]
 	d.OverQuota = !in.Share.HasRoomOf(own)
 	full := fmt.Sprintf("reservations hold addresses for %d pods, which is all of the share", total)
 	if d.OverQuota {
@@ -149,7 +156,7 @@ func PlanShare(in ShareInput) ShareDecision {
 	of[asking]++
 	from := asking
 	if !d.OverQuota {
-		from = richest(of, asking)
+		from = Richest(of, asking)
 	}
 	first := firstToGiveWay(append(reserved, in.New), from, in.Now)
 	if first.Owner == in.New.Owner {
@@ -160,6 +167,26 @@ func PlanShare(in ShareInput) ShareDecision {
 		d.Reason += fmt.Sprintf(", because namespace %s holds most, %d", from, of[from])
 	}
 	return d
+}
+
+// Count counts reservations by namespace.
+func Count(all []Reservation) map[string]int64 {
+	of := map[string]int64{}
+	for _, r := range all {
+		of[r.Owner.Namespace]++
+	}
+	return of
+}
+
+// GivesOne returns the namespaces of which one gives a reservation to a namespace that asks, by the numbers that they
+// have without it.
+func GivesOne(held map[string]int64, asking string) []string {
+	of := maps.Clone(held)
+	of[asking]++
+	if most := Richest(of, asking); most != asking {
+		return []string{asking, most}
+	}
+	return []string{asking}
 }
 
 // firstToGiveWay returns the reservation of a namespace that gives way before the others.
@@ -176,8 +203,8 @@ func (d ShareDecision) refuse(why string) ShareDecision {
 	return d
 }
 
-// richest returns the namespace with the most reservations. Among equals, own comes first, then the order of names.
-func richest(of map[string]int64, own string) string {
+// Richest returns the namespace with the most reservations. Among equals, own comes first, then the order of names.
+func Richest(of map[string]int64, own string) string {
 	most := own
 	for ns, n := range of {
 		if n > of[most] || n == of[most] && most != own && ns < most {
