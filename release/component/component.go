@@ -68,19 +68,23 @@ func Directories(ctx context.Context, goCommand string, modules []Module) (map[M
 	}
 	cmd := exec.CommandContext(ctx, goCommand, args...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("find modules in the module cache: %w", err)
-	}
+	out, failed := cmd.Output()
 	found := map[string]string{}
+	var errs []error
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var m struct{ Path, Version, Dir string }
+		var m struct{ Path, Version, Dir, Error string }
 		if err := d.Decode(&m); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("read the list of modules: %w", err)
+			return nil, errors.Join(failed, fmt.Errorf("read the list of modules: %w", err))
 		}
 		found[m.Path+"@"+m.Version] = m.Dir
+		if m.Error != "" {
+			errs = append(errs, fmt.Errorf("module %s@%s is not in the module cache and cannot be downloaded: %s", m.Path, m.Version, m.Error))
+		}
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("find modules in the module cache: %w", errors.Join(append(errs, failed)...))
 	}
 	dirs := map[Module]string{}
 	for _, m := range modules {
