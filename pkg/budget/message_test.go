@@ -92,6 +92,32 @@ func TestMessage(t *testing.T) {
 			evict(serving(0), book()), func(in *budget.Input) { in.ForUID = "u-old" },
 			"The pod web-0 that was to be evicted is gone. The pod that has its name now was created later.",
 		},
+		"the oldest entries first, then names": {
+			evict(serving(0), book(serving(1), serving(2)), most("1", []budget.Pod{
+				serving(0), serving(1), serving(2), {UID: "a", Name: "web-9"}, {UID: "b", Name: "web-8"}, {UID: "c", Name: "web-7"},
+			})),
+			func(in *budget.Input) {
+				e := in.Book.Entries["u-2"]
+				e.Since = now.Add(-3 * time.Minute)
+				in.Book.Entries["u-2"] = e
+			},
+			"PodUnavailableBudget web needs 5 of 6 pods available (maxUnavailable 1) and has 1. Not available: web-2 (evict by alice, 3 min ago), " +
+				"web-1 (evict by alice, 1 s ago), web-7 (not Ready), web-8 (not Ready), 1 more. Pod web-0 may go when one more pod is available.",
+		},
+		"two others wait": {
+			evict(serving(0), book(serving(1)), most("1", pods(4))), func(in *budget.Input) {
+				in.Book.Waiting = []ledger.Waiting{
+					{UID: "u-2", Pod: "web-2", By: "carol", Since: now.Add(-10 * time.Second), Last: now},
+					{UID: "u-3", Pod: "web-3", By: "dave", Since: now.Add(-40 * time.Second), Last: now},
+				}
+			},
+			"PodUnavailableBudget web needs 3 of 4 pods available (maxUnavailable 1) and has 3. Not available: web-1 (evict by alice, 1 s ago). " +
+				"Pod web-0 may go when one more pod is available. dave asked first, for web-3, 40 s ago.",
+		},
+		"a number, and a size that is not read": {
+			evict(serving(0), book(), with(least("3", pods(3)), func(b *budget.Budget) { b.Expected, b.Unknown = 0, "no scale" })), nil,
+			"PodUnavailableBudget web needs 3 of 3 pods available (minAvailable 3) and has 3. Pod web-0 may go when one more pod is available.",
+		},
 		"more holders than fit": {
 			evict(serving(0), book(pods(9)[1:]...), most("1", pods(9))), nil,
 			"PodUnavailableBudget web needs 8 of 9 pods available (maxUnavailable 1) and has 1. Not available: " +
