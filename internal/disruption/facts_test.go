@@ -170,8 +170,9 @@ func TestTheSizeOfABudget(t *testing.T) {
 		"a workload that is gone": {make: func(_ *testing.T, ns string) made {
 			return made{[]*corev1.Pod{owned(ns, "web-0", metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "u", Controller: new(true)})}, nil}
 		}, budget: target("apps/v1", "StatefulSet", "web"), pods: 1},
-		"the budget says": {make: func(_ *testing.T, ns string) made { return made{[]*corev1.Pod{owned(ns, "web-0")}, nil} },
-			budget: func(pub *policyv1beta1.PodUnavailableBudget) { pub.Spec.ProtectTotalReplicas = new(int32(9)) }, size: 9, pods: 1},
+		"the budget says": {make: func(_ *testing.T, ns string) made {
+			return made{[]*corev1.Pod{owned(ns, "web-0")}, nil}
+		}, budget: func(pub *policyv1beta1.PodUnavailableBudget) { pub.Spec.ProtectTotalReplicas = new(int32(9)) }, size: 9, pods: 1},
 		"the pods alone": {make: func(t *testing.T, ns string) made {
 			set := testenv.AStatefulSet("web", 3).In(ns)
 			env.Create(t, set.StatefulSet)

@@ -48,7 +48,7 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 	if err != nil {
 		f.Problem = err
 		f.Budget.Unknown = err.Error()
-		return f, nil
+		return f, nil //nolint:nilerr // the budget shows it, and a next try would find the same
 	}
 	if err = r.cover(ctx, pub.Namespace, matcher, &f); err != nil {
 		return f, err

@@ -87,7 +87,7 @@ func TestBudgetsAreAskedFirst(t *testing.T) {
 	if all := entries(t, ns); len(all) != 1 || all[0].Vector != "limpet" {
 		t.Errorf("entries %+v, want one for Limpet", all)
 	}
-	var refusal *evict.Refusal
+	var refusal *evict.RefusedError
 	deleted, err := evictor.Delete(t.Context(), pods[1])
 	if deleted || !errors.As(err, &refusal) || refusal.Pod.Name != "web-1" || !strings.Contains(refusal.Message, "needs 2") {
 		t.Errorf("the second pod: deleted %t, error %v; want a refusal", deleted, err)

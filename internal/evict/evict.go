@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/disruption"
-	"github.com/limpet-io/limpet/pkg/budget"
 )
 
 // Evictor deletes pods.
@@ -22,19 +21,19 @@ type Evictor struct {
 	Budgets *disruption.Judge
 }
 
-// Refusal is the error for a pod that its budgets keep for now.
-type Refusal struct {
+// RefusedError is the error for a pod that its budgets keep for now.
+type RefusedError struct {
 	Pod client.ObjectKey
 	// Message says which budget keeps the pod, and what would let it go.
 	Message string
 }
 
 // Error says which pod stays, and why.
-func (r *Refusal) Error() string { return fmt.Sprintf("pod %s must stay: %s", r.Pod, r.Message) }
+func (r *RefusedError) Error() string { return fmt.Sprintf("pod %s must stay: %s", r.Pod, r.Message) }
 
 // Delete deletes a pod if it is still the one that was read, unchanged; any other pod of
 // its name stays, and the error is a conflict. It returns false for a pod that is gone. The
-// error is a Refusal when a budget keeps the pod.
+// error is a RefusedError when a budget keeps the pod.
 func (e *Evictor) Delete(ctx context.Context, pod *corev1.Pod) (deleted bool, err error) {
 	answer, err := e.ask(ctx, pod)
 	if err != nil {
@@ -64,8 +63,8 @@ func (e *Evictor) ask(ctx context.Context, pod *corev1.Pod) (disruption.Answer, 
 	switch {
 	case err != nil:
 		return answer, fmt.Errorf("delete pod %s: ask its budgets: %w", key, err)
-	case answer.Verdict == budget.Refused:
-		return answer, fmt.Errorf("delete pod: %w", &Refusal{Pod: key, Message: answer.Message})
+	case answer.Refused():
+		return answer, fmt.Errorf("delete pod: %w", &RefusedError{Pod: key, Message: answer.Message})
 	}
 	return answer, nil
 }

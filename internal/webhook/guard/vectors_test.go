@@ -17,10 +17,10 @@ import (
 const systemAccount = "system:serviceaccount:kube-system:"
 
 // byDeleting deletes a pod in the name of a user.
-func byDeleting(user string, options ...client.DeleteOption) func(*testing.T, *corev1.Pod) error {
+func byDeleting(user string) func(*testing.T, *corev1.Pod) error {
 	return func(t *testing.T, pod *corev1.Pod) error {
 		t.Helper()
-		return as(t, user).Delete(t.Context(), pod.DeepCopy(), options...)
+		return as(t, user).Delete(t.Context(), pod.DeepCopy())
 	}
 }
 
