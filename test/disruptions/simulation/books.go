@@ -99,7 +99,7 @@ func (r *replica) enter(b ledger.Book, in budget.Input, d budget.Decision, targe
 		e.Version, e.Generation, e.ReadySince = strconv.FormatInt(target.version, 10), target.generation, target.readySince
 		b, changed = ledger.Take(b, e)
 	}
-	if d.Verdict == budget.Refused && d.Reason != budget.ReasonStale {
+	if d.Verdict == budget.Refused { // a request for a predecessor is told so once
 		next, asked := ledger.Ask(b, in.Waiting())
 		b, changed = next, changed || asked
 	}

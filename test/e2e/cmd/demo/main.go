@@ -158,8 +158,8 @@ func budget(ctx context.Context, b *bed.Bed, progress func(string, ...any)) erro
 		return err
 	}
 	fmt.Printf("\n$ kubectl get pub\n%s\n", out)
+	progress("kubectl drain of the node that has the most of these pods")
 	r, err := drain.Run(ctx, b, namespace)
-	progress("kubectl drain %s, which has %d of the pods", r.Node, r.Pods)
 	for _, waited := range r.Waited {
 		fmt.Println("         " + waited)
 	}
@@ -170,7 +170,7 @@ func budget(ctx context.Context, b *bed.Bed, progress func(string, ...any)) erro
 		err = fmt.Errorf("the budget demands 5 Ready pods, and %d were left", r.Least)
 	}
 	if err == nil {
-		progress("the drain ended without an error after %.1f s, and %d pods or more were Ready", r.Took.Seconds(), r.Least)
+		progress("%s had %d of the pods: its drain ended without an error after %.1f s, and %d pods or more were Ready", r.Node, r.Pods, r.Took.Seconds(), r.Least)
 	}
 	return errors.Join(err, drain.Undo(context.WithoutCancel(ctx), b, namespace, r.Node))
 }
