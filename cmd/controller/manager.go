@@ -67,7 +67,9 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err != nil {
 		return nil, err
 	}
-	addWebhooks(mgr, all, s)
+	if err := addWebhooks(mgr, all, s); err != nil {
+		return nil, err
+	}
 	migrator := &upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRDs: crds, Clock: s.clock, ReadOnly: o.Certificate == certificateGiven}
 	if err := addReconcilers(mgr, all, s, migrator); err != nil {
 		return nil, err
@@ -97,8 +99,16 @@ func addReconcilers(mgr ctrl.Manager, all []feature, s shared, more ...reconcile
 // newScheme holds the kinds of all features, and in every version those that the
 // controller converts.
 func newScheme(all []feature) (*runtime.Scheme, error) {
+	return schemeOf(all, clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme)
+}
+
+// schemeOf holds the kinds of all features, and others.
+func schemeOf(all []feature, others ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	errs := []error{clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)}
+	var errs []error
+	for _, add := range others {
+		errs = append(errs, add(scheme))
+	}
 	for _, f := range all {
 		for _, add := range f.schemes {
 			errs = append(errs, add(scheme))

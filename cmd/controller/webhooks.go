@@ -32,7 +32,7 @@ func newWebhookServer(o Options, certificate *serving.Certificate) (*serving.Ser
 
 // addWebhooks adds the webhooks of all features to the manager's server. Their paths are
 // in deploy/controller/webhooks.yaml.
-func addWebhooks(mgr ctrl.Manager, all []feature, s shared) {
+func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	creation := &admit.Creation{MaxReservation: s.options.MaxReservation, Clock: s.clock}
 	guards := &guard.Handler{Live: mgr.GetAPIReader()}
 	server := mgr.GetWebhookServer()
@@ -51,5 +51,10 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) {
 	}
 	server.Register(admit.CreationPath, &webhook.Admission{Handler: creation})
 	server.Register(guard.Path, &webhook.Admission{Handler: guards})
-	server.Register(serving.ConversionPath, conversion.NewWebhookHandler(mgr.GetScheme(), mgr.GetConverterRegistry()))
+	own, err := schemeOf(all) // any client may send objects of any kind, and pods are large in memory
+	if err != nil {
+		return err
+	}
+	server.Register(serving.ConversionPath, conversion.NewWebhookHandler(own, mgr.GetConverterRegistry()))
+	return nil
 }

@@ -81,9 +81,9 @@ func (l *listener) refuse(reason string) {
 // enter counts a connection, or returns why it is refused. A client with the very address
 // that it connects to is on this machine.
 func (l *listener) enter(c net.Conn) (member *Member, reason string) {
-	source, crowd := sourceOf(c.RemoteAddr()), l.all
+	source, crowd := SourceOf(c.RemoteAddr()), l.all
 	switch {
-	case source.IsValid() && source == sourceOf(c.LocalAddr()):
+	case source.IsValid() && source == SourceOf(c.LocalAddr()):
 		crowd = l.local
 	case !l.allowed(source):
 		return nil, RefusedNetwork
@@ -107,8 +107,8 @@ func (l *listener) allowed(source netip.Addr) bool {
 		slices.ContainsFunc(l.limits.Networks, func(n netip.Prefix) bool { return n.Contains(source) })
 }
 
-// sourceOf is the address of a client, the IPv4 address where both forms exist.
-func sourceOf(a net.Addr) netip.Addr {
+// SourceOf is the address of a client, the IPv4 address where both forms exist.
+func SourceOf(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
 	}

@@ -106,7 +106,7 @@ func TestTheAPIServerAsksWithItsCertificate(t *testing.T) {
 	}
 	t.Run("a pod that is too large is refused at once", func(t *testing.T) {
 		pod := testenv.APod("costly").In(ns).Pod
-		pod.Spec.Containers[0].Args = make([]string, serving.DefaultLimits.Elements)
+		pod.Spec.Containers[0].Args = make([]string, serving.DefaultLimits.Admission.Values/6)
 		err := env.Client.Create(t.Context(), pod)
 		if err == nil || !strings.Contains(err.Error(), "413") {
 			t.Errorf("create pod with many arguments: %.300v, want a refusal with the status of the webhook", err)

@@ -7,9 +7,11 @@
 //	connection  the source address, and how many connections are open
 //	TLS         a client certificate, if one is given, is of the clients' authority
 //	request     method, certificate where one is required, declared length
-//	body        length, and how many array elements the decoder would have to make; the
-//	            bodies that wait share a room
-//	lane        few requests are handled at a time; large ones one after the other
+//	body        length, and how many values the decoder would have to make; the bodies that
+//	            wait share a room
+//	lane        few requests are handled at a time; large ones one after the other, and
+//	            conversions apart from admissions
+//	answer      the answers that clients have not read share a room
 package serving
 
 // ConversionPath is the path of the conversion webhook.

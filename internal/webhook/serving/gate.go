@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -20,22 +20,24 @@ import (
 // Limits bound what requests may cost. The defaults keep a replica below its memory limit of
 // 512 MiB, whatever is sent.
 type Limits struct {
-	// Body is the longest body. The API server accepts requests of 3 MiB; an AdmissionReview
-	// has at most two such objects. A ConversionReview has one, because the API server
-	// converts each object by itself when it reads from etcd.
-	Body int64
-	// Elements is the largest number of array elements in a body.
-	Elements int
-	// SmallBody and SmallElements bound the requests that are handled side by side. Larger
-	// ones are handled one after the other.
-	SmallBody     int64
-	SmallElements int
-	// Small is how many small requests are handled at a time, and PerSource how many of them
+	// Admission bounds a request for an admission. The API server accepts requests of 3 MiB;
+	// an AdmissionReview has at most two such objects.
+	Admission Size
+	// Conversion bounds a ConversionReview. It has one object, because the API server
+	// converts each object by itself when it reads from etcd, and etcd stores 1.5 MiB. No
+	// object that can be stored is refused: one such object would make every list fail.
+	Conversion Size
+	// SmallRequest bounds the requests that are handled side by side. Larger ones are handled
+	// one after the other.
+	SmallRequest Size
+	// Small is how many small admissions are handled at a time, and PerSource how many of them
 	// one address may ask.
 	Small, PerSource int
 	// Bodies is how many bytes the small requests may have together that are read, wait or
 	// are handled.
 	Bodies int64
+	// Answers is how many bytes the answers may have together that clients have not read yet.
+	Answers int64
 	// Wait is how long a request waits for its turn. The API server waits 2 s for an answer
 	// where a pod may be created without one.
 	Wait time.Duration
@@ -44,15 +46,23 @@ type Limits struct {
 }
 
 // DefaultLimits are the limits of the controller.
+//
+// The shortest values of an object that can be stored are finalizers with 6 bytes, and owner
+// references with 50 bytes that count as 10 values. So 1.5 MiB have less than 400 000. An
+// AdmissionReview of two objects full of records has 360 000.
 var DefaultLimits = Limits{
-	Body: 7 << 20, Elements: 50_000,
-	SmallBody: 128 << 10, SmallElements: 1000,
-	Small: 96, PerSource: 72, Bodies: 48 << 20,
+	Admission: Size{7 << 20, 400_000}, Conversion: Size{2 << 20, 400_000}, SmallRequest: Size{128 << 10, 6000},
+	Small: 96, PerSource: 72, Bodies: 48 << 20, Answers: 16 << 20,
 	Wait: 1500 * time.Millisecond, Handle: 10 * time.Second,
 }
 
-// largeBodies is how many large bodies are read or wait, each of another address.
+// largeBodies is how many large bodies of admissions, and of conversions, are read or wait,
+// each of another address.
 const largeBodies = 4
+
+// smallConversionsAtOnce is how many small conversions are handled at a time, each of another
+// address. One takes less than 10 ms.
+const smallConversionsAtOnce = 2
 
 // smallBodyTimeout is how long a client may take to send a small body.
 const smallBodyTimeout = 2 * time.Second
@@ -71,17 +81,19 @@ type gate struct {
 	clients *Clients // nil: any client may ask
 	next    http.Handler
 	lanes   *lanes
-	// small and large share the memory for bodies among addresses. A body that is not
-	// handled yet gives way to one of an address that has less.
-	small, large *endpoint.Crowd
-	refuse       func(reason string)
-	clock        clock.PassiveClock
+	// The crowds share the memory for bodies and answers among addresses. A body that is not
+	// handled yet, or an answer, gives way to one of an address that has less.
+	small, large, conversions, answers *endpoint.Crowd
+	refuse                             func(reason string)
+	clock                              clock.PassiveClock
+	answered                           atomic.Int64 // when a request was last answered or refused, in ns
 }
 
 func newGate(limits Limits, clients *Clients, next http.Handler, refuse func(string), c clock.PassiveClock) *gate {
 	return &gate{
 		limits: limits, clients: clients, next: next, lanes: newLanes(limits), refuse: refuse, clock: c,
-		small: endpoint.NewCrowd(limits.Bodies), large: endpoint.NewCrowd(largeBodies),
+		small: endpoint.NewCrowd(limits.Bodies), answers: endpoint.NewCrowd(limits.Answers),
+		large: endpoint.NewCrowd(largeBodies), conversions: endpoint.NewCrowd(largeBodies),
 	}
 }
 
@@ -96,6 +108,7 @@ func (r *refusal) Error() string { return r.message }
 
 // ServeHTTP handles a request, or refuses it.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() { g.answered.Store(g.clock.Now().UnixNano()) }()
 	err := g.serve(w, r)
 	var no *refusal
 	if !errors.As(err, &no) {
@@ -115,7 +128,7 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := g.admit(r); err != nil {
 		return err
 	}
-	if 0 <= r.ContentLength && r.ContentLength <= g.limits.SmallBody {
+	if 0 <= r.ContentLength && r.ContentLength <= g.limits.SmallRequest.Bytes {
 		return g.serveSmall(w, r)
 	}
 	return g.serveLarge(w, r)
@@ -130,29 +143,33 @@ func (g *gate) serveSmall(w http.ResponseWriter, r *http.Request) error {
 		return errBusy
 	}
 	defer member.Leave()
-	body, elements, err := g.read(w, r, smallBodyTimeout)
+	body, size, err := g.read(w, r, smallBodyTimeout)
 	if err != nil {
 		return err
 	}
-	small := elements <= g.limits.SmallElements
-	leave, err := g.lanes.share(r.Context(), small, source)
+	kind := laneOf(r.URL.Path, size.within(g.limits.SmallRequest))
+	leave, err := g.lanes.share(r.Context(), kind, source)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return g.handle(w, r, small, body, member)
+	return g.handle(w, r, kind, body, member)
 }
 
 // serveLarge reads the body when the address has no other large request, before the request
 // keeps those of other addresses waiting.
 func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 	source, connection := sourceOf(r), endpoint.ConnectionOf(r.Context())
-	leave, err := g.lanes.share(r.Context(), false, source)
+	kind, crowd := laneOf(r.URL.Path, false), g.large
+	if kind == largeConversions {
+		crowd = g.conversions
+	}
+	leave, err := g.lanes.share(r.Context(), kind, source)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	member := g.large.Enter(source, 1, connection.Close)
+	member := crowd.Enter(source, 1, connection.Close)
 	if member == nil {
 		return errBusy
 	}
@@ -161,24 +178,29 @@ func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return g.handle(w, r, false, body, member)
+	return g.handle(w, r, kind, body, member)
 }
 
 // handle has a request handled in its turn, and sends the answer. While a client does not
 // read the answer, its connection may be displaced again.
-func (g *gate) handle(w http.ResponseWriter, r *http.Request, small bool, body []byte, member *endpoint.Member) error {
+func (g *gate) handle(w http.ResponseWriter, r *http.Request, kind lane, body []byte, member *endpoint.Member) error {
 	kept := &answer{ResponseWriter: w}
-	if err := g.turn(kept, r, small, body, member); err != nil {
+	if err := g.turn(kept, r, kind, body, member); err != nil {
 		return err
 	}
-	member.Stay(false)
+	member.Leave() // the body is not needed any more
+	unread := g.answers.Enter(sourceOf(r), int64(kept.body.Cap()), endpoint.ConnectionOf(r.Context()).Close)
+	if unread == nil {
+		return errBusy
+	}
+	defer unread.Leave()
 	kept.send()
 	return nil
 }
 
 // turn has a request handled in its turn.
-func (g *gate) turn(w http.ResponseWriter, r *http.Request, small bool, body []byte, member *endpoint.Member) error {
-	leave, err := g.lanes.enter(r.Context(), small, g.clock.Now())
+func (g *gate) turn(w http.ResponseWriter, r *http.Request, kind lane, body []byte, member *endpoint.Member) error {
+	leave, err := g.lanes.enter(r.Context(), kind, g.clock.Now())
 	if err != nil {
 		return err
 	}
@@ -203,42 +225,53 @@ func (g *gate) admit(r *http.Request) error {
 			return &refusal{http.StatusForbidden, refusedCertificate, err.Error()}
 		}
 	}
-	if r.ContentLength > g.limits.Body {
-		return g.tooLong()
+	if most := g.most(r); r.ContentLength > most.Bytes {
+		return tooLong(most)
 	}
 	return nil
 }
 
-func (g *gate) tooLong() error {
+// most is the largest size of a request.
+func (g *gate) most(r *http.Request) Size {
+	if r.URL.Path == ConversionPath {
+		return g.limits.Conversion
+	}
+	return g.limits.Admission
+}
+
+func tooLong(most Size) error {
 	return &refusal{
 		http.StatusRequestEntityTooLarge, refusedBody,
-		"the request has more than " + strconv.FormatInt(g.limits.Body, 10) + " bytes",
+		fmt.Sprintf("the request has more than %d bytes, where <, > and & have six", most.Bytes),
 	}
 }
 
-// read reads the body up to the limit, and counts its elements. Memory is taken as the body
-// arrives, not as its length is announced.
-func (g *gate) read(w http.ResponseWriter, r *http.Request, within time.Duration) (body []byte, elements int, err error) {
-	control := http.NewResponseController(w)
+// read reads the body up to the limit, and measures it. Memory is taken as the body arrives,
+// not as its length is announced.
+func (g *gate) read(w http.ResponseWriter, r *http.Request, within time.Duration) (body []byte, size Size, err error) {
+	control, most := http.NewResponseController(w), g.most(r)
 	if err := control.SetReadDeadline(g.clock.Now().Add(within)); err != nil {
-		return nil, 0, fmt.Errorf("read request: %w", err)
+		return nil, Size{}, fmt.Errorf("read request: %w", err)
 	}
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, g.limits.Body))
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most.Bytes))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return nil, 0, g.tooLong()
+		return nil, Size{}, tooLong(most)
 	case err != nil:
-		return nil, 0, fmt.Errorf("read request: %w", err)
+		return nil, Size{}, fmt.Errorf("read request: %w", err)
 	}
-	if elements = ArrayElements(body); elements > g.limits.Elements {
-		return nil, 0, &refusal{
+	switch size = SizeOf(body, r.URL.Path == ConversionPath); {
+	case size.Bytes > most.Bytes:
+		return nil, Size{}, tooLong(most)
+	case size.Values > most.Values:
+		return nil, Size{}, &refusal{
 			http.StatusRequestEntityTooLarge, refusedElements,
-			fmt.Sprintf("the request has more than %d array elements", g.limits.Elements),
+			fmt.Sprintf("the request has more than %d values, where an array element counts as %d", most.Values, elementValues),
 		}
 	}
 	_ = control.SetReadDeadline(time.Time{}) // the handler may take longer
-	return body, elements, nil
+	return body, size, nil
 }
 
 // sourceOf is the address that a request came from.

@@ -8,13 +8,39 @@ import (
 	"time"
 )
 
-// lanes bound how many requests are handled at a time. Small requests are handled side by
+// lane is a kind of request that is handled apart from other kinds.
+type lane int
+
+const (
+	smallAdmissions lane = iota
+	largeAdmissions
+	smallConversions
+	largeConversions
+	laneCount
+)
+
+// laneOf is the lane of a request.
+func laneOf(path string, small bool) lane {
+	switch {
+	case path == ConversionPath && small:
+		return smallConversions
+	case path == ConversionPath:
+		return largeConversions
+	case small:
+		return smallAdmissions
+	}
+	return largeAdmissions
+}
+
+// lanes bound how many requests are handled at a time. Small admissions are handled side by
 // side, but one source cannot take all places. Large ones are handled one after the other,
-// and one source has one of them at a time, so that it cannot be all that wait.
+// and one source has one of them at a time, so that it cannot be all that wait. Any client
+// may ask for conversions, so that these have few places of their own, and one source has
+// one.
 type lanes struct {
-	small, large chan struct{}
-	perSource    int
-	wait         time.Duration
+	places    [laneCount]chan struct{}
+	perSource [laneCount]int
+	wait      time.Duration
 
 	mu      sync.Mutex
 	sources map[netip.Addr]*source
@@ -26,48 +52,50 @@ type request struct{ _ byte }
 
 // source is one address with requests.
 type source struct {
-	small, large chan struct{}
-	requests     int // that wait or are handled
+	places   [laneCount]chan struct{}
+	requests int // that wait or are handled
 }
 
 func newLanes(l Limits) *lanes {
-	return &lanes{
-		small: make(chan struct{}, l.Small), large: make(chan struct{}, 1), perSource: l.PerSource, wait: l.Wait,
-		sources: map[netip.Addr]*source{}, begun: map[*request]time.Time{},
+	out := &lanes{wait: l.Wait, sources: map[netip.Addr]*source{}, begun: map[*request]time.Time{}}
+	for kind, places := range [laneCount]int{l.Small, 1, smallConversionsAtOnce, 1} {
+		out.places[kind], out.perSource[kind] = make(chan struct{}, places), 1
 	}
+	out.perSource[smallAdmissions] = l.PerSource
+	return out
 }
 
 // errBusy is the answer to a request whose turn did not come.
 var errBusy = &refusal{http.StatusServiceUnavailable, refusedBusy, "too many requests are handled at the moment"}
 
 // enter waits for the request's turn. leave must be called at the end of the request.
-func (l *lanes) enter(ctx context.Context, small bool, now time.Time) (leave func(), err error) {
+func (l *lanes) enter(ctx context.Context, kind lane, now time.Time) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.wait)
 	defer cancel()
-	lane := l.large
-	if small {
-		lane = l.small
-	}
+	places := l.places[kind]
 	select {
-	case lane <- struct{}{}:
+	case places <- struct{}{}:
 	case <-ctx.Done():
 		return nil, errBusy
 	}
 	end := l.begin(now)
 	return func() {
 		end()
-		<-lane
+		<-places
 	}, nil
 }
 
 // share waits until an address has less than its share of requests.
-func (l *lanes) share(ctx context.Context, small bool, from netip.Addr) (leave func(), err error) {
+func (l *lanes) share(ctx context.Context, kind lane, from netip.Addr) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.wait)
 	defer cancel()
 	l.mu.Lock()
 	s := l.sources[from]
 	if s == nil {
-		s = &source{small: make(chan struct{}, l.perSource), large: make(chan struct{}, 1)}
+		s = &source{}
+		for kind, places := range l.perSource {
+			s.places[kind] = make(chan struct{}, places)
+		}
 		l.sources[from] = s
 	}
 	s.requests++
@@ -79,10 +107,7 @@ func (l *lanes) share(ctx context.Context, small bool, from netip.Addr) (leave f
 			delete(l.sources, from)
 		}
 	}
-	places := s.large
-	if small {
-		places = s.small
-	}
+	places := s.places[kind]
 	select {
 	case places <- struct{}{}:
 		return func() {
