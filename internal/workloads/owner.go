@@ -110,10 +110,11 @@ const (
 func (id ownerID) plausible() bool { return len(id.Name) <= longestName && len(id.UID) <= longestName }
 
 // ownerAnswers remembers what the API server said of owners. An owner that is missing stays
-// so: an owner exists before any of its pods, and its UID never returns.
+// so: an owner exists before any of its pods, and its UID never returns. Pods can name any
+// number of owners that do not exist, so that these never displace owners that were found.
 type ownerAnswers struct {
-	mu      sync.Mutex
-	answers map[ownerID]ownerAnswer
+	mu             sync.Mutex
+	found, missing map[ownerID]ownerAnswer
 }
 
 type ownerAnswer struct {
@@ -124,7 +125,10 @@ type ownerAnswer struct {
 func (a *ownerAnswers) get(id ownerID, now time.Time) (object metav1.Object, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	answer, known := a.answers[id]
+	answer, known := a.found[id]
+	if !known {
+		answer, known = a.missing[id]
+	}
 	return answer.object, known && now.Sub(answer.at) < ownerMemory
 }
 
@@ -132,14 +136,42 @@ func (a *ownerAnswers) get(id ownerID, now time.Time) (object metav1.Object, kno
 func (a *ownerAnswers) seen(id ownerID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.answers[id].object != nil
+	return a.found[id].object != nil
 }
 
 func (a *ownerAnswers) put(id ownerID, object metav1.Object, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.answers == nil || len(a.answers) >= mostOwners {
-		a.answers = map[ownerID]ownerAnswer{}
+	delete(a.found, id)
+	delete(a.missing, id)
+	if object == nil {
+		if a.missing == nil || len(a.missing) >= mostOwners {
+			a.missing = map[ownerID]ownerAnswer{}
+		}
+		a.missing[id] = ownerAnswer{nil, now}
+		return
 	}
-	a.answers[id] = ownerAnswer{object, now}
+	if a.found == nil {
+		a.found = map[ownerID]ownerAnswer{}
+	}
+	if len(a.found) >= mostOwners {
+		delete(a.found, a.oldest())
+	}
+	a.found[id] = ownerAnswer{object, now}
+}
+
+// oldest is the owner of the namespace with most owners that was found first.
+func (a *ownerAnswers) oldest() ownerID {
+	owners := map[string]int{}
+	for id := range a.found {
+		owners[id.namespace]++
+	}
+	var oldest ownerID
+	for id, answer := range a.found {
+		most := owners[oldest.namespace]
+		if owners[id.namespace] > most || owners[id.namespace] == most && answer.at.Before(a.found[oldest].at) {
+			oldest = id
+		}
+	}
+	return oldest
 }
