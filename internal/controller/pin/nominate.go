@@ -49,6 +49,7 @@ type Nominator struct {
 	reported sync.Map // the last notice, by the key of a pod
 	untried  sync.Map // since when a pod waits untried, by its key
 	promises promises
+	queue    gateQueue
 }
 
 // notice is why a pod's gate stays closed.
@@ -70,7 +71,7 @@ const noteSize = 800
 func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nominate").
-		For(&corev1.Pod{}, builder.WithPredicates(podWaits)).
+		Watches(&corev1.Pod{}, n.queue.handler(), builder.WithPredicates(podWaits)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8,
 			NeedLeaderElection:      new(false),
@@ -82,6 +83,7 @@ func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile nominates a pod's node and opens its gate.
 func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	n.queue.begin(req)
 	var pod corev1.Pod
 	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
 		n.reported.Delete(req)
