@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -123,14 +124,27 @@ func schemeOf(all []feature, others ...func(*runtime.Scheme) error) (*runtime.Sc
 // eventSource is the reporter of the controller's events.
 const eventSource = "limpet-controller"
 
+// ownClient returns a client with a rate of its own, for what users can cause without bound.
+func ownClient(mgr ctrl.Manager) (client.Client, error) {
+	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return nil, fmt.Errorf("make client for users: %w", err)
+	}
+	return c, nil
+}
+
 func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error) {
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return shared{}, fmt.Errorf("make discovery client: %w", err)
 	}
+	unproven, err := ownClient(mgr)
+	if err != nil {
+		return shared{}, err
+	}
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
-		live:   cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven),
+		live:   cluster.NewLiveReader(unproven, cluster.LimitUnproven),
 		proven: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitProven),
 	}
 	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())

@@ -20,6 +20,7 @@ const liveTimeout = 5 * time.Second
 type LiveLimits struct {
 	AtOnce  int // reads that the API server is asked at a time
 	Waiting int // reads that wait for their turn
+	Total   int // reads of all namespaces that wait or are answered
 }
 
 // Limits of the webhook for pods that are created.
@@ -27,13 +28,14 @@ var (
 	// LimitUnproven is for pods whose workload the cache does not show: users can invent any
 	// number of workloads. The waiting pods of a namespace take no more than two thirds of the
 	// places that the webhook server has for one API server.
-	LimitUnproven = LiveLimits{AtOnce: 4, Waiting: 12}
+	// Clients can invent namespaces, too: all together have a second of the client's rate.
+	LimitUnproven = LiveLimits{AtOnce: 4, Waiting: 12, Total: 200}
 	// LimitProven is for pods of existing workloads. Reads of the same object are one.
-	LimitProven = LiveLimits{AtOnce: 8, Waiting: math.MaxInt32}
+	LimitProven = LiveLimits{AtOnce: 8, Waiting: math.MaxInt32, Total: math.MaxInt32}
 )
 
-// ErrCrowded is returned for a read in a namespace that has too many reads waiting.
-var ErrCrowded = errors.New("too many reads of the namespace wait for the API server")
+// ErrCrowded is returned for a read where too many reads wait.
+var ErrCrowded = errors.New("too many reads wait for the API server")
 
 // LiveReader reads past the cache for webhooks. Users choose what a webhook has to read, so
 // that each namespace has few reads of its own, and others never wait for those. Reads of
@@ -43,6 +45,7 @@ type LiveReader struct {
 	limits LiveLimits
 
 	mu      sync.Mutex
+	total   int                  // reads that wait, or are being answered
 	lanes   map[string]*lane     // by namespace
 	waiting map[liveKey]*oneRead // not begun yet, so that later requests may share them
 }
@@ -65,11 +68,14 @@ type liveKey struct {
 	client.ObjectKey
 }
 
-// oneRead is a read that several requests share.
+// oneRead is a read that several requests share. It is cancelled when no request waits for it.
 type oneRead struct {
 	done   chan struct{}
 	object client.Object
 	err    error
+
+	requests int // that wait
+	cancel   context.CancelFunc
 }
 
 // Get reads an object. It joins a read of the object that has not begun yet: a read that
@@ -80,11 +86,14 @@ func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.
 	r.mu.Lock()
 	read, joined := r.waiting[id]
 	if !joined {
-		read = &oneRead{done: make(chan struct{}), object: into.DeepCopyObject().(client.Object)}
+		shared, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		read = &oneRead{done: make(chan struct{}), object: into.DeepCopyObject().(client.Object), cancel: cancel}
 		r.waiting[id] = read
-		go r.run(context.WithoutCancel(ctx), id, read, opts)
+		go r.run(shared, id, read, opts)
 	}
+	read.requests++
 	r.mu.Unlock()
+	defer r.leave(id, read)
 	select {
 	case <-read.done:
 	case <-ctx.Done():
@@ -97,6 +106,23 @@ func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.
 	return nil
 }
 
+// leave ends the waiting of a request. Later requests do not join a cancelled read.
+func (r *LiveReader) leave(id liveKey, read *oneRead) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if read.requests--; read.requests == 0 {
+		read.cancel()
+		r.begin(id, read)
+	}
+}
+
+// begin lets no further request join a read.
+func (r *LiveReader) begin(id liveKey, read *oneRead) {
+	if r.waiting[id] == read {
+		delete(r.waiting, id)
+	}
+}
+
 // run makes one read in its turn.
 func (r *LiveReader) run(ctx context.Context, id liveKey, read *oneRead, opts []client.GetOption) {
 	defer close(read.done)
@@ -106,7 +132,7 @@ func (r *LiveReader) run(ctx context.Context, id liveKey, read *oneRead, opts []
 	}
 	leave, err := r.enter(ctx, place)
 	r.mu.Lock()
-	delete(r.waiting, id)
+	r.begin(id, read)
 	r.mu.Unlock()
 	if err != nil {
 		read.err = err
@@ -135,15 +161,16 @@ func (r *LiveReader) List(ctx context.Context, into client.ObjectList, opts ...c
 func (r *LiveReader) enter(ctx context.Context, namespace string) (leave func(), err error) {
 	r.mu.Lock()
 	l := r.lanes[namespace]
+	if r.total >= r.limits.Total || l != nil && l.reads >= r.limits.AtOnce+r.limits.Waiting {
+		r.mu.Unlock()
+		return nil, fmt.Errorf("read in namespace %s: %w", namespace, ErrCrowded)
+	}
 	if l == nil {
 		l = &lane{places: make(chan struct{}, r.limits.AtOnce)}
 		r.lanes[namespace] = l
 	}
-	if l.reads >= r.limits.AtOnce+r.limits.Waiting {
-		r.mu.Unlock()
-		return nil, fmt.Errorf("read in namespace %s: %w", namespace, ErrCrowded)
-	}
 	l.reads++
+	r.total++
 	r.mu.Unlock()
 	select {
 	case l.places <- struct{}{}:
@@ -160,6 +187,7 @@ func (r *LiveReader) enter(ctx context.Context, namespace string) (leave func(),
 func (r *LiveReader) forget(namespace string, l *lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.total--
 	if l.reads--; l.reads == 0 {
 		delete(r.lanes, namespace)
 	}

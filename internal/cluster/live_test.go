@@ -1,13 +1,16 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -107,5 +110,92 @@ func TestLiveReadsOfOneObjectThatWaitAreOne(t *testing.T) {
 	others.Wait()
 	if n := traffic.Count(ns) - atOnce; n < 1 || n > many/2 {
 		t.Errorf("%d requests for one object, want few", n)
+	}
+}
+
+// limited answers as a client of the controller does: at most 200 reads a second.
+type limited struct {
+	client.Reader
+	limit flowcontrol.RateLimiter
+}
+
+func (l limited) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return l.limit.Wait(ctx)
+}
+
+// A read for which no request waits is given up, in however many namespaces. It takes nothing
+// of the client's rate.
+func TestAbandonedReadsDelayNoOther(t *testing.T) {
+	reader := limited{limit: flowcontrol.NewTokenBucketRateLimiter(200, 400)}
+	live, proven := cluster.NewLiveReader(reader, cluster.LimitUnproven), cluster.NewLiveReader(reader, cluster.LimitProven)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range 3000 {
+		_ = live.Get(gone, client.ObjectKey{Namespace: fmt.Sprint("ns-", i), Name: "forged"}, &corev1.Pod{}) // nobody waits
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // of the webhook
+	defer cancel()
+	if err := proven.Get(ctx, client.ObjectKey{Namespace: "shop", Name: "game"}, &corev1.Pod{}); err != nil {
+		t.Errorf("a read for an existing workload: %v", err)
+	}
+}
+
+// A request may go away while others wait for the same read.
+func TestASharedReadGoesOnWithoutItsFirstRequest(t *testing.T) {
+	ns := env.Namespace(t)
+	env.Create(t, testenv.APod("web-0").In(ns).Pod)
+	c, traffic := env.Observe(t)
+	release := traffic.Hold(t, "/namespaces/"+ns+"/")
+	live := cluster.NewLiveReader(c, cluster.LiveLimits{AtOnce: 1, Waiting: 10, Total: 10})
+	read := func(ctx context.Context, name string) <-chan error {
+		answer := make(chan error, 1)
+		go func() { answer <- live.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &corev1.Pod{}) }()
+		return answer
+	}
+	other := read(t.Context(), "other") // takes the only place
+	testenv.Eventually(t, func() error {
+		if traffic.Count(ns) != 1 {
+			return errors.New("no request yet")
+		}
+		return nil
+	})
+	first, cancel := context.WithCancel(t.Context())
+	one := read(first, "web-0")
+	testenv.Eventually(t, func() error { return live.Waits(client.ObjectKey{Namespace: ns, Name: "web-0"}, 1) })
+	two := read(t.Context(), "web-0")
+	testenv.Eventually(t, func() error { return live.Waits(client.ObjectKey{Namespace: ns, Name: "web-0"}, 2) })
+	cancel()
+	if err := <-one; !errors.Is(err, context.Canceled) {
+		t.Errorf("the request that went away: %v", err)
+	}
+	release()
+	if err := errors.Join(client.IgnoreNotFound(<-other), <-two); err != nil {
+		t.Errorf("the request that stayed: %v", err)
+	}
+}
+
+// Clients can invent namespaces.
+func TestLiveReadsOfAllNamespacesAreBounded(t *testing.T) {
+	const total, many = 5, 20
+	c, traffic := env.Observe(t)
+	defer traffic.Hold(t, "/pods/web")()
+	live := cluster.NewLiveReader(c, cluster.LiveLimits{AtOnce: 4, Waiting: 12, Total: total})
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan error, many)
+	for i := range many {
+		go func() {
+			answers <- live.Get(ctx, client.ObjectKey{Namespace: fmt.Sprint("ns-", i), Name: "web"}, &corev1.Pod{})
+		}()
+	}
+	for range many - total {
+		if err := <-answers; !errors.Is(err, cluster.ErrCrowded) {
+			t.Errorf("error %v, want that too many reads wait", err)
+		}
+	}
+	cancel()
+	for range total {
+		if err := <-answers; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want that the request went away", err)
+		}
 	}
 }
