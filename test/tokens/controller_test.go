@@ -250,7 +250,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"add an annotation":    {denied, update(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Annotations["limpet.dev/nudged"] = "t" })},
 			"add a finalizer":      {denied, update(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Finalizers = []string{"example.com/hold"} })},
 			"delete a budget":      {byRole, remove(v.budget)},
-			"create a budget":      {byRole, create(changed(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Name, b.ResourceVersion = "evil", "" }))},
+			"create a budget":      {denied, create(changed(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Name, b.ResourceVersion = "evil", "" }))},
 			"delete all budgets":   {byRole, removeAll(&policyv1beta1.PodUnavailableBudget{}, client.InNamespace(ns))},
 		},
 		"namespaces": {
