@@ -65,7 +65,10 @@ type probed struct {
 // answer is old, or the label of the namespace has changed.
 func (p *Prober) state(ctx context.Context, namespace string, now time.Time) (guardState, error) {
 	var ns corev1.Namespace
-	if err := p.Client.Get(ctx, client.ObjectKey{Name: namespace}, &ns, client.UnsafeDisableDeepCopy); err != nil {
+	switch err := p.Client.Get(ctx, client.ObjectKey{Name: namespace}, &ns, client.UnsafeDisableDeepCopy); {
+	case apierrors.IsNotFound(err): // its budgets go next
+		return guardState{ending: true}, nil
+	case err != nil:
 		return guardState{}, fmt.Errorf("get namespace %s: %w", namespace, err)
 	}
 	wanted, err := p.wants(ctx, namespace, now)
