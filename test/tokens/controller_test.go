@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -357,6 +358,12 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"list nodes", list(&corev1.NodeList{})},
 		{"list reservations", list(&limpetv1alpha1.IPReservationList{})},
 		{"list pools", list(&limpetv1alpha1.NodeIPPoolList{})},
+		{"list deployments", list(&appsv1.DeploymentList{})},
+		{"list replica sets", list(&appsv1.ReplicaSetList{})},
+		{"list jobs", list(&batchv1.JobList{})},
+		{"list disruption budgets", list(&policyv1.PodDisruptionBudgetList{})},
+		{"list books", list(&limpetv1alpha1.DisruptionBookList{})},
+		{"write a book", create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "book"}})},
 		{"read the lease of a node", get(leaseOf(t, v.node))},
 	}
 	for _, step := range steps {

@@ -57,6 +57,7 @@ func TestVectors(t *testing.T) {
 	type vector struct {
 		name    string // as in limpet.dev/vectors
 		refused bool   // by default
+		always  bool   // no budget can refuse it
 		on      string // the node of the pod
 		prepare func(t *testing.T, set testenv.StatefulSet)
 		edit    func(*corev1.Pod) // of the pod before it is created
@@ -92,6 +93,7 @@ func TestVectors(t *testing.T) {
 		"preemption":  {name: "preemption", try: byDeleting("system:kube-scheduler")},
 		"taint":       {name: "taint", on: "dead", try: byDeleting(systemAccount + "node-controller")},
 		"admin taint": {name: "admin-taint", refused: true, on: "maintained", try: byDeleting(systemAccount + "node-controller")},
+		"pod gc":      {name: "pod-gc", always: true, try: byDeleting(systemAccount + "pod-garbage-collector")},
 		"garbage":     {name: "teardown", prepare: gone, try: byDeleting(systemAccount + "generic-garbage-collector")},
 		"namespace":   {name: "teardown", try: byDeleting(systemAccount + "namespace-controller")},
 	} {
@@ -121,7 +123,7 @@ func TestVectors(t *testing.T) {
 					v.prepare(t, set)
 				}
 				err := v.try(t, pods[0])
-				if wanted := policy == "Check" || policy == "" && v.refused; wanted {
+				if wanted := policy == "Check" || policy == "" && v.refused; wanted && !v.always {
 					refusedBy(t, err, "web")
 				} else if err != nil {
 					t.Errorf("answer %v, want that the request passes", err)
