@@ -11,6 +11,9 @@ import (
 const (
 	// DefaultSharePercent is the default of how much of a pool reservations may hold.
 	DefaultSharePercent = 50
+	// MaxSharePods bounds a share whatever its percentage is. The part of an IPv6 pool is no bound, and the agent keeps
+	// about 1.4 KiB of memory for each reservation.
+	MaxSharePods = 10_000
 	// DefaultReleaseDelay is the default of Limits.ReleaseDelay.
 	DefaultReleaseDelay = 30 * time.Second
 )
@@ -35,9 +38,9 @@ type Share struct {
 }
 
 // NewShare returns a percentage of a pool, given as a number of pods. The share is at least one pod, unless the
-// percentage is 0.
+// percentage is 0, and at most MaxSharePods.
 func NewShare(pool int64, percent int, refuse bool) Share {
-	return Share{Pods: part(pool, percent), Refuse: refuse}
+	return Share{Pods: min(part(pool, percent), MaxSharePods), Refuse: refuse}
 }
 
 // part returns a percentage of a number, rounded up.

@@ -266,7 +266,9 @@ func TestNewShare(t *testing.T) {
 		"none":                         {253, 0, 0},
 		"the smallest pool serves one": {1, 50, 1},
 		"a tenth of a small one":       {5, 10, 1},
-		"half of the largest":          {1 << 53, 50, 1 << 52},
+		"half of an IPv4 /16":          {65533, 50, 10_000},
+		"half of the largest":          {1 << 53, 50, 10_000},
+		"none of the largest":          {1 << 53, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := reservation.NewShare(tc.pool, tc.percent, false); got.Pods != tc.want {
