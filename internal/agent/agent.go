@@ -58,7 +58,7 @@ type Config struct {
 type PodSource interface {
 	// Run keeps the list current until ctx ends.
 	Run(ctx context.Context) error
-	// Pods returns the list; false while the source does not know all pods.
+	// Pods returns the list; false while the source does not know all pods. A list with an error is old.
 	Pods(ctx context.Context) (list plan.PodList, known bool, err error)
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,11 +17,11 @@ import (
 const endGrace = 5 * time.Minute
 
 // correctAttachments stores what live pods ask for now, and ends attachments whose DEL was
-// lost. While the pods are not known nothing is corrected.
+// lost. While the pods are not known nothing is corrected. Old pods count, and are an error of the step.
 func (a *Agent) correctAttachments(ctx context.Context, networks []network) error {
-	pods, known, err := a.Pods.Pods(ctx)
-	if err != nil || !known {
-		return err
+	pods, known, stale := a.Pods.Pods(ctx)
+	if !known {
+		return stale
 	}
 	in := plan.AttachmentsInput{
 		Now: a.Now(), Pods: pods, Grace: endGrace, MaxRetain: map[string]time.Duration{}, DefaultMaxRetain: a.MaxRetain,
@@ -33,7 +34,7 @@ func (a *Agent) correctAttachments(ctx context.Context, networks []network) erro
 	}
 	d := plan.Attachments(in)
 	if err := applyCorrections(ctx, a.store, d, in.Now); err != nil {
-		return err
+		return errors.Join(stale, err)
 	}
 	a.metrics.corrected.Add(float64(len(d.Corrected)))
 	a.metrics.ended.Add(float64(len(d.Ended)))
@@ -41,7 +42,7 @@ func (a *Agent) correctAttachments(ctx context.Context, networks []network) erro
 	for _, id := range d.Ended {
 		a.Log.Info("Ended an attachment whose sandbox is gone", "container", id.ContainerID, "network", id.Network)
 	}
-	return nil
+	return stale
 }
 
 // withSandboxes adds to attachments whether their network namespaces exist.

@@ -38,11 +38,11 @@ func violations(found []audit.Finding) []audit.Finding {
 }
 
 // leftBehind returns the attachments whose network namespace no component will end. With an error the
-// pods are not known, and the list is shorter.
+// pods are old, or not known; then the list is shorter.
 func (a *Agent) leftBehind(ctx context.Context, attachments []reservation.Attachment) ([]audit.Finding, error) {
 	pods, known, err := a.Pods.Pods(ctx)
 	in := plan.LeftBehindInput{Now: a.Now(), Attachments: a.withSandboxes(attachments), Grace: endGrace}
-	if err == nil && known {
+	if known {
 		in.Pods = &pods
 	}
 	var all []audit.Finding

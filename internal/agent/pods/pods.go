@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// maxMessage is the largest message that is accepted, as in the kubelet.
+// maxMessage is the largest message of a runtime that is accepted, as in the kubelet.
 const maxMessage = 16 << 20
 
 // dialTimeout bounds the question whether a socket has a server.
