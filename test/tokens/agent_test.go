@@ -2,6 +2,7 @@ package tokens_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -110,18 +111,28 @@ func TestAStolenTokenOfAnAgentIsRefused(t *testing.T) {
 		"patch the status of its own":              {byRole, patchStatus(mine, `{"status":{"ips":"10.0.0.6"}}`)},
 		"apply another node's on the server": {byRole, applied(theirs, `{"apiVersion":"limpet.dev/v1alpha1","kind":"IPReservation","metadata":{"name":"`+theirs.Name+`"},
 			"status":{"node":"`+own.Name+`","network":"net","interface":"eth0","pod":"db-0","ips":"10.0.0.5","state":"Attached"}}`)},
-		"delete all reservations":              {byRole, removeAll(&limpetv1alpha1.IPReservation{}, client.InNamespace(ns))},
-		"delete all reservations of its node":  {byRole, removeAll(&limpetv1alpha1.IPReservation{}, client.InNamespace(ns), client.MatchingLabels{limpetv1alpha1.LabelNode: own.Name})},
-		"create a pool of another node":        {denied, create(pool(other, "second"))},
-		"create a pool under another's name":   {denied, create(changed(pool(own, "second"), func(p ippool) { p.Name = other.Name + ".second" }))},
-		"say that another node has none free":  {denied, update(theirPool, func(p ippool) { p.Status.Free = 0 })},
-		"take the pool of another node":        {denied, update(theirPool, func(p ippool) { p.Status.Node, p.Labels[limpetv1alpha1.LabelNode] = own.Name, own.Name })},
-		"delete the pool of another node":      {denied, remove(theirPool)},
-		"delete all pools":                     {byRole, removeAll(&limpetv1alpha1.NodeIPPool{})},
-		"hide its own pool":                    {denied, update(myPool, func(p ippool) { p.Labels[limpetv1alpha1.LabelNode] = other.Name })},
-		"create an event about another node":   {denied, create(changed(nodeEvent(other.Name), func(e *corev1.Event) { e.Name = "another" }))},
-		"create an event of another program":   {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.Source.Component = "kubelet" }))},
-		"create an event about a pod":          {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.InvolvedObject.Kind, e.InvolvedObject.Namespace = "Pod", "default" }))},
+		"delete all reservations":             {byRole, removeAll(&limpetv1alpha1.IPReservation{}, client.InNamespace(ns))},
+		"delete all reservations of its node": {byRole, removeAll(&limpetv1alpha1.IPReservation{}, client.InNamespace(ns), client.MatchingLabels{limpetv1alpha1.LabelNode: own.Name})},
+		"create a pool of another node":       {denied, create(pool(other, "second"))},
+		"create a pool under another's name":  {denied, create(changed(pool(own, "second"), func(p ippool) { p.Name = other.Name + ".second" }))},
+		"say that another node has none free": {denied, update(theirPool, func(p ippool) { p.Status.Free = 0 })},
+		"take the pool of another node":       {denied, update(theirPool, func(p ippool) { p.Status.Node, p.Labels[limpetv1alpha1.LabelNode] = own.Name, own.Name })},
+		"delete the pool of another node":     {denied, remove(theirPool)},
+		"delete all pools":                    {byRole, removeAll(&limpetv1alpha1.NodeIPPool{})},
+		"hide its own pool":                   {denied, update(myPool, func(p ippool) { p.Labels[limpetv1alpha1.LabelNode] = other.Name })},
+		"create an event about another node":  {denied, create(changed(nodeEvent(other.Name), func(e *corev1.Event) { e.Name = "another" }))},
+		"create an event of another program":  {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.Source.Component = "kubelet" }))},
+		"create an event about a pod":         {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.InvolvedObject.Kind, e.InvolvedObject.Namespace = "Pod", "default" }))},
+		"… with a finalizer, as an event":     {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.Finalizers = []string{"example.com/hold"} }))},
+		"… with a label, as an event":         {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.Labels = map[string]string{"app": "db"} }))},
+		"… with annotations, as an event":     {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.Annotations = map[string]string{"a": "b"} }))},
+		"… that a node owns, as an event":     {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.OwnerReferences = ownedBy(own) }))},
+		"… about a related pod": {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) {
+			e.Related = &corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "theirs"}
+		}))},
+		"… with a long message":                {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.Message = strings.Repeat("x", 2000) }))},
+		"… with a long field path":             {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.InvolvedObject.FieldPath = strings.Repeat("x", 2000) }))},
+		"… with a long host":                   {denied, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.Source.Host = strings.Repeat("x", 2000) }))},
 		"create an event in another namespace": {byRole, create(changed(nodeEvent(own.Name), func(e *corev1.Event) { e.Namespace = ns }))},
 		"change an event":                      {byRole, update(theirEvent, func(e *corev1.Event) { e.Message = "forged" })},
 		"create a pod":                         {byRole, create(testenv.APod("own").In("limpet-system").Pod)},
