@@ -38,8 +38,8 @@ func Listen(ctx context.Context, address string, limits Limits) (net.Listener, e
 	return Limit(l, limits), nil
 }
 
-// localConnections are those that this machine may have beside all others: the kubelet's
-// probes, and a server that asks itself.
+// localConnections are those that this network namespace may have beside all others: a server that asks itself, and the
+// probes of the kubelet where the pod is in the network of the node.
 const localConnections = 32
 
 // Limit bounds the connections of a listener.
