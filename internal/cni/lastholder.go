@@ -66,9 +66,10 @@ func (ad *adding) markReserved() error {
 }
 
 // forgetLastHolders deletes some last holders whose namespace is gone. Those of
-// an IPv4 range are replaced anyway; an IPv6 range is too large for that.
+// an IPv4 range are replaced anyway; an IPv6 range is too large for that. Each
+// ADD begins at another one, because the namespaces of some can stay.
 func (ad *adding) forgetLastHolders() error {
-	some, err := ad.tx.SomeLastHolders(ad.conf.Network, forgetMost)
+	some, err := ad.tx.SomeLastHolders(ad.conf.Network, forgetMost, ad.spin())
 	if err != nil {
 		return err
 	}
@@ -81,4 +82,13 @@ func (ad *adding) forgetLastHolders() error {
 		}
 	}
 	return nil
+}
+
+// spin returns a number that is another one in each ADD: the runtime draws the ID of a container at random.
+func (ad *adding) spin() uint64 {
+	n := uint64(ad.a.Since.Wall.UnixNano())
+	for _, b := range []byte(ad.a.ID.ContainerID) {
+		n = (n ^ uint64(b)) * 1099511628211 // FNV-1a
+	}
+	return n ^ n>>32
 }

@@ -1,6 +1,7 @@
 package cni_test
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -175,7 +176,7 @@ func TestRecordsOfLastHoldersBecomeFewer(t *testing.T) {
 		w.mustDel(s)
 	}
 	w.update(func(tx *persistence.Tx) error {
-		if some, err := tx.SomeLastHolders(network, 100); err != nil || len(some) > forgottenAtOnce {
+		if some, err := tx.SomeLastHolders(network, 100, 0); err != nil || len(some) > forgottenAtOnce {
 			t.Errorf("%d records are left, %v", len(some), err)
 		}
 		return nil
@@ -184,3 +185,51 @@ func TestRecordsOfLastHoldersBecomeFewer(t *testing.T) {
 
 // forgottenAtOnce is more records than one ADD and one DEL leave.
 const forgottenAtOnce = 8
+
+// TestNamespacesThatStayKeepNoRecords ends ten pods whose namespaces stay, at the lowest addresses. The records of the
+// pods after them become fewer all the same.
+func TestNamespacesThatStayKeepNoRecords(t *testing.T) {
+	const stay = 10
+	w := newTestNode(t)
+	store := persistence.New(persistence.Options{Dir: w.dir})
+	first := plain("first")
+	w.start(first)
+	w.mustAdd(first)
+	w.update(func(tx *persistence.Tx) error {
+		addr := netip.MustParseAddr("fd00:9::1")
+		for i := range 2 * stay {
+			s := plain("old" + string(rune('a'+i)))
+			ns := reservation.NetNS{Path: "/gone", Dev: 4, Inode: 1}
+			if i < stay {
+				w.start(s)
+				ns = w.netns[s.netns()]
+			}
+			a := reservation.Attachment{
+				ID: reservation.AttachmentID{Network: network, ContainerID: s.pod, IfName: "eth0"}, Owner: s.owner(), Addresses: []netip.Addr{addr},
+				NetNS: ns, Since: reservation.Moment{BootID: w.now.BootID},
+			}
+			if err := errors.Join(tx.PutAttachment(a), tx.DeleteAttachment(a.ID)); err != nil {
+				return err
+			}
+			addr = addr.Next()
+		}
+		return nil
+	})
+	for i := range 100 {
+		s := plain("p" + string(rune('0'+i%10)) + string(rune('0'+i/10)))
+		w.start(s)
+		w.mustAdd(s)
+		w.mustDel(s)
+		w.pass(time.Second)
+	}
+	err := store.View(t.Context(), func(tx *persistence.Tx) error {
+		some, err := tx.SomeLastHolders(network, 1000, 0)
+		if len(some) > stay+forgottenAtOnce {
+			t.Errorf("%d records are left, want those of %d namespaces that stay and few others", len(some), stay)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

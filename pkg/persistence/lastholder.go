@@ -63,16 +63,28 @@ func (t *Tx) LastHolder(network string, a netip.Addr) (r reservation.LastHolder,
 	return r, err == nil, err
 }
 
-// SomeLastHolders returns the last holders of at most n free addresses of a network.
-func (t *Tx) SomeLastHolders(network string, n int) ([]reservation.LastHolder, error) {
+// skipMost bounds how many last holders SomeLastHolders goes past.
+const skipMost = 512
+
+// SomeLastHolders returns the last holders of at most n free addresses of a network. The number spin chooses the first of
+// them, so that callers with random numbers see all, whichever stay.
+func (t *Tx) SomeLastHolders(network string, n int, spin uint64) ([]reservation.LastHolder, error) {
 	b := t.tx.Bucket(bucketLastHolders)
 	if b == nil {
 		return nil, nil
 	}
-	var some []reservation.LastHolder
 	prefix := key(network, "")
 	c := b.Cursor()
-	for k, v := c.Seek(prefix); len(some) < n && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+	count := uint64(0)
+	for k, _ := c.Seek(prefix); count < skipMost && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		count++
+	}
+	var some []reservation.LastHolder
+	k, v := c.Seek(prefix)
+	for i := uint64(0); count > uint64(n) && i < spin%count; i++ {
+		k, v = c.Next()
+	}
+	for ; len(some) < n && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		r, err := decodeLastHolder(k, v)
 		if err != nil {
 			return nil, err

@@ -42,7 +42,7 @@ func TestLastHoldersAreRemembered(t *testing.T) {
 				if got, found, err := tx.LastHolder("net", addr); err != nil || !found || got != want {
 					t.Errorf("%+v, %t, %v; want %+v", got, found, err, want)
 				}
-				if some, err := tx.SomeLastHolders("net", 5); err != nil || len(some) != 1 {
+				if some, err := tx.SomeLastHolders("net", 5, 7); err != nil || len(some) != 1 {
 					t.Errorf("%v, %v; want one", some, err)
 				}
 				b := a
