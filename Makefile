@@ -105,7 +105,7 @@ sbom: build ## Write the bill of materials (SPDX) and the unsigned provenance (S
 	bin/limpet-release provenance --out bin/release/provenance.intoto.json $(BINARIES)
 
 reproducible: ## Build PACKAGES twice, in two directories and with empty caches, and compare (default: the plugin)
-	release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin)
+	PLUGIN_FLAGS='$(PLUGIN)' release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin)
 
 vulncheck: build ## Look for known vulnerabilities in the binaries; needs the Go vulnerability database (network)
 	for b in $(BINARIES); do $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck -mode=binary $$b; done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds binaries twice, in two directories and with two empty caches, and compares them.
-# Usage: reproducible.sh PACKAGE...   (for example ./cmd/ipam-plugin)
+# Usage: PLUGIN_FLAGS=-gcflags=… reproducible.sh PACKAGE...   (for example ./cmd/ipam-plugin)
+# PLUGIN_FLAGS are the flags with which the Makefile builds the plugin, beside those of all binaries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -12,8 +13,12 @@ for name in first second/deeper; do
 		cd "$work/$name"
 		echo "building in $name" >&2
 		for package in "$@"; do
+			flags=()
+			if [[ $package == */ipam-plugin ]]; then
+				flags=("${PLUGIN_FLAGS:?the flags of the plugin in the Makefile}")
+			fi
 			GOCACHE="$work/cache-${name%%/*}" CGO_ENABLED=0 "${GO:-go}" build -tags grpcnotrace -trimpath -buildvcs=false \
-				-ldflags "-s -w -X github.com/limpet-io/limpet/internal/version.release=reproducible" -o bin/ "$package"
+				-ldflags "-s -w -X github.com/limpet-io/limpet/internal/version.release=reproducible" "${flags[@]}" -o bin/ "$package"
 		done
 	)
 	rm -rf "$work/cache-${name%%/*}"
