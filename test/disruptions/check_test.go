@@ -68,6 +68,8 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		"all at once":                             {newLog().sleep(time.Minute).collection("a", "b"), below},
 		"all at once, refused in between":         {newLog().evict("a").collectionFails().ends("b").evict("c"), below},
 		"all at once, refused after one":          {newLog().collectionFails().ends("a"), nil},
+		"a deletion after an eviction":            {newLog().evicted("a").create("d").ready("d").repeated("a"), nil},
+		"a deletion that comes late":              {newLog().written().create("d").ready("d").repeated("a"), []disruptions.Rule{disruptions.Order}},
 		"a pod ends without a request":            {newLog().ends("a"), gap},
 		"a pod comes from nowhere":                {newLog().nowhere(), gap},
 	}
@@ -81,6 +83,23 @@ func (l *log) repeat(times int, name string) *log {
 	for range times {
 		l.sleep(4 * time.Second).refused(name)
 	}
+	return l
+}
+
+// evicted is an eviction, and counts its write, which the answer does not show.
+func (l *log) evicted(name string) *log { return l.evict(name).written() }
+
+// written counts a write that the log does not show.
+func (l *log) written() *log {
+	l.version++
+	l.unseen = l.version
+	return l
+}
+
+// repeated is a deletion of a pod that terminates already: the answer has the version of then.
+func (l *log) repeated(name string) *log {
+	l.delete(person, name)
+	l.events[len(l.events)-1].Version = l.unseen
 	return l
 }
 

@@ -19,6 +19,7 @@ type log struct {
 	events  []disruptions.Event
 	now     time.Time
 	version uint64
+	unseen  uint64 // a version that no event has
 	pods    map[string]*disruptions.Pod
 }
 

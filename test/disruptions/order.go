@@ -32,7 +32,8 @@ func order(events []Event) ([]Event, []Violation) {
 		return cmp.Or(cmp.Compare(a.Version, b.Version), a.Done.Compare(b.Done))
 	})
 	versioned, wrong := withoutRepeats(versioned)
-	wrong = append(wrong, contradictions(versioned)...)
+	versioned, late := withoutLate(versioned, others)
+	wrong = append(wrong, late...)
 	slices.SortStableFunc(others, func(a, b Event) int { return a.Done.Compare(b.Done) })
 	return merge(versioned, others), wrong
 }
@@ -57,23 +58,37 @@ func withoutRepeats(sorted []Event) ([]Event, []Violation) {
 	return kept, wrong
 }
 
-// contradictions are changes that were answered before a change with a lower version was asked
-// for.
-func contradictions(sorted []Event) []Violation {
-	var wrong []Violation
-	var latest Event
-	for _, e := range sorted {
-		if e.Done.Before(latest.Received.Add(-clockStep)) {
-			wrong = append(wrong, Violation{
-				Rule: Order, At: e.Done, Version: e.Version, Pod: e.Name,
-				Text: fmt.Sprintf("version %d was answered at %s, and version %d was asked for at %s", e.Version, clock(e.Done), latest.Version, clock(latest.Received)),
-			})
-		}
-		if e.Received.After(latest.Received) {
-			latest = e
+// withoutLate drops answers that came late for their version, and repeat a change that the log
+// shows without a version: a deletion of a pod that an eviction has deleted. All other answers
+// that came late contradict the order.
+func withoutLate(sorted, others []Event) ([]Event, []Violation) {
+	unseen := map[string]bool{}
+	for _, e := range others {
+		if e.endsUnseen() {
+			unseen[e.Namespace+"/"+e.Name] = true
 		}
 	}
-	return wrong
+	var kept []Event
+	var wrong []Violation
+	var first Event // of the later versions, the one that was answered first
+	for _, e := range slices.Backward(sorted) {
+		late := first.Version > 0 && first.Done.Before(e.Received.Add(-clockStep))
+		if late && e.Pod != nil && e.deletes() && unseen[e.Namespace+"/"+e.Name] {
+			continue
+		}
+		kept = append(kept, e)
+		if late {
+			wrong = append(wrong, Violation{
+				Rule: Order, At: e.Done, Version: e.Version, Pod: e.Name,
+				Text: fmt.Sprintf("version %d was asked for at %s, and version %d was answered at %s", e.Version, clock(e.Received), first.Version, clock(first.Done)),
+			})
+		}
+		if first.Version == 0 || e.Done.Before(first.Done) {
+			first = e
+		}
+	}
+	slices.Reverse(kept)
+	return kept, wrong
 }
 
 // merge inserts the changes without a version.

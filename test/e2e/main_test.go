@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/test/cluster/cluster"
+	"github.com/limpet-io/limpet/test/disruptions"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/limpet-io/limpet/test/cluster/cluster"
-	"github.com/limpet-io/limpet/test/disruptions"
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 

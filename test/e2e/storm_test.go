@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limpet-io/limpet/test/disruptions"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	"github.com/limpet-io/limpet/test/disruptions"
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
