@@ -68,6 +68,12 @@ func TestSightings(t *testing.T) {
 	env.Create(t, second)
 	within("the successor", true, "bound", second.UID, "n2")
 	env.Remove(t, second)
+	testenv.Eventually(t, func() error { // its deletion has the time of the clock at which it is seen
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(second), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the successor is still cached: %w", err)
+		}
+		return nil
+	})
 	within("the latter of two deleted pods", true, "bound", second.UID, "n2")
 	if ran("bare", bare.UID, "n1") || ran("bound", bound.UID, "n1") || ran("bound", second.UID, "n1") || ran("bound", bound.UID, "n2") {
 		t.Error("a life was seen on the node of another one")
