@@ -160,14 +160,14 @@ func (e *Event) decode(data json.RawMessage, group string) error {
 		}
 		return nil
 	}
+	e.Name = o.Metadata.Name
+	if e.Resource == "pods" && strings.HasPrefix(e.Verb, "delete") && (e.Verb == "deletecollection" || o.Metadata.ResourceVersion == "") {
+		e.UID = string(o.Metadata.UID) // deletecollection lists the objects as they were before
+		return nil
+	}
 	var err error
 	if e.Version, err = strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64); err != nil {
-		return fmt.Errorf("read version of %s %s/%s: %w", e.Resource, e.Namespace, o.Metadata.Name, err)
-	}
-	e.Name = o.Metadata.Name
-	if e.Verb == "deletecollection" {
-		e.Version = 0 // the answer lists the objects as they were before
-		return nil
+		return fmt.Errorf("read version of the answer to %s %s/%s %s/%s: %w", e.Verb, e.Resource, e.Subresource, e.Namespace, e.Name, err)
 	}
 	switch e.Resource {
 	case "pods":

@@ -144,7 +144,7 @@ func (c *checker) podEvent(e Event) {
 // unseen applies an eviction, or a deletion by deletecollection.
 func (c *checker) unseen(e Event) {
 	for _, before := range c.pods {
-		if before.Namespace == e.Namespace && before.Name == e.Name && !before.Deleting {
+		if before.Namespace == e.Namespace && before.Name == e.Name && !before.Deleting && (e.UID == "" || e.UID == before.UID) {
 			after := *before
 			after.Deleting = true
 			c.replace(e, before, &after, c.vectorOf(e, before))

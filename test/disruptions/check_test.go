@@ -68,6 +68,8 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		"all at once":                             {newLog().sleep(time.Minute).collection("a", "b"), below},
 		"all at once, refused in between":         {newLog().evict("a").collectionFails().ends("b").evict("c"), below},
 		"all at once, refused after one":          {newLog().collectionFails().ends("a"), nil},
+		"a deletion without a version":            {newLog().deleteUnseen("a").evict("b"), below},
+		"the end of a predecessor":                {newLog().deleteUnseen("x").evict("b"), nil},
 		"a deletion after an eviction":            {newLog().evicted("a").create("d").ready("d").repeated("a"), nil},
 		"a deletion that comes late":              {newLog().written().create("d").ready("d").repeated("a"), []disruptions.Rule{disruptions.Order}},
 		"a pod ends without a request":            {newLog().ends("a"), gap},
@@ -84,6 +86,15 @@ func (l *log) repeat(times int, name string) *log {
 		l.sleep(4 * time.Second).refused(name)
 	}
 	return l
+}
+
+// deleteUnseen is a deletion whose answer has no version.
+func (l *log) deleteUnseen(name string) *log {
+	uid := "gone"
+	if p := l.pods[name]; p != nil {
+		uid = p.UID
+	}
+	return l.add(disruptions.Event{User: person, Verb: "delete", Resource: "pods", Name: name, UID: uid})
 }
 
 // evicted is an eviction, and counts its write, which the answer does not show.
@@ -106,7 +117,7 @@ func (l *log) repeated(name string) *log {
 // collection is one request that deletes pods, whose answer shows them as they were.
 func (l *log) collection(names ...string) *log {
 	for _, name := range names {
-		l.add(disruptions.Event{User: person, Verb: "deletecollection", Resource: "pods", Name: name}).slow(10 * time.Second)
+		l.add(disruptions.Event{User: person, Verb: "deletecollection", Resource: "pods", Name: name, UID: l.pods[name].UID}).slow(10 * time.Second)
 	}
 	return l
 }

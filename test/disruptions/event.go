@@ -30,6 +30,9 @@ type Event struct {
 	// Message is the text of a refusal.
 	Message string
 
+	// UID is the pod of an answer that shows the pod without a version; empty where it shows none.
+	UID string
+
 	// Pod, Workload, Budget and Node are the object after the change; at most one is set.
 	Pod      *Pod
 	Workload *Workload

@@ -131,7 +131,7 @@ func placeOf(e Event, latest []time.Time, ends map[string][]*ending) int {
 		return place
 	}
 	for _, end := range ends[e.Namespace+"/"+e.Name] {
-		if !end.explained && !end.at.Before(e.Received) && end.index < place {
+		if (e.UID == "" || e.UID == end.uid) && !end.explained && !end.at.Before(e.Received) && end.index < place {
 			end.explained = true
 			return end.index
 		}
@@ -143,6 +143,7 @@ func placeOf(e Event, latest []time.Time, ends map[string][]*ending) int {
 type ending struct {
 	index     int
 	at        time.Time
+	uid       string
 	explained bool // by an eviction
 }
 
@@ -158,14 +159,14 @@ func endings(versioned []Event) map[string][]*ending {
 			continue
 		}
 		key := e.Pod.Namespace + "/" + e.Pod.Name
-		found[key] = append(found[key], &ending{index: i, at: e.Done})
+		found[key] = append(found[key], &ending{index: i, at: e.Done, uid: e.Pod.UID})
 	}
 	return found
 }
 
 // endsUnseen reports whether the event deleted a pod that the answer does not show as deleted.
 func (e Event) endsUnseen() bool {
-	return e.Code < 300 && e.Resource == "pods" && (e.Subresource == "eviction" || e.Verb == "deletecollection")
+	return e.Code < 300 && e.Resource == "pods" && e.Pod == nil && (e.Subresource == "eviction" || e.UID != "")
 }
 
 // deletes reports whether the event is a deletion. The kubelet deletes pods that are
