@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,12 +25,19 @@ func ReservationsOf(ctx context.Context, r client.Reader, pod client.ObjectKey) 
 	return believed(ctx, r, list.Items, reservationBy)
 }
 
-// PoolsOf returns the NodeIPPools of a node that its agent wrote.
+// maxPools bounds the NodeIPPools of a node that are read. A node has one of each network.
+const maxPools = 32
+
+// PoolsOf returns the NodeIPPools of a node that its agent wrote, the first maxPools by name.
 func PoolsOf(ctx context.Context, r client.Reader, node string) ([]limpetv1alpha1.NodeIPPool, error) {
 	var list limpetv1alpha1.NodeIPPoolList
 	err := r.List(ctx, &list, client.MatchingFields{indexNode: node}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list NodeIPPools of %s: %w", node, err)
+	}
+	if len(list.Items) > maxPools {
+		slices.SortFunc(list.Items, func(a, b limpetv1alpha1.NodeIPPool) int { return strings.Compare(a.Name, b.Name) })
+		list.Items = list.Items[:maxPools]
 	}
 	return believed(ctx, r, list.Items, poolBy)
 }

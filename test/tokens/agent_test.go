@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -237,4 +238,23 @@ func updateAfter[T client.Object](text string, o T, edit func(T)) request {
 		}
 		return update(o, edit)(ctx, c)
 	}
+}
+
+// The ranges of a pool are bounded by the CRD, because each controller has all pools in memory.
+func TestTheRangesOfAPoolAreBounded(t *testing.T) {
+	deploy(t)
+	own := env.Node(t)
+	thief := env.As(t, env.Token(t, agent, own.Name))
+	fat, wide := pool(own, "fat"), pool(own, "wide")
+	for range 17 {
+		fat.Status.Ranges = append(fat.Status.Ranges, "10.0.0.1-10.0.0.9")
+	}
+	wide.Status.Ranges = []string{strings.Repeat("x", 1025)}
+	allowed(t, thief, create(pool(own, "first")))
+	for _, p := range []*limpetv1alpha1.NodeIPPool{fat, wide} {
+		if err := thief.Create(t.Context(), p); !apierrors.IsInvalid(err) {
+			t.Errorf("%s: %v, want it invalid", p.Name, err)
+		}
+	}
+	env.RemoveAtEnd(t, pool(own, "first"))
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/ipam"
 )
 
+// The CRD refuses a pool that shows more range sets, or a longer one. Such sets are left out.
+const maxRangeSets, maxRangeSet = 16, 1024
+
 // PoolStatus counts the addresses of a network, given its number of reservations. It holds
 // no conditions.
 func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus {
@@ -17,7 +20,9 @@ func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus 
 		Node: node, Network: n.Name, Total: ipam.Pods(n.Sets), Attached: int64(len(n.Attachments)), Reserved: int64(reserved),
 	}
 	for _, set := range n.Sets {
-		s.Ranges = append(s.Ranges, set.String())
+		if text := set.String(); len(text) <= maxRangeSet && len(s.Ranges) < maxRangeSets {
+			s.Ranges = append(s.Ranges, text)
+		}
 	}
 	s.Free = max(0, s.Total-s.Attached-s.Reserved)
 	if n.Limits != nil {

@@ -116,9 +116,20 @@ func reservationHolder(from, to *limpetv1alpha1.IPReservation) {
 	}
 }
 
+// maxRanges is how much of the ranges of a pool the cache keeps. A pool with longer ones counts as one whose ranges are
+// not known: an agent may write any text.
+const maxRanges = 2 << 10
+
 // poolUsage keeps whether a pool has addresses left.
 func poolUsage(from, to *limpetv1alpha1.NodeIPPool) {
 	s := from.Status
+	length := 0
+	for _, set := range s.Ranges {
+		length += len(set)
+	}
+	if length > maxRanges {
+		s.Ranges = nil
+	}
 	to.Status = limpetv1alpha1.NodeIPPoolStatus{Node: s.Node, Ranges: s.Ranges, Total: s.Total, Free: s.Free}
 }
 

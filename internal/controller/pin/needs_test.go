@@ -117,6 +117,17 @@ func TestCacheKeepsLittleOfLongAnnotations(t *testing.T) {
 	}
 }
 
+// A stolen token of an agent may write pools with any ranges.
+func TestCacheKeepsNoLongRangesOfAPool(t *testing.T) {
+	pool := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{Node: "n1", Total: 253, Free: 7}}
+	for range 16 {
+		pool.Status.Ranges = append(pool.Status.Ranges, strings.Repeat("10.0.0.1-10.0.0.9,", 56))
+	}
+	if got := cached(t, pool).Status; got.Ranges != nil || got.Free != 7 {
+		t.Errorf("the cache keeps %d range sets, and %d free addresses; want none and 7", len(got.Ranges), got.Free)
+	}
+}
+
 // By its ranges the webhook knows of which pools a pod's addresses are.
 func TestCacheKeepsTheRangesOfAPool(t *testing.T) {
 	pool := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{

@@ -37,10 +37,11 @@ type NodeIPPoolStatus struct {
 	Network string `json:"network"`
 
 	// ranges are the range sets of the network, as first and last address of each range;
-	// unset while the ranges are unknown.
+	// unset while the ranges are unknown. Of more than 16 sets the first are shown, and none of more
+	// than 1024 characters.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=1024
 	Ranges []string `json:"ranges,omitempty"`
 
