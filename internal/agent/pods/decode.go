@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec of requests
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,8 +18,8 @@ import (
 // maxPod is the longest pod that is decoded. The API server takes no longer request.
 const maxPod = 3 << 20
 
-// podsField is the number of the field of pods in ListPodsResponse.
-const podsField = 1
+// podsField is the number of the field of pods in ListPodsResponse, and bytesType the type of such a field in protobuf.
+const podsField, bytesType = 1, 2
 
 // answer is what is kept of a ListPodsResponse.
 type answer struct {
@@ -66,13 +65,13 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // nextField reads a field of bytes. The bytes are in the given slice if they fit.
-func nextField(r *mem.Reader, text []byte) (field protowire.Number, data []byte, err error) {
+func nextField(r *mem.Reader, text []byte) (field uint64, data []byte, err error) {
 	tag, err := binary.ReadUvarint(r)
 	if err != nil {
 		return 0, nil, fmt.Errorf("read tag: %w", err)
 	}
-	field, kind := protowire.DecodeTag(tag)
-	if kind != protowire.BytesType {
+	field, kind := tag>>3, tag&7
+	if kind != bytesType {
 		return 0, nil, fmt.Errorf("field %d has the unknown type %d", field, kind)
 	}
 	size, err := binary.ReadUvarint(r)
