@@ -20,8 +20,13 @@ import (
 // page returns the text of docs/use/configuration.md and docs/use/annotations.md.
 func page(t *testing.T) string {
 	t.Helper()
+	return pages(t, "configuration.md", "annotations.md")
+}
+
+func pages(t *testing.T, names ...string) string {
+	t.Helper()
 	var text strings.Builder
-	for _, name := range []string{"configuration.md", "annotations.md"} {
+	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join("../../docs/use", name))
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +105,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 // TestEveryAnnotationIsDocumented looks for names of annotations, labels and gates in the
 // source.
 func TestEveryAnnotationIsDocumented(t *testing.T) {
-	text := page(t)
+	text := pages(t, "configuration.md", "annotations.md", "budgets.md")
 	name := regexp.MustCompile(`"((?:kruise\.io|limpet\.dev|io\.kubernetes\.cri)/[a-z-]+)"`)
 	found := 0
 	for _, room := range []string{"../../pkg", "../../internal"} {
