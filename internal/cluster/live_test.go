@@ -131,7 +131,7 @@ func TestAbandonedReadsDelayNoOther(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i := range 3000 {
-		_ = live.Get(gone, client.ObjectKey{Namespace: fmt.Sprint("ns-", i), Name: "forged"}, &corev1.Pod{}) // nobody waits
+		_ = live.Get(gone, client.ObjectKey{Namespace: fmt.Sprint("ns-", i), Name: "forged"}, &corev1.Pod{}) // no request waits
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // of the webhook
 	defer cancel()

@@ -66,7 +66,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 	answer := Answer{Vector: c.vector, Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
 	switch {
 	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) < 2:
-		return answer, nil // most requests, which nobody counts
+		return answer, nil // most requests; no metric counts them
 	case len(c.covering) > mostBudgets:
 		answer.Decision = c.tooMany()
 	default:
@@ -135,7 +135,7 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 // spends tells whether a decision is only right if all pods that count as available are there.
 func spends(d budget.Decision) bool { return d.Verdict == budget.Allowed && d.Take }
 
-// enter decides anew from the book that it writes.
+// enter decides again, from the book that it writes.
 func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
 	answer.Vector = c.vector
 	_, err = j.books.Decide(ctx, in.Namespace, c.owners(), func(book ledger.Book) (ledger.Book, bool) {

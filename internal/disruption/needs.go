@@ -49,7 +49,7 @@ func nodeTaints(from, to *corev1.Node) {
 	}
 }
 
-// disruptionBudget keeps which pods a PodDisruptionBudget selects. Its status is read anew.
+// disruptionBudget keeps which pods a PodDisruptionBudget selects. Its status is read past the cache.
 func disruptionBudget(from, to *policyv1.PodDisruptionBudget) { to.Spec.Selector = from.Spec.Selector }
 
 // poolNode keeps which node a pool is of.

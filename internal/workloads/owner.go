@@ -56,7 +56,7 @@ func (r *Reader) CachedOwner(ctx context.Context, pod *corev1.Pod) *appsv1.State
 }
 
 // Seen tells whether the workload that controls a pod was found not long ago, with the UID
-// that the pod names. Nobody can invent such a workload.
+// that the pod names. A user cannot invent such a workload.
 func (r *Reader) Seen(pod *corev1.Pod) bool {
 	owner, _ := workload.ControllerOf(pod)
 	return r.owners.seen(ownerID{owner, pod.Namespace})

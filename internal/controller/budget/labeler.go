@@ -128,7 +128,7 @@ func (l *Labeler) stays(ctx context.Context, n neighbourhood) (bool, error) {
 	return wantedOf(budgets.Items, len(n.pairs) > 0) != n.labelInput().wanted, nil
 }
 
-// write changes the label of a namespace that nobody else has changed.
+// write changes the label of a namespace that no other client has changed meanwhile.
 func (l *Labeler) write(ctx context.Context, ns *corev1.Namespace, d labelDecision) error {
 	before := ns.DeepCopy()
 	put(&ns.Labels, policyv1beta1.LabelBudgets, d.label)

@@ -129,8 +129,8 @@ func (p *Prober) last(ctx context.Context, namespace, label string, now time.Tim
 	return known.probe
 }
 
-// anew makes the next state send a probe, because the last answer may be out of date.
-func (p *Prober) anew(namespace string) {
+// again makes the next state send a probe, because the last answer may be out of date.
+func (p *Prober) again(namespace string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known, ok := p.probed[namespace]; ok {

@@ -86,7 +86,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pub *policyv1beta1.PodUnavai
 	}
 	if slices.ContainsFunc(lost, func(l loss) bool { return l.cause == causeNotJudged }) {
 		last.missed, s.missed = s.now, s.now
-		r.Prober.anew(pub.Namespace)
+		r.Prober.again(pub.Namespace)
 		if s.guard, err = r.Prober.state(ctx, pub.Namespace, s.now); err != nil {
 			return ctrl.Result{}, err
 		}

@@ -119,7 +119,7 @@ func TestABudgetEndsTheRemovalOfTheLabel(t *testing.T) {
 	}
 }
 
-// Whoever comes first, a closed budget is not opened by an open one.
+// In either order, a closed budget is not opened by an open one.
 func TestManyBudgetsAtOnceLabelOnce(t *testing.T) {
 	for range 10 {
 		ns := env.Namespace(t)
@@ -169,7 +169,7 @@ func TestANewLabelIsNoticedBeforeTheBudgetIsStored(t *testing.T) {
 func TestABudgetIsRefusedWhereItsNamespaceCannotBeLabelled(t *testing.T) {
 	ns := env.Namespace(t)
 	agent := env.AsController(t)
-	agent.Impersonate.UserName = "system:serviceaccount:limpet-system:nobody"
+	agent.Impersonate.UserName = "system:serviceaccount:limpet-system:other"
 	err := newNamespaces(env.As(t, agent)).Label(t.Context(), ns, false)
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("error %v, want that the request may be tried again", err)
