@@ -120,8 +120,8 @@ func (c inquiry) tooMany() budget.Decision {
 		return budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}
 	}
 	return budget.Decision{
-		Verdict: budget.Refused, Reason: budget.ReasonFull, Blocking: c.names()[:mostBudgets],
-		Message: fmt.Sprintf("%d budgets cover the pod, and at most %d can be judged together: remove some of them", len(c.covering), mostBudgets),
+		Verdict: budget.Refused, Reason: budget.ReasonFull, Blocking: c.names()[:books.MostBudgets],
+		Message: fmt.Sprintf("%d budgets cover the pod, and at most %d can be judged together: remove some of them", len(c.covering), books.MostBudgets),
 	}
 }
 

@@ -17,10 +17,6 @@ import (
 	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
-// mostBudgets is how many budgets of one pod are judged together. A tenant may create any
-// number of them.
-const mostBudgets = 32
-
 // Options are what a Judge works with.
 type Options struct {
 	Reader *Reader
@@ -67,7 +63,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 	switch {
 	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) < 2:
 		return answer, nil // most requests; no metric counts them
-	case len(c.covering) > mostBudgets:
+	case len(c.covering) > books.MostBudgets:
 		answer.Decision = c.tooMany()
 	default:
 		if answer, err = j.decide(ctx, c); err != nil {
