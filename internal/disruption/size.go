@@ -118,7 +118,7 @@ func wanted(ctx context.Context, cached client.Reader, key client.ObjectKey, int
 	case err != nil:
 		return 0, fmt.Errorf("get %T %s: %w", into, key, err)
 	}
-	return wants(into), nil
+	return Wants(into), nil
 }
 
 // cachedKind returns an object of a kind of workload that the cache holds; nil for any other kind.
@@ -136,8 +136,9 @@ func cachedKind(kind schema.GroupKind) client.Object {
 	return nil
 }
 
-// wants returns how many pods a workload wants.
-func wants(o client.Object) int32 {
+// Wants returns how many pods a StatefulSet, Deployment, ReplicaSet or Job wants; 0 for any
+// other kind.
+func Wants(o client.Object) int32 {
 	switch w := o.(type) {
 	case *appsv1.StatefulSet:
 		return ptr.Deref(w.Spec.Replicas, 1)

@@ -116,5 +116,5 @@ func (j *Judge) stateOf(ctx context.Context, namespace string, owner workload.Ow
 	case o.GetDeletionTimestamp() != nil:
 		return budget.OwnerDeleting, 0, nil
 	}
-	return budget.OwnerLiving, wants(o), nil
+	return budget.OwnerLiving, Wants(o), nil
 }

@@ -4,10 +4,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -15,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/disruption"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -42,25 +41,6 @@ var sizeChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
 			(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) ||
-			sizeOf(e.ObjectOld) != sizeOf(e.ObjectNew)
+			disruption.Wants(e.ObjectOld) != disruption.Wants(e.ObjectNew)
 	},
-}
-
-// sizeOf returns how many pods a workload wants.
-func sizeOf(o client.Object) int32 {
-	switch o := o.(type) {
-	case *appsv1.Deployment:
-		return ptr.Deref(o.Spec.Replicas, 1)
-	case *appsv1.StatefulSet:
-		return ptr.Deref(o.Spec.Replicas, 1)
-	case *appsv1.ReplicaSet:
-		return ptr.Deref(o.Spec.Replicas, 1)
-	case *batchv1.Job:
-		if ptr.Deref(o.Spec.Suspend, false) {
-			return 0
-		}
-		left := ptr.Deref(o.Spec.Completions, ptr.Deref(o.Spec.Parallelism, 1)) - o.Status.Succeeded
-		return min(ptr.Deref(o.Spec.Parallelism, 1), left)
-	}
-	return 0
 }
