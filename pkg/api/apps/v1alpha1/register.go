@@ -10,7 +10,7 @@ import (
 var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1alpha1"}
 
 var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &PersistentPodState{}, &PersistentPodStateList{})
+	s.AddKnownTypes(GroupVersion, &PersistentPodState{}, &PersistentPodStateList{}, &WorkloadSpread{}, &WorkloadSpreadList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 })

@@ -1,12 +1,13 @@
 // Package v1beta1 holds the apps.kruise.io/v1beta1 API: PersistentPodState, with which
-// rebuilt pods return to the place they had.
+// rebuilt pods return to the place they had, and WorkloadSpread, which spreads the pods of a
+// workload over subsets of nodes.
 //
 // Objects are stored in this version, and every other package works with it. The API server
 // serves v1alpha1 beside it, see package v1alpha1.
 //
 // Names, JSON tags and meanings of all fields are OpenKruise's, so existing manifests work
-// unchanged. Limpet's additions are optional: fields of the status, columns, a short name,
-// and validation by the API server.
+// unchanged. Limpet's additions are optional: two fields of WorkloadSpread, fields of the
+// status, columns, a short name, and validation by the API server.
 //
 // +kubebuilder:object:generate=true
 // +groupName=apps.kruise.io
