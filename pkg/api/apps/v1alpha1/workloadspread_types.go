@@ -104,7 +104,7 @@ type WorkloadSpreadStatus struct {
 	// +kubebuilder:validation:MaxProperties=64
 	VersionedSubsetStatuses map[string]VersionedSubsets `json:"versionedSubsetStatuses,omitempty"`
 
-	// conditions are Spread: new pods of the target get a subset. Written by the controller.
+	// conditions are Placed: new pods of the target get a subset. Written by the controller.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

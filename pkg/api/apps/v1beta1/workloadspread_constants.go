@@ -10,17 +10,53 @@ const (
 	AnnotationKeepMetadata = "workloadspread.kruise.io/ignore-patch-existing-pods-metadata"
 )
 
-// MatchedSpread is the value of AnnotationMatchedSpread.
-//
-// +kubebuilder:object:generate=false
-type MatchedSpread struct {
-	// Name of the WorkloadSpread.
-	Name string `json:"name"`
-	// Subset is the name of the subset.
-	Subset string `json:"subset"`
-	// UID identifies a pod that had no name yet when it was created.
-	UID string `json:"uid,omitempty"`
-}
+// Annotations, labels and gates that are Limpet's own.
+const (
+	// AnnotationSpreadFailure on a WorkloadSpread says what happens to new pods while the
+	// controller does not answer: SpreadClosed (the default) refuses them, SpreadOpen creates them
+	// without a subset.
+	AnnotationSpreadFailure = "limpet.dev/failure-policy"
+	// AnnotationScaleIn on a workload is the order in which its pods are deleted; see
+	// ScaleInBalanced.
+	AnnotationScaleIn = "limpet.dev/scale-in-order"
+	// AnnotationDeletionCost on a pod is the deletion cost that Limpet wrote. A pod with another
+	// cost has it from a user or another program.
+	AnnotationDeletionCost = "limpet.dev/deletion-cost"
+	// AnnotationScaleOutLimit on a StatefulSet is how many of its pods may be not Ready at a time,
+	// as a number or a percentage.
+	AnnotationScaleOutLimit = "limpet.dev/scale-out-limit"
+	// AnnotationPartition on a StatefulSet is the percentage of its pods that stay as they are
+	// during a rolling update.
+	AnnotationPartition = "limpet.dev/partition"
+	// AnnotationExpectedUpdated on a StatefulSet is how many pods AnnotationPartition lets a
+	// rolling update change. The controller writes it.
+	AnnotationExpectedUpdated = "limpet.dev/expected-updated-replicas"
+	// GateScaleOut is the scheduling gate of new pods that wait for AnnotationScaleOutLimit.
+	GateScaleOut = "limpet.dev/scale-out"
+)
+
+// Values of AnnotationSpreadFailure.
+const (
+	SpreadClosed = "Closed"
+	SpreadOpen   = "Open"
+)
+
+// ScaleInBalanced is the value of AnnotationScaleIn that keeps the difference between two
+// topology domains at 1 at most.
+const ScaleInBalanced = "balanced"
+
+// LabelSpreads is on each namespace whose new pods the API server sends to the planners of
+// spreads: the value is LabelSpreadsOpen or LabelSpreadsClosed. The controller sets and removes
+// it.
+const (
+	LabelSpreads       = "limpet.dev/spreads"
+	LabelSpreadsOpen   = "open"
+	LabelSpreadsClosed = "closed"
+)
+
+// AnnotationSpreadsIdleSince is on a namespace without spreads, from which the controller will
+// remove the label LabelSpreads. The creation of a spread removes the annotation.
+const AnnotationSpreadsIdleSince = "limpet.dev/spreads-idle-since"
 
 // DeletionCostStep is the difference between the deletion costs of two neighbouring subsets. Of
 // n subsets, the one with index i gives its pods the cost DeletionCostStep*(n-i), and those
@@ -50,5 +86,16 @@ const (
 	ReasonPodUnschedulable = "PodUnschedulable"
 )
 
-// ConditionSpread of a WorkloadSpread is True while new pods of the target get a subset.
-const ConditionSpread = "Spread"
+// ConditionPlaced of a WorkloadSpread is True while new pods of the target get a subset.
+const ConditionPlaced = "Placed"
+
+// Reasons of ConditionPlaced.
+const (
+	// ReasonPlaced: new pods get a subset.
+	ReasonPlaced = "Placed"
+	// ReasonNoSubsetFits: each subset is full or takes no pods, so that a pod was created without
+	// a subset.
+	ReasonNoSubsetFits = "NoSubsetFits"
+	// ReasonPatchFailed: a pod was created without the patch of its subset, which does not apply.
+	ReasonPatchFailed = "PatchFailed"
+)

@@ -20,6 +20,18 @@ const (
 	SpreadAdaptive SpreadStrategy = "Adaptive"
 )
 
+// ReturnPolicy says what happens to a pod that got another subset than its own.
+//
+// +kubebuilder:validation:Enum=Never;WhenRecovered
+type ReturnPolicy string
+
+const (
+	// ReturnNever leaves the pod where it is. The empty value means the same.
+	ReturnNever ReturnPolicy = "Never"
+	// ReturnWhenRecovered creates the pod again once its subset takes pods again.
+	ReturnWhenRecovered ReturnPolicy = "WhenRecovered"
+)
+
 // WorkloadSpreadSpec names a workload and the subsets of its pods.
 //
 // +kubebuilder:validation:XValidation:rule="self.subsets.all(s, !has(s.maxReplicas) || type(s.maxReplicas) == string) || self.subsets.all(s, !has(s.maxReplicas) || type(s.maxReplicas) == int)",message="maxReplicas of all subsets must be numbers, or percentages in all of them"
@@ -143,10 +155,11 @@ type AdaptiveSpread struct {
 	// +kubebuilder:validation:Minimum=1
 	RecoverySeconds *int32 `json:"recoverySeconds,omitempty"`
 
-	// movePodsBack lets pods that got another subset return once their subset takes pods again,
-	// as far as budgets allow. Written by the user; default: false.
+	// returnPolicy says what happens to pods that got another subset. Never: they stay there.
+	// WhenRecovered: they are created again, as budgets allow, once their subset takes pods again.
+	// Written by the user; default: Never.
 	// +optional
-	MovePodsBack bool `json:"movePodsBack,omitempty"`
+	ReturnPolicy ReturnPolicy `json:"returnPolicy,omitempty"`
 }
 
 // WorkloadSpreadStatus counts the pods of a WorkloadSpread.
@@ -172,7 +185,7 @@ type WorkloadSpreadStatus struct {
 	// +kubebuilder:validation:MaxProperties=64
 	VersionedSubsetStatuses map[string]VersionedSubsets `json:"versionedSubsetStatuses,omitempty"`
 
-	// conditions are Spread: new pods of the target get a subset. Written by the controller.
+	// conditions are Placed: new pods of the target get a subset. Written by the controller.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
