@@ -38,6 +38,7 @@ type Judge struct {
 	books          *books.Books
 	live           *cluster.LiveReader
 	unproven       *cluster.LiveReader
+	turns          *turns
 	clock          clock.Clock
 	maxReservation time.Duration
 	user           string
@@ -48,7 +49,7 @@ type Judge struct {
 func NewJudge(o Options) *Judge {
 	return &Judge{
 		reader: o.Reader, books: o.Books, live: cluster.NewLiveReader(o.Live, cluster.LimitProven),
-		unproven: cluster.NewLiveReader(o.Live, cluster.LimitUnproven), clock: o.Clock,
+		unproven: cluster.NewLiveReader(o.Live, cluster.LimitUnproven), turns: newTurns(), clock: o.Clock,
 		maxReservation: o.MaxReservation, user: o.User, metrics: o.Metrics,
 	}
 }
@@ -66,7 +67,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 	case len(c.covering) > books.MostBudgets:
 		answer.Decision = c.tooMany()
 	default:
-		if answer, err = j.decide(ctx, c); err != nil {
+		if answer, err = j.decideInTurn(ctx, c); err != nil {
 			return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
 		}
 	}
@@ -74,6 +75,20 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 		j.metrics.Decided(answer.Vector, answer.Decision)
 	}
 	return answer, nil
+}
+
+// decideInTurn decides when the decisions that are being made leave room for what this one counts.
+func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
+	pods, err := j.reader.pods(ctx, c.request.Pod.Namespace)
+	if err != nil {
+		return Answer{}, err
+	}
+	leave, err := j.turns.enter(ctx, c.request.Pod.Namespace, len(c.covering)*len(pods))
+	if err != nil {
+		return Answer{}, err
+	}
+	defer leave()
+	return j.decide(ctx, c)
 }
 
 // errBehind is returned when the cache of this replica is older than what a book relies on.
