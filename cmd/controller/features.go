@@ -76,7 +76,7 @@ type shared struct {
 
 // features lists what the controller does. Planners and guards are asked in this order.
 func features(o Options) []feature {
-	return []feature{kindsOfWorkload(o), pins(), budgets()}
+	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets()}
 }
 
 // kindsOfWorkload keeps up to date which kinds of workload have pods that return.
@@ -113,6 +113,21 @@ func pins() feature {
 			}
 		},
 		reconcilers: pinReconcilers,
+	}
+}
+
+// spreads divides the pods of a workload into subsets.
+func spreads() feature {
+	return feature{
+		name:    "spread",
+		schemes: []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme},
+		needs: cluster.Needs{
+			Objects: []cluster.Need{cluster.Of[*appsv1beta1.WorkloadSpread]()},
+			Indexes: []cluster.Index{cluster.SpreadsByTarget()},
+		},
+		crds: []upgrade.CRD{
+			{Name: "workloadspreads.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("WorkloadSpread")},
+		},
 	}
 }
 

@@ -24,12 +24,17 @@ func inherit(t *testing.T) client.ObjectKey {
 	t.Helper()
 	object := testenv.AFormerPersistentPodState("inherited", env.Namespace(t))
 	env.StoreFormerVersion(t, object.Namespace)
+	env.StoreFormerSpreads(t, object.Namespace)
 	env.StoreFormerBudgets(t, object.Namespace)
 	env.Create(t, object)
+	if err := env.Client.Create(t.Context(), testenv.AFormerSpread(object.Name, object.Namespace)); err != nil {
+		t.Fatal(err)
+	}
 	if err := env.Client.Create(t.Context(), testenv.AFormerBudget(object.Name, object.Namespace)); err != nil {
 		t.Fatal(err)
 	}
-	// In the end no controller is left that converts; the budget is stored as v1beta1 then.
+	// In the end no controller is left that converts; both are stored as v1beta1 then.
+	env.RemoveAtEnd(t, &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
 	env.RemoveAtEnd(t, &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
 	key := client.ObjectKeyFromObject(object)
 	env.ConvertAt(t, freeAddress(t), nil) // of a controller that is not there yet
@@ -55,6 +60,11 @@ func migrated(t *testing.T, key client.ObjectKey) {
 	}
 	if diff := cmp.Diff(testenv.AFormerPersistentPodState(key.Name, key.Namespace).Spec, again.Spec); diff != "" {
 		t.Errorf("inherited object (-want +got):\n%s", diff)
+	}
+	var spread appsv1alpha1.WorkloadSpread
+	env.Read(t, key, &spread)
+	if diff := cmp.Diff(testenv.AFormerSpread(key.Name, key.Namespace).Spec, spread.Spec); diff != "" {
+		t.Errorf("inherited spread (-want +got):\n%s", diff)
 	}
 	var budget policyv1alpha1.PodUnavailableBudget
 	env.Read(t, key, &budget)

@@ -87,10 +87,55 @@ func (e *Env) StoreFormerBudgets(t testing.TB, namespace string) {
 	})
 }
 
+// AFormerSpread begins a v1alpha1 with all that differs from v1beta1, and a condition without a
+// reason.
+func AFormerSpread(name, namespace string) *appsv1alpha1.WorkloadSpread {
+	inZone := func(zone string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+		}}
+	}
+	s := &appsv1alpha1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	s.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+	s.Spec.Subsets = []appsv1alpha1.WorkloadSpreadSubset{
+		{Name: "a", RequiredNodeSelectorTerm: new(inZone("zone-a")), MaxReplicas: new(intstr.FromString("30%"))},
+		{Name: "b", PreferredNodeSelectorTerms: []corev1.PreferredSchedulingTerm{{Weight: 7, Preference: inZone("zone-b")}}},
+	}
+	s.Status.SubsetStatuses = []appsv1alpha1.WorkloadSpreadSubsetStatus{
+		{Name: "a", Replicas: 2, Conditions: []appsv1alpha1.SubsetCondition{{Type: appsv1beta1.ConditionSchedulable, Status: metav1.ConditionTrue}}},
+		{Name: "b", MissingReplicas: appsv1beta1.MissingUnlimited},
+	}
+	s.Status.VersionedSubsetStatuses = map[string]appsv1alpha1.VersionedSubsets{"5d4c": s.Status.SubsetStatuses}
+	return s
+}
+
+// StoreFormerSpreads makes the CRD of WorkloadSpreads as OpenKruise has it: v1alpha1 is the only
+// version, and the CRD has no rules.
+func (e *Env) StoreFormerSpreads(t testing.TB, namespace string) {
+	t.Helper()
+	e.ChangeCRD(t, ConvertedSpreads, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		for i := range crd.Spec.Versions {
+			v := &crd.Spec.Versions[i]
+			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
+			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+			spec.XValidations = nil
+			v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
+		}
+	})
+	Eventually(t, func() error { // as for PersistentPodStates
+		probe := AFormerSpread("probe", namespace)
+		probe.Spec.Subsets[1].MaxReplicas = new(intstr.FromInt32(1)) // not of the type of the first
+		if err := e.Client.Create(t.Context(), probe, client.DryRunAll); err != nil {
+			return fmt.Errorf("the CRD before is still in use: %w", err)
+		}
+		return nil
+	})
+}
+
 // StoredAs waits until the objects of each CRD are stored in one version alone.
 func (e *Env) StoredAs(t testing.TB, version string) {
 	t.Helper()
-	for _, name := range []string{ConvertedCRD, ConvertedBudgets} {
+	for _, name := range convertedCRDs {
 		Eventually(t, func() error {
 			var crd apiextensionsv1.CustomResourceDefinition
 			if err := e.Client.Get(t.Context(), client.ObjectKey{Name: name}, &crd); err != nil {

@@ -29,8 +29,12 @@ import (
 // The CRDs whose versions the controller converts.
 const (
 	ConvertedCRD     = "persistentpodstates.apps.kruise.io"
+	ConvertedSpreads = "workloadspreads.apps.kruise.io"
 	ConvertedBudgets = "podunavailablebudgets.policy.kruise.io"
 )
+
+// convertedCRDs are all of them.
+var convertedCRDs = []string{ConvertedCRD, ConvertedSpreads, ConvertedBudgets}
 
 // RunWebhooks starts a manager for all tests of the package. Of the webhooks in
 // deploy/controller/webhooks.yaml and deploy/crds the API server asks those, by their paths,
@@ -90,7 +94,7 @@ func (e *Env) install(t testing.TB, paths map[string]http.Handler, host string, 
 // deploy/crds says apart from the service. Without an authority the CRD keeps the one it has.
 func (e *Env) ConvertAt(t testing.TB, host string, authority []byte) {
 	t.Helper()
-	for _, name := range []string{ConvertedCRD, ConvertedBudgets} {
+	for _, name := range convertedCRDs {
 		want := e.ManifestCRD(t, name)
 		url := "https://" + host + *want.Spec.Conversion.Webhook.ClientConfig.Service.Path
 		e.ChangeCRD(t, name, func(crd *apiextensionsv1.CustomResourceDefinition) {

@@ -43,6 +43,7 @@ type victims struct {
 	node                           testenv.Node
 	namespace                      *corev1.Namespace
 	budget                         *policyv1beta1.PodUnavailableBudget
+	spread                         *appsv1beta1.WorkloadSpread
 }
 
 func newVictims(t *testing.T) victims {
@@ -82,11 +83,14 @@ func newVictims(t *testing.T) victims {
 	v.budget = &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{"owner": "tenant"}}}
 	v.budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	v.budget.Spec.MaxUnavailable = new(intstr.FromInt32(1))
+	v.spread = &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{"owner": "tenant"}}}
+	v.spread.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	v.spread.Spec.Subsets = []appsv1beta1.WorkloadSpreadSubset{{Name: "a"}}
 	v.game.SetGroupVersionKind(testenv.GameServers)
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), v.game) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, v.game)
 	silent(v)
-	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget)
+	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread)
 	v.crd = &apiextensionsv1.CustomResourceDefinition{}
 	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, v.crd)
 	// Nothing answers there, and nothing is asked: all objects are in the stored version.
@@ -255,6 +259,17 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"create a budget":      {denied, create(changed(v.budget, func(b *policyv1beta1.PodUnavailableBudget) { b.Name, b.ResourceVersion = "evil", "" }))},
 			"delete all budgets":   {byRole, removeAll(&policyv1beta1.PodUnavailableBudget{}, client.InNamespace(ns))},
 		},
+		"spreads": {
+			"patch its pods": {denied, update(v.spread, func(s *appsv1beta1.WorkloadSpread) {
+				s.Spec.Subsets[0].Patch.Raw = []byte(`{"spec":{"hostNetwork":true}}`)
+			})},
+			"add an annotation":  {denied, update(v.spread, func(s *appsv1beta1.WorkloadSpread) { s.Annotations["limpet.dev/failure-policy"] = "Open" })},
+			"remove annotations": {denied, update(v.spread, func(s *appsv1beta1.WorkloadSpread) { s.Annotations = nil })},
+			"add a finalizer":    {denied, update(v.spread, func(s *appsv1beta1.WorkloadSpread) { s.Finalizers = []string{"example.com/hold"} })},
+			"delete a spread":    {byRole, remove(v.spread)},
+			"create a spread":    {byRole, create(changed(v.spread, func(s *appsv1beta1.WorkloadSpread) { s.Name, s.ResourceVersion = "evil", "" }))},
+			"delete all spreads": {byRole, removeAll(&appsv1beta1.WorkloadSpread{}, client.InNamespace(ns))},
+		},
 		"namespaces": {
 			"change another label":        {denied, patch(v.namespace, `{"metadata":{"labels":{"owner":"thief"}}}`)},
 			"add a label":                 {denied, patch(v.namespace, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
@@ -264,6 +279,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"add an annotation":           {denied, patch(v.namespace, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
 			"remove all annotations":      {denied, patch(v.namespace, `{"metadata":{"annotations":null}}`)},
 			"set a value of its own":      {denied, patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":"ajar"}}}`)},
+			"… of spreads":                {denied, patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/spreads":"ajar"}}}`)},
 			"add an owner":                {denied, patch(v.namespace, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`)},
 			"add a finalizer":             {denied, patch(v.namespace, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
 			"change the status":           {byRole, patchStatus(v.namespace, `{"status":{"phase":"Terminating"}}`)},
@@ -329,12 +345,18 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"store a state again", update(v.written, func(*appsv1beta1.PersistentPodState) {})},
 		{"delete a generated state", remove(made)},
 		{"store a budget again", update(v.budget, func(*policyv1beta1.PodUnavailableBudget) {})},
+		{"store a spread again", update(v.spread, func(*appsv1beta1.WorkloadSpread) {})},
+		{"list spreads", list(&appsv1beta1.WorkloadSpreadList{})},
+		{"count a spread", patchStatus(v.spread, `{"status":{"observedGeneration":1,"subsetStatuses":[{"name":"a","replicas":1,"missingReplicas":-1}]}}`)},
 		{"list budgets", list(&policyv1beta1.PodUnavailableBudgetList{})},
 		{"read a namespace", get(v.namespace)},
 		{"label a namespace with budgets", patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":"open"}}}`)},
 		{"close a namespace", patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":"closed"}}}`)},
 		{"begin to remove the label", patch(v.namespace, `{"metadata":{"annotations":{"limpet.dev/budgets-idle-since":"2026-11-22T00:00:00Z"}}}`)},
 		{"remove the label", patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/budgets":null},"annotations":{"limpet.dev/budgets-idle-since":null}}}`)},
+		{"label a namespace with spreads", patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/spreads":"closed"}}}`)},
+		{"begin to remove that label", patch(v.namespace, `{"metadata":{"annotations":{"limpet.dev/spreads-idle-since":"2026-11-22T00:00:00Z"}}}`)},
+		{"remove that label", patch(v.namespace, `{"metadata":{"labels":{"limpet.dev/spreads":null},"annotations":{"limpet.dev/spreads-idle-since":null}}}`)},
 		{"report an event", create(event)},
 		{"count an event", patch(event, `{"series":{"count":2,"lastObservedTime":"2026-11-22T00:00:00.000000Z"}}`)},
 		{"write the authority of the mutating webhooks", update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) {
@@ -352,6 +374,7 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		})},
 		{"write the authority of the conversion", patch(v.crd, authority(t))},
 		{"… of budgets", patch(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: testenv.ConvertedBudgets}}, authority(t))},
+		{"… of spreads", patch(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: testenv.ConvertedSpreads}}, authority(t))},
 		{"write the stored versions", patchStatus(v.crd, `{"status":{"storedVersions":["v1beta1"]}}`)},
 		{"write its certificate", update(v.secret, func(s *corev1.Secret) { s.Data = map[string][]byte{"tls.crt": []byte("x")} })},
 		{"list secrets of its namespace", list(&corev1.SecretList{}, client.InNamespace("limpet-system"))},

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 
 var crds = []upgrade.CRD{
 	{Name: testenv.ConvertedCRD, Stored: appsv1beta1.GroupVersion.WithKind("PersistentPodState")},
+	{Name: testenv.ConvertedSpreads, Stored: appsv1beta1.GroupVersion.WithKind("WorkloadSpread")},
 	{Name: testenv.ConvertedBudgets, Stored: policyv1beta1.GroupVersion.WithKind("PodUnavailableBudget")},
 }
 
@@ -105,10 +107,36 @@ func TestBudgetsOfAFormerInstallationAreMigrated(t *testing.T) {
 	}
 }
 
+// A spread of OpenKruise is rewritten too, with the status that OpenKruise wrote. It may have
+// what the rules of the CRD refuse in new objects.
+func TestSpreadsOfAFormerInstallationAreMigrated(t *testing.T) {
+	crd, ns := convert(t, testenv.ConvertedSpreads), env.Namespace(t)
+	env.StoreFormerSpreads(t, ns)
+	former := testenv.AFormerSpread("former", ns)
+	former.Spec.Subsets[1].MaxReplicas = new(intstr.FromInt32(4)) // not of the type of the first
+	status := former.Status
+	env.Create(t, former)
+	former.Status = status
+	if err := env.Client.Status().Update(t.Context(), former); err != nil {
+		t.Fatal(err)
+	}
+	env.ChangeCRD(t, crd.Name, func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec = crd.Spec })
+	migrate(t)
+	var spread appsv1beta1.WorkloadSpread
+	env.Read(t, client.ObjectKeyFromObject(former), &spread)
+	var again appsv1alpha1.WorkloadSpread
+	if err := again.ConvertFrom(&spread); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(former.Spec, again.Spec) + cmp.Diff(status, again.Status); diff != "" {
+		t.Errorf("spread of a former installation (-want +got):\n%s", diff)
+	}
+}
+
 // The CRD follows the authority of the certificate, also when a user applies the CRD
 // without an authority.
 func TestTheAuthorityIsWrittenIntoTheCRD(t *testing.T) {
-	crd, budgets := convert(t, testenv.ConvertedCRD), convert(t, testenv.ConvertedBudgets)
+	crd, spreads, budgets := convert(t, testenv.ConvertedCRD), convert(t, testenv.ConvertedSpreads), convert(t, testenv.ConvertedBudgets)
 	mgr := env.NewManager(t, cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{"limpet-system": {}}},
 	}})
@@ -120,7 +148,7 @@ func TestTheAuthorityIsWrittenIntoTheCRD(t *testing.T) {
 	stop := env.Start(t, mgr)
 	defer func() {
 		stop()
-		for _, before := range []*apiextensionsv1.CustomResourceDefinition{crd, budgets} {
+		for _, before := range []*apiextensionsv1.CustomResourceDefinition{crd, spreads, budgets} {
 			env.ChangeCRD(t, before.Name, func(now *apiextensionsv1.CustomResourceDefinition) { now.Spec = before.Spec })
 		}
 	}()
@@ -141,7 +169,7 @@ func TestTheAuthorityIsWrittenIntoTheCRD(t *testing.T) {
 func trusts(t *testing.T, authority []byte) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		for _, name := range []string{testenv.ConvertedCRD, testenv.ConvertedBudgets} {
+		for _, name := range []string{testenv.ConvertedCRD, testenv.ConvertedSpreads, testenv.ConvertedBudgets} {
 			var crd apiextensionsv1.CustomResourceDefinition
 			env.Read(t, client.ObjectKey{Name: name}, &crd)
 			if diff := cmp.Diff(string(authority), string(crd.Spec.Conversion.Webhook.ClientConfig.CABundle)); diff != "" {
