@@ -17,11 +17,12 @@ var ErrContradiction = errors.New("planners contradict each other")
 // Merge adds a later planner's patch to the merged patch of earlier planners.
 func Merge(a, b Patch) (Patch, error) {
 	out := Patch{
-		Drop:        slices.Concat(a.Drop, b.Drop),
-		Required:    slices.Concat(a.Required, b.Required),
-		Preferred:   slices.Concat(a.Preferred, b.Preferred),
-		Tolerations: slices.Concat(a.Tolerations, b.Tolerations),
-		Gates:       slices.Concat(a.Gates, b.Gates),
+		Drop:           slices.Concat(a.Drop, b.Drop),
+		Required:       slices.Concat(a.Required, b.Required),
+		RequiredFields: slices.Concat(a.RequiredFields, b.RequiredFields),
+		Preferred:      slices.Concat(a.Preferred, b.Preferred),
+		Tolerations:    slices.Concat(a.Tolerations, b.Tolerations),
+		Gates:          slices.Concat(a.Gates, b.Gates),
 	}
 	var err error
 	if out.Annotations, err = mergeMaps("annotation", a.Annotations, b.Annotations); err != nil {
@@ -38,9 +39,11 @@ func Merge(a, b Patch) (Patch, error) {
 			return a, fmt.Errorf("annotation %s: %w", key, ErrContradiction)
 		}
 	}
-	for _, r := range b.Required {
-		if slices.ContainsFunc(a.Required, func(q corev1.NodeSelectorRequirement) bool { return disjoint(q, r) }) {
-			return a, fmt.Errorf("required node label %s: %w", r.Key, ErrContradiction)
+	for _, both := range [][2][]corev1.NodeSelectorRequirement{{a.Required, b.Required}, {a.RequiredFields, b.RequiredFields}} {
+		for _, r := range both[1] {
+			if slices.ContainsFunc(both[0], func(q corev1.NodeSelectorRequirement) bool { return disjoint(q, r) }) {
+				return a, fmt.Errorf("required node label or field %s: %w", r.Key, ErrContradiction)
+			}
 		}
 	}
 	return out, nil

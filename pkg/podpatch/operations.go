@@ -26,7 +26,7 @@ func Operations(raw []byte, p Patch) ([]jsonpatch.Operation, error) {
 	}
 	ops = append(ops, mapOperations("/metadata/annotations", pod.Annotations, p.Annotations, p.Drop)...)
 	ops = append(ops, mapOperations("/metadata/labels", pod.Labels, p.Labels, nil)...)
-	if len(p.Required)+len(p.Preferred) > 0 {
+	if len(p.Required)+len(p.RequiredFields)+len(p.Preferred) > 0 {
 		ops = append(ops, affinityOperation(pod, p))
 	}
 	if missing := missingOf(pod.Spec.Tolerations, p.Tolerations, equalToleration); len(missing) > 0 {
@@ -53,7 +53,8 @@ func strategicOperations(raw []byte, p Patch) (ops []jsonpatch.Operation, after 
 	if ops, err = jsonpatch.CreatePatch(raw, after); err != nil {
 		return nil, raw, fmt.Errorf("compare pod with the patched pod: %w", err)
 	}
-	return ops, after, nil
+	priority, err := priorityOperations(raw, after)
+	return append(ops, priority...), after, err
 }
 
 // missingOf returns the items of want that are not in has, each once: the API server
@@ -96,9 +97,9 @@ func affinityOperation(pod *corev1.Pod, p Patch) jsonpatch.Operation {
 	if pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil {
 		node = pod.Spec.Affinity.NodeAffinity.DeepCopy()
 	}
-	if len(p.Required) > 0 {
+	if len(p.Required)+len(p.RequiredFields) > 0 {
 		node.RequiredDuringSchedulingIgnoredDuringExecution = require(
-			node.RequiredDuringSchedulingIgnoredDuringExecution, p.Required)
+			node.RequiredDuringSchedulingIgnoredDuringExecution, p.Required, p.RequiredFields)
 	}
 	node.PreferredDuringSchedulingIgnoredDuringExecution = append(
 		node.PreferredDuringSchedulingIgnoredDuringExecution, p.Preferred...)
@@ -110,13 +111,14 @@ func affinityOperation(pod *corev1.Pod, p Patch) jsonpatch.Operation {
 
 // require adds requirements to every term, since terms are alternatives. A term without
 // any expression matches no node, and stays as it is.
-func require(s *corev1.NodeSelector, reqs []corev1.NodeSelectorRequirement) *corev1.NodeSelector {
+func require(s *corev1.NodeSelector, reqs, fields []corev1.NodeSelectorRequirement) *corev1.NodeSelector {
 	if s == nil {
-		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: reqs}}}
+		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: reqs, MatchFields: fields}}}
 	}
 	for i := range s.NodeSelectorTerms {
 		if t := &s.NodeSelectorTerms[i]; len(t.MatchExpressions)+len(t.MatchFields) > 0 {
 			t.MatchExpressions = append(t.MatchExpressions, reqs...)
+			t.MatchFields = append(t.MatchFields, fields...)
 		}
 	}
 	return s

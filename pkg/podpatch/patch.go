@@ -19,6 +19,8 @@ type Patch struct {
 	// Required is added to every term of the pod's required node affinity, because terms
 	// are alternatives.
 	Required []corev1.NodeSelectorRequirement
+	// RequiredFields is added to every such term, too. It is about fields of a node, as its name.
+	RequiredFields []corev1.NodeSelectorRequirement
 	// Preferred terms to append.
 	Preferred []corev1.PreferredSchedulingTerm
 	// Tolerations to append, unless the pod has them.
