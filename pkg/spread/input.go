@@ -52,10 +52,15 @@ type Input struct {
 	Spread Spread
 	// Slots by the name of the subset, for the revision of the pod.
 	Slots map[string]Slots
-	// Earlier is the subset of an entry that the same pod has already, by its name; "" for none.
+	// Earlier is the subset of an entry that the same pod has already, by its key; "" for none.
 	Earlier string
+	// Pod that is being created; its own tolerations count when a subset is looked for by its node.
+	Pod *corev1.Pod
 	// Node is where the pin sends the pod; nil for nowhere.
 	Node *corev1.Node
+	// Place is what the pin requires of the pod's node; nil for nothing. A place can exclude a
+	// subset also when its node does not exist.
+	Place []corev1.NodeSelectorRequirement
 	// Surplus tells that the pods which exist and the entries of the pod's owner are already as many
 	// as the owner wants: see Wants.
 	Surplus bool
@@ -65,8 +70,11 @@ type Input struct {
 
 // Entry is a creation on its way.
 type Entry struct {
+	// Key is the UID of the creation request, or the name of a pod whose name is given.
 	Key, Subset string
-	Since       time.Time
+	// Owner is the UID of the pod's controller.
+	Owner string
+	Since time.Time
 }
 
 // Decision is the subset of a pod.
@@ -79,9 +87,24 @@ type Decision struct {
 	Replaces string
 	// Unpinned tells that the recorded node does not apply, because the spread does not permit it.
 	Unpinned bool
-	Reason   Reason
-	Message  string
+	// Home is the subset that would have the pod if pods could be scheduled there; "" for none.
+	Home    string
+	Reason  Reason
+	Message string
 }
 
 // Reason is the reason of a decision as one word.
 type Reason string
+
+// Reasons of decisions.
+const (
+	ReasonFilled    Reason = "Filled"             // the first subset that takes the pod
+	ReasonEarlier   Reason = "Earlier"            // the pod has an entry, or exists
+	ReasonReturns   Reason = "Returns"            // the subset of the recorded node
+	ReasonFull      Reason = "SubsetFull"         // unpinned: the subset of the recorded node has no free slot
+	ReasonSkipped   Reason = "SubsetSkipped"      // unpinned: the subset of the recorded node takes no pods for now
+	ReasonNoSubset  Reason = "NodeOutsideSubsets" // unpinned: no subset contains the recorded node
+	ReasonNoneFits  Reason = "NoSubsetFits"       // no subset takes the pod
+	ReasonBadPatch  Reason = "PatchFailed"        // the patch of the subset does not apply to the pod
+	ReasonNotWanted Reason = "NotWanted"          // the StatefulSet does not want the ordinal
+)

@@ -1,0 +1,132 @@
+package spread
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/limpet-io/limpet/pkg/fit"
+)
+
+// Home is where the pin sends a pod.
+type Home struct {
+	// Node that is recorded for the pod; nil when it does not exist.
+	Node *corev1.Node
+	// Place is what the pin requires of the pod's node; nil for nothing.
+	Place []corev1.NodeSelectorRequirement
+}
+
+// SubsetOf returns the first subset that contains a node, for a pod; "" where none does. Limits
+// do not count, and neither do taints by which Kubernetes reports the state of a node.
+func SubsetOf(s Spread, pod *corev1.Pod, node *corev1.Node) string {
+	if node == nil {
+		return ""
+	}
+	for i := range s.Subsets {
+		if newArea(&s.Subsets[i], pod).contains(node) {
+			return s.Subsets[i].Name
+		}
+	}
+	return ""
+}
+
+// area is the nodes of a subset, for some pods.
+type area struct {
+	*Subset
+	// nodes is nil for all nodes.
+	nodes   *nodeaffinity.NodeSelector
+	invalid bool
+	// pod has the tolerations of the pods.
+	pod *corev1.Pod
+}
+
+func newArea(s *Subset, pod *corev1.Pod) area {
+	a := area{Subset: s, pod: &corev1.Pod{}}
+	a.pod.Spec.Tolerations = s.Tolerations
+	if pod != nil {
+		a.pod.Spec.Tolerations = slices.Concat(s.Tolerations, pod.Spec.Tolerations)
+	}
+	if expressions, fields := s.required(); len(expressions)+len(fields) > 0 {
+		var err error
+		a.nodes, err = nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*s.Required}})
+		a.invalid = err != nil
+	}
+	return a
+}
+
+func newAreas(s Spread, pod *corev1.Pod) []area {
+	var areas []area
+	for i := range s.Subsets {
+		areas = append(areas, newArea(&s.Subsets[i], pod))
+	}
+	return areas
+}
+
+// contains tells whether a pod of the subset may run on a node.
+func (a area) contains(node *corev1.Node) bool {
+	return !a.invalid && (a.nodes == nil || a.nodes.Match(node)) && !fit.Dedicated(node, a.pod)
+}
+
+// holds tells whether a pod of the subset can return home.
+func (a area) holds(h Home) bool {
+	return (h.Node == nil || a.contains(h.Node)) && !a.invalid && a.agrees(h.Place)
+}
+
+// agrees tells whether a node can meet both what the subset and what the pin requires.
+func (a area) agrees(place []corev1.NodeSelectorRequirement) bool {
+	expressions, _ := a.required()
+	for _, p := range place {
+		if p.Operator != corev1.NodeSelectorOpIn {
+			continue
+		}
+		meets := func(value string) bool {
+			return !slices.ContainsFunc(expressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == p.Key && !met(r, value) })
+		}
+		if !slices.ContainsFunc(p.Values, meets) {
+			return false
+		}
+	}
+	return true
+}
+
+// met tells whether a label with a value meets a requirement about the label.
+func met(r corev1.NodeSelectorRequirement, value string) bool {
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn:
+		return slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpNotIn:
+		return !slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpExists:
+		return true
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		return compared(r, value)
+	default:
+		return false
+	}
+}
+
+// compared tells whether a number is on the right side of the number of a requirement.
+func compared(r corev1.NodeSelectorRequirement, value string) bool {
+	has, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || len(r.Values) != 1 {
+		return false
+	}
+	limit, err := strconv.ParseInt(r.Values[0], 10, 64)
+	if err != nil {
+		return false
+	}
+	return r.Operator == corev1.NodeSelectorOpGt && has > limit || r.Operator == corev1.NodeSelectorOpLt && has < limit
+}
+
+// known tells whether the pin sends the pod anywhere.
+func (h Home) known() bool { return h.Node != nil || len(h.Place) > 0 }
+
+// name is the home as a message names it.
+func (h Home) name() string {
+	if h.Node != nil {
+		return "node " + h.Node.Name
+	}
+	return "the required place"
+}
