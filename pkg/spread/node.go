@@ -43,15 +43,21 @@ type area struct {
 }
 
 func newArea(s *Subset, pod *corev1.Pod) area {
-	a := area{Subset: s, pod: &corev1.Pod{}}
-	a.pod.Spec.Tolerations = s.Tolerations
-	if pod != nil {
-		a.pod.Spec.Tolerations = slices.Concat(s.Tolerations, pod.Spec.Tolerations)
-	}
+	a := area{Subset: s}.of(pod)
 	if expressions, fields := s.required(); len(expressions)+len(fields) > 0 {
 		var err error
 		a.nodes, err = nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*s.Required}})
 		a.invalid = err != nil
+	}
+	return a
+}
+
+// of is the area for another pod; nil for a pod without tolerations of its own.
+func (a area) of(pod *corev1.Pod) area {
+	a.pod = &corev1.Pod{}
+	a.pod.Spec.Tolerations = a.Tolerations
+	if pod != nil {
+		a.pod.Spec.Tolerations = slices.Concat(a.Tolerations, pod.Spec.Tolerations)
 	}
 	return a
 }
