@@ -20,18 +20,11 @@ const (
 	LossDelay  = lossDelay
 	MostEvents = mostEvents
 	TellAgain  = tellAgain
-	IdleTime   = idleTime
 )
 
 // PairsOf finds PodDisruptionBudgets that share pods.
 func PairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) []string {
 	return pairsOf(pdbs, pods)
-}
-
-// Label decides about the label of a namespace, and returns the new label and annotation.
-func Label(now time.Time, label, idle, wanted string) (newLabel, newIdle string, change bool, again time.Duration) {
-	d := labelInput{now: now, label: label, idle: idle, wanted: wanted}.plan()
-	return d.label, d.idle, d.change, d.again
 }
 
 // CauseOf says why a pod that was available is so no longer.

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/limpet-io/limpet/internal/mark"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
 )
@@ -35,7 +36,7 @@ type probe struct {
 // condition is the condition Enforced. The other facts about the budget are in g.
 func (s guardState) condition(g budget.Guard, now time.Time) metav1.Condition {
 	g.Label, g.Wanted, g.Missing, g.Webhook, g.Called = s.label, s.wanted, s.missing, s.lacks, s.probe.called
-	if strength[s.label] > strength[s.wanted] && s.wanted != "" {
+	if mark.Weaker(s.wanted, s.label) && s.wanted != "" {
 		g.Wanted = s.label // a stronger label keeps more, and is lowered after a while
 	}
 	if s.probe.failed {

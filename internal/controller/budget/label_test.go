@@ -2,7 +2,6 @@ package budget_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -12,45 +11,6 @@ import (
 	controller "github.com/limpet-io/limpet/internal/controller/budget"
 	"github.com/limpet-io/limpet/internal/testenv"
 )
-
-func TestLabel(t *testing.T) {
-	now := noon.Format(time.RFC3339)
-	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339) }
-	type state struct {
-		label, idle string
-		change      bool
-		again       time.Duration
-	}
-	const wait = controller.IdleTime + time.Second
-	cases := map[string]struct {
-		label, idle, wanted string
-		want                state
-	}{
-		"nothing is there, nothing is wanted":     {"", "", "", state{}},
-		"a label is missing":                      {"", "", "open", state{"open", "", true, 0}},
-		"the label is right":                      {"open", "", "open", state{"open", "", false, 0}},
-		"a stronger label is wanted":              {"open", "", "closed", state{"closed", "", true, 0}},
-		"another word is no label":                {"maybe", "", "open", state{"open", "", true, 0}},
-		"a weaker label is wanted from now on":    {"closed", "", "open", state{"closed", now, true, wait}},
-		"… and was a moment ago":                  {"closed", ago(10 * time.Second), "open", state{"closed", ago(10 * time.Second), false, wait - 10*time.Second}},
-		"… and was for long enough":               {"closed", ago(time.Minute), "open", state{"open", "", true, 0}},
-		"no label is wanted from now on":          {"open", "", "", state{"open", now, true, wait}},
-		"… and was not for long enough":           {"open", ago(59 * time.Second), "", state{"open", ago(59 * time.Second), false, 2 * time.Second}},
-		"… and was for long enough, so remove it": {"open", ago(time.Hour), "", state{"", "", true, 0}},
-		"the label is wanted again":               {"open", ago(59 * time.Second), "open", state{"open", "", true, 0}},
-		"a time that is none begins the wait":     {"open", "long ago", "", state{"open", now, true, wait}},
-		"a time to come begins the wait":          {"open", ago(-time.Hour), "", state{"open", now, true, wait}},
-		"an annotation without a label":           {"", ago(time.Hour), "", state{"", "", true, 0}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			label, idle, change, again := controller.Label(noon, tc.label, tc.idle, tc.wanted)
-			if got := (state{label, idle, change, again}); got != tc.want {
-				t.Errorf("%+v, want %+v", got, tc.want)
-			}
-		})
-	}
-}
 
 func pdb(name string, labels ...string) policyv1.PodDisruptionBudget {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{}}

@@ -90,12 +90,8 @@ func pairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) []string {
 	return names
 }
 
-// labelInput says which label the namespace needs.
-func (n neighbourhood) labelInput() labelInput {
-	in := labelInput{now: n.now, label: n.ns.Labels[policyv1beta1.LabelBudgets], idle: n.ns.Annotations[policyv1beta1.AnnotationIdleSince]}
-	in.wanted = wantedOf(n.budgets, len(n.pairs) > 0)
-	return in
-}
+// wanted is the label that the namespace needs; "" for none.
+func (n neighbourhood) wanted() string { return wantedOf(n.budgets, len(n.pairs) > 0) }
 
 // again returns when to search for pairs again; 0 for never.
 func (n neighbourhood) again() time.Duration {

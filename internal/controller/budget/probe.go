@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/disruption"
+	"github.com/limpet-io/limpet/internal/mark"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -80,9 +80,7 @@ func (p *Prober) state(ctx context.Context, namespace string, now time.Time) (gu
 	if err != nil {
 		return s, err
 	}
-	labels := maps.Clone(ns.Labels)
-	put(&labels, policyv1beta1.LabelBudgets, s.wanted) // another condition tells of a wrong label
-	s.missing, s.lacks = configuration.lacks(labels)
+	s.missing, s.lacks = configuration.lacks(mark.Budgets.With(ns.Labels, s.wanted)) // another condition tells of a wrong label
 	if s.label != "" && !s.ending {
 		s.probe = p.last(ctx, namespace, s.label, now)
 	}

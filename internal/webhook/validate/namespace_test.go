@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/mark"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/validate"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -127,7 +128,7 @@ func TestManyBudgetsAtOnceLabelOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 16 {
 			all.Go(func() {
-				if err := namespaces.Label(t.Context(), ns, i%2 == 0); err != nil {
+				if err := namespaces.Label(t.Context(), mark.Budgets, ns, i%2 == 0); err != nil {
 					t.Error(err)
 				}
 			})
@@ -148,7 +149,7 @@ func TestANewLabelIsNoticedBeforeTheBudgetIsStored(t *testing.T) {
 	namespaces := newNamespaces(env.Client)
 	namespaces.Clock = now
 	answer := make(chan error, 1)
-	go func() { answer <- namespaces.Label(t.Context(), ns, false) }()
+	go func() { answer <- namespaces.Label(t.Context(), mark.Budgets, ns, false) }()
 	testenv.Eventually(t, func() error {
 		if !now.HasWaiters() {
 			return errors.New("nothing waits")
@@ -160,7 +161,7 @@ func TestANewLabelIsNoticedBeforeTheBudgetIsStored(t *testing.T) {
 	if err := <-answer; err != nil {
 		t.Error(err)
 	}
-	if err := namespaces.Label(t.Context(), ns, false); err != nil { // does not wait
+	if err := namespaces.Label(t.Context(), mark.Budgets, ns, false); err != nil { // does not wait
 		t.Error(err)
 	}
 }
@@ -170,7 +171,7 @@ func TestABudgetIsRefusedWhereItsNamespaceCannotBeLabelled(t *testing.T) {
 	ns := env.Namespace(t)
 	agent := env.AsController(t)
 	agent.Impersonate.UserName = "system:serviceaccount:limpet-system:other"
-	err := newNamespaces(env.As(t, agent)).Label(t.Context(), ns, false)
+	err := newNamespaces(env.As(t, agent)).Label(t.Context(), mark.Budgets, ns, false)
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("error %v, want that the request may be tried again", err)
 	}
@@ -183,7 +184,7 @@ func TestALabelledNamespaceIsNotWritten(t *testing.T) {
 	c, traffic := env.Observe(t)
 	namespaces := newNamespaces(c)
 	for range 3 {
-		if err := namespaces.Label(t.Context(), ns, true); err != nil {
+		if err := namespaces.Label(t.Context(), mark.Budgets, ns, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,9 +202,9 @@ func TestBudgetsOfANamespaceDelayNoOther(t *testing.T) {
 	namespaces := newNamespaces(c)
 	answers := make(chan error, many)
 	for range many {
-		go func() { answers <- namespaces.Label(t.Context(), busy, false) }()
+		go func() { answers <- namespaces.Label(t.Context(), mark.Budgets, busy, false) }()
 	}
-	if err := namespaces.Label(t.Context(), quiet, false); err != nil {
+	if err := namespaces.Label(t.Context(), mark.Budgets, quiet, false); err != nil {
 		t.Errorf("in another namespace: %v", err)
 	}
 	if n := traffic.Count("/namespaces/" + busy); n > most {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/mark"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -66,7 +67,7 @@ func (w *PodUnavailableBudget) label(ctx context.Context, b *policyv1beta1.PodUn
 	if request.DryRun != nil && *request.DryRun || slices.Contains(pin.LeftOut(), b.Namespace) {
 		return nil
 	}
-	return w.Namespaces.Label(ctx, b.Namespace, closed)
+	return w.Namespaces.Label(ctx, mark.Budgets, b.Namespace, closed)
 }
 
 // ValidateUpdate judges only changes: what was wrong before a rule came is answered with a
