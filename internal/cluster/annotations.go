@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,12 +21,36 @@ var ours = []string{"limpet.dev/", "kruise.io/", reservation.RetainAnnotation}
 // Annotations keeps the annotations of an object, up to a length: those of Limpet first, then
 // the shortest. So a long one crowds out no short one.
 func Annotations[T client.Object](from, to T) {
-	to.SetAnnotations(shortest(from.GetAnnotations(), func(string) bool { return true }))
+	addAnnotations(to, shortest(from.GetAnnotations(), func(string) bool { return true }))
 }
 
 // OwnAnnotations keeps the annotations of Limpet, up to the same length.
-func OwnAnnotations[T client.Object](from, to T) {
-	to.SetAnnotations(OwnOf(from.GetAnnotations()))
+func OwnAnnotations[T client.Object](from, to T) { addAnnotations(to, OwnOf(from.GetAnnotations())) }
+
+// NamedAnnotations keeps annotations by their names, each up to a length. A longer value is as
+// good as none.
+func NamedAnnotations[T client.Object](length int, names ...string) Part[T] {
+	return func(from, to T) {
+		kept := map[string]string{}
+		for _, name := range names {
+			if value, ok := from.GetAnnotations()[name]; ok && len(value) <= length {
+				kept[name] = value
+			}
+		}
+		addAnnotations(to, kept)
+	}
+}
+
+// addAnnotations adds what one feature needs to what other features need.
+func addAnnotations(to client.Object, kept map[string]string) {
+	all := to.GetAnnotations()
+	switch {
+	case len(kept) == 0:
+	case all == nil:
+		to.SetAnnotations(kept)
+	default:
+		maps.Copy(all, kept)
+	}
 }
 
 // OwnOf returns what OwnAnnotations keeps, for templates.

@@ -72,3 +72,33 @@ func TestTheCacheKeepsLittleOfMetadata(t *testing.T) {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 }
+
+// A feature that needs fewer annotations than another one takes none from it, in whatever order
+// the two come.
+func TestTheAnnotationsOfAllFeaturesAreKept(t *testing.T) {
+	const named, long = "example.com/named", "example.com/long"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		"limpet.dev/x": "1", "example.com/ip": "10.0.0.1", named: "2", long: strings.Repeat("x", 65),
+	}}}
+	own, some := cluster.OwnAnnotations[*corev1.Pod], cluster.NamedAnnotations[*corev1.Pod](64, named, long, "example.com/none")
+	for name, tc := range map[string]struct {
+		parts []cluster.Part[*corev1.Pod]
+		want  []string
+	}{
+		"some of others": {[]cluster.Part[*corev1.Pod]{some}, []string{named}},
+		"own and some":   {[]cluster.Part[*corev1.Pod]{own, some}, []string{named, "limpet.dev/x"}},
+		"some and own":   {[]cluster.Part[*corev1.Pod]{some, own}, []string{named, "limpet.dev/x"}},
+		"all, and fewer": {[]cluster.Part[*corev1.Pod]{cluster.Annotations[*corev1.Pod], own, some}, []string{"example.com/ip", long, named, "limpet.dev/x"}},
+		"fewer, and all": {[]cluster.Part[*corev1.Pod]{some, own, cluster.Annotations[*corev1.Pod]}, []string{"example.com/ip", long, named, "limpet.dev/x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept := &corev1.Pod{}
+			for _, part := range tc.parts {
+				part(pod, kept)
+			}
+			if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(kept.Annotations))); diff != "" {
+				t.Errorf("kept keys (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -71,7 +71,7 @@ func CacheOptions(features ...Needs) cache.Options {
 // kinds are held by their metadata.
 func keepMost(o any) (any, error) {
 	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
-		OwnAnnotations(m, m)
+		m.SetAnnotations(OwnOf(m.GetAnnotations()))
 	}
 	return cache.TransformStripManagedFields()(o)
 }
