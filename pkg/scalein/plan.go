@@ -1,0 +1,153 @@
+package scalein
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// item is a pod while its cost is decided.
+type item struct {
+	Pod
+	value   int32 // the present cost
+	foreign bool
+	layer   int // none, before a layer is found
+	surplus bool
+}
+
+const none = -1
+
+// Plan decides about the costs of all pods of a revision. A pod whose cost is right is not
+// written. Without subsets and without balance, the costs that Limpet wrote are removed.
+func Plan(in Input) Decision {
+	var d Decision
+	if len(in.Subsets) == 0 && !in.Balanced {
+		return giveUp(in)
+	}
+	items := itemsOf(in, &d)
+	n := max(len(in.Subsets), 1)
+	for i := range n {
+		group, most := items, (*int32)(nil)
+		if len(in.Subsets) > 0 {
+			group, most = subsetOf(items, in.Subsets[i].Name), in.Subsets[i].Max
+		}
+		place := i
+		if in.Old {
+			place = n - 1 - i
+		}
+		d.plan(in, group, most, n-place, -(place + 1))
+	}
+	if len(in.Subsets) > 0 {
+		d.plan(in, outside(items, in.Subsets), nil, -(n + 1), -(n + 1))
+	}
+	slices.SortFunc(d.Writes, func(a, b Write) int { return cmp.Compare(a.Pod, b.Pod) })
+	return d
+}
+
+// giveUp removes the costs that Limpet wrote.
+func giveUp(in Input) (d Decision) {
+	for _, p := range in.Pods {
+		if p.Mark != "" && (p.Cost == "" || p.Cost == p.Mark) {
+			d.Writes = append(d.Writes, Write{Pod: p.Name})
+		}
+	}
+	return d
+}
+
+func itemsOf(in Input, d *Decision) []*item {
+	items := make([]*item, 0, len(in.Pods))
+	for _, p := range in.Pods {
+		it := &item{Pod: p, layer: none, foreign: !in.owns(p)}
+		it.value, _ = Parse(p.Cost)
+		if it.foreign {
+			d.Foreign = append(d.Foreign, p.Name)
+		}
+		items = append(items, it)
+	}
+	slices.Sort(d.Foreign)
+	slices.SortFunc(items, stays)
+	return items
+}
+
+// stays sorts the pods that stay first before those that go first, if neither has a cost. A pod
+// that is within the maximum stays there although another pod becomes Ready, so that such
+// changes cost no write: the ReplicaSet controller looks at Ready before it looks at costs.
+func stays(a, b *item) int {
+	return cmp.Or(
+		first(a.Bound, b.Bound), first(a.Running, b.Running), first(a.value > 0, b.value > 0),
+		first(a.Ready, b.Ready), a.Since.Compare(b.Since), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+}
+
+// first sorts what is true before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+func subsetOf(items []*item, name string) (of []*item) {
+	for _, it := range items {
+		if it.Subset == name {
+			of = append(of, it)
+		}
+	}
+	return of
+}
+
+func outside(items []*item, subsets []Subset) (of []*item) {
+	for _, it := range items {
+		if !slices.ContainsFunc(subsets, func(s Subset) bool { return s.Name == it.Subset }) {
+			of = append(of, it)
+		}
+	}
+	return of
+}
+
+// plan decides about the pods of one subset: the steps of those within its maximum, and of the
+// surplus. The items are sorted, those that stay first.
+func (d *Decision) plan(in Input, items []*item, most *int32, within, beyond int) {
+	if in.Balanced {
+		d.Holes = layer(items, in.Waiting) || d.Holes
+	}
+	if most != nil && len(items) > int(*most) {
+		for _, it := range topFirst(items)[:len(items)-int(*most)] {
+			it.surplus = true
+		}
+	}
+	for _, it := range items {
+		step := within
+		if it.surplus {
+			step = beyond
+		}
+		d.write(in, it, step)
+	}
+}
+
+// topFirst sorts pods that go first before those that stay: pods without a node, and then the
+// highest layers.
+func topFirst(items []*item) []*item {
+	out := slices.Clone(items)
+	slices.Reverse(out)
+	slices.SortStableFunc(out, func(a, b *item) int { return cmp.Or(first(!a.Bound, !b.Bound), b.layer-a.layer) })
+	return out
+}
+
+func (d *Decision) write(in Input, it *item, step int) {
+	if it.foreign {
+		return
+	}
+	cost := strconv.Itoa(step * Step)
+	switch { // a pod without a node goes first, whatever its cost
+	case in.Balanced && it.layer == none, !it.Bound && it.Subset == "":
+		return
+	case in.Balanced:
+		cost = strconv.Itoa(step*layerStep - it.layer)
+	}
+	if it.Cost != cost || it.Mark != cost {
+		d.Writes = append(d.Writes, Write{Pod: it.Name, Cost: cost})
+	}
+}
