@@ -44,25 +44,41 @@ type DisruptionBook struct {
 	// +kubebuilder:validation:MaxLength=63
 	Seen string `json:"seen,omitempty"`
 
-	// entries are pods that may go, and are not yet seen to be gone. The list is atomic: a map
-	// would need as much space again for the owners of its fields. Written by the controller.
+	// entries are pods that may go, and are not yet seen to be gone. Each line is one pod: uid,
+	// pod, use, vector, by, since, expires, version, generation and readySince, separated by
+	// spaces. A hyphen is no value. Written by the controller.
 	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=4096
-	Entries []DisruptionEntry `json:"entries,omitempty"`
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=1048576
+	Entries DisruptionEntries `json:"entries,omitempty"`
 
-	// waiting are requests that were refused and may come again. Written by the controller.
+	// waiting are requests that were refused and may come again. Each line is one request: uid,
+	// pod, by, since and last. Written by the controller.
 	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
-	Waiting []WaitingRequest `json:"waiting,omitempty"`
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=262144
+	Waiting WaitingRequests `json:"waiting,omitempty"`
 
-	// decisions are the last decisions, the newest first. Written by the controller.
+	// decisions are the last decisions, the newest first. Each line is one decision: time, pod,
+	// budgets, vector, verdict, reason and by. Written by the controller.
 	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	Decisions []BookedDecision `json:"decisions,omitempty"`
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=131072
+	Decisions BookedDecisions `json:"decisions,omitempty"`
 }
+
+// DisruptionEntries are the entries of a book. They are stored as one text: an API server checks
+// each field of each item of a list, and takes ten times as long for a write of 2000 entries.
+type DisruptionEntries []DisruptionEntry
+
+// WaitingRequests are the refused requests of a book, stored as one text.
+type WaitingRequests []WaitingRequest
+
+// BookedDecisions are the last decisions of a book, stored as one text.
+type BookedDecisions []BookedDecision
 
 // DisruptionEntry is a pod that may go.
 type DisruptionEntry struct {
