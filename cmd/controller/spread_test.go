@@ -29,6 +29,20 @@ func deployment(t *testing.T) *appsv1.Deployment {
 	return nil
 }
 
+// A replica that ends answers until no API server asks it, and then ends what it handles: a
+// request that finds no listener passes the budgets of an open namespace.
+func TestAReplicaAnswersWhileItIsAsked(t *testing.T) {
+	spec := deployment(t).Spec.Template.Spec
+	hook := spec.Containers[0].Lifecycle
+	if hook == nil || hook.PreStop == nil || hook.PreStop.Sleep == nil || hook.PreStop.Sleep.Seconds < 3 {
+		t.Fatalf("lifecycle %+v, want a sleep before the stop", hook)
+	}
+	const stop = 10 // seconds for requests that are handled, see package serving
+	if grace := *spec.TerminationGracePeriodSeconds; grace < hook.PreStop.Sleep.Seconds+stop+5 {
+		t.Errorf("grace period %d s, want room for the sleep and the stop", grace)
+	}
+}
+
 // A zone that is lost takes one replica with it. The scheduler sends the second one to the
 // other zone, though a node of the first one is empty and the node there is busy.
 func TestReplicasAreInTwoZones(t *testing.T) {

@@ -82,7 +82,8 @@ func NewServer(o Options) *Server {
 
 func (s *Server) refuse(reason string) { s.refused.WithLabelValues(reason).Inc() }
 
-// Start serves until ctx ends.
+// Start serves until ctx ends. Requests that are handled then go on until their own end: a
+// handler whose context ended would refuse what a handler of another replica allows.
 func (s *Server) Start(ctx context.Context) error {
 	limits := connections
 	limits.Networks, limits.Refused = s.options.Networks, s.refuse
@@ -91,7 +92,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	logger := log.FromContext(ctx).WithName("webhook")
-	server := endpoint.NewServer(ctx, s.gate, readTimeout, answerTimeout, logger)
+	server := endpoint.NewServer(context.WithoutCancel(ctx), s.gate, readTimeout, answerTimeout, logger)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

@@ -44,8 +44,22 @@ type webhooks struct {
 // serve runs a server until the test ends.
 func serve(t *testing.T, handler http.HandlerFunc, change ...func(*serving.Options)) *webhooks {
 	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w, ended := start(ctx, t, handler, change...)
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return w
+}
+
+// start runs a server until ctx ends. ended then has the outcome.
+func start(ctx context.Context, t *testing.T, handler http.HandlerFunc, change ...func(*serving.Options)) (w *webhooks, ended chan error) {
+	t.Helper()
 	port := freePort(t)
-	w := &webhooks{authority: newAuthority("server"), registry: prometheus.NewRegistry()}
+	w = &webhooks{authority: newAuthority("server"), registry: prometheus.NewRegistry()}
 	w.url = fmt.Sprintf("https://127.0.0.1:%d", port)
 	pair := w.authority.pair("server", x509.ExtKeyUsageServerAuth)
 	certificate := &serving.Certificate{}
@@ -59,17 +73,10 @@ func serve(t *testing.T, handler http.HandlerFunc, change ...func(*serving.Optio
 	w.Server = serving.NewServer(o)
 	w.Register(path, handler)
 	w.Register(serving.ConversionPath, handler)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	ended = make(chan error, 1)
 	go func() { ended <- w.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
 	testenv.Eventually(t, func() error { return w.Answers(t.Context()) })
-	return w
+	return w, ended
 }
 
 func freePort(t *testing.T) int {
@@ -415,5 +422,39 @@ func TestAnAnswerToAClientIsASignOfLife(t *testing.T) {
 	later.ahead.Store(int64(time.Minute))
 	if err := w.Answers(t.Context()); err == nil {
 		t.Error("a server without an answer for a minute answers")
+	}
+}
+
+// A request that is handled when the server is told to stop ends as if the server went on: its
+// context does not end with the server's.
+func TestARunningRequestOutlivesTheStopOfTheServer(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	held, free := make(chan struct{}), make(chan struct{})
+	w, ended := start(ctx, t, func(w http.ResponseWriter, r *http.Request) {
+		close(held)
+		<-free
+		if err := r.Context().Err(); err != nil {
+			http.Error(w, err.Error(), http.StatusTooManyRequests)
+		}
+	})
+	answer := make(chan int, 1)
+	go func() {
+		status, _, _ := w.post(t, w.client("", nil), path, strings.NewReader("x")) // 0 without an answer
+		answer <- status
+	}()
+	<-held
+	stop()
+	testenv.Eventually(t, func() error { // the server takes no further connection
+		if _, _, err := w.post(t, w.client("", nil), path, strings.NewReader("y")); err == nil {
+			return errors.New("the server still accepts connections")
+		}
+		return nil
+	})
+	close(free)
+	if status := <-answer; status != http.StatusOK {
+		t.Errorf("status %d, want 200", status)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("serve: %v", err)
 	}
 }
