@@ -144,7 +144,10 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 }
 
 // spends tells whether a decision is only right if all pods that count as available are there.
-func spends(d budget.Decision) bool { return d.Verdict == budget.Allowed && d.Take }
+// A further call for a pod that has an entry is judged like the first one.
+func spends(d budget.Decision) bool {
+	return d.Verdict == budget.Allowed && (d.Take || d.Reason == budget.ReasonTaken)
+}
 
 // enter decides again, from the book that it writes.
 func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
@@ -157,8 +160,9 @@ func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version s
 			return book, false
 		}
 		var changed bool
+		_, known := book.Entries[in.Pod.UID]
 		book, answer.Decision, changed = entered(book, c, in, answer.Decision)
-		if answer.Take && answer.Verdict != budget.Refused {
+		if answer.Take && answer.Verdict != budget.Refused && !known { // an earlier request may rely on a known entry
 			answer.taken = &taken{in.Namespace, c.owners(), book.Entries[in.Pod.UID]}
 		}
 		return book, changed

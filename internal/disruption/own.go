@@ -23,8 +23,8 @@ func (j *Judge) JudgeOwn(ctx context.Context, pod *corev1.Pod) (Answer, error) {
 	return j.Judge(ctx, Request{Verb: budget.VerbDelete, Pod: pod, User: j.user, ByUID: true, Own: true})
 }
 
-// Return gives back what an answer took, for a request that failed. The entry stays if another
-// request relies on it, such as a second call of the guard.
+// Return gives back what an answer took, for a request that failed for certain. The entry stays
+// if another request relies on it: a request of an earlier time, or of another user.
 func (j *Judge) Return(ctx context.Context, a Answer) error {
 	if a.taken == nil {
 		return nil

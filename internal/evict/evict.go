@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/disruption"
@@ -41,16 +42,26 @@ func (e *Evictor) Delete(ctx context.Context, pod *corev1.Pod) (deleted bool, er
 	}
 	unchanged := client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
 	err = e.Client.Delete(ctx, pod.DeepCopy(), unchanged)
-	if err == nil {
+	switch {
+	case err == nil:
 		return true, nil
-	}
-	if e.Budgets != nil {
+	case apierrors.IsNotFound(err): // the entry ends when the caches show that
+		return false, nil
+	case e.Budgets != nil && failed(err):
 		err = errors.Join(err, e.Budgets.Return(ctx, answer))
 	}
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
 	return false, fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
+}
+
+// failed tells whether a request was refused, so that nothing was or will be written. After a
+// timeout, or without an answer, the API server may still write.
+func failed(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonConflict, metav1.StatusReasonForbidden, metav1.StatusReasonTooManyRequests,
+		metav1.StatusReasonUnauthorized, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest:
+		return true
+	}
+	return false
 }
 
 // ask asks the budgets of a pod.

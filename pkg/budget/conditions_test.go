@@ -61,7 +61,7 @@ func TestDisruptionAllowedOf(t *testing.T) {
 		says   string
 	}{
 		"units":          {most("2", pods(5)), pods(1), metav1.ConditionTrue, budget.DisruptionUnits, "1 of 5 pods"},
-		"none":           {most("1", pods(3)), pods(1), metav1.ConditionFalse, budget.DisruptionExhausted, "web-0 (evict by alice, 1 s ago)"},
+		"none":           {most("1", pods(3)), pods(1), metav1.ConditionFalse, budget.DisruptionExhausted, "web-0 (evict by bob, 1 s ago)"},
 		"none ever":      {most("0", pods(3)), nil, metav1.ConditionFalse, budget.DisruptionImpossible, "at this size"},
 		"scaled to zero": {most("1", nil), nil, metav1.ConditionTrue, budget.DisruptionOpen, ""},
 		"unknown": {

@@ -33,7 +33,7 @@ func TestMessage(t *testing.T) {
 	}{
 		"a unit is in use": {
 			evict(serving(0), book(serving(1)), most("1", pods(3))), nil,
-			"PodUnavailableBudget web needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by alice, 1 s ago). " +
+			"PodUnavailableBudget web needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by bob, 1 s ago). " +
 				"Pod web-0 may go when one more pod is available.",
 		},
 		"pods are not Ready or not there": {
@@ -55,7 +55,7 @@ func TestMessage(t *testing.T) {
 		},
 		"another request waits longer": {
 			evict(serving(0), book(serving(1)), most("1", pods(3))), waiting,
-			"PodUnavailableBudget web needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by alice, 1 s ago). " +
+			"PodUnavailableBudget web needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by bob, 1 s ago). " +
 				"Pod web-0 may go when one more pod is available. carol asked first, for web-2, 40 s ago.",
 		},
 		"this request waits longest": {
@@ -63,7 +63,7 @@ func TestMessage(t *testing.T) {
 				waiting(in)
 				in.Book.Waiting = append(in.Book.Waiting, ledger.Waiting{UID: "u-0", Pod: "web-0", By: "bob", Since: now.Add(-time.Minute), Last: now})
 			},
-			"PodUnavailableBudget web needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by alice, 1 s ago). " +
+			"PodUnavailableBudget web needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by bob, 1 s ago). " +
 				"Pod web-0 may go when one more pod is available.",
 		},
 		"two budgets": {
@@ -101,8 +101,8 @@ func TestMessage(t *testing.T) {
 				e.Since = now.Add(-3 * time.Minute)
 				in.Book.Entries["u-2"] = e
 			},
-			"PodUnavailableBudget web needs 5 of 6 pods available (maxUnavailable 1) and has 1. Not available: web-2 (evict by alice, 3 min ago), " +
-				"web-1 (evict by alice, 1 s ago), web-7 (not Ready), web-8 (not Ready), 1 more. Pod web-0 may go when one more pod is available.",
+			"PodUnavailableBudget web needs 5 of 6 pods available (maxUnavailable 1) and has 1. Not available: web-2 (evict by bob, 3 min ago), " +
+				"web-1 (evict by bob, 1 s ago), web-7 (not Ready), web-8 (not Ready), 1 more. Pod web-0 may go when one more pod is available.",
 		},
 		"two others wait": {
 			evict(serving(0), book(serving(1)), most("1", pods(4))), func(in *budget.Input) {
@@ -111,7 +111,7 @@ func TestMessage(t *testing.T) {
 					{UID: "u-3", Pod: "web-3", By: "dave", Since: now.Add(-40 * time.Second), Last: now},
 				}
 			},
-			"PodUnavailableBudget web needs 3 of 4 pods available (maxUnavailable 1) and has 3. Not available: web-1 (evict by alice, 1 s ago). " +
+			"PodUnavailableBudget web needs 3 of 4 pods available (maxUnavailable 1) and has 3. Not available: web-1 (evict by bob, 1 s ago). " +
 				"Pod web-0 may go when one more pod is available. dave asked first, for web-3, 40 s ago.",
 		},
 		"a number, and a size that is not read": {
@@ -121,7 +121,7 @@ func TestMessage(t *testing.T) {
 		"more holders than fit": {
 			evict(serving(0), book(pods(9)[1:]...), most("1", pods(9))), nil,
 			"PodUnavailableBudget web needs 8 of 9 pods available (maxUnavailable 1) and has 1. Not available: " +
-				"web-1 (evict by alice, 1 s ago), web-2 (evict by alice, 1 s ago), web-3 (evict by alice, 1 s ago), web-4 (evict by alice, 1 s ago), 4 more. " +
+				"web-1 (evict by bob, 1 s ago), web-2 (evict by bob, 1 s ago), web-3 (evict by bob, 1 s ago), web-4 (evict by bob, 1 s ago), 4 more. " +
 				"Pod web-0 may go when one more pod is available.",
 		},
 	}
@@ -138,7 +138,7 @@ func TestMessage(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	want := "needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by alice, 1 s ago)."
+	want := "needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-1 (evict by bob, 1 s ago)."
 	if got := budget.Explain(most("1", pods(3)), book(serving(1)), now); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -56,11 +56,13 @@ func (in *Input) take(v Verdict, reason Reason) Decision {
 
 // again answers a further call for a pod that has an entry. The call was judged like the
 // first one, without the pod itself: an entry is no pass for a later request, because another
-// pod may have been lost meanwhile. One DELETE makes several calls, which need no write. A later request may be written until the commit bound from now, so
-// the entry is renewed when it would end before. A pod that is deleted after a change gets
-// an entry that stays until the pod is gone.
+// pod may have been lost meanwhile. One DELETE makes several calls, which need no write. A
+// later request may be written until the commit bound from now, so the entry is renewed when it
+// would end before. A pod that is deleted after a change gets an entry that stays until the pod
+// is gone. A request of another user renews the entry too: otherwise the entry would be given
+// back when the first request fails.
 func (in *Input) again(e ledger.Entry) Decision {
-	renew := e.Expires.Sub(in.Now) < commit || e.Use == ledger.Changed && !in.Vector.changes()
+	renew := e.Expires.Sub(in.Now) < commit || e.Use == ledger.Changed && !in.Vector.changes() || e.By != user(in.By)
 	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: renew}
 }
 

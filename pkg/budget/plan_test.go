@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -195,6 +196,13 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a request of another user", func(t *testing.T) {
+		in := evict(serving(0), entered(time.Second, ledger.Gone), most("1", pods(3)))
+		in.By = "carol"
+		if d := budget.Plan(in); d.Verdict != budget.Allowed || !d.Take {
+			t.Errorf("decision %+v, want that the entry is renewed", d)
+		}
+	})
 	t.Run("an expired entry", func(t *testing.T) {
 		in := evict(serving(0), entered(ledger.Bound, ledger.Gone), most("0", pods(3)))
 		if d := budget.Plan(in); d.Verdict != budget.Refused {
@@ -246,6 +254,16 @@ func TestPlanShieldsASuccessor(t *testing.T) {
 			t.Errorf("decision %+v", d)
 		}
 	})
+	t.Run("the name of the user is longer than the book keeps", func(t *testing.T) {
+		in := evict(serving(0), book(), most("0", pods(3)))
+		in.By = strings.Repeat("ü", ledger.MostText)
+		asked, _ := ledger.Ask(in.Book, in.Waiting())
+		in = evict(budget.Pod{UID: "u-new", Name: "web-0", Serving: true}, asked, most("1", pods(3)))
+		in.By = strings.Repeat("ü", ledger.MostText)
+		if d := budget.Plan(in); d.Reason != budget.ReasonStale {
+			t.Errorf("decision %+v, want that the request is known again", d)
+		}
+	})
 	t.Run("a native budget does not make the book forget", func(t *testing.T) {
 		in := evict(serving(0), waiting("u-old", "bob", 5*time.Second), most("1", pods(3)))
 		in.PDBs = []budget.PDB{{Name: "a"}}
@@ -259,7 +277,7 @@ func TestPlanOfAFullBook(t *testing.T) {
 	full := book()
 	for i := range ledger.MostEntries {
 		uid := fmt.Sprintf("o-%d", i)
-		full.Entries[uid] = ledger.Entry{UID: uid, Since: now, Expires: now.Add(ledger.Bound)}
+		full.Entries[uid] = ledger.Entry{UID: uid, By: "bob", Since: now, Expires: now.Add(ledger.Bound)}
 	}
 	cases := map[string]struct {
 		in   budget.Input

@@ -92,7 +92,7 @@ func book(of ...budget.Pod) ledger.Book {
 	b := ledger.Book{Entries: map[string]ledger.Entry{}}
 	for _, p := range of {
 		b.Entries[p.UID] = ledger.Entry{
-			UID: p.UID, Pod: p.Name, Use: ledger.Gone, Vector: "evict", By: "alice",
+			UID: p.UID, Pod: p.Name, Use: ledger.Gone, Vector: "evict", By: "bob",
 			Since: now.Add(-time.Second), Expires: now.Add(ledger.Bound - time.Second),
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	admissionapi "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
 // What a tenant writes onto its pod opens no budget: the condition by which Kubernetes ends
@@ -111,6 +113,25 @@ func TestTheFirstBudgetOfANamespaceHoldsBeforeTheCacheShowsIt(t *testing.T) {
 	known(t, cached, pods[0])
 	if answer := handler.Handle(t.Context(), dryEviction(pods[0])); answer.Allowed {
 		t.Error("the eviction passes")
+	}
+}
+
+// A further request for a pod that has an entry is judged like the first one. So it needs a
+// cache that is as new as the book: an old one could count a pod that is gone.
+func TestAReplicaThatIsBehindRepeatsNoAnswer(t *testing.T) {
+	serve(t)
+	ns := guarded(t)
+	pub, pods := web(t, ns, 3, intstr.FromInt32(1))
+	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: string(pub.UID)}, Seen: "99999999999999"}
+	book.Entries = []limpetv1alpha1.DisruptionEntry{{
+		UID: pods[0].UID, Pod: pods[0].Name, Use: "Gone", Vector: "evict", By: "system:admin",
+		Since: metav1.NowMicro(), Expires: metav1.NewMicroTime(time.Now().Add(ledger.Bound)),
+	}}
+	put(t, book)
+	err := as(t, "system:admin").SubResource("eviction").Create(t.Context(), pods[0].DeepCopy(), &policyv1.Eviction{})
+	refusedBy(t, err)
+	if !strings.Contains(err.Error(), "cache of this replica is behind") {
+		t.Errorf("answer %v", err)
 	}
 }
 
