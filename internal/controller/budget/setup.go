@@ -32,7 +32,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&batchv1.Job{}, all, resized).
 		Watches(&limpetv1alpha1.DisruptionBook{}, handler.EnqueueRequestsFromMapFunc(r.readersOf)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.budgetsOf), builder.WithPredicates(labelChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 6, NewQueue: cluster.InTurn(4, cluster.NamespaceOf),
+			RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate),
+		}).
 		Complete(cluster.RetryOnConflict[reconcile.Request](r))
 }
 

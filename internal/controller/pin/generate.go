@@ -50,7 +50,7 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(setsOf), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool { return specChanged(e.ObjectOld, e.ObjectNew) },
 		})).
-		WithOptions(controller.Options{RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
+		WithOptions(controller.Options{NewQueue: cluster.InTurn(0, cluster.NamespaceOf), RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
 		Complete(cluster.RetryOnConflict(g))
 }
 

@@ -53,6 +53,7 @@ type kindRequest struct {
 func (g *KindGenerator) SetupWithManager(mgr ctrl.Manager) error {
 	c, err := controller.NewTyped("generate-kinds", mgr, controller.TypedOptions[kindRequest]{
 		Reconciler: cluster.RetryOnConflict(g), RateLimiter: cluster.BackOff[kindRequest](cluster.RetryLate),
+		NewQueue: cluster.InTurn(0, func(req kindRequest) string { return req.Namespace }),
 	})
 	if err != nil {
 		return fmt.Errorf("make controller: %w", err)

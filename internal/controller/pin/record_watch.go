@@ -34,7 +34,10 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.any), builder.WithPredicates(nodeRelabelled)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.schedulability), builder.WithPredicates(schedulabilityChanged)).
 		WatchesRawSource(source.Channel(r.Watcher.Registry.Changed(), handler.EnqueueRequestsFromMapFunc(by.any))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 6, NewQueue: cluster.InTurn(4, cluster.NamespaceOf),
+			RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate),
+		}).
 		Build(cluster.RetryOnConflict[reconcile.Request](r))
 	r.Watcher.OnServed(func(kind schema.GroupVersionKind) error {
 		served := func(ctx context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
