@@ -74,7 +74,7 @@ func TestPlanGate(t *testing.T) {
 
 		"the gate of a pod without a workload is opened": {pin.GateInput{Pod: behind(pin.Gate), Homes: []string{"n1"}, Node: fit}, unproven},
 		"though other gates are there":                   {pin.GateInput{Pod: behind(pin.Gate, "own"), Homes: []string{"n1"}, Node: fit}, unproven},
-		"a node that no fact names is looked for":        {pin.GateInput{Pod: created(time.Second, pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}, look},
+		"a node that no fact names is looked for":        {pin.GateInput{Pod: created(0, pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}, look},
 		"no fact is waited for longer than five seconds": {pin.GateInput{Pod: created(5*time.Second, pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}, unproven},
 		"the same of a pod with other gates":             {pin.GateInput{Pod: created(5*time.Second, pin.Gate, "own"), Owned: true, Node: fit}, unproven},
 		"the gate of a pod with other gates waits":       {proven(pin.GateInput{Pod: behind("own", pin.Gate), Node: fit}), last},
@@ -142,6 +142,28 @@ func TestPlanGateWithdrawsANomination(t *testing.T) {
 				t.Errorf("decision %+v, want it withdrawn: %t", got, tc.want)
 			}
 		})
+	}
+}
+
+// A forged gate costs few looks for facts, and facts that are late by a second cost no pod more
+// than as long again.
+func TestPlanGateLooksForFactsAFewTimes(t *testing.T) {
+	pod := testenv.APod("web-0").With(pin.AnnotationNode, "n1").Gated(pin.Gate).Pod
+	for since := time.Duration(0); since < time.Second; since += 50 * time.Millisecond { // creation times are whole seconds
+		looks, waited := 1, since
+		for {
+			got := pin.PlanGate(pin.GateInput{Pod: pod, Owned: true, Now: pod.CreationTimestamp.Add(waited)})
+			if got.Open {
+				break
+			}
+			if got.Again <= 0 || got.Again > max(waited, 250*time.Millisecond) {
+				t.Fatalf("after %s the next look is in %s", waited, got.Again)
+			}
+			looks, waited = looks+1, waited+got.Again
+		}
+		if looks > 8 || waited != 5*time.Second {
+			t.Errorf("a pod that is first seen after %s is looked at %d times in %s, want at most 8 times in 5s", since, looks, waited)
+		}
 	}
 }
 
