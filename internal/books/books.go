@@ -53,10 +53,12 @@ func New(options Options) *Books {
 	return &Books{Options: options, lanes: map[client.ObjectKey][]*request{}}
 }
 
-// Owner is a budget.
+// Owner is a budget, or the spread whose creations a book holds.
 type Owner struct {
 	Name string
 	UID  types.UID
+	// Spread tells that the owner is a WorkloadSpread. Its book is never joined.
+	Spread bool
 }
 
 // Needs are the whole books.
@@ -69,7 +71,7 @@ func namesOf(budgets []Owner) ([]string, error) {
 	var names []string
 	for _, b := range budgets {
 		if !isUID(string(b.UID)) {
-			return nil, fmt.Errorf("find book of budget %s: %q is no UID", b.Name, b.UID)
+			return nil, fmt.Errorf("find book of %s: %q is no UID", b.Name, b.UID)
 		}
 		names = append(names, string(b.UID))
 	}

@@ -129,14 +129,16 @@ func stepOn(v *version, step ledger.Step, other *version, now time.Time) (*versi
 func (b *Books) create(ctx context.Context, key client.ObjectKey, step ledger.Step, budgets []Owner) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	others, err := b.entriesIn(ctx, key.Namespace)
-	if err != nil {
-		return err
+	refs := references(ownersOf(key.Name, budgets))
+	var others ledger.Book
+	if !ofSpread(refs) {
+		var err error
+		if others, err = b.entriesIn(ctx, key.Namespace); err != nil {
+			return err
+		}
 	}
 	now := b.Clock.Now()
-	v := &version{book: step.New(others, now), meta: metav1.ObjectMeta{
-		Namespace: key.Namespace, Name: key.Name, OwnerReferences: references(ownersOf(key.Name, budgets)),
-	}}
+	v := &version{book: step.New(others, now), meta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, OwnerReferences: refs}}
 	if !ledger.Fits(v.book) {
 		return fmt.Errorf("create DisruptionBook %s: %w", key, ErrFull)
 	}
@@ -151,9 +153,9 @@ func (b *Books) create(ctx context.Context, key client.ObjectKey, step ledger.St
 	return nil
 }
 
-// entriesIn returns the entries of all books of a namespace, and the newest version of pods
-// that they rely on. The cache may lack an entry of the last moment: for so long, also, another
-// replica may not know of a new budget.
+// entriesIn returns the entries of all books of budgets in a namespace, and the newest version of
+// pods that they rely on. The cache may lack an entry of the last moment: for so long, also,
+// another replica may not know of a new budget.
 func (b *Books) entriesIn(ctx context.Context, namespace string) (ledger.Book, error) {
 	var list limpetv1alpha1.DisruptionBookList
 	if err := b.Cached.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -164,7 +166,7 @@ func (b *Books) entriesIn(ctx context.Context, namespace string) (ledger.Book, e
 	for i := range list.Items {
 		o := &list.Items[i]
 		v := b.memory.newest(client.ObjectKeyFromObject(o), read(o), b.Clock.Now())
-		if v == nil || len(v.book.Entries) == 0 && v.book.Seen == "" {
+		if v == nil || ofSpread(o.OwnerReferences) || len(v.book.Entries) == 0 && v.book.Seen == "" {
 			continue
 		}
 		if count += len(v.book.Entries); count > 2*ledger.MostJoined {

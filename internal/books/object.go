@@ -34,6 +34,7 @@ func read(o *limpetv1alpha1.DisruptionBook) *version {
 			UID: string(e.UID), Pod: e.Pod, Use: ledger.Use(e.Use), Vector: e.Vector, By: e.By,
 			Since: e.Since.Time, Expires: e.Expires.Time,
 			Version: e.Version, Generation: e.Generation, ReadySince: timeOf(e.ReadySince),
+			Subset: e.Subset, Owner: string(e.Owner),
 		}
 	}
 	for _, w := range o.Waiting {
@@ -58,6 +59,7 @@ func (v *version) object() *limpetv1alpha1.DisruptionBook {
 			UID: types.UID(e.UID), Pod: e.Pod, Use: string(e.Use), Vector: e.Vector, By: e.By,
 			Since: metav1.NewMicroTime(e.Since), Expires: metav1.NewMicroTime(e.Expires),
 			Version: e.Version, Generation: e.Generation, ReadySince: timeTo(e.ReadySince),
+			Subset: e.Subset, Owner: types.UID(e.Owner),
 		})
 	}
 	slices.SortFunc(o.Entries, func(a, b limpetv1alpha1.DisruptionEntry) int {

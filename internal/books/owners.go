@@ -6,20 +6,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The kind of the owners, as package policy serves it.
+// The kinds of the owners, as packages policy and apps serve them.
 const (
 	budgetVersion = "policy.kruise.io/v1beta1"
 	budgetKind    = "PodUnavailableBudget"
+	spreadVersion = "apps.kruise.io/v1beta1"
+	spreadKind    = "WorkloadSpread"
 )
 
-// references are the owner references to budgets. No budget controls a book, because several
-// may own it.
-func references(budgets []Owner) []metav1.OwnerReference {
+// references are the owner references to budgets, or to a spread. No owner controls a book,
+// because several may own it.
+func references(owners []Owner) []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
-	for _, b := range budgets {
-		refs = append(refs, metav1.OwnerReference{APIVersion: budgetVersion, Kind: budgetKind, Name: b.Name, UID: b.UID})
+	for _, o := range owners {
+		ref := metav1.OwnerReference{APIVersion: budgetVersion, Kind: budgetKind, Name: o.Name, UID: o.UID}
+		if o.Spread {
+			ref.APIVersion, ref.Kind = spreadVersion, spreadKind
+		}
+		refs = append(refs, ref)
 	}
 	return refs
+}
+
+// ofSpread tells whether a book is the one of a spread. Its entries are no disruptions.
+func ofSpread(refs []metav1.OwnerReference) bool {
+	return slices.ContainsFunc(refs, func(ref metav1.OwnerReference) bool { return ref.Kind == spreadKind })
 }
 
 // addOwners adds owner references to those of a book, which stay.

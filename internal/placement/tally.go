@@ -32,7 +32,7 @@ type Tally struct {
 	spreads map[spreadKey]*counts
 	recent  recent
 	version string
-	changes int64 // that were counted
+	changes int64         // that were counted
 	changed chan struct{} // closed at the next event; nil while no caller waits
 }
 

@@ -13,13 +13,15 @@ type Use string
 const (
 	Gone    Use = "Gone"    // the pod is deleted or evicted
 	Changed Use = "Changed" // the pod is changed in place
+	Placed  Use = "Placed"  // the pod is created, and has a slot of a subset
 )
 
 // Bound is how long an entry stays when the pod is not seen to go: the API server may take
 // 34 seconds from the admission of a request to the write, and a cache some more.
 const Bound = 40 * time.Second
 
-// Entry is a pod that may go. Its key is the UID of the pod.
+// Entry is a pod that may go. Its key is the UID of the pod. A pod that is being created has no
+// UID yet: its key is the UID of the request, or "/" and its name.
 type Entry struct {
 	UID     string
 	Pod     string // its name
@@ -34,6 +36,10 @@ type Entry struct {
 	Version    string
 	Generation int64
 	ReadySince time.Time
+
+	// Subset and Owner say which slot a Placed pod has, and for which workload: the UID of its
+	// controller. Version is then the newest version of a pod that was known at the decision.
+	Subset, Owner string
 }
 
 // Waiting is a request that was refused and may come again. Its key is Pod and By.

@@ -45,7 +45,7 @@ func Fits(b Book) bool {
 func bytesOf(b Book) int {
 	sum := 0
 	for _, e := range b.Entries {
-		sum += overhead + weight(e.Pod) + weight(e.By) + weight(e.Vector)
+		sum += overhead + weight(e.Pod) + weight(e.By) + weight(e.Vector) + weight(e.Subset) + len(e.Owner)
 	}
 	return sum
 }

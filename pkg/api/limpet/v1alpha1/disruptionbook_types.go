@@ -6,7 +6,8 @@ import (
 )
 
 // DisruptionBook holds the pods that budgets have let go and that are not yet seen to be gone.
-// Budgets that share a pod share a book, so that one write decides for all of them.
+// Budgets that share a pod share a book, so that one write decides for all of them. The book of a
+// WorkloadSpread holds the pods that are being created and not yet seen.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=disruptionbooks
@@ -15,8 +16,8 @@ import (
 type DisruptionBook struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// metadata is the standard object metadata. The name of the book is the UID of the budget
-	// that it was made for.
+	// metadata is the standard object metadata. The name of the book is the UID of the budget,
+	// or of the WorkloadSpread, that it was made for.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
@@ -45,8 +46,8 @@ type DisruptionBook struct {
 	Seen string `json:"seen,omitempty"`
 
 	// entries are pods that may go, and are not yet seen to be gone. Each line is one pod: uid,
-	// pod, use, vector, by, since, expires, version, generation and readySince, separated by
-	// spaces. A hyphen is no value. Written by the controller.
+	// pod, use, vector, by, since, expires, version, generation, readySince, subset and owner,
+	// separated by spaces. A hyphen is no value. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
@@ -82,18 +83,19 @@ type BookedDecisions []BookedDecision
 
 // DisruptionEntry is a pod that may go.
 type DisruptionEntry struct {
-	// uid of the pod. Written by the controller.
+	// uid of the pod. A pod that is being created has none: the UID of the request, or "/" and
+	// the name of the pod, stands for it. Written by the controller.
 	// +required
 	UID types.UID `json:"uid"`
 
-	// pod is its name. Written by the controller.
+	// pod is its name; empty for a pod that gets its name later. Written by the controller.
 	// +required
 	Pod string `json:"pod"`
 
 	// use is Gone for a pod that is deleted or evicted, Changed for a pod that is changed in
-	// place. Written by the controller.
+	// place, Placed for a pod that is being created. Written by the controller.
 	// +required
-	// +kubebuilder:validation:Enum=Gone;Changed
+	// +kubebuilder:validation:Enum=Gone;Changed;Placed
 	Use string `json:"use"`
 
 	// vector is the way in which the pod goes. Written by the controller.
@@ -125,6 +127,15 @@ type DisruptionEntry struct {
 	// by the controller.
 	// +optional
 	ReadySince *metav1.Time `json:"readySince,omitempty"`
+
+	// subset is the subset in which a Placed pod has a slot. Written by the controller.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Subset string `json:"subset,omitempty"`
+
+	// owner is the UID of the controller of a Placed pod. Written by the controller.
+	// +optional
+	Owner types.UID `json:"owner,omitempty"`
 }
 
 // WaitingRequest is a request that was refused.

@@ -18,6 +18,7 @@ func (l DisruptionEntries) MarshalJSON() ([]byte, error) {
 		w.text(e.Version)
 		w.number(e.Generation)
 		w.second(e.ReadySince)
+		w.text(e.Subset, string(e.Owner))
 	})
 }
 
@@ -27,6 +28,7 @@ func (l *DisruptionEntries) UnmarshalJSON(data []byte) error {
 		e.UID, e.Pod, e.Use, e.Vector, e.By = types.UID(r.text()), r.text(), r.text(), r.text(), r.text()
 		e.Since, e.Expires = metav1.NewMicroTime(r.time()), metav1.NewMicroTime(r.time())
 		e.Version, e.Generation, e.ReadySince = r.text(), r.number(), r.second()
+		e.Subset, e.Owner = r.text(), types.UID(r.text())
 		return e
 	})
 	return nil

@@ -30,7 +30,7 @@ func FuzzBookIsReadAsItWasWritten(f *testing.F) {
 		at, second := metav1.NewMicroTime(noon.Add(time.Duration(micros%(1<<50))*time.Microsecond)), metav1.NewTime(noon.Truncate(time.Second))
 		want := limpetv1alpha1.DisruptionBook{
 			Entries: limpetv1alpha1.DisruptionEntries{
-				{UID: types.UID(pod), Pod: pod, Use: "Gone", Vector: by, By: by, Since: at, Expires: at, Version: by, Generation: generation, ReadySince: &second},
+				{UID: types.UID(pod), Pod: pod, Use: "Gone", Vector: by, By: by, Since: at, Expires: at, Version: by, Generation: generation, ReadySince: &second, Subset: by, Owner: types.UID(pod)},
 				{UID: "u", Pod: "web-1", Use: "Changed", Vector: "evict", Since: at, Expires: at},
 			},
 			Waiting:   limpetv1alpha1.WaitingRequests{{UID: types.UID(by), Pod: pod, By: by, Since: at, Last: at}},
@@ -66,7 +66,7 @@ func TestEntryIsOneLineThatPeopleCanRead(t *testing.T) {
 
 // A book that a person edited must not stop the watch of all books.
 func TestLinesThatCannotBeReadAreLeftOut(t *testing.T) {
-	const good = "u1 web-0 Gone evict - 2026-11-22T12:00:00Z 2026-11-22T12:00:40Z 42 0 -"
+	const good = "u1 web-0 Gone evict - 2026-11-22T12:00:00Z 2026-11-22T12:00:40Z 42 0 - - -"
 	for name, c := range map[string]struct {
 		entries string // as JSON
 		want    int
