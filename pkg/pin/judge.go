@@ -100,6 +100,8 @@ func whyMoved(in RebuildInput) (cause, message string) {
 	switch {
 	case in.Before.ReleasedAt != nil && in.OutsideRequired:
 		return CauseReleased, fmt.Sprintf("the pod was released from its required place, that of node %s, which did not take the pod", name)
+	case noted == ReasonSubsetElsewhere:
+		return noted, fmt.Sprintf("the WorkloadSpread gave the pod another subset than that of node %s", name)
 	case unpinned && in.OutsideRequired: // a pinned pod would have waited, in whatever state the node is
 		return CauseNotPinned, "no webhook answered when the pod was created, so that nothing held it to its required place"
 	case recalled != "" && recalled != name:

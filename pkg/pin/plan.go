@@ -37,6 +37,9 @@ const (
 	ReasonNodeOutOfIPs = fit.NodeOutOfIPs
 	ReasonPodElsewhere = "PodElsewhere" // the pod itself asks for another place
 	ReasonPinned       = "Pinned"       // the pod returns
+
+	// ReasonSubsetElsewhere: the subset of the pod does not contain the recorded node.
+	ReasonSubsetElsewhere = "SubsetElsewhere"
 )
 
 // Weights that a preference can have in a pod.
@@ -101,6 +104,23 @@ func Plan(in Input) Decision {
 		}
 	}
 	return d
+}
+
+// Sealed returns a patch of Plan that drops the annotations of a plan also where the pod lacks
+// them: the patch of a subset, which comes later, can name any annotation.
+func Sealed(p podpatch.Patch) podpatch.Patch {
+	p.Drop = nil
+	for _, key := range planned {
+		if _, given := p.Annotations[key]; !given {
+			p.Drop = append(p.Drop, key)
+		}
+	}
+	return p
+}
+
+// Overruled is what remains of a plan if a later planner sends the pod elsewhere.
+func Overruled() podpatch.Patch {
+	return Sealed(podpatch.Patch{Annotations: map[string]string{AnnotationUnpinned: ReasonSubsetElsewhere}})
 }
 
 func plan(in Input) Decision {

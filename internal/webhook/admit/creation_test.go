@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ import (
 type stub struct {
 	name        string
 	plan        admit.Plan
+	adds        admit.Addition
 	err, refuse error // of the plan, of the commit
 	log         *[]string
 }
@@ -35,9 +37,13 @@ func (s stub) Name() string { return s.name }
 func (s stub) Plan(_ context.Context, facts admit.Facts) (admit.Plan, error) {
 	*s.log = append(*s.log, "plan "+s.name+" after node "+facts.Node)
 	plan := s.plan
-	plan.Commit = func(context.Context) error {
-		*s.log = append(*s.log, "commit "+s.name+" under "+string(facts.UID))
-		return s.refuse
+	plan.Commit = func(_ context.Context, dryRun bool) (admit.Addition, error) {
+		step := "commit "
+		if dryRun {
+			step = "look "
+		}
+		*s.log = append(*s.log, step+s.name+" under "+string(facts.UID))
+		return s.adds, s.refuse
 	}
 	return plan, s.err
 }
@@ -68,6 +74,7 @@ func TestStagesOfACreation(t *testing.T) {
 	set := testenv.AStatefulSet("web", 1).StatefulSet
 	plain := testenv.APod("web-0").OwnedBy(set)
 	retained := testenv.APod("web-0").OwnedBy(set).With(reservation.RetainAnnotation, "10")
+	gated := podpatch.Patch{Gates: []string{"g"}}
 	plans := []string{"plan a after node ", "plan b after node n1"}
 	cases := map[string]struct {
 		pod         testenv.Pod
@@ -86,12 +93,14 @@ func TestStagesOfACreation(t *testing.T) {
 		},
 		"a dry run by the request": {
 			pod: plain, dryRun: new(true), a: stub{plan: admit.Plan{Node: "n1"}}, b: stub{plan: annotate("1")},
-			wantLog: plans, wantAllowed: true, wantPatches: 1,
+			wantLog:     append(slices.Clone(plans), "look a under r1", "look b under r1"),
+			wantAllowed: true, wantPatches: 1,
 		},
 		"a dry run by the options": {
 			pod: plain, options: &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}},
 			a: stub{plan: admit.Plan{Node: "n1"}}, b: stub{plan: annotate("1")},
-			wantLog: plans, wantAllowed: true, wantPatches: 1,
+			wantLog:     append(slices.Clone(plans), "look a under r1", "look b under r1"),
+			wantAllowed: true, wantPatches: 1,
 		},
 		"options that say nothing of a dry run": {
 			pod: plain, options: &metav1.CreateOptions{}, a: stub{plan: admit.Plan{Node: "n1"}}, b: stub{},
@@ -118,6 +127,24 @@ func TestStagesOfACreation(t *testing.T) {
 		"a commit that fails refuses the pod and ends the commits": {
 			pod: plain, a: stub{plan: admit.Plan{Node: "n1"}, refuse: failure}, b: stub{},
 			wantLog: append(slices.Clone(plans), "commit a under r1"),
+		},
+		"a plan that is essential refuses the pod when it fails": {
+			pod: plain, a: stub{plan: admit.Plan{Node: "n1"}}, b: stub{err: fmt.Errorf("%w: %w", admit.ErrEssential, failure)}, wantLog: plans,
+		},
+		"a commit adds to the plan": {
+			pod: plain, a: stub{plan: annotate("1")}, b: stub{adds: admit.Addition{Patch: gated, Warnings: []string{"said"}}},
+			wantLog:     []string{"plan a after node ", "plan b after node ", "commit a under r1", "commit b under r1"},
+			wantAllowed: true, wantPatches: 2, wantWarning: "said",
+		},
+		"a commit overrules an earlier plan": {
+			pod: plain, a: stub{plan: annotate("1")}, b: stub{adds: admit.Addition{Patch: gated, Overrules: "a"}},
+			wantLog:     []string{"plan a after node ", "plan b after node ", "commit a under r1", "commit b under r1"},
+			wantAllowed: true, wantPatches: 1,
+		},
+		"a commit that contradicts an earlier plan overrules it": {
+			pod: plain, a: stub{plan: annotate("1")}, b: stub{adds: admit.Addition{Patch: annotate("2").Patch}},
+			wantLog:     []string{"plan a after node ", "plan b after node ", "commit a under r1", "commit b under r1"},
+			wantAllowed: true, wantPatches: 1,
 		},
 		"a pod that concerns no planner is not planned": {pod: testenv.APod("alone"), wantAllowed: true},
 	}

@@ -4,7 +4,8 @@
 //	plan    each planner, in order, says what it adds to the pod
 //	merge   the patches become one. If a later patch contradicts an earlier one, it is left
 //	        out; but if the pod asks for a reservation, the whole pod is refused
-//	commit  each plan is written into the book of its feature, if the feature has one
+//	commit  each plan is written into the book of its feature, if the feature has one, and may
+//	        add to the pod what the book decided. An earlier plan that contradicts it is left out
 //
 // A book is a feature's list of pods that were allowed and may not exist in the API yet.
 // Nothing is committed on a dry run or after a refusal. A pod has no UID before it is

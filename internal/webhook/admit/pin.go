@@ -55,7 +55,7 @@ func (p *Pin) Plan(ctx context.Context, facts Facts) (Plan, error) {
 	}
 	decision := pin.Plan(in)
 	log.FromContext(ctx).V(1).Info("Planned pin", "reason", decision.Reason, "message", decision.Message)
-	plan := Plan{Patch: decision.Patch}
+	plan := Plan{Patch: pin.Sealed(decision.Patch), Instead: pin.Overruled()}
 	if decision.Verdict == pin.Pin {
 		plan.Node = pin.RecordedNode(in.State, facts.Pod.Name)
 	}

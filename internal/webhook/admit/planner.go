@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,11 @@ type Facts struct {
 	Retention reservation.RetentionRequest
 	// Node is where an earlier planner sends the pod; "" where none does.
 	Node string
+	// Place is what earlier planners require of the pod's node.
+	Place []corev1.NodeSelectorRequirement
+	// Labelled tells that the API server sent the pod because of the label of its namespace for
+	// spreads.
+	Labelled bool
 	// Now is the time of the request.
 	Now time.Time
 }
@@ -35,17 +41,33 @@ type Planner interface {
 	Plan(ctx context.Context, facts Facts) (Plan, error)
 }
 
+// ErrEssential is returned for a pod that must not be created without the plan of a feature. The
+// pod is refused, and its owner tries again.
+var ErrEssential = errors.New("the pod must not be created without this plan")
+
 // Plan is what a feature adds to a pod that is being created.
 type Plan struct {
 	Patch podpatch.Patch
+	// Instead takes the place of the patch if a later planner overrules the plan.
+	Instead podpatch.Patch
 	// Node is where the plan sends the pod, for the planners after it; "" for nowhere.
 	Node string
 	// Warnings are shown to the user.
 	Warnings []string
-	// Commit enters the plan into the feature's book; nil for a feature without one. It is
-	// called once all planners agree, in their order, and never on a dry run.
+	// Commit decides what depends on the feature's book; nil for a feature without one. It is
+	// called once all planners have planned, in their order.
 	Commit Commit
 }
 
-// Commit enters a plan into a book.
-type Commit func(context.Context) error
+// Commit enters a plan into a book, and returns what the plan adds by that. A dry run adds the
+// same, and writes nothing. After an error the pod is refused.
+type Commit func(ctx context.Context, dryRun bool) (Addition, error)
+
+// Addition is what a plan adds when it is in the books.
+type Addition struct {
+	Patch podpatch.Patch
+	// Overrules tells that the plan of an earlier planner does not apply; "" for none. Its patch is
+	// replaced by what the plan has instead.
+	Overrules string
+	Warnings  []string
+}

@@ -55,7 +55,7 @@ func TestEntryIsOneLineThatPeopleCanRead(t *testing.T) {
 	data, err := json.Marshal(limpetv1alpha1.DisruptionBook{Entries: limpetv1alpha1.DisruptionEntries{{
 		UID: "u1", Pod: "web-0", Use: "Gone", Vector: "evict", By: "jane doe", Since: at, Expires: at, Version: "42",
 	}}})
-	want := `"entries":"u1 web-0 Gone evict jane%20doe 2026-11-22T12:00:00.123456Z 2026-11-22T12:00:00.123456Z 42 0 -\n"`
+	want := `"entries":"u1 web-0 Gone evict jane%20doe 2026-11-22T12:00:00.123456Z 2026-11-22T12:00:00.123456Z 42 0 - - -\n"`
 	if err != nil || !strings.Contains(string(data), want) {
 		t.Errorf("%s, %v, want %s in it", data, err, want)
 	}
