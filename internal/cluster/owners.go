@@ -64,12 +64,12 @@ func PodsOwnedBy(ctx context.Context, r client.Reader, namespace string, owner t
 		return []client.ListOption{client.InNamespace(namespace), client.MatchingFields{indexOwner: string(uid)}, client.UnsafeDisableDeepCopy}
 	}
 	owners := []types.UID{owner}
-	var sets appsv1.ReplicaSetList
-	if err := r.List(ctx, &sets, of(owner)...); err != nil {
-		return nil, fmt.Errorf("list ReplicaSets of %s: %w", owner, err)
+	sets, err := ReplicaSetsOf(ctx, r, namespace, owner)
+	if err != nil {
+		return nil, err
 	}
-	for i := range sets.Items {
-		owners = append(owners, sets.Items[i].UID)
+	for i := range sets {
+		owners = append(owners, sets[i].UID)
 	}
 	var jobs batchv1.JobList
 	if err := r.List(ctx, &jobs, of(owner)...); err != nil {
@@ -87,4 +87,14 @@ func PodsOwnedBy(ctx context.Context, r client.Reader, namespace string, owner t
 		out = append(out, pods.Items...)
 	}
 	return out, nil
+}
+
+// ReplicaSetsOf returns the ReplicaSets that a Deployment controls. Callers must not change them.
+func ReplicaSetsOf(ctx context.Context, r client.Reader, namespace string, owner types.UID) ([]appsv1.ReplicaSet, error) {
+	var sets appsv1.ReplicaSetList
+	err := r.List(ctx, &sets, client.InNamespace(namespace), client.MatchingFields{indexOwner: string(owner)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list ReplicaSets of %s: %w", owner, err)
+	}
+	return sets.Items, nil
 }

@@ -37,11 +37,11 @@ func victims(pods []*live, now time.Time) []*live {
 
 func goesFirst(a, b *live) int {
 	return cmp.Or(
-		before(a.host == "", b.host == ""), // 1. not assigned
-		before(!a.running, !b.running),     // 2. pending
-		before(!a.ready, !b.ready),         // 3. not Ready
-		cmp.Compare(value(a), value(b)),    // 4. the lower deletion cost
-		cmp.Compare(b.rank, a.rank),        // 5. more pods on the node
+		before(a.host == "", b.host == ""),                                  // 1. not assigned
+		before(!a.running, !b.running),                                      // 2. pending
+		before(!a.ready, !b.ready),                                          // 3. not Ready
+		cmp.Compare(value(a), value(b)),                                     // 4. the lower deletion cost
+		cmp.Compare(b.rank, a.rank),                                         // 5. more pods on the node
 		lately(a.ready, a.since, b.since, a.bucket, b.bucket, a.uid, b.uid), // 6. Ready for a shorter time
 		cmp.Compare(b.restarts, a.restarts),                                 // 7. more restarts
 		lately(true, a.created, b.created, a.born, b.born, a.uid, b.uid),    // 8. younger

@@ -1,0 +1,92 @@
+package scalein
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/pkg/scalein"
+)
+
+const (
+	// patience is how long a free layer is kept for a pod that is on its way. With it, a pod that
+	// is replaced costs one write and not two.
+	patience = 2 * time.Second
+	// writesPerSecond is how many pods of a namespace are written in a second: a user can make
+	// all costs change by one request.
+	writesPerSecond = 200
+)
+
+// Reconciler writes the deletion costs of the pods of ReplicaSets. It runs on the leader.
+type Reconciler struct {
+	Client client.Client
+	// Writer writes at a rate of its own, so that other parts never wait for costs.
+	Writer  client.Writer
+	Clock   clock.PassiveClock
+	Events  events.EventRecorder
+	Metrics *Metrics
+
+	memory memory
+}
+
+// Reconcile writes the costs of one ReplicaSet.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var set appsv1.ReplicaSet
+	if err := r.Client.Get(ctx, req.NamespacedName, &set, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	s, err := r.gather(ctx, &set)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("order pods of ReplicaSet %s: %w", req, err)
+	}
+	if s == nil {
+		r.memory.forget(set.UID)
+		return ctrl.Result{}, nil
+	}
+	decision, again := r.decide(&set, s)
+	left, err := r.write(ctx, &set, s, decision)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("order pods of ReplicaSet %s: %w", req, err)
+	case left:
+		again = time.Second
+	case !s.wanted():
+		r.memory.forget(set.UID)
+		r.reportOrder(s)
+		return ctrl.Result{}, nil
+	}
+	r.report(&set, s, decision)
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// wanted tells whether the pods have an order at all.
+func (s *situation) wanted() bool { return s.in.Balanced || len(s.in.Subsets) > 0 }
+
+// decide plans the costs. A free layer waits for a pod that is on its way, but not for long: a
+// scale-in may come before that pod.
+func (r *Reconciler) decide(set *appsv1.ReplicaSet, s *situation) (d scalein.Decision, again time.Duration) {
+	now := r.Clock.Now()
+	r.memory.keep(set.UID, s.pods)
+	free := r.memory.hole(set.UID, now)
+	bound := 0
+	for i := range s.in.Pods {
+		if s.in.Pods[i].Bound {
+			bound++
+		}
+	}
+	s.in.Waiting = bound < s.wants && free < patience
+	d = scalein.Plan(s.in)
+	if s.wanted() {
+		r.memory.setHole(set.UID, d.Holes, now)
+	}
+	if d.Holes {
+		again = patience - free
+	}
+	return d, again
+}

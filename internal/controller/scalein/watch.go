@@ -1,0 +1,137 @@
+package scalein
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// gathering is how long events of one ReplicaSet are gathered: many pods often start together.
+const gathering = 100 * time.Millisecond
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.Metrics.memory.Store(&r.memory)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("scale-in").
+		Watches(&corev1.Pod{}, r.podHandler(), builder.WithPredicates(podChanged)).
+		Watches(&appsv1.ReplicaSet{}, later(r.siblings), builder.WithPredicates(setChanged)).
+		Watches(&appsv1.Deployment{}, later(r.setsOf), builder.WithPredicates(deploymentChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
+		Complete(cluster.RetryOnConflict(r))
+}
+
+// later triggers ReplicaSets after events of one object.
+func later(find func(context.Context, client.Object) []types.NamespacedName) handler.Funcs {
+	add := func(ctx context.Context, q queue, objects ...client.Object) {
+		for _, o := range objects {
+			for _, key := range find(ctx, o) {
+				q.AddAfter(reconcile.Request{NamespacedName: key}, gathering)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { add(ctx, q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, q, e.Object) },
+	}
+}
+
+// podHandler triggers the ReplicaSet of a pod, if its pods have an order or had one.
+func (r *Reconciler) podHandler() handler.Funcs {
+	return later(func(ctx context.Context, o client.Object) []types.NamespacedName {
+		owner, owned := workload.ControllerOf(o)
+		if !owned || owner.Group != appsv1.GroupName || owner.Kind != "ReplicaSet" {
+			return nil
+		}
+		key := client.ObjectKey{Namespace: o.GetNamespace(), Name: owner.Name}
+		if _, marked := o.GetAnnotations()[appsv1beta1.AnnotationDeletionCost]; !marked && !r.ordered(ctx, key) {
+			return nil
+		}
+		return []types.NamespacedName{key}
+	})
+}
+
+// ordered tells whether the pods of a ReplicaSet have an order.
+func (r *Reconciler) ordered(ctx context.Context, key client.ObjectKey) bool {
+	var set appsv1.ReplicaSet
+	if err := r.Client.Get(ctx, key, &set, client.UnsafeDisableDeepCopy); err != nil {
+		return false
+	}
+	of, err := r.workloadOf(ctx, &set)
+	return err == nil && of != nil && balanced(of)
+}
+
+// siblings are a ReplicaSet and the others of its Deployment: a new revision makes them old.
+func (r *Reconciler) siblings(ctx context.Context, o client.Object) []types.NamespacedName {
+	if owner, owned := workload.ControllerOf(o); owned {
+		return r.owned(ctx, o.GetNamespace(), owner.UID)
+	}
+	return []types.NamespacedName{client.ObjectKeyFromObject(o)}
+}
+
+// setsOf are the ReplicaSets of a Deployment.
+func (r *Reconciler) setsOf(ctx context.Context, o client.Object) []types.NamespacedName {
+	return r.owned(ctx, o.GetNamespace(), o.GetUID())
+}
+
+func (r *Reconciler) owned(ctx context.Context, namespace string, owner types.UID) (keys []types.NamespacedName) {
+	sets, err := cluster.ReplicaSetsOf(ctx, r.Client, namespace, owner)
+	if err != nil { // only a cache that is being stopped returns an error
+		return nil
+	}
+	for i := range sets {
+		keys = append(keys, client.ObjectKeyFromObject(&sets[i]))
+	}
+	return keys
+}
+
+// podChanged passes the changes of a pod that change its place in the order.
+var podChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName ||
+			workload.Alive(before) != workload.Alive(after) ||
+			!maps.Equal(before.Annotations, after.Annotations) || // only annotations that the cache keeps
+			!maps.Equal(before.Labels, after.Labels)
+	},
+}
+
+// setChanged passes the changes of a ReplicaSet by a user or by its Deployment.
+var setChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// deploymentChanged passes the changes of what a Deployment says about the order.
+var deploymentChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*appsv1.Deployment), e.ObjectNew.(*appsv1.Deployment)
+		return before.UID != after.UID || !maps.Equal(before.Annotations, after.Annotations) ||
+			ptr.Deref(before.Spec.Replicas, 1) != ptr.Deref(after.Spec.Replicas, 1)
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
