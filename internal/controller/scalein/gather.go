@@ -3,6 +3,8 @@ package scalein
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/scalein"
+	"github.com/limpet-io/limpet/pkg/spread"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -22,10 +25,13 @@ var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // situation is what is known about one ReplicaSet.
 type situation struct {
-	in   scalein.Input
-	pods map[string]*corev1.Pod // by name
-	// wants is how many pods the ReplicaSet wants.
-	wants int
+	// inputs are the pods of each spread, and the pods of none.
+	inputs   []scalein.Input
+	balanced bool
+	spread   bool
+	pods     map[string]*corev1.Pod // by name
+	// wants is how many pods the ReplicaSet wants, and bound how many have a node.
+	wants, bound int
 	// workload is where users write annotations and read events: the Deployment, or the
 	// ReplicaSet itself.
 	workload client.Object
@@ -39,27 +45,59 @@ func (r *Reconciler) gather(ctx context.Context, set *appsv1.ReplicaSet) (*situa
 	if s.workload, err = r.workloadOf(ctx, set); s.workload == nil || err != nil {
 		return nil, err
 	}
-	s.in.Balanced = balanced(s.workload)
-	pods, err := cluster.PodsOwnedBy(ctx, r.Client, set.Namespace, set.UID)
+	s.balanced = balanced(s.workload)
+	found, err := r.spreadsOf(ctx, set)
 	if err != nil {
 		return nil, err
 	}
-	if s.in.Old, err = r.isOld(ctx, set, s.workload); err != nil {
+	s.spread = len(found.objects) > 0
+	size, err := r.size(ctx, set, s.workload)
+	if err == nil {
+		err = found.read(size)
+	}
+	if err != nil {
 		return nil, err
 	}
-	keys := keysOf(set)
+	return s, r.addPods(ctx, set, s, &found)
+}
+
+// addPods adds the active pods of a ReplicaSet, those of each spread apart.
+func (r *Reconciler) addPods(ctx context.Context, set *appsv1.ReplicaSet, s *situation, found *spreads) error {
+	pods, err := cluster.PodsOwnedBy(ctx, r.Client, set.Namespace, set.UID)
+	if err != nil {
+		return err
+	}
+	old, err := r.isOld(ctx, set, s.workload)
+	if err != nil {
+		return err
+	}
+	keys, bySpread := keysOf(set), map[string]*scalein.Input{}
 	for i := range pods {
 		if !workload.Alive(&pods[i]) {
 			continue
 		}
-		pod, err := r.pod(ctx, set, &pods[i], keys)
+		of := found.of(&pods[i])
+		pod, err := r.pod(ctx, set, &pods[i], keys, of)
 		if err != nil {
-			return nil, err
+			return err
 		}
+		name, subsets := "", []scalein.Subset(nil)
+		if of != nil {
+			name, subsets = of.Name, subsetsOf(*of)
+		}
+		if bySpread[name] == nil {
+			bySpread[name] = &scalein.Input{Subsets: subsets, Old: old, Balanced: s.balanced}
+		}
+		bySpread[name].Pods = append(bySpread[name].Pods, pod)
 		s.pods[pod.Name] = &pods[i]
-		s.in.Pods = append(s.in.Pods, pod)
+		if pod.Bound {
+			s.bound++
+		}
 	}
-	return s, nil
+	for _, name := range slices.Sorted(maps.Keys(bySpread)) {
+		s.inputs = append(s.inputs, *bySpread[name])
+	}
+	return nil
 }
 
 // balanced tells whether a workload asks for the balanced order.
@@ -137,7 +175,7 @@ func keysOf(set *appsv1.ReplicaSet) topology {
 }
 
 // pod describes one pod. A cost that was just written counts although the cache does not show it.
-func (r *Reconciler) pod(ctx context.Context, set *appsv1.ReplicaSet, of *corev1.Pod, keys topology) (scalein.Pod, error) {
+func (r *Reconciler) pod(ctx context.Context, set *appsv1.ReplicaSet, of *corev1.Pod, keys topology, in *spread.Spread) (scalein.Pod, error) {
 	p := scalein.Pod{
 		Name: of.Name, Bound: of.Spec.NodeName != "", Running: of.Status.Phase == corev1.PodRunning, Ready: workload.Ready(of),
 		Created: of.CreationTimestamp.Time, Since: readySince(of),
@@ -146,14 +184,22 @@ func (r *Reconciler) pod(ctx context.Context, set *appsv1.ReplicaSet, of *corev1
 	if cost, unseen := r.memory.unseen(set.UID, of, r.Clock.Now()); unseen {
 		p.Cost, p.Mark = cost, cost
 	}
-	if !p.Bound {
-		return p, nil
-	}
-	node, err := cluster.Node(ctx, r.Client, of.Spec.NodeName)
+	node, err := r.node(ctx, of)
 	if node != nil {
 		p.Domain, p.Host = node.Labels[keys.domain], node.Labels[keys.host]
 	}
+	if in != nil {
+		p.Subset = subsetOf(in, of, node)
+	}
 	return p, err
+}
+
+// node returns the node of a pod; nil for a pod without one.
+func (r *Reconciler) node(ctx context.Context, pod *corev1.Pod) (*corev1.Node, error) {
+	if pod.Spec.NodeName == "" {
+		return nil, nil
+	}
+	return cluster.Node(ctx, r.Client, pod.Spec.NodeName)
 }
 
 func readySince(pod *corev1.Pod) time.Time {

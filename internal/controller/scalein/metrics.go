@@ -46,7 +46,7 @@ func (m *Metrics) wrote(s *situation, w scalein.Write) {
 	switch {
 	case w.Cost == "":
 		order = orderNone
-	case s.in.Balanced:
+	case s.balanced:
 		order = orderBalanced
 	}
 	m.writes.WithLabelValues(order).Inc()

@@ -15,6 +15,8 @@ const (
 	annotationRevision = "deployment.kubernetes.io/revision"
 	// longestValue is longer than any cost or revision.
 	longestValue = 32
+	// longestMatch is longer than the names of a spread and a subset, and a UID.
+	longestMatch = 1024
 )
 
 // Needs is what the reconciler reads from the caches.
@@ -22,19 +24,26 @@ func Needs() cluster.Needs {
 	chain := cluster.OwnerChain()
 	return cluster.Needs{
 		Objects: append(chain.Objects,
-			cluster.Of(cluster.Phase, cluster.ReadySince, podNode,
-				cluster.NamedAnnotations[*corev1.Pod](longestValue, annotationCost, appsv1beta1.AnnotationDeletionCost)),
+			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.Phase, cluster.ReadySince, podNode,
+				cluster.NamedAnnotations[*corev1.Pod](longestValue, annotationCost, appsv1beta1.AnnotationDeletionCost),
+				cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread)),
 			cluster.Of(cluster.ReplicaSetSize, cluster.OwnAnnotations, topologyKeys,
 				cluster.NamedAnnotations[*appsv1.ReplicaSet](longestValue, annotationRevision)),
 			cluster.Of(cluster.DeploymentSize, cluster.OwnAnnotations),
-			cluster.Of(cluster.Labels[*corev1.Node]),
+			cluster.Of(cluster.Labels[*corev1.Node], nodeTaints),
+			cluster.Of[*appsv1beta1.WorkloadSpread](),
 		),
-		Indexes: chain.Indexes,
+		Indexes: append(chain.Indexes, cluster.SpreadsByTarget()),
 	}
 }
 
-// podNode keeps where a pod runs.
-func podNode(from, to *corev1.Pod) { to.Spec.NodeName = from.Spec.NodeName }
+// podNode keeps where a pod runs, and which taints it tolerates.
+func podNode(from, to *corev1.Pod) {
+	to.Spec.NodeName, to.Spec.Tolerations = from.Spec.NodeName, from.Spec.Tolerations
+}
+
+// nodeTaints keeps the taints of a node, which subsets tolerate or not.
+func nodeTaints(from, to *corev1.Node) { to.Spec.Taints = from.Spec.Taints }
 
 // mostKeys is how many topology keys of a template are kept.
 const mostKeys = 2

@@ -3,6 +3,7 @@ package scalein
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // wanted tells whether the pods have an order at all.
-func (s *situation) wanted() bool { return s.in.Balanced || len(s.in.Subsets) > 0 }
+func (s *situation) wanted() bool { return s.balanced || s.spread }
 
 // decide plans the costs. A free layer waits for a pod that is on its way, but not for long: a
 // scale-in may come before that pod.
@@ -74,14 +75,13 @@ func (r *Reconciler) decide(set *appsv1.ReplicaSet, s *situation) (d scalein.Dec
 	now := r.Clock.Now()
 	r.memory.keep(set.UID, s.pods)
 	free := r.memory.hole(set.UID, now)
-	bound := 0
-	for i := range s.in.Pods {
-		if s.in.Pods[i].Bound {
-			bound++
-		}
+	waiting := s.bound < s.wants && free < patience
+	for _, in := range s.inputs {
+		in.Waiting = waiting
+		part := scalein.Plan(in)
+		d.Writes, d.Foreign, d.Holes = append(d.Writes, part.Writes...), append(d.Foreign, part.Foreign...), d.Holes || part.Holes
 	}
-	s.in.Waiting = bound < s.wants && free < patience
-	d = scalein.Plan(s.in)
+	slices.Sort(d.Foreign)
 	if s.wanted() {
 		r.memory.setHole(set.UID, d.Holes, now)
 	}

@@ -3,6 +3,7 @@ package scalein
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -37,7 +38,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, r.podHandler(), builder.WithPredicates(podChanged)).
 		Watches(&appsv1.ReplicaSet{}, later(r.siblings), builder.WithPredicates(setChanged)).
 		Watches(&appsv1.Deployment{}, later(r.setsOf), builder.WithPredicates(deploymentChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
+		Watches(&appsv1beta1.WorkloadSpread{}, later(r.setsUnder), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 4, NewQueue: cluster.InTurn(2, cluster.NamespaceOf),
+			RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate),
+		}).
 		Complete(cluster.RetryOnConflict(r))
 }
 
@@ -79,7 +84,26 @@ func (r *Reconciler) ordered(ctx context.Context, key client.ObjectKey) bool {
 		return false
 	}
 	of, err := r.workloadOf(ctx, &set)
-	return err == nil && of != nil && balanced(of)
+	if of == nil || err != nil {
+		return false
+	}
+	found, err := r.spreadsOf(ctx, &set)
+	return err == nil && (balanced(of) || len(found.objects) > 0)
+}
+
+// setsUnder are the ReplicaSets of the target of a spread, and of its owner.
+func (r *Reconciler) setsUnder(ctx context.Context, o client.Object) (keys []types.NamespacedName) {
+	target := workload.TargetOf(o.(*appsv1beta1.WorkloadSpread).Spec.TargetReference)
+	var sets appsv1.ReplicaSetList
+	if err := r.Client.List(ctx, &sets, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // see owned
+	}
+	for i := range sets.Items {
+		if slices.ContainsFunc(chainOf(&sets.Items[i]), func(owner workload.Owner) bool { return owner.Target == target }) {
+			keys = append(keys, client.ObjectKeyFromObject(&sets.Items[i]))
+		}
+	}
+	return keys
 }
 
 // siblings are a ReplicaSet and the others of its Deployment: a new revision makes them old.
