@@ -1,0 +1,38 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// errPercent is returned for a value that is no percentage.
+var errPercent = errors.New(`must be a percentage from "0%" to "100%"`)
+
+// PartitionOf returns how many of a StatefulSet's pods stay as they are during a rolling update.
+// OpenKruise counts in the same way: percentages are rounded up, but below 100% at least one of
+// several pods is updated. It is also the partition of the StatefulSet, which counts from the
+// first ordinal, wherever that is.
+func PartitionOf(percentage string, replicas int32) (int32, error) {
+	percent, err := percentOf(percentage)
+	if err != nil {
+		return 0, err
+	}
+	replicas = max(replicas, 0)
+	keeps := int32((int64(replicas)*percent + 99) / 100)
+	if percent < 100 && replicas > 1 && keeps == replicas {
+		keeps--
+	}
+	return keeps, nil
+}
+
+// percentOf reads a percentage.
+func percentOf(text string) (int64, error) {
+	digits, ok := strings.CutSuffix(text, "%")
+	percent, err := strconv.ParseUint(digits, 10, 8)
+	if !ok || err != nil || percent > 100 {
+		return 0, fmt.Errorf("%.32q %w", text, errPercent)
+	}
+	return int64(percent), nil
+}
