@@ -13,16 +13,21 @@ import (
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// Covering returns the budgets that cover a pod, by name. It lists budgets, and never pods.
-func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod) ([]*policyv1beta1.PodUnavailableBudget, error) {
+// Covering returns the first budgets that cover a pod, by name. It lists budgets, and never pods.
+func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod, most int) ([]*policyv1beta1.PodUnavailableBudget, error) {
 	chain, err := cluster.ChainOf(ctx, r.cached, pod)
 	if err != nil {
 		return nil, err
 	}
-	covering, err := r.covering(ctx, pod, chain)
-	found := make([]*policyv1beta1.PodUnavailableBudget, len(covering))
-	for i, c := range covering {
-		found[i] = c.object
+	candidates, err := cluster.BudgetsFor(ctx, r.cached, pod.Namespace, pod.Labels, chain)
+	var found []*policyv1beta1.PodUnavailableBudget
+	for _, pub := range candidates {
+		if len(found) == most {
+			break
+		}
+		if matcher, err := budget.MatcherOf(pub); err == nil && matcher.Covers(pod, chain) {
+			found = append(found, pub)
+		}
 	}
 	return found, err
 }

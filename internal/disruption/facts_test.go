@@ -272,7 +272,7 @@ func TestTheBudgetsOfAPod(t *testing.T) {
 	}
 	pod := owned(ns, "web-0", metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "u", Controller: new(true)})
 	pod.Labels["tier"] = "front"
-	found, err := reader.Covering(t.Context(), pod)
+	found, err := reader.Covering(t.Context(), pod, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

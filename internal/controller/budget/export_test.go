@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
@@ -85,3 +87,33 @@ func Shown(pub *policyv1beta1.PodUnavailableBudget, book ledger.Book, covered ma
 	c := metav1.Condition{Type: policyv1beta1.ConditionDisruptionAllowed, Status: metav1.ConditionFalse, Reason: "BudgetExhausted", Message: message}
 	return shownOf(pub, budget.Numbers{Total: 3}, book, covered, []metav1.Condition{c})
 }
+
+// Bounds of what the leader does and remembers for one namespace, and for all.
+const (
+	ReconcileEach   = reconcileEach
+	ReconcileBurst  = reconcileBurst
+	MostSights      = mostSights
+	MostSightsInAll = mostSightsInAll
+)
+
+// Memory is what the leader remembers of budgets.
+type Memory struct{ memory memory }
+
+// Turn returns how long a reconcile of a budget has to wait.
+func (m *Memory) Turn(budget client.ObjectKey, now time.Time) time.Duration {
+	return m.memory.turn(budget, now)
+}
+
+// Follow remembers as many available pods of a budget, and returns how many it follows.
+func (m *Memory) Follow(budget client.ObjectKey, pods int) int {
+	k := m.memory.of(budget, "uid", time.Time{})
+	k.sights = map[types.UID]sight{}
+	for i := range pods {
+		k.sights[types.UID(fmt.Sprint(budget, i))] = sight{}
+	}
+	m.memory.put(budget, k)
+	return len(m.memory.of(budget, "uid", time.Time{}).sights)
+}
+
+// Forget drops a budget.
+func (m *Memory) Forget(budget client.ObjectKey) { m.memory.forget(budget) }

@@ -28,11 +28,9 @@ var causes = []cause{causeNodeLost, causeEvicted, causeFailed, causeNotReady, ca
 // shows the entry of the request that ended the pod.
 const lossDelay = 3 * time.Second
 
-// sight is what the last reconcile saw of a pod that a budget covers.
+// sight is an available pod that the last reconcile saw, or one whose loss is not reported yet.
 type sight struct {
 	name string
-	// counts: the pod was available, and its loss is not reported yet.
-	counts bool
 	// missing is since when the pod is unavailable and no entry of the book says why.
 	missing time.Time
 	// cause is the first cause that was seen.
@@ -63,7 +61,7 @@ type observation struct {
 func (o observation) missing(before map[types.UID]sight) map[types.UID]sight {
 	found := map[types.UID]sight{}
 	for uid, s := range before {
-		if s.counts && !o.available[uid] {
+		if !o.available[uid] {
 			found[uid] = s
 		}
 	}
@@ -73,9 +71,11 @@ func (o observation) missing(before map[types.UID]sight) map[types.UID]sight {
 // compare returns what to remember of the pods, the losses that are certain now, and when
 // to look again; 0 for no such time.
 func (o observation) compare(before map[types.UID]sight) (after map[types.UID]sight, lost []loss, again time.Duration) {
-	after = make(map[types.UID]sight, len(o.available))
+	after = map[types.UID]sight{}
 	for uid, available := range o.available {
-		after[uid] = sight{name: o.names[uid], counts: available}
+		if available {
+			after[uid] = sight{name: o.names[uid]}
+		}
 	}
 	for uid, s := range o.missing(before) {
 		seen, ended := o.causes[uid]
@@ -83,10 +83,10 @@ func (o observation) compare(before map[types.UID]sight) (after map[types.UID]si
 		switch {
 		case o.judged(uid):
 		case !ended && covered: // it may be lost later
-			after[uid] = sight{name: s.name, counts: true}
+			after[uid] = sight{name: s.name}
 		case !ended:
 		case s.missing.IsZero():
-			after[uid] = sight{name: s.name, counts: true, missing: o.now, cause: seen}
+			after[uid] = sight{name: s.name, missing: o.now, cause: seen}
 			again = lossDelay
 		case o.now.Sub(s.missing) < lossDelay:
 			after[uid] = s

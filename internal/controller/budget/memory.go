@@ -22,6 +22,7 @@ const explanationMemory = 5 * time.Minute
 type memory struct {
 	mu         sync.Mutex
 	namespaces map[string]*space
+	sights     int // of all budgets
 }
 
 // space is what is remembered of one namespace.
@@ -33,6 +34,10 @@ type space struct {
 	// counted are pods whose loss is in the metrics, which a second budget must not repeat.
 	counted map[types.UID]time.Time
 	swept   time.Time
+	sights  int // of all budgets
+	// turns are when the budgets that wait may be reconciled, by name; last is the last turn.
+	turns map[string]time.Time
+	last  time.Time
 }
 
 // known is what is remembered of one budget.
@@ -53,7 +58,10 @@ func (m *memory) spaceOf(namespace string) *space {
 	}
 	s := m.namespaces[namespace]
 	if s == nil {
-		s = &space{budgets: map[string]*known{}, explained: map[types.UID]time.Time{}, counted: map[types.UID]time.Time{}}
+		s = &space{
+			budgets: map[string]*known{}, explained: map[types.UID]time.Time{}, counted: map[types.UID]time.Time{},
+			turns: map[string]time.Time{},
+		}
 		m.namespaces[namespace] = s
 	}
 	return s
@@ -74,7 +82,9 @@ func (m *memory) of(budget client.ObjectKey, uid types.UID, now time.Time) known
 func (m *memory) put(budget client.ObjectKey, k known) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.spaceOf(budget.Namespace).budgets[budget.Name] = &k
+	s := m.spaceOf(budget.Namespace)
+	k.sights = m.follow(s, budget.Name, k.sights)
+	s.budgets[budget.Name] = &k
 }
 
 // forget drops a budget that is gone, and its namespace with the last one.
@@ -82,12 +92,14 @@ func (m *memory) forget(budget client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.spaceOf(budget.Namespace)
+	m.follow(s, budget.Name, nil)
+	delete(s.turns, budget.Name)
 	if delete(s.budgets, budget.Name); len(s.budgets) == 0 {
 		delete(m.namespaces, budget.Namespace)
 	}
 }
 
-// counting returns the budgets that counted a pod at their last reconcile.
+// counting returns budgets that counted a pod as available at their last reconcile.
 func (m *memory) counting(namespace string, pod types.UID) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +109,7 @@ func (m *memory) counting(namespace string, pod types.UID) []string {
 	}
 	var names []string
 	for name, k := range s.budgets {
-		if _, ok := k.sights[pod]; ok {
+		if _, ok := k.sights[pod]; ok && len(names) < mostTriggered {
 			names = append(names, name)
 		}
 	}

@@ -61,6 +61,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if wait := last.wait(pub, now); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
+	if wait := r.memory.turn(req.NamespacedName, now); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	last.ran = now
 	r.memory.put(req.NamespacedName, last)
 	return r.reconcile(ctx, pub, last)

@@ -20,8 +20,8 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// podHandler triggers the budgets that count a pod, or counted it at their last reconcile. It
-// lists the budgets of a namespace, never its pods.
+// podHandler triggers the budgets that count a pod, or counted it before. It lists the budgets of
+// a namespace, never its pods. Budgets beyond the bounds notice the pod at their next check.
 func (r *Reconciler) podHandler() handler.Funcs {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.covering(ctx, e.Object.(*corev1.Pod), q) },
@@ -31,15 +31,21 @@ func (r *Reconciler) podHandler() handler.Funcs {
 				r.memory.explain(after.Namespace, r.Clock.Now(), after.UID)
 			}
 			r.counting(before, q)
+			if !maps.Equal(before.Labels, after.Labels) { // a budget may have counted the pod as unavailable
+				r.covering(ctx, before, q)
+			}
 			r.covering(ctx, after, q)
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { r.counting(e.Object.(*corev1.Pod), q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			r.counting(e.Object.(*corev1.Pod), q)
+			r.covering(ctx, e.Object.(*corev1.Pod), q)
+		},
 	}
 }
 
 // covering triggers the budgets that cover a pod.
 func (r *Reconciler) covering(ctx context.Context, pod *corev1.Pod, q queue) {
-	pubs, err := r.Reader.Covering(ctx, pod)
+	pubs, err := r.Reader.Covering(ctx, pod, mostTriggered)
 	if err != nil { // only a cache that is being stopped returns an error
 		return
 	}
