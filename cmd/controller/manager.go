@@ -151,7 +151,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: s.clock})
 	s.judge = disruption.NewJudge(disruption.Options{
 		Reader: s.disruption, Books: s.books, Live: mgr.GetAPIReader(), Clock: s.clock, MaxReservation: o.MaxReservation,
-		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", Metrics: disruption.NewMetrics(metrics.Registry),
+		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", NodeEnders: o.NodeEnders, Metrics: disruption.NewMetrics(metrics.Registry),
 	})
 	s.evictor = &evict.Evictor{Client: mgr.GetClient(), Budgets: s.judge}
 	s.sightings = &cluster.Sightings{Clock: s.clock, Retain: func(pod *corev1.Pod) time.Duration {

@@ -28,6 +28,7 @@ type Options struct {
 	ClientNetworks    []string
 	LeaderElect       bool
 	MaxReservation    time.Duration
+	NodeEnders        []string
 }
 
 // Values of Options.Certificate.
@@ -50,6 +51,7 @@ func Default() Options {
 		HealthAddress:     ":8081",
 		LeaderElect:       true,
 		MaxReservation:    reservation.DefaultMaxRetain,
+		NodeEnders:        []string{"system:serviceaccount:kube-system:karpenter", "system:serviceaccount:karpenter:karpenter"},
 	}
 }
 
@@ -69,6 +71,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics; 0 for none")
 	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "let one replica at a time run the reconcilers")
+	fs.StringSliceVar(&o.NodeEnders, "node-enders", o.NodeEnders, "users that delete the pods of a node at the node's deadline; while the Node is being deleted, budgets allow that and account for it")
 	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation,
 		"longest time that a pod may keep its addresses reserved; the same as ipam.maxReservation in the network configuration")
 }

@@ -28,6 +28,8 @@ type Options struct {
 	MaxReservation time.Duration
 	// User is the controller's own user name.
 	User string
+	// NodeEnders are the user names of programs that end nodes, such as Karpenter.
+	NodeEnders []string
 	// Metrics count the answers; nil counts nothing.
 	Metrics *Metrics
 }
@@ -42,6 +44,7 @@ type Judge struct {
 	clock          clock.Clock
 	maxReservation time.Duration
 	user           string
+	nodeEnders     []string
 	metrics        *Metrics
 }
 
@@ -50,7 +53,7 @@ func NewJudge(o Options) *Judge {
 	return &Judge{
 		reader: o.Reader, books: o.Books, live: cluster.NewLiveReader(o.Live, cluster.LimitProven),
 		unproven: cluster.NewLiveReader(o.Live, cluster.LimitUnproven), turns: newTurns(), clock: o.Clock,
-		maxReservation: o.MaxReservation, user: o.User, metrics: o.Metrics,
+		maxReservation: o.MaxReservation, user: o.User, nodeEnders: o.NodeEnders, metrics: o.Metrics,
 	}
 }
 

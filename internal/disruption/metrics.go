@@ -40,7 +40,7 @@ func known[T ~string](list map[T]bool, value T) string {
 }
 
 var (
-	vectors  = setOf(budget.Evict, budget.Delete, budget.ScaleIn, budget.Update, budget.Resize, budget.Leave, budget.Preemption, budget.Taint, budget.AdminTaint, budget.PodGC, budget.Teardown, budget.Limpet)
+	vectors  = setOf(budget.Evict, budget.Delete, budget.ScaleIn, budget.Update, budget.Resize, budget.Leave, budget.Preemption, budget.Taint, budget.AdminTaint, budget.PodGC, budget.NodeEnd, budget.Teardown, budget.Limpet)
 	verdicts = setOf(budget.Allowed, budget.Refused, budget.Accounted)
 	reasons  = setOf(
 		budget.ReasonUnits, budget.ReasonNotAvailable, budget.ReasonTaken, budget.ReasonUnprotected, budget.ReasonPolicy, budget.ReasonExhausted,

@@ -21,6 +21,7 @@ import (
 func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
 	pod := c.request.Pod
 	f := budget.Facts{Verb: c.request.Verb, User: c.request.User, ByLimpet: c.request.User == j.user, Pod: pod}
+	f.EndsNodes = slices.Contains(j.nodeEnders, c.request.User)
 	if c.request.Changed != nil {
 		change(c, &f)
 		return f, nil
@@ -40,7 +41,7 @@ func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
 		return f, err
 	}
 	if node != nil {
-		f.Taints = node.Spec.Taints
+		f.Taints, f.NodeDeleting = node.Spec.Taints, node.DeletionTimestamp != nil
 	}
 	return f, nil
 }

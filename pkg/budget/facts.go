@@ -36,6 +36,9 @@ type Facts struct {
 	User string
 	// ByLimpet tells that the user is this controller.
 	ByLimpet bool
+	// EndsNodes tells that the user is a program that ends nodes, and NodeDeleting that the pod's
+	// node is being deleted.
+	EndsNodes, NodeDeleting bool
 	// Pod is the pod as the API server has it.
 	Pod *corev1.Pod
 	// Change is what an update or a resize does, see Disruptive.
@@ -94,6 +97,9 @@ func (f *Facts) changed(v Vector) Vector {
 
 // deletion is the vector of a plain DELETE.
 func (f *Facts) deletion() Vector {
+	if f.EndsNodes && f.NodeDeleting { // such a program evicts first, and deletes at the deadline
+		return NodeEnd
+	}
 	switch f.User {
 	case userScheduler: // deletes pods for preemption alone
 		return Preemption

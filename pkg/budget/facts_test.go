@@ -43,6 +43,10 @@ func TestVectorOf(t *testing.T) {
 		"cluster-autoscaler":              {budget.Facts{Verb: budget.VerbEvict, User: account + "cluster-autoscaler"}, budget.Evict},
 		"kubectl delete pod":              {budget.Facts{Verb: budget.VerbDelete, User: "alice"}, budget.Delete},
 		"Karpenter's deletion":            {budget.Facts{Verb: budget.VerbDelete, User: "system:serviceaccount:karpenter:karpenter"}, budget.Delete},
+		"Karpenter at a deadline":         {budget.Facts{Verb: budget.VerbDelete, User: "system:serviceaccount:karpenter:karpenter", EndsNodes: true, NodeDeleting: true}, budget.NodeEnd},
+		"Karpenter, and the node stays":   {budget.Facts{Verb: budget.VerbDelete, User: "system:serviceaccount:karpenter:karpenter", EndsNodes: true}, budget.Delete},
+		"Karpenter that evicts":           {budget.Facts{Verb: budget.VerbEvict, User: "system:serviceaccount:karpenter:karpenter", EndsNodes: true, NodeDeleting: true}, budget.Evict},
+		"a user, and the node goes":       {budget.Facts{Verb: budget.VerbDelete, User: "alice", NodeDeleting: true}, budget.Delete},
 		"a kubelet that deletes":          {budget.Facts{Verb: budget.VerbDelete, User: "system:node:n1"}, budget.Delete},
 		"a ReplicaSet that is scaled in":  {budget.Facts{Verb: budget.VerbDelete, User: account + "replicaset-controller", Owner: budget.OwnerLiving, OwnerWants: 3, OwnerHas: 5, WorkloadWants: 3}, budget.ScaleIn},
 		"a StatefulSet that is scaled in": {budget.Facts{Verb: budget.VerbDelete, User: account + "statefulset-controller", Owner: budget.OwnerLiving, OwnerWants: 0, OwnerHas: 1}, budget.ScaleIn},
@@ -166,7 +170,7 @@ func TestDefaults(t *testing.T) {
 	want := map[budget.Vector]budget.Policy{
 		budget.Evict: budget.Check, budget.Delete: budget.Check, budget.ScaleIn: budget.Check, budget.Update: budget.Check,
 		budget.Resize: budget.Check, budget.Leave: budget.Check, budget.AdminTaint: budget.Check, budget.Limpet: budget.Check,
-		budget.Preemption: budget.Allow, budget.Taint: budget.Allow, budget.PodGC: budget.Allow, budget.Teardown: budget.Allow,
+		budget.Preemption: budget.Allow, budget.Taint: budget.Allow, budget.PodGC: budget.Allow, budget.NodeEnd: budget.Allow, budget.Teardown: budget.Allow,
 		budget.Lost: budget.Allow,
 	}
 	for v, policy := range want {

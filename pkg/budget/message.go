@@ -18,10 +18,11 @@ import (
 const MostMessage = 1000
 
 const (
-	mostUser   = ledger.MostText - len("…") // bytes of a user in the book, which cuts nothing off
 	mostWord   = 80  // bytes of a name in a message
 	mostText   = 240 // bytes of an error in a message
 	mostListed = 4   // budgets, and pods of each, in a message
+
+	mostUser = ledger.MostText - len("…") // bytes of a user in the book, which cuts nothing off
 )
 
 // refusal is the message of a refused request.

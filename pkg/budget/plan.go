@@ -156,9 +156,10 @@ var ranks = []Reason{ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNo
 // A pod that serves may go while enough other pods are available. A pod that does not serve
 // may always go. A pod that is Ready, but not for the stable time, is not counted as
 // available, and yet must not go while the budget is short: after a loss of all pods every
-// pod is such a pod.
+// pod is such a pod. The same holds for a pod that runs and does not serve, where the budget asks
+// for that: the pods of dead nodes may be the last that have the data.
 func (in *Input) judge(b *Budget) Reason {
-	serving := in.Pod.Serving
+	serving := in.Pod.Serving || b.Rules.ProtectUnready && !in.Pod.Pending
 	desired, known := b.desired()
 	open := known && desired == 0 || !known && in.Vector == Teardown
 	switch {

@@ -74,6 +74,12 @@ func TestPlan(t *testing.T) {
 		"the cache does not have the pod yet": {evict(serving(9), book(), most("1", pods(2))), nil, allowed(budget.ReasonUnits, true)},
 		"nor enough others":                   {evict(serving(9), book(), with(most("1", pods(2)), expect(4))), nil, refused(budget.ReasonExhausted, "web")},
 
+		"broken, and protected":              {evict(broken(0), book(), protects(most("1", []budget.Pod{broken(0), broken(1), serving(2)}))), nil, refused(budget.ReasonExhausted, "web")},
+		"broken, protected, and alone":       {evict(broken(0), book(), protects(most("1", append(pods(3)[1:], broken(0))))), nil, allowed(budget.ReasonNotAvailable, true)},
+		"never started, and protected":       {evict(pending(0), book(), protects(most("0", []budget.Pod{pending(0)}))), nil, allowed(budget.ReasonNotAvailable, true)},
+		"broken by a dead node, by default":  {evict(broken(0), book(), protects(most("1", []budget.Pod{broken(0), broken(1)}))), vector(budget.Taint), accounted(budget.ReasonPolicy)},
+		"broken by a dead node, and checked": {evict(broken(0), book(), with(protects(most("1", []budget.Pod{broken(0), broken(1)})), override(budget.Taint, budget.Check))), vector(budget.Taint), refused(budget.ReasonExhausted, "web")},
+
 		// sizes
 		"the size is unknown":                   {evict(serving(0), book(), with(most("1", pods(3)), unknown)), nil, refused(budget.ReasonUnknownSize, "web")},
 		"the size is unknown and needless":      {evict(serving(0), book(), with(least("1", pods(3)), unknown)), nil, allowed(budget.ReasonUnits, true)},
@@ -91,6 +97,8 @@ func TestPlan(t *testing.T) {
 		"an administrator's taint":         {evict(serving(0), book(), most("0", pods(3))), vector(budget.AdminTaint), refused(budget.ReasonExhausted, "web")},
 		"PodGC":                            {evict(serving(0), book(), most("0", pods(3))), vector(budget.PodGC), accounted(budget.ReasonPolicy)},
 		"PodGC cannot be checked":          {evict(serving(0), book(), with(most("0", pods(3)), override(budget.PodGC, budget.Check))), vector(budget.PodGC), accounted(budget.ReasonPolicy)},
+		"the end of a node":                {evict(serving(0), book(), most("0", pods(3))), vector(budget.NodeEnd), accounted(budget.ReasonPolicy)},
+		"the end of a node is checked":     {evict(serving(0), book(), with(most("0", pods(3)), override(budget.NodeEnd, budget.Check))), vector(budget.NodeEnd), refused(budget.ReasonExhausted, "web")},
 		"teardown":                         {evict(serving(0), book(), least("3", pods(3))), vector(budget.Teardown), accounted(budget.ReasonPolicy)},
 		"Limpet itself":                    {evict(serving(0), book(), most("0", pods(3))), vector(budget.Limpet), refused(budget.ReasonExhausted, "web")},
 		"scale-in that is allowed":         {evict(serving(0), book(), with(most("0", pods(3)), override(budget.ScaleIn, budget.Allow))), vector(budget.ScaleIn), accounted(budget.ReasonPolicy)},

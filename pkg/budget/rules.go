@@ -42,6 +42,8 @@ type Rules struct {
 	KeepPlace bool
 	// Stable is how long a pod must be Ready before it counts as available.
 	Stable time.Duration
+	// ProtectUnready: a pod that runs and is not Ready may only go while the budget is not short.
+	ProtectUnready bool
 	// IgnoreScale takes the number of covered pods for the size of the workload.
 	IgnoreScale bool
 }
@@ -68,6 +70,7 @@ func RulesOf(pub *policyv1beta1.PodUnavailableBudget) (Rules, error) {
 	read(policyv1beta1.AnnotationFailurePolicy, rules.parseFailurePolicy)
 	read(policyv1beta1.AnnotationStableSeconds, rules.parseStable)
 	read(policyv1beta1.AnnotationKeepPlace, boolean(&rules.KeepPlace))
+	read(policyv1beta1.AnnotationProtectUnready, boolean(&rules.ProtectUnready))
 	read(policyv1beta1.AnnotationIgnoreScale, boolean(&rules.IgnoreScale))
 	return rules, errors.Join(errs...)
 }

@@ -37,6 +37,21 @@ func unready(i int) budget.Pod {
 	return budget.Pod{UID: fmt.Sprintf("u-%d", i), Name: fmt.Sprintf("web-%d", i)}
 }
 
+// broken is a pod that runs and is not Ready; pending is one that was never started.
+func broken(i int) budget.Pod { return unready(i) }
+
+func pending(i int) budget.Pod {
+	p := unready(i)
+	p.Pending = true
+	return p
+}
+
+// protects is a budget that protects pods which are not Ready, too.
+func protects(b budget.Budget) budget.Budget {
+	b.Rules.ProtectUnready = true
+	return b
+}
+
 // young is a Ready pod before the end of the stable time.
 func young(i int) budget.Pod {
 	p := serving(i)

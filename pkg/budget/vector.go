@@ -23,6 +23,7 @@ const (
 	Taint      Vector = "taint"       // by the taint manager, for an unreachable or not ready node
 	AdminTaint Vector = "admin-taint" // by the taint manager, for any other taint
 	PodGC      Vector = "pod-gc"
+	NodeEnd    Vector = "node-end" // by a program such as Karpenter that ends the pod's node, at its deadline
 	Teardown   Vector = "teardown" // the owner or the namespace is being deleted
 	Limpet     Vector = "limpet"   // by the controller itself
 	Lost       Vector = "lost"     // without a request: node pressure, power loss, a crash
@@ -30,7 +31,7 @@ const (
 
 // Vectors are all vectors, in the order of the documents.
 var vectors = []Vector{
-	Evict, Delete, ScaleIn, Update, Resize, Leave, Preemption, Taint, AdminTaint, PodGC, Teardown, Limpet, Lost,
+	Evict, Delete, ScaleIn, Update, Resize, Leave, Preemption, Taint, AdminTaint, PodGC, NodeEnd, Teardown, Limpet, Lost,
 }
 
 // Policy is what a budget does about a vector.
@@ -44,11 +45,11 @@ const (
 
 // Default is the policy of a budget that says nothing about the vector.
 //
-// Preemption, taints of a dead node, PodGC and teardown are allowed: a refusal helps no pod,
-// and holds up a more important pod, a dead node or a namespace.
+// Preemption, taints of a dead node, PodGC, the end of a node and teardown are allowed: a refusal
+// helps no pod, and holds up a more important pod, a node or a namespace.
 func (v Vector) Default() Policy {
 	switch v {
-	case Preemption, Taint, PodGC, Teardown, Lost:
+	case Preemption, Taint, PodGC, NodeEnd, Teardown, Lost:
 		return Allow
 	case None, Evict, Delete, ScaleIn, Update, Resize, Leave, AdminTaint, Limpet:
 	}
@@ -68,7 +69,7 @@ func (v Vector) Operation() policyv1beta1.Operation {
 		return policyv1beta1.OperationUpdate
 	case Resize:
 		return policyv1beta1.OperationResize
-	case None, Delete, ScaleIn, Preemption, Taint, AdminTaint, PodGC, Teardown, Limpet, Lost:
+	case None, Delete, ScaleIn, Preemption, Taint, AdminTaint, PodGC, NodeEnd, Teardown, Limpet, Lost:
 	}
 	return policyv1beta1.OperationDelete
 }

@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme, policyv1beta1.AddToScheme))
 }
 
+// karpenter is a program that ends nodes.
+const karpenter = "system:serviceaccount:karpenter:karpenter"
+
 // serving is the manager whose guard the API server asks; nil before the first test that needs
 // it.
 var serving ctrl.Manager
@@ -70,7 +73,7 @@ func handlerOf(mgr ctrl.Manager, live client.Reader) *guard.Handler {
 	judge := disruption.NewJudge(disruption.Options{
 		Reader: disruption.NewReader(mgr.GetCache(), mgr.GetClient()),
 		Books:  books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: live, Clock: clock.RealClock{}}),
-		Live:   live, Clock: clock.RealClock{}, MaxReservation: time.Hour, User: testenv.ControllerUser,
+		Live:   live, Clock: clock.RealClock{}, MaxReservation: time.Hour, User: testenv.ControllerUser, NodeEnders: []string{karpenter},
 	})
 	return &guard.Handler{Guards: []guard.Guard{guard.Budgets{By: judge}}, Live: live}
 }

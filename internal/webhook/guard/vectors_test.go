@@ -49,11 +49,13 @@ func TestVectors(t *testing.T) {
 	for _, n := range []testenv.Node{
 		testenv.ANode("well"),
 		testenv.ANode("dead").Tainted(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
+		testenv.ANode("ending"),
 		testenv.ANode("maintained").Tainted("example.com/maintenance", corev1.TaintEffectNoExecute),
 	} {
 		env.Create(t, n.WithRoom(100, 64).Node)
 		known(t, serving.GetCache(), n.Node)
 	}
+	ends(t, "ending")
 	type vector struct {
 		name    string // as in limpet.dev/vectors
 		refused bool   // by default
@@ -93,6 +95,9 @@ func TestVectors(t *testing.T) {
 		"preemption":  {name: "preemption", try: byDeleting("system:kube-scheduler")},
 		"taint":       {name: "taint", on: "dead", try: byDeleting(systemAccount + "node-controller")},
 		"admin taint": {name: "admin-taint", refused: true, on: "maintained", try: byDeleting(systemAccount + "node-controller")},
+		"node end":    {name: "node-end", on: "ending", try: byDeleting(karpenter)},
+		"karpenter":   {name: "delete", refused: true, try: byDeleting(karpenter)},
+		"ending node": {name: "delete", refused: true, on: "ending", try: byDeleting("jane")},
 		"pod gc":      {name: "pod-gc", always: true, try: byDeleting(systemAccount + "pod-garbage-collector")},
 		"garbage":     {name: "teardown", prepare: gone, try: byDeleting(systemAccount + "generic-garbage-collector")},
 		"namespace":   {name: "teardown", try: byDeleting(systemAccount + "namespace-controller")},
@@ -131,6 +136,23 @@ func TestVectors(t *testing.T) {
 			})
 		}
 	}
+}
+
+// ends deletes a node, which stays until the machine is switched off.
+func ends(t *testing.T, name string) {
+	t.Helper()
+	node := &corev1.Node{}
+	env.Read(t, client.ObjectKey{Name: name}, node)
+	env.Change(t, node, func() { node.Finalizers = []string{"example.com/machine"} })
+	if err := env.Client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, func() error {
+		if err := serving.GetCache().Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil || node.DeletionTimestamp == nil {
+			return fmt.Errorf("the cache shows node %s without a deletion, error %w", name, err)
+		}
+		return nil
+	})
 }
 
 // forgotten waits until the guard's cache shows an object no more.

@@ -21,7 +21,7 @@ var fieldAnnotations = []string{
 // ruleAnnotations are the annotations that budget.RulesOf reads.
 var ruleAnnotations = []string{
 	policyv1beta1.AnnotationVectors, policyv1beta1.AnnotationFailurePolicy, policyv1beta1.AnnotationKeepPlace,
-	policyv1beta1.AnnotationStableSeconds, policyv1beta1.AnnotationIgnoreScale,
+	policyv1beta1.AnnotationStableSeconds, policyv1beta1.AnnotationProtectUnready, policyv1beta1.AnnotationIgnoreScale,
 }
 
 // Limits of a selector, which is compared with the labels of each pod of its namespace.

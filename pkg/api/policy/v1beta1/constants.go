@@ -22,6 +22,9 @@ const (
 	// AnnotationKeepPlace with the value "true" refuses a disruption of a pod whose address or
 	// node would not be there for the rebuilt pod.
 	AnnotationKeepPlace = "limpet.dev/keep-place"
+	// AnnotationProtectUnready with the value "true" keeps pods that run and are not Ready while
+	// the budget is short.
+	AnnotationProtectUnready = "limpet.dev/protect-unready"
 	// AnnotationStableSeconds is how long a pod must be Ready before it counts as available.
 	AnnotationStableSeconds = "limpet.dev/stable-seconds"
 )
