@@ -19,11 +19,14 @@ func Believed(node *corev1.Node, named string, owners []metav1.OwnerReference) b
 	})
 }
 
+// maxName is the length of the longest name of an object.
+const maxName = 253
+
 // NodeOwner keeps the owner reference of an object to a Node, which Believed reads. The
-// objects of one node share its text.
+// objects of one node share its text. An agent may write any UID; a long one is that of no Node.
 func NodeOwner[T client.Object](from, to T) {
 	for _, o := range from.GetOwnerReferences() {
-		if ownsAsNode(o) {
+		if ownsAsNode(o) && len(o.Name) <= maxName && len(o.UID) <= maxName {
 			short := metav1.OwnerReference{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID}
 			to.SetOwnerReferences([]metav1.OwnerReference{unique.Make(short).Value()})
 			return

@@ -23,6 +23,8 @@ type Need struct {
 	parts  []func(from, to client.Object)
 	named  string   // the one object to hold; "" for all
 	in     []string // the namespaces to hold it of
+	most   int      // objects of one writer; 0 for no bound
+	writer func(client.Object) string
 }
 
 // Part copies what a feature reads of an object into the copy that the cache keeps. Parts
@@ -51,7 +53,9 @@ func CacheOptions(features ...Needs) cache.Options {
 		DefaultTransform: keepMost,
 		ByObject:         map[client.Object]cache.ByObject{},
 	}
-	for _, need := range union(features) {
+	byKind := union(features)
+	options.NewInformer = informers(byKind)
+	for _, need := range byKind {
 		var by cache.ByObject
 		if need.named != "" {
 			by.Field, by.Namespaces = fields.OneTermEqualSelector("metadata.name", need.named), map[string]cache.Config{}
@@ -87,6 +91,9 @@ func union(features []Needs) map[reflect.Type]*Need {
 			if !ok {
 				byKind[kind] = &need
 				continue
+			}
+			if need.most > known.most {
+				known.most, known.writer = need.most, need.writer
 			}
 			if known.named != need.named || !slices.Equal(known.in, need.in) {
 				known.named, known.in = "", nil

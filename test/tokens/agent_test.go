@@ -2,6 +2,7 @@ package tokens_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -88,14 +89,21 @@ func TestAStolenTokenOfAnAgentIsRefused(t *testing.T) {
 		"… that another Node owns":              {denied, create(changed(next, func(r reservation) { r.OwnerReferences = ownedBy(other) }))},
 		"… that a pod owns":                     {denied, create(changed(next, func(r reservation) { r.OwnerReferences[0].Kind = "Pod" }))},
 		"… that another Node owns too":          {denied, create(changed(next, func(r reservation) { r.OwnerReferences = append(ownedBy(own), ownedBy(other)...) }))},
-		"… under the name of another node's":    {denied, create(changed(next, func(r reservation) { r.Name = "db-1.eth0.net." + other.Name }))},
-		"… under one with a dot in a part":      {denied, create(changed(next, func(r reservation) { r.Name, r.Status.Network = "web-1.eth0.net.other."+own.Name, "net.other" }))},
-		"… with an empty label":                 {denied, create(changed(next, func(r reservation) { r.Labels["app"] = "" }))},
-		"… with an empty annotation":            {denied, create(changed(next, func(r reservation) { r.Annotations = map[string]string{"a": ""} }))},
-		"… with a finalizer":                    {denied, create(changed(next, func(r reservation) { r.Finalizers = []string{"example.com/hold"} }))},
-		"… with a label of another program":     {denied, create(changed(next, func(r reservation) { r.Labels["app"] = "db" }))},
-		"… with an annotation":                  {denied, create(changed(next, func(r reservation) { r.Annotations = map[string]string{"a": "b"} }))},
-		"update a reservation of another node":  {denied, update(theirs, func(r reservation) { r.Status.IPs = "10.0.0.6" })},
+		"… with many owners": {denied, create(changed(next, func(r reservation) {
+			for i := range 200 {
+				r.OwnerReferences = append(r.OwnerReferences, ownedBy(own)[0])
+				r.OwnerReferences[i].UID = types.UID(fmt.Sprint("former", i))
+			}
+		}))},
+		"… with an owner of a long UID":        {denied, create(changed(next, func(r reservation) { r.OwnerReferences[0].UID = types.UID(strings.Repeat("u", 64<<10)) }))},
+		"… under the name of another node's":   {denied, create(changed(next, func(r reservation) { r.Name = "db-1.eth0.net." + other.Name }))},
+		"… under one with a dot in a part":     {denied, create(changed(next, func(r reservation) { r.Name, r.Status.Network = "web-1.eth0.net.other."+own.Name, "net.other" }))},
+		"… with an empty label":                {denied, create(changed(next, func(r reservation) { r.Labels["app"] = "" }))},
+		"… with an empty annotation":           {denied, create(changed(next, func(r reservation) { r.Annotations = map[string]string{"a": ""} }))},
+		"… with a finalizer":                   {denied, create(changed(next, func(r reservation) { r.Finalizers = []string{"example.com/hold"} }))},
+		"… with a label of another program":    {denied, create(changed(next, func(r reservation) { r.Labels["app"] = "db" }))},
+		"… with an annotation":                 {denied, create(changed(next, func(r reservation) { r.Annotations = map[string]string{"a": "b"} }))},
+		"update a reservation of another node": {denied, update(theirs, func(r reservation) { r.Status.IPs = "10.0.0.6" })},
 		"… to its own": {denied, update(theirs, func(r reservation) {
 			r.Status.Node, r.Labels[limpetv1alpha1.LabelNode], r.OwnerReferences = own.Name, own.Name, ownedBy(own)
 		})},

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -26,8 +27,8 @@ func Needs() cluster.Needs {
 			cluster.Of(podAnnotations, cluster.Owners, cluster.Phase, cluster.Requests(), podPlace, podGate, podRefusal),
 			cluster.Of(cluster.Labels, nodeFitness),
 			cluster.Of(cluster.OwnAnnotations, setProgress),
-			cluster.Of(cluster.NodeOwner, reservationHolder),
-			cluster.Of(cluster.NodeOwner, poolUsage),
+			cluster.Of(cluster.NodeOwner, reservationHolder).AtMost(maxReservations, nodeOfReservation),
+			cluster.Of(cluster.NodeOwner, poolUsage).AtMost(maxPools, nodeOfPool),
 		},
 		Indexes: []cluster.Index{
 			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.PodsByNode(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
@@ -108,9 +109,27 @@ func setProgress(from, to *appsv1.StatefulSet) {
 	to.Status.Replicas = from.Status.Replicas
 }
 
+// Bounds of what the cache holds of one node, whose agent may create any number of objects. A
+// network has 10 000 reservations at the most.
+const (
+	maxReservations = 12_000
+	maxPools        = 64
+)
+
+func nodeOfReservation(o client.Object) string { return o.(*limpetv1alpha1.IPReservation).Status.Node }
+
+func nodeOfPool(o client.Object) string { return o.(*limpetv1alpha1.NodeIPPool).Status.Node }
+
+// maxStatus is how much text of an IPReservation the cache keeps. The CRD bounds characters, which
+// have up to four bytes; the texts of agents have one byte each.
+const maxStatus = 2 << 10
+
 // reservationHolder keeps which node holds which addresses for whom.
 func reservationHolder(from, to *limpetv1alpha1.IPReservation) {
 	s := from.Status
+	if len(s.Node)+len(s.Interface)+len(s.Pod)+len(s.PodUID)+len(s.IPs) > maxStatus {
+		return // believed by nobody
+	}
 	to.Status = limpetv1alpha1.IPReservationStatus{
 		Node: s.Node, Interface: s.Interface, Pod: s.Pod, PodUID: s.PodUID, IPs: s.IPs, Until: s.Until, RetainMinutes: s.RetainMinutes,
 	}

@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// AtMost bounds how many objects of one writer the cache holds, such as those of one node. The
+// agent of a node may create any number of objects. Objects beyond the bound are left out, until
+// others are deleted and the object changes or is listed again.
+func (n Need) AtMost(most int, writer func(client.Object) string) Need {
+	n.most, n.writer = most, writer
+	return n
+}
+
+// informers makes informers, and those of bounded needs without the objects that are too many.
+func informers(byKind map[reflect.Type]*Need) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+	return func(lw toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		if need := byKind[reflect.TypeOf(kind)]; need != nil && need.most > 0 {
+			b := &bounded{need: need, from: toolscache.ToListerWatcherWithContext(lw)}
+			lw = &toolscache.ListWatch{ListWithContextFunc: b.list, WatchFuncWithContext: b.watch}
+		}
+		return toolscache.NewSharedIndexInformer(lw, kind, resync, indexers)
+	}
+}
+
+// bounded lists and watches the objects of one kind, without those that are too many.
+type bounded struct {
+	need *Need
+	from toolscache.ListerWatcherWithContext
+
+	mu   sync.Mutex
+	held *holding // since the last full list
+}
+
+// page is how many objects are listed at a time, before those that are too many are left out. One
+// object may have 1.5 MiB, of which the cache keeps little.
+const page = 50
+
+// list lists page by page, and keeps of each page what is not too much. The API server would answer
+// a request for any version in one piece, which may not fit into memory.
+func (b *bounded) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	o.ResourceVersion, o.ResourceVersionMatch, o.Limit = "", "", page
+	held := b.holding(true)
+	var all runtime.Object
+	var kept []runtime.Object
+	for {
+		list, err := b.from.ListWithContext(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		err = meta.EachListItemWithAlloc(list, func(o runtime.Object) error {
+			if held.pass(watch.Event{Type: watch.Added, Object: o}) {
+				kept = append(kept, o)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read page of %T: %w", list, err)
+		}
+		next, err := meta.ListAccessor(list)
+		if err != nil {
+			return nil, fmt.Errorf("read page of %T: %w", list, err)
+		}
+		if all == nil {
+			all = list // with the version that all pages have
+		}
+		if o.Continue = next.GetContinue(); o.Continue == "" {
+			return all, whole(all, kept)
+		}
+	}
+}
+
+// whole makes a page a list of some items, with no page after it.
+func whole(list runtime.Object, items []runtime.Object) error {
+	header, err := meta.ListAccessor(list)
+	if err == nil {
+		header.SetContinue("")
+		header.SetRemainingItemCount(nil)
+		err = meta.SetList(list, items)
+	}
+	if err != nil {
+		return fmt.Errorf("make list %T: %w", list, err)
+	}
+	return nil
+}
+
+func (b *bounded) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	from, err := b.from.WatchWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	w := &boundedWatch{
+		Interface: from, held: b.holding(o.SendInitialEvents != nil && *o.SendInitialEvents),
+		events: make(chan watch.Event), stopped: make(chan struct{}),
+	}
+	go w.run()
+	return w, nil
+}
+
+// holding is what is held; nothing when all objects are about to be told anew.
+func (b *bounded) holding(anew bool) *holding {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if anew || b.held == nil {
+		b.held = &holding{need: b.need, writers: map[client.ObjectKey]string{}, counts: map[string]int{}, told: map[string]bool{}}
+	}
+	return b.held
+}
+
+// boundedWatch is a watch without the objects that are too many.
+type boundedWatch struct {
+	watch.Interface
+	held    *holding
+	events  chan watch.Event
+	stop    sync.Once
+	stopped chan struct{}
+}
+
+// ResultChan returns the events.
+func (w *boundedWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// Stop ends the watch.
+func (w *boundedWatch) Stop() {
+	w.stop.Do(func() { close(w.stopped) })
+	w.Interface.Stop()
+}
+
+func (w *boundedWatch) run() {
+	defer close(w.events)
+	for event := range w.Interface.ResultChan() {
+		if !w.held.pass(event) {
+			continue
+		}
+		select {
+		case w.events <- event:
+		case <-w.stopped:
+			return
+		}
+	}
+}
+
+// holding is the objects that an informer holds.
+type holding struct {
+	need *Need
+
+	mu      sync.Mutex
+	writers map[client.ObjectKey]string // of each object
+	counts  map[string]int              // objects by writer
+	told    map[string]bool             // writers whose objects are left out
+}
+
+// pass tells whether an informer gets an event, and counts its object.
+func (h *holding) pass(e watch.Event) bool {
+	o, ok := e.Object.(client.Object)
+	if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := client.ObjectKeyFromObject(o)
+	before, held := h.writers[key]
+	if held {
+		h.drop(key, before)
+	}
+	if e.Type == watch.Deleted {
+		return true
+	}
+	writer := h.need.writer(o)
+	if !held && h.counts[writer] >= h.need.most {
+		h.tell(o, writer)
+		return false
+	}
+	h.writers[key] = writer
+	h.counts[writer]++
+	return true
+}
+
+func (h *holding) drop(key client.ObjectKey, writer string) {
+	delete(h.writers, key)
+	if h.counts[writer]--; h.counts[writer] == 0 {
+		delete(h.counts, writer)
+	}
+}
+
+// tell logs that objects are left out, once for each writer whose objects are held.
+func (h *holding) tell(o client.Object, writer string) {
+	if !h.told[writer] {
+		h.told[writer] = true
+		log.Log.Info("Objects are left out: one node has too many; remedy: delete those that its agent did not make",
+			"kind", fmt.Sprintf("%T", o), "node", writer, "most", h.need.most)
+	}
+}
