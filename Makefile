@@ -86,7 +86,7 @@ fmt: ## Format the code
 lint: ## Lint every module
 	for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
-verify: generate lint licences score ## Check that generated code is fresh, code formatted and linted, modules tidy, files short, words plain
+verify: generate lint licences score sbom ## Check that generated code is fresh, code formatted and linted, modules tidy, files short, words plain
 	git diff --exit-code -- deploy/crds 'pkg/api/**/zz_generated*'
 	for m in $(TIDY); do (cd $$m && $(GO) mod tidy -diff); done
 	! git ls-files '*.go' | grep -vE 'zz_generated|_test\.go$$' | xargs wc -l | awk '$$2 != "total" && $$1 > 400' | grep .
@@ -98,14 +98,15 @@ licences: build ## Check the licences of all modules in the binaries
 score: assets ## Check the manifests with kube-score; deploy/exceptions.txt explains what stays
 	bin/assets/kubectl kustomize deploy/default | tools/score/score.sh deploy/exceptions.txt
 
-sbom: build ## Write the bill of materials (SPDX) and the unsigned provenance (SLSA) of the binaries into bin/release/
-	mkdir -p bin/release
+sbom: images ## Write what a release says of itself into bin/release/: bills of materials (SPDX), provenance (SLSA), checksums
+	rm -rf bin/release && mkdir -p bin/release
 	cd release && $(GO) build -o $(CURDIR)/bin/limpet-release ./cmd/limpet-release
-	bin/limpet-release sbom --dir bin/release $(BINARIES)
-	bin/limpet-release provenance --out bin/release/provenance.intoto.json $(BINARIES)
+	bin/limpet-release sbom --dir bin/release $(BINARIES) bin/images.tar
+	bin/limpet-release provenance --out bin/release/provenance.intoto.json $(BINARIES) bin/images.tar
+	cd bin && sha256sum $(BINARIES:bin/%=%) images.tar release/*.json >release/SHA256SUMS
 
-reproducible: ## Build PACKAGES twice, in two directories and with empty caches, and compare (default: the plugin)
-	PLUGIN_FLAGS='$(PLUGIN)' release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin)
+reproducible: ## Build all binaries (or PACKAGES) in another directory with an empty cache, and compare them with a build from here
+	PLUGIN_FLAGS='$(PLUGIN)' release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin ./cmd/node-agent ./cmd/controller)
 
 vulncheck: build ## Look for known vulnerabilities in the binaries; needs the Go vulnerability database (network)
 	for b in $(BINARIES); do $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck -mode=binary $$b; done

@@ -38,6 +38,7 @@ for suite in "$@"; do
 	unit)
 		run limpet . -race -count=1 -shuffle=on -timeout 20m
 		run test/cluster test/cluster -race -count=1 -shuffle=on -timeout 20m
+		run release release -count=1 -shuffle=on -timeout 20m
 		;;
 	e2e) run test/e2e test/e2e -count=1 -timeout 25m ;;
 	*)

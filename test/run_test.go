@@ -24,7 +24,7 @@ func TestEveryModuleRunsAndFailuresComeLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	for file, text := range map[string]string{"go": failingGo, "test/run.sh": string(script), "test/cluster/x": "", "test/e2e/x": ""} {
+	for file, text := range map[string]string{"go": failingGo, "test/run.sh": string(script), "test/cluster/x": "", "test/e2e/x": "", "release/x": ""} {
 		path := filepath.Join(root, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestEveryModuleRunsAndFailuresComeLast(t *testing.T) {
 		t.Error("the script passes although a module failed")
 	}
 	run, failures, _ := strings.Cut(string(out), "failures of test/cluster")
-	if !strings.Contains(run, "example.com/e2e") {
+	if !strings.Contains(run, "example.com/e2e") || !strings.Contains(run, "example.com/release") {
 		t.Errorf("the module after the failed one did not run:\n%s", out)
 	}
 	if !strings.Contains(failures, "TestNodes") {

@@ -1,11 +1,13 @@
-// Package sbom writes the software bill of materials of a binary, as SPDX 2.3
+// Package sbom writes the software bill of materials of a binary or an image, as SPDX 2.3
 // (https://spdx.github.io/spdx-spec/v2.3).
 package sbom
 
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,34 +32,76 @@ type Input struct {
 	Licences map[component.Module][]string
 }
 
-// New returns the document: one package for the binary, which contains one for the standard
-// library and one for each module.
+// ImageInput holds the facts about one container image.
+type ImageInput struct {
+	// Name is the name of the image with its tag, ID the digest of its configuration.
+	Name, ID string
+	// Binaries are all files of the image.
+	Binaries []Input
+}
+
+// New returns the document of a binary: one package for the binary, which contains one for the
+// standard library and one for each module.
 func New(in Input) *v2_3.Document {
-	main := &v2_3.Package{
-		PackageName: in.Binary.Name, PackageSPDXIdentifier: "binary", PackageVersion: in.Version, PackageDownloadLocation: unspecified,
-		PackageLicenseConcluded: "Apache-2.0", PackageLicenseDeclared: "Apache-2.0", PackageCopyrightText: unspecified,
-		PackageChecksums:      []common.Checksum{{Algorithm: common.SHA256, Value: in.SHA256}},
-		PrimaryPackagePurpose: "APPLICATION",
+	doc := document(in.Binary.Name, in.SHA256, in.Created)
+	addBinary(doc, "DOCUMENT", "DESCRIBES", "binary", in)
+	return doc
+}
+
+// NewImage returns the document of an image: one package for the image, which contains one for
+// each binary. There is nothing else in an image: no base, no shell and no file without a package.
+func NewImage(in ImageInput) *v2_3.Document {
+	first := in.Binaries[0]
+	base, _, _ := strings.Cut(path.Base(in.Name), ":")
+	doc := document(base+"-image", in.ID, first.Created)
+	main := whole(in.Name, "image", first.Version, in.ID)
+	main.PrimaryPackagePurpose = "CONTAINER"
+	main.PackageComment = "The checksum is the image ID: the digest of the configuration, which names the layers."
+	doc.Packages = append(doc.Packages, main)
+	doc.Relationships = append(doc.Relationships, relation("DOCUMENT", "DESCRIBES", "image"))
+	for _, b := range in.Binaries {
+		addBinary(doc, "image", "CONTAINS", identifier("binary-"+b.Binary.Name), b)
 	}
-	doc := &v2_3.Document{
-		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: in.Binary.Name,
-		DocumentNamespace: "https://github.com/limpet-io/limpet/spdx/" + in.Binary.Name + "-" + in.SHA256,
+	return doc
+}
+
+func document(name, digest string, created time.Time) *v2_3.Document {
+	return &v2_3.Document{
+		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: name,
+		DocumentNamespace: "https://github.com/limpet-io/limpet/spdx/" + name + "-" + digest,
 		CreationInfo: &v2_3.CreationInfo{
-			Created:  in.Created.UTC().Format(time.RFC3339),
+			Created:  created.UTC().Format(time.RFC3339),
 			Creators: []common.Creator{{CreatorType: "Tool", Creator: "limpet-release"}},
 		},
-		Packages:      []*v2_3.Package{main},
-		Relationships: []*v2_3.Relationship{relation("DOCUMENT", "DESCRIBES", "binary")},
 	}
+}
+
+// whole describes what this repository makes.
+func whole(name string, id common.ElementID, version, sha256 string) *v2_3.Package {
+	return &v2_3.Package{
+		PackageName: name, PackageSPDXIdentifier: id, PackageVersion: version, PackageDownloadLocation: unspecified,
+		PackageLicenseConcluded: "Apache-2.0", PackageLicenseDeclared: "Apache-2.0", PackageCopyrightText: unspecified,
+		PackageChecksums: []common.Checksum{{Algorithm: common.SHA256, Value: sha256}},
+	}
+}
+
+// addBinary adds a binary with its parts. Parts that another binary of the document has are there
+// already.
+func addBinary(doc *v2_3.Document, parent, kind string, id common.ElementID, in Input) {
+	main := whole(in.Binary.Name, id, in.Version, in.SHA256)
+	main.PrimaryPackagePurpose = "APPLICATION"
+	doc.Packages = append(doc.Packages, main)
+	doc.Relationships = append(doc.Relationships, relation(parent, kind, string(id)))
 	parts := []*v2_3.Package{standardLibrary(in.Binary.GoVersion)}
 	for _, m := range in.Binary.Modules {
 		parts = append(parts, ofModule(m, in.Licences[m]))
 	}
 	for _, p := range parts {
-		doc.Packages = append(doc.Packages, p)
-		doc.Relationships = append(doc.Relationships, relation("binary", "CONTAINS", string(p.PackageSPDXIdentifier)))
+		if !slices.ContainsFunc(doc.Packages, func(o *v2_3.Package) bool { return o.PackageSPDXIdentifier == p.PackageSPDXIdentifier }) {
+			doc.Packages = append(doc.Packages, p)
+		}
+		doc.Relationships = append(doc.Relationships, relation(string(id), "CONTAINS", string(p.PackageSPDXIdentifier)))
 	}
-	return doc
 }
 
 // standardLibrary describes the standard library, which has the version of the compiler.

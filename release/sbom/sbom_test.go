@@ -58,3 +58,37 @@ func TestNew(t *testing.T) {
 		t.Errorf("created %s", got)
 	}
 }
+
+// TestNewImage describes an image of two binaries: each is in it, with all of its parts, and a
+// module that both have is one package.
+func TestNewImage(t *testing.T) {
+	both := component.Module{Path: "example.org/both", Version: "v1.0.0"}
+	own := component.Module{Path: "example.org/own", Version: "v1.0.0"}
+	binary := func(name string, modules ...component.Module) sbom.Input {
+		return sbom.Input{
+			Binary:  component.Binary{Name: name, GoVersion: "go1.26.8", Modules: modules},
+			Version: "v1", SHA256: strings.Repeat("0", 64), Created: time.Unix(1e9, 0),
+		}
+	}
+	id := strings.Repeat("a", 64)
+	var w bytes.Buffer
+	err := spdxjson.Write(sbom.NewImage(sbom.ImageInput{
+		Name: "example.org/limpet-agent:dev", ID: id, Binaries: []sbom.Input{binary("limpet-agent", both, own), binary("limpet-ipam", both)},
+	}), &w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := spdxjson.Read(&w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := doc.Packages[0]; got.PrimaryPackagePurpose != "CONTAINER" || got.PackageChecksums[0].Value != id {
+		t.Errorf("image %+v", got)
+	}
+	if got, want := len(doc.Packages), 1+2+1+2; got != want { // image, binaries, standard library, modules
+		t.Errorf("%d packages, want %d", got, want)
+	}
+	if got, want := len(doc.Relationships), 1+2+3+2; got != want { // described, binaries, parts of each
+		t.Errorf("%d relationships, want %d", got, want)
+	}
+}

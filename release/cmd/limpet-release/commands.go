@@ -14,8 +14,10 @@ import (
 	"time"
 
 	spdxjson "github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 
 	"github.com/limpet-io/limpet/release/component"
+	"github.com/limpet-io/limpet/release/image"
 	"github.com/limpet-io/limpet/release/license"
 	"github.com/limpet-io/limpet/release/provenance"
 	"github.com/limpet-io/limpet/release/sbom"
@@ -25,10 +27,11 @@ const repository = "https://github.com/limpet-io/limpet"
 
 // licences checks the licence of each module, and prints how many have which.
 func (e environment) licences(ctx context.Context, args []string) error {
-	_, binaries, err := read(args, "")
+	_, files, err := readAll(args, "")
 	if err != nil {
 		return err
 	}
+	binaries := files.binaries
 	found, err := e.findLicences(ctx, component.Union(binaries))
 	if err != nil {
 		return err
@@ -45,13 +48,13 @@ func (e environment) licences(ctx context.Context, args []string) error {
 	return errors.Join(errs...)
 }
 
-// boms writes the bill of materials of each binary.
+// boms writes the bill of materials of each binary and of each image.
 func (e environment) boms(ctx context.Context, args []string) error {
-	dir, binaries, err := read(args, "--dir")
+	dir, files, err := readAll(args, "--dir")
 	if err != nil {
 		return err
 	}
-	found, err := e.findLicences(ctx, component.Union(binaries))
+	found, err := e.findLicences(ctx, component.Union(files.binaries))
 	if err != nil {
 		return err
 	}
@@ -59,26 +62,59 @@ func (e environment) boms(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range binaries {
+	byDigest := map[string]sbom.Input{}
+	for _, b := range files.binaries {
 		sum, err := digest(b.Path)
 		if err != nil {
 			return err
 		}
-		doc := sbom.New(sbom.Input{Binary: b, Version: src.version, SHA256: sum, Created: src.when, Licences: found})
-		var w bytes.Buffer
-		if err := spdxjson.Write(doc, &w, spdxjson.Indent("  ")); err != nil {
-			return fmt.Errorf("encode bill of materials of %s: %w", b.Name, err)
+		byDigest[sum] = sbom.Input{Binary: b, Version: src.version, SHA256: sum, Created: src.when, Licences: found}
+		if err := writeBOM(dir, b.Name, sbom.New(byDigest[sum])); err != nil {
+			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, b.Name+".spdx.json"), w.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("write bill of materials: %w", err)
+	}
+	for _, i := range files.images {
+		in, err := contents(i, byDigest)
+		if err != nil {
+			return err
+		}
+		if err := writeBOM(dir, i.Base()+".image", sbom.NewImage(in)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// provenances writes one provenance of all binaries.
+// contents finds the binaries of an image. A file that is none of them would be in no bill.
+func contents(i image.Image, binaries map[string]sbom.Input) (sbom.ImageInput, error) {
+	in := sbom.ImageInput{Name: i.Name, ID: i.ID}
+	for _, f := range i.Files {
+		b, known := binaries[f.SHA256]
+		if !known || f.Path != "/"+b.Binary.Name {
+			return in, fmt.Errorf("image %s has the file %s, which is none of the named binaries", i.Name, f.Path)
+		}
+		in.Binaries = append(in.Binaries, b)
+	}
+	if len(in.Binaries) == 0 {
+		return in, fmt.Errorf("image %s has no file", i.Name)
+	}
+	return in, nil
+}
+
+func writeBOM(dir, name string, doc *v2_3.Document) error {
+	var w bytes.Buffer
+	if err := spdxjson.Write(doc, &w, spdxjson.Indent("  ")); err != nil {
+		return fmt.Errorf("encode bill of materials of %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".spdx.json"), w.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write bill of materials: %w", err)
+	}
+	return nil
+}
+
+// provenances writes one provenance of all binaries and images.
 func (e environment) provenances(ctx context.Context, args []string) error {
-	out, binaries, err := read(args, "--out")
+	out, files, err := readAll(args, "--out")
 	if err != nil {
 		return err
 	}
@@ -87,15 +123,18 @@ func (e environment) provenances(ctx context.Context, args []string) error {
 		return err
 	}
 	in := provenance.Input{
-		Repository: repository, Commit: src.commit, Version: src.version, GoVersion: binaries[0].GoVersion, Finished: src.when,
-		Builder: e.builder, Modules: component.Union(binaries),
+		Repository: repository, Commit: src.commit, Version: src.version, GoVersion: files.binaries[0].GoVersion, Finished: src.when,
+		Builder: e.builder, Modules: component.Union(files.binaries),
 	}
-	for _, b := range binaries {
+	for _, b := range files.binaries {
 		sum, err := digest(b.Path)
 		if err != nil {
 			return err
 		}
 		in.Files = append(in.Files, provenance.Digested{Name: b.Name, SHA256: sum})
+	}
+	for _, i := range files.images {
+		in.Files = append(in.Files, provenance.Digested{Name: i.Name, SHA256: i.ID})
 	}
 	text, err := provenance.Statement(in)
 	if err != nil {
@@ -107,18 +146,36 @@ func (e environment) provenances(ctx context.Context, args []string) error {
 	return nil
 }
 
-// read returns the value of a flag, and what the named binaries were built from.
-func read(args []string, flag string) (value string, all []component.Binary, err error) {
+// released is the files of a release.
+type released struct {
+	binaries []component.Binary
+	images   []image.Image
+}
+
+// readAll returns the value of a flag, what the named binaries were built from, and the images of
+// the named archives.
+func readAll(args []string, flag string) (value string, all released, err error) {
 	value, paths, err := parse(args, flag)
 	if err != nil {
-		return "", nil, err
+		return "", all, err
 	}
 	for _, p := range paths {
+		if filepath.Ext(p) == ".tar" {
+			images, err := image.Read(p)
+			if err != nil {
+				return "", all, err
+			}
+			all.images = append(all.images, images...)
+			continue
+		}
 		b, err := component.Read(p)
 		if err != nil {
-			return "", nil, err
+			return "", all, err
 		}
-		all = append(all, b)
+		all.binaries = append(all.binaries, b)
+	}
+	if len(all.binaries) == 0 {
+		return "", all, fmt.Errorf("%w: name at least one binary", errUsage)
 	}
 	return value, all, nil
 }

@@ -17,9 +17,13 @@ const usage = `limpet-release describes the files of a release.
 
 Usage:
   limpet-release licences BINARY...                 check the licence of each module in the binaries
-  limpet-release sbom --dir DIR BINARY...           write DIR/<binary>.spdx.json for each binary
-  limpet-release provenance --out FILE BINARY...    write an unsigned SLSA provenance of the binaries
+  limpet-release sbom --dir DIR BINARY... [IMAGES.tar]
+                                                    write DIR/<binary>.spdx.json for each binary, and
+                                                    DIR/<image>.image.spdx.json for each image
+  limpet-release provenance --out FILE BINARY... [IMAGES.tar]
+                                                    write an unsigned SLSA provenance of all of them
 
+Each file of an image must be one of the named binaries.
 sbom and provenance read the version, the commit and its time from git in the current directory.
 Environment: GO is the Go command, LIMPET_BUILDER the URI of the builder in the provenance.
 `

@@ -30,7 +30,7 @@ type Image struct {
 
 // Write stores the images as one archive at path.
 func Write(path string, images []Image) error {
-	all := map[name.Tag]v1.Image{}
+	var all []named
 	for _, i := range images {
 		if len(i.Files) == 0 {
 			return fmt.Errorf("build image %q: want a binary", i.Name)
@@ -39,15 +39,17 @@ func Write(path string, images []Image) error {
 		if err != nil {
 			return fmt.Errorf("name image %q: %w", i.Name, err)
 		}
-		if all[tag], err = build(i); err != nil {
+		img, err := build(i)
+		if err != nil {
 			return fmt.Errorf("build image %s: %w", i.Name, err)
 		}
+		all = append(all, named{tag, img})
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make directory of images: %w", err)
 	}
-	if err := tarball.MultiWriteToFile(path, all); err != nil {
-		return fmt.Errorf("write images: %w", err)
+	if err := store(path, all); err != nil {
+		return fmt.Errorf("write images to %s: %w", path, err)
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ func TestWrite(t *testing.T) {
 		{Name: "example.test/agent:1", Files: []string{filepath.Join(dir, "agent"), filepath.Join(dir, "plugin")}, Args: []string{"--x"}},
 		{Name: "example.test/plugin:1", Files: []string{filepath.Join(dir, "plugin")}},
 	}
-	digests := map[string]string{}
-	for _, out := range []string{"a.tar", "b.tar"} {
+	digests, archives := map[string]string{}, map[string]bool{}
+	for _, out := range []string{"a.tar", "b.tar", "c.tar", "d.tar", "e.tar"} {
 		path := filepath.Join(dir, out)
 		if err := image.Write(path, images); err != nil {
 			t.Fatal(err)
@@ -48,10 +48,15 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		digests[out] = digest.String()
+		digests[digest.String()] = out
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archives[string(data)] = true
 	}
-	if digests["a.tar"] != digests["b.tar"] {
-		t.Errorf("the same binaries made different images: %v", digests)
+	if len(digests) != 1 || len(archives) != 1 {
+		t.Errorf("the same binaries made %d different images and %d different archives", len(digests), len(archives))
 	}
 }
 
