@@ -69,12 +69,17 @@ func shortest(all map[string]string, wanted func(key string) bool) map[string]st
 			keys = append(keys, key)
 		}
 	}
+	return fitting(all, keys, mostAnnotations)
+}
+
+// fitting returns what fits into a length of some keys of a map: those of Limpet first, then the
+// shortest.
+func fitting(all map[string]string, keys []string, left int) map[string]string {
 	length := func(key string) int { return len(key) + len(all[key]) }
 	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(rank(a)-rank(b), length(a)-length(b), strings.Compare(a, b))
 	})
 	kept := map[string]string{}
-	left := mostAnnotations
 	for _, key := range keys {
 		if length(key) <= left {
 			kept[key] = all[key]

@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/pkg/fit"
 )
 
 // Annotations that Limpet reads are kept before others, short ones before long ones, and
@@ -66,6 +70,8 @@ func TestTheCacheKeepsLittleOfMetadata(t *testing.T) {
 	o := &metav1.PartialObjectMetadata{}
 	o.Name, o.Annotations = "game", map[string]string{"kruise.io/x": "true", "a": strings.Repeat("x", 200<<10)}
 	o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	o.Labels, o.Finalizers = map[string]string{"app": "game"}, []string{"example.com/hold"}
+	o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "u"}}
 	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "game", Annotations: map[string]string{"kruise.io/x": "true"}}}
 	got, err := cluster.CacheOptions().DefaultTransform(o)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -100,5 +106,50 @@ func TestTheAnnotationsOfAllFeaturesAreKept(t *testing.T) {
 				t.Errorf("kept keys (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Users may write 1 MiB onto each pod: labels, owners, and resources that it asks for.
+func TestTheCacheKeepsLittleOfLongPods(t *testing.T) {
+	needs := cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.Owners, cluster.Requests())}}
+	var keep func(any) (any, error)
+	for _, by := range cluster.CacheOptions(needs).ByObject {
+		keep = by.Transform
+	}
+	long := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Labels: map[string]string{"app": "web"}}}
+	asked := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	for i := range 8000 {
+		name := fmt.Sprintf("example.com/%060d", i)
+		long.Labels[name] = strings.Repeat("x", 60)
+		asked[corev1.ResourceName(name)] = resource.MustParse("1")
+		long.OwnerReferences = append(long.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: "u"})
+	}
+	long.OwnerReferences = append(long.OwnerReferences, metav1.OwnerReference{
+		APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "u", Controller: new(true),
+	})
+	long.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: asked}}}
+	kept, err := keep(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(kept)
+	if err != nil || len(text) > 16<<10 {
+		t.Errorf("the cache keeps %d bytes of a pod, want at most 16 KiB; error %v", len(text), err)
+	}
+	pod := kept.(*corev1.Pod)
+	if pod.Labels["app"] != "web" || metav1.GetControllerOf(pod).Name != "web" || pod.Spec.Overhead.Cpu().Value() != 2 {
+		t.Errorf("labels %v, owners %v and requests %v, want the short label, the controller and the CPUs among them",
+			pod.Labels, pod.OwnerReferences, pod.Spec.Overhead)
+	}
+	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9"), corev1.ResourcePods: resource.MustParse("9")}
+	for name := range asked {
+		room[name] = resource.MustParse("9")
+	}
+	if lacks := fit.Shortage(&corev1.Node{Status: corev1.NodeStatus{Allocatable: room}}, pod, nil); lacks == "" {
+		t.Error("a node has room for a pod of which not all requests are known")
+	}
+	long.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "A", Name: strings.Repeat("x", 1<<20), UID: "u", Controller: new(true)}}
+	if kept, err = keep(long); err != nil || len(kept.(*corev1.Pod).OwnerReferences) > 0 {
+		t.Errorf("a controller with a name of 1 MiB is kept; error %v", err)
 	}
 }

@@ -75,9 +75,18 @@ func CacheOptions(features ...Needs) cache.Options {
 // kinds are held by their metadata.
 func keepMost(o any) (any, error) {
 	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
-		m.SetAnnotations(OwnOf(m.GetAnnotations()))
+		return ShortMetadata(m), nil
 	}
 	return cache.TransformStripManagedFields()(o)
+}
+
+// ShortMetadata returns the identity of a workload and the annotations of Limpet. Users write the
+// rest, and nothing bounds its length.
+func ShortMetadata(of *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	short := &metav1.PartialObjectMetadata{TypeMeta: of.TypeMeta}
+	keepIdentity(of, short)
+	OwnAnnotations(of, short)
+	return short
 }
 
 // union joins the needs of one kind of all features. A feature that needs whole objects

@@ -28,8 +28,19 @@ func OwnerChain() Needs {
 	}
 }
 
-// Owners keeps the owner references of an object.
-func Owners[T client.Object](from, to T) { to.SetOwnerReferences(from.GetOwnerReferences()) }
+// longestOwner bounds each text of an owner reference: no object has a longer name, UID or kind.
+// The API server does not bound them.
+const longestOwner = 317
+
+// Owners keeps the reference of an object to its controller. Users may write 1 MiB of others,
+// which no feature reads.
+func Owners[T client.Object](from, to T) {
+	owner := metav1.GetControllerOf(from)
+	if owner == nil || max(len(owner.APIVersion), len(owner.Kind), len(owner.Name), len(owner.UID)) > longestOwner {
+		return
+	}
+	to.SetOwnerReferences([]metav1.OwnerReference{*owner})
+}
 
 func ownerUID[T client.Object](o T) []string {
 	if owner, ok := workload.ControllerOf(o); ok {

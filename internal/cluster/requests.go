@@ -9,13 +9,22 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mostRequests is how many different requests are shared at a time. A user may create pods
-// with any number of them.
-const mostRequests = 4096
+const (
+	// mostRequests is how many different requests are shared at a time. A user may create pods
+	// with any number of them.
+	mostRequests = 4096
+	// mostResources is how many resources of a pod the cache keeps. A pod that asks for more asks
+	// for manyResources in their place, which no node has.
+	mostResources = 64
+	// mostShared is how many resources the lists have that pods share.
+	mostShared    = 16
+	manyResources = corev1.ResourceName("limpet.dev/more-resources")
+)
 
 // Requests keeps what a pod asks of its node. The sum over all containers takes the place
 // of the pod's overhead, which is part of the sum. Pods that ask for the same share one
@@ -23,10 +32,30 @@ const mostRequests = 4096
 func Requests() Part[*corev1.Pod] {
 	shared := &sharedLists{lists: map[string]corev1.ResourceList{}}
 	return func(from, to *corev1.Pod) {
-		to.Spec.Overhead = shared.of(resourcehelper.PodRequests(from, resourcehelper.PodResourcesOptions{
+		to.Spec.Overhead = shared.of(boundedRequests(resourcehelper.PodRequests(from, resourcehelper.PodResourcesOptions{
 			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
-		}))
+		})))
 	}
+}
+
+// boundedRequests keeps the first resources by name of a pod that asks for very many: users may
+// write 1 MiB of them.
+func boundedRequests(list corev1.ResourceList) corev1.ResourceList {
+	if len(list) <= mostResources {
+		return list
+	}
+	kept := corev1.ResourceList{manyResources: *resource.NewQuantity(1, resource.DecimalSI)}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if asked, ok := list[name]; ok {
+			kept[name] = asked
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if len(kept) < mostResources {
+			kept[name] = list[name]
+		}
+	}
+	return kept
 }
 
 // sharedLists holds one list of each content.
@@ -36,8 +65,11 @@ type sharedLists struct {
 }
 
 func (s *sharedLists) of(list corev1.ResourceList) corev1.ResourceList {
-	if len(list) == 0 {
+	switch {
+	case len(list) == 0:
 		return nil
+	case len(list) > mostShared:
+		return list
 	}
 	var key strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(list)) {

@@ -2,11 +2,9 @@ package disruption
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
-	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 // Needs is what the decisions read from the caches: of pods, which budgets cover them and
@@ -22,8 +20,8 @@ func Needs() cluster.Needs {
 			cluster.Of(cluster.StatefulSetSize),
 			cluster.Of(cluster.Labels[*corev1.Namespace]),
 			cluster.Of(cluster.Labels, nodeTaints),
-			cluster.Of[*policyv1beta1.PodUnavailableBudget](),
-			cluster.Of(disruptionBudget),
+			cluster.Of(cluster.Budget),
+			cluster.Of(cluster.DisruptionBudgetSelector),
 			cluster.Of(cluster.NodeOwner, poolNode),
 			cluster.Of(cluster.NodeOwner, reservationState),
 		),
@@ -48,9 +46,6 @@ func nodeTaints(from, to *corev1.Node) {
 		}
 	}
 }
-
-// disruptionBudget keeps which pods a PodDisruptionBudget selects. Its status is read past the cache.
-func disruptionBudget(from, to *policyv1.PodDisruptionBudget) { to.Spec.Selector = from.Spec.Selector }
 
 // poolNode keeps which node a pool is of.
 func poolNode(from, to *limpetv1alpha1.NodeIPPool) { to.Status.Node = from.Status.Node }

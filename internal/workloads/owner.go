@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -90,8 +91,9 @@ func (r *Reader) liveOwner(ctx context.Context, kind schema.GroupVersionKind, id
 	case err != nil:
 		return nil, kind, fmt.Errorf("get metadata of %s %s: %w", kind.Kind, key, err)
 	}
-	r.owners.put(id, live, now)
-	return live, kind, nil
+	short := cluster.ShortMetadata(live) // which is remembered for long
+	r.owners.put(id, short, now)
+	return short, kind, nil
 }
 
 // ownerID is what a pod says of the workload that controls it.

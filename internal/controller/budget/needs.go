@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 )
@@ -16,7 +15,7 @@ func Needs() cluster.Needs {
 		cluster.Of(podEnd),
 		cluster.Of(nodeReadiness),
 		cluster.Of(cluster.Labels[*corev1.Namespace], cluster.OwnAnnotations[*corev1.Namespace]),
-		cluster.Of(disruptionBudgetSpec),
+		cluster.Of(cluster.DisruptionBudgetSelector),
 	}}
 }
 
@@ -45,6 +44,3 @@ func nodeReadiness(from, to *corev1.Node) {
 		}
 	}
 }
-
-// disruptionBudgetSpec keeps what a PodUnavailableBudget in its place would say.
-func disruptionBudgetSpec(from, to *policyv1.PodDisruptionBudget) { to.Spec = from.Spec }

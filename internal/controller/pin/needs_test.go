@@ -2,6 +2,7 @@ package pin_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -114,6 +115,23 @@ func TestCacheKeepsLittleOfLongAnnotations(t *testing.T) {
 	}
 	if cached(t, bare).Annotations["example.com/ip"] != "" {
 		t.Error("an annotation of a pod that is never recorded is kept")
+	}
+}
+
+// Users may write 1 MiB of tolerations and gates onto each pod.
+func TestCacheKeepsLittleOfManyTolerationsAndGates(t *testing.T) {
+	pod := testenv.APod("web-0").Gated("example.com/first")
+	for i := range 5000 {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: fmt.Sprintf("example.com/%060d", i)})
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: fmt.Sprintf("example.com/%060d", i)})
+	}
+	pod.Gated(pin.Gate)
+	got := cached(t, pod.Pod)
+	if n := len(got.Spec.Tolerations); n != 64 || cap(got.Spec.Tolerations) > 128 {
+		t.Errorf("the cache keeps %d tolerations, with room for %d", n, cap(got.Spec.Tolerations))
+	}
+	if n := len(got.Spec.SchedulingGates); n > 16 || cap(got.Spec.SchedulingGates) > 32 || !pin.Gated(got) {
+		t.Errorf("the cache keeps %d gates, with room for %d, that of Limpet among them: %v", n, cap(got.Spec.SchedulingGates), pin.Gated(got))
 	}
 }
 

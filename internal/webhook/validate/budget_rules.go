@@ -27,7 +27,7 @@ var ruleAnnotations = []string{
 // Limits of a selector, which is compared with the labels of each pod of its namespace.
 const (
 	mostRequirements = 64
-	mostValues       = 256
+	mostValues       = 256 // of all expressions together
 )
 
 func annotation(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
@@ -64,9 +64,10 @@ func judgeSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if n := len(s.MatchLabels) + len(s.MatchExpressions); n > mostRequirements {
 		return field.ErrorList{field.TooMany(path, n, mostRequirements)}
 	}
+	values := 0
 	for i, r := range s.MatchExpressions {
-		if len(r.Values) > mostValues {
-			return field.ErrorList{field.TooMany(path.Child("matchExpressions").Index(i).Child("values"), len(r.Values), mostValues)}
+		if values += len(r.Values); values > mostValues {
+			return field.ErrorList{field.TooMany(path.Child("matchExpressions").Index(i).Child("values"), values, mostValues)}
 		}
 	}
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)

@@ -2,6 +2,7 @@ package validate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,11 @@ func TestBudgetsThatAreRefused(t *testing.T) {
 			b.Spec.Selector.MatchExpressions = requirement("a", metav1.LabelSelectorOpIn)
 			b.Spec.Selector.MatchExpressions[0].Values = make([]string, 257)
 		}), "spec.selector.matchExpressions[0].values"},
+		"many values together": {ofSelector(ns, "a", func(b *pub) {
+			b.Spec.Selector.MatchExpressions = slices.Concat(requirement("a", metav1.LabelSelectorOpIn), requirement("b", metav1.LabelSelectorOpIn))
+			b.Spec.Selector.MatchExpressions[0].Values = make([]string, 200)
+			b.Spec.Selector.MatchExpressions[1].Values = make([]string, 57)
+		}), "spec.selector.matchExpressions[1].values"},
 		"no version":               {ofTarget(ns, "a", func(b *pub) { b.Spec.TargetReference.APIVersion = "a/b/c" }), "spec.targetRef.apiVersion"},
 		"an operation that is not": {ofTarget(ns, "a", func(b *pub) { b.Spec.ProtectOperations = []policyv1beta1.Operation{"PATCH"} }), "spec.protectOperations[0]"},
 		"a size of 0":              {ofTarget(ns, "a", func(b *pub) { b.Spec.ProtectTotalReplicas = new(int32(0)) }), "spec.protectTotalReplicas"},
