@@ -10,7 +10,7 @@
 //	body        length, and how many values the decoder would have to make; the bodies that
 //	            wait share a room
 //	lane        few requests are handled at a time; large ones one after the other, and
-//	            conversions apart from admissions
+//	            conversions apart from admissions. One namespace cannot take all places
 //	answer      the answers that clients have not read share a room
 package serving
 

@@ -30,9 +30,10 @@ type Limits struct {
 	// SmallRequest bounds the requests that are handled side by side. Larger ones are handled
 	// one after the other.
 	SmallRequest Size
-	// Small is how many small admissions are handled at a time, and PerSource how many of them
-	// one address may ask.
-	Small, PerSource int
+	// Small is how many small admissions are handled at a time, PerSource how many of them one
+	// address may ask, and PerNamespace how many of these may be about one namespace: the API
+	// server is one address for all tenants.
+	Small, PerSource, PerNamespace int
 	// Bodies is how many bytes the small requests may have together that are read, wait or
 	// are handled.
 	Bodies int64
@@ -52,7 +53,7 @@ type Limits struct {
 // AdmissionReview of two objects full of records has 360 000.
 var DefaultLimits = Limits{
 	Admission: Size{7 << 20, 400_000}, Conversion: Size{2 << 20, 400_000}, SmallRequest: Size{128 << 10, 6000},
-	Small: 96, PerSource: 72, Bodies: 48 << 20, Answers: 16 << 20,
+	Small: 96, PerSource: 72, PerNamespace: 32, Bodies: 48 << 20, Answers: 16 << 20,
 	Wait: 1500 * time.Millisecond, Handle: 10 * time.Second,
 }
 
@@ -148,7 +149,7 @@ func (g *gate) serveSmall(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	kind := laneOf(r.URL.Path, size.within(g.limits.SmallRequest))
-	leave, err := g.lanes.share(r.Context(), kind, source)
+	leave, err := g.lanes.share(r.Context(), kind, partyOf(source, kind, body))
 	if err != nil {
 		return err
 	}
@@ -156,15 +157,31 @@ func (g *gate) serveSmall(w http.ResponseWriter, r *http.Request) error {
 	return g.handle(w, r, kind, body, member)
 }
 
+// partyOf is whose share of places a request takes. Conversions do not name a namespace.
+func partyOf(source netip.Addr, kind lane, head []byte) party {
+	if kind == smallConversions || kind == largeConversions {
+		return party{source: source}
+	}
+	return party{source, namespaceOf(head)}
+}
+
 // serveLarge reads the body when the address has no other large request, before the request
-// keeps those of other addresses waiting.
+// keeps those of other addresses waiting. The head of the body tells its namespace before.
 func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 	source, connection := sourceOf(r), endpoint.ConnectionOf(r.Context())
 	kind, crowd := laneOf(r.URL.Path, false), g.large
 	if kind == largeConversions {
 		crowd = g.conversions
 	}
-	leave, err := g.lanes.share(r.Context(), kind, source)
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(g.clock.Now().Add(smallBodyTimeout)); err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	head, err := peek(r)
+	if err != nil {
+		return fmt.Errorf("read head of request: %w", err)
+	}
+	leave, err := g.lanes.share(r.Context(), kind, partyOf(source, kind, head))
 	if err != nil {
 		return err
 	}

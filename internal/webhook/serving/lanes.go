@@ -37,32 +37,57 @@ func laneOf(path string, small bool) lane {
 // and one source has one of them at a time, so that it cannot be all that wait. Any client
 // may ask for conversions, so that these have few places of their own, and one source has
 // one.
+//
+// The API server is one source for all its users. So requests of a source that are about one
+// namespace have a share of the source's places, and of large ones, one waits at a time.
 type lanes struct {
-	places    [laneCount]chan struct{}
-	perSource [laneCount]int
-	wait      time.Duration
+	places  [laneCount]chan struct{}
+	wait    time.Duration
+	sources *shares[netip.Addr]
+	parties *shares[party]
 
-	mu      sync.Mutex
-	sources map[netip.Addr]*source
-	begun   map[*request]time.Time // of the requests that are handled
+	mu    sync.Mutex
+	begun map[*request]time.Time // of the requests that are handled
+}
+
+// party is whose requests share the places of a source.
+type party struct {
+	source    netip.Addr
+	namespace string
 }
 
 // request is one that is handled. Its size makes each one's address unique.
 type request struct{ _ byte }
 
-// source is one address with requests.
-type source struct {
-	places   [laneCount]chan struct{}
-	requests int // that wait or are handled
+func newLanes(l Limits) *lanes {
+	out := &lanes{
+		wait:    l.Wait,
+		sources: newShares[netip.Addr]([laneCount]int{l.PerSource, 1, 1, 1}, l.Wait),
+		parties: newShares[party]([laneCount]int{l.PerNamespace, 1, 1, 1}, l.Wait),
+		begun:   map[*request]time.Time{},
+	}
+	for kind, places := range [laneCount]int{l.Small, 1, smallConversionsAtOnce, 1} {
+		out.places[kind] = make(chan struct{}, places)
+	}
+	return out
 }
 
-func newLanes(l Limits) *lanes {
-	out := &lanes{wait: l.Wait, sources: map[netip.Addr]*source{}, begun: map[*request]time.Time{}}
-	for kind, places := range [laneCount]int{l.Small, 1, smallConversionsAtOnce, 1} {
-		out.places[kind], out.perSource[kind] = make(chan struct{}, places), 1
+// share waits until a namespace has less than its share of the requests of a source, and the
+// source less than its own.
+func (l *lanes) share(ctx context.Context, kind lane, of party) (leave func(), err error) {
+	leaveParty, err := l.parties.enter(ctx, kind, of)
+	if err != nil {
+		return nil, err
 	}
-	out.perSource[smallAdmissions] = l.PerSource
-	return out
+	leaveSource, err := l.sources.enter(ctx, kind, of.source)
+	if err != nil {
+		leaveParty()
+		return nil, err
+	}
+	return func() {
+		leaveSource()
+		leaveParty()
+	}, nil
 }
 
 // errBusy is the answer to a request whose turn did not come.
@@ -83,41 +108,6 @@ func (l *lanes) enter(ctx context.Context, kind lane, now time.Time) (leave func
 		end()
 		<-places
 	}, nil
-}
-
-// share waits until an address has less than its share of requests.
-func (l *lanes) share(ctx context.Context, kind lane, from netip.Addr) (leave func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.wait)
-	defer cancel()
-	l.mu.Lock()
-	s := l.sources[from]
-	if s == nil {
-		s = &source{}
-		for kind, places := range l.perSource {
-			s.places[kind] = make(chan struct{}, places)
-		}
-		l.sources[from] = s
-	}
-	s.requests++
-	l.mu.Unlock()
-	forget := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if s.requests--; s.requests == 0 {
-			delete(l.sources, from)
-		}
-	}
-	places := s.places[kind]
-	select {
-	case places <- struct{}{}:
-		return func() {
-			<-places
-			forget()
-		}, nil
-	case <-ctx.Done():
-		forget()
-		return nil, errBusy
-	}
 }
 
 // begin notes when a request began to be handled.

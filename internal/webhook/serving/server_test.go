@@ -30,7 +30,7 @@ const path = "/mutate-pod"
 // limits are small enough for a test to reach them.
 var limits = serving.Limits{
 	Admission: serving.Size{Bytes: 10_000, Values: 601}, Conversion: serving.Size{Bytes: 10_000, Values: 100},
-	SmallRequest: serving.Size{Bytes: 1000, Values: 61}, Small: 4, PerSource: 3, Bodies: 10_000, Answers: 64 << 20, Wait: 100 * time.Millisecond, Handle: 10 * time.Second,
+	SmallRequest: serving.Size{Bytes: 1000, Values: 61}, Small: 4, PerSource: 3, PerNamespace: 3, Bodies: 10_000, Answers: 64 << 20, Wait: 100 * time.Millisecond, Handle: 10 * time.Second,
 }
 
 // webhooks is a server with one handler for both kinds of path.
