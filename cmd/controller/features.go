@@ -128,6 +128,18 @@ func spreads() feature {
 		crds: []upgrade.CRD{
 			{Name: "workloadspreads.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("WorkloadSpread")},
 		},
+		validators: func(s shared) map[string]http.Handler {
+			scheme := s.mgr.GetScheme()
+			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
+			spread := &validate.WorkloadSpread{
+				Live: live, Cached: s.mgr.GetCache(),
+				Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient(), Clock: s.clock},
+			}
+			return map[string]http.Handler{
+				validate.WorkloadSpreadPath:       admission.WithValidator(scheme, spread),
+				validate.FormerWorkloadSpreadPath: admission.WithValidator(scheme, validate.FormerWorkloadSpread{WorkloadSpread: spread}),
+			}
+		},
 	}
 }
 

@@ -61,6 +61,11 @@ func judgeSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(path, "an empty selector would select every pod; name a label in matchLabels or matchExpressions")}
 	}
+	return judgeLabels(s, path)
+}
+
+// judgeLabels refuses a selector that cannot be read, or that is too large.
+func judgeLabels(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if n := len(s.MatchLabels) + len(s.MatchExpressions); n > mostRequirements {
 		return field.ErrorList{field.TooMany(path, n, mostRequirements)}
 	}

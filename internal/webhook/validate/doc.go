@@ -1,3 +1,3 @@
-// Package validate judges PersistentPodStates when they are written,
-// and warns of wrong annotations in pod templates.
+// Package validate judges PersistentPodStates, WorkloadSpreads and PodUnavailableBudgets when
+// they are written, and warns of wrong annotations in pod templates.
 package validate

@@ -52,7 +52,11 @@ func serve(t *testing.T) {
 		return
 	}
 	budgets := cluster.Needs{Objects: []cluster.Need{cluster.Of[*policyv1beta1.PodUnavailableBudget]()}}
-	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs("limpet-system"), budgets}
+	spreads := cluster.Needs{
+		Objects: []cluster.Need{cluster.Of[*appsv1beta1.WorkloadSpread]()},
+		Indexes: []cluster.Index{cluster.SpreadsByTarget()},
+	}
+	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs("limpet-system"), budgets, spreads}
 	env.RunWebhooks(t, cluster.CacheOptions(needs...), func(mgr ctrl.Manager) (map[string]http.Handler, error) {
 		reader := &workloads.Reader{
 			Registry: workloads.NewRegistry(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespaces: []string{"limpet-system"},
@@ -63,7 +67,13 @@ func serve(t *testing.T) {
 			Cached: mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}},
 			Size: func(context.Context, *policyv1beta1.PodUnavailableBudget) (int32, error) { return 3, nil },
 		}
+		spread := &validate.WorkloadSpread{
+			Live: live, Cached: mgr.GetCache(),
+			Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}},
+		}
 		return map[string]http.Handler{
+			validate.WorkloadSpreadPath:       admission.WithValidator(env.Scheme, spread),
+			validate.FormerWorkloadSpreadPath: admission.WithValidator(env.Scheme, validate.FormerWorkloadSpread{WorkloadSpread: spread}),
 			validate.PodUnavailableBudgetPath: admission.WithValidator(env.Scheme, budget),
 			validate.FormerPodUnavailableBudgetPath: admission.WithValidator(env.Scheme,
 				validate.FormerPodUnavailableBudget{PodUnavailableBudget: budget}),
@@ -89,6 +99,13 @@ func serve(t *testing.T) {
 	})
 	testenv.Eventually(t, func() error {
 		return env.Client.Create(t.Context(), formerOfTarget(ns, "probe"), client.DryRunAll)
+	})
+	testenv.Eventually(t, func() error {
+		probe := ofSubsets(ns, "probe", func(s *spread) { s.Annotations[appsv1beta1.AnnotationSpreadFailure] = "Ajar" })
+		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), appsv1beta1.AnnotationSpreadFailure)
+	})
+	testenv.Eventually(t, func() error {
+		return env.Client.Create(t.Context(), testenv.AFormerSpread("probe", ns), client.DryRunAll)
 	})
 }
 

@@ -117,8 +117,8 @@ type WorkloadSpreadStatus struct {
 
 // VersionedSubsets are the subset statuses of one version of a workload.
 //
-// +kubebuilder:validation:MaxItems=65
 // +listType=atomic
+// +kubebuilder:validation:MaxItems=65
 type VersionedSubsets []WorkloadSpreadSubsetStatus
 
 // WorkloadSpreadSubsetStatus counts the pods of a subset.

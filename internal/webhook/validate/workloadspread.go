@@ -1,0 +1,210 @@
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/mark"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// WorkloadSpreadPath is the path of the webhook for WorkloadSpreads.
+const WorkloadSpreadPath = "/validate-workloadspread"
+
+// WorkloadSpread refuses invalid WorkloadSpreads. Before a valid one is stored, its namespace has
+// the label by which new pods are sent to the planners.
+type WorkloadSpread struct {
+	// Live reads past the cache, so that the second of two new objects sees the first. It
+	// bounds the reads by namespace, because a client may name any.
+	Live *cluster.LiveReader
+	// Cached reads WorkloadSpreads.
+	Cached     client.Reader
+	Namespaces *Namespaces
+}
+
+var _ admission.Validator[*appsv1beta1.WorkloadSpread] = (*WorkloadSpread)(nil)
+
+// ValidateCreate names every field that is wrong.
+func (w *WorkloadSpread) ValidateCreate(ctx context.Context, s *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
+	return w.create(ctx, s, asIs)
+}
+
+// asIs leaves the names of fields as they are in v1beta1.
+func asIs(errs field.ErrorList) field.ErrorList { return errs }
+
+// create answers for a new spread. named gives fields the names of a version.
+func (w *WorkloadSpread) create(ctx context.Context, s *appsv1beta1.WorkloadSpread, named func(field.ErrorList) field.ErrorList) (admission.Warnings, error) {
+	warnings, errs := uselessSpread(s), judgeSpread(s)
+	taken, err := w.judgeTaken(ctx, s)
+	if err != nil {
+		return warnings, crowded(err)
+	}
+	errs = append(errs, taken...)
+	if len(errs) == 0 {
+		errs = w.judgeTemplate(ctx, s, nil)
+	}
+	if len(errs) > 0 {
+		return warnings, invalidSpread(s.Name, named(errs))
+	}
+	closed, err := w.closes(ctx, s)
+	if err != nil {
+		return warnings, err
+	}
+	return warnings, w.label(ctx, s, closed)
+}
+
+// judgeTaken refuses a second spread of a target. An update cannot change a target.
+func (w *WorkloadSpread) judgeTaken(ctx context.Context, s *appsv1beta1.WorkloadSpread) (field.ErrorList, error) {
+	target := workload.TargetOf(s.Spec.TargetReference)
+	others, err := cluster.LiveSpreadsOf(ctx, w.Live, w.Cached, s.Namespace, target)
+	if err != nil {
+		return nil, err
+	}
+	for i := range others {
+		if o := &others[i]; o.Name != s.Name && o.DeletionTimestamp == nil {
+			taken := field.Duplicate(field.NewPath("spec", "targetRef"), target.Kind+" "+target.Name)
+			taken.Detail = "WorkloadSpread " + o.Name + " has the same target; remedy: change that one"
+			return field.ErrorList{taken}, nil
+		}
+	}
+	return nil, nil
+}
+
+// judgeTemplate judges patches by the pod template of the workload, unless the spread had them
+// before. A spread may be older than its workload, so a template that cannot be read hinders
+// nothing.
+func (w *WorkloadSpread) judgeTemplate(ctx context.Context, s, before *appsv1beta1.WorkloadSpread) field.ErrorList {
+	changed := changedPatches(s, before)
+	if len(changed) == 0 {
+		return nil
+	}
+	template, err := w.template(ctx, s.Namespace, workload.TargetOf(s.Spec.TargetReference))
+	if client.IgnoreNotFound(err) != nil {
+		log.FromContext(ctx).Error(err, "Cannot tell whether the patches of a spread suit its workload", "namespace", s.Namespace, "spread", s.Name)
+	}
+	if err != nil || template == nil || template.Size() > mostTemplate {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, i := range changed {
+		errs = append(errs, judgeOnTemplate(template, s.Spec.Subsets[i].Patch.Raw, field.NewPath("spec", "subsets").Index(i).Child("patch"))...)
+	}
+	return errs
+}
+
+// changedPatches returns the indexes of subsets whose patch they did not have before.
+func changedPatches(s, before *appsv1beta1.WorkloadSpread) []int {
+	had := map[string]string{}
+	if before != nil {
+		for i := range before.Spec.Subsets {
+			had[before.Spec.Subsets[i].Name] = string(before.Spec.Subsets[i].Patch.Raw)
+		}
+	}
+	var changed []int
+	for i := range s.Spec.Subsets {
+		if raw := s.Spec.Subsets[i].Patch.Raw; len(raw) > 0 && had[s.Spec.Subsets[i].Name] != string(raw) {
+			changed = append(changed, i)
+		}
+	}
+	return changed
+}
+
+// template reads the pod template of a workload of Kubernetes; nil for other kinds.
+func (w *WorkloadSpread) template(ctx context.Context, namespace string, t workload.Target) (*corev1.PodTemplateSpec, error) {
+	object, template := templateOf(t)
+	if object == nil {
+		return nil, nil //nolint:nilnil // of other kinds it is not known where the template is
+	}
+	if err := w.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: t.Name}, object); err != nil {
+		return nil, fmt.Errorf("get %s: %w", t, err)
+	}
+	return template(), nil
+}
+
+// ValidateUpdate judges only changes: what was wrong before a rule came is answered with a
+// warning.
+func (w *WorkloadSpread) ValidateUpdate(ctx context.Context, before, after *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
+	return w.update(ctx, before, after, asIs)
+}
+
+func (w *WorkloadSpread) update(
+	ctx context.Context, before, after *appsv1beta1.WorkloadSpread, named func(field.ErrorList) field.ErrorList,
+) (admission.Warnings, error) {
+	opened := isOpen(before) && !isOpen(after)
+	if equality.Semantic.DeepEqual(before.Spec, after.Spec) && before.Annotations[appsv1beta1.AnnotationSpreadFailure] == after.Annotations[appsv1beta1.AnnotationSpreadFailure] {
+		return nil, nil
+	}
+	errs := newErrors(named(judgeSpread(before)), named(judgeSpread(after)))
+	if len(errs.added) == 0 {
+		errs.added = named(w.judgeTemplate(ctx, after, before))
+	}
+	warnings := slices.Concat(errs.known, uselessSpread(after))
+	if len(errs.added) > 0 {
+		return warnings, invalidSpread(after.Name, errs.added)
+	}
+	if opened {
+		return warnings, w.label(ctx, after, true)
+	}
+	return warnings, nil
+}
+
+// isOpen tells whether new pods are created without a subset while the controller does not
+// answer.
+func isOpen(s *appsv1beta1.WorkloadSpread) bool {
+	return s.Annotations[appsv1beta1.AnnotationSpreadFailure] == appsv1beta1.SpreadOpen
+}
+
+// closes tells whether the namespace of a spread is to be closed: by this spread or by another.
+func (w *WorkloadSpread) closes(ctx context.Context, s *appsv1beta1.WorkloadSpread) (bool, error) {
+	if !isOpen(s) {
+		return true, nil
+	}
+	var all appsv1beta1.WorkloadSpreadList
+	if err := w.Cached.List(ctx, &all, client.InNamespace(s.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list WorkloadSpreads of namespace %s: %w", s.Namespace, err)
+	}
+	return slices.ContainsFunc(all.Items, func(o appsv1beta1.WorkloadSpread) bool { return !isOpen(&o) }), nil
+}
+
+// label labels the namespace of a spread, unless the request is a dry run or the webhooks leave
+// the namespace out.
+func (w *WorkloadSpread) label(ctx context.Context, s *appsv1beta1.WorkloadSpread, closed bool) error {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return fmt.Errorf("judge WorkloadSpread %s: %w", s.Name, err)
+	}
+	if request.DryRun != nil && *request.DryRun || slices.Contains(pin.LeftOut(), s.Namespace) {
+		return nil
+	}
+	return w.Namespaces.Label(ctx, mark.Spreads, s.Namespace, closed)
+}
+
+// crowded tells a client to try again where too many reads wait.
+func crowded(err error) error {
+	if errors.Is(err, cluster.ErrCrowded) {
+		return apierrors.NewTooManyRequests(err.Error(), 1)
+	}
+	return err
+}
+
+func invalidSpread(name string, errs field.ErrorList) error {
+	return apierrors.NewInvalid(appsv1beta1.GroupVersion.WithKind("WorkloadSpread").GroupKind(), name, errs)
+}
+
+// ValidateDelete allows every deletion.
+func (w *WorkloadSpread) ValidateDelete(context.Context, *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
+	return nil, nil
+}
