@@ -131,7 +131,7 @@ func (a *Assignment) keepHomes() {
 		}
 		inside := a.containing(known, home.Node)
 		for i, area := range a.areas {
-			if inside[i] && !area.Unschedulable && a.left[i] > 0 && area.agrees(home.Place) {
+			if inside[i] && !area.Unschedulable && a.left[i] > 0 && area.agrees(home) {
 				a.left[i]--
 				a.kept[ordinal] = keep{i, ReasonReturns}
 				break

@@ -77,13 +77,17 @@ func (a area) contains(node *corev1.Node) bool {
 
 // holds tells whether a pod of the subset can return home.
 func (a area) holds(h Home) bool {
-	return (h.Node == nil || a.contains(h.Node)) && !a.invalid && a.agrees(h.Place)
+	return (h.Node == nil || a.contains(h.Node)) && !a.invalid && a.agrees(h)
 }
 
-// agrees tells whether a node can meet both what the subset and what the pin requires.
-func (a area) agrees(place []corev1.NodeSelectorRequirement) bool {
-	expressions, _ := a.required()
-	for _, p := range place {
+// agrees tells whether a node can meet both what the subset and what the pin requires. A subset
+// that names its nodes agrees with no place beside the one of its node.
+func (a area) agrees(h Home) bool {
+	expressions, fields := a.required()
+	if len(fields) > 0 && !h.consistent() {
+		return false
+	}
+	for _, p := range h.Place {
 		if p.Operator != corev1.NodeSelectorOpIn {
 			continue
 		}
@@ -128,6 +132,13 @@ func compared(r corev1.NodeSelectorRequirement, value string) bool {
 
 // known tells whether the pin sends the pod anywhere.
 func (h Home) known() bool { return h.Node != nil || len(h.Place) > 0 }
+
+// consistent tells whether the recorded node is in the required place, as far as there is one.
+func (h Home) consistent() bool {
+	return !slices.ContainsFunc(h.Place, func(r corev1.NodeSelectorRequirement) bool {
+		return h.Node == nil || !slices.Contains(r.Values, h.Node.Labels[r.Key])
+	})
+}
 
 // name is the home as a message names it.
 func (h Home) name() string {
