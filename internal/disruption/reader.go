@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -17,13 +18,13 @@ import (
 // Reader gathers what budgets count.
 type Reader struct {
 	cached cache.Cache
-	scales *scales
+	scales *workloads.Scales
 }
 
 // NewReader makes a reader of a cache that holds what Needs says. Sizes of workloads that the
 // cache does not hold come from their scale subresource.
 func NewReader(cached cache.Cache, subresources client.SubResourceClientConstructor) *Reader {
-	return &Reader{cached: cached, scales: newScales(subresources)}
+	return &Reader{cached: cached, scales: workloads.NewScales(subresources, nil)}
 }
 
 // Facts are what one budget counts.

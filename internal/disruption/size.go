@@ -94,7 +94,7 @@ func (r *Reader) replicas(ctx context.Context, namespace string, w sized, now ti
 	if len(w.through) > 0 { // such as a Rollout or a CronJob
 		return r.sum(ctx, namespace, w.through)
 	}
-	return r.scales.read(ctx, w.kind, key, now)
+	return r.scales.Read(ctx, w.kind, key, now)
 }
 
 // sum returns how many pods some ReplicaSets or Jobs want together.

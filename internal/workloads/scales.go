@@ -1,9 +1,10 @@
-package disruption
+package workloads
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,10 +23,11 @@ const (
 	mostScales    = 4096
 )
 
-// scales reads scale subresources of any kind, with the bounds of a live reader: users choose
-// which kinds and names are read.
-type scales struct {
-	live *cluster.LiveReader
+// Scales reads how many pods workloads of any kind want, with the bounds of a live reader: users
+// choose which kinds and names are read.
+type Scales struct {
+	scales  *cluster.LiveReader // reads the scale subresource in place of an object
+	objects *cluster.LiveReader
 
 	mu      sync.Mutex
 	answers map[scaleKey]scaleAnswer
@@ -34,6 +36,7 @@ type scales struct {
 type scaleKey struct {
 	kind schema.GroupVersionKind
 	client.ObjectKey
+	paths string // separated by commas; "" for the scale subresource
 }
 
 type scaleAnswer struct {
@@ -42,44 +45,72 @@ type scaleAnswer struct {
 	until    time.Time
 }
 
-func newScales(subresources client.SubResourceClientConstructor) *scales {
-	return &scales{
-		live:    cluster.NewLiveReader(scaleReader{subresources}, cluster.LimitUnproven),
+// NewScales makes a reader of scale subresources. objects reads past the cache; it is needed for
+// paths alone.
+func NewScales(subresources client.SubResourceClientConstructor, objects client.Reader) *Scales {
+	return &Scales{
+		scales:  cluster.NewLiveReader(scaleReader{subresources}, cluster.LimitUnproven),
+		objects: cluster.NewLiveReader(objects, cluster.LimitUnproven),
 		answers: map[scaleKey]scaleAnswer{},
 	}
 }
 
-// read returns how many pods a workload wants, or why that is not known.
-func (s *scales) read(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, now time.Time) (int32, string, error) {
-	id := scaleKey{kind, key}
+// Read returns how many pods a workload wants, or why that is not known. With paths it is the sum
+// of these numbers in the workload; otherwise the scale subresource says it.
+func (s *Scales) Read(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, now time.Time, paths ...string) (int32, string, error) {
+	id := scaleKey{kind, key, strings.Join(paths, ",")}
 	s.mu.Lock()
 	known, ok := s.answers[id]
 	s.mu.Unlock()
 	if ok && now.Before(known.until) {
 		return known.replicas, known.unknown, nil
 	}
-	of := &unstructured.Unstructured{}
-	of.SetGroupVersionKind(kind)
-	err := s.live.Get(ctx, key, of)
-	answer := scaleAnswer{until: now.Add(scaleMemory)}
-	switch {
-	case errors.Is(err, errNoScale) || apierrors.IsForbidden(err):
-		answer.unknown, answer.until = fmt.Sprintf("the size of %s %s cannot be read: %v", kind.Kind, key.Name, err), now.Add(unknownMemory)
-	case apierrors.IsNotFound(err): // of a workload that is gone
-	case err != nil:
-		return 0, "", fmt.Errorf("get scale of %s %s: %w", kind.Kind, key, err)
-	default:
-		replicas, _, err := unstructured.NestedInt64(of.Object, "spec", "replicas") // a missing field means 0
-		if err != nil {
-			return 0, "", fmt.Errorf("read scale of %s %s: %w", kind.Kind, key, err)
-		}
-		answer.replicas = int32(min(max(replicas, 0), 1<<30))
+	replicas, unknown, err := s.ask(ctx, id, paths)
+	if err != nil {
+		return 0, "", err
+	}
+	answer := scaleAnswer{replicas, unknown, now.Add(scaleMemory)}
+	if unknown != "" {
+		answer.until = now.Add(unknownMemory)
 	}
 	s.remember(id, answer)
 	return answer.replicas, answer.unknown, nil
 }
 
-func (s *scales) remember(id scaleKey, answer scaleAnswer) {
+// ask asks the API server.
+func (s *Scales) ask(ctx context.Context, id scaleKey, paths []string) (replicas int32, unknown string, err error) {
+	reader := s.scales
+	if len(paths) > 0 {
+		reader = s.objects
+	}
+	of := &unstructured.Unstructured{}
+	of.SetGroupVersionKind(id.kind)
+	err = reader.Get(ctx, id.ObjectKey, of)
+	switch {
+	case errors.Is(err, errNoScale) || meta.IsNoMatchError(err) || apierrors.IsForbidden(err):
+		return 0, fmt.Sprintf("the size of %s %s cannot be read: %v", id.kind.Kind, id.Name, err), nil
+	case apierrors.IsNotFound(err): // of a workload that is gone
+		return 0, "", nil
+	case err != nil:
+		return 0, "", fmt.Errorf("read size of %s %s: %w", id.kind.Kind, id.ObjectKey, err)
+	case len(paths) > 0:
+		replicas, err = sumOf(of.Object, paths)
+		if err != nil {
+			return 0, fmt.Sprintf("the size of %s %s cannot be read: %v", id.kind.Kind, id.Name, err), nil
+		}
+		return replicas, "", nil
+	}
+	n, _, err := unstructured.NestedInt64(of.Object, "spec", "replicas") // a missing field means 0
+	if err != nil {
+		return 0, "", fmt.Errorf("read scale of %s %s: %w", id.kind.Kind, id.ObjectKey, err)
+	}
+	return within(n), "", nil
+}
+
+// within is a number of pods.
+func within(n int64) int32 { return int32(min(max(n, 0), 1<<30)) }
+
+func (s *Scales) remember(id scaleKey, answer scaleAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.answers) >= mostScales {
