@@ -237,9 +237,9 @@ func TestTheLargestCostsAreValid(t *testing.T) {
 	for i := range 64 {
 		subsets = append(subsets, scalein.Subset{Name: strconv.Itoa(i), Max: new(int32(0))})
 	}
-	first, last, stray := apod("first", "x", "h"), apod("last", "x", "h"), apod("none", "x", "h")
+	first, last, none := apod("first", "x", "h"), apod("last", "x", "h"), apod("none", "x", "h")
 	first.Subset, last.Subset = "0", "63"
-	in := scalein.Input{Subsets: subsets, Balanced: true, Pods: []scalein.Pod{first, last, stray}}
+	in := scalein.Input{Subsets: subsets, Balanced: true, Pods: []scalein.Pod{first, last, none}}
 	in.Subsets[0].Max = nil
 	for pod, cost := range costs(scalein.Plan(in)) {
 		if _, valid := scalein.Parse(cost); !valid {

@@ -1,6 +1,7 @@
 package scalein_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,8 +11,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/scalein"
 )
 
-// world is one ReplicaSet, its nodes, and perhaps Limpet.
-type world struct {
+// history is one ReplicaSet, its nodes, and perhaps Limpet.
+type history struct {
 	random   *rand.Rand
 	now      time.Time
 	zones    int
@@ -24,7 +25,8 @@ type world struct {
 	hostSkew []int // the largest one within a zone, after each scale-in
 }
 
-const histories = 2000
+// histories is small by default, because other tests wait for the CPU.
+var histories = flag.Int("histories", 500, "`number` of histories that TestScaleInKeepsTheSpread runs")
 
 // TestScaleInKeepsTheSpread runs random histories of one ReplicaSet: it grows, shrinks, loses
 // pods and whole nodes, and its containers restart. New pods get a place as topologySpreadConstraints
@@ -32,7 +34,7 @@ const histories = 2000
 // pods go. The same histories without costs show what Kubernetes does alone.
 func TestScaleInKeepsTheSpread(t *testing.T) {
 	with, without := run(true), run(false)
-	t.Logf("%d histories, %d scale-ins, %d pods", histories, len(with.skew), with.created)
+	t.Logf("%d histories, %d scale-ins, %d pods", *histories, len(with.skew), with.created)
 	t.Logf("with costs:    worst skew of zones %d, %.2f%% of scale-ins above 1; of the hosts of a zone %d, %.2f%%; %.3f writes per pod",
 		slices.Max(with.skew), above(with.skew), slices.Max(with.hostSkew), above(with.hostSkew), float64(with.writes)/float64(with.created))
 	t.Logf("without costs: worst skew of zones %d, %.2f%% of scale-ins above 1; of the hosts of a zone %d, %.2f%%",
@@ -43,7 +45,7 @@ func TestScaleInKeepsTheSpread(t *testing.T) {
 	if perPod := float64(with.writes) / float64(with.created); perPod > 1.2 {
 		t.Errorf("%.3f writes per pod, want 1.2 at most", perPod)
 	}
-	if slices.Max(without.skew) < 3 || len(with.skew) < histories {
+	if slices.Max(without.skew) < 3 || len(with.skew) < *histories {
 		t.Errorf("without costs the worst skew is %d in %d scale-ins: the histories test little", slices.Max(without.skew), len(with.skew))
 	}
 }
@@ -60,71 +62,71 @@ func above(skew []int) float64 {
 }
 
 // run sums all histories up.
-func run(costs bool) *world {
-	sum := &world{}
-	for seed := range uint64(histories) {
+func run(costs bool) *history {
+	sum := &history{}
+	for seed := range uint64(*histories) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		w := &world{random: r, now: time.Unix(1e9, 0), zones: 2 + r.IntN(4), hosts: 1 + r.IntN(6), costs: costs}
-		w.live()
-		sum.created, sum.writes = sum.created+w.created, sum.writes+w.writes
-		sum.skew, sum.hostSkew = append(sum.skew, w.skew...), append(sum.hostSkew, w.hostSkew...)
+		h := &history{random: r, now: time.Unix(1e9, 0), zones: 2 + r.IntN(4), hosts: 1 + r.IntN(6), costs: costs}
+		h.live()
+		sum.created, sum.writes = sum.created+h.created, sum.writes+h.writes
+		sum.skew, sum.hostSkew = append(sum.skew, h.skew...), append(sum.hostSkew, h.hostSkew...)
 	}
 	return sum
 }
 
 // live is one history.
-func (w *world) live() {
-	w.grow(3 + w.random.IntN(40))
+func (h *history) live() {
+	h.grow(3 + h.random.IntN(40))
 	for range 40 {
-		w.now = w.now.Add(time.Duration(w.random.Int64N(int64(3 * time.Hour))))
-		switch share := w.random.Float64(); w.random.IntN(8) {
+		h.now = h.now.Add(time.Duration(h.random.Int64N(int64(3 * time.Hour))))
+		switch share := h.random.Float64(); h.random.IntN(8) {
 		case 0, 1:
-			w.grow(1 + int(share*10))
+			h.grow(1 + int(share*10))
 		case 2, 3, 4:
-			w.shrink(1 + int(share*float64(len(w.pods)-1)))
+			h.shrink(1 + int(share*float64(len(h.pods)-1)))
 		case 5:
-			w.lose(func(i int, _ *live) bool { return i == int(share*float64(len(w.pods))) })
+			h.lose(func(i int, _ *live) bool { return i == int(share*float64(len(h.pods))) })
 		case 6:
-			host := w.pods[int(share*float64(len(w.pods)))].host
-			w.lose(func(_ int, p *live) bool { return p.host == host })
+			host := h.pods[int(share*float64(len(h.pods)))].host
+			h.lose(func(_ int, p *live) bool { return p.host == host })
 		case 7:
-			w.pods[int(share*float64(len(w.pods)))].restarts++
+			h.pods[int(share*float64(len(h.pods)))].restarts++
 		}
-		if len(w.pods) < 3 {
-			w.grow(20)
+		if len(h.pods) < 3 {
+			h.grow(20)
 		}
 	}
 }
 
 // grow adds pods, one after the other, and lets Limpet see some of them together.
-func (w *world) grow(n int) {
+func (h *history) grow(n int) {
 	for range n {
-		w.add()
-		if w.random.IntN(3) == 0 {
-			w.plan(true)
+		h.add()
+		if h.random.IntN(3) == 0 {
+			h.plan(true)
 		}
 	}
-	w.plan(false)
+	h.plan(false)
 }
 
 // add creates a pod and binds it as the scheduler does: to a zone with the fewest pods, and
 // usually to a host with the fewest pods.
-func (w *world) add() {
-	w.created++
-	w.now = w.now.Add(time.Duration(w.random.Int64N(int64(time.Second))))
-	p := &live{uid: fmt.Sprintf("%016x", w.random.Uint64()), running: true, ready: true, created: w.now, since: w.now.Add(time.Second)}
-	zone := w.least(w.zones, func(i int) int { return w.in(fmt.Sprint(i), "") })
-	host := w.least(w.hosts, func(i int) int { return w.in(fmt.Sprint(zone), fmt.Sprint(zone, "-", i)) })
-	if w.random.IntN(5) == 0 { // it is only a preference
-		host = w.random.IntN(w.hosts)
+func (h *history) add() {
+	h.created++
+	h.now = h.now.Add(time.Duration(h.random.Int64N(int64(time.Second))))
+	p := &live{uid: fmt.Sprintf("%016x", h.random.Uint64()), running: true, ready: true, created: h.now, since: h.now.Add(time.Second)}
+	zone := h.least(h.zones, func(i int) int { return h.in(fmt.Sprint(i), "") })
+	host := h.least(h.hosts, func(i int) int { return h.in(fmt.Sprint(zone), fmt.Sprint(zone, "-", i)) })
+	if h.random.IntN(5) == 0 { // it is only a preference
+		host = h.random.IntN(h.hosts)
 	}
 	p.zone, p.host = fmt.Sprint(zone), fmt.Sprint(zone, "-", host)
-	w.pods = append(w.pods, p)
+	h.pods = append(h.pods, p)
 }
 
 // least is one of the places with the fewest pods.
-func (w *world) least(n int, pods func(int) int) (best int) {
-	order := w.random.Perm(n)
+func (h *history) least(n int, pods func(int) int) (best int) {
+	order := h.random.Perm(n)
 	best = order[0]
 	for _, i := range order {
 		if pods(i) < pods(best) {
@@ -135,8 +137,8 @@ func (w *world) least(n int, pods func(int) int) (best int) {
 }
 
 // in counts the pods of a zone, or of a host.
-func (w *world) in(zone, host string) (n int) {
-	for _, p := range w.pods {
+func (h *history) in(zone, host string) (n int) {
+	for _, p := range h.pods {
 		if p.zone == zone && (host == "" || p.host == host) {
 			n++
 		}
@@ -145,36 +147,36 @@ func (w *world) in(zone, host string) (n int) {
 }
 
 // lose removes pods, which the ReplicaSet replaces at once.
-func (w *world) lose(gone func(int, *live) bool) {
+func (h *history) lose(gone func(int, *live) bool) {
 	var left []*live
-	for i, p := range w.pods {
+	for i, p := range h.pods {
 		if !gone(i, p) {
 			left = append(left, p)
 		}
 	}
-	lost := len(w.pods) - len(left)
-	w.pods = left
-	w.plan(true)
-	w.grow(lost)
+	lost := len(h.pods) - len(left)
+	h.pods = left
+	h.plan(true)
+	h.grow(lost)
 }
 
 // shrink is a scale-in. Some pods may have no node yet; the scheduler binds those that stay later.
-func (w *world) shrink(n int) {
-	pending := w.random.IntN(4)
+func (h *history) shrink(n int) {
+	pending := h.random.IntN(4)
 	for i := range pending {
-		w.pods = append(w.pods, &live{uid: fmt.Sprint("pending-", i), created: w.now})
+		h.pods = append(h.pods, &live{uid: fmt.Sprint("pending-", i), created: h.now})
 	}
-	w.pods = victims(w.pods, w.now)[n:]
+	h.pods = victims(h.pods, h.now)[n:]
 	pending = max(pending-n, 0)
-	w.pods = w.pods[pending:] // they go first, and so they are at the front
-	w.skew = append(w.skew, spreadOf(w.pods, w.zones, func(p *live) string { return p.zone }))
+	h.pods = h.pods[pending:] // they go first, and so they are at the front
+	h.skew = append(h.skew, spreadOf(h.pods, h.zones, func(p *live) string { return p.zone }))
 	worst := 0
-	for zone := range w.zones {
-		of := slices.DeleteFunc(slices.Clone(w.pods), func(p *live) bool { return p.zone != fmt.Sprint(zone) })
-		worst = max(worst, spreadOf(of, w.hosts, func(p *live) string { return p.host }))
+	for zone := range h.zones {
+		of := slices.DeleteFunc(slices.Clone(h.pods), func(p *live) bool { return p.zone != fmt.Sprint(zone) })
+		worst = max(worst, spreadOf(of, h.hosts, func(p *live) string { return p.host }))
 	}
-	w.hostSkew = append(w.hostSkew, worst)
-	w.grow(pending)
+	h.hostSkew = append(h.hostSkew, worst)
+	h.grow(pending)
 }
 
 // spreadOf is the difference between the fullest and the emptiest of some domains.
@@ -194,13 +196,13 @@ func spreadOf(pods []*live, domains int, domain func(*live) string) int {
 }
 
 // plan lets Limpet write the costs.
-func (w *world) plan(waiting bool) {
-	if !w.costs {
+func (h *history) plan(waiting bool) {
+	if !h.costs {
 		return
 	}
 	in := scalein.Input{Balanced: true, Waiting: waiting}
 	byName := map[string]*live{}
-	for _, p := range w.pods {
+	for _, p := range h.pods {
 		byName[p.uid] = p
 		in.Pods = append(in.Pods, scalein.Pod{
 			Name: p.uid, Bound: true, Domain: p.zone, Host: p.host, Running: p.running, Ready: p.ready, Since: p.since, Created: p.created,
@@ -208,7 +210,7 @@ func (w *world) plan(waiting bool) {
 		})
 	}
 	for _, write := range scalein.Plan(in).Writes {
-		w.writes++
+		h.writes++
 		byName[write.Pod].cost, byName[write.Pod].mark = write.Cost, write.Cost
 	}
 }

@@ -49,7 +49,7 @@ func (o *Opener) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	var set appsv1.StatefulSet
 	if err := o.Client.Get(ctx, req.NamespacedName, &set, client.UnsafeDisableDeepCopy); err != nil {
 		o.forget(req)
-		return ctrl.Result{}, client.IgnoreNotFound(err) // the pods of a set that is gone are strays
+		return ctrl.Result{}, client.IgnoreNotFound(err) // the pods of a set that is gone have no limit
 	}
 	pods, err := cluster.PodsOf(ctx, o.Client, set.Namespace, workload.NewTarget(sets.GroupVersion().String(), sets.Kind, set.Name))
 	if err != nil {

@@ -60,7 +60,7 @@ func run(t *testing.T, mgr ctrl.Manager) {
 	metrics, events := controller.NewMetrics(prometheus.NewRegistry()), mgr.GetEventRecorder("limpet-controller")
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&controller.Opener{Client: mgr.GetClient(), Clock: clock.RealClock{}, Events: events, Metrics: metrics},
-		&controller.Strays{Client: mgr.GetClient(), Clock: clock.RealClock{}, Metrics: metrics},
+		&controller.Unlimited{Client: mgr.GetClient(), Clock: clock.RealClock{}, Metrics: metrics},
 		&controller.Partitioner{Client: mgr.GetClient(), Events: events},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {

@@ -60,18 +60,18 @@ func (o *Opener) setOf(ctx context.Context, pod client.Object) []reconcile.Reque
 }
 
 // SetupWithManager registers the reconciler.
-func (s *Strays) SetupWithManager(mgr ctrl.Manager) error {
+func (u *Unlimited) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		Named("scale-out-strays").
+		Named("scale-out-unlimited").
 		Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(podGated)).
-		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(s.podsOf), builder.WithPredicates(deleted)).
+		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(u.podsOf), builder.WithPredicates(deleted)).
 		WithOptions(inTurn()).
-		Complete(cluster.RetryOnConflict(s))
+		Complete(cluster.RetryOnConflict(u))
 }
 
 // podsOf are the pods that a deleted StatefulSet leaves behind gates.
-func (s *Strays) podsOf(ctx context.Context, set client.Object) (requests []reconcile.Request) {
-	pods, err := cluster.PodsOf(ctx, s.Client, set.GetNamespace(), workload.NewTarget(sets.GroupVersion().String(), sets.Kind, set.GetName()))
+func (u *Unlimited) podsOf(ctx context.Context, set client.Object) (requests []reconcile.Request) {
+	pods, err := cluster.PodsOf(ctx, u.Client, set.GetNamespace(), workload.NewTarget(sets.GroupVersion().String(), sets.Kind, set.GetName()))
 	if err != nil { // only a cache that is being stopped returns an error
 		return nil
 	}

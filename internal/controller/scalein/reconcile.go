@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// patience is how long a free layer is kept for a pod that is on its way. With it, a pod that
+	// holeGrace is how long a free layer is kept for a pod that is on its way. With it, a pod that
 	// is replaced costs one write and not two.
-	patience = 2 * time.Second
+	holeGrace = 2 * time.Second
 	// writesPerSecond is how many pods of a namespace are written in a second: a user can make
 	// all costs change by one request.
 	writesPerSecond = 200
@@ -75,7 +75,7 @@ func (r *Reconciler) decide(set *appsv1.ReplicaSet, s *situation) (d scalein.Dec
 	now := r.Clock.Now()
 	r.memory.keep(set.UID, s.pods)
 	free := r.memory.hole(set.UID, now)
-	waiting := s.bound < s.wants && free < patience
+	waiting := s.bound < s.wants && free < holeGrace
 	for _, in := range s.inputs {
 		in.Waiting = waiting
 		part := scalein.Plan(in)
@@ -86,7 +86,7 @@ func (r *Reconciler) decide(set *appsv1.ReplicaSet, s *situation) (d scalein.Dec
 		r.memory.setHole(set.UID, d.Holes, now)
 	}
 	if d.Holes {
-		again = patience - free
+		again = holeGrace - free
 	}
 	return d, again
 }

@@ -17,18 +17,18 @@ import (
 // pod first.
 const grace = 5 * time.Second
 
-// Strays opens the gate of pods that no StatefulSet controls. Any user can write the gate into a
+// Unlimited opens the gate of pods that no StatefulSet controls. Any user can write the gate into a
 // template, and a StatefulSet can be deleted without its pods.
-type Strays struct {
+type Unlimited struct {
 	Client  client.Client
 	Clock   clock.PassiveClock
 	Metrics *Metrics
 }
 
 // Reconcile opens the gate of one pod.
-func (s *Strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (u *Unlimited) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var pod corev1.Pod
-	if err := s.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
+	if err := u.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !gated(&pod) || pod.DeletionTimestamp != nil {
@@ -37,20 +37,20 @@ func (s *Strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	owner, _ := workload.ControllerOf(&pod)
 	if owner.GroupKind() == sets.GroupKind() {
 		var set appsv1.StatefulSet
-		err := s.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, &set, client.UnsafeDisableDeepCopy)
+		err := u.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, &set, client.UnsafeDisableDeepCopy)
 		if err == nil && set.UID == owner.UID { // the Opener opens it
 			return ctrl.Result{}, nil
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, err
 		}
-		if wait := grace - s.Clock.Now().Sub(pod.CreationTimestamp.Time); wait > 0 {
+		if wait := grace - u.Clock.Now().Sub(pod.CreationTimestamp.Time); wait > 0 {
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 	}
-	if err := openGate(ctx, s.Client, &pod); err != nil {
+	if err := openGate(ctx, u.Client, &pod); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	s.Metrics.opened(false)
+	u.Metrics.opened(false)
 	return ctrl.Result{}, nil
 }
