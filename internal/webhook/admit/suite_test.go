@@ -75,7 +75,7 @@ func serve(t *testing.T) {
 			return nil, err
 		}
 		pins := &admit.Pin{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), LiveProven: mgr.GetAPIReader(), Workloads: reader, Sightings: sightings, Clock: clock.RealClock{}}
-		creation := &admit.Creation{Planners: []admit.Planner{pins}, MaxReservation: time.Hour, Clock: clock.RealClock{}}
+		creation := &admit.Creation{Planners: []admit.Planner{pins, &admit.ScaleOut{Workloads: reader}}, MaxReservation: time.Hour, Clock: clock.RealClock{}}
 		return map[string]http.Handler{admit.CreationPath: &webhook.Admission{Handler: creation}}, watcher.SetupWithManager(mgr)
 	})
 	answers(t)
