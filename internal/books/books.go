@@ -46,11 +46,12 @@ type Books struct {
 	memory memory
 	mu     sync.Mutex
 	lanes  map[client.ObjectKey][]*request // that wait for the lane's present write
+	notes  map[client.ObjectKey][]note     // that wait for any write; a key means that a timer runs
 }
 
 // New returns books.
 func New(options Options) *Books {
-	return &Books{Options: options, lanes: map[client.ObjectKey][]*request{}}
+	return &Books{Options: options, lanes: map[client.ObjectKey][]*request{}, notes: map[client.ObjectKey][]note{}}
 }
 
 // Owner is a budget, or the spread whose creations a book holds.

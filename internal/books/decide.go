@@ -50,7 +50,7 @@ func decideRoot(v *version, budgets []Owner, decide func(ledger.Book) (ledger.Bo
 	if !changed {
 		return v, false, nil
 	}
-	next := &version{v.meta, book}
+	next := &version{meta: v.meta, book: book}
 	next.meta.OwnerReferences = refs
 	return next, true, nil
 }

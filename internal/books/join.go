@@ -120,7 +120,7 @@ func stepOn(v *version, step ledger.Step, other *version, now time.Time) (*versi
 	if !ledger.Fits(book) { // until entries expire
 		return nil, false, fmt.Errorf("take over DisruptionBook %s: %w", step.Other, ErrFull)
 	}
-	next := &version{v.meta, book}
+	next := &version{meta: v.meta, book: book}
 	next.meta.OwnerReferences = addOwners(v.meta.OwnerReferences, from.meta.OwnerReferences)
 	return next, true, nil
 }

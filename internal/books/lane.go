@@ -101,12 +101,15 @@ func (b *Books) serve(ctx context.Context, key client.ObjectKey, batch []*reques
 		finish(batch, answer{err: err})
 		return nil
 	}
+	now, notes := b.withNotes(key, now)
 	next, decided, changed := decideAll(batch, now)
 	switch {
 	case len(decided) == 0:
 		return nil
 	case changed:
-		err = b.write(ctx, next)
+		if err = b.write(ctx, next); err == nil {
+			b.replaceNotes(key, notes, nil)
+		}
 	default:
 		err = b.verify(ctx, key, next)
 	}

@@ -18,6 +18,8 @@ import (
 type version struct {
 	meta metav1.ObjectMeta
 	book ledger.Book
+
+	noted bool // the book has notes that are not written
 }
 
 // read converts an object. A pointer that this package did not make does not count.
@@ -45,7 +47,7 @@ func read(o *limpetv1alpha1.DisruptionBook) *version {
 			Time: d.Time.Time, Pod: d.Pod, Vector: d.Vector, Verdict: d.Verdict, By: d.By, Reason: d.Reason, Budgets: slices.Clone(d.Budgets),
 		})
 	}
-	return &version{o.ObjectMeta, b}
+	return &version{meta: o.ObjectMeta, book: b}
 }
 
 // object converts a version. The order of the entries does not change between two writes.

@@ -17,20 +17,32 @@ func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (a
 			d = full(c, in, errFull)
 		}
 	}
-	if d.Verdict == budget.Refused {
-		// A request for a predecessor is one for the pod of that name from now on: the 404 is given
-		// once, and a drain that comes again means the pod that is there.
-		var asked bool
-		book, asked = ledger.Ask(book, in.Waiting())
-		changed = changed || asked
-	}
-	if d.Reason == budget.ReasonTaken && !changed {
+	switch {
+	case onlyNoted(d):
+		return book, d, changed
+	case d.Reason == budget.ReasonTaken && !changed:
 		return book, d, false // another call for one request
+	}
+	book, noted := note(book, c, in, d)
+	return book, d, changed || noted
+}
+
+// onlyNoted tells whether an answer need not wait until the book has it. A refusal gives no unit
+// away. A request for a predecessor is one for the pod of that name from now on: the 404 is given
+// once, and a drain that comes again means the pod that is there. So the book has it first.
+func onlyNoted(d budget.Decision) bool {
+	return d.Verdict == budget.Refused && d.Reason != budget.ReasonStale
+}
+
+// note puts a decision into the history of a book, and a refused request among those that wait.
+func note(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (_ ledger.Book, changed bool) {
+	if d.Verdict == budget.Refused {
+		book, changed = ledger.Ask(book, in.Waiting())
 	}
 	book, noted := ledger.Note(book, ledger.Decision{
 		Time: in.Now, Pod: in.Pod.Name, Vector: string(in.Vector), Verdict: string(d.Verdict), By: in.By, Reason: string(d.Reason), Budgets: c.names(),
 	})
-	return book, d, changed || noted
+	return book, changed || noted
 }
 
 // entry is what the book shall hold of the pod.

@@ -155,7 +155,7 @@ func spends(d budget.Decision) bool {
 // enter decides again, from the book that it writes.
 func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
 	answer.Vector = c.vector
-	_, err = j.books.Decide(ctx, in.Namespace, c.owners(), func(book ledger.Book) (ledger.Book, bool) {
+	decided, err := j.books.Decide(ctx, in.Namespace, c.owners(), func(book ledger.Book) (ledger.Book, bool) {
 		in.Book, behind, answer.taken = book, "", nil
 		answer.Decision = budget.Plan(in)
 		if spends(answer.Decision) && !book.Knows(version) {
@@ -172,6 +172,9 @@ func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version s
 	})
 	switch {
 	case err == nil:
+		if behind == "" && onlyNoted(answer.Decision) {
+			j.note(ctx, decided.Name, c, in, answer.Decision)
+		}
 		return answer, behind, nil
 	case errors.Is(err, books.ErrManyBudgets), errors.Is(err, books.ErrFull):
 		answer.Decision = full(c, in, err)
@@ -181,6 +184,12 @@ func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version s
 		return answer, "", nil
 	}
 	return answer, "", fmt.Errorf("enter into the book: %w", err)
+}
+
+// note enters a refused request into the book, after the answer.
+func (j *Judge) note(ctx context.Context, name string, c inquiry, in budget.Input, d budget.Decision) {
+	in.Book, in.Budgets = ledger.Book{}, nil // thousands of pods, which the note would keep
+	j.books.Note(ctx, in.Namespace, name, func(book ledger.Book) (ledger.Book, bool) { return note(book, c, in, d) })
 }
 
 // await waits until the cache shows a version of pods.
