@@ -28,7 +28,11 @@ func TestPodOf(t *testing.T) {
 		stable time.Duration
 		want   budget.Pod
 	}{
-		"Ready, and no stable time":   {func(*corev1.Pod) {}, 0, want(func(*budget.Pod) {})},
+		"Ready, and no stable time": {func(*corev1.Pod) {}, 0, want(func(*budget.Pod) {})},
+		"an image by another digest than the one that runs": {func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/web@sha256:aa"}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ImageID: "sha256:bb"}}
+		}, 0, want(func(*budget.Pod) {})},
 		"Ready for the stable time":   {readySince(10 * time.Second), 10 * time.Second, want(func(*budget.Pod) {})},
 		"Ready for a shorter time":    {readySince(9 * time.Second), 10 * time.Second, want(func(p *budget.Pod) { p.Available = false })},
 		"Ready since some other time": {readySince(-time.Hour), 10 * time.Second, want(func(p *budget.Pod) { p.Available = false })},

@@ -12,9 +12,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -34,7 +36,7 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme, policyv1beta1.AddToScheme))
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme, policyv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
 // karpenter is a program that ends nodes.
@@ -252,4 +254,15 @@ func booksOf(t *testing.T, ns string) []limpetv1alpha1.DisruptionBook {
 		t.Fatal(err)
 	}
 	return list.Items
+}
+
+// gameServers creates a workload of a kind of which only the scale is known.
+func gameServers(t *testing.T, ns string, size int64) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "game", "namespace": ns}, "spec": map[string]any{"size": size},
+	}}
+	o.SetGroupVersionKind(testenv.GameServers)
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), o) }) // a new kind is served a moment later
+	return o
 }
