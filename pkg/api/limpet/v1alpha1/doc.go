@@ -7,3 +7,4 @@
 package v1alpha1
 
 //go:generate go tool -modfile=../../../../tools/go.mod controller-gen object crd:crdVersions=v1 paths=. output:crd:dir=../../../../deploy/crds
+//go:generate go run -C ../../../../tools ./crdtimes ../deploy/crds

@@ -12,3 +12,4 @@
 package v1beta1
 
 //go:generate go tool -modfile=../../../../tools/go.mod controller-gen object crd:crdVersions=v1 paths=../v1alpha1 paths=. output:crd:dir=../../../../deploy/crds
+//go:generate go run -C ../../../../tools ./crdtimes ../deploy/crds
