@@ -44,6 +44,7 @@ type victims struct {
 	namespace                      *corev1.Namespace
 	budget                         *policyv1beta1.PodUnavailableBudget
 	spread                         *appsv1beta1.WorkloadSpread
+	book                           *limpetv1alpha1.DisruptionBook
 }
 
 func newVictims(t *testing.T) victims {
@@ -83,6 +84,7 @@ func newVictims(t *testing.T) victims {
 	v.budget = &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{"owner": "tenant"}}}
 	v.budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	v.budget.Spec.MaxUnavailable = new(intstr.FromInt32(1))
+	v.book = &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "book"}}
 	v.spread = &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{"owner": "tenant"}}}
 	v.spread.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	v.spread.Spec.Subsets = []appsv1beta1.WorkloadSpreadSubset{{Name: "a"}}
@@ -90,7 +92,7 @@ func newVictims(t *testing.T) victims {
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), v.game) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, v.game)
 	silent(v)
-	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread)
+	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
 	v.crd = &apiextensionsv1.CustomResourceDefinition{}
 	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, v.crd)
 	// Nothing answers there, and nothing is asked: all objects are in the stored version.
@@ -131,6 +133,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 	v := newVictims(t)
 	thief := env.As(t, env.Token(t, controller, v.node.Name))
 	ns := v.running.Namespace
+	pods := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "x"}}
 	type cases = map[string]struct {
 		by string
 		do request
@@ -206,9 +209,18 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"delete pools":                      {byRole, remove(pool(v.node, "net"))},
 			"delete all reservations of agents": {byRole, removeAll(&limpetv1alpha1.IPReservation{}, client.InNamespace(ns))},
 		},
+		"books": {
+			"hold up a namespace by one": {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil", Finalizers: []string{"example.com/hold"}}})},
+			"… by one that is there":     {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.Finalizers = []string{"example.com/hold"} })},
+			"add a label":                {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.Labels = map[string]string{"a": "b"} })},
+			"let a pod own one":          {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.OwnerReferences = pods })},
+			"delete one":                 {byRole, remove(v.book)},
+		},
 		"events": {
 			"create one of another program": {denied, create(changed(ownEvent(ns, "evil"), func(e *eventsv1.Event) { e.ReportingController = "kubelet" }))},
 			"change one of another program": {denied, patch(v.event, `{"series":{"count":9,"lastObservedTime":"2026-11-22T00:00:00.000000Z"}}`)},
+			"hold up a namespace by one":    {denied, create(changed(ownEvent(ns, "evil"), func(e *eventsv1.Event) { e.Finalizers = []string{"example.com/hold"} }))},
+			"… that a pod owns":             {denied, create(changed(ownEvent(ns, "evil"), func(e *eventsv1.Event) { e.OwnerReferences = pods }))},
 			"delete one":                    {byRole, remove(v.event)},
 			"create one of the core group":  {byRole, create(changed(nodeEvent(v.node.Name), func(e *corev1.Event) { e.Source.Component = controller }))},
 		},
@@ -387,7 +399,11 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"list jobs", list(&batchv1.JobList{})},
 		{"list disruption budgets", list(&policyv1.PodDisruptionBudgetList{})},
 		{"list books", list(&limpetv1alpha1.DisruptionBookList{})},
-		{"write a book", create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "book"}})},
+		{"write a book", create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "new", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "policy.kruise.io/v1beta1", Kind: "PodUnavailableBudget", Name: "web", UID: "u"},
+			{APIVersion: "apps.kruise.io/v1beta1", Kind: "WorkloadSpread", Name: "web", UID: "v"},
+		}}})},
+		{"write it again", update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.Seen = "7" })},
 		{"read the lease of a node", get(leaseOf(t, v.node))},
 	}
 	for _, step := range steps {
