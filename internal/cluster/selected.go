@@ -78,6 +78,17 @@ func podKeys(labels map[string]string, chain []workload.Owner) []string {
 	return keys
 }
 
+// SelectorKeys are what a selector asks of a pod: one of them is among the PodKeys of each pod that
+// the selector matches.
+func SelectorKeys(s *metav1.LabelSelector) []string {
+	keys := selectorKeys(s)
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// PodKeys are what a pod with these labels has for SelectorKeys.
+func PodKeys(labels map[string]string) []string { return podKeys(labels, nil) }
+
 // BudgetsFor returns the PodUnavailableBudgets that may cover a pod with these labels and
 // controllers, by name. Their selectors must be asked.
 func BudgetsFor(ctx context.Context, r client.Reader, namespace string, labels map[string]string, chain []workload.Owner) ([]*policyv1beta1.PodUnavailableBudget, error) {

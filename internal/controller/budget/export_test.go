@@ -26,8 +26,18 @@ const (
 
 // PairsOf finds PodDisruptionBudgets that share pods.
 func PairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) []string {
-	return pairsOf(pdbs, pods)
+	names, _ := pairsOf(pdbs, pods)
+	return names
 }
+
+// Compared is how often the search for such budgets compares a pod with one.
+func Compared(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) int {
+	_, compared := pairsOf(pdbs, pods)
+	return compared
+}
+
+// MostCompared bounds Compared.
+const MostCompared = mostCompared
 
 // CauseOf says why a pod that was available is so no longer.
 func CauseOf(pod *corev1.Pod, node *corev1.Node) string {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
@@ -50,44 +51,76 @@ func (l *Labeler) gather(ctx context.Context, ns *corev1.Namespace) (neighbourho
 	if err := l.Client.List(ctx, &pods, in...); err != nil {
 		return n, fmt.Errorf("list pods in namespace %s: %w", ns.Name, err)
 	}
-	n.pairs = pairsOf(n.pdbs, pods.Items)
+	n.pairs, _ = pairsOf(n.pdbs, pods.Items)
 	return n, nil
 }
 
+// mostCompared is how often a search compares a pod with a PodDisruptionBudget. Budgets are found by
+// a label of the pod, so that only a namespace with thousands of budgets of the same label has more.
+const mostCompared = 1_000_000
+
 // pairsOf returns the names of PodDisruptionBudgets that select a living pod together with
-// another one, sorted. Kubernetes answers 500 to an eviction of such a pod.
-func pairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) []string {
-	selectors := make([]labels.Selector, len(pdbs))
-	for i := range pdbs {
-		selector, err := metav1.LabelSelectorAsSelector(pdbs[i].Spec.Selector)
-		if err != nil { // the API server skips such a budget
-			selector = labels.Nothing()
-		}
-		selectors[i] = selector
-	}
-	paired := map[string]bool{}
+// another one, sorted; at most mostReplaced of one pod. Kubernetes answers 500 to an eviction of
+// such a pod.
+func pairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) (names []string, compared int) {
+	search := newSearch(pdbs)
+	paired := map[int]bool{}
 	for i := range pods {
 		if !workload.Alive(&pods[i]) {
 			continue
 		}
-		var of []string
-		for j, selector := range selectors {
-			if selector.Matches(labels.Set(pods[i].Labels)) {
-				of = append(of, pdbs[j].Name)
+		if of := search.selecting(pods[i].Labels); len(of) > 1 {
+			for _, j := range of {
+				paired[j] = true
 			}
 		}
-		for _, name := range of {
-			paired[name] = paired[name] || len(of) > 1
+		if search.compared >= mostCompared {
+			break
 		}
 	}
-	var names []string
-	for name, yes := range paired {
-		if yes {
-			names = append(names, name)
-		}
+	for j := range paired {
+		names = append(names, pdbs[j].Name)
 	}
 	slices.SortFunc(names, strings.Compare)
-	return names
+	return names, search.compared
+}
+
+// search finds the PodDisruptionBudgets of pods.
+type search struct {
+	byKey     map[string][]int
+	selectors []labels.Selector
+	compared  int
+}
+
+func newSearch(pdbs []policyv1.PodDisruptionBudget) *search {
+	s := &search{byKey: map[string][]int{}, selectors: make([]labels.Selector, len(pdbs))}
+	for i := range pdbs {
+		selector, err := metav1.LabelSelectorAsSelector(pdbs[i].Spec.Selector)
+		if err != nil { // the API server skips such a budget
+			continue
+		}
+		s.selectors[i] = selector
+		for _, key := range cluster.SelectorKeys(pdbs[i].Spec.Selector) {
+			s.byKey[key] = append(s.byKey[key], i)
+		}
+	}
+	return s
+}
+
+// selecting returns the first budgets that select a pod.
+func (s *search) selecting(of labels.Set) (found []int) {
+	for _, key := range cluster.PodKeys(of) {
+		for _, i := range s.byKey[key] {
+			if len(found) == mostReplaced || s.compared >= mostCompared {
+				return found
+			}
+			s.compared++
+			if s.selectors[i].Matches(of) {
+				found = append(found, i)
+			}
+		}
+	}
+	return found
 }
 
 // wanted is the label that the namespace needs; "" for none.
