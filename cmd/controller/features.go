@@ -18,6 +18,7 @@ import (
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
+	"github.com/limpet-io/limpet/internal/placement"
 	"github.com/limpet-io/limpet/internal/webhook/admit"
 	"github.com/limpet-io/limpet/internal/webhook/guard"
 	"github.com/limpet-io/limpet/internal/webhook/validate"
@@ -72,6 +73,9 @@ type shared struct {
 	judge      *disruption.Judge
 	// sightings tell where deleted pods ran.
 	sightings *cluster.Sightings
+	// tally counts the pods of owners and subsets, and sizes reads how many pods workloads want.
+	tally *placement.Tally
+	sizes *workloads.Scales
 }
 
 // features lists what the controller does. Planners and guards are asked in this order.
@@ -121,10 +125,7 @@ func spreads() feature {
 	return feature{
 		name:    "spread",
 		schemes: []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme},
-		needs: cluster.Needs{
-			Objects: []cluster.Need{cluster.Of[*appsv1beta1.WorkloadSpread]()},
-			Indexes: []cluster.Index{cluster.SpreadsByTarget()},
-		},
+		needs:   admit.SpreadNeeds(),
 		crds: []upgrade.CRD{
 			{Name: "workloadspreads.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("WorkloadSpread")},
 		},
@@ -139,6 +140,12 @@ func spreads() feature {
 				validate.WorkloadSpreadPath:       admission.WithValidator(scheme, spread),
 				validate.FormerWorkloadSpreadPath: admission.WithValidator(scheme, validate.FormerWorkloadSpread{WorkloadSpread: spread}),
 			}
+		},
+		planners: func(s shared) []admit.Planner {
+			return []admit.Planner{&admit.Spread{
+				Cached: s.mgr.GetCache(), Live: s.live, LiveProven: s.proven, Workloads: s.reader, Sizes: s.sizes, Tally: s.tally, Books: s.books,
+				Clock: s.clock, Events: s.events, Metrics: admit.NewSpreadMetrics(metrics.Registry),
+			}}
 		},
 	}
 }

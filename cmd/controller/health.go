@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/limpet-io/limpet/internal/health"
+	"github.com/limpet-io/limpet/internal/placement"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 	"github.com/limpet-io/limpet/internal/workloads"
 )
@@ -32,6 +33,7 @@ type checks struct {
 	webhooks    *serving.Server
 	certificate *serving.Certificate
 	kinds       *workloads.Reader
+	tally       *placement.Tally
 	clock       clock.PassiveClock
 }
 
@@ -41,6 +43,7 @@ func (c checks) ready() map[string]healthz.Checker {
 		"certificate": c.certificate.Ready,
 		"cache":       func(r *http.Request) error { return c.synced(r.Context()) },
 		"workloads":   c.kinds.Ready,
+		"placement":   c.tally.Ready,
 		"webhook":     c.webhooks.StartedChecker(),
 	}
 }

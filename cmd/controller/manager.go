@@ -23,6 +23,7 @@ import (
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
+	"github.com/limpet-io/limpet/internal/placement"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
 	"github.com/limpet-io/limpet/internal/workloads"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -75,7 +76,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := addReconcilers(mgr, all, s, migrator); err != nil {
 		return nil, err
 	}
-	return mgr, addPorts(ctx, mgr, o, checks{cache: mgr.GetCache(), webhooks: webhooks, certificate: certificate, kinds: s.reader, clock: s.clock})
+	return mgr, addPorts(ctx, mgr, o, checks{cache: mgr.GetCache(), webhooks: webhooks, certificate: certificate, kinds: s.reader, tally: s.tally, clock: s.clock})
 }
 
 func addReconcilers(mgr ctrl.Manager, all []feature, s shared, more ...reconciler) error {
@@ -159,6 +160,11 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		return request.Retain
 	}}
 	if err := s.sightings.Follow(ctx, mgr.GetCache()); err != nil {
+		return shared{}, err
+	}
+	s.sizes = workloads.NewScales(mgr.GetClient(), unproven)
+	s.tally = placement.New(s.clock)
+	if err := s.tally.Follow(ctx, mgr.GetCache()); err != nil {
 		return shared{}, err
 	}
 	s.reader = &workloads.Reader{

@@ -15,11 +15,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // Needs is what a tally reads of pods.
 func Needs() cluster.Needs {
-	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Owners[*corev1.Pod], cluster.OwnAnnotations, cluster.Phase)}}
+	match := cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread)
+	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Owners[*corev1.Pod], match, cluster.Phase, podNode)}}
+}
+
+// longestMatch is the length of the longest annotation that is read.
+const longestMatch = 1024
+
+// podNode keeps where a pod runs.
+func podNode(from, to *corev1.Pod) {
+	to.Spec.NodeName = from.Spec.NodeName
 }
 
 // Tally counts pods.

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -14,6 +15,9 @@ type Concern int
 const (
 	// Nothing means that the pod is created without a call.
 	Nothing Concern = iota
+	// Subset means that the pod may get a subset, if its namespace has spreads. Elsewhere it is
+	// created without a call. The label of the namespace says what happens without an answer.
+	Subset
 	// Preference means that the pod may be pinned or its user warned. Without an answer the
 	// pod is created as it is.
 	Preference
@@ -32,8 +36,22 @@ func ConcernOf(pod *corev1.Pod) Concern {
 		return Retention
 	case retains || mode || returns:
 		return Preference
+	case mayHaveSubset(pod):
+		return Subset
 	}
 	return Nothing
+}
+
+// mayHaveSubset tells whether a spread may cover the pod.
+func mayHaveSubset(pod *corev1.Pod) bool {
+	owner, owned := workload.ControllerOf(pod)
+	return owned && spreadable(owner)
+}
+
+// spreadable tells whether the pods of an owner may have subsets. A DaemonSet of Kubernetes has a
+// pod on each node, and the kubelet owns the pods that show its static pods.
+func spreadable(owner workload.Owner) bool {
+	return !(owner.Group == "" && owner.Kind == "Node") && !(owner.Group == appsv1.GroupName && owner.Kind == "DaemonSet")
 }
 
 // returnsUnderItsName tells whether a controller may create the pod again under the same

@@ -43,11 +43,24 @@ func (c *calls) take() []string {
 	return names
 }
 
-// wantCalls are the webhooks that must be called for each concern.
-var wantCalls = map[admit.Concern][]string{
-	admit.Nothing:    nil,
-	admit.Preference: {"pinned.pods.limpet.dev"},
-	admit.Retention:  {"retained.pods.limpet.dev"},
+// wantCalls are the webhooks that must be called for each concern in a namespace with a label for
+// spreads, or without one. A pod is sent once, and a pod that may have a subset to that webhook.
+func wantCalls(label string, pod *corev1.Pod) []string {
+	concern := admit.ConcernOf(pod)
+	subset := admit.MayHaveSubset(pod)
+	switch {
+	case concern == admit.Nothing, concern == admit.Subset && label == "":
+		return nil
+	case concern == admit.Retention:
+		return []string{"retained.pods.limpet.dev"}
+	case label == "":
+		return []string{"pinned.pods.limpet.dev"}
+	case !subset:
+		return []string{"warned.pods.limpet.dev"}
+	case label == "open":
+		return []string{"spread.pods.limpet.dev"}
+	}
+	return []string{"closed.spread.pods.limpet.dev"}
 }
 
 // owners are owner references of every kind of workload, with and without control.
@@ -80,16 +93,23 @@ func owners() []*metav1.OwnerReference {
 // TestMatchConditionsSayWhatConcernOfSays creates pods of every kind against the match
 // conditions of deploy/controller/webhooks.yaml.
 func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
-	ns := env.Namespace(t)
+	labels := map[string]string{"": env.Namespace(t)}
+	for _, label := range []string{"open", "closed"} {
+		labels[label] = env.Namespace(t)
+		env.Patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: labels[label]}}, `{"metadata":{"labels":{"limpet.dev/spreads":"`+label+`"}}}`)
+	}
 	var called calls
 	env.ServeWebhooks(t, testenv.ReadWebhooks(t), called.serve)
-	testenv.Eventually(t, func() error { // the API server takes a moment to know the webhooks
-		create(t, aPod(ns, true, owners()[3], map[string]string{reservation.RetainAnnotation: "10"}))
-		if got := called.take(); len(got) == 0 {
-			return fmt.Errorf("no webhook is called")
-		}
-		return nil
-	})
+	for label, ns := range labels { // the API server takes a moment to know the webhooks and the labels
+		testenv.Eventually(t, func() error {
+			pod := aPod(ns, false, owners()[3], map[string]string{reservation.ModeAnnotation: "required"})
+			create(t, pod)
+			if got, want := called.take(), wantCalls(label, pod); !slices.Equal(got, want) {
+				return fmt.Errorf("webhooks %v are called in a namespace with label %q, want %v", got, label, want)
+			}
+			return nil
+		})
+	}
 	annotations := []map[string]string{
 		nil,
 		{"example.com/other": "x"},
@@ -98,24 +118,24 @@ func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
 		{reservation.ModeAnnotation: "required"},
 		{reservation.RetainAnnotation: "10", reservation.ModeAnnotation: "required", "example.com/other": "x"},
 	}
-	seen := map[admit.Concern]int{}
+	seen := map[string]int{}
 	for _, owner := range owners() {
 		for _, named := range []bool{true, false} {
 			for _, a := range annotations {
-				pod := aPod(ns, named, owner, a)
-				concern := admit.ConcernOf(pod)
-				seen[concern]++
-				create(t, pod)
-				if got := called.take(); !slices.Equal(got, wantCalls[concern]) {
-					t.Errorf("owner %+v, named %t, annotations %v: webhooks %v are called, want %v", owner, named, a, got, wantCalls[concern])
+				for label, ns := range labels {
+					pod := aPod(ns, named, owner, a)
+					want := wantCalls(label, pod)
+					seen[fmt.Sprint(admit.ConcernOf(pod), want)]++
+					create(t, pod)
+					if got := called.take(); !slices.Equal(got, want) {
+						t.Errorf("label %q, owner %+v, named %t, annotations %v: webhooks %v are called, want %v", label, owner, named, a, got, want)
+					}
 				}
 			}
 		}
 	}
-	for concern := range wantCalls {
-		if seen[concern] == 0 {
-			t.Errorf("no pod has concern %d", concern)
-		}
+	if len(seen) != 9 {
+		t.Errorf("the pods were of %d sorts, want 9: %v", len(seen), seen)
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 	// controller does not answer: SpreadClosed (the default) refuses them, SpreadOpen creates them
 	// without a subset.
 	AnnotationSpreadFailure = "limpet.dev/failure-policy"
+	// AnnotationHomeSubset on a pod is the subset that would have the pod if pods could be scheduled
+	// there when the pod was created.
+	AnnotationHomeSubset = "limpet.dev/home-subset"
 	// AnnotationScaleIn on a workload is the order in which its pods are deleted; see
 	// ScaleInBalanced.
 	AnnotationScaleIn = "limpet.dev/scale-in-order"

@@ -1,0 +1,4 @@
+package admit
+
+// MayHaveSubset tells whether a spread may cover the pod.
+var MayHaveSubset = mayHaveSubset

@@ -1,0 +1,150 @@
+package admit
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/books"
+	"github.com/limpet-io/limpet/internal/placement"
+	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/pkg/spread"
+)
+
+const (
+	// patience is how long a creation waits for caches that seem to be behind.
+	patience = 500 * time.Millisecond
+	// lookAgain is the time after which it looks again without an event.
+	lookAgain = 20 * time.Millisecond
+)
+
+// outcome is what one look at the pods and the book says.
+type outcome struct {
+	spread.Decision
+	rules spread.Spread
+	// wait tells that the caches may be behind.
+	wait bool
+	// enter tells that the pod needs an entry, and book is the book with it.
+	enter bool
+	book  ledger.Book
+}
+
+// choose decides about the subset of a pod that is counted. A dry run neither waits nor writes.
+func (p *placing) choose(ctx context.Context, dryRun bool) (outcome, error) {
+	deadline := p.Clock.Now().Add(patience)
+	for {
+		last := dryRun || !p.Clock.Now().Before(deadline)
+		changed := p.Tally.Changed()
+		o, err := p.try(ctx, dryRun, last)
+		if err != nil || !o.wait {
+			return o, err
+		}
+		select {
+		case <-changed:
+		case <-p.Clock.After(lookAgain):
+		case <-ctx.Done():
+			return o, ctx.Err()
+		}
+	}
+}
+
+// try decides once. last tells that it must not wait.
+func (p *placing) try(ctx context.Context, dryRun, last bool) (outcome, error) {
+	if !p.Tally.Synced() {
+		if last {
+			return outcome{}, errUncounted
+		}
+		return outcome{wait: true}, nil
+	}
+	rules, err := p.rules(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	owners := []books.Owner{{Name: p.object.Name, UID: p.object.UID, Spread: true}}
+	book, err := p.Books.Look(ctx, p.object.Namespace, owners)
+	if err != nil {
+		return outcome{}, err
+	}
+	o, err := p.decide(ctx, rules, book, last)
+	if err != nil || dryRun || o.wait || !o.enter {
+		return o, err
+	}
+	var failed error
+	_, err = p.Books.Decide(ctx, p.object.Namespace, owners, func(book ledger.Book) (ledger.Book, bool) {
+		if o, failed = p.decide(ctx, rules, book, last); failed != nil || o.wait || !o.enter || o.Subset == "" {
+			return book, false // the answer is checked against the newest book
+		}
+		return o.book, true
+	})
+	if err == nil {
+		err = failed
+	}
+	return o, err
+}
+
+// decide chooses a subset by a book. The same function decides for a look and for the
+// compare-and-set.
+func (p *placing) decide(ctx context.Context, rules spread.Spread, book ledger.Book, last bool) (outcome, error) {
+	now := p.Clock.Now()
+	view := p.Tally.View(p.query(book))
+	behind := !book.Knows(view.Version)
+	book, _ = ledger.Settle(book, view.Seen, now)
+	facts := spread.Facts{
+		Spread: rules, Key: p.key(), Owner: string(p.owner.UID), Pods: view.Subsets, OwnerPods: view.Pods, Wants: p.wants(ctx),
+		Entries: p.entries(book), Seen: func(string) bool { return false }, // the book is settled
+		Pod: p.facts.Pod, Node: p.home.Node, Place: p.home.Place,
+	}
+	if err := p.correct(ctx, &facts, view); err != nil {
+		return outcome{}, err
+	}
+	in := spread.InputOf(facts)
+	o := outcome{Decision: spread.Choose(in), rules: rules}
+	if !last && (behind || in.Surplus || o.Subset == "") {
+		o.wait = true
+		return o, nil
+	}
+	if o.enter = o.Book || p.uncertain(rules, facts.Entries); !o.enter {
+		return o, nil
+	}
+	replaces := o.Replaces
+	if replaces == "" && in.Surplus && in.Oldest != nil {
+		replaces = in.Oldest.Key
+	}
+	o.book = ledger.Place(book, ledger.Entry{
+		UID: p.key(), Pod: p.facts.Pod.Name, Subset: o.Subset, Owner: string(p.owner.UID),
+		Since: now, Expires: now.Add(ledger.Bound), Version: view.Version,
+	}, replaces)
+	return o, nil
+}
+
+// query asks the tally for the pods of the spread, and for those that entries became.
+func (p *placing) query(book ledger.Book) placement.Query {
+	q := placement.Query{Namespace: p.object.Namespace, Owner: p.owner.UID, Spread: p.object.Name, Together: p.together()}
+	for key, e := range book.Entries {
+		q.Creations = append(q.Creations, placement.Creation{Key: key, After: e.Version})
+	}
+	return q
+}
+
+// entries are those of the pod's revision.
+func (p *placing) entries(book ledger.Book) []spread.Entry {
+	var entries []spread.Entry
+	for key, e := range book.Entries {
+		if p.together() || e.Owner == string(p.owner.UID) {
+			entries = append(entries, spread.Entry{Key: key, Subset: e.Subset, Owner: e.Owner, Since: e.Since})
+		}
+	}
+	return entries
+}
+
+// uncertain tells whether an entry fills a slot of a subset with a limit. Then a pod of another
+// subset needs an entry, too: a creation was possibly refused, and the pods and entries of an
+// owner show that only if all are counted.
+func (p *placing) uncertain(rules spread.Spread, entries []spread.Entry) bool {
+	for _, e := range entries {
+		if slices.ContainsFunc(rules.Subsets, func(s spread.Subset) bool { return s.Name == e.Subset && s.Max != nil }) {
+			return true
+		}
+	}
+	return false
+}

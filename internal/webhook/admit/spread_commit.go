@@ -1,0 +1,115 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/podpatch"
+	"github.com/limpet-io/limpet/pkg/spread"
+)
+
+// The timeouts of a commit leave the API server some of the time that it waits for the webhook.
+const (
+	closedTimeout = 4 * time.Second
+	openTimeout   = 1500 * time.Millisecond
+)
+
+// Reasons beside those of package spread.
+const (
+	// reasonSizeUnknown: a percentage of a size that cannot be read.
+	reasonSizeUnknown spread.Reason = "SizeUnknown"
+	// reasonNotBooked: the book could not be written, in a namespace that is open.
+	reasonNotBooked spread.Reason = "NotBooked"
+)
+
+// commit chooses the subset of the pod, and returns what the subset adds to the pod.
+func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
+	timeout := openTimeout
+	if p.closed {
+		timeout = closedTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	decide := p.choose
+	if !spread.Counted(p.owner.GroupKind()) {
+		decide = p.assign
+	}
+	o, err := decide(ctx, dryRun)
+	switch {
+	case errors.Is(err, spread.ErrSize):
+		o = outcome{Decision: spread.Decision{Reason: reasonSizeUnknown, Message: err.Error()}}
+	case err != nil && p.closed:
+		return Addition{}, fmt.Errorf("choose a subset of WorkloadSpread %s: %w", p.object.Name, err)
+	case err != nil:
+		o = outcome{Decision: spread.Decision{Reason: reasonNotBooked, Message: err.Error()}}
+	}
+	if !dryRun {
+		p.Metrics.placed(o.Reason)
+	}
+	log.FromContext(ctx).V(1).Info("Chose a subset", "spread", p.object.Name, "subset", o.Subset, "reason", o.Reason, "message", o.Message)
+	if o.Subset == "" {
+		p.report(dryRun, o.Reason, o.Message)
+		warning := fmt.Sprintf("limpet: created without a subset of WorkloadSpread %s: %s", p.object.Name, o.Message)
+		return Addition{Patch: podpatch.Patch{Drop: placedAnnotations}, Warnings: []string{warning}}, nil
+	}
+	return p.addition(o, dryRun), nil
+}
+
+// addition is what the chosen subset adds to the pod.
+func (p *placing) addition(o outcome, dryRun bool) Addition {
+	i := slices.IndexFunc(o.rules.Subsets, func(s spread.Subset) bool { return s.Name == o.Subset })
+	added := Addition{Patch: spread.PatchOf(o.rules.Subsets[i], p.annotation(o.Subset))}
+	if o.Home == "" {
+		added.Patch.Drop = append(added.Patch.Drop, appsv1beta1.AnnotationHomeSubset)
+	} else {
+		added.Patch.Annotations = maps.Clone(added.Patch.Annotations)
+		added.Patch.Annotations[appsv1beta1.AnnotationHomeSubset] = o.Home
+	}
+	if o.Unpinned {
+		added.Overrules = "pin"
+		p.report(dryRun, o.Reason, fmt.Sprintf("Pod %s: %s", p.podName(), o.Message))
+	}
+	if added.Patch.Strategic == nil {
+		return added
+	}
+	if _, err := podpatch.Strategic(p.facts.Pod, added.Patch.Strategic); err != nil {
+		added.Patch.Strategic = nil
+		message := fmt.Sprintf("the patch of subset %s of WorkloadSpread %s does not apply: %v", o.Subset, p.object.Name, err)
+		added.Warnings = append(added.Warnings, "limpet: created without a patch: "+message)
+		p.report(dryRun, spread.ReasonBadPatch, fmt.Sprintf("Pod %s: %s", p.podName(), message))
+		if !dryRun {
+			p.Metrics.placed(spread.ReasonBadPatch)
+		}
+	}
+	return added
+}
+
+// podName is the name of the pod, or the prefix of a name that is not given yet.
+func (p *placing) podName() string {
+	if p.facts.Pod.Name != "" {
+		return p.facts.Pod.Name
+	}
+	return p.facts.Pod.GenerateName + "…"
+}
+
+// mostNote is the longest note of an event.
+const mostNote = 1000
+
+// report makes an event of the spread.
+func (p *placing) report(dryRun bool, reason spread.Reason, message string) {
+	if dryRun || p.Events == nil {
+		return
+	}
+	if len(message) > mostNote {
+		message = message[:mostNote]
+	}
+	p.Events.Eventf(p.object, nil, corev1.EventTypeWarning, string(reason), "PlacePod", "%s", message)
+}

@@ -1,0 +1,211 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/spread"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// gather finds the spread that covers the pod, and where the pin sends the pod.
+func (p *placing) gather(ctx context.Context) (found bool, err error) {
+	if p.chain, err = workload.Chain(p.facts.Pod, func(o workload.Owner) (metav1.Object, error) { return p.lookup(ctx, o) }); err != nil {
+		return false, err
+	}
+	candidates, err := p.candidates(ctx)
+	if err != nil {
+		return false, err
+	}
+	if p.object = p.covering(ctx, candidates); p.object == nil {
+		return false, nil
+	}
+	p.home.Place = p.facts.Place
+	if p.facts.Node != "" {
+		p.home.Node, err = cluster.Node(ctx, p.Cached, p.facts.Node)
+	}
+	return true, err
+}
+
+// lookup reads a ReplicaSet or Job between the pod and the workload that a user wrote. One that
+// was just made is not in the cache yet.
+func (p *placing) lookup(ctx context.Context, o workload.Owner) (metav1.Object, error) {
+	object, err := p.intermediate(ctx, o, p.Cached, client.UnsafeDisableDeepCopy)
+	if object == nil && err == nil && !p.facts.DryRun {
+		object, err = p.intermediate(ctx, o, p.Live)
+	}
+	if object == nil || err != nil {
+		return nil, err
+	}
+	if o.UID == p.owner.UID {
+		p.nearest = object
+	}
+	return object, nil
+}
+
+// intermediate reads a ReplicaSet or Job; nil for one that is gone.
+func (p *placing) intermediate(ctx context.Context, o workload.Owner, from client.Reader, options ...client.GetOption) (client.Object, error) {
+	var object client.Object = &appsv1.ReplicaSet{}
+	if o.Group == batchv1.GroupName {
+		object = &batchv1.Job{}
+	}
+	err := from.Get(ctx, client.ObjectKey{Namespace: p.facts.Pod.Namespace, Name: o.Name}, object, options...)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && object.GetUID() != o.UID:
+		return nil, nil //nolint:nilnil // an owner that does not exist is an answer
+	case err != nil:
+		return nil, fmt.Errorf("get %s %s/%s: %w", o.Kind, p.facts.Pod.Namespace, o.Name, err)
+	}
+	return object, nil
+}
+
+// candidates returns the spreads whose target is an owner of the pod, the nearest owner first.
+// The API server sends the pods of a labelled namespace alone. Where the cache shows no spread
+// there, it may not show the first one yet.
+func (p *placing) candidates(ctx context.Context) ([]appsv1beta1.WorkloadSpread, error) {
+	var all []appsv1beta1.WorkloadSpread
+	for _, owner := range p.chain {
+		of, err := cluster.SpreadsOf(ctx, p.Cached, p.facts.Pod.Namespace, owner.Target)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+	}
+	in := client.InNamespace(p.facts.Pod.Namespace)
+	var one, live appsv1beta1.WorkloadSpreadList
+	if len(all) > 0 || p.facts.DryRun {
+		return all, nil
+	}
+	if err := p.Cached.List(ctx, &one, in, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil || len(one.Items) > 0 {
+		return nil, err
+	}
+	reader := p.Live
+	if p.proven {
+		reader = p.LiveProven
+	}
+	if err := reader.List(ctx, &live, in); err != nil {
+		return nil, fmt.Errorf("list WorkloadSpreads of namespace %s: %w", p.facts.Pod.Namespace, err)
+	}
+	return live.Items, nil
+}
+
+// covering returns the spread of the pod; nil for none. Of several it is the one of the nearest
+// owner, and then the first by name. A spread whose filter cannot be read covers no pod.
+func (p *placing) covering(ctx context.Context, candidates []appsv1beta1.WorkloadSpread) *appsv1beta1.WorkloadSpread {
+	slices.SortStableFunc(candidates, func(a, b appsv1beta1.WorkloadSpread) int { return strings.Compare(a.Name, b.Name) })
+	for i := range p.chain {
+		for j := range candidates {
+			covers, err := spread.Covers(&candidates[j], p.facts.Pod.Labels, p.chain[i:i+1])
+			if err != nil {
+				log.FromContext(ctx).Error(err, "Spread is left out")
+			}
+			if covers {
+				return &candidates[j]
+			}
+		}
+	}
+	return nil
+}
+
+// rules returns what the spread says for the present size of the workload.
+func (p *placing) rules(ctx context.Context) (spread.Spread, error) {
+	size := int32(spread.UnknownSize)
+	if slices.ContainsFunc(p.object.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
+		return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
+	}) {
+		var unknown string
+		var err error
+		if size, unknown, err = p.size(ctx); err != nil {
+			return spread.Spread{}, err
+		}
+		if unknown != "" {
+			return spread.Spread{}, fmt.Errorf("%w: %s", spread.ErrSize, unknown)
+		}
+	}
+	return spread.Of(p.object, size)
+}
+
+// size returns how many pods the target wants, or why that is not known.
+func (p *placing) size(ctx context.Context) (size int32, unknown string, err error) {
+	ref := p.object.Spec.TargetReference
+	key := client.ObjectKey{Namespace: p.object.Namespace, Name: ref.Name}
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	var paths []string
+	if filter := p.object.Spec.TargetFilter; filter != nil {
+		paths = filter.ReplicasPathList
+	}
+	o := sizedObject(kind.GroupKind())
+	if o == nil || len(paths) > 0 {
+		return p.Sizes.Read(ctx, kind, key, p.facts.Now, paths...)
+	}
+	err = p.Cached.Get(ctx, key, o, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) && !p.facts.DryRun {
+		err = p.Live.Get(ctx, key, o)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0, "", nil
+	case err != nil:
+		return 0, "", fmt.Errorf("get %s %s: %w", kind.Kind, key, err)
+	}
+	return sizeOf(o), "", nil
+}
+
+// sizedObject returns an object of a kind that the cache holds; nil for any other kind.
+func sizedObject(kind schema.GroupKind) client.Object {
+	switch kind {
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}:
+		return &appsv1.Deployment{}
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "ReplicaSet"}:
+		return &appsv1.ReplicaSet{}
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "StatefulSet"}:
+		return &appsv1.StatefulSet{}
+	case schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}:
+		return &batchv1.Job{}
+	}
+	return nil
+}
+
+func sizeOf(o client.Object) int32 {
+	switch w := o.(type) {
+	case *appsv1.Deployment:
+		return ptr.Deref(w.Spec.Replicas, 1)
+	case *appsv1.ReplicaSet:
+		return ptr.Deref(w.Spec.Replicas, 1)
+	case *appsv1.StatefulSet:
+		return ptr.Deref(w.Spec.Replicas, 1)
+	case *batchv1.Job:
+		return ptr.Deref(w.Spec.Parallelism, 1)
+	}
+	return 0
+}
+
+// wants returns how many pods the pod's controller wants, as the cache shows now.
+func (p *placing) wants(ctx context.Context) int32 {
+	if p.nearest == nil {
+		return spread.UnknownWants
+	}
+	now, err := p.intermediate(ctx, p.owner, p.Cached, client.UnsafeDisableDeepCopy)
+	if err != nil || now == nil {
+		now = p.nearest
+	}
+	return spread.Wants(now)
+}
+
+// errUncounted is why a pod cannot be given a subset.
+var errUncounted = errors.New("this replica has not counted the pods yet")
