@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = -gcflags=github.com/limpet-io/limpet/...=-l
 
 .DEFAULT_GOAL := help
-.PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes d
 
 bench-controller: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/benchmarks-pin.md
 	$(GO) run ./test/bench/controller -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-pin.md $(BENCH_FLAGS)
+
+bench-budgets: build assets ## Measure how fast budgets judge, beside PodDisruptionBudgets; writes docs/operate/benchmarks-budgets.md
+	$(GO) run ./test/bench/controller -budgets -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-budgets.md $(BENCH_FLAGS)
 
 bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/benchmarks-rebuild.md
 	cd test/bench/rebuild && $(GO) run . -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 const (
@@ -69,7 +71,7 @@ func (b *bench) start(ctx context.Context) error {
 	}
 	b.audit.path = filepath.Join(b.dir, "audit.log")
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsv1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsv1beta1.AddToScheme(scheme), policyv1beta1.AddToScheme(scheme), limpetv1alpha1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("register kinds: %w", err)
 	}
 	b.server = &envtest.Environment{

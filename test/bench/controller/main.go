@@ -38,8 +38,16 @@ func run() int {
 	flag.IntVar(&size.replicas, "replicas", size.replicas, "pods of each StatefulSet")
 	flag.IntVar(&size.rate, "rate", size.rate, "creations a second")
 	flag.BoolVar(&size.memoryOnly, "memory-only", false, "measure the controller's memory and its start alone")
+	budgets, budgetSize := flag.Bool("budgets", false, "measure budgets in place of pins"), fullBudgets
+	flag.IntVar(&budgetSize.pods, "budget-pods", budgetSize.pods, "pods of one budget")
+	flag.IntVar(&budgetSize.seconds, "budget-seconds", budgetSize.seconds, "length of the longest step")
 	flag.Parse()
-	text, err := measureAll(ctx, place{root: *root, controller: *controller, assets: *assets}, size)
+	p := place{root: *root, controller: *controller, assets: *assets}
+	measureThem := func() (string, error) { return measureAll(ctx, p, size) }
+	if *budgets {
+		measureThem = func() (string, error) { return measureBudgets(ctx, p, budgetSize) }
+	}
+	text, err := measureThem()
 	fmt.Print(text)
 	if text != "" && *out != "" {
 		err = errors.Join(err, os.WriteFile(filepath.Join(*root, *out), []byte(text), 0o644))

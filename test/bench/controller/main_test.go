@@ -17,6 +17,36 @@ import (
 // TestBenchmarkOfASmallCluster takes a few pods through everything that the large ones
 // are. Its times are of no interest, only that there are any.
 func TestBenchmarkOfASmallCluster(t *testing.T) {
+	p := here(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	small := scale{nodes: 5, sets: 6, replicas: 10, rate: full.rate}
+	text, err := measureAll(ctx, p, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wholeReport(t, text, 30,
+		fmt.Sprintf("| kept, of %d rebuilds | all | %d | met |", small.rebuilds(), small.rebuilds()),
+		"| lists of more than one object while it works | 0 | 0 | met |",
+		"| patch pods/status | ")
+}
+
+// TestBenchmarkOfFewBudgets asks a few budgets all that many are asked.
+func TestBenchmarkOfFewBudgets(t *testing.T) {
+	p := here(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	few := budgetScale{pods: 60, units: 3, back: 500 * time.Millisecond, rate: 20, seconds: 6, budgets: 3}
+	text, err := measureBudgets(ctx, p, few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wholeReport(t, text, 12, "| admission of a request that passes, p99 at 20/s | ≤ 15.0 ms | ", "| refused, one budget | ", "| bare write of a book with ", "| a PodDisruptionBudget | ")
+}
+
+// here builds the controller, and finds the other programs.
+func here(t *testing.T) place {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("-short was given, and this starts an API server for a minute; make test runs it")
 	}
@@ -28,18 +58,13 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", controller, filepath.Join(root, "cmd", "controller")).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	small := scale{nodes: 5, sets: 6, replicas: 10, rate: full.rate}
-	text, err := measureAll(ctx, place{root: root, controller: controller, assets: os.Getenv(testenv.AssetsVar)}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		fmt.Sprintf("| kept, of %d rebuilds | all | %d | met |", small.rebuilds(), small.rebuilds()),
-		"| lists of more than one object while it works | 0 | 0 | met |",
-		"| patch pods/status | ",
-	} {
+	return place{root: root, controller: controller, assets: os.Getenv(testenv.AssetsVar)}
+}
+
+// wholeReport fails unless a report has some texts, and rows without a hole.
+func wholeReport(t *testing.T, text string, least int, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not say %q", want)
 		}
@@ -56,7 +81,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 			t.Errorf("row with nothing in it: %s", line)
 		}
 	}
-	if rows < 30 {
+	if rows < least {
 		t.Errorf("%d rows, want all tables", rows)
 	}
 	if t.Failed() {

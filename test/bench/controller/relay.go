@@ -29,8 +29,9 @@ type relay struct {
 	to     string
 	client *http.Client
 
-	mu     sync.Mutex
-	sample measure.Sample
+	mu      sync.Mutex
+	sample  measure.Sample // answers that permit
+	refused measure.Sample // answers that do not
 }
 
 func (b *bench) startRelay(ctx context.Context) (*relay, error) {
@@ -79,9 +80,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	r.mu.Lock()
-	r.sample = append(r.sample, took)
-	r.mu.Unlock()
+	r.note(answer, took)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(answer) // the API server fails the pod when it does not get it
 }
@@ -103,19 +102,35 @@ func (r *relay) ask(ctx context.Context, path string, question []byte) ([]byte, 
 	return io.ReadAll(resp.Body)
 }
 
-// take returns the times since the last call.
-func (r *relay) take() measure.Sample {
+// note keeps the time of an answer.
+func (r *relay) note(answer []byte, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.sample
-	r.sample = nil
-	return s
+	if bytes.Contains(answer, []byte(`"allowed":false`)) {
+		r.refused = append(r.refused, took)
+		return
+	}
+	r.sample = append(r.sample, took)
+}
+
+// take returns the times since the last call.
+func (r *relay) take() measure.Sample {
+	permitted, refused := r.takeBoth()
+	return append(permitted, refused...)
+}
+
+// takeBoth returns the times of answers that permit, and of those that refuse.
+func (r *relay) takeBoth() (permitted, refused measure.Sample) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	permitted, refused, r.sample, r.refused = r.sample, r.refused, nil, nil
+	return permitted, refused
 }
 
 func (r *relay) used(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.sample) == 0 {
+	if len(r.sample)+len(r.refused) == 0 {
 		return errUnused
 	}
 	return nil

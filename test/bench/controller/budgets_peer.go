@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// bareWrites writes a book as large as the one of the large budget at the same rate, and nothing
+// else.
+func (g *guarding) bareWrites(ctx context.Context, r *budgetReport) error {
+	var books limpetv1alpha1.DisruptionBookList
+	if err := g.client.List(ctx, &books, client.InNamespace(g.one.set.Namespace)); err != nil {
+		return fmt.Errorf("list books: %w", err)
+	}
+	if len(books.Items) != 1 {
+		return fmt.Errorf("%d books of one budget", len(books.Items)) //nolint:err113 // for a person
+	}
+	book := &books.Items[0]
+	r.waiting, r.decisions = len(book.Waiting), len(book.Decisions)
+	book.ObjectMeta = metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "copy"}
+	if err := g.client.Create(ctx, book); err != nil {
+		return fmt.Errorf("copy book: %w", err)
+	}
+	for range g.size.units { // what is on its way at a time
+		e := limpetv1alpha1.DisruptionEntry{UID: book.UID, Pod: "web-1234", Use: "Gone", Vector: "evict", By: "system:admin", Version: book.ResourceVersion}
+		book.Entries = append(book.Entries, e)
+	}
+	var err error
+	tick := time.NewTicker(time.Second / time.Duration(g.size.rate))
+	defer tick.Stop()
+	for i := range g.size.few() { // one after the other, as each needs the version of the one before
+		<-tick.C
+		begin := time.Now()
+		book.Seen = fmt.Sprint(i + 1)
+		if err = g.client.Update(ctx, book); err != nil {
+			return fmt.Errorf("write book: %w", err)
+		}
+		r.bare = append(r.bare, time.Since(begin))
+	}
+	return nil
+}
+
+// keepPDB makes a PodDisruptionBudget that permits evictions, and renews its status each second as
+// its controller does, until end is called.
+func (g *guarding) keepPDB(ctx context.Context, s *service) (end func() error, err error) {
+	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: s.set.Namespace, Name: "web"}}
+	pdb.Spec.Selector, pdb.Spec.MaxUnavailable = s.set.Spec.Selector, new(intstr.FromInt32(int32(s.pods-1)))
+	if err := g.client.Create(ctx, pdb); err != nil {
+		return nil, fmt.Errorf("make PodDisruptionBudget: %w", err)
+	}
+	renew := func() error {
+		if err := g.client.Get(ctx, client.ObjectKeyFromObject(pdb), pdb); err != nil {
+			return err
+		}
+		pdb.Status = policyv1.PodDisruptionBudgetStatus{
+			ObservedGeneration: pdb.Generation, DisruptionsAllowed: int32(s.pods - 1), CurrentHealthy: int32(s.pods), DesiredHealthy: 1, ExpectedPods: int32(s.pods),
+		}
+		if err := g.client.Status().Update(ctx, pdb); !apierrors.IsConflict(err) { // with an eviction
+			return err
+		}
+		return nil
+	}
+	if err := poll(ctx, longestWait, func(context.Context) error { return renew() }); err != nil {
+		return nil, fmt.Errorf("write status of PodDisruptionBudget: %w", err)
+	}
+	done, failed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				failed <- nil
+				return
+			case <-tick.C:
+				if err := renew(); err != nil {
+					failed <- fmt.Errorf("write status of PodDisruptionBudget: %w", err)
+					return
+				}
+			}
+		}
+	}()
+	return func() error { close(done); return <-failed }, nil
+}
