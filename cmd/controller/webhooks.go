@@ -26,7 +26,7 @@ func newWebhookServer(o Options, certificate *serving.Certificate) (*serving.Ser
 	}
 	return serving.NewServer(serving.Options{
 		Port: o.WebhookPort, Certificate: certificate, Clients: clients, Networks: networks,
-		Limits: serving.DefaultLimits, Registry: metrics.Registry, Clock: clock.RealClock{},
+		Limits: serving.DefaultLimits, AnswerInReview: []string{guard.Path}, Registry: metrics.Registry, Clock: clock.RealClock{},
 	}), nil
 }
 

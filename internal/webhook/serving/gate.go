@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -87,6 +88,7 @@ type gate struct {
 	small, large, conversions, answers *endpoint.Crowd
 	refuse                             func(reason string)
 	clock                              clock.PassiveClock
+	inReview                           []string     // see Options.AnswerInReview
 	answered                           atomic.Int64 // when a request was last answered or refused, in ns
 }
 
@@ -110,6 +112,8 @@ func (r *refusal) Error() string { return r.message }
 // ServeHTTP handles a request, or refuses it.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { g.answered.Store(g.clock.Now().UnixNano()) }()
+	body := &recorder{ReadCloser: r.Body}
+	r.Body = body
 	err := g.serve(w, r)
 	var no *refusal
 	if !errors.As(err, &no) {
@@ -119,6 +123,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(no.reason)
 	}
 	w.Header().Set("Connection", "close") // the rest of the body is not read
+	if slices.Contains(g.inReview, r.URL.Path) && no.code != http.StatusForbidden && g.answerInReview(w, body, no) {
+		return
+	}
 	if no.code == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1") // the API server asks again while it has time
 	}

@@ -45,8 +45,11 @@ type Options struct {
 	// Networks are the addresses that may connect; empty for all.
 	Networks []netip.Prefix
 	Limits   Limits
-	Registry prometheus.Registerer
-	Clock    clock.PassiveClock
+	// AnswerInReview are the paths on which a request that is not handled is answered with an
+	// AdmissionReview, so that it does not pass because its webhook failed.
+	AnswerInReview []string
+	Registry       prometheus.Registerer
+	Clock          clock.PassiveClock
 }
 
 // Server is the webhook server. It has the bounds that the one of controller-runtime lacks,
@@ -77,6 +80,7 @@ func NewServer(o Options) *Server {
 	}
 	o.Registry.MustRegister(s.refused)
 	s.gate = newGate(o.Limits, o.Clients, mux, s.refuse, o.Clock)
+	s.gate.inReview = o.AnswerInReview
 	return s
 }
 
