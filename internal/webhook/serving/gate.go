@@ -114,6 +114,11 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { g.answered.Store(g.clock.Now().UnixNano()) }()
 	body := &recorder{ReadCloser: r.Body}
 	r.Body = body
+	if slices.Contains(g.inReview, r.URL.Path) {
+		ctx, cancel := inTime(r)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	err := g.serve(w, r)
 	var no *refusal
 	if !errors.As(err, &no) {

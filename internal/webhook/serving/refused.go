@@ -2,10 +2,12 @@ package serving
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +25,16 @@ func (r *recorder) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	r.head = append(r.head, p[:min(n, headLength-len(r.head))]...)
 	return n, err
+}
+
+// inTime ends the waiting and the handling of a request before the API server waits no longer: it
+// tells its timeout in the URL. Its own answer after that would let the request pass.
+func inTime(r *http.Request) (context.Context, context.CancelFunc) {
+	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || timeout <= 0 {
+		return context.WithCancel(r.Context())
+	}
+	return context.WithTimeout(r.Context(), timeout*4/5)
 }
 
 // answerInReview answers a request that is not handled with an AdmissionReview. The API server

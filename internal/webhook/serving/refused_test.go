@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	admissionapi "k8s.io/api/admission/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -73,6 +74,25 @@ func TestARequestThatIsNotHandledIsAnsweredInAReview(t *testing.T) {
 	}
 	if answer, _ := ask(reviewOf("DELETE", "x")); answer == nil || answer.Allowed || answer.Result.Code != http.StatusTooManyRequests {
 		t.Errorf("while all places are taken: answer %+v, want a refusal", answer)
+	}
+}
+
+// A request waits and is handled for less time than the API server waits for the answer.
+func TestARequestIsAnsweredBeforeTheAPIServerWaitsNoLonger(t *testing.T) {
+	left := make(chan time.Duration, 1)
+	w := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		deadline, _ := r.Context().Deadline()
+		left <- time.Until(deadline)
+	}, func(o *serving.Options) { o.AnswerInReview = []string{path} })
+	for query, most := range map[string]time.Duration{
+		"": limits.Handle, "?timeout=5s": 4 * time.Second, "?timeout=30s": limits.Handle, "?timeout=no": limits.Handle,
+	} {
+		if _, _, err := w.post(t, w.client("", nil), path+query, reviewOf("DELETE", "x")); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-left; got > most || got <= 0 {
+			t.Errorf("%q: %s are left, want at most %s", query, got, most)
+		}
 	}
 }
 
