@@ -70,9 +70,10 @@ type candidate struct {
 	left time.Duration
 }
 
-// PlanReclaim decides which reservation gives way to a pod. The namespace that has most reservations gives one; among equals the namespace of the pod comes first, then the order of names. In that namespace the reservation
-// that ends soonest gives way, and reservations with mode "required" come last. So a namespace loses no reservation to
-// the pods of one that has more. A reservation whose addresses the set could not hand out anyway is skipped.
+// PlanReclaim decides which reservation gives way to a pod. The namespace that has most reservations of the network gives
+// one of the set; among equals the namespace of the pod comes first, then the order of names. In that namespace the
+// reservation that ends soonest gives way, and reservations with mode "required" come last. So a namespace loses no
+// reservation to the pods of one that has more. A reservation whose addresses the set could not hand out anyway is skipped.
 func PlanReclaim(in ReclaimInput) (ReclaimDecision, error) {
 	if in.Refuse {
 		return ReclaimDecision{}, nil

@@ -79,6 +79,10 @@ func TestPlanReclaim(t *testing.T) {
 			reserved: all{kept("a/0", "10.2.0.2", day, reservation.Preferred), kept("a/1", "10.2.0.3", day, reservation.Preferred), kept("a/2", "10.1.0.2", time.Second, reservation.Preferred), kept("b/0", "10.1.0.3", day, reservation.Preferred), kept("b/1", "10.1.0.4", 2*day, reservation.Preferred)},
 			want:     "a/2",
 		},
+		"the next namespace, when the first has none in the set": {
+			reserved: all{kept("a/0", "10.2.0.2", day, reservation.Preferred), kept("a/1", "10.2.0.3", day, reservation.Preferred), kept("b/0", "10.1.0.3", day, reservation.Preferred)},
+			asks:     "c", want: "b/0",
+		},
 		"the next namespace, when the first has no address of use": {
 			reserved: all{kept("a/0", "10.1.0.2", time.Second, reservation.Preferred), kept("b/0", "10.1.0.3", day, reservation.Preferred), kept("b/1", "10.1.0.4", day, reservation.Preferred)},
 			taken:    takes(kept("", "10.1.0.3", 0, 0), kept("", "10.1.0.4", 0, 0)), want: "a/0",
