@@ -32,10 +32,11 @@ var promises = map[string]struct {
 	"what OpenKruise does": {
 		"docs/use/openkruise.md", "## What OpenKruise with its patched host-local was measured to do", "test/e2e", 16,
 	},
-	"budgets of OpenKruise": {"docs/use/openkruise.md", "## Budgets", "internal/webhook/validate", 8},
-	"rules of budgets":      {"docs/use/openkruise.md", "## Rules of PodUnavailableBudget", "internal/webhook/guard", 24},
-	"what budgets lack":     {"docs/use/openkruise.md", "## What OpenKruise's PodUnavailableBudget lacks", "internal/webhook/guard", 11},
-	"ways of going":         {"docs/use/openkruise.md", "## Ways in which pods go", "internal/webhook/guard", 14},
+	"budgets of OpenKruise":      {"docs/use/openkruise.md", "## Budgets", "internal/webhook/validate", 8},
+	"rules of budgets":           {"docs/use/openkruise.md", "## Rules of PodUnavailableBudget", "internal/webhook/guard", 24},
+	"what budgets lack":          {"docs/use/openkruise.md", "## What OpenKruise's PodUnavailableBudget lacks", "internal/webhook/guard", 11},
+	"ways of going":              {"docs/use/openkruise.md", "## Ways in which pods go", "internal/webhook/guard", 14},
+	"claims of the threat model": {"docs/operate/threat-model.md", "## Claims and their tests", "", 19},
 }
 
 func TestEveryPromiseHasItsTest(t *testing.T) {
@@ -66,6 +67,31 @@ func TestEveryPromiseHasItsTest(t *testing.T) {
 	}
 }
 
+// TestEveryTestOfSecurityExists looks for the tests that the page names. The directory of a test stands after it, or after
+// a later test of its line.
+func TestEveryTestOfSecurityExists(t *testing.T) {
+	sources, found := map[string]source{}, 0
+	for line := range strings.Lines(read(t, "docs/operate/security.md")) {
+		names := namesIn(line, "")
+		in := ""
+		for _, n := range slices.Backward(names) {
+			if n.in = cmp.Or(n.in, in); n.in == "" {
+				t.Errorf("no directory is named for %s", n.test)
+				continue
+			}
+			in = n.in
+			if _, ok := sources[in]; !ok {
+				sources[in] = sourceOf(t, in)
+			}
+			n.check(t, sources[in])
+			found++
+		}
+	}
+	if found < 150 {
+		t.Errorf("found %d tests: this tests little", found)
+	}
+}
+
 // section returns the lines of a page under a heading.
 func section(t *testing.T, page, heading string) []string {
 	t.Helper()
@@ -88,7 +114,7 @@ type name struct {
 }
 
 // `TestX/sub` (pkg/y), where `…/other` stands for another subtest beside the last one.
-var named = regexp.MustCompile("`(Test\\w+|…)((?:/[^`]+)?)`(?: \\(((?:pkg|test|cmd|internal)/[\\w/-]+)\\))?")
+var named = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)\\w+|…)((?:/[^`]+)?)`(?: \\(((?:pkg|test|cmd|internal|release)/[\\w/-]+)\\))?")
 
 func namesIn(line, in string) []name {
 	var names []name
