@@ -19,12 +19,11 @@ import (
 )
 
 // pool makes a pool of a node.
-func pool(t *testing.T, node string, i int) *limpetv1alpha1.NodeIPPool {
+func pool(t *testing.T, node string, i int) {
 	t.Helper()
 	p := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{Node: node, Network: "net"}}
 	p.Name = fmt.Sprintf("%s.net%02d", node, i)
 	env.Create(t, p)
-	return p
 }
 
 // holds waits until a cache holds some objects of the first node, and one of the second.

@@ -44,9 +44,9 @@ func (q *queueInTurn[R]) AddWithOpts(o priorityqueue.AddOpts, requests ...R) {
 		q.order.rank(req, o.Priority != nil && *o.Priority < 0)
 		switch {
 		case o.RateLimited:
-			q.TypedRateLimitingInterface.AddRateLimited(req)
+			q.AddRateLimited(req)
 		case o.After > 0:
-			q.TypedRateLimitingInterface.AddAfter(req, o.After)
+			q.AddAfter(req, o.After)
 		default:
 			q.TypedRateLimitingInterface.Add(req)
 		}

@@ -1,6 +1,7 @@
 package pin_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -38,7 +39,7 @@ func TestReservationsOfANodeFitIntoTheController(t *testing.T) {
 	const made, want, room = 20_000, 12_000, 40 << 20
 	options := cluster.CacheOptions(controller.Needs())
 	lw := &toolscache.ListWatch{
-		ListFunc: func(metav1.ListOptions) (kruntime.Object, error) {
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (kruntime.Object, error) {
 			list := &limpetv1alpha1.IPReservationList{}
 			list.ResourceVersion = "1"
 			for i := range made {
@@ -46,7 +47,7 @@ func TestReservationsOfANodeFitIntoTheController(t *testing.T) {
 			}
 			return list, nil
 		},
-		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if o.SendInitialEvents != nil {
 				return nil, apierrors.NewInvalid(limpetv1alpha1.GroupVersion.WithKind("IPReservation").GroupKind(), "", nil)
 			}
