@@ -184,5 +184,8 @@ func (in AdaptInput) mayReturn(pod *PodState, a Actions) bool {
 
 // before orders the pods that may return: a pod that is not Ready loses nothing.
 func before(a, b *PodState) bool {
-	return cmp.Or(falseFirst(a.Ready, b.Ready), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) < 0
+	if a.Ready != b.Ready {
+		return b.Ready
+	}
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) < 0
 }

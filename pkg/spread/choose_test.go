@@ -83,20 +83,26 @@ func TestInputOf(t *testing.T) {
 		return spread.Entry{Key: key, Subset: subset, Owner: owner, Since: start.Add(-age)}
 	}
 	seen := func(key string) bool { return key == "seen" }
+	before := func(key string) bool { return key != "v" }
 	entries := []spread.Entry{
+		at("v", "b", "rs", 3*time.Second),
 		at("seen", "a", "rs", time.Hour), at("mine", "b", "rs", time.Minute), at("x", "a", "rs", 2*time.Second), at("w", "b", "rs", 2*time.Second),
 		at("y", "b", "rs", time.Second), at("other", "b", "other", time.Minute),
 	}
-	f := spread.Facts{Key: "mine", Owner: "rs", Pods: map[string]int32{"a": 2}, OwnerPods: 3, Wants: 6, Entries: entries, Seen: seen}
+	f := spread.Facts{Key: "mine", Owner: "rs", Pods: map[string]int32{"a": 2}, OwnerPods: 3, Wants: 7, Entries: entries, Seen: seen, Before: before}
 	got := spread.InputOf(f)
-	want := map[string]spread.Slots{"a": {Pods: 2, Booked: 1}, "b": {Booked: 3}}
+	want := map[string]spread.Slots{"a": {Pods: 2, Booked: 1}, "b": {Booked: 4}}
 	if diff := cmp.Diff(want, got.Slots); diff != "" {
 		t.Errorf("slots (-want +got):\n%s", diff)
 	}
 	if got.Earlier != "b" || !got.Surplus || got.Oldest == nil || got.Oldest.Key != "w" {
 		t.Errorf("earlier %q, surplus %v, oldest %v", got.Earlier, got.Surplus, got.Oldest)
 	}
-	for wants, surplus := range map[int32]bool{0: true, 6: true, 7: false, spread.UnknownWants: false} {
+	f.Behind = true
+	if got = spread.InputOf(f); got.Oldest != nil || !got.Surplus {
+		t.Errorf("a replica that is behind takes over %v, surplus %v", got.Oldest, got.Surplus)
+	}
+	for wants, surplus := range map[int32]bool{0: true, 7: true, 8: false, spread.UnknownWants: false} {
 		if f.Wants = wants; spread.InputOf(f).Surplus != surplus {
 			t.Errorf("an owner that wants %d has a surplus: %v", wants, !surplus)
 		}

@@ -29,6 +29,12 @@ type Facts struct {
 	Entries []Entry
 	// Seen tells whether the replica has seen the pod of an entry, also if the pod is gone since.
 	Seen func(key string) bool
+	// Before tells whether an entry was in the book when the request came. Only such an entry can be
+	// that of a refused creation: the others are made by creations beside this one. Nil is for all.
+	Before func(key string) bool
+	// Behind tells that another replica knew newer pods than this one when it made an entry. Then no
+	// entry is taken over: its pod may be among those.
+	Behind bool
 
 	Pod   *corev1.Pod
 	Node  *corev1.Node
@@ -58,7 +64,7 @@ func InputOf(f Facts) Input {
 			continue
 		}
 		total++
-		if in.Oldest == nil || older(e, in.Oldest) {
+		if !f.Behind && (f.Before == nil || f.Before(e.Key)) && (in.Oldest == nil || older(e, in.Oldest)) {
 			in.Oldest = e
 		}
 	}
