@@ -87,7 +87,7 @@ func (a *agreement) add(by *namedPlan, added Addition) error {
 	}
 	a.overrule(func(p namedPlan) bool { return p.planner == added.Overrules })
 	if err = a.merge(); errors.Is(err, podpatch.ErrContradiction) {
-		a.overrule(func(p namedPlan) bool { return p.planner != by.planner })
+		a.overrule(func(p namedPlan) bool { return p.Node != "" })
 		err = a.merge()
 	}
 	return err

@@ -74,6 +74,8 @@ func TestStagesOfACreation(t *testing.T) {
 	set := testenv.AStatefulSet("web", 1).StatefulSet
 	plain := testenv.APod("web-0").OwnedBy(set)
 	retained := testenv.APod("web-0").OwnedBy(set).With(reservation.RetainAnnotation, "10")
+	pinned := annotate("1")
+	pinned.Node = "n1"
 	gated := podpatch.Patch{Gates: []string{"g"}}
 	plans := []string{"plan a after node ", "plan b after node n1"}
 	cases := map[string]struct {
@@ -142,8 +144,8 @@ func TestStagesOfACreation(t *testing.T) {
 			wantAllowed: true, wantPatches: 1,
 		},
 		"a commit that contradicts an earlier plan overrules it": {
-			pod: plain, a: stub{plan: annotate("1")}, b: stub{adds: admit.Addition{Patch: annotate("2").Patch}},
-			wantLog:     []string{"plan a after node ", "plan b after node ", "commit a under r1", "commit b under r1"},
+			pod: plain, a: stub{plan: pinned}, b: stub{adds: admit.Addition{Patch: annotate("2").Patch}},
+			wantLog:     append(slices.Clone(plans), "commit a under r1", "commit b under r1"),
 			wantAllowed: true, wantPatches: 1,
 		},
 		"a pod that concerns no planner is not planned": {pod: testenv.APod("alone"), wantAllowed: true},

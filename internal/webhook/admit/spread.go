@@ -52,7 +52,7 @@ func (s *Spread) Name() string { return "spread" }
 func SpreadNeeds() cluster.Needs {
 	all := cluster.Needs{
 		Objects: []cluster.Need{
-			cluster.Of[*appsv1beta1.WorkloadSpread](),
+			cluster.Of(cluster.OwnAnnotations[*appsv1beta1.WorkloadSpread], spreadRules),
 			cluster.Of(cluster.Labels[*corev1.Namespace]),
 			cluster.Of(cluster.ReplicaSetSize),
 			cluster.Of(cluster.JobSize),
@@ -65,6 +65,15 @@ func SpreadNeeds() cluster.Needs {
 		all.Objects, all.Indexes = append(all.Objects, more.Objects...), append(all.Indexes, more.Indexes...)
 	}
 	return all
+}
+
+// spreadRules keeps what a spread says, and which of its subsets are skipped.
+func spreadRules(from, to *appsv1beta1.WorkloadSpread) {
+	to.Spec = from.Spec
+	to.Status.SubsetStatuses = nil
+	for _, s := range from.Status.SubsetStatuses {
+		to.Status.SubsetStatuses = append(to.Status.SubsetStatuses, appsv1beta1.WorkloadSpreadSubsetStatus{Name: s.Name, Conditions: s.Conditions})
+	}
 }
 
 // placedAnnotations are the annotations that only this planner may set.

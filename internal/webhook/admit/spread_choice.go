@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// patience is how long a creation waits for caches that seem to be behind.
-	patience = 500 * time.Millisecond
+	// cacheWait is how long a creation waits for caches that seem to be behind.
+	cacheWait = 500 * time.Millisecond
 	// lookAgain is the time after which it looks again without an event.
 	lookAgain = 20 * time.Millisecond
 )
@@ -31,7 +31,7 @@ type outcome struct {
 
 // choose decides about the subset of a pod that is counted. A dry run neither waits nor writes.
 func (p *placing) choose(ctx context.Context, dryRun bool) (outcome, error) {
-	deadline := p.Clock.Now().Add(patience)
+	deadline := p.Clock.Now().Add(cacheWait)
 	for {
 		last := dryRun || !p.Clock.Now().Before(deadline)
 		changed := p.Tally.Changed()

@@ -1,6 +1,7 @@
 package admit_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
@@ -22,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/webhook/admit"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
@@ -34,7 +35,7 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
-		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
 // serving is the manager whose webhooks the API server asks; nil before the first test
@@ -48,12 +49,12 @@ var sightings *cluster.Sightings
 var registry *workloads.Registry
 
 // serve has the API server ask the webhook of pods that are created, and no other.
-func serve(t *testing.T) {
+func serve(t testing.TB) {
 	t.Helper()
 	if serving != nil {
 		return
 	}
-	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs(namespaces...)}
+	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs(namespaces...), admit.SpreadNeeds()}
 	serving = env.RunWebhooks(t, cluster.CacheOptions(needs...), func(mgr ctrl.Manager) (map[string]http.Handler, error) {
 		served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 		if err != nil {
@@ -75,14 +76,14 @@ func serve(t *testing.T) {
 			return nil, err
 		}
 		pins := &admit.Pin{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), LiveProven: mgr.GetAPIReader(), Workloads: reader, Sightings: sightings, Clock: clock.RealClock{}}
-		creation := &admit.Creation{Planners: []admit.Planner{pins, &admit.ScaleOut{Workloads: reader}}, MaxReservation: time.Hour, Clock: clock.RealClock{}}
-		return map[string]http.Handler{admit.CreationPath: &webhook.Admission{Handler: creation}}, watcher.SetupWithManager(mgr)
+		handlers, err := serveSpreads(t, mgr, needs, reader, pins, &admit.ScaleOut{Workloads: reader})
+		return handlers, errors.Join(err, watcher.SetupWithManager(mgr))
 	})
 	answers(t)
 }
 
 // answers waits until the API server asks the webhook.
-func answers(t *testing.T) {
+func answers(t testing.TB) {
 	t.Helper()
 	c, heard := env.Listen(t)
 	ns := env.Namespace(t)
