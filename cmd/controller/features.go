@@ -15,6 +15,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 	budgetcontroller "github.com/limpet-io/limpet/internal/controller/budget"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	spreadcontroller "github.com/limpet-io/limpet/internal/controller/spread"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
@@ -146,6 +147,9 @@ func spreads() feature {
 				Cached: s.mgr.GetCache(), Live: s.live, LiveProven: s.proven, Workloads: s.reader, Sizes: s.sizes, Tally: s.tally, Books: s.books,
 				Clock: s.clock, Events: s.events, Metrics: admit.NewSpreadMetrics(metrics.Registry),
 			}}
+		},
+		reconcilers: func(s shared) []reconciler {
+			return []reconciler{&spreadcontroller.Labeler{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), Clock: s.clock}}
 		},
 	}
 }

@@ -53,7 +53,7 @@ func SpreadNeeds() cluster.Needs {
 	all := cluster.Needs{
 		Objects: []cluster.Need{
 			cluster.Of(cluster.OwnAnnotations[*appsv1beta1.WorkloadSpread], spreadRules),
-			cluster.Of(cluster.Labels[*corev1.Namespace]),
+			cluster.Of(cluster.Labels[*corev1.Namespace], cluster.OwnAnnotations[*corev1.Namespace]),
 			cluster.Of(cluster.ReplicaSetSize),
 			cluster.Of(cluster.JobSize),
 			cluster.Of(cluster.DeploymentSize),
