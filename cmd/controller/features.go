@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -77,11 +78,13 @@ type shared struct {
 	// tally counts the pods of owners and subsets, and sizes reads how many pods workloads want.
 	tally *placement.Tally
 	sizes *workloads.Scales
+	// costs writes at a rate of its own: one request of a user can change the costs of many pods.
+	costs client.Writer
 }
 
 // features lists what the controller does. Planners and guards are asked in this order.
 func features(o Options) []feature {
-	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets()}
+	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts()}
 }
 
 // kindsOfWorkload keeps up to date which kinds of workload have pods that return.

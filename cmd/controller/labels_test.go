@@ -9,6 +9,8 @@ import (
 
 	budgetcontroller "github.com/limpet-io/limpet/internal/controller/budget"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	rolloutcontroller "github.com/limpet-io/limpet/internal/controller/rollout"
+	scaleincontroller "github.com/limpet-io/limpet/internal/controller/scalein"
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/serving"
@@ -23,6 +25,8 @@ var boundsOfLabels = map[string]string{
 	"reason":  "constants of internal/webhook/serving, internal/endpoint, internal/controller/pin, internal/controller/budget and pkg/budget",
 	"vector":  "constants of pkg/budget",
 	"verdict": "Allowed, Refused, Accounted",
+	"order":   "subsets, balanced, none",
+	"why":     "limit, none",
 
 	"controller": "one per reconciler; the kinds of workload are named by an administrator",
 	"name":       "work queues, one per reconciler, and the one Lease",
@@ -43,6 +47,8 @@ func TestLabelsOfTheControllerAreBounded(t *testing.T) {
 	pincontroller.NewMetrics(metrics)
 	budgetcontroller.NewMetrics(metrics, clock.RealClock{})
 	disruption.NewMetrics(metrics)
+	scaleincontroller.NewMetrics(metrics)
+	rolloutcontroller.NewMetrics(metrics)
 	serving.NewServer(serving.Options{Certificate: &serving.Certificate{}, Registry: metrics, Limits: serving.DefaultLimits, Clock: clock.RealClock{}})
 	all := metrics.Labels()
 	if len(all) < 2 {

@@ -143,10 +143,14 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	if err != nil {
 		return shared{}, err
 	}
+	costs, err := ownClient(mgr)
+	if err != nil {
+		return shared{}, err
+	}
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
 		live:   cluster.NewLiveReader(unproven, cluster.LimitUnproven),
-		proven: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitProven),
+		proven: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitProven), costs: costs,
 	}
 	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())
 	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: s.clock})

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	rolloutcontroller "github.com/limpet-io/limpet/internal/controller/rollout"
+	scaleincontroller "github.com/limpet-io/limpet/internal/controller/scalein"
+	"github.com/limpet-io/limpet/internal/webhook/admit"
+)
+
+// scaleIns orders the pods of a workload for the time when the workload gets smaller.
+func scaleIns() feature {
+	return feature{
+		name:  "scale-in order",
+		needs: scaleincontroller.Needs(),
+		reconcilers: func(s shared) []reconciler {
+			return []reconciler{&scaleincontroller.Reconciler{
+				Client: s.mgr.GetClient(), Writer: s.costs, Clock: s.clock, Events: s.events, Metrics: scaleincontroller.NewMetrics(metrics.Registry),
+			}}
+		},
+	}
+}
+
+// rollouts starts and updates the pods of StatefulSets step by step.
+func rollouts() feature {
+	return feature{
+		name:     "rollout",
+		needs:    rolloutcontroller.Needs(),
+		planners: func(s shared) []admit.Planner { return []admit.Planner{&admit.ScaleOut{Workloads: s.reader}} },
+		reconcilers: func(s shared) []reconciler {
+			c, metric := s.mgr.GetClient(), rolloutcontroller.NewMetrics(metrics.Registry)
+			return []reconciler{
+				&rolloutcontroller.Opener{Client: c, Clock: s.clock, Events: s.events, Metrics: metric},
+				&rolloutcontroller.Unlimited{Client: c, Clock: s.clock, Metrics: metric},
+				&rolloutcontroller.Partitioner{Client: c, Events: s.events},
+			}
+		},
+	}
+}

@@ -1,0 +1,105 @@
+package tokens_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+// costs is a patch of the two annotations of a deletion cost; null removes one.
+func costs(cost, mark string) string {
+	return `{"metadata":{"annotations":{"controller.kubernetes.io/pod-deletion-cost":` + cost + `,"limpet.dev/deletion-cost":` + mark + `}}}`
+}
+
+// The token of the controller changes the deletion costs that the controller has written, and
+// those of OpenKruise's spreads. A cost of a user stays.
+func TestTheTokenChangesOnlyItsOwnCosts(t *testing.T) {
+	deploy(t)
+	node, ns := env.Node(t), env.Namespace(t)
+	token := env.As(t, env.Token(t, controller, node.Name))
+	pod := func(name string, annotations ...string) *corev1.Pod {
+		p := testenv.APod(name).In(ns).With("owner", "tenant")
+		if len(annotations) > 0 {
+			p = p.With(corev1.PodDeletionCost, annotations[0])
+		}
+		if len(annotations) > 1 {
+			p = p.With("limpet.dev/deletion-cost", annotations[1])
+		}
+		env.Create(t, p.Pod)
+		return p.Pod
+	}
+	users, marked, kruises, free := pod("users", "7"), pod("marked", "7", "100"), pod("kruises", "-300"), pod("free")
+	for name, do := range map[string]request{
+		"change a user's cost":                  patch(users, costs(`"100"`, `"100"`)),
+		"remove a user's cost":                  patch(users, costs(`null`, `null`)),
+		"mark a user's cost as its own":         patch(users, costs(`"7"`, `"7"`)),
+		"change a cost that a user has changed": patch(marked, costs(`"100"`, `"100"`)),
+		"write a cost without the mark":         patch(free, costs(`"100"`, `null`)),
+		"write another mark":                    patch(free, costs(`"100"`, `"200"`)),
+		"write a label beside it":               patch(free, `{"metadata":{"labels":{"a":"b"},"annotations":{"controller.kubernetes.io/pod-deletion-cost":"1","limpet.dev/deletion-cost":"1"}}}`),
+		"write another annotation beside it":    patch(free, `{"metadata":{"annotations":{"owner":"thief","controller.kubernetes.io/pod-deletion-cost":"1","limpet.dev/deletion-cost":"1"}}}`),
+		"remove all annotations beside it":      patch(free, `{"metadata":{"annotations":null}}`),
+		"change the spec beside it":             patch(free, `{"metadata":{"annotations":{"controller.kubernetes.io/pod-deletion-cost":"1","limpet.dev/deletion-cost":"1"}},"spec":{"activeDeadlineSeconds":1}}`),
+		"write the mark alone":                  patch(free, `{"metadata":{"annotations":{"limpet.dev/deletion-cost":"1"}}}`),
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, token, denied, do) })
+	}
+	for _, step := range []struct {
+		what string
+		do   request
+	}{
+		{"write a cost", patch(free, costs(`"100"`, `"100"`))},
+		{"change it", patch(free, costs(`"-200"`, `"-200"`))},
+		{"remove it", patch(free, costs(`null`, `null`))},
+		{"take over a cost of OpenKruise", patch(kruises, costs(`"200"`, `"200"`))},
+	} {
+		t.Run(step.what, func(t *testing.T) { allowed(t, token, step.do) })
+	}
+}
+
+// The token of the controller opens both gates of Limpet, and writes the partition of a
+// StatefulSet that asks for it.
+func TestTheTokenServesRollouts(t *testing.T) {
+	deploy(t)
+	node, ns := env.Node(t), env.Namespace(t)
+	token := env.As(t, env.Token(t, controller, node.Name))
+	pod := testenv.APod("gated").In(ns).Gated("limpet.dev/scale-out", "limpet.dev/pin", "example.com/own").Pod
+	plain := testenv.AStatefulSet("plain", 1).In(ns).StatefulSet
+	asks := testenv.AStatefulSet("asks", 1).In(ns).With("limpet.dev/partition", "50%").StatefulSet
+	env.Create(t, pod, plain, asks)
+	open := func(gate string) request {
+		return func(ctx context.Context, c client.Client) error {
+			return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType,
+				[]byte(`{"spec":{"schedulingGates":[{"$patch":"delete","name":"`+gate+`"}]}}`)))
+		}
+	}
+	const partition = `"spec":{"updateStrategy":{"rollingUpdate":{"partition":3}}}`
+	for name, do := range map[string]request{
+		"open the gate of another program":        open("example.com/own"),
+		"write a partition that no user asks for": patch(plain, `{`+partition+`}`),
+		"tell of updates without a partition":     patch(plain, `{"metadata":{"annotations":{"limpet.dev/expected-updated-replicas":"1"}}}`),
+		"ask for a partition itself":              patch(plain, `{"metadata":{"annotations":{"limpet.dev/partition":"50%"}},`+partition+`}`),
+		"change the percentage":                   patch(asks, `{"metadata":{"annotations":{"limpet.dev/partition":"0%"}}}`),
+		"scale beside the partition":              patch(asks, `{"spec":{"replicas":0,"updateStrategy":{"rollingUpdate":{"partition":3}}}}`),
+		"change the strategy":                     patch(asks, `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`),
+		"change the image":                        patch(asks, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`),
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, token, denied, do) })
+	}
+	for _, step := range []struct {
+		what string
+		do   request
+	}{
+		{"open the gate of the limit", open("limpet.dev/scale-out")},
+		{"open the gate of the pin", open("limpet.dev/pin")},
+		{"write a partition", patch(asks, `{"metadata":{"annotations":{"limpet.dev/expected-updated-replicas":"1"}},`+partition+`}`)},
+		{"remove what it told", patch(asks, `{"metadata":{"annotations":{"limpet.dev/expected-updated-replicas":null}}}`)},
+	} {
+		t.Run(step.what, func(t *testing.T) { allowed(t, token, step.do) })
+	}
+}
