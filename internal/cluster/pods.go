@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -55,6 +56,41 @@ func keepWhole(from, to *corev1.Pod, kind corev1.PodConditionType, short func(co
 	for _, c := range from.Status.Conditions {
 		if c.Type == kind {
 			to.Status.Conditions = append(to.Status.Conditions, short(c))
+		}
+	}
+}
+
+const (
+	// mostTolerations is how many tolerations of a pod the cache keeps: users may write 1 MiB of
+	// them. A pod with more counts as one that tolerates less.
+	mostTolerations = 64
+	// mostGates is how many gates of a pod the cache keeps, beside those of Limpet. It matters
+	// whether there is another one.
+	mostGates = 8
+)
+
+// ownGates are the gates that Limpet opens.
+var ownGates = []string{"limpet.dev/pin", appsv1beta1.GateScaleOut}
+
+// Tolerations keeps which taints a pod tolerates.
+func Tolerations(from, to *corev1.Pod) {
+	to.Spec.Tolerations = from.Spec.Tolerations
+	if len(to.Spec.Tolerations) > mostTolerations {
+		to.Spec.Tolerations = slices.Clone(to.Spec.Tolerations[:mostTolerations]) // so that the others are freed
+	}
+}
+
+// Gates keeps the first gates of a pod, and those of Limpet.
+func Gates(from, to *corev1.Pod) {
+	all := from.Spec.SchedulingGates
+	to.Spec.SchedulingGates = all
+	if len(all) <= mostGates {
+		return
+	}
+	to.Spec.SchedulingGates = slices.Clone(all[:mostGates])
+	for _, g := range all[mostGates:] {
+		if slices.Contains(ownGates, g.Name) {
+			to.Spec.SchedulingGates = append(to.Spec.SchedulingGates, g)
 		}
 	}
 }

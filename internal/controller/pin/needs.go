@@ -47,37 +47,12 @@ func podAnnotations(from, to *corev1.Pod) {
 	cluster.OwnAnnotations(from, to)
 }
 
-const (
-	// mostTolerations is how many tolerations of a pod the cache keeps: users may write 1 MiB of
-	// them. A pod with more counts as one that tolerates less.
-	mostTolerations = 64
-	// mostGates is how many gates of a pod the cache keeps, beside that of Limpet. It matters
-	// whether there is another one.
-	mostGates = 8
-)
-
 // podPlace keeps where a pod runs, or may run.
 func podPlace(from, to *corev1.Pod) {
-	to.Spec.NodeName, to.Spec.SchedulingGates = from.Spec.NodeName, gates(from.Spec.SchedulingGates)
-	to.Spec.Tolerations = from.Spec.Tolerations
-	if len(to.Spec.Tolerations) > mostTolerations {
-		to.Spec.Tolerations = slices.Clone(to.Spec.Tolerations[:mostTolerations]) // so that the others are freed
-	}
+	to.Spec.NodeName = from.Spec.NodeName
+	cluster.Gates(from, to)
+	cluster.Tolerations(from, to)
 	to.Status.NominatedNodeName, to.Status.PodIPs = from.Status.NominatedNodeName, from.Status.PodIPs
-}
-
-// gates keeps the first gates, and that of Limpet.
-func gates(all []corev1.PodSchedulingGate) []corev1.PodSchedulingGate {
-	if len(all) <= mostGates {
-		return all
-	}
-	kept := slices.Clone(all[:mostGates])
-	for _, g := range all[mostGates:] {
-		if g.Name == pin.Gate {
-			kept = append(kept, g)
-		}
-	}
-	return kept
 }
 
 // podGate keeps what decides whether a gated pod may be nominated, and whether a nomination

@@ -14,16 +14,11 @@ import (
 func Needs() cluster.Needs {
 	return cluster.Needs{
 		Objects: []cluster.Need{
-			cluster.Of(cluster.Owners[*corev1.Pod], cluster.Phase, cluster.ReadySince, podGates),
+			cluster.Of(cluster.Owners[*corev1.Pod], cluster.Phase, cluster.ReadySince, cluster.Gates),
 			cluster.Of(cluster.OwnAnnotations, setRollout),
 		},
 		Indexes: []cluster.Index{cluster.PodsByTarget()},
 	}
-}
-
-// podGates keeps which gates a pod waits for.
-func podGates(from, to *corev1.Pod) {
-	to.Spec.NodeName, to.Spec.SchedulingGates = from.Spec.NodeName, from.Spec.SchedulingGates
 }
 
 // setRollout keeps which pods a StatefulSet wants, and how they are started and updated.

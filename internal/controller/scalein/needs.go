@@ -24,7 +24,7 @@ func Needs() cluster.Needs {
 	chain := cluster.OwnerChain()
 	return cluster.Needs{
 		Objects: append(chain.Objects,
-			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.Phase, cluster.ReadySince, podNode,
+			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.Phase, cluster.ReadySince, podNode, cluster.Tolerations,
 				cluster.NamedAnnotations[*corev1.Pod](longestValue, annotationCost, appsv1beta1.AnnotationDeletionCost),
 				cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread)),
 			cluster.Of(cluster.ReplicaSetSize, cluster.OwnAnnotations, topologyKeys,
@@ -37,10 +37,8 @@ func Needs() cluster.Needs {
 	}
 }
 
-// podNode keeps where a pod runs, and which taints it tolerates.
-func podNode(from, to *corev1.Pod) {
-	to.Spec.NodeName, to.Spec.Tolerations = from.Spec.NodeName, from.Spec.Tolerations
-}
+// podNode keeps where a pod runs.
+func podNode(from, to *corev1.Pod) { to.Spec.NodeName = from.Spec.NodeName }
 
 // nodeTaints keeps the taints of a node, which subsets tolerate or not.
 func nodeTaints(from, to *corev1.Node) { to.Spec.Taints = from.Spec.Taints }
