@@ -42,6 +42,15 @@ func (s Store[T]) In(namespace string) ([]T, error) {
 	return objects, nil
 }
 
+// Count returns how many objects a namespace has, without a look at them.
+func (s Store[T]) Count(namespace string) (int, error) {
+	keys, err := s.indexer.IndexKeys(toolscache.NamespaceIndex, namespace)
+	if err != nil {
+		return 0, fmt.Errorf("count %s in namespace %s: %w", reflect.TypeFor[T](), namespace, err)
+	}
+	return len(keys), nil
+}
+
 // Version is the newest resource version that the store shows: of its objects, of those that
 // are gone, and of the bookmarks that the API server sends while nothing changes.
 func (s Store[T]) Version() string { return s.indexer.LastStoreSyncResourceVersion() }

@@ -51,29 +51,17 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 		f.Budget.Unknown = err.Error()
 		return f, nil //nolint:nilerr // the budget shows it, and a next try would find the same
 	}
-	if err = r.cover(ctx, pub.Namespace, matcher, &f); err != nil {
+	if err = r.cover(ctx, pub.Namespace, matcher, &f, now); err != nil {
 		return f, err
-	}
-	f.Budget.Pods = make([]budget.Pod, len(f.Pods))
-	for i, pod := range f.Pods {
-		f.Budget.Pods[i] = budget.PodOf(pod, f.Budget.Rules.Stable, now)
-		if workload.Alive(pod) {
-			f.Living++
-		}
-		if !f.Budget.Rules.KeepPlace {
-			continue
-		}
-		if f.Budget.Pods[i].Displaced, err = r.displaced(ctx, pod, now); err != nil {
-			return f, err
-		}
 	}
 	f.Budget.Expected, f.Budget.Unknown, err = r.size(ctx, pub, f, now)
 	return f, err
 }
 
 // cover finds the pods of a budget that have not ended: a pod that terminates is not available,
-// and a message may name it.
-func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Matcher, f *Facts) error {
+// and a message may name it. Each pod is read once: thousands of them do not fit into the caches
+// of a processor.
+func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Matcher, f *Facts, now time.Time) error {
 	all, err := r.pods(ctx, namespace)
 	if err != nil {
 		return err
@@ -87,11 +75,27 @@ func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Mat
 		if err != nil {
 			return err
 		}
-		if matcher.Covers(pod, chain) {
-			f.Pods, f.chains = append(f.Pods, pod), append(f.chains, chain)
+		if !matcher.Covers(pod, chain) {
+			continue
+		}
+		if err := r.add(ctx, pod, chain, f, now); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// add adds a pod to those that a budget covers.
+func (r *Reader) add(ctx context.Context, pod *corev1.Pod, chain []workload.Owner, f *Facts, now time.Time) (err error) {
+	counted := budget.PodOf(pod, f.Budget.Rules.Stable, now)
+	if f.Budget.Rules.KeepPlace {
+		counted.Displaced, err = r.displaced(ctx, pod, now)
+	}
+	if !counted.Finished {
+		f.Living++
+	}
+	f.Pods, f.chains, f.Budget.Pods = append(f.Pods, pod), append(f.chains, chain), append(f.Budget.Pods, counted)
+	return err
 }
 
 // pods returns the pods of a namespace.
@@ -101,6 +105,15 @@ func (r *Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, err
 		return nil, err
 	}
 	return store.In(namespace)
+}
+
+// count returns how many pods a namespace has.
+func (r *Reader) count(ctx context.Context, namespace string) (int, error) {
+	store, err := cluster.StoreOf[*corev1.Pod](ctx, r.cached)
+	if err != nil {
+		return 0, err
+	}
+	return store.Count(namespace)
 }
 
 // Version is the newest resource version of pods that the cache shows. What is read of pods

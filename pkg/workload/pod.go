@@ -12,8 +12,8 @@ func Alive(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !Ended
 
 // Ready tells whether a pod has the condition Ready.
 func Ready(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
 			return c.Status == corev1.ConditionTrue
 		}
 	}
