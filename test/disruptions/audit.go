@@ -23,6 +23,10 @@ rules:
         resources: [pods, pods/status, pods/eviction, pods/resize, nodes]
       - group: apps
         resources: [deployments, deployments/scale, replicasets, replicasets/scale, statefulsets, statefulsets/scale]
+      - group: batch
+        resources: [jobs, jobs/status]
+      - group: apps.kruise.io
+        resources: [clonesets, clonesets/scale, statefulsets, statefulsets/scale]
       - group: policy.kruise.io
         resources: [podunavailablebudgets]
   - level: None
@@ -172,10 +176,6 @@ func (e *Event) decode(data json.RawMessage, group string) error {
 	switch e.Resource {
 	case "pods":
 		e.Pod = o.pod()
-	case "deployments", "replicasets", "statefulsets":
-		e.Workload = o.workload(group, kinds[e.Resource])
-		e.Workload.ScaleOnly = e.Subresource == "scale"
-		e.Workload.Gone = e.Verb == "delete" && len(o.Metadata.Finalizers) == 0
 	case "podunavailablebudgets":
 		if e.Budget, err = o.budget(); err != nil {
 			return err
@@ -183,18 +183,21 @@ func (e *Event) decode(data json.RawMessage, group string) error {
 		e.Budget.Gone = e.Verb == "delete" && len(o.Metadata.Finalizers) == 0
 	case "nodes":
 		e.Node = o.node()
+	default: // any other kind is one of workloads
+		e.Workload = o.workload(group, o.Kind)
+		e.Workload.ScaleOnly = e.Subresource == "scale"
+		e.Workload.Gone = e.Verb == "delete" && len(o.Metadata.Finalizers) == 0
 	}
 	return nil
 }
 
-var kinds = map[string]string{"deployments": "Deployment", "replicasets": "ReplicaSet", "statefulsets": "StatefulSet"}
-
 // gone sets an object that was deleted, of which the answer has the UID alone.
 func (e *Event) gone(group, uid string) {
-	switch {
-	case kinds[e.Resource] != "":
-		e.Workload = &Workload{UID: uid, Namespace: e.Namespace, Group: group, Kind: kinds[e.Resource], Name: e.Name, Gone: true}
-	case e.Resource == "podunavailablebudgets":
+	switch e.Resource {
+	case "pods", "nodes":
+	case "podunavailablebudgets":
 		e.Budget = &Budget{UID: uid, Namespace: e.Namespace, Name: e.Name, Gone: true}
+	default:
+		e.Workload = &Workload{UID: uid, Namespace: e.Namespace, Group: group, Name: e.Name, Gone: true}
 	}
 }

@@ -76,7 +76,7 @@ func Check(events []Event, o Options) Result {
 		case e.Budget != nil:
 			c.budgetEvent(e)
 		case e.Node != nil:
-			c.taints[e.Node.Name] = e.Node.Taints
+			c.taints[e.Node.Name], c.ending[e.Node.Name] = e.Node.Taints, e.Node.Deleting
 		}
 		c.settle(e)
 	}
@@ -110,7 +110,7 @@ func (c *checker) podEvent(e Event) {
 		}
 		c.pods[after.UID] = after
 		c.join(after)
-		if after.Owner.UID != "" && len(after.budgets) > 0 && c.workloads[after.Owner.UID] == nil {
+		if c.lacksOwner(after) {
 			c.violate(Gap, e, nil, e.Pod.Name, "the log does not show the %s that owns the pod", after.Owner.Kind)
 		}
 		return
@@ -141,6 +141,20 @@ func (c *checker) podEvent(e Event) {
 	c.replace(e, before, after, vector)
 }
 
+// lacksOwner reports whether a budget of a pod needs the size of a workload that the log does not
+// show.
+func (c *checker) lacksOwner(p *pod) bool {
+	if p.Owner.UID == "" || c.workloads[p.Owner.UID] != nil {
+		return false
+	}
+	for b := range p.budgets {
+		if b.needsWorkloads() {
+			return true
+		}
+	}
+	return false
+}
+
 // unseen applies an eviction, or a deletion by deletecollection.
 func (c *checker) unseen(e Event) {
 	for _, before := range c.pods {
@@ -166,7 +180,7 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 		if !after.budgets[b] && !after.Deleting {
 			v = Leave
 		}
-		if before.Unprotected || !b.judges(v) {
+		if !b.protects(before) || !b.judges(v) {
 			c.Losses++
 			b.losses = append(b.losses, e.Done)
 			b.busy()

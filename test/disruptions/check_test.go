@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/limpet-io/limpet/test/disruptions"
@@ -78,6 +79,59 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { wantRules(t, test.log.check(), test.want...) })
 	}
+}
+
+// TestKindsOfWorkloads compares the budgets of workloads of several kinds with what goes.
+func TestKindsOfWorkloads(t *testing.T) {
+	one := intstr.FromInt32(1)
+	selects := disruptions.Budget{Selector: web(), MaxUnavailable: &one}
+	of := func(group, kind string) disruptions.Budget {
+		return disruptions.Budget{Target: disruptions.Owner{Group: group, Kind: kind, Name: "web"}, MaxUnavailable: &one}
+	}
+	three := func(group, kind string) *disruptions.Workload {
+		return &disruptions.Workload{Group: group, Kind: kind, Name: "web", Replicas: 3}
+	}
+	unknown := func() *disruptions.Workload {
+		return &disruptions.Workload{Group: "example.com", Kind: "Unknown", Name: "web"}
+	}
+	ofRollout := three("apps", "ReplicaSet")
+	ofRollout.Owner = disruptions.Owner{UID: "u-rollout", Group: "argoproj.io", Kind: "Rollout", Name: "web"}
+	named, counted, ignores := selects, selects, selects
+	named.Total, counted.IgnoreScale = 3, true
+	ignores.Ignored = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}
+	canary := func() *log {
+		return logOf(three("apps", "ReplicaSet"), ignores).
+			write(person, "patch", "", "a", func(p *disruptions.Pod) { p.Labels["canary"] = "true" })
+	}
+	tests := map[string]struct {
+		log  *log
+		want []disruptions.Rule
+	}{
+		"a Job":                               {logOf(three("batch", "Job"), of("batch", "Job")).evict("a"), nil},
+		"a Job, two pods":                     {logOf(three("batch", "Job"), of("batch", "Job")).evict("a").evict("b"), below},
+		"a CloneSet":                          {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).evict("a"), nil},
+		"a CloneSet, two pods":                {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).evict("a").evict("b"), below},
+		"a CloneSet that is scaled in":        {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).scale(2).evict("a").evict("b"), nil},
+		"selected pods of a CloneSet":         {logOf(three("apps.kruise.io", "CloneSet"), selects).evict("a").evict("b"), below},
+		"a Rollout, by its ReplicaSet":        {logOf(ofRollout, of("argoproj.io", "Rollout")).evict("a").evict("b"), below},
+		"another workload":                    {logOf(three("apps.kruise.io", "CloneSet"), of("apps", "StatefulSet")).evict("a").evict("b"), nil},
+		"an owner that the log does not show": {logOf(unknown(), selects).evict("a"), gap},
+		"… and a budget with a size":          {logOf(unknown(), named).evict("a").evict("b"), below},
+		"… one pod":                           {logOf(unknown(), named).evict("a"), nil},
+		"… and a budget that counts its pods": {logOf(unknown(), counted).evict("a"), nil},
+		"an ignored pod counts":               {canary().evict("a").evict("b"), below},
+		"an ignored pod may go":               {canary().evict("b").evict("a"), nil},
+		"an ignored pod is available":         {canary().evict("b"), nil},
+		"the deadline of a node":              {newLog().nodeEnds().evict("a").delete("system:serviceaccount:karpenter:karpenter", "b"), nil},
+		"Karpenter before the deadline":       {newLog().evict("a").delete("system:serviceaccount:karpenter:karpenter", "b"), below},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { wantRules(t, test.log.check(), test.want...) })
+	}
+}
+
+func (l *log) nodeEnds() *log {
+	return l.add(disruptions.Event{User: person, Verb: "delete", Resource: "nodes", Name: "n1", Node: &disruptions.Node{Name: "n1", Deleting: true}})
 }
 
 // repeat is a drain that is refused a number of times, each 5 s.

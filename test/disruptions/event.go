@@ -97,5 +97,6 @@ type Budget struct {
 type Node struct {
 	Name string
 	// Taints are the keys of the taints with the effect NoExecute.
-	Taints []string
+	Taints   []string
+	Deleting bool
 }

@@ -21,6 +21,7 @@ type log struct {
 	version uint64
 	unseen  uint64 // a version that no event has
 	pods    map[string]*disruptions.Pod
+	owner   disruptions.Owner // of the pods
 }
 
 const (
@@ -31,10 +32,22 @@ const (
 
 // newLog begins with a Deployment of three Ready pods a, b and c and a budget of one.
 func newLog() *log {
-	l := &log{now: begin, pods: map[string]*disruptions.Pod{}}
-	l.scale(3)
 	one := intstr.FromInt32(1)
-	l.budget(disruptions.Budget{UID: "u-all", Name: "all", Selector: web(), MaxUnavailable: &one})
+	replicaSet := disruptions.Workload{Group: "apps", Kind: "ReplicaSet", Name: "web", Replicas: 3}
+	return logOf(&replicaSet, disruptions.Budget{Selector: web(), MaxUnavailable: &one})
+}
+
+// logOf begins with a workload of three Ready pods a, b and c, and a budget. The log does not
+// show a workload without replicas.
+func logOf(w *disruptions.Workload, b disruptions.Budget) *log {
+	l := &log{now: begin, pods: map[string]*disruptions.Pod{}}
+	w.UID, w.Namespace = "u-web", "default"
+	l.owner = disruptions.Owner{UID: w.UID, Group: w.Group, Kind: w.Kind, Name: w.Name}
+	if w.Replicas > 0 {
+		l.add(disruptions.Event{User: person, Verb: "create", Resource: "workloads", Name: w.Name, Workload: w})
+	}
+	b.UID, b.Name = "u-all", "all"
+	l.budget(b)
 	for _, name := range []string{"a", "b", "c"} {
 		l.create(name).ready(name)
 	}
@@ -78,7 +91,7 @@ func (l *log) budget(b disruptions.Budget) *log {
 func (l *log) create(name string) *log {
 	l.pods[name] = &disruptions.Pod{
 		UID: fmt.Sprintf("u-%s-%d", name, l.version), Namespace: "default", Name: name, Node: "n1", Labels: map[string]string{"app": "web"},
-		Owner: disruptions.Owner{UID: "u-web", Group: "apps", Kind: "ReplicaSet", Name: "web"}, Images: "one", Runs: "first",
+		Owner: l.owner, Images: "one", Runs: "first",
 	}
 	return l.write(rsCtl, "create", "", name, func(*disruptions.Pod) {})
 }

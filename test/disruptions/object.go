@@ -28,6 +28,9 @@ type object struct {
 			Key, Effect string
 		} `json:"taints"`
 		Replicas             *int                  `json:"replicas"`
+		Parallelism          *int                  `json:"parallelism"`
+		Completions          *int                  `json:"completions"`
+		Suspend              bool                  `json:"suspend"`
 		Selector             json.RawMessage       `json:"selector"`
 		TargetRef            *target               `json:"targetRef"`
 		Ignored              *metav1.LabelSelector `json:"ignoredPodSelector"`
@@ -91,12 +94,34 @@ func (o object) workload(group, kind string) *Workload {
 		UID: string(o.Metadata.UID), Namespace: o.Metadata.Namespace, Group: group, Kind: kind, Name: o.Metadata.Name,
 		Owner: o.owner(), Replicas: 1, Deleting: o.Metadata.DeletionTimestamp != nil,
 	}
-	if o.Spec.Replicas != nil {
+	switch {
+	case o.Spec.Replicas != nil:
 		w.Replicas = *o.Spec.Replicas
-	} else if o.Kind == "Scale" {
+	case o.Kind == "Scale":
 		w.Replicas = 0 // the API server leaves out zero
+	case group == "batch" && kind == "Job":
+		w.Replicas = o.jobSize()
 	}
 	return w
+}
+
+// jobSize is how many pods a Job wants at a time.
+func (o object) jobSize() int {
+	n := 1
+	if o.Spec.Parallelism != nil {
+		n = *o.Spec.Parallelism
+	}
+	if o.Spec.Suspend {
+		return 0
+	}
+	if o.Spec.Completions == nil {
+		return n
+	}
+	var status struct {
+		Succeeded int `json:"succeeded"`
+	}
+	_ = json.Unmarshal(o.Status, &status) // a Job without a status has no pods that succeeded
+	return max(0, min(n, *o.Spec.Completions-status.Succeeded))
 }
 
 func (o object) budget() (*Budget, error) {
@@ -153,7 +178,7 @@ func (b *Budget) annotations(notes map[string]string) error {
 }
 
 func (o object) node() *Node {
-	n := &Node{Name: o.Metadata.Name}
+	n := &Node{Name: o.Metadata.Name, Deleting: o.Metadata.DeletionTimestamp != nil}
 	for _, t := range o.Spec.Taints {
 		if t.Effect == "NoExecute" {
 			n.Taints = append(n.Taints, t.Key)

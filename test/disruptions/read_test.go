@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,4 +158,33 @@ func summary(e disruptions.Event) string {
 		fmt.Fprintf(&s, " size %d", w.Replicas)
 	}
 	return s.String()
+}
+
+// A Job wants as many pods at a time as it still needs, and objects of other kinds say theirs.
+func TestReadWorkloadsOfOtherKinds(t *testing.T) {
+	namespace, ctx := env.Namespace(t), t.Context()
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", Namespace: namespace}, Spec: batchv1.JobSpec{
+		Parallelism: new(int32(3)), Completions: new(int32(2)), Template: corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "example.com/main"}}},
+		},
+	}}
+	must(t, env.Client.Create(ctx, job))
+	env.Patch(t, job, `{"spec":{"suspend":true}}`)
+	must(t, env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	var got []string
+	for _, e := range recorded(t, namespace) {
+		got = append(got, summary(e))
+	}
+	if want := []string{"create jobs job size 2", "patch jobs job size 0", "delete jobs job gone"}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	const line = `{"stage":"ResponseComplete","verb":"update","objectRef":{"resource":"clonesets","namespace":"shop","name":"web","apiGroup":"apps.kruise.io"%s},` +
+		`"responseStatus":{"code":200},"responseObject":{"kind":%q,"metadata":{"name":"web","uid":"u","resourceVersion":"7"},"spec":{"replicas":4}}}` + "\n"
+	for _, text := range []string{fmt.Sprintf(line, "", "CloneSet"), fmt.Sprintf(line, `,"subresource":"scale"`, "Scale")} {
+		events, err := disruptions.Read(strings.NewReader(text))
+		must(t, err)
+		if w := events[0].Workload; w == nil || w.UID != "u" || w.Replicas != 4 || w.ScaleOnly == (w.Kind == "CloneSet") {
+			t.Errorf("workload %+v", w)
+		}
+	}
 }

@@ -58,10 +58,14 @@ type state struct {
 	workloads map[string]*Workload
 	budgets   map[string]*budget
 	taints    map[string][]string
+	ending    map[string]bool // nodes that are being deleted
 }
 
 func newState() *state {
-	return &state{pods: map[string]*pod{}, workloads: map[string]*Workload{}, budgets: map[string]*budget{}, taints: map[string][]string{}}
+	return &state{
+		pods: map[string]*pod{}, workloads: map[string]*Workload{}, budgets: map[string]*budget{},
+		taints: map[string][]string{}, ending: map[string]bool{},
+	}
 }
 
 // chain returns the controllers of a pod, the direct one first.
@@ -80,7 +84,7 @@ func (s *state) chain(o Owner) []*Workload {
 
 // covers reports whether the budget covers the pod.
 func (s *state) covers(b *budget, p *pod) bool {
-	if b.Gone || b.Namespace != p.Namespace || b.ignored != nil && b.ignored.Matches(labels.Set(p.Labels)) {
+	if b.Gone || b.Namespace != p.Namespace {
 		return false
 	}
 	if b.selector != nil {
@@ -96,6 +100,14 @@ func (s *state) covers(b *budget, p *pod) bool {
 	}
 	return false
 }
+
+// protects reports whether the budget judges the requests for a pod that it counts.
+func (b *budget) protects(p *pod) bool {
+	return !p.Unprotected && (b.ignored == nil || !b.ignored.Matches(labels.Set(p.Labels)))
+}
+
+// needsWorkloads reports whether the size of the budget is that of workloads.
+func (b *budget) needsWorkloads() bool { return b.Total == 0 && !b.IgnoreScale }
 
 func (o Owner) is(target Owner) bool {
 	return o.Group == target.Group && o.Kind == target.Kind && o.Name == target.Name
@@ -149,7 +161,8 @@ func (s *state) total(b *budget) int {
 	}
 	n := 0
 	for _, w := range s.workloads {
-		named := b.selector == nil && w.Namespace == b.Namespace && (Owner{Group: w.Group, Kind: w.Kind, Name: w.Name}).is(b.Target)
+		named := b.selector == nil && w.Namespace == b.Namespace && ((Owner{Group: w.Group, Kind: w.Kind, Name: w.Name}).is(b.Target) ||
+			w.Owner.is(b.Target) && s.workloads[w.Owner.UID] == nil) // such as the ReplicaSets of a Rollout
 		if (named || b.selector != nil && b.workloads[w.UID]) && !w.Gone && !w.Deleting {
 			n += w.Replicas
 		}

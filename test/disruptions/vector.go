@@ -21,6 +21,7 @@ const (
 	Taint      Vector = "taint"
 	AdminTaint Vector = "admin-taint"
 	PodGC      Vector = "pod-gc"
+	NodeEnd    Vector = "node-end"
 	Teardown   Vector = "teardown"
 	Limpet     Vector = "limpet"
 	Lost       Vector = "lost"
@@ -28,13 +29,16 @@ const (
 )
 
 // accounted are the vectors that no budget refuses by default.
-var accounted = []Vector{Preemption, Taint, PodGC, Teardown, Lost, BreakGlass}
+var accounted = []Vector{Preemption, Taint, PodGC, NodeEnd, Teardown, Lost, BreakGlass}
 
 const (
 	breakGlassGroup = "limpet.dev:break-glass"
 	controllers     = "system:serviceaccount:kube-system:"
 	ourselves       = "system:serviceaccount:limpet-system:limpet-controller"
 )
+
+// nodeEnders are the default users of the controller's flag --node-enders.
+var nodeEnders = []string{"system:serviceaccount:kube-system:karpenter", "system:serviceaccount:karpenter:karpenter"}
 
 // vectorOf returns the way in which e takes the pod away: before is the pod as it was.
 func (s *state) vectorOf(e Event, before *pod) Vector {
@@ -44,6 +48,8 @@ func (s *state) vectorOf(e Event, before *pod) Vector {
 		return BreakGlass
 	case user == "generic-garbage-collector" || user == "namespace-controller" || s.ownerGoes(before):
 		return Teardown
+	case e.Verb == "delete" && slices.Contains(nodeEnders, e.User) && s.ending[before.Node]:
+		return NodeEnd
 	case user == "pod-garbage-collector":
 		return PodGC
 	case user == "node-controller" || user == "taint-eviction-controller":
