@@ -17,8 +17,11 @@ import (
 // checkInterval is the time between two searches. A search costs no request.
 const checkInterval = time.Minute
 
+// mostNamed is how many objects a search names in the log. A stolen token of an agent may make thousands.
+const mostNamed = 20
+
 // Checker reports IPReservations and NodeIPPools that no reader believes: each once in the
-// log, and their number as a metric. An object may be among them for a moment, when its node
+// log, up to mostNamed in a minute, and their number as a metric. An object may be among them for a moment, when its node
 // has joined again. The Checker runs on the leader.
 type Checker struct {
 	Client  client.Client
@@ -50,16 +53,22 @@ func (c *Checker) search(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counts, reported := map[string]int{"IPReservation": 0, "NodeIPPool": 0}, map[types.UID]bool{}
+	counts, reported, news := map[string]int{"IPReservation": 0, "NodeIPPool": 0}, map[types.UID]bool{}, 0
 	for _, o := range found {
 		kind := "IPReservation"
 		if _, ok := o.(*limpetv1alpha1.NodeIPPool); ok {
 			kind = "NodeIPPool"
 		}
 		counts[kind]++
-		if reported[o.GetUID()] = true; !c.reported[o.GetUID()] {
+		if reported[o.GetUID()] = true; c.reported[o.GetUID()] {
+			continue
+		}
+		if news++; news <= mostNamed {
 			log.FromContext(ctx).Info("Object is not believed: the Node in its status does not own it", "kind", kind, "object", client.ObjectKeyFromObject(o))
 		}
+	}
+	if news > mostNamed {
+		log.FromContext(ctx).Info("Further objects are not believed, for the same reason", "objects", news-mostNamed)
 	}
 	for kind, n := range counts {
 		c.Metrics.disbelieved.WithLabelValues(kind).Set(float64(n))

@@ -1,10 +1,15 @@
 package pin_test
 
 import (
+	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -28,6 +33,44 @@ func TestObjectsThatAreNotBelievedAreCounted(t *testing.T) {
 	disbelieved(t, m, 1)
 	env.Remove(t, forged)
 	disbelieved(t, m, 0)
+}
+
+// A stolen token of an agent may create thousands of objects that no reader believes. The log names some of them.
+func TestAFewDisbelievedObjectsAreNamed(t *testing.T) {
+	const made, named = 25, 20
+	node := env.Node(t)
+	for i := range made {
+		p := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{Node: node.Name, Network: fmt.Sprint("net", i)}}
+		p.Name, p.OwnerReferences = fmt.Sprint(node.Name, ".net", i), []metav1.OwnerReference{}
+		env.Create(t, p)
+	}
+	m := newManager(t)
+	m.start(t)
+	var mu sync.Mutex
+	lines, rest := 0, 0
+	logger := funcr.New(func(_, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case strings.Contains(line, "Object is not believed"):
+			lines++
+		case strings.Contains(line, fmt.Sprintf(`"objects"=%d`, made-named)):
+			rest++
+		}
+	}, funcr.Options{})
+	checker := &controller.Checker{Client: m.GetClient(), Clock: minuteClock{}, Metrics: controller.NewMetrics(m.metrics)}
+	ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logger))
+	ended := make(chan error, 1)
+	go func() { ended <- checker.Start(ctx) }()
+	disbelieved(t, m, made)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if mu.Lock(); lines != named || rest != 1 {
+		t.Errorf("the log names %d objects, and the number of others %d times; want %d and once", lines, rest, named)
+	}
+	mu.Unlock()
 }
 
 func disbelieved(t *testing.T, m *manager, want float64) {
