@@ -245,7 +245,8 @@ type WorkloadSpreadSubsetStatus struct {
 // +kubebuilder:selectablefield:JSONPath=`.spec.targetRef.name`
 // +kubebuilder:printcolumn:name="WorkloadName",type=string,JSONPath=`.spec.targetRef.name`
 // +kubebuilder:printcolumn:name="WorkloadKind",type=string,JSONPath=`.spec.targetRef.kind`
-// +kubebuilder:printcolumn:name="Adaptive",type=boolean,JSONPath=`.spec.scheduleStrategy.type[?(@ == "Adaptive")]`
+// +kubebuilder:printcolumn:name="Adaptive",type=string,JSONPath=`.spec.scheduleStrategy.type`
+// +kubebuilder:printcolumn:name="Placed",type=string,JSONPath=`.status.conditions[?(@.type=="Placed")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type WorkloadSpread struct {
 	metav1.TypeMeta `json:",inline"`
