@@ -53,7 +53,7 @@ func (c *Checker) search(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counts, reported, news := map[string]int{"IPReservation": 0, "NodeIPPool": 0}, map[types.UID]bool{}, 0
+	counts, reported, changed := map[string]int{"IPReservation": 0, "NodeIPPool": 0}, map[types.UID]bool{}, 0
 	for _, o := range found {
 		kind := "IPReservation"
 		if _, ok := o.(*limpetv1alpha1.NodeIPPool); ok {
@@ -63,12 +63,12 @@ func (c *Checker) search(ctx context.Context) error {
 		if reported[o.GetUID()] = true; c.reported[o.GetUID()] {
 			continue
 		}
-		if news++; news <= mostNamed {
+		if changed++; changed <= mostNamed {
 			log.FromContext(ctx).Info("Object is not believed: the Node in its status does not own it", "kind", kind, "object", client.ObjectKeyFromObject(o))
 		}
 	}
-	if news > mostNamed {
-		log.FromContext(ctx).Info("Further objects are not believed, for the same reason", "objects", news-mostNamed)
+	if changed > mostNamed {
+		log.FromContext(ctx).Info("Further objects are not believed, for the same reason", "objects", changed-mostNamed)
 	}
 	for kind, n := range counts {
 		c.Metrics.disbelieved.WithLabelValues(kind).Set(float64(n))

@@ -124,7 +124,7 @@ func churn(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet, left *at
 			}
 			own = own[1:]
 		}
-		pod, err := insist(ctx, c, rs)
+		pod, err := createUntilAccepted(ctx, c, rs)
 		if err != nil {
 			return err
 		}
@@ -133,8 +133,8 @@ func churn(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet, left *at
 	return nil
 }
 
-// insist creates a pod, as the controller of a ReplicaSet does: a refused creation is tried again.
-func insist(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet) (pod *corev1.Pod, err error) {
+// createUntilAccepted creates a pod, as the controller of a ReplicaSet does: a refused creation is tried again.
+func createUntilAccepted(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet) (pod *corev1.Pod, err error) {
 	for range 20 {
 		pod = generated(rs)
 		if err = c.Create(ctx, pod); !apierrors.IsServiceUnavailable(err) && !apierrors.IsInternalError(err) {
