@@ -33,6 +33,7 @@ var promises = map[string]struct {
 		"docs/use/openkruise.md", "## What OpenKruise with its patched host-local was measured to do", "test/e2e", 16,
 	},
 	"budgets of OpenKruise":      {"docs/use/openkruise.md", "## Budgets", "internal/webhook/validate", 8},
+	"spreads of OpenKruise":      {"docs/use/openkruise.md", "## Spreads", "internal/webhook/validate", 18},
 	"rules of budgets":           {"docs/use/openkruise.md", "## Rules of PodUnavailableBudget", "internal/webhook/guard", 24},
 	"what budgets lack":          {"docs/use/openkruise.md", "## What OpenKruise's PodUnavailableBudget lacks", "internal/webhook/guard", 11},
 	"ways of going":              {"docs/use/openkruise.md", "## Ways in which pods go", "internal/webhook/guard", 14},
