@@ -14,9 +14,11 @@ func scaleIns() feature {
 		name:  "scale-in order",
 		needs: scaleincontroller.Needs(),
 		reconcilers: func(s shared) []reconciler {
-			return []reconciler{&scaleincontroller.Reconciler{
-				Client: s.mgr.GetClient(), Writer: s.costs, Clock: s.clock, Events: s.events, Metrics: scaleincontroller.NewMetrics(metrics.Registry),
-			}}
+			costs := &scaleincontroller.Reconciler{
+				Client: s.mgr.GetClient(), Writer: s.costs, Sizes: s.sizes, Clock: s.clock, Events: s.events,
+				Metrics: scaleincontroller.NewMetrics(metrics.Registry),
+			}
+			return []reconciler{costs, &scaleincontroller.CloneSets{Reconciler: costs}}
 		},
 	}
 }

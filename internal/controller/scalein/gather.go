@@ -2,17 +2,11 @@ package scalein
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -21,63 +15,39 @@ import (
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment")
-
-// situation is what is known about one ReplicaSet.
+// situation is what is known about a group.
 type situation struct {
+	*group
 	// inputs are the pods of each spread, and the pods of none.
-	inputs   []scalein.Input
-	balanced bool
-	spread   bool
-	pods     map[string]*corev1.Pod // by name
-	// wants is how many pods the ReplicaSet wants, and bound how many have a node.
-	wants, bound int
-	// workload is where users write annotations and read events: the Deployment, or the
-	// ReplicaSet itself.
-	workload client.Object
+	inputs []scalein.Input
+	spread bool
+	byName map[string]*corev1.Pod // active pods
+	bound  int                    // how many of them have a node
 }
 
-// gather collects the facts about a ReplicaSet; nil for one whose pods need nothing, because the
-// garbage collector will remove them.
-func (r *Reconciler) gather(ctx context.Context, set *appsv1.ReplicaSet) (*situation, error) {
-	s := &situation{pods: map[string]*corev1.Pod{}, wants: int(ptr.Deref(set.Spec.Replicas, 1))}
-	var err error
-	if s.workload, err = r.workloadOf(ctx, set); s.workload == nil || err != nil {
-		return nil, err
-	}
-	s.balanced = balanced(s.workload)
-	found, err := r.spreadsOf(ctx, set)
+// gather collects the facts about a group.
+func (r *Reconciler) gather(ctx context.Context, g *group) (*situation, error) {
+	s := &situation{group: g, byName: map[string]*corev1.Pod{}}
+	found, err := r.spreadsOf(ctx, g.namespace, g.chain)
 	if err != nil {
 		return nil, err
 	}
 	s.spread = len(found.objects) > 0
-	size, err := r.size(ctx, set, s.workload)
-	if err == nil {
-		err = found.read(size)
-	}
-	if err != nil {
+	if err := r.read(ctx, g, &found); err != nil {
 		return nil, err
 	}
-	return s, r.addPods(ctx, set, s, &found)
+	return s, r.divide(ctx, s, &found)
 }
 
-// addPods adds the active pods of a ReplicaSet, those of each spread apart.
-func (r *Reconciler) addPods(ctx context.Context, set *appsv1.ReplicaSet, s *situation, found *spreads) error {
-	pods, err := cluster.PodsOwnedBy(ctx, r.Client, set.Namespace, set.UID)
-	if err != nil {
-		return err
-	}
-	old, err := r.isOld(ctx, set, s.workload)
-	if err != nil {
-		return err
-	}
-	keys, bySpread := keysOf(set), map[string]*scalein.Input{}
-	for i := range pods {
-		if !workload.Alive(&pods[i]) {
+// divide makes an input of the active pods of each spread.
+func (r *Reconciler) divide(ctx context.Context, s *situation, found *spreads) error {
+	bySpread := map[string]*scalein.Input{}
+	for i := range s.pods {
+		if !workload.Alive(&s.pods[i]) {
 			continue
 		}
-		of := found.of(&pods[i])
-		pod, err := r.pod(ctx, set, &pods[i], keys, of)
+		of := found.of(&s.pods[i])
+		pod, err := r.pod(ctx, s.group, &s.pods[i], of)
 		if err != nil {
 			return err
 		}
@@ -86,10 +56,10 @@ func (r *Reconciler) addPods(ctx context.Context, set *appsv1.ReplicaSet, s *sit
 			name, subsets = of.Name, subsetsOf(*of)
 		}
 		if bySpread[name] == nil {
-			bySpread[name] = &scalein.Input{Subsets: subsets, Old: old, Balanced: s.balanced}
+			bySpread[name] = &scalein.Input{Subsets: subsets, Old: s.old, Balanced: s.balanced}
 		}
 		bySpread[name].Pods = append(bySpread[name].Pods, pod)
-		s.pods[pod.Name] = &pods[i]
+		s.byName[pod.Name] = &s.pods[i]
 		if pod.Bound {
 			s.bound++
 		}
@@ -100,93 +70,19 @@ func (r *Reconciler) addPods(ctx context.Context, set *appsv1.ReplicaSet, s *sit
 	return nil
 }
 
-// balanced tells whether a workload asks for the balanced order.
-func balanced(o client.Object) bool {
-	return o.GetAnnotations()[appsv1beta1.AnnotationScaleIn] == appsv1beta1.ScaleInBalanced
-}
-
-// workloadOf returns the Deployment of a ReplicaSet, or the ReplicaSet if no Deployment controls
-// it; nil for a workload that is being deleted. A Deployment's annotations are copied to its
-// ReplicaSets, and are not removed there.
-func (r *Reconciler) workloadOf(ctx context.Context, set *appsv1.ReplicaSet) (client.Object, error) {
-	if set.DeletionTimestamp != nil {
-		return nil, nil
-	}
-	owner, owned := workload.ControllerOf(set)
-	if !owned || owner.GroupKind() != deployments.GroupKind() {
-		return set, nil
-	}
-	var d appsv1.Deployment
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: owner.Name}, &d, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && (d.UID != owner.UID || d.DeletionTimestamp != nil):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get Deployment %s/%s: %w", set.Namespace, owner.Name, err)
-	}
-	return &d, nil
-}
-
-// isOld tells whether the Deployment of a ReplicaSet has a newer one.
-func (r *Reconciler) isOld(ctx context.Context, set *appsv1.ReplicaSet, of client.Object) (bool, error) {
-	if of.GetUID() == set.UID {
-		return false, nil
-	}
-	sets, err := cluster.ReplicaSetsOf(ctx, r.Client, set.Namespace, of.GetUID())
-	if err != nil {
-		return false, err
-	}
-	for i := range sets {
-		if revision(&sets[i]) > revision(set) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func revision(set *appsv1.ReplicaSet) int64 {
-	n, err := strconv.ParseInt(set.Annotations[annotationRevision], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// topology are the labels of nodes whose values are domains.
-type topology struct{ domain, host string }
-
-// keysOf returns the keys over which the pods of a ReplicaSet are spread. The first one that is
-// not the host makes the domains. Within a domain, hosts take turns, or the domains of the second
-// key.
-func keysOf(set *appsv1.ReplicaSet) topology {
-	t := topology{host: corev1.LabelHostname}
-	for _, c := range set.Spec.Template.Spec.TopologySpreadConstraints {
-		switch {
-		case t.domain == "" && c.TopologyKey != corev1.LabelHostname:
-			t.domain = c.TopologyKey
-		case t.domain != "":
-			t.host = c.TopologyKey
-		}
-	}
-	if t.domain == "" {
-		t.domain = corev1.LabelHostname
-	}
-	return t
-}
-
 // pod describes one pod. A cost that was just written counts although the cache does not show it.
-func (r *Reconciler) pod(ctx context.Context, set *appsv1.ReplicaSet, of *corev1.Pod, keys topology, in *spread.Spread) (scalein.Pod, error) {
+func (r *Reconciler) pod(ctx context.Context, g *group, of *corev1.Pod, in *spread.Spread) (scalein.Pod, error) {
 	p := scalein.Pod{
 		Name: of.Name, Bound: of.Spec.NodeName != "", Running: of.Status.Phase == corev1.PodRunning, Ready: workload.Ready(of),
 		Created: of.CreationTimestamp.Time, Since: readySince(of),
 		Cost: of.Annotations[annotationCost], Mark: of.Annotations[appsv1beta1.AnnotationDeletionCost],
 	}
-	if cost, unseen := r.memory.unseen(set.UID, of, r.Clock.Now()); unseen {
+	if cost, unseen := r.memory.unseen(g.key, of, r.Clock.Now()); unseen {
 		p.Cost, p.Mark = cost, cost
 	}
 	node, err := r.node(ctx, of)
 	if node != nil {
-		p.Domain, p.Host = node.Labels[keys.domain], node.Labels[keys.host]
+		p.Domain, p.Host = node.Labels[g.keys.domain], node.Labels[g.keys.host]
 	}
 	if in != nil {
 		p.Subset = subsetOf(in, of, node)

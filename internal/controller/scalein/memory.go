@@ -11,17 +11,17 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 )
 
-// memory is what the reconciler remembers of ReplicaSets whose pods have costs. Its size is
-// bounded by what the cache holds.
+// memory is what the reconcilers remember of controllers whose pods have costs, by the key of the
+// controller. The last pod that goes takes along what is remembered.
 type memory struct {
 	mu   sync.Mutex
-	sets map[types.UID]*remembered
+	sets map[string]*remembered
 	// written counts the writes of a namespace in the present second.
 	written map[string]int
 	second  int64
 }
 
-// remembered is what is remembered of one ReplicaSet.
+// remembered is what is remembered of one controller.
 type remembered struct {
 	writes  map[types.UID]ownWrite
 	holes   time.Time // since when a layer is free; zero for none
@@ -34,10 +34,10 @@ type ownWrite struct {
 	cost string
 }
 
-// of returns what is remembered of a ReplicaSet; the lock is held.
-func (m *memory) of(set types.UID) *remembered {
+// of returns what is remembered of a controller; the lock is held.
+func (m *memory) of(set string) *remembered {
 	if m.sets == nil {
-		m.sets = map[types.UID]*remembered{}
+		m.sets = map[string]*remembered{}
 	}
 	if m.sets[set] == nil {
 		m.sets[set] = &remembered{writes: map[types.UID]ownWrite{}}
@@ -45,22 +45,22 @@ func (m *memory) of(set types.UID) *remembered {
 	return m.sets[set]
 }
 
-// forget removes a ReplicaSet.
-func (m *memory) forget(set types.UID) {
+// forget removes a controller.
+func (m *memory) forget(set string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.sets, set)
 }
 
 // wrote remembers a write.
-func (m *memory) wrote(set types.UID, pod *corev1.Pod, cost string, now time.Time) {
+func (m *memory) wrote(set string, pod *corev1.Pod, cost string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.of(set).writes[pod.UID] = ownWrite{cluster.Write{Version: pod.ResourceVersion, At: now}, cost}
 }
 
 // unseen returns the cost that was written to a pod, if the cache does not show it yet.
-func (m *memory) unseen(set types.UID, pod *corev1.Pod, now time.Time) (cost string, unseen bool) {
+func (m *memory) unseen(set string, pod *corev1.Pod, now time.Time) (cost string, unseen bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sets[set] == nil {
@@ -75,7 +75,7 @@ func (m *memory) unseen(set types.UID, pod *corev1.Pod, now time.Time) (cost str
 }
 
 // keep forgets the writes to pods that are gone.
-func (m *memory) keep(set types.UID, pods map[string]*corev1.Pod) {
+func (m *memory) keep(set string, pods map[string]*corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sets[set] == nil || len(m.sets[set].writes) == 0 {
@@ -90,8 +90,8 @@ func (m *memory) keep(set types.UID, pods map[string]*corev1.Pod) {
 	m.sets[set].writes = kept
 }
 
-// hole returns for how long a layer of a ReplicaSet has been free.
-func (m *memory) hole(set types.UID, now time.Time) time.Duration {
+// hole returns for how long a layer of a controller has been free.
+func (m *memory) hole(set string, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sets[set] == nil || m.sets[set].holes.IsZero() {
@@ -101,7 +101,7 @@ func (m *memory) hole(set types.UID, now time.Time) time.Duration {
 }
 
 // setHole remembers whether a layer is free.
-func (m *memory) setHole(set types.UID, free bool, now time.Time) {
+func (m *memory) setHole(set string, free bool, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := m.of(set)
@@ -114,7 +114,7 @@ func (m *memory) setHole(set types.UID, free bool, now time.Time) {
 }
 
 // setForeign remembers the pods with costs of others, and tells whether there are new ones.
-func (m *memory) setForeign(set types.UID, names []string) (more bool) {
+func (m *memory) setForeign(set string, names []string) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := m.of(set)

@@ -33,7 +33,7 @@ func Needs() cluster.Needs {
 			cluster.Of(cluster.Labels[*corev1.Node], nodeTaints),
 			cluster.Of[*appsv1beta1.WorkloadSpread](),
 		),
-		Indexes: append(chain.Indexes, cluster.SpreadsByTarget()),
+		Indexes: append(chain.Indexes, cluster.SpreadsByTarget(), cluster.PodsByTarget()),
 	}
 }
 

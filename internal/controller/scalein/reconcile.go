@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/workloads"
 	"github.com/limpet-io/limpet/pkg/scalein"
 )
 
@@ -28,7 +29,9 @@ const (
 type Reconciler struct {
 	Client client.Client
 	// Writer writes at a rate of its own, so that other parts never wait for costs.
-	Writer  client.Writer
+	Writer client.Writer
+	// Sizes reads how many pods workloads of other kinds want.
+	Sizes   *workloads.Scales
 	Clock   clock.PassiveClock
 	Events  events.EventRecorder
 	Metrics *Metrics
@@ -40,29 +43,43 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var set appsv1.ReplicaSet
 	if err := r.Client.Get(ctx, req.NamespacedName, &set, client.UnsafeDisableDeepCopy); err != nil {
+		r.memory.forget(keyOf(req.NamespacedName))
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	s, err := r.gather(ctx, &set)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("order pods of ReplicaSet %s: %w", req, err)
-	}
-	if s == nil {
-		r.memory.forget(set.UID)
-		return ctrl.Result{}, nil
-	}
-	decision, again := r.decide(&set, s)
-	left, err := r.write(ctx, &set, s, decision)
+	g, err := r.groupOf(ctx, &set)
 	switch {
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("order pods of ReplicaSet %s: %w", req, err)
+	case g == nil:
+		r.memory.forget(keyOf(req.NamespacedName))
+		return ctrl.Result{}, nil
+	}
+	result, err := r.order(ctx, g)
+	if err != nil {
+		return result, fmt.Errorf("order pods of ReplicaSet %s: %w", req, err)
+	}
+	return result, nil
+}
+
+// order writes the costs of a group.
+func (r *Reconciler) order(ctx context.Context, g *group) (ctrl.Result, error) {
+	s, err := r.gather(ctx, g)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	decision, again := r.decide(s)
+	left, err := r.write(ctx, s, decision)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, err
 	case left:
 		again = time.Second
 	case !s.wanted():
-		r.memory.forget(set.UID)
+		r.memory.forget(s.key)
 		r.reportOrder(s)
 		return ctrl.Result{}, nil
 	}
-	r.report(&set, s, decision)
+	r.report(s, decision)
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
@@ -71,10 +88,10 @@ func (s *situation) wanted() bool { return s.balanced || s.spread }
 
 // decide plans the costs. A free layer waits for a pod that is on its way, but not for long: a
 // scale-in may come before that pod.
-func (r *Reconciler) decide(set *appsv1.ReplicaSet, s *situation) (d scalein.Decision, again time.Duration) {
+func (r *Reconciler) decide(s *situation) (d scalein.Decision, again time.Duration) {
 	now := r.Clock.Now()
-	r.memory.keep(set.UID, s.pods)
-	free := r.memory.hole(set.UID, now)
+	r.memory.keep(s.key, s.byName)
+	free := r.memory.hole(s.key, now)
 	waiting := s.bound < s.wants && free < holeGrace
 	for _, in := range s.inputs {
 		in.Waiting = waiting
@@ -83,7 +100,7 @@ func (r *Reconciler) decide(set *appsv1.ReplicaSet, s *situation) (d scalein.Dec
 	}
 	slices.Sort(d.Foreign)
 	if s.wanted() {
-		r.memory.setHole(set.UID, d.Holes, now)
+		r.memory.setHole(s.key, d.Holes, now)
 	}
 	if d.Holes {
 		again = holeGrace - free

@@ -3,7 +3,6 @@ package scalein
 import (
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -19,8 +18,8 @@ const (
 )
 
 // report tells of pods whose costs are left alone. An event is made if further pods are found.
-func (r *Reconciler) report(set *appsv1.ReplicaSet, s *situation, d scalein.Decision) {
-	if !r.memory.setForeign(set.UID, d.Foreign) {
+func (r *Reconciler) report(s *situation, d scalein.Decision) {
+	if !r.memory.setForeign(s.key, d.Foreign) {
 		return
 	}
 	note := fmt.Sprintf("pods %v", d.Foreign[:min(len(d.Foreign), mostTold)])

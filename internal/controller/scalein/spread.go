@@ -8,6 +8,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,11 +36,11 @@ func chainOf(set *appsv1.ReplicaSet) []workload.Owner {
 	return chain
 }
 
-// spreadsOf finds the spreads of a ReplicaSet's pods.
-func (r *Reconciler) spreadsOf(ctx context.Context, set *appsv1.ReplicaSet) (spreads, error) {
-	s := spreads{chain: chainOf(set), says: map[string]spread.Spread{}}
-	for _, owner := range s.chain {
-		found, err := cluster.SpreadsOf(ctx, r.Client, set.Namespace, owner.Target)
+// spreadsOf finds the spreads of pods with these owners.
+func (r *Reconciler) spreadsOf(ctx context.Context, namespace string, chain []workload.Owner) (spreads, error) {
+	s := spreads{chain: chain, says: map[string]spread.Spread{}}
+	for _, owner := range chain {
+		found, err := cluster.SpreadsOf(ctx, r.Client, namespace, owner.Target)
 		if err != nil {
 			return s, err
 		}
@@ -54,11 +56,15 @@ func (r *Reconciler) spreadsOf(ctx context.Context, set *appsv1.ReplicaSet) (spr
 	return s, nil
 }
 
-// read reads what the spreads say for a workload of its present size.
-func (s *spreads) read(replicas int32) error {
+// read reads what the spreads of a group say for a workload of its present size.
+func (r *Reconciler) read(ctx context.Context, g *group, s *spreads) error {
 	var errs []error
 	for i := range s.objects {
-		says, err := spread.Of(&s.objects[i], replicas)
+		size, err := r.size(ctx, g, &s.objects[i])
+		if err != nil {
+			return err
+		}
+		says, err := spread.Of(&s.objects[i], size)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -97,20 +103,37 @@ func subsetsOf(s spread.Spread) (subsets []scalein.Subset) {
 	return subsets
 }
 
-// size is how many pods the workload of a ReplicaSet wants. A workload that is no Deployment
-// wants as many as its ReplicaSets do.
-func (r *Reconciler) size(ctx context.Context, set *appsv1.ReplicaSet, of client.Object) (int32, error) {
-	if d, ok := of.(*appsv1.Deployment); ok {
-		return ptr.Deref(d.Spec.Replicas, 1), nil
+// size is how many pods the target of a spread wants. The caches hold Deployments and ReplicaSets;
+// the size of another target is read, if the spread has percentages.
+func (r *Reconciler) size(ctx context.Context, g *group, ws *appsv1beta1.WorkloadSpread) (int32, error) {
+	if filter := ws.Spec.TargetFilter; filter == nil || len(filter.ReplicasPathList) == 0 {
+		switch o := g.workload.(type) {
+		case *appsv1.Deployment:
+			return ptr.Deref(o.Spec.Replicas, 1), nil
+		case *appsv1.ReplicaSet:
+			if g.chain[0].Target == workload.TargetOf(ws.Spec.TargetReference) {
+				return ptr.Deref(o.Spec.Replicas, 1), nil
+			}
+		}
 	}
-	owner, owned := workload.ControllerOf(set)
-	if !owned {
-		return ptr.Deref(set.Spec.Replicas, 1), nil
+	if !percentages(ws) {
+		return spread.UnknownSize, nil
 	}
-	sets, err := cluster.ReplicaSetsOf(ctx, r.Client, set.Namespace, owner.UID)
-	sum := int32(0)
-	for i := range sets {
-		sum += ptr.Deref(sets[i].Spec.Replicas, 1)
+	ref := ws.Spec.TargetReference
+	kind, paths := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), []string(nil)
+	if ws.Spec.TargetFilter != nil {
+		paths = ws.Spec.TargetFilter.ReplicasPathList
 	}
-	return sum, err
+	size, unknown, err := r.Sizes.Read(ctx, kind, client.ObjectKey{Namespace: g.namespace, Name: ref.Name}, r.Clock.Now(), paths...)
+	if unknown != "" {
+		return spread.UnknownSize, nil
+	}
+	return size, err
+}
+
+// percentages tells whether a maximum of a spread depends on the size of its target.
+func percentages(ws *appsv1beta1.WorkloadSpread) bool {
+	return slices.ContainsFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
+		return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
+	})
 }

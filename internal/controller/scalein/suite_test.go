@@ -11,13 +11,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	controller "github.com/limpet-io/limpet/internal/controller/scalein"
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -33,23 +36,26 @@ const (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env))
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, apiextensionsv1.AddToScheme))
 }
 
 // start runs the reconciler as cmd/controller does.
 func start(t *testing.T) (*controller.Reconciler, *prometheus.Registry) {
 	t.Helper()
 	mgr := env.NewManager(t, cluster.CacheOptions(controller.Needs()))
+	live := env.Client // with every right: a test has the kind served, without its roles
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), controller.Needs()); err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
 	r := &controller.Reconciler{
 		Client: mgr.GetClient(), Writer: mgr.GetClient(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
-		Metrics: controller.NewMetrics(registry),
+		Metrics: controller.NewMetrics(registry), Sizes: workloads.NewScales(live, live),
 	}
-	if err := r.SetupWithManager(mgr); err != nil {
-		t.Fatal(err)
+	for _, each := range []interface{ SetupWithManager(ctrl.Manager) error }{r, &controller.CloneSets{Reconciler: r}} {
+		if err := each.SetupWithManager(mgr); err != nil {
+			t.Fatal(err)
+		}
 	}
 	env.Start(t, mgr)
 	return r, registry

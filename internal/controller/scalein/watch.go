@@ -87,7 +87,7 @@ func (r *Reconciler) ordered(ctx context.Context, key client.ObjectKey) bool {
 	if of == nil || err != nil {
 		return false
 	}
-	found, err := r.spreadsOf(ctx, &set)
+	found, err := r.spreadsOf(ctx, set.Namespace, chainOf(&set))
 	return err == nil && (balanced(of) || len(found.objects) > 0)
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,16 +18,16 @@ import (
 // write writes a decision, and tells whether something is left for later: the namespace had its
 // writes of this second, or a pod has changed since it was read. A pod that cannot be written
 // does not keep the others from it.
-func (r *Reconciler) write(ctx context.Context, set *appsv1.ReplicaSet, s *situation, d scalein.Decision) (left bool, err error) {
+func (r *Reconciler) write(ctx context.Context, s *situation, d scalein.Decision) (left bool, err error) {
 	var errs []error
 	for _, w := range d.Writes {
-		if !r.memory.grant(set.Namespace, r.Clock.Now()) {
+		if !r.memory.grant(s.namespace, r.Clock.Now()) {
 			return true, errors.Join(errs...)
 		}
-		pod := s.pods[w.Pod].DeepCopy()
+		pod := s.byName[w.Pod].DeepCopy()
 		switch err := r.patch(ctx, pod, w.Cost); {
 		case err == nil:
-			r.memory.wrote(set.UID, pod, w.Cost, r.Clock.Now())
+			r.memory.wrote(s.key, pod, w.Cost, r.Clock.Now())
 			r.Metrics.wrote(s, w)
 		case apierrors.IsNotFound(err):
 		case apierrors.IsConflict(err):
