@@ -1,11 +1,6 @@
 package pin
 
-import (
-	"context"
-
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-)
+import "context"
 
 // PodWaits is what the Nominator looks at, and RecordChanged what the Recorder looks at.
 var (
@@ -16,8 +11,8 @@ var (
 // Resync is one pass of a Resyncer.
 func (n *Resyncer) Resync(ctx context.Context) error { return n.resync(ctx) }
 
-// NewGateQueue returns how the Nominator adds pods to its queue, and how a pod's turn begins.
-func NewGateQueue() (add handler.EventHandler, begin func(ctrl.Request)) {
-	g := &gateQueue{}
-	return g.handler(), g.begin
-}
+// GateQueue makes the queue of the Nominator, and GateHandler adds pods to it.
+var (
+	GateQueue   = gateQueue
+	GateHandler = gateHandler
+)

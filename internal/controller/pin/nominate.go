@@ -49,7 +49,6 @@ type Nominator struct {
 	reported sync.Map // the last notice, by the key of a pod
 	untried  sync.Map // since when a pod waits untried, by its key
 	promises promises
-	queue    gateQueue
 }
 
 // notice is why a pod's gate stays closed.
@@ -71,10 +70,10 @@ const noteSize = 800
 func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nominate").
-		Watches(&corev1.Pod{}, n.queue.handler(), builder.WithPredicates(podWaits)).
+		Watches(&corev1.Pod{}, gateHandler(), builder.WithPredicates(podWaits)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 8,
-			NeedLeaderElection:      new(false),
+			MaxConcurrentReconciles: nominators, NewQueue: gateQueue,
+			NeedLeaderElection: new(false),
 			// A pod should not wait behind a gate longer than a failing API server forces.
 			RateLimiter: cluster.BackOff[reconcile.Request](time.Second),
 		}).
@@ -83,7 +82,6 @@ func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile nominates a pod's node and opens its gate.
 func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	n.queue.begin(req)
 	var pod corev1.Pod
 	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
 		n.reported.Delete(req)
