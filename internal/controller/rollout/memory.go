@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -38,7 +39,10 @@ func (m *memory) of(req ctrl.Request) *remembered {
 func (m *memory) opened(req ctrl.Request, pod *corev1.Pod, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(req).writes[pod.UID] = cluster.Write{Version: pod.ResourceVersion, At: now}
+	writes := m.of(req).writes
+	// Users can let a set have pods that wait for as long as they like.
+	maps.DeleteFunc(writes, func(_ types.UID, w cluster.Write) bool { return now.Sub(w.At).Abs() > time.Minute }) // the cache has these
+	writes[pod.UID] = cluster.Write{Version: pod.ResourceVersion, At: now}
 }
 
 // unseen tells whether a gate was opened and the cache does not show it yet.
