@@ -23,7 +23,7 @@ func peek(r *http.Request) (head []byte, err error) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(head), r.Body), r.Body}
-	if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // of ReadFull itself
+	if err == io.EOF || err == io.ErrUnexpectedEOF { // a body that is shorter
 		err = nil
 	}
 	return head, err
