@@ -38,7 +38,6 @@ var promises = map[string]struct {
 	"what budgets lack":          {"docs/use/openkruise.md", "## What OpenKruise's PodUnavailableBudget lacks", "internal/webhook/guard", 11},
 	"ways of going":              {"docs/use/openkruise.md", "## Ways in which pods go", "internal/webhook/guard", 14},
 	"claims of the threat model": {"docs/operate/threat-model.md", "## Claims and their tests", "", 19},
-	"spreads of OpenKruise":      {"docs/use/openkruise.md", "## Spreads", "internal/webhook/validate", 18},
 }
 
 func TestEveryPromiseHasItsTest(t *testing.T) {
