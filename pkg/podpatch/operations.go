@@ -10,7 +10,6 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 // Operations returns a patch as operations on the pod in raw, in JSON. They name only what
@@ -47,8 +46,8 @@ func strategicOperations(raw []byte, p Patch) (ops []jsonpatch.Operation, after 
 	if p.Strategic == nil {
 		return nil, raw, nil
 	}
-	if after, err = strategicpatch.StrategicMergePatch(raw, p.Strategic, &corev1.Pod{}); err != nil {
-		return nil, raw, fmt.Errorf("apply strategic merge patch: %w", err)
+	if after, err = Apply(raw, p.Strategic); err != nil {
+		return nil, raw, err
 	}
 	if ops, err = jsonpatch.CreatePatch(raw, after); err != nil {
 		return nil, raw, fmt.Errorf("compare pod with the patched pod: %w", err)

@@ -3,6 +3,7 @@ package podpatch_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -121,5 +122,49 @@ func TestPlannersWinOverStrategicPatches(t *testing.T) {
 	}
 	if diff := cmp.Diff([]corev1.Toleration{{Key: "own"}, {Key: "subset"}}, got.Spec.Tolerations); diff != "" {
 		t.Errorf("tolerations (-want +got):\n%s", diff)
+	}
+}
+
+// The time of a merge grows with the square of the length of a list. Users choose the length of
+// both lists.
+func TestLongListsAreNotMerged(t *testing.T) {
+	names := func(prefix string, n int) (all []corev1.EnvVar) {
+		for i := range n {
+			all = append(all, corev1.EnvVar{Name: fmt.Sprint(prefix, i)})
+		}
+		return all
+	}
+	cases := map[string]struct {
+		pod, patch int
+		text       string
+		want       error
+	}{
+		"usual lists":                      {pod: 100, patch: 20},
+		"a long list of the pod":           {pod: 700, patch: 1, want: podpatch.ErrLists},
+		"a long list of the patch":         {pod: 1, patch: 700, want: podpatch.ErrLists},
+		"a long list that no patch merges": {pod: 2000, text: `{"metadata":{"labels":{"a":"b"}}}`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Env: names("a", tc.pod)}}}}
+			patch := []byte(tc.text)
+			if tc.text == "" {
+				var err error
+				added := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Env: names("b", tc.patch)}}}}
+				if patch, err = json.Marshal(map[string]any{"spec": map[string]any{"containers": added.Spec.Containers}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := podpatch.Strategic(pod, patch); !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			raw, err := json.Marshal(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := podpatch.Operations(raw, podpatch.Patch{Strategic: patch}); !errors.Is(err, tc.want) {
+				t.Errorf("operations: error %v, want %v", err, tc.want)
+			}
+		})
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/limpet-io/limpet/pkg/podpatch"
 )
 
 // Limits of what is applied to each new pod.
@@ -119,7 +120,7 @@ func mergedInto(template *corev1.PodTemplateSpec, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode pod template: %w", err)
 	}
-	after, err := strategicpatch.StrategicMergePatch(before, raw, &corev1.Pod{})
+	after, err := podpatch.Apply(before, raw)
 	if err != nil {
 		return nil, fmt.Errorf("must be a strategic merge patch of a pod: %w", err)
 	}

@@ -173,6 +173,7 @@ func TestSpreadsThatAreRefused(t *testing.T) {
 		"a patch with a wrong directive": {patch(`{"spec":{"containers":[{"name":"web","$patch":"drop"}]}}`), "spec.subsets[0].patch"},
 		"a patch with labels of numbers": {patch(`{"metadata":{"labels":{"a":1}}}`), "spec.subsets[0].patch"},
 		"a very long patch":              {patch(long), "spec.subsets[0].patch"},
+		"a patch of a very long list":    {patch(`{"metadata":{"finalizers":[` + strings.Repeat(`"a",`, 700) + `"b"]}}`), "too long to be merged"},
 
 		"an unknown strategy":       {func(s *spread) { s.Spec.ScheduleStrategy.Type = "Loose" }, "spec.scheduleStrategy.type"},
 		"adaptive without its type": {func(s *spread) { s.Spec.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveSpread{} }, "type must be Adaptive"},
