@@ -143,7 +143,11 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 		}
 	}
 	fmt.Println()
-	return all, budget(ctx, b, progress)
+	if err := budget(ctx, b, progress); err != nil {
+		return all, err
+	}
+	fmt.Println()
+	return all, spread(ctx, b, progress)
 }
 
 // budget shows how a budget delays the drain of a node. It counts no kept pods.
