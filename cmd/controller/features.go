@@ -129,7 +129,7 @@ func spreads() feature {
 	return feature{
 		name:    "spread",
 		schemes: []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme},
-		needs:   admit.SpreadNeeds(),
+		needs:   spreadNeeds(),
 		crds: []upgrade.CRD{
 			{Name: "workloadspreads.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("WorkloadSpread")},
 		},
@@ -151,8 +151,23 @@ func spreads() feature {
 				Clock: s.clock, Events: s.events, Metrics: admit.NewSpreadMetrics(metrics.Registry),
 			}}
 		},
-		reconcilers: func(s shared) []reconciler {
-			return []reconciler{&spreadcontroller.Labeler{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), Clock: s.clock}}
+		reconcilers: spreadReconcilers,
+	}
+}
+
+// spreadNeeds is what the planner and the reconcilers read from the caches.
+func spreadNeeds() cluster.Needs {
+	all, more := admit.SpreadNeeds(), spreadcontroller.Needs()
+	return cluster.Needs{Objects: append(all.Objects, more.Objects...), Indexes: append(all.Indexes, more.Indexes...)}
+}
+
+func spreadReconcilers(s shared) []reconciler {
+	c, live := s.mgr.GetClient(), s.mgr.GetAPIReader()
+	return []reconciler{
+		&spreadcontroller.Labeler{Client: c, Live: live, Clock: s.clock},
+		&spreadcontroller.Reconciler{
+			Client: c, Live: live, Sizes: s.sizes, Books: s.books, Clock: s.clock, Events: s.events,
+			Metrics: spreadcontroller.NewMetrics(metrics.Registry), Evictor: s.evictor,
 		},
 	}
 }

@@ -1,0 +1,224 @@
+package spread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/books"
+	"github.com/limpet-io/limpet/internal/cluster"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/spread"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// situation is what is known about one spread.
+type situation struct {
+	object *appsv1beta1.WorkloadSpread
+	says   spread.Spread
+	// size is how many pods the target wants.
+	size int32
+	// unknown says why the size is not known; "" when it is.
+	unknown string
+	// problem is why a patch does not apply; "" for none.
+	problem string
+	pods    []*member
+	// entries are creations on their way, whose pods are not seen.
+	entries []spread.Entry
+}
+
+// member is an active pod of the spread.
+type member struct {
+	*corev1.Pod
+	subset string // "" for none
+	// revision is the name of the pod's revision, and owner the UID of its controller.
+	revision string
+	owner    types.UID
+}
+
+// gather collects the facts about a spread.
+func (r *Reconciler) gather(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (*situation, error) {
+	s := &situation{object: ws}
+	var err error
+	if s.size, s.unknown, err = r.Sizes.SizeOf(ctx, r.Client, ws, r.Clock.Now()); err != nil {
+		return nil, err
+	}
+	size := s.size
+	if s.unknown != "" {
+		size = spread.UnknownSize
+	}
+	if s.says, err = spread.Of(ws, size); errors.Is(err, spread.ErrSize) {
+		return s, nil // the status says so
+	} else if err != nil {
+		return nil, err
+	}
+	if err := r.addPods(ctx, s); err != nil {
+		return nil, err
+	}
+	return s, r.addEntries(ctx, s)
+}
+
+// addPods adds the active pods of the target that the spread covers.
+func (r *Reconciler) addPods(ctx context.Context, s *situation) error {
+	target := workload.TargetOf(s.object.Spec.TargetReference)
+	pods, err := r.podsOf(ctx, s.object.Namespace, target)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		pod := &pods[i]
+		owner, _ := workload.ControllerOf(pod)
+		covered, err := spread.Covers(s.object, pod.Labels, []workload.Owner{owner, {Target: target}})
+		if err != nil {
+			return err
+		}
+		if !covered || !workload.Alive(pod) || r.other(ctx, s.object, pod) {
+			continue
+		}
+		m := &member{Pod: pod, owner: owner.UID, revision: appsv1beta1.VersionIgnored}
+		if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; owner.GroupKind() == replicaSets && hash != "" {
+			m.revision = hash
+		}
+		if match, err := matchOf(pod); err == nil && match.Name == s.object.Name {
+			m.subset = match.Subset
+		}
+		s.pods = append(s.pods, m)
+	}
+	return nil
+}
+
+func matchOf(pod *corev1.Pod) (appsv1beta1.Match, error) {
+	return appsv1beta1.ParseMatch(pod.Annotations[appsv1beta1.AnnotationMatchedSpread])
+}
+
+// other tells whether a pod belongs to another spread, whose target is the owner of the pod.
+func (r *Reconciler) other(ctx context.Context, ws *appsv1beta1.WorkloadSpread, pod *corev1.Pod) bool {
+	owner, _ := workload.ControllerOf(pod)
+	match, err := matchOf(pod)
+	if err != nil || match.Name == ws.Name || owner.Target == workload.TargetOf(ws.Spec.TargetReference) {
+		return false
+	}
+	var named appsv1beta1.WorkloadSpread
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: ws.Namespace, Name: match.Name}, &named, client.UnsafeDisableDeepCopy)
+	return err == nil && workload.TargetOf(named.Spec.TargetReference) == owner.Target
+}
+
+// podsOf returns the pods of a workload: those that it controls, directly or through ReplicaSets
+// or Jobs.
+func (r *Reconciler) podsOf(ctx context.Context, namespace string, target workload.Target) ([]corev1.Pod, error) {
+	owners, err := r.ownersUnder(ctx, namespace, target)
+	if err != nil {
+		return nil, err
+	}
+	var all []corev1.Pod
+	if !target.Unstable() {
+		if all, err = cluster.PodsOf(ctx, r.Client, namespace, target); err != nil {
+			return nil, err
+		}
+	}
+	for _, owner := range owners {
+		pods, err := cluster.PodsOwnedBy(ctx, r.Client, namespace, owner)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pods...)
+	}
+	return all, nil
+}
+
+// ownersUnder returns the ReplicaSets and Jobs that are the target, or that the target controls.
+func (r *Reconciler) ownersUnder(ctx context.Context, namespace string, target workload.Target) (owners []types.UID, err error) {
+	in := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy}
+	var sets appsv1.ReplicaSetList
+	if err := r.Client.List(ctx, &sets, in...); err != nil {
+		return nil, fmt.Errorf("list ReplicaSets of %s: %w", target, err)
+	}
+	for i := range sets.Items {
+		if o := &sets.Items[i]; under(o, replicaSets.Kind, target) {
+			owners = append(owners, o.UID)
+		}
+	}
+	var all batchv1.JobList
+	if err := r.Client.List(ctx, &all, in...); err != nil {
+		return nil, fmt.Errorf("list Jobs of %s: %w", target, err)
+	}
+	for i := range all.Items {
+		if o := &all.Items[i]; under(o, jobs.Kind, target) {
+			owners = append(owners, o.UID)
+		}
+	}
+	return owners, nil
+}
+
+// under tells whether an object is the target, or is controlled by the target.
+func under(o client.Object, kind string, target workload.Target) bool {
+	group := appsv1.GroupName
+	if kind == jobs.Kind {
+		group = batchv1.GroupName
+	}
+	owner, owned := workload.ControllerOf(o)
+	return owned && owner.Target == target || target == workload.Target{Group: group, Kind: kind, Name: o.GetName()}
+}
+
+// addEntries adds the creations whose pods are not seen.
+func (r *Reconciler) addEntries(ctx context.Context, s *situation) error {
+	book, err := r.Books.Look(ctx, s.object.Namespace, []books.Owner{{Name: s.object.Name, UID: s.object.UID, Spread: true}})
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, m := range s.pods {
+		seen["/"+m.Name] = true
+		if match, err := matchOf(m.Pod); err == nil && match.UID != "" {
+			seen[match.UID] = true
+		}
+	}
+	now := r.Clock.Now()
+	for key, e := range book.Entries {
+		if !seen[key] && now.Before(e.Expires) {
+			s.entries = append(s.entries, spread.Entry{Key: key, Subset: e.Subset, Owner: e.Owner, Since: e.Since})
+		}
+	}
+	return nil
+}
+
+// revisionOf names the revision of each controller.
+func (s *situation) revisionOf() map[string]string {
+	names := map[string]string{}
+	for _, m := range s.pods {
+		names[string(m.owner)] = m.revision
+	}
+	return names
+}
+
+// revisions are the pods and entries of each revision.
+func (s *situation) revisions() map[string]spread.Revision {
+	all, names := map[string]spread.Revision{}, s.revisionOf()
+	of := func(name string) spread.Revision {
+		if r, ok := all[name]; ok {
+			return r
+		}
+		return spread.Revision{Pods: map[string]int32{}}
+	}
+	for _, m := range s.pods {
+		rev := of(m.revision)
+		rev.Pods[m.subset]++
+		all[m.revision] = rev
+	}
+	for _, e := range s.entries {
+		name, ok := names[e.Owner]
+		if !ok {
+			name = appsv1beta1.VersionIgnored
+		}
+		rev := of(name)
+		rev.Entries = append(rev.Entries, e)
+		all[name] = rev
+	}
+	return all
+}

@@ -1,0 +1,99 @@
+package spread
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/books"
+	"github.com/limpet-io/limpet/internal/evict"
+	"github.com/limpet-io/limpet/internal/workloads"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+const (
+	// lookAgain is when a spread is looked at again whose pods wait for something that no event tells.
+	lookAgain = 10 * time.Second
+	// soon is when the rest of a task is done.
+	soon = time.Second
+)
+
+// Reconciler adopts pods, writes the status of spreads, and lets pods move on that cannot be
+// scheduled. It runs on the leader.
+type Reconciler struct {
+	Client client.Client
+	// Live reads pods past the cache, which holds a part of each pod.
+	Live    client.Reader
+	Sizes   *workloads.Scales
+	Books   *books.Books
+	Clock   clock.PassiveClock
+	Events  events.EventRecorder
+	Metrics *Metrics
+
+	// Evictor asks the budgets of a pod before it deletes the pod.
+	Evictor *evict.Evictor
+
+	memory memory
+}
+
+// Reconcile looks at one spread.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var ws appsv1beta1.WorkloadSpread
+	err := r.Client.Get(ctx, req.NamespacedName, &ws, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("get WorkloadSpread %s: %w", req, err)
+	}
+	if err != nil || ws.DeletionTimestamp != nil {
+		r.memory.forget(req.NamespacedName)
+		r.Metrics.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	again, err := r.reconcile(ctx, &ws)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reconcile WorkloadSpread %s: %w", req, err)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (time.Duration, error) {
+	s, err := r.gather(ctx, ws)
+	if err != nil {
+		return 0, err
+	}
+	again, err := r.adopt(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	actions, err := r.decide(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	if s.problem, err = r.patchProblem(ctx, s); err != nil {
+		return 0, err
+	}
+	if err := r.writeStatus(ctx, s, actions); err != nil {
+		return 0, err
+	}
+	later, err := r.move(ctx, s, actions)
+	if err != nil {
+		return 0, err
+	}
+	again = sooner(sooner(again, later), actions.Again)
+	if len(s.entries) > 0 || s.unknown != "" {
+		again = sooner(again, lookAgain)
+	}
+	return again, nil
+}
+
+// sooner returns the shorter one of two times; 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

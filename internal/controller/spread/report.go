@@ -1,0 +1,43 @@
+package spread
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/pkg/spread"
+)
+
+// Reasons of events on WorkloadSpreads.
+const (
+	// ReasonSubsetSkipped: pods could not be scheduled, and new pods get other subsets.
+	ReasonSubsetSkipped = "SubsetSkipped"
+	// ReasonRecovered: new pods get a subset again. OpenKruise has the same reason.
+	ReasonRecovered = "RecoverSchedulable"
+	// ReasonAdopted: pods that were there before got a subset.
+	ReasonAdopted = "PodsAdopted"
+	// ReasonRescheduled: a pod that could not be scheduled is created again.
+	ReasonRescheduled = "PodRescheduled"
+	// ReasonReturned: a pod is created again in its own subset.
+	ReasonReturned = "PodReturns"
+)
+
+// reportSubsets tells which subsets are skipped from now on, and which no longer are.
+func (r *Reconciler) reportSubsets(s *situation, a spread.Actions) {
+	for _, name := range a.Skip {
+		r.Events.Eventf(s.object, nil, corev1.EventTypeWarning, ReasonSubsetSkipped, "Skip",
+			"subset %s gets no new pods for %v: the scheduler found no node for %d pods", name, s.says.Adaptive.Recovery, len(a.Reschedule))
+	}
+	for _, name := range a.Recover {
+		r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonRecovered, "Recover", "subset %s gets new pods again", name)
+	}
+}
+
+// reportMove tells that a pod was deleted.
+func (r *Reconciler) reportMove(s *situation, m *member, why string) {
+	r.Metrics.moved(why, 1)
+	if why == returned {
+		r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonReturned, "Return", "pod %s is created again in its own subset", m.Name)
+		return
+	}
+	r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonRescheduled, "Reschedule",
+		"pod %s is created again: no node of subset %s took the pod", m.Name, m.subset)
+}

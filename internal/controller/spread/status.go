@@ -1,0 +1,120 @@
+package spread
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/podpatch"
+	"github.com/limpet-io/limpet/pkg/spread"
+)
+
+// writeStatus writes what the status shows, if it has changed.
+func (r *Reconciler) writeStatus(ctx context.Context, s *situation, a spread.Actions) error {
+	next := s.object.DeepCopy()
+	next.Status = s.status(a, metav1.NewTime(r.Clock.Now()))
+	r.Metrics.shown(client.ObjectKeyFromObject(s.object), next.Status)
+	if equality.Semantic.DeepEqual(s.object.Status, next.Status) {
+		return nil
+	}
+	err := r.Client.Status().Patch(ctx, next, client.MergeFrom(s.object))
+	if err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	r.reportSubsets(s, a)
+	return nil
+}
+
+// status is what the status shows.
+func (s *situation) status(a spread.Actions, now metav1.Time) appsv1beta1.WorkloadSpreadStatus {
+	out := appsv1beta1.WorkloadSpreadStatus{ObservedGeneration: s.object.Generation, Conditions: slices.Clone(s.object.Status.Conditions)}
+	out.SubsetStatuses, out.VersionedSubsetStatuses = spread.Status(spread.StatusInput{Spread: s.says, Revisions: s.revisions()})
+	for i := range out.SubsetStatuses {
+		subset := &out.SubsetStatuses[i]
+		takes, known := a.Schedulable[subset.Name]
+		if !known {
+			continue
+		}
+		for _, before := range s.object.Status.SubsetStatuses {
+			if before.Name == subset.Name {
+				subset.Conditions = slices.Clone(before.Conditions)
+			}
+		}
+		c := metav1.Condition{
+			Type: appsv1beta1.ConditionSchedulable, Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonSufficient,
+			Message: "new pods get this subset", LastTransitionTime: now, ObservedGeneration: s.object.Generation,
+		}
+		if !takes {
+			c.Status, c.Reason = metav1.ConditionFalse, appsv1beta1.ReasonPodUnschedulable
+			c.Message = "the scheduler found no node for a pod; new pods get other subsets"
+		}
+		meta.SetStatusCondition(&subset.Conditions, c)
+	}
+	c := s.placed()
+	c.Type, c.LastTransitionTime, c.ObservedGeneration = appsv1beta1.ConditionPlaced, now, s.object.Generation
+	meta.SetStatusCondition(&out.Conditions, c)
+	return out
+}
+
+// placed is the condition that tells whether pods get a subset, and all of it.
+func (s *situation) placed() metav1.Condition {
+	no := metav1.Condition{Status: metav1.ConditionFalse, Reason: appsv1beta1.ReasonNoSubsetFits}
+	if s.unknown != "" && len(s.says.Subsets) == 0 {
+		no.Message = "maxReplicas are percentages, and " + s.unknown
+		return no
+	}
+	without := 0
+	for _, m := range s.pods {
+		if !slices.ContainsFunc(s.says.Subsets, func(o spread.Subset) bool { return o.Name == m.subset }) {
+			without++
+		}
+	}
+	if without > 0 {
+		no.Message = fmt.Sprintf("%d of %d pods have no subset; raise maxReplicas, or add a subset without maxReplicas", without, len(s.pods))
+		return no
+	}
+	if s.problem != "" {
+		no.Reason, no.Message = appsv1beta1.ReasonPatchFailed, shortened(s.problem)
+		return no
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonPlaced, Message: "pods get a subset"}
+}
+
+// patchProblem tells which patch does not apply to a pod of its subset; "" for none. The cache
+// does not hold whole pods, so that one pod of each revision is read.
+func (r *Reconciler) patchProblem(ctx context.Context, s *situation) (string, error) {
+	for _, o := range s.says.Subsets {
+		at := slices.IndexFunc(s.pods, func(m *member) bool { return m.subset == o.Name })
+		if o.Patch == nil || at < 0 {
+			continue
+		}
+		tried := attempt{s.object.UID, s.object.Generation, o.Name, s.pods[at].revision}
+		problem, known := r.memory.tried(tried)
+		if !known {
+			pod := &corev1.Pod{}
+			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.pods[at]), pod); err != nil {
+				return "", client.IgnoreNotFound(err)
+			}
+			if _, err := podpatch.Strategic(pod, o.Patch); err != nil {
+				problem = fmt.Sprintf("the patch of subset %s does not apply: %v", o.Name, err)
+			}
+			r.memory.try(tried, problem)
+		}
+		if problem != "" {
+			return problem, nil
+		}
+	}
+	return "", nil
+}
+
+// mostText is the length of a message that quotes what users wrote.
+const mostText = 1000
+
+func shortened(text string) string { return text[:min(len(text), mostText)] }
