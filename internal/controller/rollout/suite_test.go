@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,7 +100,7 @@ func gatedPod(t *testing.T, set *appsv1.StatefulSet, ordinal int, gates ...strin
 	return pod.Pod
 }
 
-// run makes a pod Ready, as a scheduler and a kubelet do.
+// ready makes a pod Ready, as a scheduler and a kubelet do.
 func ready(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	text := `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"` +
@@ -143,8 +142,4 @@ func gatesOf(pod *corev1.Pod) (names []string) {
 		names = append(names, g.Name)
 	}
 	return names
-}
-
-func owned(set *appsv1.StatefulSet) []metav1.OwnerReference {
-	return []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 }

@@ -89,7 +89,7 @@ func anApp(t *testing.T, replicas int32, annotations map[string]string) *app {
 }
 
 // revise makes a further ReplicaSet, as a rollout does.
-func (a *app) revise(t *testing.T) *appsv1.ReplicaSet {
+func (a *app) revise(t *testing.T) {
 	t.Helper()
 	revision := fmt.Sprint(len(a.sets) + 1)
 	labels := maps.Clone(a.Spec.Template.Labels)
@@ -106,7 +106,6 @@ func (a *app) revise(t *testing.T) *appsv1.ReplicaSet {
 	}
 	env.Create(t, set)
 	a.sets = append(a.sets, set)
-	return set
 }
 
 // pod makes a Ready pod of the newest revision.

@@ -39,8 +39,8 @@ func (s *ScaleOut) Plan(ctx context.Context, facts Facts) (Plan, error) {
 	if !asked || whole && known.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
 		return Plan{}, nil
 	}
-	if _, err := rollout.LimitOf(text, 1); err != nil { // the leader tells the user
-		return Plan{}, nil
+	if _, err := rollout.LimitOf(text, 1); err != nil {
+		return Plan{}, nil //nolint:nilerr // the leader tells the user, and the pod starts without a limit
 	}
 	return Plan{Patch: podpatch.Patch{Gates: []string{appsv1beta1.GateScaleOut}}}, nil
 }
