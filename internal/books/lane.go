@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -126,13 +127,14 @@ func (b *Books) serve(ctx context.Context, key client.ObjectKey, batch []*reques
 }
 
 // verify returns a conflict when a book is not the newest version. A decision from an old
-// book could rely on an entry that was removed.
+// book could rely on an entry that was removed. The metadata of the book are enough for that.
 func (b *Books) verify(ctx context.Context, key client.ObjectKey, v *version) error {
-	live, err := get(ctx, b.Live, key)
-	if err != nil {
-		return err
-	}
-	if live == nil || live.meta.ResourceVersion != v.meta.ResourceVersion {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(limpetv1alpha1.GroupVersion.WithKind("DisruptionBook"))
+	switch err := b.Live.Get(ctx, key, live); {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("get metadata of DisruptionBook %s: %w", key, err)
+	case err != nil || live.ResourceVersion != v.meta.ResourceVersion:
 		return apierrors.NewConflict(limpetv1alpha1.GroupVersion.WithResource("disruptionbooks").GroupResource(), key.Name, errChanged)
 	}
 	return nil

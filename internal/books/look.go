@@ -40,6 +40,11 @@ func (b *Books) Look(ctx context.Context, namespace string, budgets []Owner) (le
 
 // union merges the roots, and the frozen books that no root has absorbed.
 func union(known map[string]ledger.Book) ledger.Book {
+	if len(known) == 1 {
+		for _, book := range known {
+			return book // readers change no book
+		}
+	}
 	var all ledger.Book
 	var absorbed []string
 	for _, book := range known {

@@ -13,7 +13,7 @@ import (
 )
 
 // noteDelay is how long a note waits for a write that others need anyway.
-const noteDelay = 100 * time.Millisecond
+const noteDelay = 300 * time.Millisecond
 
 // errNoChange is returned for notes that say what the book says already.
 var errNoChange = errors.New("the book has the notes")
@@ -24,7 +24,7 @@ type note func(ledger.Book) (ledger.Book, bool)
 // Note enters something into a book that no decision relies on, such as a refused request. It
 // does not wait: the note is written with the next decision of the book, or a moment later.
 // Until then this replica alone knows it. A replica that dies in between forgets it. name is
-// the name of the book that Decide returned.
+// the name of the book that Decide or Look returned.
 func (b *Books) Note(ctx context.Context, namespace, name string, add func(ledger.Book) (ledger.Book, bool)) {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	b.mu.Lock()

@@ -140,6 +140,8 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 	switch {
 	case c.request.DryRun:
 		answer.Left = left(in, answer.Decision)
+	case onlyNoted(answer.Decision) && in.Book.Name != "":
+		j.note(ctx, in.Book.Name, c, in, answer.Decision)
 	case answer.Take || answer.Verdict == budget.Refused || answer.Reason == budget.ReasonTaken:
 		return j.enter(ctx, c, in, version)
 	}

@@ -77,8 +77,34 @@ func Ask(b Book, w Waiting) (Book, bool) {
 	if at >= 0 {
 		list = slices.Delete(list, at, at+1)
 	}
-	b.Waiting = boundWaiting(append(list, w))
+	b.Waiting = insertWaiting(list, w)
 	return b, true
+}
+
+// insertWaiting does what boundWaiting does for one more request, and sorts nothing again: a
+// burst of refusals would sort hundreds of requests for each one.
+func insertWaiting(list []Waiting, w Waiting) []Waiting {
+	if len(list) > MostWaiting || !slices.IsSortedFunc(list, longestFirst) {
+		return boundWaiting(append(list, w))
+	}
+	if len(list) == MostWaiting {
+		least := len(list) - 1 // recent
+		for i := range slices.Backward(list) {
+			if list[i].Last.Before(list[least].Last) {
+				least = i
+			}
+		}
+		if !w.Last.After(list[least].Last) {
+			return list
+		}
+		list = slices.Delete(list, least, least+1)
+	}
+	at, _ := slices.BinarySearchFunc(list, w, longestFirst)
+	return slices.Insert(list, at, w)
+}
+
+func longestFirst(a, b Waiting) int {
+	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.By, b.By))
 }
 
 func (w Waiting) sameRequest(other Waiting) bool {
@@ -94,9 +120,7 @@ func stillWaiting(list []Waiting, now time.Time) []Waiting {
 func boundWaiting(list []Waiting) []Waiting {
 	slices.SortStableFunc(list, func(a, b Waiting) int { return b.Last.Compare(a.Last) })
 	list = list[:min(len(list), MostWaiting)]
-	slices.SortStableFunc(list, func(a, b Waiting) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.By, b.By))
-	})
+	slices.SortStableFunc(list, longestFirst)
 	return list
 }
 

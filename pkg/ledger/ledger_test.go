@@ -2,6 +2,8 @@ package ledger_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,6 +270,32 @@ func TestRepeatedRequestKeepsItsFirstTime(t *testing.T) {
 	late, _ := ask(b, "first", 5*time.Second+ledger.Lapse)
 	if len(late.Waiting) != 1 || !late.Waiting[0].Since.Equal(after(5*time.Second+ledger.Lapse)) {
 		t.Errorf("waiting %v, want a new request", late.Waiting)
+	}
+}
+
+// The requests that came least recently are dropped, and the longest waiting is the first, in
+// whatever order requests come.
+func TestTheMostRecentRequestsWait(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var b ledger.Book
+	var want []ledger.Waiting
+	for i := range 4 * ledger.MostWaiting {
+		at := after(time.Duration(random.IntN(ledger.MostWaiting)) * time.Millisecond)
+		w := ledger.Waiting{UID: "u", Pod: fmt.Sprint(i), By: "b", Since: at, Last: after(time.Duration(random.IntN(50)) * time.Second)}
+		b, _ = ledger.Ask(b, w)
+		want = slices.DeleteFunc(want, func(known ledger.Waiting) bool { return w.Last.Sub(known.Last) >= ledger.Lapse })
+		want = append(want, w)
+		slices.SortStableFunc(want, func(a, b ledger.Waiting) int { return b.Last.Compare(a.Last) })
+		want = want[:min(len(want), ledger.MostWaiting)]
+		slices.SortStableFunc(want, func(a, b ledger.Waiting) int {
+			if a.Since.Equal(b.Since) {
+				return strings.Compare(a.Pod, b.Pod)
+			}
+			return a.Since.Compare(b.Since)
+		})
+		if !slices.Equal(b.Waiting, want) {
+			t.Fatalf("after %d requests (-want +got):\n%s", i+1, cmp.Diff(want, b.Waiting))
+		}
 	}
 }
 
