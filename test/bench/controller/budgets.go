@@ -17,16 +17,17 @@ type budgetScale struct {
 	back    time.Duration // after which an evicted pod is Ready again
 	rate    int           // requests a second
 	seconds int           // of the longest step; the others take a third
-	budgets int           // that share no pod, with some pods each
+	budgets int           // that share no pod
 }
 
-var fullBudgets = budgetScale{pods: 2000, units: 50, back: 2 * time.Second, rate: 50, seconds: 60, budgets: 10}
+var fullBudgets = budgetScale{pods: 2000, units: 30, back: 2 * time.Second, rate: 50, seconds: 60, budgets: 10}
 
 func (s budgetScale) requests() int { return s.rate * s.seconds }
 func (s budgetScale) few() int      { return s.rate * s.seconds / 3 }
 
-// some is the number of pods of the services beside the large one.
-func (s budgetScale) some() int { return max(10, s.pods/10) }
+// each is how many pods each of several services has. Two steps evict them, and they do not come
+// back.
+func (s budgetScale) each(services int) int { return 2*s.few()/services + 10 }
 
 // measureBudgets has budgets judge requests of an API server, and returns what it saw.
 func measureBudgets(ctx context.Context, p place, size budgetScale) (text string, err error) {
@@ -74,7 +75,7 @@ type guarding struct {
 	many  []*service // with a budget each
 	peers []*service // with a budget, with a PodDisruptionBudget, and with neither
 
-	returns sync.WaitGroup // of pods that come back
+	returns sync.WaitGroup // of evicted pods
 }
 
 func (g *guarding) steps() []budgetStep {
@@ -89,14 +90,19 @@ func (g *guarding) steps() []budgetStep {
 	}
 }
 
-// mixed asks one budget for twice as many pods as it can let go.
+// mixed asks one budget for more pods than it can permit to go. Evicted pods come back.
 func (g *guarding) mixed(ctx context.Context, r *budgetReport) error {
 	g.relay.take()
-	if err := g.press(ctx, g.size.requests(), func(i int) *service { return g.one }); err != nil {
+	_, err := g.steadily(ctx, g.size.rate, g.size.requests(), func(ctx context.Context, i int) error {
+		passed, _, err := g.ask(ctx, g.one, i)
+		if passed {
+			g.returns.Go(func() { g.bringBack(ctx, g.one.pod(i)) })
+		}
 		return err
-	}
+	})
+	g.returns.Wait()
 	r.written, r.refused = g.relay.takeBoth()
-	return nil
+	return err
 }
 
 // dryRuns asks the same budget, and changes nothing.
@@ -113,7 +119,11 @@ func (g *guarding) dryRuns(ctx context.Context, r *budgetReport) error {
 // independent asks one budget after the other.
 func (g *guarding) independent(ctx context.Context, r *budgetReport) error {
 	g.relay.take()
-	err := g.press(ctx, g.size.few(), func(i int) *service { return g.many[i%len(g.many)] })
+	n := len(g.many)
+	_, err := g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
+		_, _, err := g.ask(ctx, g.many[i%n], i/n)
+		return err
+	})
 	r.independent = g.relay.take()
 	return err
 }
@@ -121,13 +131,13 @@ func (g *guarding) independent(ctx context.Context, r *budgetReport) error {
 // atOnce asks all budgets at the same moment, again and again.
 func (g *guarding) atOnce(ctx context.Context, r *budgetReport) error {
 	g.relay.take()
-	_, err := g.steadily(ctx, max(1, g.size.rate/len(g.many)), g.size.few()/len(g.many), func(ctx context.Context, _ int) error {
-		return g.parallel(ctx, len(g.many), len(g.many), func(ctx context.Context, i int) error {
-			_, _, err := g.ask(ctx, g.many[i])
+	n := len(g.many)
+	_, err := g.steadily(ctx, max(1, g.size.rate/n), g.size.few()/n, func(ctx context.Context, turn int) error {
+		return g.parallel(ctx, n, n, func(ctx context.Context, i int) error {
+			_, _, err := g.ask(ctx, g.many[i], g.many[i].pods-1-turn) // from the other end
 			return err
 		})
 	})
-	g.returns.Wait()
 	r.atOnce = g.relay.take()
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,44 +16,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/guard"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
-// service is a StatefulSet with its pods.
+// service is a ReplicaSet with its pods.
 type service struct {
-	set   *appsv1.StatefulSet
-	pods  int
-	asked atomic.Int64 // how many requests were made
+	set  *appsv1.ReplicaSet
+	pods int
 }
 
-// pod is the i-th pod, as its StatefulSet makes it. It is bound to no node, so that an eviction
-// ends it at once.
+// pod is the i-th pod, as its ReplicaSet makes it. It is bound to no node, so that an eviction ends
+// it at once.
 func (s *service) pod(i int) *corev1.Pod {
-	pod := testenv.APod(fmt.Sprintf("%s-%d", s.set.Name, i%s.pods)).In(s.set.Namespace).OwnedBy(s.set).Pod
-	pod.Labels = map[string]string{"app": s.set.Name, appsv1.StatefulSetPodNameLabel: pod.Name}
-	furnish(&pod.Spec)
+	pod := testenv.APod(fmt.Sprintf("%s-%d", s.set.Name, i%s.pods)).In(s.set.Namespace).Pod
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+	pod.Labels = s.set.Spec.Selector.MatchLabels
 	return pod
 }
 
 // build makes all services, their budgets, and the relay.
 func (g *guarding) build(ctx context.Context, _ *budgetReport) (err error) {
-	if g.one, err = g.deploy(ctx, "one", "web", g.size.pods, g.size.units); err != nil {
+	if g.one, err = g.deploy(ctx, "one", g.size.pods, g.size.units); err != nil {
 		return err
 	}
 	for i := range g.size.budgets {
-		s, err := g.deploy(ctx, fmt.Sprint("many-", i), "web", g.size.some(), g.size.some()/2)
+		pods := g.size.each(g.size.budgets)
+		s, err := g.deploy(ctx, fmt.Sprint("many-", i), pods, pods)
 		if err != nil {
 			return err
 		}
 		g.many = append(g.many, s)
 	}
-	for _, kind := range []string{"budget", "pdb", "neither"} {
-		most := g.size.some() - 1
-		if kind != "budget" {
-			most = 0
-		}
-		s, err := g.deploy(ctx, "peer-"+kind, "web", 2*g.size.some(), most)
+	pods := g.size.each(kindsOfPeers)
+	for _, most := range []int{withBudget: pods, withPDB: 0, withNeither: 0} {
+		s, err := g.deploy(ctx, fmt.Sprint("peer-", len(g.peers)), pods, most)
 		if err != nil {
 			return err
 		}
@@ -63,23 +60,25 @@ func (g *guarding) build(ctx context.Context, _ *budgetReport) (err error) {
 	return g.watchGuard(ctx)
 }
 
-// deploy makes a service, with a budget unless no pod of it is to be guarded.
-func (g *guarding) deploy(ctx context.Context, ns, name string, pods, most int) (*service, error) {
-	s := &service{set: testenv.AStatefulSet(name, int32(pods)).In(ns).StatefulSet, pods: pods}
+// deploy makes a service in a namespace of its own, with a budget if some pods may be unavailable.
+func (g *guarding) deploy(ctx context.Context, ns string, pods, most int) (*service, error) {
+	template := testenv.AStatefulSet("web", int32(pods))
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-5d4f8c7b6"}}
+	set.Spec.Replicas, set.Spec.Selector, set.Spec.Template = template.Spec.Replicas, template.Spec.Selector, template.Spec.Template
 	if err := g.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 		return nil, fmt.Errorf("make namespace: %w", err)
 	}
-	if err := g.client.Create(ctx, s.set); err != nil {
-		return nil, fmt.Errorf("make StatefulSet: %w", err)
+	if err := g.client.Create(ctx, set); err != nil {
+		return nil, fmt.Errorf("make ReplicaSet: %w", err)
 	}
 	if most > 0 {
-		pub := &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
-		pub.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
-		pub.Spec.MaxUnavailable = new(intstr.FromInt32(int32(most)))
+		pub := &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
+		pub.Spec.Selector, pub.Spec.MaxUnavailable = set.Spec.Selector, new(intstr.FromInt32(int32(most)))
 		if err := g.client.Create(ctx, pub); err != nil {
 			return nil, fmt.Errorf("make budget: %w", err)
 		}
 	}
+	s := &service{set: set, pods: pods}
 	return s, g.parallel(ctx, hands, pods, func(ctx context.Context, i int) error { return g.bringUp(ctx, s.pod(i)) })
 }
 
@@ -101,6 +100,7 @@ func (g *guarding) watchGuard(ctx context.Context) (err error) {
 	if g.relay, err = g.startRelay(ctx); err != nil {
 		return err
 	}
+	g.relay.only = guard.Path
 	if err := g.pointWebhooks(ctx, g.relay.port); err != nil {
 		return err
 	}
@@ -119,32 +119,19 @@ func (g *guarding) watchGuard(ctx context.Context) (err error) {
 	return nil
 }
 
-// press makes n requests at the rate. Evicted pods come back.
-func (g *guarding) press(ctx context.Context, n int, of func(i int) *service) error {
-	_, err := g.steadily(ctx, g.size.rate, n, func(ctx context.Context, i int) error {
-		_, _, err := g.ask(ctx, of(i))
-		return err
-	})
-	g.returns.Wait()
-	return err
+// bringBack makes an evicted pod again after a while.
+func (g *guarding) bringBack(ctx context.Context, pod *corev1.Pod) {
+	time.Sleep(g.size.back)
+	if err := g.bringUp(ctx, pod); err != nil {
+		g.progress(fmt.Sprintf("bring pod back: %v", err))
+	}
 }
 
-// ask evicts the next pod of a service, which comes back if it went. It returns how long the
-// whole eviction took.
-func (g *guarding) ask(ctx context.Context, s *service) (passed bool, took time.Duration, err error) {
-	i := int(s.asked.Add(1))
+// ask evicts a pod of a service, and returns how long the whole eviction took.
+func (g *guarding) ask(ctx context.Context, s *service, i int) (passed bool, took time.Duration, err error) {
 	begin := time.Now()
 	passed, err = g.evict(ctx, s.pod(i), false)
-	took = time.Since(begin)
-	if passed {
-		g.returns.Go(func() {
-			time.Sleep(g.size.back)
-			if err := g.bringUp(ctx, s.pod(i)); err != nil {
-				g.progress(fmt.Sprintf("bring pod back: %v", err))
-			}
-		})
-	}
-	return passed, took, err
+	return passed, time.Since(begin), err
 }
 
 // evict tells whether an eviction passed. A pod that is not back yet did not pass.
@@ -178,7 +165,7 @@ func (g *guarding) compare(ctx context.Context, r *budgetReport) error {
 	var mu sync.Mutex
 	_, err = g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
 		kind := i % len(g.peers)
-		passed, took, err := g.ask(ctx, g.peers[kind])
+		passed, took, err := g.ask(ctx, g.peers[kind], i/len(g.peers))
 		if !passed {
 			return err
 		}
@@ -187,6 +174,5 @@ func (g *guarding) compare(ctx context.Context, r *budgetReport) error {
 		r.evictions[kind] = append(r.evictions[kind], took)
 		return err
 	})
-	g.returns.Wait()
 	return errors.Join(err, end())
 }

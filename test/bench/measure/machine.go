@@ -57,14 +57,17 @@ func (m Machine) String() string {
 		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, Millis(m.Flush), m.Load)
 }
 
-// Precedence returns a note for the report when this process has a scheduling policy that
-// precedes other processes, and "" for the normal policy.
+// Precedence returns a note for the report when this process precedes other processes, by its
+// scheduling policy or its priority, and "" for a normal process.
 func Precedence() string {
-	attr, err := unix.SchedGetAttr(0, 0)
-	if err != nil || attr.Policy == unix.SCHED_NORMAL {
-		return ""
+	const why = ", because the machine had other work"
+	if attr, err := unix.SchedGetAttr(0, 0); err == nil && attr.Policy != unix.SCHED_NORMAL {
+		return "; at a real-time priority" + why
 	}
-	return "; at a real-time priority, because the machine had other work"
+	if priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && priority > 20 { // the kernel returns 20 less the nice value
+		return fmt.Sprintf("; at the nice value %d", 20-priority) + why
+	}
+	return ""
 }
 
 // fileSystem returns the type of the file system of a directory.
