@@ -114,6 +114,44 @@ func TestFullBookTakesNoFurtherPod(t *testing.T) {
 	}
 }
 
+// A pod that becomes Ready between the decision and its change is not Ready again by that.
+func TestAPodThatBecameReadyBeforeItsChangeIsNotReadyAgain(t *testing.T) {
+	seen := func(generation int64, ready time.Time) ledger.Seen {
+		pod := ledger.PodSeen{Version: "110", Generation: generation, ReadySince: ready}
+		return ledger.Seen{Version: "110", Pods: map[string]ledger.PodSeen{"1": pod}}
+	}
+	ready, restarted := after(5*time.Second), after(9*time.Second)
+	for what, atDecision := range map[string]time.Time{"not Ready at the decision": {}, "Ready, and Ready anew": after(-time.Hour)} {
+		t.Run(what, func(t *testing.T) {
+			e := entry("1", ledger.Changed, 0)
+			e.ReadySince, e.Generation = atDecision, 1
+			b, fresh := ledger.Refresh(take(t, ledger.Book{Name: "a"}, e), seen(1, ready))
+			if !fresh || !b.Entries["1"].ReadySince.Equal(ready) {
+				t.Fatalf("refreshed %t: %+v", fresh, b.Entries["1"])
+			}
+			if _, fresh := ledger.Refresh(b, seen(1, ready)); fresh {
+				t.Error("refreshed twice")
+			}
+			if _, ended := ledger.Observe(b, seen(2, ready), after(6*time.Second)); ended != nil {
+				t.Errorf("ended %v before the restart", ended)
+			}
+			if b, fresh := ledger.Refresh(b, seen(2, restarted)); fresh {
+				t.Errorf("refreshed by a change that is seen: %+v", b.Entries["1"])
+			}
+			if _, ended := ledger.Observe(b, seen(2, restarted), after(10*time.Second)); len(ended) != 1 {
+				t.Error("not ended after the restart")
+			}
+		})
+	}
+	t.Run("not seen before its change", func(t *testing.T) {
+		e := entry("1", ledger.Changed, 0)
+		e.ReadySince, e.Generation = time.Time{}, 1
+		if _, ended := ledger.Observe(take(t, ledger.Book{Name: "a"}, e), seen(2, ready), after(6*time.Second)); ended != nil {
+			t.Errorf("ended %v, which nothing tells", ended)
+		}
+	})
+}
+
 // A tenant chooses the names of its pods, and how its users are called may be free, too.
 func TestLongNamesFillABookInTime(t *testing.T) {
 	b, taken := ledger.Book{Name: "a"}, 0

@@ -65,8 +65,30 @@ func ends(e Entry, seen Seen, now time.Time) (version string, ok bool) {
 	return "", false
 }
 
+// Refresh brings the entries of changed pods up to date whose change is not seen yet: such a pod
+// may have become Ready, for the first time or again, since the decision. It would otherwise count
+// as Ready again as soon as its change is seen, before its containers are restarted. The result is
+// false when nothing changed.
+func Refresh(b Book, seen Seen) (Book, bool) {
+	fresh := false
+	for uid, e := range b.Entries {
+		pod, found := seen.Pods[uid]
+		unchanged := found && !pod.Gone && !pod.Going && pod.Generation > 0 && pod.Generation <= e.Generation
+		if e.Use != Changed || !unchanged || pod.ReadySince.IsZero() || pod.ReadySince.Equal(e.ReadySince) {
+			continue
+		}
+		if !fresh {
+			b.Entries, fresh = maps.Clone(b.Entries), true
+		}
+		e.ReadySince = pod.ReadySince
+		b.Entries[uid] = e
+	}
+	return b, fresh
+}
+
 // changedSince tells whether the pod was changed and became ready after the decision. The
-// times are both the pod's own, so that clocks need not agree.
+// times are both the pod's own, so that clocks need not agree. Of a pod that was not Ready at the
+// decision, and was not seen Ready before its change, nothing tells: its entry expires.
 func (p PodSeen) changedSince(e Entry) bool {
-	return (p.Generation == 0 || p.Generation > e.Generation) && p.ReadySince.After(e.ReadySince)
+	return (p.Generation == 0 || p.Generation > e.Generation) && !e.ReadySince.IsZero() && p.ReadySince.After(e.ReadySince)
 }

@@ -126,12 +126,14 @@ func (r *Reconciler) finish(s *situation, last known, sights map[types.UID]sight
 // keepBook removes the entries that have served from the book, and notes losses in it. A book
 // that needs no change is not written.
 func (r *Reconciler) keepBook(ctx context.Context, s *situation, lost []loss) (ledger.Book, error) {
-	if _, ended := ledger.Observe(s.book, s.seen, s.now); len(ended) == 0 && len(lost) == 0 {
+	_, fresh := ledger.Refresh(s.book, s.seen)
+	if _, ended := ledger.Observe(s.book, s.seen, s.now); !fresh && len(ended) == 0 && len(lost) == 0 {
 		return s.book, nil
 	}
 	book, err := r.Books.Decide(ctx, s.pub.Namespace, ownersOf(s.pub), func(book ledger.Book) (ledger.Book, bool) {
+		book, changed := ledger.Refresh(book, s.seen)
 		book, ended := ledger.Observe(book, s.seen, s.now)
-		changed := len(ended) > 0
+		changed = changed || len(ended) > 0
 		for _, l := range lost {
 			var noted bool
 			book, noted = ledger.Note(book, l.decision(s.pub.Name, s.now))

@@ -121,7 +121,8 @@ func (r *replica) observe(p *process) {
 			return
 		}
 		now := r.store.books[name]
-		if next, gone := ledger.Observe(ledger.Copy(now.Book), seen, r.clock()); now.IsRoot() && len(gone) > 0 {
+		next, fresh := ledger.Refresh(ledger.Copy(now.Book), seen)
+		if next, gone := ledger.Observe(next, seen, r.clock()); now.IsRoot() && (fresh || len(gone) > 0) {
 			p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
 			if !r.up || r.starts != starts {
 				return
