@@ -19,6 +19,8 @@ const (
 	Stalled Rule = "Stalled"
 	// Order: versions and times agree on one order of all changes.
 	Order Rule = "Order"
+	// Place: no pod goes voluntarily that would lose a place which a budget keeps.
+	Place Rule = "Place"
 	// Gap: each pod is created in the log, and terminates by a request of the log.
 	Gap Rule = "Gap"
 )
@@ -76,7 +78,7 @@ func Check(events []Event, o Options) Result {
 		case e.Budget != nil:
 			c.budgetEvent(e)
 		case e.Node != nil:
-			c.taints[e.Node.Name], c.ending[e.Node.Name] = e.Node.Taints, e.Node.Deleting
+			c.nodeEvent(e)
 		}
 		c.settle(e)
 	}
@@ -188,6 +190,7 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 		}
 		c.Disruptions++
 		c.judge(e, b, before, v)
+		c.place(e, b, before, v)
 		if b.youngerThan(e.Received.Add(-c.Lag)) {
 			b.losses = append(b.losses, e.Done) // no entry of this budget: other decisions could not know
 		}
@@ -222,7 +225,7 @@ func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
 // refusal looks whether requests wait for too long while each budget of the pod has a free unit
 // and grants none. A unit may be free and promised to a request that is not written yet.
 func (c *checker) refusal(e Event) {
-	if e.Code != 429 || e.DryRun || !strings.Contains(e.Message, "admission webhook") {
+	if e.Code != 429 || e.DryRun || !strings.Contains(e.Message, "admission webhook") || !e.promises() {
 		return
 	}
 	var p *pod

@@ -73,6 +73,14 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		"the end of a predecessor":                {newLog().deleteUnseen("x").evict("b"), nil},
 		"a deletion after an eviction":            {newLog().evicted("a").create("d").ready("d").repeated("a"), nil},
 		"a deletion that comes late":              {newLog().written().create("d").ready("d").repeated("a"), []disruptions.Rule{disruptions.Order}},
+		"a place is lost":                         {keeping(true).cordon(true).sleep(time.Minute).evict("a"), place},
+		"a place is lost, and no budget keeps it": {keeping(false).cordon(true).sleep(time.Minute).evict("a"), nil},
+		"the node takes pods again":               {keeping(true).cordon(true).cordon(false).evict("a"), nil},
+		"the node was closed a moment ago":        {keeping(true).cordon(true).evict("a").slow(2 * time.Second), nil},
+		"a pod that asks for no place":            {keeping(true).cordon(true).sleep(time.Minute).asks("a", false).evict("a"), nil},
+		"preemption from a closed node":           {keeping(true).cordon(true).sleep(time.Minute).delete("system:kube-scheduler", "a"), nil},
+		"refused for the place":                   {keeping(true).repeat(20, "a").says(denied + "budget all keeps places, and no node would take the rebuilt pod"), nil},
+		"refused before a native budget":          {newLog().repeat(20, "a").says(denied + "PodDisruptionBudget x needs 2 healthy pods and has 2"), nil},
 		"a pod ends without a request":            {newLog().ends("a"), gap},
 		"a pod comes from nowhere":                {newLog().nowhere(), gap},
 	}
@@ -186,7 +194,25 @@ var (
 	below   = []disruptions.Rule{disruptions.Below}
 	stalled = []disruptions.Rule{disruptions.Stalled}
 	gap     = []disruptions.Rule{disruptions.Gap}
+	place   = []disruptions.Rule{disruptions.Place}
 )
+
+const denied = `admission webhook "guarded.pods.limpet.dev" denied the request: `
+
+// keeping is newLog with pods that ask for their place, and a budget that keeps places or not.
+func keeping(keeps bool) *log {
+	one := intstr.FromInt32(1)
+	l := newLog().budget(disruptions.Budget{UID: "u-all", Name: "all", Selector: web(), MaxUnavailable: &one, KeepPlace: keeps})
+	return l.asks("a", true).asks("b", true).asks("c", true)
+}
+
+func (l *log) asks(name string, keeps bool) *log {
+	return l.write(person, "patch", "", name, func(p *disruptions.Pod) { p.KeepsPlace = keeps })
+}
+
+func (l *log) cordon(closed bool) *log {
+	return l.add(disruptions.Event{User: person, Verb: "patch", Resource: "nodes", Name: "n1", Node: &disruptions.Node{Name: "n1", Unschedulable: closed}})
+}
 
 func (l *log) taint(key string) *log {
 	return l.add(disruptions.Event{User: person, Verb: "patch", Resource: "nodes", Name: "n1", Node: &disruptions.Node{Name: "n1", Taints: []string{key}}})

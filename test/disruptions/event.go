@@ -47,9 +47,11 @@ type Pod struct {
 	// Unprotected: the pod is marked so that no budget protects it.
 	Unprotected bool
 	Owner       Owner
-	Ready       bool
-	ReadySince  time.Time
-	Deleting    bool
+	// KeepsPlace: the pod asks to keep its address, and so its node.
+	KeepsPlace bool
+	Ready      bool
+	ReadySince time.Time
+	Deleting   bool
 	// Finished: the pod is in a terminal phase.
 	Finished bool
 	// Images are the images of the containers; a change of them restarts containers.
@@ -88,6 +90,8 @@ type Budget struct {
 	Operations []string
 	// Vectors are the policies that differ from the defaults.
 	Vectors map[Vector]string
+	// KeepPlace refuses to disrupt pods that would lose their place.
+	KeepPlace bool
 	// Stable is how long a pod must be Ready to be available.
 	Stable time.Duration
 	Gone   bool
@@ -99,4 +103,6 @@ type Node struct {
 	// Taints are the keys of the taints with the effect NoExecute.
 	Taints   []string
 	Deleting bool
+	// Unschedulable: the node takes no further pods.
+	Unschedulable bool
 }

@@ -24,7 +24,8 @@ type object struct {
 		Containers []struct {
 			Image string `json:"image"`
 		} `json:"containers"`
-		Taints []struct {
+		Unschedulable bool `json:"unschedulable"`
+		Taints        []struct {
 			Key, Effect string
 		} `json:"taints"`
 		Replicas             *int                  `json:"replicas"`
@@ -63,6 +64,7 @@ func (o object) pod() *Pod {
 		UID: string(o.Metadata.UID), Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Node: o.Spec.NodeName, Labels: o.Metadata.Labels,
 		Owner: o.owner(), Deleting: o.Metadata.DeletionTimestamp != nil, Finished: status.Phase == "Succeeded" || status.Phase == "Failed",
 	}
+	_, p.KeepsPlace = o.Metadata.Annotations["io.kubernetes.cri/reserved-ip-duration"]
 	p.Unprotected, _ = strconv.ParseBool(o.Metadata.Annotations["pub.kruise.io/no-protect"])
 	for _, c := range status.Conditions {
 		if c.Type == "Ready" && c.Status == metav1.ConditionTrue {
@@ -151,6 +153,7 @@ func (o object) budget() (*Budget, error) {
 			b.Vectors[Vector(v)] = policy
 		}
 	}
+	b.KeepPlace = notes["limpet.dev/keep-place"] == "true"
 	if text := notes["limpet.dev/stable-seconds"]; text != "" {
 		seconds, _ := strconv.Atoi(text)
 		b.Stable = time.Duration(seconds) * time.Second
@@ -178,7 +181,7 @@ func (b *Budget) annotations(notes map[string]string) error {
 }
 
 func (o object) node() *Node {
-	n := &Node{Name: o.Metadata.Name, Deleting: o.Metadata.DeletionTimestamp != nil}
+	n := &Node{Name: o.Metadata.Name, Deleting: o.Metadata.DeletionTimestamp != nil, Unschedulable: o.Spec.Unschedulable}
 	for _, t := range o.Spec.Taints {
 		if t.Effect == "NoExecute" {
 			n.Taints = append(n.Taints, t.Key)

@@ -58,13 +58,14 @@ type state struct {
 	workloads map[string]*Workload
 	budgets   map[string]*budget
 	taints    map[string][]string
-	ending    map[string]bool // nodes that are being deleted
+	ending    map[string]bool      // nodes that are being deleted
+	closed    map[string]time.Time // since when nodes take no pods
 }
 
 func newState() *state {
 	return &state{
 		pods: map[string]*pod{}, workloads: map[string]*Workload{}, budgets: map[string]*budget{},
-		taints: map[string][]string{}, ending: map[string]bool{},
+		taints: map[string][]string{}, ending: map[string]bool{}, closed: map[string]time.Time{},
 	}
 }
 

@@ -64,6 +64,7 @@ func (c *cluster) finish(_ *process, uid string) {
 func (c *cluster) create(w workload, name string, labels map[string]string, image int, slow time.Duration) {
 	next := pod{
 		uid: c.uid("pod"), name: name, workload: w.name, node: "n" + strconv.Itoa(c.random.IntN(4)), labels: labels, image: image, generation: 1,
+		keeps: w.keeps,
 	}
 	if next.name == "" {
 		next.name = next.uid

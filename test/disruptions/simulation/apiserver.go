@@ -61,6 +61,9 @@ func (c *cluster) try(p *process, q call, e *disruptions.Event) (code int, messa
 			if code, message = c.admit(p, q, before); code != ok {
 				return code, message
 			}
+			if code, message = c.checkPDB(q); code != ok {
+				return code, message
+			}
 			p.sleep(c.commitDelay(until.Sub(p.now)))
 		}
 		now := c.pods[q.name]

@@ -22,6 +22,8 @@ const (
 	NoJoin     Variant = "a book for each budget, without join"
 	NoCompare  Variant = "books are written without compare"
 	NoSize     Variant = "the living pods are the size of the workload"
+	NoPDB      Variant = "PodDisruptionBudgets are not asked first"
+	NoPlace    Variant = "the place of a pod is not looked at"
 	DenyAll    Variant = "everything is refused"
 	// LateEviction is what the API server does with an eviction that names no UID: it evicts the
 	// pod that has the name at the time of the write.

@@ -36,6 +36,7 @@ type replica struct {
 	workloads map[string]workload
 	budgets   map[string]disruptions.Budget
 	books     map[string]stored
+	closed    map[string]bool // nodes that take no pods
 	// podsAt, othersAt and booksAt count the changes that the caches know.
 	podsAt, othersAt, booksAt int
 }
@@ -51,7 +52,7 @@ func (r *replica) boot() {
 	r.starts++
 	r.up = true
 	r.pods, r.workloads, r.budgets = map[string]*pod{}, map[string]workload{}, map[string]disruptions.Budget{}
-	r.books = map[string]stored{}
+	r.books, r.closed = map[string]stored{}, map[string]bool{}
 	r.newest, r.podsAt, r.othersAt, r.booksAt = 0, 0, 0, 0
 	r.apply(r.now)
 }
@@ -71,7 +72,9 @@ func (r *replica) apply(until time.Time) {
 		r.books[b.Name] = b
 	}
 	for ; r.othersAt < len(r.otherChanges) && !r.otherChanges[r.othersAt].at.After(until); r.othersAt++ {
-		if c := r.otherChanges[r.othersAt]; c.workload.name != "" {
+		if c := r.otherChanges[r.othersAt]; c.node != "" {
+			r.closed[c.node] = c.closed
+		} else if c.workload.name != "" {
 			r.workloads[c.workload.name] = c.workload
 		} else if c.budget.Gone {
 			delete(r.budgets, c.budget.UID)
@@ -218,6 +221,7 @@ func (r *replica) await(pause pauser, b ledger.Book) (bool, error) {
 // gather collects the facts from the caches.
 func (r *replica) gather(q request, target *pod, budgets []disruptions.Budget, book ledger.Book) budget.Input {
 	in := budget.Input{Now: r.clock(), Namespace: namespace, Vector: q.vector, By: q.user, Pod: r.podOf(target), Book: book}
+	in.PDBs, in.Place = r.pdbsOf(q, target), r.placeOf(target)
 	for _, b := range budgets {
 		in.Budgets = append(in.Budgets, r.budgetOf(b))
 	}
@@ -234,6 +238,7 @@ func (r *replica) podOf(p *pod) budget.Pod {
 // budgetOf counts the pods of a budget, and the size of their workloads.
 func (r *replica) budgetOf(b disruptions.Budget) budget.Budget {
 	out := budget.Budget{Name: b.Name, UID: b.UID, MaxUnavailable: b.MaxUnavailable, MinAvailable: b.MinAvailable}
+	out.Rules.KeepPlace = b.KeepPlace
 	sizes := map[string]int32{}
 	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
 		p := r.pods[uid]

@@ -31,6 +31,11 @@ func (c *cluster) script() time.Time {
 		node, who := "n"+strconv.Itoa(c.random.IntN(4)), c.random.IntN(3)
 		c.start(c.between(starting, last), func(p *process) { c.drain(p, node, who) })
 	}
+	if c.sometimes(0.4) {
+		choice := [][2]string{{"app", "web"}, {"all", "yes"}, {"tier", "0"}}[c.random.IntN(3)]
+		c.pdb = &pdb{key: choice[0], value: choice[1], most: int32(c.random.IntN(3)), disrupted: map[string]time.Time{}}
+		c.start(0, c.disruptionController)
+	}
 	for _, what := range []struct {
 		most int
 		run  func(*process)
@@ -44,6 +49,7 @@ func (c *cluster) script() time.Time {
 		{4, c.kill},
 		{3, func(p *process) { c.leader = c.random.IntN(2) }},
 		{2, c.lateBudget},
+		{2, func(p *process) { c.cordon(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
 	} {
 		for range c.random.IntN(what.most + 1) {
 			c.start(c.between(starting, last), what.run)
@@ -55,7 +61,7 @@ func (c *cluster) script() time.Time {
 // workloadsAndBudgets makes one or two workloads, and budgets that share pods.
 func (c *cluster) workloadsAndBudgets() {
 	for _, name := range []string{"web", "db"}[:1+c.random.IntN(2)] {
-		w := c.writeWorkload(c.now, workload{name: name, replicas: 2 + c.random.IntN(6)})
+		w := c.writeWorkload(c.now, workload{name: name, replicas: 2 + c.random.IntN(6), keeps: c.sometimes(0.5)})
 		c.record("someone", "create", "replicasets", "", name, w.version).Workload = w.shown()
 		stable := c.sometimes(0.3)
 		tier := func() map[string]string {
@@ -82,6 +88,7 @@ func (c *cluster) budget(choice [2]string) {
 	} else {
 		b.MaxUnavailable = number(intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("25%"), intstr.FromString("60%"))
 	}
+	b.KeepPlace = c.sometimes(0.3)
 	c.writeBudget(c.now, b)
 	shown := b
 	c.record("someone", "create", "podunavailablebudgets", "", b.Name, c.version).Budget = &shown

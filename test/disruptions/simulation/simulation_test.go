@@ -63,6 +63,7 @@ func TestSchedules(t *testing.T) {
 		"frozen books": sum.joins[ledger.DoFreeze], "absorbed books": sum.joins[ledger.DoAbsorb], "closed books": sum.joins[ledger.DoClose],
 		"units": sum.decided[budget.ReasonUnits], "pods that are not available": sum.decided[budget.ReasonNotAvailable],
 		"repeated calls": sum.decided[budget.ReasonTaken], "exhausted budgets": sum.decided[budget.ReasonExhausted],
+		"refusals for a PodDisruptionBudget": sum.decided[budget.ReasonPDB], "lost places": sum.decided[budget.ReasonNode],
 		"accounted pods": sum.decided[budget.ReasonPolicy],
 	} {
 		if n < *schedules/50 {
@@ -82,6 +83,8 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.NoCompare:    disruptions.Below,
 		simulation.NoSize:       disruptions.Below,
 		simulation.LateEviction: disruptions.Below,
+		simulation.NoPlace:      disruptions.Place,
+		simulation.NoPDB:        disruptions.Stalled,
 		simulation.DenyAll:      disruptions.Stalled,
 	} {
 		t.Run(string(variant), func(t *testing.T) {

@@ -19,6 +19,7 @@ type pod struct {
 	ready                     bool
 	readySince                time.Time
 	deleting, gone            bool
+	keeps                     bool // asks to keep its place
 	image, run                int
 }
 
@@ -28,6 +29,7 @@ type workload struct {
 	version  int64
 	replicas int
 	image    int
+	keeps    bool // the pods ask to keep their places
 }
 
 // store is etcd: objects with versions, and the order of all changes.
@@ -42,6 +44,7 @@ type store struct {
 	otherChanges []otherChange
 	bookChanges  []bookChange
 	uids         int
+	pdb          *pdb // nil for none
 }
 
 // stored is a book with its version.
@@ -59,6 +62,8 @@ type otherChange struct {
 	at       time.Time
 	workload workload
 	budget   disruptions.Budget
+	node     string
+	closed   bool
 }
 
 type bookChange struct {
@@ -140,8 +145,8 @@ func compare(a, b string) int {
 func (p *pod) shown() *disruptions.Pod {
 	return &disruptions.Pod{
 		UID: p.uid, Namespace: namespace, Name: p.name, Node: p.node, Labels: p.labels,
-		Owner: disruptions.Owner{UID: p.workload, Group: "apps", Kind: "ReplicaSet", Name: p.workload},
-		Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
+		Owner:      disruptions.Owner{UID: p.workload, Group: "apps", Kind: "ReplicaSet", Name: p.workload},
+		KeepsPlace: p.keeps, Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
 	}
 }
 
