@@ -22,6 +22,9 @@
 //   - A replica decides only if it knows the pods as well as the replica that removed entries:
 //     Book.Knows. Else the pod of a removed entry could count as available.
 //
+// The book of a WorkloadSpread has entries of pods that are being created (Place, Settle). It is
+// never joined.
+//
 // The expiry of an entry assumes that clocks, and caches that are complete, differ by less than
 // Bound minus the 34 seconds of the API server.
 //
