@@ -3,6 +3,7 @@ package admit
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -51,7 +52,8 @@ func mayHaveSubset(pod *corev1.Pod) bool {
 // spreadable tells whether the pods of an owner may have subsets. A DaemonSet of Kubernetes has a
 // pod on each node, and the kubelet owns the pods that show its static pods.
 func spreadable(owner workload.Owner) bool {
-	return !(owner.Group == "" && owner.Kind == "Node") && !(owner.Group == appsv1.GroupName && owner.Kind == "DaemonSet")
+	kind := owner.GroupKind()
+	return kind != schema.GroupKind{Kind: "Node"} && kind != schema.GroupKind{Group: appsv1.GroupName, Kind: "DaemonSet"}
 }
 
 // returnsUnderItsName tells whether a controller may create the pod again under the same
