@@ -74,10 +74,12 @@ func TestAGateWithoutALimitIsOpened(t *testing.T) {
 	bare := testenv.APod("bare").In(set.Namespace).Gated("example.com/own", gate)
 	former := testenv.APod("former").In(set.Namespace).OwnedBy(set).Gated(gate)
 	former.OwnerReferences[0].UID = "predecessor"
-	env.Create(t, bare.Pod, former.Pod, testenv.APod("stray").In(set.Namespace).OwnedBy(gone).Gated(gate).Pod)
+	for _, pod := range []testenv.Pod{bare, former, testenv.APod("left").In(set.Namespace).OwnedBy(gone).Gated(gate)} {
+		create(t, pod)
+	}
 	grow(t, set, 0)
 	grow(t, ordered, 0)
-	opened(t, set.Namespace, "bare", "former", "ordered-0", "stray", "web-0")
+	opened(t, set.Namespace, "bare", "former", "left", "ordered-0", "web-0")
 	env.Read(t, client.ObjectKeyFromObject(bare.Pod), bare.Pod)
 	if got := gatesOf(bare.Pod); !slices.Equal(got, []string{"example.com/own"}) {
 		t.Errorf("the gates are %v, want the user's alone", got)

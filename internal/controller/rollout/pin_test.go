@@ -48,9 +48,7 @@ func TestAPodUnderALimitReturnsToItsNode(t *testing.T) {
 	env.Create(t, testenv.APersistentPodState("web").In(set.Namespace).Prefers(100, corev1.LabelHostname).
 		Recorded("web-0", node.Name, nil).Recorded("web-1", node.Name, nil).PersistentPodState)
 	returns := func(ordinal int) *corev1.Pod {
-		pod := testenv.APod(fmt.Sprint("web-", ordinal)).In(set.Namespace).OwnedBy(set).With(pin.AnnotationNode, node.Name).Gated(pinGate, gate)
-		env.Create(t, pod.Pod)
-		return pod.Pod
+		return create(t, testenv.APod(fmt.Sprint("web-", ordinal)).In(set.Namespace).OwnedBy(set).With(pin.AnnotationNode, node.Name).Gated(pinGate, gate))
 	}
 	first := returns(0)
 	nominated(t, first, node.Name)

@@ -95,8 +95,16 @@ func grow(t *testing.T, set *appsv1.StatefulSet, ordinals ...int) (pods []*corev
 
 func gatedPod(t *testing.T, set *appsv1.StatefulSet, ordinal int, gates ...string) *corev1.Pod {
 	t.Helper()
-	pod := testenv.APod(fmt.Sprintf("%s-%d", set.Name, ordinal)).In(set.Namespace).OwnedBy(set).Gated(gates...)
-	env.Create(t, pod.Pod)
+	return create(t, testenv.APod(fmt.Sprintf("%s-%d", set.Name, ordinal)).In(set.Namespace).OwnedBy(set).Gated(gates...))
+}
+
+// create makes a pod that the reconcilers may change at once.
+func create(t *testing.T, pod testenv.Pod) *corev1.Pod {
+	t.Helper()
+	if err := env.Client.Create(t.Context(), pod.Pod); err != nil {
+		t.Fatal(err)
+	}
+	env.RemoveAtEnd(t, pod.Pod)
 	return pod.Pod
 }
 

@@ -26,7 +26,6 @@ func TestCostsOfACloneSet(t *testing.T) {
 	set.SetGroupVersionKind(cloneSets)
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), set) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, set)
-	start(t)
 	x, y := node(t, "x"), node(t, "y")
 	pod := func(name, node string) {
 		p := testenv.APod(name).Of(set, cloneSets).On(node).Ready()
@@ -34,7 +33,7 @@ func TestCostsOfACloneSet(t *testing.T) {
 		p = p.With("apps.kruise.io/inplace-update-state", "{}")
 		env.Create(t, p.Pod)
 	}
-	pod("x-0", x)
+	pod("x-0", x) // before the reconciler runs, so that the status can be written
 	pod("x-1", x)
 	pod("y-0", y)
 	ws := aSpread(t, &app{Deployment: anApp(t, 0, nil).Deployment}, intstr.FromString("25%"), "x", "y")
@@ -42,6 +41,7 @@ func TestCostsOfACloneSet(t *testing.T) {
 	ws.Namespace, ws.ResourceVersion, ws.UID = ns, "", ""
 	ws.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: cloneSets.GroupVersion().String(), Kind: cloneSets.Kind, Name: "web"}
 	env.Create(t, ws)
+	start(t)
 	have(t, ns, map[string]string{"x-0": "200", "x-1": "-100", "y-0": "100"})
 	got := testenv.APod("x-0").In(ns)
 	env.Read(t, client.ObjectKeyFromObject(got.Pod), got.Pod)

@@ -6,13 +6,13 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,10 +122,18 @@ func podOf(t *testing.T, set *appsv1.ReplicaSet, name, node string, annotations 
 		pod = pod.With(pair[0], pair[1])
 	}
 	if node != "" {
-		pod = pod.On(node).Ready()
-		pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Unix(1e9, 0))
+		pod = pod.On(node)
 	}
-	env.Create(t, pod.Pod)
+	if err := env.Client.Create(t.Context(), pod.Pod); err != nil {
+		t.Fatal(err)
+	}
+	env.RemoveAtEnd(t, pod.Pod)
+	if node != "" { // the reconciler may have written the pod already
+		text := `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-11-22T00:00:00Z"}]}}`
+		if err := env.Client.Status().Patch(t.Context(), pod.Pod, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return pod.Pod
 }
 
