@@ -8,8 +8,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/limpet-io/limpet/internal/mark"
 	"github.com/limpet-io/limpet/internal/testenv"
-	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -28,7 +28,7 @@ func TestBothVersionsAreJudgedAlike(t *testing.T) {
 		}
 		judged[rule.Resources[0]][rule.APIVersions[0]] = w.MatchConditions
 	}
-	for _, resource := range []string{"persistentpodstates", "podunavailablebudgets"} {
+	for _, resource := range []string{"persistentpodstates", "workloadspreads", "podunavailablebudgets"} {
 		versions := judged[resource]
 		if diff := cmp.Diff(versions["v1beta1"], versions["v1alpha1"]); diff != "" || len(versions) != 2 {
 			t.Errorf("match conditions of %d webhooks for %s (-v1beta1 +v1alpha1):\n%s", len(versions), resource, diff)
@@ -54,7 +54,7 @@ func TestNamespacesThatAreLeftOut(t *testing.T) {
 	}
 	for name, selector := range selectors {
 		got := slices.DeleteFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
-			return r.Key == policyv1beta1.LabelBudgets // the guards are sent less
+			return r.Key == mark.Budgets.Label || r.Key == mark.Spreads.Label // guards and planners of spreads are sent less
 		})
 		if diff := cmp.Diff(want, got); diff != "" || selector.MatchLabels != nil {
 			t.Errorf("namespaces of webhook %s (-want +got):\n%s", name, diff)
