@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,12 +57,13 @@ func (e *Evictor) Delete(ctx context.Context, pod *corev1.Pod) (deleted bool, er
 // failed tells whether a request was refused, so that nothing was or will be written. After a
 // timeout, or without an answer, the API server may still write.
 func failed(err error) bool {
-	switch apierrors.ReasonForError(err) {
-	case metav1.StatusReasonConflict, metav1.StatusReasonForbidden, metav1.StatusReasonTooManyRequests,
-		metav1.StatusReasonUnauthorized, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest:
-		return true
-	}
-	return false
+	return slices.Contains(refusals, apierrors.ReasonForError(err))
+}
+
+// refusals are the reasons of the API server for a request that it has refused.
+var refusals = []metav1.StatusReason{
+	metav1.StatusReasonConflict, metav1.StatusReasonForbidden, metav1.StatusReasonTooManyRequests,
+	metav1.StatusReasonUnauthorized, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest,
 }
 
 // ask asks the budgets of a pod.

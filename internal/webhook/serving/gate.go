@@ -115,7 +115,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := &recorder{ReadCloser: r.Body}
 	r.Body = body
 	if slices.Contains(g.inReview, r.URL.Path) {
-		ctx, cancel := inTime(r)
+		ctx, cancel := context.WithTimeout(r.Context(), timeBefore(r))
 		defer cancel()
 		r = r.WithContext(ctx)
 	}

@@ -2,7 +2,6 @@ package serving
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,14 +26,14 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// inTime ends the waiting and the handling of a request before the API server waits no longer: it
-// tells its timeout in the URL. Its own answer after that would let the request pass.
-func inTime(r *http.Request) (context.Context, context.CancelFunc) {
+// timeBefore is how long a request may wait and be handled before the API server waits no longer:
+// it tells its timeout in the URL. Its own answer after that would let the request pass.
+func timeBefore(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || timeout <= 0 {
-		return context.WithCancel(r.Context())
+	if err != nil || timeout <= 0 || timeout > answerTimeout {
+		return answerTimeout
 	}
-	return context.WithTimeout(r.Context(), timeout*4/5)
+	return timeout * 4 / 5
 }
 
 // answerInReview answers a request that is not handled with an AdmissionReview. The API server

@@ -44,8 +44,7 @@ type webhooks struct {
 // serve runs a server until the test ends.
 func serve(t *testing.T, handler http.HandlerFunc, change ...func(*serving.Options)) *webhooks {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	w, ended := start(ctx, t, handler, change...)
+	w, stop, ended := start(t, handler, change...)
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -55,9 +54,10 @@ func serve(t *testing.T, handler http.HandlerFunc, change ...func(*serving.Optio
 	return w
 }
 
-// start runs a server until ctx ends. ended then has the outcome.
-func start(ctx context.Context, t *testing.T, handler http.HandlerFunc, change ...func(*serving.Options)) (w *webhooks, ended chan error) {
+// start runs a server until it is stopped. ended then has the outcome.
+func start(t *testing.T, handler http.HandlerFunc, change ...func(*serving.Options)) (w *webhooks, stop func(), ended chan error) {
 	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
 	port := freePort(t)
 	w = &webhooks{authority: newAuthority("server"), registry: prometheus.NewRegistry()}
 	w.url = fmt.Sprintf("https://127.0.0.1:%d", port)
@@ -76,7 +76,7 @@ func start(ctx context.Context, t *testing.T, handler http.HandlerFunc, change .
 	ended = make(chan error, 1)
 	go func() { ended <- w.Start(ctx) }()
 	testenv.Eventually(t, func() error { return w.Answers(t.Context()) })
-	return w, ended
+	return w, stop, ended
 }
 
 func freePort(t *testing.T) int {
@@ -428,9 +428,8 @@ func TestAnAnswerToAClientIsASignOfLife(t *testing.T) {
 // A request that is handled when the server is told to stop ends as if the server went on: its
 // context does not end with the server's.
 func TestARunningRequestOutlivesTheStopOfTheServer(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
 	held, free := make(chan struct{}), make(chan struct{})
-	w, ended := start(ctx, t, func(w http.ResponseWriter, r *http.Request) {
+	w, stop, ended := start(t, func(w http.ResponseWriter, r *http.Request) {
 		close(held)
 		<-free
 		if err := r.Context().Err(); err != nil {
