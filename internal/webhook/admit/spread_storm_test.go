@@ -3,6 +3,7 @@ package admit_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -25,7 +27,6 @@ type census struct {
 	subsets map[types.UID]string
 	most    map[string]int
 	without int
-	last    string // the newest version
 }
 
 func (c *census) follow(events <-chan watch.Event) {
@@ -35,7 +36,6 @@ func (c *census) follow(events <-chan watch.Event) {
 			continue
 		}
 		c.mu.Lock()
-		c.last = pod.ResourceVersion
 		if e.Type == watch.Deleted || !workload.Alive(pod) {
 			delete(c.subsets, pod.UID)
 		} else {
@@ -58,6 +58,13 @@ func (c *census) now() map[string]int {
 	return count
 }
 
+// pods returns the subsets of the pods that exist.
+func (c *census) pods() map[types.UID]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.subsets)
+}
+
 // storm creates and deletes pods of a ReplicaSet, some at a time, through two replicas of the
 // webhook. The ReplicaSet never has more pods than it wants, as its controller sees to that.
 func storm(tb testing.TB, creations, size, atOnce int) (*census, *census) {
@@ -66,6 +73,7 @@ func storm(tb testing.TB, creations, size, atOnce int) (*census, *census) {
 	_, rs := aDeployment(tb, ns, int32(size))
 	limit := size * 2 / 5
 	env.Create(tb, aSpread(ns, "web", "apps/v1", "Deployment", "web", fmt.Sprintf("a=%d", limit), fmt.Sprintf("b=%d", limit), "c"))
+	sent(tb, generated(rs))
 	config := rest.CopyConfig(env.Config)
 	config.QPS = -1
 	c, err := client.NewWithWatch(config, client.Options{Scheme: env.Scheme, Mapper: env.Client.RESTMapper()})
@@ -97,8 +105,6 @@ func storm(tb testing.TB, creations, size, atOnce int) (*census, *census) {
 	if err := failed.Load(); err != nil {
 		tb.Fatal(*err)
 	}
-	w.Stop()
-	<-followed
 	final := &census{subsets: map[types.UID]string{}}
 	var pods corev1.PodList
 	if err := c.List(tb.Context(), &pods, client.InNamespace(ns)); err != nil {
@@ -107,6 +113,14 @@ func storm(tb testing.TB, creations, size, atOnce int) (*census, *census) {
 	for i := range pods.Items {
 		final.subsets[pods.Items[i].UID] = subsetOf(&pods.Items[i])
 	}
+	testenv.Eventually(tb, func() error { // the watch tells of the last pods later
+		if !maps.Equal(seen.pods(), final.subsets) {
+			return fmt.Errorf("the watch has not told of %d pods", len(final.subsets))
+		}
+		return nil
+	})
+	w.Stop()
+	<-followed
 	if seen.most["a"] > limit || seen.most["b"] > limit || seen.without > 0 {
 		tb.Errorf("the subsets had up to %v pods, want at most %d in a and in b, and none without a subset", seen.most, limit)
 	}

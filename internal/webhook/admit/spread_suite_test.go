@@ -181,6 +181,22 @@ func generated(rs *appsv1.ReplicaSet) *corev1.Pod {
 	return pod
 }
 
+// sent waits until the API server sends the pods of a namespace to the webhook of spreads. On a
+// busy machine it notices the label late.
+func sent(t testing.TB, pod *corev1.Pod) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		before := ofSpreads.next.Load()
+		if err := env.Client.Create(t.Context(), pod.DeepCopy(), client.DryRunAll); err != nil {
+			return err
+		}
+		if ofSpreads.next.Load() == before {
+			return fmt.Errorf("no webhook is asked about pods of namespace %s", pod.Namespace)
+		}
+		return nil
+	})
+}
+
 // subsetOf is the subset of a pod that was created.
 func subsetOf(pod *corev1.Pod) string {
 	match, _ := appsv1beta1.ParseMatch(pod.Annotations[appsv1beta1.AnnotationMatchedSpread])

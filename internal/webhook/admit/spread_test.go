@@ -28,6 +28,7 @@ func TestASpreadFillsItsSubsets(t *testing.T) {
 	d, rs := aDeployment(t, ns, 6)
 	s := aSpread(ns, "web", "apps/v1", "Deployment", "web", "a=2", "b=2", "c")
 	env.Create(t, s)
+	sent(t, generated(rs))
 	pods := placed(t, "a a b b c c", some(rs, 6)...)
 	for _, pod := range pods {
 		match, err := appsv1beta1.ParseMatch(pod.Annotations[appsv1beta1.AnnotationMatchedSpread])
@@ -53,6 +54,7 @@ func TestADryRunTakesNoSlot(t *testing.T) {
 	ns := env.Namespace(t)
 	_, rs := aDeployment(t, ns, 5)
 	env.Create(t, aSpread(ns, "web", "apps/v1", "Deployment", "web", "a=1", "b"))
+	sent(t, generated(rs))
 	for range 3 {
 		pod := generated(rs)
 		if err := env.Client.Create(t.Context(), pod, client.DryRunAll); err != nil || subsetOf(pod) != "a" {
@@ -72,6 +74,7 @@ func TestRefusedCreationsCostNoSlot(t *testing.T) {
 	ns := env.Namespace(t)
 	_, rs := aDeployment(t, ns, 3)
 	env.Create(t, aSpread(ns, "web", "apps/v1", "Deployment", "web", "a=1", "b=1", "c"))
+	sent(t, generated(rs))
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "none"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	env.Create(t, quota)
@@ -124,6 +127,7 @@ func TestAStatefulSetIsSpreadByOrdinal(t *testing.T) {
 	for _, ordinal := range []int{9, 7, 11, 8, 10} {
 		pods = append(pods, testenv.APod(fmt.Sprintf("web-%d", ordinal)).In(ns).OwnedBy(set).Pod)
 	}
+	sent(t, pods[0])
 	placed(t, "b a c a b", pods...)
 	if text := pods[0].Annotations[appsv1beta1.AnnotationMatchedSpread]; text != `{"name":"web","subset":"b"}` {
 		t.Errorf("annotation %s", text)
@@ -148,6 +152,7 @@ func TestOtherKindsAreSpread(t *testing.T) {
 		pod.GenerateName = "job-"
 		pods = append(pods, pod)
 	}
+	sent(t, pods[0])
 	placed(t, "a b c c", pods...)
 }
 
@@ -165,6 +170,7 @@ func TestNamedPodsOfAnyKindAreSpread(t *testing.T) {
 	env.RemoveAtEnd(t, game)
 	env.Create(t, aSpread(ns, "game", "example.com/v1", "GameServerSet", "game", "a=25%", "b=25%", "c"))
 	pod := func(name string) *corev1.Pod { return testenv.APod(name).Of(game, testenv.GameServers).Pod }
+	sent(t, pod("game-x"))
 	pods := placed(t, "a b c", pod("game-x"), pod("game-y"), pod("game-z"))
 	env.Remove(t, pods[1])
 	placed(t, "b", pod("game-y"))
@@ -175,8 +181,13 @@ func TestNoPodIsFasterThanItsSpread(t *testing.T) {
 	serve(t)
 	for range 10 {
 		ns := env.Namespace(t)
-		env.Create(t, aSpread(ns, "web", "apps/v1", "Deployment", "web", "a=1", "b"))
-		_, rs := aDeployment(t, ns, 2)
+		_, probe := aDeployment(t, ns, 2)
+		env.Patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"limpet.dev/spreads":"closed"}}}`)
+		sent(t, generated(probe))
+		env.Create(t, aSpread(ns, "new", "apps/v1", "ReplicaSet", "new", "a=1", "b"))
+		rs := probe.DeepCopy()
+		rs.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "new"}
+		env.Create(t, rs)
 		placed(t, "a b", some(rs, 2)...)
 	}
 }
@@ -190,6 +201,8 @@ func TestPodsWhileNoWebhookAnswers(t *testing.T) {
 	opened := aSpread(open, "web", "apps/v1", "Deployment", "web", "a")
 	opened.Annotations = map[string]string{appsv1beta1.AnnotationSpreadFailure: appsv1beta1.SpreadOpen}
 	env.Create(t, opened, aSpread(closed, "web", "apps/v1", "Deployment", "web", "a"))
+	sent(t, generated(ofClosed))
+	sent(t, generated(ofOpen))
 	placed(t, "a a", generated(ofClosed), generated(ofOpen))
 	ofSpreads.down.Store(true)
 	defer ofSpreads.down.Store(false)
@@ -210,7 +223,7 @@ func TestNoSubsetFits(t *testing.T) {
 	_, rs := aDeployment(t, ns, 3)
 	s := aSpread(ns, "web", "apps/v1", "Deployment", "web", "a=1")
 	env.Create(t, s)
-	rs.Spec.Template.Annotations = nil
+	sent(t, generated(rs))
 	copied := generated(rs) // as from a template that was copied from a pod
 	copied.Annotations = map[string]string{appsv1beta1.AnnotationMatchedSpread: `{"name":"web","subset":"a","uid":"x"}`}
 	placed(t, "a", generated(rs))
@@ -238,6 +251,7 @@ func TestAPatchThatCannotApply(t *testing.T) {
 		s.Spec.Subsets[1].Patch = runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"main","$patch":"mend"}]}}`)}
 	})
 	unjudged.Store(false)
+	sent(t, generated(rs))
 	first := placed(t, "a", generated(rs))[0]
 	if first.Labels["subset"] != "a" || first.Annotations[pin.AnnotationNode] != "" {
 		t.Errorf("labels %v, annotations %v", first.Labels, first.Annotations)
@@ -267,6 +281,7 @@ func TestTheSpreadAndThePin(t *testing.T) {
 	state := testenv.APersistentPodState("web").In(ns).Requires(hostname).
 		Recorded("web-0", inB.Name, map[string]string{hostname: inB.Name}).Recorded("web-1", inB.Name, map[string]string{hostname: inB.Name})
 	put(t, state.PersistentPodState)
+	sent(t, testenv.APod("web-0").In(ns).OwnedBy(set).Pod)
 	pods := placed(t, "b a", testenv.APod("web-0").In(ns).OwnedBy(set).Pod, testenv.APod("web-1").In(ns).OwnedBy(set).Pod)
 	if home := pods[0]; home.Annotations[pin.AnnotationNode] != inB.Name || requires(home, "b") != nil {
 		t.Errorf("annotations %v, affinity %+v", home.Annotations, home.Spec.Affinity)
