@@ -3,6 +3,7 @@ package spread
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,9 +40,7 @@ func Adopt(in AdoptInput) map[types.UID]string {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 	})
 	a := adoption{choice: choice{spread: in.Spread, slots: map[string]Slots{}}, preferred: map[scored]int64{}, areas: newAreas(in.Spread, nil)}
-	for name, used := range in.Slots {
-		a.slots[name] = used
-	}
+	maps.Copy(a.slots, in.Slots)
 	adopted := map[types.UID]string{}
 	for _, pod := range pods {
 		node := in.Nodes[pod.Spec.NodeName]

@@ -147,7 +147,9 @@ func TestAssignTellsWhy(t *testing.T) {
 			of(inZone("c", -1), inZone("a", 2)), "", map[int32]spread.Home{0: {Place: place}}, 0, spread.Decision{Subset: "a", Reason: spread.ReasonReturns},
 		},
 		"a required place that the node has left": {
-			of(inZone("c", -1), inZone("a", 2)), "", map[int32]spread.Home{0: {Node: aNode("n1", "c"), Place: place}}, 0,
+			of(inZone("c", -1), inZone("a", 2)), "",
+			map[int32]spread.Home{0: {Node: aNode("n1", "c"), Place: place}},
+			0,
 			spread.Decision{Subset: "c", Unpinned: true, Reason: spread.ReasonNoSubset},
 		},
 	} {

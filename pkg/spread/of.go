@@ -140,9 +140,6 @@ func (s Spread) subset(name string) *Subset {
 	return nil
 }
 
-// has tells whether a name is the name of a subset.
-func (s Spread) has(name string) bool { return s.subset(name) != nil }
-
 // required returns the requirements of a subset about its nodes. A term without any requirement
 // is none.
 func (s *Subset) required() (expressions, fields []corev1.NodeSelectorRequirement) {

@@ -43,8 +43,10 @@ func requirement(random *rand.Rand) corev1.NodeSelectorRequirement {
 		is(zone, "a"), is(zone, "b"), is(zone, "b", "c"), is(disk, "ssd"), is(disk, "ssd", "hdd"),
 		{Key: zone, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a"}},
 		{Key: disk, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"ssd"}},
-		{Key: disk, Operator: corev1.NodeSelectorOpExists}, {Key: disk, Operator: corev1.NodeSelectorOpDoesNotExist},
-		{Key: "slots", Operator: corev1.NodeSelectorOpGt, Values: []string{"1"}}, {Key: "slots", Operator: corev1.NodeSelectorOpLt, Values: []string{"2"}},
+		{Key: disk, Operator: corev1.NodeSelectorOpExists},
+		{Key: disk, Operator: corev1.NodeSelectorOpDoesNotExist},
+		{Key: "slots", Operator: corev1.NodeSelectorOpGt, Values: []string{"1"}},
+		{Key: "slots", Operator: corev1.NodeSelectorOpLt, Values: []string{"2"}},
 	}
 	return all[random.IntN(len(all))]
 }
@@ -235,7 +237,7 @@ func (h *history) rebuild(ordinal int32, name string) {
 	d := h.decide(ordinal, pod, home)
 	got := created(h.t, pod, h.spread, d, pinned)
 	h.checkTerms(name, got, d, pinned)
-	h.checkHome(name, got, d, before, home)
+	h.checkHome(name, d, before, home)
 	h.checkMaximum(name, d)
 	if d.Subset != "" {
 		h.pods[ordinal] = d.Subset
@@ -307,7 +309,7 @@ func (h *history) checkTerms(name string, got *corev1.Pod, d spread.Decision, pi
 }
 
 // checkHome checks that a pod comes home whose node and subset still want it.
-func (h *history) checkHome(name string, got *corev1.Pod, d spread.Decision, before string, home spread.Home) {
+func (h *history) checkHome(name string, d spread.Decision, before string, home spread.Home) {
 	h.t.Helper()
 	if home.Node == nil {
 		return

@@ -10,8 +10,11 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// mostVersions is how many revisions a status lists.
-const mostVersions = 64
+// Bounds of a status, which users can make large: with many revisions of many subsets.
+const (
+	mostVersions = 64
+	mostRows     = 1024 // of all revisions together
+)
 
 // StatusInput is what the status of a spread is computed from.
 type StatusInput struct {
@@ -45,7 +48,7 @@ func Status(in StatusInput) (all []appsv1beta1.WorkloadSpreadSubsetStatus, versi
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int { return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b)) })
-	for _, name := range names[:min(len(names), mostVersions)] {
+	for _, name := range names[:min(len(names), mostVersions, mostRows/max(len(in.Spread.Subsets), 1))] {
 		if versions == nil {
 			versions = map[string]appsv1beta1.VersionedSubsets{}
 		}

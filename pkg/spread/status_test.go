@@ -40,7 +40,8 @@ func TestStatus(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]appsv1beta1.VersionedSubsets{
 		"new": {
-			{Name: "a", Replicas: 1, MissingReplicas: 1, CreatingPods: creating("u1")}, {Name: "b", MissingReplicas: 2},
+			{Name: "a", Replicas: 1, MissingReplicas: 1, CreatingPods: creating("u1")},
+			{Name: "b", MissingReplicas: 2},
 			{Name: "c", MissingReplicas: -1, CreatingPods: creating("u2")},
 		},
 		"old": {{Name: "a", Replicas: 1, MissingReplicas: 2}, {Name: "b", Replicas: 5}, {Name: "c", MissingReplicas: -1}},
@@ -61,5 +62,11 @@ func TestStatusHasABoundedNumberOfRevisions(t *testing.T) {
 	_, last := versions["049"]
 	if len(versions) != 64 || !fuller || !first || last {
 		t.Errorf("%d revisions; 099 %v, 000 %v, 049 %v", len(versions), fuller, first, last)
+	}
+	for i := range 64 {
+		in.Spread.Subsets = append(in.Spread.Subsets, inZone(fmt.Sprint(i), 1))
+	}
+	if _, versions = spread.Status(in); len(versions) != 1024/65 {
+		t.Errorf("%d revisions of 65 subsets", len(versions))
 	}
 }

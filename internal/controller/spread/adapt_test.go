@@ -44,7 +44,7 @@ func isGone(t *testing.T, pod *corev1.Pod) {
 		if apierrors.IsNotFound(err) || err == nil && now.DeletionTimestamp != nil {
 			return nil
 		}
-		return fmt.Errorf("pod %s is there: %v", pod.Name, err)
+		return fmt.Errorf("pod %s is there: %w", pod.Name, err)
 	})
 }
 

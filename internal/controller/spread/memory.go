@@ -1,6 +1,7 @@
 package spread
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -68,11 +69,7 @@ func (m *memory) gates(spread types.NamespacedName, pods []*member, now time.Tim
 	if len(next) > 0 {
 		m.spreads[spread] = next
 	}
-	out := map[types.UID]time.Time{}
-	for uid, at := range next {
-		out[uid] = at
-	}
-	return out
+	return maps.Clone(next)
 }
 
 // forget removes a spread.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -45,13 +46,13 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var ws appsv1beta1.WorkloadSpread
 	err := r.Client.Get(ctx, req.NamespacedName, &ws, client.UnsafeDisableDeepCopy)
-	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("get WorkloadSpread %s: %w", req, err)
-	}
-	if err != nil || ws.DeletionTimestamp != nil {
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && ws.DeletionTimestamp != nil:
 		r.memory.forget(req.NamespacedName)
 		r.Metrics.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("get WorkloadSpread %s: %w", req, err)
 	}
 	again, err := r.reconcile(ctx, &ws)
 	if err != nil {

@@ -77,7 +77,7 @@ func (s *situation) placed() metav1.Condition {
 		}
 	}
 	if without > 0 {
-		no.Message = fmt.Sprintf("%d of %d pods have no subset; raise maxReplicas, or add a subset without maxReplicas", without, len(s.pods))
+		no.Message = fmt.Sprintf("%d of %d pods have no subset; remedy: raise maxReplicas or add a subset without it, and delete these pods", without, len(s.pods))
 		return no
 	}
 	if s.problem != "" {
