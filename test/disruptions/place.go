@@ -21,10 +21,11 @@ func (c *checker) nodeEvent(e Event) {
 var staying = []Vector{Update, Resize, Leave, ScaleIn, Teardown}
 
 // place finds a pod that went although its node took no pods, so that the rebuilt pod has
-// another address. A cache may not have known of the node yet.
+// another address. A cache may not have known of the node yet. A deletion by a workload's
+// controller may have been a scale-in when it was admitted.
 func (c *checker) place(e Event, b *budget, before *pod, v Vector) {
 	since, closed := c.closed[before.Node]
-	if !b.KeepPlace || !before.KeepsPlace || !closed || slices.Contains(staying, v) || b.youngerThan(e.Received.Add(-c.Lag)) {
+	if !b.KeepPlace || !before.KeepsPlace || !closed || slices.Contains(staying, v) || strings.HasPrefix(e.User, controllers) || b.youngerThan(e.Received.Add(-c.Lag)) {
 		return
 	}
 	if since.Before(e.Received.Add(-c.Lag)) {
