@@ -27,6 +27,7 @@ var boundsOfLabels = map[string]string{
 	"verdict": "Allowed, Refused, Accounted",
 	"order":   "subsets, balanced, none",
 	"why":     "limit, none",
+	"action":  "adopted, rescheduled, returned",
 
 	"controller": "one per reconciler; the kinds of workload are named by an administrator",
 	"name":       "work queues, one per reconciler, and the one Lease",
