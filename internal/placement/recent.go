@@ -16,8 +16,14 @@ type creationKey struct{ namespace, key string }
 // recent remembers creations in two halves: when the newer one is old or full, it becomes the
 // older one.
 type recent struct {
-	newer, older map[creationKey]string // the version in which the pod was first seen
+	newer, older map[creationKey]sight
 	since        time.Time
+}
+
+// sight is when a pod was first seen, and in which version.
+type sight struct {
+	version string
+	at      time.Time
 }
 
 func (r *recent) put(key creationKey, version string, now time.Time) {
@@ -25,16 +31,16 @@ func (r *recent) put(key creationKey, version string, now time.Time) {
 		r.older, r.newer, r.since = r.newer, nil, now
 	}
 	if r.newer == nil {
-		r.newer = map[creationKey]string{}
+		r.newer = map[creationKey]sight{}
 	}
 	key.key = strings.Clone(key.key) // of an annotation
-	r.newer[key] = version
+	r.newer[key] = sight{version, now}
 }
 
-func (r *recent) get(key creationKey) (version string, ok bool) {
-	if version, ok = r.newer[key]; ok {
-		return version, true
+func (r *recent) get(key creationKey) (s sight, ok bool) {
+	if s, ok = r.newer[key]; ok {
+		return s, true
 	}
-	version, ok = r.older[key]
-	return version, ok
+	s, ok = r.older[key]
+	return s, ok
 }

@@ -92,7 +92,7 @@ func (c *cell) recount(q Query) View {
 
 // The counts are right after any sequence of changes.
 func TestTallyCountsAsARecountDoes(t *testing.T) {
-	ignore := cmpopts.IgnoreFields(View{}, "Version", "Unplaced", "Seen")
+	ignore := cmpopts.IgnoreFields(View{}, "Version", "Unplaced", "Seen", "Settled")
 	for seed := range uint64(200) {
 		r, c := rand.New(rand.NewPCG(seed, 1)), newCell()
 		for range 100 {
@@ -155,6 +155,14 @@ func TestTallyRemembersCreations(t *testing.T) {
 	q.Creations[1].After = "101" // the pod of the name is the predecessor
 	seen(map[string]string{"request": "99"})
 	c.put("generated", nil)
+	settled := func() map[string]string { return c.tally.View(q).Settled }
+	if got := settled(); len(got) != 0 {
+		t.Errorf("entries end at once: %v", got)
+	}
+	c.clock.SetTime(noon.Add(lingers))
+	if diff := cmp.Diff(map[string]string{"request": "99"}, settled()); diff != "" {
+		t.Errorf("entries that may end (-want +got):\n%s", diff)
+	}
 	c.clock.SetTime(noon.Add(remembered))
 	c.put("later", aPod("ns", "later", "rs", match("s", "a", "later")))
 	seen(map[string]string{"request": "99"})

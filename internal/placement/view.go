@@ -2,6 +2,7 @@ package placement
 
 import (
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,14 +42,21 @@ type View struct {
 	Unplaced int64
 	// Seen has the version of the pod of each creation that was seen, also if it is gone since.
 	Seen map[string]string
+	// Settled has those of them whose entries may end. An entry stays for a while after its pod was
+	// seen: another replica that is behind counts the entry.
+	Settled map[string]string
 }
+
+// lingers is how long an entry stays after its pod was seen.
+const lingers = 2 * time.Second
 
 // View returns counts that belong together: each creation is either seen and counted, or it is
 // neither.
 func (t *Tally) View(q Query) View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := View{Version: t.version, Subsets: map[string]int32{}, Seen: map[string]string{}}
+	now := t.clock.Now()
+	v := View{Version: t.version, Subsets: map[string]int32{}, Seen: map[string]string{}, Settled: map[string]string{}}
 	owner := t.owners[ownerKey{q.Namespace, q.Owner}]
 	if owner != nil {
 		v.Pods, v.Others, v.Unplaced = owner.pods, owner.pods, owner.unplaced
@@ -68,9 +76,12 @@ func (t *Tally) View(q Query) View {
 		}
 	}
 	for _, c := range q.Creations {
-		version, ok := t.recent.get(creationKey{q.Namespace, c.Key})
-		if ok && (!strings.HasPrefix(c.Key, NameKey("")) || cluster.Behind(c.After, version)) {
-			v.Seen[c.Key] = version
+		s, ok := t.recent.get(creationKey{q.Namespace, c.Key})
+		if ok && (!strings.HasPrefix(c.Key, NameKey("")) || cluster.Behind(c.After, s.version)) {
+			v.Seen[c.Key] = s.version
+			if now.Sub(s.at) >= lingers {
+				v.Settled[c.Key] = s.version
+			}
 		}
 	}
 	return v

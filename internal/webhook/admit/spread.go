@@ -132,6 +132,7 @@ type placing struct {
 	nearest client.Object // the ReplicaSet or Job that controls the pod; nil for other kinds
 	object  *appsv1beta1.WorkloadSpread
 	home    spread.Home
+	before  map[string]bool // keys of the entries that were in the book when the request came
 }
 
 // key is the key of the pod's entry: the UID of the request, or the name where it is given.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/books"
+	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/placement"
 	"github.com/limpet-io/limpet/pkg/ledger"
 	"github.com/limpet-io/limpet/pkg/spread"
@@ -65,6 +66,12 @@ func (p *placing) try(ctx context.Context, dryRun, last bool) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
+	if p.before == nil {
+		p.before = map[string]bool{}
+		for key := range book.Entries {
+			p.before[key] = true
+		}
+	}
 	o, err := p.decide(ctx, rules, book, last)
 	if err != nil || dryRun || o.wait || !o.enter {
 		return o, err
@@ -88,10 +95,11 @@ func (p *placing) decide(ctx context.Context, rules spread.Spread, book ledger.B
 	now := p.Clock.Now()
 	view := p.Tally.View(p.query(book))
 	behind := !book.Knows(view.Version)
-	book, _ = ledger.Settle(book, view.Seen, now)
+	book, _ = ledger.Settle(book, view.Settled, now)
 	facts := spread.Facts{
 		Spread: rules, Key: p.key(), Owner: string(p.owner.UID), Pods: view.Subsets, OwnerPods: view.Pods, Wants: p.wants(ctx),
-		Entries: p.entries(book), Seen: func(string) bool { return false }, // the book is settled
+		Entries: p.entries(book, view), Seen: func(string) bool { return false },
+		Before: func(key string) bool { return p.before[key] }, Behind: p.isBehind(book, view),
 		Pod: p.facts.Pod, Node: p.home.Node, Place: p.home.Place,
 	}
 	if err := p.correct(ctx, &facts, view); err != nil {
@@ -126,11 +134,21 @@ func (p *placing) query(book ledger.Book) placement.Query {
 	return q
 }
 
-// entries are those of the pod's revision.
-func (p *placing) entries(book ledger.Book) []spread.Entry {
+// isBehind tells whether another replica knew newer pods when it made an entry.
+func (p *placing) isBehind(book ledger.Book, view placement.View) bool {
+	for _, e := range book.Entries {
+		if cluster.Behind(view.Version, e.Version) {
+			return true
+		}
+	}
+	return false
+}
+
+// entries are those of the pod's revision whose pods are not seen.
+func (p *placing) entries(book ledger.Book, view placement.View) []spread.Entry {
 	var entries []spread.Entry
 	for key, e := range book.Entries {
-		if p.together() || e.Owner == string(p.owner.UID) {
+		if _, seen := view.Seen[key]; !seen && (p.together() || e.Owner == string(p.owner.UID)) {
 			entries = append(entries, spread.Entry{Key: key, Subset: e.Subset, Owner: e.Owner, Since: e.Since})
 		}
 	}
