@@ -105,7 +105,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 // TestEveryAnnotationIsDocumented looks for names of annotations, labels and gates in the
 // source.
 func TestEveryAnnotationIsDocumented(t *testing.T) {
-	text := pages(t, "configuration.md", "annotations.md", "budgets.md")
+	text := pages(t, "configuration.md", "annotations.md", "budgets.md", "spread.md")
 	name := regexp.MustCompile(`"((?:kruise\.io|limpet\.dev|io\.kubernetes\.cri)/[a-z-]+)"`)
 	found := 0
 	for _, room := range []string{"../../pkg", "../../internal"} {
