@@ -11,9 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -80,10 +83,7 @@ func storm(tb testing.TB, creations, size, atOnce int) (*census, *census) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w, err := c.Watch(tb.Context(), &corev1.PodList{}, client.InNamespace(ns))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	w := watchPods(tb, c, ns)
 	seen := &census{subsets: map[types.UID]string{}, most: map[string]int{}}
 	followed := make(chan struct{})
 	go func() {
@@ -120,11 +120,31 @@ func storm(tb testing.TB, creations, size, atOnce int) (*census, *census) {
 		return nil
 	})
 	w.Stop()
+	<-w.Done()
 	<-followed
 	if seen.most["a"] > limit || seen.most["b"] > limit || seen.without > 0 {
 		tb.Errorf("the subsets had up to %v pods, want at most %d in a and in b, and none without a subset", seen.most, limit)
 	}
 	return seen, final
+}
+
+// watchPods watches the pods of a namespace. The watch is resumed where the API server ended it, as it does with a
+// client that is slow.
+func watchPods(tb testing.TB, c client.WithWatch, ns string) *watchtools.RetryWatcher {
+	tb.Helper()
+	var pods corev1.PodList
+	if err := c.List(tb.Context(), &pods, client.InNamespace(ns)); err != nil {
+		tb.Fatal(err)
+	}
+	w, err := watchtools.NewRetryWatcherWithContext(tb.Context(), pods.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, &corev1.PodList{}, client.InNamespace(ns), &client.ListOptions{Raw: &options})
+		},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
 }
 
 // churn creates some pods, and replaces the oldest of them while creations are left.
