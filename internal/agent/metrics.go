@@ -38,7 +38,7 @@ type metrics struct {
 const (
 	recoveredAttachment = "attachment" // ended, because its sandbox was gone without a DEL
 	recoveredFile       = "file"       // left by an interrupted program, and removed
-	recoveredIndex      = "index"      // made anew from the records
+	recoveredIndex      = "index"      // made again from the records
 	recoveredState      = "state"      // rebuilt by the plugin
 )
 

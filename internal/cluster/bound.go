@@ -109,11 +109,11 @@ func (b *bounded) watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	return w, nil
 }
 
-// holding is what is held; nothing when all objects are about to be told anew.
-func (b *bounded) holding(anew bool) *holding {
+// holding is what is held; nothing when all objects are about to be told again.
+func (b *bounded) holding(again bool) *holding {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if anew || b.held == nil {
+	if again || b.held == nil {
 		b.held = &holding{need: b.need, writers: map[client.ObjectKey]string{}, counts: map[string]int{}, told: map[string]bool{}}
 	}
 	return b.held

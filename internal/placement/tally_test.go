@@ -137,7 +137,7 @@ func TestTallyCountsAsARecountDoes(t *testing.T) {
 }
 
 // A creation is remembered for longer than its entry lasts, also when its pod is gone, and not
-// for ever.
+// without end.
 func TestTallyRemembersCreations(t *testing.T) {
 	c := newCell()
 	q := Query{Namespace: "ns", Owner: "rs", Spread: "s", Creations: []Creation{{Key: "request"}, {Key: "/named", After: "100"}, {Key: "none"}}}

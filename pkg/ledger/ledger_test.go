@@ -121,7 +121,7 @@ func TestAPodThatBecameReadyBeforeItsChangeIsNotReadyAgain(t *testing.T) {
 		return ledger.Seen{Version: "110", Pods: map[string]ledger.PodSeen{"1": pod}}
 	}
 	ready, restarted := after(5*time.Second), after(9*time.Second)
-	for what, atDecision := range map[string]time.Time{"not Ready at the decision": {}, "Ready, and Ready anew": after(-time.Hour)} {
+	for what, atDecision := range map[string]time.Time{"not Ready at the decision": {}, "Ready, and Ready again": after(-time.Hour)} {
 		t.Run(what, func(t *testing.T) {
 			e := entry("1", ledger.Changed, 0)
 			e.ReadySince, e.Generation = atDecision, 1

@@ -130,7 +130,7 @@ const maxStatus = 2 << 10
 func reservationHolder(from, to *limpetv1alpha1.IPReservation) {
 	s := from.Status
 	if len(s.Node)+len(s.Interface)+len(s.Pod)+len(s.PodUID)+len(s.IPs) > maxStatus {
-		return // believed by nobody
+		return // no room believes the object
 	}
 	to.Status = limpetv1alpha1.IPReservationStatus{
 		Node: s.Node, Interface: s.Interface, Pod: s.Pod, PodUID: s.PodUID, IPs: s.IPs, Until: s.Until, RetainMinutes: s.RetainMinutes,
