@@ -1,13 +1,22 @@
 #!/usr/bin/env bash
 # Runs the tests of the modules of each named suite, also after one has failed, and lists all
-# failures at the end. Usage: test/run.sh unit|e2e…
+# failures at the end. The end-to-end tests wait for pods most of the time, so the other suite
+# runs beside them, with a lower priority. Usage: test/run.sh unit|e2e…
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=bin/logs
 mkdir -p "$logs"
-trap 'exit 130' INT TERM
 
-summary=() failed=()
+modules=() beside=
+rm -f "$logs"/*.result
+
+# Job control gives the suite that runs beside a process group of its own, which gets the interrupt.
+stop() {
+	trap - INT TERM
+	[[ -z $beside ]] || kill -INT -- "-$beside" && wait "$beside"
+	exit 130
+} 2>/dev/null
+trap stop INT TERM
 
 # estimate tells how much there is to compile before the first test of a module runs.
 # Measured on two cores: about 8 packages a second.
@@ -22,25 +31,28 @@ estimate() {
 # run NAME DIRECTORY FLAGS… runs the tests of one module. Results are never taken from the cache: tests
 # build programs, which Go does not count among what a result depends on.
 run() {
-	local name=$1 dir=$2 log=$logs/${1//\//-}.log start=$SECONDS result=ok
+	local name=$1 dir=$2 log=$logs/${1//\//-} start=$SECONDS result=ok
 	shift 2
 	echo "== tests of $name"
 	(cd "$dir" && estimate $([[ " $* " == *" -race "* ]] && echo -race))
-	(cd "$dir" && "${GO:-go}" test "$@" ./...) 2>&1 | tee "$log" || result=FAILED
-	if [[ $result == FAILED ]]; then
-		failed+=("$name")
-	fi
-	summary+=("$(printf '%-13s %-6s %4d s' "$name" "$result" $((SECONDS - start)))")
+	(cd "$dir" && "${GO:-go}" test "$@" ./...) 2>&1 | tee -i "$log.log" || result=FAILED
+	printf '%-13s %-6s %4d s\n' "$name" "$result" $((SECONDS - start)) >"$log.result"
+}
+
+unit() {
+	run limpet . -race -count=1 -shuffle=on -timeout 20m
+	run test/cluster test/cluster -race -count=1 -shuffle=on -timeout 20m
+	run release release -count=1 -shuffle=on -timeout 20m
+}
+
+e2e() {
+	run test/e2e test/e2e -count=1 -timeout 30m
 }
 
 for suite in "$@"; do
 	case $suite in
-	unit)
-		run limpet . -race -count=1 -shuffle=on -timeout 20m
-		run test/cluster test/cluster -race -count=1 -shuffle=on -timeout 20m
-		run release release -count=1 -shuffle=on -timeout 20m
-		;;
-	e2e) run test/e2e test/e2e -count=1 -timeout 25m ;;
+	unit) modules+=(limpet test/cluster release) ;;
+	e2e) modules+=(test/e2e) ;;
 	*)
 		echo "test/run.sh: there is no suite $suite; unit and e2e are the suites" >&2
 		exit 2
@@ -48,11 +60,29 @@ for suite in "$@"; do
 	esac
 done
 
+if [[ " $* " == *" unit "* && " $* " == *" e2e "* ]]; then
+	set -m
+	e2e </dev/null &
+	beside=$!
+	set +m
+	renice -n 10 -p $$ >/dev/null
+	unit
+	echo "waiting for the end-to-end tests"
+	wait "$beside"
+else
+	"$1"
+fi
+
 echo
-printf '%s\n' "${summary[@]}"
-for name in "${failed[@]}"; do
+failed=0
+for name in "${modules[@]}"; do
+	cat "$logs/${name//\//-}.result" 2>/dev/null || printf '%-13s %s\n' "$name" "FAILED (no result)"
+done
+for name in "${modules[@]}"; do
+	grep -qs ' ok ' "$logs/${name//\//-}.result" && continue
+	failed=1
 	echo
 	echo "failures of $name (all of its output: $logs/${name//\//-}.log):"
 	grep -E '^[[:space:]]*--- FAIL|^FAIL|^panic:|DATA RACE|\[(build|setup) failed\]' "$logs/${name//\//-}.log"
 done
-((${#failed[@]} == 0))
+exit "$failed"

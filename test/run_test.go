@@ -2,10 +2,13 @@
 package test_test
 
 import (
+	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -18,24 +21,17 @@ list*) ;;
 esac
 `
 
+// A stand-in for go: the end-to-end tests clean up when they are interrupted.
+const waitingGo = `#!/bin/sh
+case "$1 $PWD" in
+list*) ;;
+*/test/e2e) trap 'echo "cleaned up"; exit 1' INT; echo "cluster runs"; while :; do read -r _ < "$PWD/never"; done ;;
+*) ;;
+esac
+`
+
 func TestEveryModuleRunsAndFailuresComeLast(t *testing.T) {
-	script, err := os.ReadFile("run.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	for file, text := range map[string]string{"go": failingGo, "test/run.sh": string(script), "test/cluster/x": "", "test/e2e/x": "", "release/x": ""} {
-		path := filepath.Join(root, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(root, "test", "run.sh"), "unit", "e2e")
-	cmd.Env = append(os.Environ(), "GO="+filepath.Join(root, "go"))
-	out, err := cmd.CombinedOutput()
+	out, err := suites(t, checkout(t, failingGo)).CombinedOutput()
 	if err == nil {
 		t.Error("the script passes although a module failed")
 	}
@@ -46,4 +42,63 @@ func TestEveryModuleRunsAndFailuresComeLast(t *testing.T) {
 	if !strings.Contains(failures, "TestNodes") {
 		t.Errorf("the end does not name the failed test:\n%s", out)
 	}
+}
+
+func TestAnInterruptLetsTheEndToEndTestsCleanUp(t *testing.T) {
+	root := checkout(t, waitingGo)
+	if err := syscall.Mkfifo(filepath.Join(root, "test", "e2e", "never"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := suites(t, root)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if lines.Text() == "cluster runs" {
+			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		t.Errorf("the interrupted script ends with %v, want exit status 130", err)
+	}
+	if !strings.Contains(said.String(), "cleaned up") {
+		t.Errorf("the end-to-end tests were not interrupted:\n%s", said.String())
+	}
+}
+
+// checkout writes the script, folders of all modules and a stand-in for go into a new directory.
+func checkout(t *testing.T, stub string) string {
+	t.Helper()
+	script, err := os.ReadFile("run.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for file, text := range map[string]string{"go": stub, "test/run.sh": string(script), "test/cluster/x": "", "test/e2e/x": "", "release/x": ""} {
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func suites(t *testing.T, root string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(root, "test", "run.sh"), "unit", "e2e")
+	cmd.Env = append(os.Environ(), "GO="+filepath.Join(root, "go"))
+	return cmd
 }
