@@ -194,30 +194,29 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 		if b.youngerThan(e.Received.Add(-c.Lag)) {
 			b.losses = append(b.losses, e.Done) // no entry of this budget: other decisions could not know
 		}
-		b.disrupted = e.Done
 		b.busy()
 	}
 }
 
 // judge compares what is available after a voluntary disruption with what had to be. A budget
 // that asked for less, and losses that came, while the request ran, were not known to the
-// decision.
+// decision. A pod that was not available at the decision may go, if no other decision since then
+// needed the pod.
 func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
 	from := e.Received.Add(-c.Lag)
-	have, need := c.current(b, e.Done), b.lowest(from)
-	if have >= need {
-		return
-	}
-	unknown := 0
+	have, need, unknown := c.current(b, e.Done), b.lowest(from), 0
 	for _, at := range b.losses {
 		if !at.Before(from) {
 			unknown++
 		}
 	}
-	if ready := before.ReadySince.Add(b.Stable); ready.After(from) && b.disrupted.Before(ready) {
-		return // the pod was not available at the decision, and no other decision counted on it
+	spare := have + unknown - need
+	if ready := before.ReadySince.Add(b.Stable); !ready.After(from) {
+		b.granted = append(b.granted, &grant{e.Done, spare})
+	} else if spare < 0 && b.spares(ready) {
+		return
 	}
-	if have+unknown < need {
+	if spare < 0 {
 		c.violate(Below, e, b, before.Name, "%s by %s leaves %d available of %d needed; losses during the request: %d", v, e.User, have, need, unknown)
 	}
 }

@@ -36,6 +36,8 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		"an eviction, then a crash":               {newLog().evict("a").unready("b"), nil},
 		"one crash covers one eviction":           {newLog().unready("a").evict("b").slow(3 * time.Second).evict("c").slow(4 * time.Second), below},
 		"a slow eviction that was asked first":    {newLog().sleep(time.Minute).evict("a").delete(person, "b").slow(20 * time.Second), below},
+		"not Ready when asked for, other before":  {scaledOut().evict("b").slow(20 * time.Second).evict("d").slow(3 * time.Second), nil},
+		"not Ready when asked for, other after":   {scaledOut().evict("b").evict("d").slow(3 * time.Second), below},
 		"preemption":                              {newLog().evict("a").delete("system:kube-scheduler", "b"), nil},
 		"an eviction after preemption":            {newLog().delete("system:kube-scheduler", "a").evict("b"), below},
 		"preemption that the budget checks":       {newLog().budget(with(map[disruptions.Vector]string{disruptions.Preemption: "Check"})).evict("a").delete("system:kube-scheduler", "b"), below},
@@ -264,6 +266,9 @@ func noBudget() *log {
 	}
 	return l
 }
+
+// scaledOut is a log in which a fourth pod was needed ten seconds ago, and became Ready just now.
+func scaledOut() *log { return newLog().scale(4).sleep(10 * time.Second).create("d").ready("d") }
 
 // big has units for two pods.
 func big() *log {

@@ -37,8 +37,8 @@ type budget struct {
 	desired []since
 	// losses are the times at which a pod became unavailable by no voluntary disruption.
 	losses []time.Time
-	// disrupted is the time of the last voluntary disruption.
-	disrupted time.Time
+	// granted are the voluntary disruptions of pods that were available at the decision.
+	granted []*grant
 	// free is since when a unit has been free and none was used; zero while none is free. Requests
 	// wait since waits, and the last one came at asked.
 	free, waits, asked time.Time
@@ -46,6 +46,27 @@ type budget struct {
 
 // busy notes that a unit was used, or that none is free.
 func (b *budget) busy() { b.free, b.waits = time.Time{}, time.Time{} }
+
+// grant is one voluntary disruption. After it, spare more pods were available than had to be.
+type grant struct {
+	at    time.Time
+	spare int
+}
+
+// spares reports whether no grant since a time needed one more pod, and takes the pod from them.
+func (b *budget) spares(since time.Time) bool {
+	later := b.granted
+	for len(later) > 0 && later[0].at.Before(since) {
+		later = later[1:]
+	}
+	if slices.ContainsFunc(later, func(g *grant) bool { return g.spare < 1 }) {
+		return false
+	}
+	for _, g := range later {
+		g.spare--
+	}
+	return true
+}
 
 type since struct {
 	at    time.Time
