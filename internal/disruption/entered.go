@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -47,14 +48,19 @@ func note(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (_ le
 
 // entry is what the book shall hold of the pod.
 func entry(c inquiry, in budget.Input) ledger.Entry {
-	e, pod := in.Entry(), c.request.Pod
-	e.Version, e.Generation = pod.ResourceVersion, pod.Generation
+	e := in.Entry()
+	e.Version = c.request.Pod.ResourceVersion
+	return e
+}
+
+// readySince is since when a pod is Ready; zero for a pod that is not.
+func readySince(pod *corev1.Pod) time.Time {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-			e.ReadySince = condition.LastTransitionTime.Time
+			return condition.LastTransitionTime.Time
 		}
 	}
-	return e
+	return time.Time{}
 }
 
 // errFull says why a full book refuses.

@@ -56,6 +56,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 	pod := c.request.Pod
 	in := budget.Input{
 		Now: now, Namespace: pod.Namespace, Vector: c.vector, By: c.request.User, PDBs: c.pdbs, Pod: budget.PodOf(pod, 0, now),
+		Generation: pod.Generation, ReadySince: readySince(pod),
 	}
 	if c.request.ByUID {
 		in.ForUID = string(pod.UID)

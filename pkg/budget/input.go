@@ -87,6 +87,10 @@ type Input struct {
 	Namespace string
 	Vector    Vector
 	Pod       Pod
+	// Generation of the pod, and since when it is Ready, as the request has it. Clusters before
+	// Kubernetes 1.33 give pods no generation. ReadySince is zero for a pod that is not Ready.
+	Generation int64
+	ReadySince time.Time
 	// By is the user who asks.
 	By string
 	// ForUID is the UID that the request demands of the pod; "" when it names the pod alone.
@@ -103,7 +107,7 @@ type Input struct {
 func (in Input) Entry() ledger.Entry {
 	e := ledger.Entry{
 		UID: in.Pod.UID, Pod: in.Pod.Name, Use: ledger.Gone, Vector: string(in.Vector), By: user(in.By),
-		Since: in.Now, Expires: in.Now.Add(ledger.Bound),
+		Since: in.Now, Expires: in.Now.Add(ledger.Bound), Generation: in.Generation, ReadySince: in.ReadySince,
 	}
 	old, renewed := in.living()
 	if renewed {

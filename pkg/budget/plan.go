@@ -59,11 +59,19 @@ func (in *Input) take(v Verdict, reason Reason) Decision {
 // pod may have been lost meanwhile. One DELETE makes several calls, which need no write. A
 // later request may be written until the commit bound from now, so the entry is renewed when it
 // would end before. A pod that is deleted after a change gets an entry that stays until the pod
-// is gone. A request of another user renews the entry too: otherwise the entry would be given
-// back when the first request fails.
+// is gone. A change after the first one was written renews the entry, which would otherwise end
+// when the pod is Ready after the first change. A request of another user renews the entry too:
+// otherwise the entry would be given back when the first request fails.
 func (in *Input) again(e ledger.Entry) Decision {
-	renew := e.Expires.Sub(in.Now) < commit || e.Use == ledger.Changed && !in.Vector.changes() || e.By != user(in.By)
+	further := e.Use == ledger.Changed && (!in.Vector.changes() || in.changedSince(e))
+	renew := e.Expires.Sub(in.Now) < commit || further || e.By != user(in.By)
 	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: renew}
+}
+
+// changedSince tells whether the pod was changed after the request of its entry was decided. A pod
+// without a generation shows its change by its containers, which restart.
+func (in *Input) changedSince(e ledger.Entry) bool {
+	return in.Generation > e.Generation || in.Generation == 0 && !in.ReadySince.Equal(e.ReadySince)
 }
 
 // living is the entry of the pod that has not expired.

@@ -172,28 +172,35 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 		b := book(serving(0))
 		e := b.Entries["u-0"]
 		e.Since, e.Expires, e.Use = now.Add(-ago), now.Add(ledger.Bound-ago), use
+		e.Generation = 1
 		b.Entries["u-0"] = e
 		return b
 	}
 	cases := map[string]struct {
-		ago    time.Duration
-		use    ledger.Use
-		vector budget.Vector
-		take   bool
-		want   ledger.Use
+		ago     time.Duration
+		use     ledger.Use
+		vector  budget.Vector
+		take    bool
+		want    ledger.Use
+		changed bool // the pod was changed since the first request
 	}{
-		"a second call of one request":        {time.Second, ledger.Gone, budget.Delete, false, ledger.Gone},
-		"a request that may be written late":  {7 * time.Second, ledger.Gone, budget.Delete, true, ledger.Gone},
-		"a deletion after an update":          {time.Second, ledger.Changed, budget.Delete, true, ledger.Gone},
-		"a second update":                     {time.Second, ledger.Changed, budget.Update, false, ledger.Changed},
-		"a late second update":                {9 * time.Second, ledger.Changed, budget.Update, true, ledger.Changed},
-		"a late update of a pod that goes":    {9 * time.Second, ledger.Gone, budget.Update, true, ledger.Gone},
-		"an update of a pod that goes anyway": {time.Second, ledger.Gone, budget.Update, false, ledger.Gone},
+		"a second call of one request":        {time.Second, ledger.Gone, budget.Delete, false, ledger.Gone, false},
+		"a request that may be written late":  {7 * time.Second, ledger.Gone, budget.Delete, true, ledger.Gone, false},
+		"a deletion after an update":          {time.Second, ledger.Changed, budget.Delete, true, ledger.Gone, false},
+		"a second call of one update":         {time.Second, ledger.Changed, budget.Update, false, ledger.Changed, false},
+		"an update after the first one":       {time.Second, ledger.Changed, budget.Update, true, ledger.Changed, true},
+		"a changed pod that goes":             {time.Second, ledger.Gone, budget.Delete, false, ledger.Gone, true},
+		"a late second update":                {9 * time.Second, ledger.Changed, budget.Update, true, ledger.Changed, false},
+		"a late update of a pod that goes":    {9 * time.Second, ledger.Gone, budget.Update, true, ledger.Gone, false},
+		"an update of a pod that goes anyway": {time.Second, ledger.Gone, budget.Update, false, ledger.Gone, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			in := evict(serving(0), entered(tc.ago, tc.use), most("1", pods(3)))
-			in.Vector = tc.vector
+			in.Vector, in.Generation = tc.vector, 1
+			if tc.changed {
+				in.Generation = 2
+			}
 			d := budget.Plan(in)
 			if d.Verdict != budget.Allowed || d.Reason != budget.ReasonTaken || d.Take != tc.take {
 				t.Errorf("decision %+v, want a taken unit, take: %v", d, tc.take)
@@ -209,6 +216,17 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 		in.By = "carol"
 		if d := budget.Plan(in); d.Verdict != budget.Allowed || !d.Take {
 			t.Errorf("decision %+v, want that the entry is renewed", d)
+		}
+	})
+	t.Run("an update of a pod without a generation that restarted", func(t *testing.T) {
+		in := evict(serving(0), entered(time.Second, ledger.Changed), most("1", pods(3)))
+		in.Vector = budget.Update
+		if d := budget.Plan(in); d.Take {
+			t.Errorf("decision %+v of a second call, want that the entry stays", d)
+		}
+		in.ReadySince = now
+		if d := budget.Plan(in); !d.Take || !in.Entry().ReadySince.Equal(now) {
+			t.Errorf("decision %+v, entry %+v, want that the entry is renewed", d, in.Entry())
 		}
 	})
 	t.Run("an expired entry", func(t *testing.T) {

@@ -96,7 +96,7 @@ func (r *replica) enter(b ledger.Book, in budget.Input, d budget.Decision, targe
 		if r.variant == ShortEntry {
 			e.Expires = in.Now.Add(5 * time.Second)
 		}
-		e.Version, e.Generation, e.ReadySince = strconv.FormatInt(target.version, 10), target.generation, target.readySince
+		e.Version = strconv.FormatInt(target.version, 10)
 		b, changed = ledger.Take(b, e)
 	}
 	if d.Verdict == budget.Refused { // a request for a predecessor is told so once

@@ -220,7 +220,10 @@ func (r *replica) await(pause pauser, b ledger.Book) (bool, error) {
 
 // gather collects the facts from the caches.
 func (r *replica) gather(q request, target *pod, budgets []disruptions.Budget, book ledger.Book) budget.Input {
-	in := budget.Input{Now: r.clock(), Namespace: namespace, Vector: q.vector, By: q.user, Pod: r.podOf(target), Book: book}
+	in := budget.Input{Now: r.clock(), Namespace: namespace, Vector: q.vector, By: q.user, Pod: r.podOf(target), Generation: target.generation, Book: book}
+	if target.ready {
+		in.ReadySince = target.readySince
+	}
 	in.PDBs, in.Place = r.pdbsOf(q, target), r.placeOf(target)
 	for _, b := range budgets {
 		in.Budgets = append(in.Budgets, r.budgetOf(b))
