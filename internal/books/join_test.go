@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/ledger"
@@ -43,6 +44,7 @@ func TestAnotherReplicaCompletesAJoin(t *testing.T) {
 			mustDecide(t, dying, ns, two[:1], take("a"))
 			mustDecide(t, dying, ns, two[1:], take("b"))
 			stepsOf(t, dying, ns, two, done)
+			knowsBooks(t, other, ns, two)
 			for _, budgets := range [][]Owner{two[1:], two, two[:1]} {
 				got, err := other.Look(t.Context(), ns, budgets)
 				if err != nil || !slices.Contains(pods(got), "b") && budgets[0] != two[0] {
@@ -64,6 +66,21 @@ func TestAnotherReplicaCompletesAJoin(t *testing.T) {
 			if !closed.Moved || closed.Joined != string(two[0].UID) || len(closed.Entries) != 0 {
 				t.Errorf("the joined book is %+v", closed)
 			}
+		})
+	}
+}
+
+// knowsBooks waits until the cache of a replica shows the books of budgets as they are now.
+func knowsBooks(t *testing.T, b *Books, ns string, of []Owner) {
+	t.Helper()
+	for _, budget := range of {
+		want := object(t, ns, budget.UID)
+		testenv.Eventually(t, func() error {
+			v, err := b.read(t.Context(), client.ObjectKeyFromObject(want))
+			if err == nil && (v == nil || v.meta.ResourceVersion != want.ResourceVersion) {
+				err = fmt.Errorf("the cache shows %+v of book %s, want version %s", v, want.Name, want.ResourceVersion)
+			}
+			return err
 		})
 	}
 }
