@@ -94,6 +94,9 @@ func (c *Cluster) boot(node, config string) error {
 	cmd := exec.Command(c.config.Self, "node-spawn", c.Name, node, config, log.Name())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, log
+	if err := closeOnExec(); err != nil {
+		return err
+	}
 	if err := inNamespace(nodeNetNS(c.Name, node), cmd.Run); err != nil {
 		return fmt.Errorf("boot %s, see %s: %w", node, log.Name(), err)
 	}

@@ -35,6 +35,9 @@ func (p processes) spawn(name, inNetNS string, cmd *exec.Cmd) error {
 	}
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := closeOnExec(); err != nil {
+		return err
+	}
 	if err := inNamespace(inNetNS, cmd.Start); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
