@@ -33,10 +33,9 @@ const (
 	CauseNotPinned    = "NotPinned"           // no webhook answered when the pod was created
 	CauseRecalled     = "Recalled"            // another node held the addresses of a later life than the recorded one
 	CauseReleased     = "Released"            // the pod had waited for its required place, and was released from it
-	CauseSameTopology = "SameTopology"        // only a part of the cluster was asked for, and the pod is in it
+	CauseSameTopology = "SameTopology"        // a part of the cluster was asked for, not the node
 	CauseNodeRefused  = "NodeRefused"         // the scheduler found that the node could not take the pod
 	CauseConstraint   = "ConstraintElsewhere" // a hard constraint of the pod itself forbids its required place
-	CauseNotReserved  = "NotReserved"         // the pod did not ask for its address to be kept
 	CauseExpired      = "Expired"             // the pod was away for longer than its address was kept
 	CauseRangeChanged = "RangeChanged"        // the node's range does not hold the address any more
 	CauseReclaimed    = "Reclaimed"           // another pod got the address when no other was left
@@ -57,6 +56,8 @@ type RebuildInput struct {
 	Node *corev1.Node
 	// OutsideRequired tells that the pod is not in the place that is required of it.
 	OutsideRequired bool
+	// InPlace tells that the pod's node has the recorded value of every label that is asked for.
+	InPlace bool
 	// Taken is another pod that has one of the recorded addresses now.
 	Taken types.NamespacedName
 	// Gone is when the former pod was found gone; zero when that is unknown.
@@ -67,7 +68,10 @@ type RebuildInput struct {
 
 // Judge says whether a pod that came back was kept, and if not, why. It returns nil for a pod
 // that is still the recorded one, and when too little is recorded to tell. A pod whose
-// sandbox alone was rebuilt, as by a reboot, was not kept if its addresses changed.
+// sandbox alone was rebuilt, as by a reboot, counts as rebuilt if its addresses changed.
+//
+// A pod without a retention request asked for its place only. Such a pod is kept in that
+// place, and its addresses are only told.
 func Judge(in RebuildInput) *appsv1beta1.Rebuild {
 	from := appsv1beta1.Place{NodeName: in.Before.NodeName, IPs: in.Before.IPs}
 	to := appsv1beta1.Place{NodeName: in.Pod.Spec.NodeName, IPs: Addresses(in.Pod)}
@@ -78,15 +82,20 @@ func Judge(in RebuildInput) *appsv1beta1.Rebuild {
 		return nil // other addresses mean a rebuilt sandbox, which counts
 	}
 	r := &appsv1beta1.Rebuild{Pod: in.Pod.Name, From: from, To: to, Time: metav1.NewTime(in.Now.Truncate(time.Second))}
+	unasked := in.Before.RetainSeconds == 0
 	switch {
+	case equal(from, to):
+		r.Outcome = appsv1beta1.Kept
+	case unasked && from.NodeName == to.NodeName:
+		r.Outcome, r.Message = appsv1beta1.Kept, "the node is the same; the pod did not ask for its address to be kept"
+	case unasked && in.InPlace:
+		r.Outcome, r.Message = appsv1beta1.Kept, "the node has the labels that were asked for; the pod did not ask for its address to be kept"
 	case from.NodeName != to.NodeName:
 		r.Outcome = appsv1beta1.Moved
 		r.Cause, r.Message = whyMoved(in)
-	case !equal(from, to):
+	default:
 		r.Outcome = appsv1beta1.Lost
 		r.Cause, r.Message = whyLost(in)
-	default:
-		r.Outcome = appsv1beta1.Kept
 	}
 	return r
 }
@@ -123,8 +132,6 @@ func whyMoved(in RebuildInput) (cause, message string) {
 func whyLost(in RebuildInput) (cause, message string) {
 	name, retain := in.Before.NodeName, time.Duration(in.Before.RetainSeconds)*time.Second
 	switch {
-	case retain == 0:
-		return CauseNotReserved, "the pod did not ask for its address to be kept"
 	case outside(in.Node, in.Before.IPs) && !outside(in.Node, Addresses(in.Pod)):
 		return CauseRangeChanged, fmt.Sprintf("the address no longer belongs to node %s", name)
 	case !in.Gone.IsZero() && in.Now.Sub(in.Gone) >= retain:

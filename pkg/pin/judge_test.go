@@ -54,7 +54,10 @@ func TestJudge(t *testing.T) {
 		"kept is kept even after the time":                       {home, before, testenv.ANode("n1").Node, time.Hour, "", appsv1beta1.Kept, ""},
 		"a new sandbox of the same pod counts if it lost":        {returned("first", "n1", "10.0.1.9"), before, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotHeld},
 		"a moment without addresses is no rebuild":               {returned("first", "n1"), before, testenv.ANode("n1").Node, 0, "", "", ""},
-		"other addresses, without a wish to keep them":           {lost, unasked, testenv.ANode("n1").Node, 0, "", appsv1beta1.Lost, pin.CauseNotReserved},
+		"other addresses that the pod did not ask to keep":       {lost, unasked, testenv.ANode("n1").Node, 0, "", appsv1beta1.Kept, ""},
+		"the same addresses that the pod did not ask to keep":    {home, unasked, testenv.ANode("n1").Node, 0, "", appsv1beta1.Kept, ""},
+		"another node, without a retention request":              {elsewhere(), unasked, testenv.ANode("n1").Cordoned().Node, 0, "", appsv1beta1.Moved, pin.ReasonNodeCordoned},
+		"a rebuilt sandbox with an address that was not asked":   {returned("first", "n1", "10.0.1.9"), unasked, testenv.ANode("n1").Node, 0, "", appsv1beta1.Kept, ""},
 		"other addresses after their time":                       {lost, before, testenv.ANode("n1").Node, 10 * time.Minute, "", appsv1beta1.Lost, pin.CauseExpired},
 		"other addresses within their time":                      {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, "", appsv1beta1.Lost, pin.CauseForced},
 		"other addresses that another pod has":                   {lost, before, testenv.ANode("n1").Node, 9 * time.Minute, "shop/cart-1", appsv1beta1.Lost, pin.CauseReclaimed},
@@ -93,7 +96,8 @@ func TestJudge(t *testing.T) {
 			if got.Outcome != tc.want || got.Cause != tc.because {
 				t.Errorf("%s because of %q (%s), want %s because of %q", got.Outcome, got.Cause, got.Message, tc.want, tc.because)
 			}
-			if (got.Cause == "") != (got.Message == "") {
+			told := got.Outcome == appsv1beta1.Kept && got.From.IPs != got.To.IPs // but not judged
+			if (got.Message != "") != (told || got.Cause != "") {
 				t.Errorf("cause %q has message %q", got.Cause, got.Message)
 			}
 		})
@@ -135,6 +139,47 @@ func TestJudgeOfARequiredPlace(t *testing.T) {
 			got := pin.Judge(pin.RebuildInput{Pod: tc.pod.Pod, Before: before, Node: tc.node, OutsideRequired: tc.outside, Now: now})
 			if got == nil || got.Outcome != appsv1beta1.Moved || got.Cause != tc.want {
 				t.Errorf("judged %+v, want it moved because of %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// A pod that asks for no address is kept in the place that it asks for: the node, or every
+// node with the same labels. A pod with a retention request is kept on its node alone.
+func TestAPodIsJudgedByThePlaceThatItAsksFor(t *testing.T) {
+	const zone = corev1.LabelTopologyZone
+	zonal := func(retain int32) appsv1beta1.PodState {
+		return appsv1beta1.PodState{
+			UID: "first", NodeName: "n1", IPs: "10.0.1.5", RetainSeconds: retain, NodeTopologyLabels: map[string]string{zone: "a", hostname: "n1"},
+		}
+	}
+	forgotten := zonal(0)
+	forgotten.NodeTopologyLabels = nil
+	cases := map[string]struct {
+		state  testenv.PersistentPodState
+		before appsv1beta1.PodState
+		zone   string
+		want   appsv1beta1.Outcome
+	}{
+		"another node of the required zone":                      {testenv.APersistentPodState("web").Requires(zone), zonal(0), "a", appsv1beta1.Kept},
+		"another node of the preferred zone":                     {testenv.APersistentPodState("web").Prefers(100, zone), zonal(0), "a", appsv1beta1.Kept},
+		"another zone":                                           {testenv.APersistentPodState("web").Prefers(100, zone), zonal(0), "b", appsv1beta1.Moved},
+		"another node, of which the zone alone is required":      {testenv.APersistentPodState("web").Requires(zone).Prefers(100, hostname), zonal(0), "a", appsv1beta1.Moved},
+		"another node of the zone, without the reserved address": {testenv.APersistentPodState("web").Requires(zone), zonal(600), "a", appsv1beta1.Moved},
+		"a place of which nothing was recorded":                  {testenv.APersistentPodState("web").Requires(zone), forgotten, "a", appsv1beta1.Moved},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := testenv.APod("web-0").On("n2").Ready().At("10.0.2.7").With(appsv1beta1.AnnotationInjected, "web")
+			pod.UID = "next"
+			tc.state.Status.PodStates = map[string]appsv1beta1.PodState{"web-0": tc.before}
+			got := pin.Record(pin.RecordInput{
+				State: tc.state.PersistentPodState, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+				Nodes:  map[string]*corev1.Node{"n2": testenv.ANode("n2").Labelled(zone, tc.zone).Node},
+				Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now,
+			}).Rebuilds
+			if len(got) != 1 || got[0].Outcome != tc.want || (got[0].Outcome == appsv1beta1.Kept) == (got[0].Cause != "") {
+				t.Errorf("judged %+v, want %s", got, tc.want)
 			}
 		})
 	}

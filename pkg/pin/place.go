@@ -166,6 +166,15 @@ func outsideRequired(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodSt
 	})
 }
 
+// inPlace tells whether a node has the recorded value of every label that a state asks for.
+func inPlace(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, node *corev1.Node) bool {
+	keys := Keys(s)
+	return len(keys) > 0 && !slices.ContainsFunc(keys, func(key string) bool {
+		value, known := record.NodeTopologyLabels[key]
+		return !known || node.Labels[key] != value
+	})
+}
+
 // replaced tells whether a state requires another place than the one that a pod was given,
 // or none. Where nothing is recorded of what the state requires now, the pod's place stays
 // in force: otherwise the pod would be held to nothing, although its user asks for a place.

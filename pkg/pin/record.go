@@ -126,7 +126,7 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[st
 		before := former(in, records[pod.Name], pod)
 		if rebuild := Judge(RebuildInput{
 			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], OutsideRequired: outsideRequired(in.State, before, node),
-			Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
+			InPlace: inPlace(in.State, before, node), Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
 		}); rebuild != nil {
 			rebuilds = append(rebuilds, *rebuild)
 		}

@@ -19,7 +19,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		rebuilds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "limpet_rebuilds_total",
-			Help: "Pods that were Ready again after a rebuild, by outcome (Kept, Moved, Lost) and by the cause of one that was not kept.",
+			Help: "Pods that were Ready again after a rebuild, by outcome (Kept, Moved, Lost) and by the cause of the other two. A pod that asked for no address is never Lost.",
 		}, []string{"outcome", "cause"}),
 		releases: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "limpet_releases_total",

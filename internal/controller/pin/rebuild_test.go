@@ -58,6 +58,33 @@ func TestTheOutcomeOfARebuildIsReported(t *testing.T) {
 	}
 }
 
+// A pod asks for its node and for no address. It comes back to the node with another address:
+// it is kept, and the addresses are told without a warning.
+func TestAPodThatAsksForNoAddressIsKeptOnItsNode(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.recorder())
+	home, set := env.Node(t), preferring(t)
+	unasking := func(ip string) *corev1.Pod {
+		pod := testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet).On(home.Name).At(ip).Ready().Pod
+		env.Create(t, pod)
+		return pod
+	}
+	before := unasking("10.0.1.5")
+	testenv.Eventually(t, func() error {
+		state, err := env.State(t, set)
+		if got := state.Status.PodStates["web-0"]; err == nil && got.UID != before.UID {
+			err = fmt.Errorf("record: %+v", got)
+		}
+		return err
+	})
+	env.Remove(t, before)
+	after := unasking("10.0.1.6")
+	kept := appsv1beta1.Rebuild{Pod: "web-0", Outcome: appsv1beta1.Kept, From: placeOf(before), To: placeOf(after)}
+	counted(t, set, appsv1beta1.Rebuilds{Kept: 1, Last: &kept})
+	env.Told(t, after, string(appsv1beta1.Kept), "10.0.1.6, before on node "+home.Name+" with 10.0.1.5")
+	measured(t, m, appsv1beta1.Kept, "")
+}
+
 // The address went to a pod of another namespace. Status and event do not say to which.
 func TestARebuildNamesNoPodOfAnotherNamespace(t *testing.T) {
 	m := newManager(t)

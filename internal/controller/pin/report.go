@@ -25,10 +25,12 @@ func (r reporter) rebuilds(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 		r.metrics.rebuilt(rebuild)
 		i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Name == rebuild.Pod })
 		kind, note := corev1.EventTypeNormal, fmt.Sprintf("on node %s with %s", rebuild.To.NodeName, rebuild.To.IPs)
-		if rebuild.Outcome != appsv1beta1.Kept {
-			kind = corev1.EventTypeWarning
-			note = fmt.Sprintf("%s, before on node %s with %s; %s: %s",
-				note, rebuild.From.NodeName, rebuild.From.IPs, rebuild.Cause, rebuild.Message)
+		before := fmt.Sprintf(", before on node %s with %s", rebuild.From.NodeName, rebuild.From.IPs)
+		switch {
+		case rebuild.Outcome != appsv1beta1.Kept:
+			kind, note = corev1.EventTypeWarning, fmt.Sprintf("%s%s; %s: %s", note, before, rebuild.Cause, rebuild.Message)
+		case rebuild.Message != "":
+			note += before + "; " + rebuild.Message
 		}
 		r.events.Eventf(&in.Pods[i], in.State, kind, string(rebuild.Outcome), "Rebuild", "%s", note)
 	}

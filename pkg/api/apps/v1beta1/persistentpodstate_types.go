@@ -151,18 +151,19 @@ type PersistentPodStateStatus struct {
 type Outcome string
 
 const (
-	// Kept means the same node and the same addresses.
+	// Kept means the same node, or the same place, and the addresses that the pod asked to keep.
 	Kept Outcome = "Kept"
 	// Moved means another node.
 	Moved Outcome = "Moved"
-	// Lost means the same node, but other addresses.
+	// Lost means the same node, but other addresses than the pod asked to keep.
 	Lost Outcome = "Lost"
 )
 
 // Rebuilds counts the rebuilds of a target's pods by outcome.
 type Rebuilds struct {
-	// kept is the number of pods that returned to their node and got their addresses back.
-	// Written by the controller.
+	// kept is the number of pods that returned to their node and to the addresses that they
+	// asked to keep. A pod that asked for no address is kept if its node has the labels of the
+	// recorded place. Written by the controller.
 	// +required
 	Kept int64 `json:"kept"`
 
@@ -170,8 +171,8 @@ type Rebuilds struct {
 	// +required
 	Moved int64 `json:"moved"`
 
-	// lost is the number of pods that returned to their node and got other addresses. Written
-	// by the controller.
+	// lost is the number of pods that returned to their node and got other addresses than those
+	// that they asked to keep. Written by the controller.
 	// +required
 	Lost int64 `json:"lost"`
 
@@ -195,7 +196,8 @@ type Rebuild struct {
 	// +optional
 	Cause string `json:"cause,omitempty"`
 
-	// message explains the cause in a sentence. Written by the controller.
+	// message explains the cause in a sentence, or why a kept pod may have another address.
+	// Written by the controller.
 	// +optional
 	Message string `json:"message,omitempty"`
 
