@@ -3,24 +3,41 @@ package ipamtool
 import (
 	"io"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 )
 
-// table collects rows of cells and writes them as columns of text.
+// table collects rows of cells and writes them as columns of text. text/tabwriter would do the same, and link 12 kB of
+// code for other kinds of tables.
 type table struct {
 	indent string
 	gap    int // blanks between columns
 	rows   [][]string
+	widths []int // of the columns, in characters
 }
 
-func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
-
-func (t *table) write(w io.Writer) error {
-	columns := tabwriter.NewWriter(w, 0, 0, t.gap, ' ', 0)
-	for _, row := range t.rows {
-		if _, err := io.WriteString(columns, t.indent+strings.Join(row, "\t")+"\n"); err != nil {
-			return err
+func (t *table) row(cells ...string) {
+	for n, c := range cells {
+		if n == len(t.widths) {
+			t.widths = append(t.widths, 0)
 		}
+		t.widths[n] = max(t.widths[n], utf8.RuneCountInString(c))
 	}
-	return columns.Flush()
+	t.rows = append(t.rows, cells)
+}
+
+// write writes all rows. Nothing follows the last cell of a row.
+func (t *table) write(w io.Writer) error {
+	var text strings.Builder
+	for _, row := range t.rows {
+		text.WriteString(t.indent)
+		for n, c := range row {
+			text.WriteString(c)
+			if n < len(row)-1 {
+				text.WriteString(strings.Repeat(" ", t.widths[n]-utf8.RuneCountInString(c)+t.gap))
+			}
+		}
+		text.WriteString("\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }

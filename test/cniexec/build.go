@@ -50,11 +50,15 @@ func BuildLimpet(ctx context.Context, root, dir string) (Binaries, error) {
 	return b, goBuild(ctx, root, b.Limpet, "./cmd/ipam-plugin")
 }
 
-// ownCode are the compiler's flags for Limpet's own packages in the plugin, as in the Makefile.
-const ownCode = "-gcflags=github.com/limpet-io/limpet/...=-l"
+// notInlined are the packages in the plugin that are compiled without inlining, as in the Makefile.
+var notInlined = []string{"github.com/limpet-io/limpet/...", "github.com/containernetworking/...", "log", "log/slog", "flag", "net"}
 
 func goBuild(ctx context.Context, dir, to, what string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", ownCode, "-o", to, what)
+	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", to}
+	for _, p := range notInlined {
+		args = append(args, "-gcflags="+p+"=-l")
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, what)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
