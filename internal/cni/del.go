@@ -34,7 +34,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 		ends, err = p.endNamed(tx, conf, named)
 		return err
 	})
-	if persistence.LostOrDamaged(err) || unwritable(err) {
+	if persistence.LostOrDamaged(err) || unwritable(err) || errors.Is(err, persistence.ErrNewer) {
 		return p.endUnwritten(conf, named, err)
 	}
 	if err != nil {
@@ -123,7 +123,7 @@ func (p *Plugin) endStateless(conf *netconf.Config, named reservation.Attachment
 }
 
 // endUnwritten ends a container where that cannot be stored: its end must not wait for a
-// repair or a disk. A stored attachment keeps its addresses until a repeated DEL, the agent or
+// repair, a disk or another version of limpet-ipam. A stored attachment keeps its addresses until a repeated DEL, the agent or
 // a successor finds the namespace gone. Addresses known only beside the state are freed there.
 // If that fails, DEL fails: nothing retries later.
 func (p *Plugin) endUnwritten(conf *netconf.Config, named reservation.Attachment, cause error) error {

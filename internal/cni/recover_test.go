@@ -1,8 +1,10 @@
 package cni_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -148,6 +150,47 @@ func TestPodsEndWithoutRepair(t *testing.T) {
 	w.cacheWhole(next(s), addrs) // a stale cache entry gives way
 	if _, err := w.add(lostSandbox("other", false)); err != nil {
 		t.Errorf("ADD once it can be repaired: %v", err)
+	}
+}
+
+// TestPodsEndBesideANewerState ends a pod although a newer version has written the state. The newer version then finds
+// the address held, and the namespace gone.
+func TestPodsEndBesideANewerState(t *testing.T) {
+	w := newTestNode(t)
+	s := lostSandbox("web", true)
+	w.start(s)
+	addrs := w.mustAdd(s)
+	path := filepath.Join(w.dir, "limpet.db")
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := []byte{0, 0, 0, 2}
+	w.damage(func(path string) error {
+		db, err := bolt.Open(path, 0o600, nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(db.Update(func(tx *bolt.Tx) error {
+			sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(append([]byte("schema"), newer...)))
+			meta := tx.Bucket([]byte("meta"))
+			return errors.Join(meta.Put([]byte("schema"), newer), meta.Put([]byte("schemasum"), sum))
+		}), db.Close())
+	})
+	for _, which := range []sandbox{s, lostSandbox("unknown", true)} {
+		if err := w.plugin.Funcs().Del(w.args(which, nil)); err != nil {
+			t.Errorf("DEL of %s: %v", which.id, err)
+		}
+	}
+	if _, err := w.add(lostSandbox("other", false)); codeOf(err) != types.ErrIOFailure || !strings.Contains(err.Error(), "install the newer limpet-ipam again") {
+		t.Errorf("ADD: %v, want code 5 with the remedy", err)
+	}
+	if err := os.WriteFile(path, was, 0o600); err != nil { // as the newer version reads it
+		t.Fatal(err)
+	}
+	delete(w.netns, s.netns())
+	if got := w.mustAdd(next(s)); !slices.Equal(got, addrs) {
+		t.Errorf("the next life has %v, want %v", got, addrs)
 	}
 }
 

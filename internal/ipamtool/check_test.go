@@ -32,6 +32,9 @@ func TestCheck(t *testing.T) {
 	n.golden("check.txt", "check", "check -o json", "check web-0")
 }
 
+// newerSum is the checksum of schema 9.
+const newerSum = "\x28\x7e\xc9\x1d"
+
 // TestCheckFindsFaults damages a state in each way that check knows, and repairs the state.
 func TestCheckFindsFaults(t *testing.T) {
 	edit := func(bucket, key, value string) func(node) {
@@ -72,8 +75,15 @@ func TestCheckFindsFaults(t *testing.T) {
 			harm: func(n node) { n.file(os.Remove(n.db())) },
 			want: "violation file DIR/state/limpet.db DIR/state/limpet.db is missing although DIR/state/limpet.marker says that it was created: state file is lost",
 		},
+		"a flipped bit in the schema": {
+			harm: edit("meta", "schema", "\x00\x00\x01\x01"),
+			want: "violation file DIR/state/limpet.db schema 257 with the checksum 26a5412f, want 3fbe706e: state file is damaged",
+		},
 		"a newer schema": {
-			harm:  edit("meta", "schema", "\x00\x00\x00\x09"),
+			harm: func(n node) {
+				edit("meta", "schema", "\x00\x00\x00\x09")(n)
+				edit("meta", "schemasum", newerSum)(n)
+			},
 			want:  "violation file DIR/state/limpet.db schema 9, this version reads up to 1: install the newer limpet-ipam again: state file was written by a newer version",
 			lasts: true,
 		},

@@ -163,7 +163,7 @@ func TestCompactLeavesDamagedFilesAlone(t *testing.T) {
 		want   error
 	}{
 		"a newer schema": {func(t *testing.T, s *persistence.Store) {
-			inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte{0, 0, 0, 9}) })
+			later(t, filepath.Join(s.Dir(), "limpet.db"))
 		}, persistence.ErrNewer},
 		"half a file": {func(t *testing.T, s *persistence.Store) {
 			must(t, os.Truncate(filepath.Join(s.Dir(), "limpet.db"), 8192))

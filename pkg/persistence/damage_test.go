@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -216,9 +217,13 @@ func foreign(t *testing.T, path string) {
 	})
 }
 
+// later writes the schema of a newer version, with its checksum.
 func later(t *testing.T, path string) {
 	inside(t, path, func(tx *bolt.Tx) error {
-		return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint32(nil, 99))
+		v := binary.BigEndian.AppendUint32(nil, 99)
+		sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(append([]byte("schema"), v...)))
+		meta := tx.Bucket([]byte("meta"))
+		return errors.Join(meta.Put([]byte("schema"), v), meta.Put([]byte("schemasum"), sum))
 	})
 }
 

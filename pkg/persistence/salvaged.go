@@ -49,10 +49,14 @@ func (s *Store) salvage() (Salvaged, error) {
 	file := salvage.Open(f, info.Size())
 	left.readTree(file)
 	left.Unreferenced = readUnreferenced(file)
-	if v := left.rest[string(bucketMeta)][string(keySchema)]; len(v) == 4 {
-		return left, refuseNewer(v)
+	meta := left.rest[string(bucketMeta)]
+	err = checkVersion(meta[string(keySchema)], meta[string(keySchemaSum)])
+	if errors.Is(err, ErrNewer) {
+		return left, err
 	}
-	left.Complete = false // every state has a schema, and this file has none
+	if len(meta[string(keySchema)]) != 4 {
+		left.Complete = false // every state has a schema, and this file has none
+	}
 	return left, nil
 }
 

@@ -3,6 +3,7 @@ package persistence
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -37,10 +38,28 @@ func makeBuckets(tx *bolt.Tx) error {
 			return fmt.Errorf("create bucket %s: %w", bucketLastHolders, err)
 		}
 	}
-	if meta := tx.Bucket(bucketMeta); meta.Get(keySchema) == nil {
-		return meta.Put(keySchema, binary.BigEndian.AppendUint32(nil, schema))
+	return putSchema(tx.Bucket(bucketMeta))
+}
+
+// putSchema writes the version of the layout and its checksum, where they are missing. The first versions wrote no
+// checksum.
+func putSchema(meta *bolt.Bucket) error {
+	v := meta.Get(keySchema)
+	if v == nil {
+		v = binary.BigEndian.AppendUint32(nil, schema)
+		if err := meta.Put(keySchema, v); err != nil {
+			return err
+		}
 	}
-	return nil
+	if meta.Get(keySchemaSum) != nil {
+		return nil
+	}
+	return meta.Put(keySchemaSum, schemaSum(v))
+}
+
+// schemaSum returns the checksum of a version of the layout.
+func schemaSum(v []byte) []byte {
+	return binary.BigEndian.AppendUint32(nil, crc32.Update(crc32.ChecksumIEEE(keySchema), crc32.IEEETable, v))
 }
 
 // checkSchema fails for a file without a schema or with a newer one.
@@ -49,11 +68,26 @@ func checkSchema(tx *bolt.Tx) error {
 	if meta == nil {
 		return fmt.Errorf("no schema: %w", ErrDamaged) // every file has a schema before it gets its name
 	}
-	v := meta.Get(keySchema)
+	return checkVersion(meta.Get(keySchema), meta.Get(keySchemaSum))
+}
+
+// checkVersion fails for a version of the layout that is damaged or that this version cannot read. Only version 1 may
+// have no checksum: the checksum tells a newer version from a flipped bit, which would stop each ADD of the node.
+func checkVersion(v, sum []byte) error {
 	if len(v) != 4 {
 		return fmt.Errorf("schema of %d bytes: %w", len(v), ErrDamaged)
 	}
-	return refuseNewer(v)
+	n := binary.BigEndian.Uint32(v)
+	if sum == nil && n == 1 {
+		return nil
+	}
+	if string(sum) != string(schemaSum(v)) {
+		return fmt.Errorf("schema %d with the checksum %x, want %x: %w", n, sum, schemaSum(v), ErrDamaged)
+	}
+	if n > schema {
+		return fmt.Errorf("schema %d, this version reads up to %d: install the newer limpet-ipam again: %w", n, schema, ErrNewer)
+	}
+	return nil
 }
 
 // checkBuckets fails for a file of an older version, to which no version with all the buckets has written yet.
@@ -62,14 +96,6 @@ func checkBuckets(tx *bolt.Tx) error {
 		if tx.Bucket(name) == nil {
 			return fmt.Errorf("no bucket %s: %w", name, errOlder)
 		}
-	}
-	return nil
-}
-
-// refuseNewer fails for a schema that this version cannot read.
-func refuseNewer(v []byte) error {
-	if binary.BigEndian.Uint32(v) > schema {
-		return fmt.Errorf("schema %d, this version reads up to %d: install the newer limpet-ipam again: %w", binary.BigEndian.Uint32(v), schema, ErrNewer)
 	}
 	return nil
 }

@@ -1,15 +1,71 @@
 package persistence_test
 
 import (
+	"bytes"
+	"errors"
 	"path/filepath"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestOlderFileIsReadAndWritten removes what newer versions added: buckets, and the checksums of records and bitmaps.
+// TestEveryBitOfTheSchemaCounts flips each bit of the schema and of its checksum, and that of a file from before the
+// checksum. A flipped bit is damage and no newer version, and the state is rebuilt with all its records.
+func TestEveryBitOfTheSchemaCounts(t *testing.T) {
+	rebuild := func(left persistence.Salvaged) (reservation.Records, error) {
+		if !left.Complete {
+			t.Error("records count as missing")
+		}
+		return left.Read, nil
+	}
+	for name, tc := range map[string]struct {
+		key    string
+		unsums bool
+	}{
+		"the schema":   {key: "schema"},
+		"its checksum": {key: "schemasum"},
+		"the schema of a file without the checksum": {key: "schema", unsums: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for bit := range 32 {
+				dir := t.TempDir()
+				s := persistence.New(persistence.Options{Dir: dir})
+				update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+				inside(t, filepath.Join(dir, "limpet.db"), func(tx *bolt.Tx) error {
+					meta := tx.Bucket([]byte("meta"))
+					v := bytes.Clone(meta.Get([]byte(tc.key)))
+					v[bit/8] ^= 1 << (bit % 8)
+					err := meta.Put([]byte(tc.key), v)
+					if tc.unsums {
+						err = errors.Join(err, meta.Delete([]byte("schemasum")))
+					}
+					return err
+				})
+				for what, err := range map[string]error{
+					"View":   s.View(t.Context(), func(*persistence.Tx) error { return nil }),
+					"Update": s.Update(t.Context(), func(*persistence.Tx) error { return nil }),
+				} {
+					if !errors.Is(err, persistence.ErrDamaged) || errors.Is(err, persistence.ErrNewer) {
+						t.Errorf("bit %d: %s: %v, want %v", bit, what, err, persistence.ErrDamaged)
+					}
+				}
+				s = persistence.New(persistence.Options{Dir: dir, Rebuild: rebuild})
+				update(t, s, func(tx *persistence.Tx) error {
+					if _, found, err := tx.Attachment(attachment(1).ID); !found || err != nil {
+						t.Errorf("bit %d: rebuilt without the record: %v", bit, err)
+					}
+					return nil
+				})
+			}
+		})
+	}
+}
+
+// TestOlderFileIsReadAndWritten removes what newer versions added: buckets, and the checksums of records, bitmaps
+// and the schema.
 func TestOlderFileIsReadAndWritten(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
@@ -23,7 +79,7 @@ func TestOlderFileIsReadAndWritten(t *testing.T) {
 		if k, v := held.Cursor().First(); held.Put(k, v[:32:32]) != nil {
 			t.Errorf("cannot shorten the bitmap %x", k)
 		}
-		return tx.DeleteBucket([]byte("networks"))
+		return errors.Join(tx.Bucket([]byte("meta")).Delete([]byte("schemasum")), tx.DeleteBucket([]byte("networks")))
 	})
 	read := func(tx *persistence.Tx) error {
 		_, found, err := tx.Attachment(attachment(1).ID)

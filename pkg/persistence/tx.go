@@ -23,6 +23,7 @@ var (
 	buckets = [][]byte{bucketMeta, bucketAttachments, bucketOwners, bucketReservations, bucketHeld, bucketNetworks, bucketCursors, bucketReleased}
 
 	keySchema     = []byte("schema")
+	keySchemaSum  = []byte("schemasum")
 	keyRecoveries = []byte("recoveries")
 )
 
