@@ -222,7 +222,7 @@ func budgetReconcilers(s shared) []reconciler {
 			Prober:  &budgetcontroller.Prober{Client: c, Live: live, Configuration: webhookConfiguration},
 			Metrics: budgetcontroller.NewMetrics(metrics.Registry, s.clock),
 		},
-		&budgetcontroller.Labeler{Client: c, Live: live, Clock: s.clock, Events: s.events},
+		&budgetcontroller.Labeler{Client: c, Pods: s.mgr.GetCache(), Live: live, Clock: s.clock, Events: s.events},
 	}
 }
 

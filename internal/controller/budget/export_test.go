@@ -25,19 +25,36 @@ const (
 )
 
 // PairsOf finds PodDisruptionBudgets that share pods.
-func PairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) []string {
+func PairsOf(pdbs []policyv1.PodDisruptionBudget, pods []*corev1.Pod) []string {
 	names, _ := pairsOf(pdbs, pods)
 	return names
 }
 
 // Compared is how often the search for such budgets compares a pod with one.
-func Compared(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) int {
+func Compared(pdbs []policyv1.PodDisruptionBudget, pods []*corev1.Pod) int {
 	_, compared := pairsOf(pdbs, pods)
 	return compared
 }
 
-// MostCompared bounds Compared.
-const MostCompared = mostCompared
+// Bounds of a search.
+const (
+	MostCompared = mostCompared
+	MostSearched = mostSearched
+)
+
+// Pauses are between two looks at a namespace.
+type Pauses struct{ pauses }
+
+// Begin begins a pause after a look at some objects.
+func (p *Pauses) Begin(namespace string, now time.Time, objects int) {
+	p.begin(namespace, now, objects)
+}
+
+// Left is how long a pause lasts.
+func (p *Pauses) Left(namespace string, now time.Time) time.Duration { return p.left(namespace, now) }
+
+// Len is how many pauses are remembered.
+func (p *Pauses) Len() int { return len(p.until) }
 
 // CauseOf says why a pod that was available is so no longer.
 func CauseOf(pod *corev1.Pod, node *corev1.Node) string {

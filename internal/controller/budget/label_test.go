@@ -21,10 +21,10 @@ func pdb(name string, labels ...string) policyv1.PodDisruptionBudget {
 }
 
 func TestPairsOf(t *testing.T) {
-	pod := func(labels ...string) corev1.Pod {
+	pod := func(labels ...string) *corev1.Pod {
 		p := testenv.APod("web").Ready().Pod
 		p.Labels = pdb("", labels...).Spec.Selector.MatchLabels
-		return *p
+		return p
 	}
 	over := pod("app", "web", "tier", "front")
 	over.Status.Phase = corev1.PodSucceeded
@@ -34,13 +34,13 @@ func TestPairsOf(t *testing.T) {
 	none.Spec.Selector = nil
 	all := []policyv1.PodDisruptionBudget{pdb("app", "app", "web"), pdb("tier", "tier", "front"), pdb("other", "app", "db"), wrong, none}
 	cases := map[string]struct {
-		pods []corev1.Pod
+		pods []*corev1.Pod
 		want []string
 	}{
 		"no pods":                         {nil, nil},
-		"one budget for each pod":         {[]corev1.Pod{pod("app", "web"), pod("tier", "front"), pod("app", "db")}, nil},
-		"two budgets for one pod":         {[]corev1.Pod{pod("app", "web"), pod("app", "web", "tier", "front")}, []string{"app", "tier"}},
-		"a pod that has ended needs none": {[]corev1.Pod{over}, nil},
+		"one budget for each pod":         {[]*corev1.Pod{pod("app", "web"), pod("tier", "front"), pod("app", "db")}, nil},
+		"two budgets for one pod":         {[]*corev1.Pod{pod("app", "web"), pod("app", "web", "tier", "front")}, []string{"app", "tier"}},
+		"a pod that has ended needs none": {[]*corev1.Pod{over}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

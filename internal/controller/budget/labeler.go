@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -29,10 +30,14 @@ import (
 // Where the owner of a namespace asks for that, it also replaces such PodDisruptionBudgets.
 type Labeler struct {
 	Client client.Client
+	// Pods are in a cache of all namespaces.
+	Pods cache.Informers
 	// Live reads past the cache before a label is removed.
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
+
+	pauses pauses
 }
 
 // SetupWithManager registers the reconciler and what triggers it.
@@ -67,10 +72,14 @@ func (l *Labeler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get namespace %s: %w", req.Name, err)
 	}
+	if wait := l.pauses.left(ns.Name, l.Clock.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	n, err := l.gather(ctx, &ns)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	l.pauses.begin(ns.Name, l.Clock.Now(), n.read)
 	keeper := mark.Keeper{Mark: mark.Budgets, Client: l.Client, Live: l.Live, Clock: l.Clock}
 	idle, err := keeper.Keep(ctx, &ns, n.wanted(), func(ctx context.Context) (string, error) { return l.live(ctx, n) })
 	if err != nil {

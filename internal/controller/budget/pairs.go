@@ -30,6 +30,8 @@ type neighbourhood struct {
 	pdbs    []policyv1.PodDisruptionBudget
 	// pairs are the names of PodDisruptionBudgets that share a pod with another one.
 	pairs []string
+	// read is how many objects were looked at.
+	read int
 }
 
 func (l *Labeler) gather(ctx context.Context, ns *corev1.Namespace) (neighbourhood, error) {
@@ -43,33 +45,47 @@ func (l *Labeler) gather(ctx context.Context, ns *corev1.Namespace) (neighbourho
 	if err := l.Client.List(ctx, &pdbs, in...); err != nil {
 		return n, fmt.Errorf("list PodDisruptionBudgets in namespace %s: %w", ns.Name, err)
 	}
-	n.budgets, n.pdbs = budgets.Items, pdbs.Items
+	n.budgets, n.pdbs, n.read = budgets.Items, pdbs.Items, len(budgets.Items)+len(pdbs.Items)
 	if len(n.pdbs) < 2 {
 		return n, nil
 	}
-	var pods corev1.PodList
-	if err := l.Client.List(ctx, &pods, in...); err != nil {
-		return n, fmt.Errorf("list pods in namespace %s: %w", ns.Name, err)
+	store, err := cluster.StoreOf[*corev1.Pod](ctx, l.Pods)
+	if err != nil {
+		return n, err
 	}
-	n.pairs, _ = pairsOf(n.pdbs, pods.Items)
+	pods, err := store.In(ns.Name)
+	if err != nil {
+		return n, err
+	}
+	var compared int
+	n.pairs, compared = pairsOf(n.pdbs, pods)
+	n.read += min(len(pods), mostSearched) + compared/perObject
 	return n, nil
 }
 
-// mostCompared is how often a search compares a pod with a PodDisruptionBudget. Budgets are found by
-// a label of the pod, so that only a namespace with thousands of budgets of the same label has more.
-const mostCompared = 1_000_000
+// Bounds of one search, which takes some 0.3 s at the most.
+const (
+	// mostSearched is how many pods are looked at.
+	mostSearched = 50_000
+	// mostCompared is how often a requirement of a PodDisruptionBudget is compared with a pod, and
+	// how many labels and values of selectors are read. Budgets are found by a label of the pod,
+	// so that only a namespace with thousands of budgets of the same label has more.
+	mostCompared = 1_000_000
+	// perObject is how many comparisons take as long as a look at a pod.
+	perObject = 20
+)
 
 // pairsOf returns the names of PodDisruptionBudgets that select a living pod together with
 // another one, sorted; at most mostReplaced of one pod. Kubernetes answers 500 to an eviction of
 // such a pod.
-func pairsOf(pdbs []policyv1.PodDisruptionBudget, pods []corev1.Pod) (names []string, compared int) {
+func pairsOf(pdbs []policyv1.PodDisruptionBudget, pods []*corev1.Pod) (names []string, compared int) {
 	search := newSearch(pdbs)
 	paired := map[int]bool{}
-	for i := range pods {
-		if !workload.Alive(&pods[i]) {
+	for _, pod := range pods[:min(len(pods), mostSearched)] {
+		if !workload.Alive(pod) {
 			continue
 		}
-		if of := search.selecting(pods[i].Labels); len(of) > 1 {
+		if of := search.selecting(pod.Labels); len(of) > 1 {
 			for _, j := range of {
 				paired[j] = true
 			}
@@ -92,9 +108,14 @@ type search struct {
 	compared  int
 }
 
+// newSearch reads the selectors of the first budgets.
 func newSearch(pdbs []policyv1.PodDisruptionBudget) *search {
 	s := &search{byKey: map[string][]int{}, selectors: make([]labels.Selector, len(pdbs))}
+	read := 0
 	for i := range pdbs {
+		if read += sizeOf(pdbs[i].Spec.Selector); read > mostCompared {
+			return s
+		}
 		selector, err := metav1.LabelSelectorAsSelector(pdbs[i].Spec.Selector)
 		if err != nil { // the API server skips such a budget
 			continue
@@ -107,6 +128,18 @@ func newSearch(pdbs []policyv1.PodDisruptionBudget) *search {
 	return s
 }
 
+// sizeOf is how many labels, expressions and values a selector has.
+func sizeOf(of *metav1.LabelSelector) int {
+	if of == nil {
+		return 0
+	}
+	n := len(of.MatchLabels) + len(of.MatchExpressions)
+	for _, r := range of.MatchExpressions {
+		n += len(r.Values)
+	}
+	return n
+}
+
 // selecting returns the first budgets that select a pod.
 func (s *search) selecting(of labels.Set) (found []int) {
 	for _, key := range cluster.PodKeys(of) {
@@ -114,7 +147,8 @@ func (s *search) selecting(of labels.Set) (found []int) {
 			if len(found) == mostReplaced || s.compared >= mostCompared {
 				return found
 			}
-			s.compared++
+			requirements, _ := s.selectors[i].Requirements()
+			s.compared += max(len(requirements), 1)
 			if s.selectors[i].Matches(of) {
 				found = append(found, i)
 			}

@@ -85,7 +85,9 @@ func (m *manager) reconciler() *controller.Reconciler {
 }
 
 func (m *manager) labeler(c clock.PassiveClock) *controller.Labeler {
-	return &controller.Labeler{Client: m.GetClient(), Live: m.GetAPIReader(), Clock: c, Events: m.GetEventRecorder("limpet-controller")}
+	return &controller.Labeler{
+		Client: m.GetClient(), Pods: m.GetCache(), Live: m.GetAPIReader(), Clock: c, Events: m.GetEventRecorder("limpet-controller"),
+	}
 }
 
 // startReconciler runs a reconciler alone.
