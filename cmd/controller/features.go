@@ -138,7 +138,7 @@ func spreads() feature {
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
 			spread := &validate.WorkloadSpread{
 				Live: live, Cached: s.mgr.GetCache(),
-				Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient(), Clock: s.clock},
+				Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient(), Clock: s.clock}, Workloads: s.reader,
 			}
 			return map[string]http.Handler{
 				validate.WorkloadSpreadPath:       admission.WithValidator(scheme, spread),
@@ -166,7 +166,7 @@ func spreadReconcilers(s shared) []reconciler {
 	return []reconciler{
 		&spreadcontroller.Labeler{Client: c, Live: live, Clock: s.clock},
 		&spreadcontroller.Reconciler{
-			Client: c, Live: live, Sizes: s.sizes, Books: s.books, Clock: s.clock, Events: s.events,
+			Client: c, Live: live, Sizes: s.sizes, Kinds: s.watcher, Books: s.books, Clock: s.clock, Events: s.events,
 			Metrics: spreadcontroller.NewMetrics(metrics.Registry), Evictor: s.evictor,
 		},
 	}

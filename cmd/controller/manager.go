@@ -175,6 +175,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		Registry: workloads.NewRegistry(),
 		Cached:   mgr.GetClient(), Live: s.live, LiveProven: s.proven, Scales: mgr.GetClient(), Namespaces: o.kindsIn(),
 	}
+	s.sizes.Kinds = s.reader.Registry
 	s.watcher = &workloads.Watcher{
 		Registry: s.reader.Registry,
 		Client:   mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: o.kindsIn(),

@@ -80,12 +80,13 @@ func keepMost(o any) (any, error) {
 	return cache.TransformStripManagedFields()(o)
 }
 
-// ShortMetadata returns the identity of a workload and the annotations of Limpet. Users write the
-// rest, and nothing bounds its length.
+// ShortMetadata returns the identity of a workload, its controller and the annotations of Limpet.
+// Users write the rest, and nothing bounds its length.
 func ShortMetadata(of *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	short := &metav1.PartialObjectMetadata{TypeMeta: of.TypeMeta}
 	keepIdentity(of, short)
 	OwnAnnotations(of, short)
+	Owners(of, short)
 	return short
 }
 

@@ -2,7 +2,6 @@ package workloads
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/limpet-io/limpet/pkg/workload"
 )
@@ -10,12 +9,12 @@ import (
 // CountKinds returns the names of the kinds that count after a ConfigMap had one text
 // after the other, where the text gone stands for its deletion.
 func CountKinds(gone string, texts ...string) (names []string) {
-	var valid map[string][]schema.GroupVersionKind
-	var lists []kindList
+	var valid map[string][]kind
+	var lists []kindList[kind]
 	for _, text := range texts {
 		lists = nil
 		if text != gone {
-			list := kindList{from: &corev1.ConfigMap{}}
+			list := kindList[kind]{from: &corev1.ConfigMap{}}
 			list.kinds, list.err = workload.ParseKinds(text)
 			lists = append(lists, list)
 		}

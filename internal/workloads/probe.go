@@ -31,7 +31,7 @@ type prober struct {
 // gives no answer stays as it was before.
 func (p prober) probe(ctx context.Context, named []schema.GroupVersionKind, before *map[schema.GroupKind]Kind) map[schema.GroupKind]Kind {
 	served := map[schema.GroupKind]Kind{}
-	for _, kind := range slices.Concat(kruiseStatefulSets, named) {
+	for _, kind := range named {
 		if known, ok := served[kind.GroupKind()]; ok && known.err == nil {
 			continue
 		}

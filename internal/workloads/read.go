@@ -48,8 +48,8 @@ func statefulSetSize(from, to *appsv1.StatefulSet) {
 // Fresh returns the kinds as they are named at this moment, for a user who has just named
 // a kind.
 func (r *Reader) Fresh(ctx context.Context) (workload.Kinds, error) {
-	lists, err := readLists(ctx, r.Live, r.Namespaces)
-	return union(lists), err
+	maps, err := readConfigMaps(ctx, r.Live, r.Namespaces)
+	return union(parse(maps, KindsKey, workload.ParseKinds)), err
 }
 
 // Read returns which pods a workload wants; nil for a workload that does not exist or is

@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -49,10 +50,15 @@ type Registry struct {
 	kinds   atomic.Pointer[workload.Kinds]
 	served  atomic.Pointer[map[schema.GroupKind]Kind]
 	changed chan event.GenericEvent
+
+	spreads        atomic.Pointer[spreadKinds]
+	spreadsChanged chan event.GenericEvent
 }
 
 // NewRegistry returns a registry that reports its changes.
-func NewRegistry() *Registry { return &Registry{changed: make(chan event.GenericEvent, 1)} }
+func NewRegistry() *Registry {
+	return &Registry{changed: make(chan event.GenericEvent, 1), spreadsChanged: make(chan event.GenericEvent, 1)}
+}
 
 // Changed receives an event when other kinds than before count or are served.
 func (r *Registry) Changed() <-chan event.GenericEvent { return r.changed }
@@ -111,11 +117,16 @@ func (r *Registry) set(kinds workload.Kinds, served map[schema.GroupKind]Kind) (
 	if kindsBefore != nil && reflect.DeepEqual(*kindsBefore, kinds) && sameServed(*servedBefore, served) {
 		return false
 	}
-	select {
-	case r.changed <- event.GenericEvent{Object: &appsv1beta1.PersistentPodState{}}:
-	default: // the receiver has not read the last event yet
-	}
+	notify(r.changed, &appsv1beta1.PersistentPodState{})
 	return true
+}
+
+// notify sends an event, unless the receiver has not read the last one yet.
+func notify(to chan<- event.GenericEvent, about client.Object) {
+	select {
+	case to <- event.GenericEvent{Object: about}:
+	default:
+	}
 }
 
 func sameServed(a, b map[schema.GroupKind]Kind) bool {

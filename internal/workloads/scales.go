@@ -17,8 +17,10 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 )
 
+// SizeMemory is how long a size is remembered.
+const SizeMemory = time.Second
+
 const (
-	scaleMemory   = time.Second      // how long a size is remembered
 	unknownMemory = 10 * time.Second // how long it is remembered that there is none: budgets may name any kind
 	mostScales    = 4096
 )
@@ -26,6 +28,9 @@ const (
 // Scales reads how many pods workloads of any kind want, with the bounds of a live reader: users
 // choose which kinds and names are read.
 type Scales struct {
+	// Kinds tells where workloads of further kinds say their size; nil where no kinds are named.
+	Kinds *Registry
+
 	scales  *cluster.LiveReader // reads the scale subresource in place of an object
 	objects *cluster.LiveReader
 
@@ -69,7 +74,7 @@ func (s *Scales) Read(ctx context.Context, kind schema.GroupVersionKind, key cli
 	if err != nil {
 		return 0, "", err
 	}
-	answer := scaleAnswer{replicas, unknown, now.Add(scaleMemory)}
+	answer := scaleAnswer{replicas, unknown, now.Add(SizeMemory)}
 	if unknown != "" {
 		answer.until = now.Add(unknownMemory)
 	}

@@ -20,8 +20,8 @@ import (
 func (s *Scales) SizeOf(ctx context.Context, cached client.Reader, ws *appsv1beta1.WorkloadSpread, now time.Time) (int32, string, error) {
 	ref := ws.Spec.TargetReference
 	key, kind := client.ObjectKey{Namespace: ws.Namespace, Name: ref.Name}, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	if filter := ws.Spec.TargetFilter; filter != nil && len(filter.ReplicasPathList) > 0 {
-		return s.Read(ctx, kind, key, now, filter.ReplicasPathList...)
+	if paths := s.PathsOf(ws); len(paths) > 0 {
+		return s.Read(ctx, kind, key, now, paths...)
 	}
 	o, size := sized(kind.GroupKind())
 	if o == nil {
@@ -35,6 +35,22 @@ func (s *Scales) SizeOf(ctx context.Context, cached client.Reader, ws *appsv1bet
 		return 0, "", fmt.Errorf("get %s %s: %w", kind.Kind, key, err)
 	}
 	return size(), "", nil
+}
+
+// PathsOf returns where the target of a spread says how many pods it wants, as the spread says or
+// as is named for the kind; nothing where neither does.
+func (s *Scales) PathsOf(ws *appsv1beta1.WorkloadSpread) []string {
+	if filter := ws.Spec.TargetFilter; filter != nil && len(filter.ReplicasPathList) > 0 {
+		return filter.ReplicasPathList
+	}
+	if s.Kinds == nil {
+		return nil
+	}
+	kind := schema.FromAPIVersionAndKind(ws.Spec.TargetReference.APIVersion, ws.Spec.TargetReference.Kind).GroupKind()
+	if path := s.Kinds.SpreadKinds().PathOf(kind); path != "" {
+		return []string{path}
+	}
+	return nil
 }
 
 // sized returns an object of a kind that the cache holds, and how many pods the object wants; nil

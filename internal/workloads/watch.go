@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // probeInterval is the time between two probes of which kinds are served.
@@ -41,28 +43,34 @@ type Watcher struct {
 	// Elected is closed when this replica leads.
 	Elected <-chan struct{}
 
-	cache    cache.Cache
-	valid    map[string][]schema.GroupVersionKind // by namespace: the last valid list
-	reported map[string]string                    // by namespace: the last problem
-	watched  map[schema.GroupVersionKind]bool
-	onServed []func(schema.GroupVersionKind) error
+	cache        cache.Cache
+	valid        map[string][]kind                // by namespace: the last valid list
+	validSpreads map[string][]workload.SpreadKind // the same for spreads
+	reported     map[string]string                // by namespace and key: the last problem
+	pins         watches
+	spreads      watches
 }
+
+type kind = schema.GroupVersionKind
 
 // SetupWithManager runs the watcher in every replica.
 func (w *Watcher) SetupWithManager(mgr ctrl.Manager) error {
-	w.cache = mgr.GetCache()
-	w.valid, w.reported = map[string][]schema.GroupVersionKind{}, map[string]string{}
-	w.watched = map[schema.GroupVersionKind]bool{}
+	w.cache, w.reported = mgr.GetCache(), map[string]string{}
 	return mgr.Add(w)
 }
 
 // NeedLeaderElection tells that the watcher also runs in replicas that do not lead.
 func (w *Watcher) NeedLeaderElection() bool { return false }
 
-// OnServed makes the leader call watch with every kind that is served, and again with a
-// kind that is served again. It must be called before the manager starts.
+// OnServed makes the leader call watch with every kind whose pods return and that is served, and
+// again with a kind that is served again. It must be called before the manager starts.
 func (w *Watcher) OnServed(watch func(schema.GroupVersionKind) error) {
-	w.onServed = append(w.onServed, watch)
+	w.pins.on = append(w.pins.on, watch)
+}
+
+// OnSpreadServed is OnServed for the kinds that are named for spreads, and the kinds between.
+func (w *Watcher) OnSpreadServed(watch func(schema.GroupVersionKind) error) {
+	w.spreads.on = append(w.spreads.on, watch)
 }
 
 // Start refreshes the registry at once, whenever a ConfigMap changes, and periodically.
@@ -103,61 +111,109 @@ func (w *Watcher) wakeOnChange(ctx context.Context, wake chan<- struct{}) error 
 
 // refresh brings the registry and the watches in line with what is named and served.
 func (w *Watcher) refresh(ctx context.Context) error {
-	lists, err := readLists(ctx, w.Client, w.Namespaces)
+	maps, err := readConfigMaps(ctx, w.Client, w.Namespaces)
 	if err != nil {
 		return err
 	}
+	lists := parse(maps, KindsKey, workload.ParseKinds)
 	w.valid = keepValid(lists, w.valid)
-	kinds := union(lists)
-	served := prober{w.Live, w.Discovery}.probe(ctx, kinds.Named, w.Registry.served.Load())
+	forSpreads := parse(maps, SpreadKindsKey, workload.ParseSpreadKinds)
+	w.validSpreads = keepValid(forSpreads, w.validSpreads)
+	kinds, spreads, by := union(lists), unionOfSpreads(forSpreads), prober{w.Live, w.Discovery}
+	served := by.probe(ctx, slices.Concat(kruiseStatefulSets, kinds.Named), w.Registry.served.Load())
+	servedSpreads := by.probe(ctx, spreads.All(), w.Registry.servedSpreads())
 	if w.Registry.set(kinds, served) {
 		log.FromContext(ctx).Info("Kinds of workload", "named", kinds.Named, "problem", kinds.Problem)
 	}
-	if cluster.Leads(w.Elected) {
-		w.report(lists, served)
-		return w.watch(ctx, served)
+	if w.Registry.setSpreads(spreads, servedSpreads) {
+		log.FromContext(ctx).Info("Kinds of workload for spreads", "named", spreads.Named, "problem", spreads.Problem)
 	}
-	return nil
-}
-
-// report makes an event of each new problem with what a ConfigMap names.
-func (w *Watcher) report(lists []kindList, served map[schema.GroupKind]Kind) {
+	if !cluster.Leads(w.Elected) {
+		return nil
+	}
 	for _, list := range lists {
-		errs := []error{list.err}
-		for _, kind := range list.kinds {
-			if answer := served[kind.GroupKind()]; apierrors.IsForbidden(answer.err) {
-				errs = append(errs, answer.err)
-			}
-		}
-		problem := ""
-		if err := errors.Join(errs...); err != nil {
-			problem = err.Error()
-		}
-		if problem != "" && problem != w.reported[list.from.Namespace] {
-			w.Events.Eventf(list.from, nil, corev1.EventTypeWarning, appsv1beta1.ReasonKindsInvalid, "ReadWorkloadKinds", "%s", problem)
-		}
-		w.reported[list.from.Namespace] = problem
+		w.report(list.from, list.key, append(forbidden(list.kinds, served), list.err))
 	}
+	for _, list := range forSpreads {
+		w.report(list.from, list.key, append(forbidden(workload.SpreadKinds{Named: list.kinds}.All(), servedSpreads), list.err))
+	}
+	return w.watch(ctx, served, servedSpreads)
 }
 
-// watch starts the watches of kinds that are served now, and ends the others.
-func (w *Watcher) watch(ctx context.Context, served map[schema.GroupKind]Kind) error {
-	var errs []error
-	for _, kind := range served {
-		if kind.err != nil || w.watched[kind.GroupVersionKind] {
-			continue
-		}
-		w.watched[kind.GroupVersionKind] = true
-		for _, watch := range w.onServed {
-			errs = append(errs, watch(kind.GroupVersionKind))
+// forbidden is why the controller may not read some of the kinds.
+func forbidden(kinds []kind, served map[schema.GroupKind]Kind) (errs []error) {
+	for _, kind := range kinds {
+		if answer := served[kind.GroupKind()]; apierrors.IsForbidden(answer.err) {
+			errs = append(errs, answer.err)
 		}
 	}
-	for kind := range w.watched {
-		if now, ok := served[kind.GroupKind()]; ok && now.GroupVersionKind == kind && now.err == nil {
+	return errs
+}
+
+// report makes an event of a new problem with what a ConfigMap names.
+func (w *Watcher) report(from *corev1.ConfigMap, key string, errs []error) {
+	problem := ""
+	if err := errors.Join(errs...); err != nil {
+		problem = err.Error()
+	}
+	of := from.Namespace + "/" + key
+	if problem != "" && problem != w.reported[of] {
+		w.Events.Eventf(from, nil, corev1.EventTypeWarning, appsv1beta1.ReasonKindsInvalid, "ReadWorkloadKinds", "key %s: %s", key, shortened(problem))
+	}
+	w.reported[of] = problem
+}
+
+// mostText is the length of a message that quotes what users wrote.
+const mostText = 900
+
+func shortened(text string) string { return text[:min(len(text), mostText)] }
+
+// watches are the kinds that are watched for one purpose.
+type watches struct {
+	on    []func(kind) error
+	begun map[kind]bool
+}
+
+// wants tells whether a kind is to be watched.
+func wants(served map[schema.GroupKind]Kind, of kind) bool {
+	now, ok := served[of.GroupKind()]
+	return ok && now.GroupVersionKind == of && now.err == nil
+}
+
+// watch starts the watches of kinds that are served now, and ends the others. Both purposes share
+// one watch of a kind: when it ends for one purpose, it begins anew for the other.
+func (w *Watcher) watch(ctx context.Context, pins, spreads map[schema.GroupKind]Kind) error {
+	var errs []error
+	ended := map[kind]bool{}
+	for of := range w.pins.begun {
+		ended[of] = ended[of] || !wants(pins, of)
+	}
+	for of := range w.spreads.begun {
+		ended[of] = ended[of] || !wants(spreads, of)
+	}
+	for of, end := range ended {
+		if end {
+			delete(w.pins.begun, of)
+			delete(w.spreads.begun, of)
+			errs = append(errs, w.cache.RemoveInformer(ctx, Metadata(of)))
+		}
+	}
+	return errors.Join(append(errs, w.pins.begin(pins), w.spreads.begin(spreads))...)
+}
+
+func (w *watches) begin(served map[schema.GroupKind]Kind) error {
+	if w.begun == nil {
+		w.begun = map[kind]bool{}
+	}
+	var errs []error
+	for _, now := range served {
+		if now.err != nil || w.begun[now.GroupVersionKind] {
 			continue
 		}
-		delete(w.watched, kind)
-		errs = append(errs, w.cache.RemoveInformer(ctx, Metadata(kind)))
+		w.begun[now.GroupVersionKind] = true
+		for _, watch := range w.on {
+			errs = append(errs, watch(now.GroupVersionKind))
+		}
 	}
 	return errors.Join(errs...)
 }

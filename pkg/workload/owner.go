@@ -30,6 +30,11 @@ const mostOwners = 4
 // its Deployment. lookup returns an intermediate owner's object, or nil when it is unknown
 // or has another UID; the chain then ends at that owner.
 func Chain(o metav1.Object, lookup func(Owner) (metav1.Object, error)) ([]Owner, error) {
+	return ChainOver(o, Owner.Intermediate, lookup)
+}
+
+// ChainOver is Chain where a caller says which owners may themselves be controlled.
+func ChainOver(o metav1.Object, intermediate func(Owner) bool, lookup func(Owner) (metav1.Object, error)) ([]Owner, error) {
 	var chain []Owner
 	for o != nil && len(chain) < mostOwners {
 		owner, ok := ControllerOf(o)
@@ -37,7 +42,7 @@ func Chain(o metav1.Object, lookup func(Owner) (metav1.Object, error)) ([]Owner,
 			break
 		}
 		chain = append(chain, owner)
-		if !owner.Intermediate() {
+		if !intermediate(owner) {
 			break
 		}
 		var err error

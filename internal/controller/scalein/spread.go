@@ -120,11 +120,8 @@ func (r *Reconciler) size(ctx context.Context, g *group, ws *appsv1beta1.Workloa
 		return spread.UnknownSize, nil
 	}
 	ref := ws.Spec.TargetReference
-	kind, paths := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), []string(nil)
-	if ws.Spec.TargetFilter != nil {
-		paths = ws.Spec.TargetFilter.ReplicasPathList
-	}
-	size, unknown, err := r.Sizes.Read(ctx, kind, client.ObjectKey{Namespace: g.namespace, Name: ref.Name}, r.Clock.Now(), paths...)
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	size, unknown, err := r.Sizes.Read(ctx, kind, client.ObjectKey{Namespace: g.namespace, Name: ref.Name}, r.Clock.Now(), r.Sizes.PathsOf(ws)...)
 	if unknown != "" {
 		return spread.UnknownSize, nil
 	}

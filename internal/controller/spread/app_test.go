@@ -1,6 +1,7 @@
 package spread_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,21 +29,35 @@ const (
 	home  = appsv1beta1.AnnotationHomeSubset
 )
 
+// namespaces are where kinds are named.
+var namespaces = []string{"limpet-system", "kruise-system"}
+
 // start runs the reconciler as cmd/controller does, with the rights of the controller.
 func start(t *testing.T) *prometheus.Registry {
 	t.Helper()
-	mgr := env.NewManager(t, cluster.CacheOptions(controller.Needs()))
-	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), controller.Needs()); err != nil {
+	needs := []cluster.Needs{controller.Needs(), workloads.Needs(namespaces...)}
+	mgr := env.NewManager(t, cluster.CacheOptions(needs...))
+	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
 		t.Fatal(err)
 	}
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := &workloads.Watcher{
+		Registry: workloads.NewRegistry(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: namespaces,
+		Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
+	}
+	sizes := workloads.NewScales(mgr.GetClient(), mgr.GetAPIReader())
+	sizes.Kinds = kinds.Registry
 	registry := prometheus.NewRegistry()
 	r := &controller.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
-		Sizes:   workloads.NewScales(mgr.GetClient(), mgr.GetAPIReader()),
+		Sizes: sizes, Kinds: kinds,
 		Books:   books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}),
 		Metrics: controller.NewMetrics(registry), Evictor: &evict.Evictor{Client: mgr.GetClient()},
 	}
-	if err := r.SetupWithManager(mgr); err != nil {
+	if err := errors.Join(r.SetupWithManager(mgr), kinds.SetupWithManager(mgr)); err != nil {
 		t.Fatal(err)
 	}
 	env.Start(t, mgr)

@@ -26,6 +26,8 @@ type situation struct {
 	size int32
 	// unknown says why the size is not known; "" when it is.
 	unknown string
+	// kindProblem is what hinders spreads of the target's kind; "" for nothing.
+	kindProblem string
 	// problem is why a patch does not apply; "" for none.
 	problem string
 	pods    []*member
@@ -44,7 +46,7 @@ type member struct {
 
 // gather collects the facts about a spread.
 func (r *Reconciler) gather(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (*situation, error) {
-	s := &situation{object: ws}
+	s := &situation{object: ws, kindProblem: r.Kinds.Registry.SpreadProblem(workload.TargetOf(ws.Spec.TargetReference).GroupKind())}
 	var err error
 	if s.size, s.unknown, err = r.Sizes.SizeOf(ctx, r.Client, ws, r.Clock.Now()); err != nil {
 		return nil, err
@@ -109,12 +111,19 @@ func (r *Reconciler) other(ctx context.Context, ws *appsv1beta1.WorkloadSpread, 
 	return err == nil && workload.TargetOf(named.Spec.TargetReference) == owner.Target
 }
 
-// podsOf returns the pods of a workload: those that it controls, directly or through ReplicaSets
-// or Jobs.
+// podsOf returns the pods of a workload: those that it controls, directly or through ReplicaSets,
+// Jobs, or objects of kinds that are named.
 func (r *Reconciler) podsOf(ctx context.Context, namespace string, target workload.Target) ([]corev1.Pod, error) {
 	owners, err := r.ownersUnder(ctx, namespace, target)
 	if err != nil {
 		return nil, err
+	}
+	between, err := r.Kinds.Registry.OwnersBetween(ctx, r.Client, namespace, target)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range between {
+		owners = append(owners, o.GetUID())
 	}
 	var all []corev1.Pod
 	if !target.Unstable() {

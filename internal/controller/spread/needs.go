@@ -9,6 +9,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -27,7 +28,7 @@ func Needs() cluster.Needs {
 		},
 		Indexes: []cluster.Index{cluster.SpreadsByTarget(), cluster.PodsByTarget(), cluster.PodsByNode()},
 	}
-	for _, more := range []cluster.Needs{cluster.OwnerChain(), books.Needs()} {
+	for _, more := range []cluster.Needs{cluster.OwnerChain(), books.Needs(), workloads.BetweenNeeds()} {
 		all.Objects, all.Indexes = append(all.Objects, more.Objects...), append(all.Indexes, more.Indexes...)
 	}
 	return all

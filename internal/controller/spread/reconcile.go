@@ -20,6 +20,8 @@ import (
 const (
 	// lookAgain is when a spread is looked at again whose pods wait for something that no event tells.
 	lookAgain = 10 * time.Second
+	// polled is when the size of a workload is read again that no watch tells.
+	polled = time.Minute
 	// soon is when the rest of a task is done.
 	soon = time.Second
 )
@@ -29,8 +31,10 @@ const (
 type Reconciler struct {
 	Client client.Client
 	// Live reads pods past the cache, which holds a part of each pod.
-	Live    client.Reader
-	Sizes   *workloads.Scales
+	Live  client.Reader
+	Sizes *workloads.Scales
+	// Kinds watches the kinds of workload that are named for spreads.
+	Kinds   *workloads.Watcher
 	Books   *books.Books
 	Clock   clock.PassiveClock
 	Events  events.EventRecorder
@@ -87,6 +91,9 @@ func (r *Reconciler) reconcile(ctx context.Context, ws *appsv1beta1.WorkloadSpre
 	again = sooner(sooner(again, later), actions.Again)
 	if len(s.entries) > 0 || s.unknown != "" {
 		again = sooner(again, lookAgain)
+	}
+	if !r.followed(ws) {
+		again = sooner(again, polled)
 	}
 	return again, nil
 }

@@ -60,6 +60,14 @@ func (s *situation) status(a spread.Actions, now metav1.Time) appsv1beta1.Worklo
 	c := s.placed()
 	c.Type, c.LastTransitionTime, c.ObservedGeneration = appsv1beta1.ConditionPlaced, now, s.object.Generation
 	meta.SetStatusCondition(&out.Conditions, c)
+	if s.kindProblem == "" {
+		meta.RemoveStatusCondition(&out.Conditions, appsv1beta1.ConditionKindsInvalid)
+		return out
+	}
+	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
+		Type: appsv1beta1.ConditionKindsInvalid, Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonKindsInvalid,
+		Message: shortened(s.kindProblem), LastTransitionTime: now, ObservedGeneration: s.object.Generation,
+	})
 	return out
 }
 

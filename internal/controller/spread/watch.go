@@ -2,6 +2,7 @@ package spread
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -33,7 +35,7 @@ const gathering = 250 * time.Millisecond
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	sized := builder.WithPredicates(predicate.GenerationChangedPredicate{}) // the cache keeps sizes alone
-	return ctrl.NewControllerManagedBy(mgr).
+	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("spread").
 		For(&appsv1beta1.WorkloadSpread{}, builder.WithPredicates(specChanged)).
 		Watches(&corev1.Pod{}, later(r.spreadsOfPod), builder.WithPredicates(podChanged)).
@@ -42,11 +44,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.ReplicaSet{}, later(r.spreadsOver("ReplicaSet")), sized).
 		Watches(&batchv1.Job{}, later(r.spreadsOver("Job")), sized).
 		Watches(&limpetv1alpha1.DisruptionBook{}, later(r.readersOf)).
+		WatchesRawSource(source.Channel(r.Kinds.Registry.SpreadsChanged(), later(r.allSpreads))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 4, NewQueue: cluster.InTurn(2, cluster.NamespaceOf),
 			RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate),
 		}).
-		Complete(cluster.RetryOnConflict(r))
+		Build(cluster.RetryOnConflict(r))
+	if err != nil {
+		return fmt.Errorf("make controller: %w", err)
+	}
+	r.watchKinds(mgr.GetCache(), c)
+	return nil
 }
 
 // later triggers spreads after events of one object.
@@ -59,9 +67,10 @@ func later(find func(context.Context, client.Object) []appsv1beta1.WorkloadSprea
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { add(ctx, q, e.ObjectNew) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, q, e.Object) },
+		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, q, e.Object) },
+		UpdateFunc:  func(ctx context.Context, e event.UpdateEvent, q queue) { add(ctx, q, e.ObjectNew) },
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, q, e.Object) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { add(ctx, q, e.Object) },
 	}
 }
 
@@ -73,6 +82,7 @@ func (r *Reconciler) spreadsOfPod(ctx context.Context, o client.Object) (all []a
 	}
 	for _, owner := range chain {
 		all = append(all, r.spreadsFor(ctx, o.GetNamespace(), owner.Target)...)
+		all = append(all, r.spreadsAbove(ctx, o.GetNamespace(), owner.GroupKind())...)
 	}
 	return all
 }

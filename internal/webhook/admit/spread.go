@@ -61,7 +61,7 @@ func SpreadNeeds() cluster.Needs {
 		},
 		Indexes: []cluster.Index{cluster.SpreadsByTarget(), cluster.PodsByTarget()},
 	}
-	for _, more := range []cluster.Needs{cluster.OwnerChain(), placement.Needs(), books.Needs()} {
+	for _, more := range []cluster.Needs{cluster.OwnerChain(), placement.Needs(), books.Needs(), workloads.BetweenNeeds()} {
 		all.Objects, all.Indexes = append(all.Objects, more.Objects...), append(all.Indexes, more.Indexes...)
 	}
 	return all

@@ -14,6 +14,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/podpatch"
 	"github.com/limpet-io/limpet/pkg/spread"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // The timeouts of a commit leave the API server some of the time that it waits for the webhook.
@@ -39,7 +40,7 @@ func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	decide := p.choose
-	if !spread.Counted(p.owner.GroupKind()) {
+	if p.byOrdinal() {
 		decide = p.assign
 	}
 	o, err := decide(ctx, dryRun)
@@ -61,6 +62,12 @@ func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
 		return Addition{Patch: podpatch.Patch{Drop: placedAnnotations}, Warnings: []string{warning}}, nil
 	}
 	return p.addition(o, dryRun), nil
+}
+
+// byOrdinal tells whether the pod's ordinal decides about its subset: where the target is a
+// StatefulSet. The StatefulSets of a further kind share the maxima, and their pods are counted.
+func (p *placing) byOrdinal() bool {
+	return !spread.Counted(p.owner.GroupKind()) && p.owner.Target == workload.TargetOf(p.object.Spec.TargetReference)
 }
 
 // addition is what the chosen subset adds to the pod.

@@ -25,7 +25,8 @@ import (
 
 // gather finds the spread that covers the pod, and where the pin sends the pod.
 func (p *placing) gather(ctx context.Context) (found bool, err error) {
-	if p.chain, err = workload.Chain(p.facts.Pod, func(o workload.Owner) (metav1.Object, error) { return p.lookup(ctx, o) }); err != nil {
+	p.chain, err = workload.ChainOver(p.facts.Pod, p.Workloads.Between, func(o workload.Owner) (metav1.Object, error) { return p.lookup(ctx, o) })
+	if err != nil {
 		return false, err
 	}
 	candidates, err := p.candidates(ctx)
@@ -42,9 +43,12 @@ func (p *placing) gather(ctx context.Context) (found bool, err error) {
 	return true, err
 }
 
-// lookup reads a ReplicaSet or Job between the pod and the workload that a user wrote. One that
-// was just made is not in the cache yet.
+// lookup reads a ReplicaSet, a Job or an object of a named kind between the pod and the workload
+// that a user wrote. One that was just made is not in the cache yet.
 func (p *placing) lookup(ctx context.Context, o workload.Owner) (metav1.Object, error) {
+	if !o.Intermediate() {
+		return p.Workloads.BetweenObject(ctx, p.facts.Pod.Namespace, o, p.facts.Now)
+	}
 	object, err := p.intermediate(ctx, o, p.Cached, client.UnsafeDisableDeepCopy)
 	if object == nil && err == nil && !p.facts.DryRun {
 		object, err = p.intermediate(ctx, o, p.Live)
@@ -145,10 +149,7 @@ func (p *placing) size(ctx context.Context) (size int32, unknown string, err err
 	ref := p.object.Spec.TargetReference
 	key := client.ObjectKey{Namespace: p.object.Namespace, Name: ref.Name}
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	var paths []string
-	if filter := p.object.Spec.TargetFilter; filter != nil {
-		paths = filter.ReplicasPathList
-	}
+	paths := p.Sizes.PathsOf(p.object)
 	o := sizedObject(kind.GroupKind())
 	if o == nil || len(paths) > 0 {
 		return p.Sizes.Read(ctx, kind, key, p.facts.Now, paths...)

@@ -122,9 +122,11 @@ func newSpread(ctx context.Context, mgr ctrl.Manager, c cache.Cache, reader *wor
 	if err := tally.Follow(ctx, c); err != nil {
 		return nil, err
 	}
+	sizes := workloads.NewScales(live, live)
+	sizes.Kinds = reader.Registry
 	return &admit.Spread{
 		Cached: c, Live: cluster.NewLiveReader(live, cluster.LimitUnproven), LiveProven: cluster.NewLiveReader(live, cluster.LimitProven),
-		Workloads: reader, Sizes: workloads.NewScales(live, live), Tally: tally,
+		Workloads: reader, Sizes: sizes, Tally: tally,
 		Books: books.New(books.Options{Client: live, Cached: c, Live: live, Clock: clock.RealClock{}}),
 		Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
 	}, nil

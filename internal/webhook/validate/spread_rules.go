@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -22,10 +23,11 @@ var spreadKinds = map[string][]string{
 	"apps.kruise.io": {"CloneSet", "StatefulSet"},
 }
 
-// judgeSpread returns what is wrong with a WorkloadSpread beyond the rules of the CRD.
-func judgeSpread(s *appsv1beta1.WorkloadSpread) field.ErrorList {
+// judgeSpread returns what is wrong with a WorkloadSpread beyond the rules of the CRD. A user may
+// have named the kind of its target.
+func judgeSpread(s *appsv1beta1.WorkloadSpread, named bool) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := judgeSpreadTarget(s.Spec.TargetReference, spec.Child("targetRef"))
+	errs := judgeSpreadTarget(s.Spec.TargetReference, named, spec.Child("targetRef"))
 	errs = append(errs, judgeFilter(s.Spec.TargetFilter, spec.Child("targetFilter"))...)
 	errs = append(errs, judgeSubsets(s.Spec.Subsets, spec.Child("subsets"))...)
 	errs = append(errs, judgeStrategy(s, spec.Child("scheduleStrategy"))...)
@@ -36,7 +38,7 @@ func judgeSpread(s *appsv1beta1.WorkloadSpread) field.ErrorList {
 	return errs
 }
 
-func judgeSpreadTarget(ref appsv1beta1.TargetReference, path *field.Path) field.ErrorList {
+func judgeSpreadTarget(ref appsv1beta1.TargetReference, named bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil || gv.Version == "" {
@@ -47,10 +49,11 @@ func judgeSpreadTarget(ref appsv1beta1.TargetReference, path *field.Path) field.
 	}
 	if kinds, known := spreadKinds[gv.Group]; ref.Kind == "" {
 		errs = append(errs, field.Required(path.Child("kind"), "name the kind of the workload, such as Deployment"))
-	} else if known && !slices.Contains(kinds, ref.Kind) {
+	} else if known && !named && !slices.Contains(kinds, ref.Kind) {
 		errs = append(errs, field.NotSupported(path.Child("kind"), ref.Kind+" of "+ref.APIVersion, []string{
 			"Deployment, ReplicaSet and StatefulSet of apps/v1", "Job of batch/v1", "CloneSet of apps.kruise.io/v1alpha1",
 			"StatefulSet of apps.kruise.io/v1beta1", "kinds of other API groups",
+			"kinds that the ConfigMap " + workloads.KindsConfigMap + " names in " + workloads.SpreadKindsKey,
 		}))
 	}
 	return errs

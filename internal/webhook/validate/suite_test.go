@@ -69,7 +69,7 @@ func serve(t *testing.T) {
 		}
 		spread := &validate.WorkloadSpread{
 			Live: live, Cached: mgr.GetCache(),
-			Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}},
+			Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}}, Workloads: reader,
 		}
 		return map[string]http.Handler{
 			validate.WorkloadSpreadPath:       admission.WithValidator(env.Scheme, spread),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/mark"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -33,6 +34,8 @@ type WorkloadSpread struct {
 	// Cached reads WorkloadSpreads.
 	Cached     client.Reader
 	Namespaces *Namespaces
+	// Workloads knows which kinds are named for spreads; nil for none.
+	Workloads *workloads.Reader
 }
 
 var _ admission.Validator[*appsv1beta1.WorkloadSpread] = (*WorkloadSpread)(nil)
@@ -42,12 +45,30 @@ func (w *WorkloadSpread) ValidateCreate(ctx context.Context, s *appsv1beta1.Work
 	return w.create(ctx, s, asIs)
 }
 
+// named tells whether a user has named the kind of a spread's target, if it needs that.
+func (w *WorkloadSpread) named(ctx context.Context, s *appsv1beta1.WorkloadSpread) (bool, error) {
+	kind := workload.TargetOf(s.Spec.TargetReference).GroupKind()
+	kinds, known := spreadKinds[kind.Group]
+	if !known || slices.Contains(kinds, kind.Kind) || w.Workloads == nil {
+		return false, nil
+	}
+	if w.Workloads.SpreadKinds().Contains(kind) {
+		return true, nil
+	}
+	fresh, err := w.Workloads.FreshSpreadKinds(ctx) // a user may have named the kind a moment ago
+	return fresh.Contains(kind), err
+}
+
 // asIs leaves the names of fields as they are in v1beta1.
 func asIs(errs field.ErrorList) field.ErrorList { return errs }
 
-// create answers for a new spread. named gives fields the names of a version.
-func (w *WorkloadSpread) create(ctx context.Context, s *appsv1beta1.WorkloadSpread, named func(field.ErrorList) field.ErrorList) (admission.Warnings, error) {
-	warnings, errs := uselessSpread(s), judgeSpread(s)
+// create answers for a new spread. renamed gives fields the names of a version.
+func (w *WorkloadSpread) create(ctx context.Context, s *appsv1beta1.WorkloadSpread, renamed func(field.ErrorList) field.ErrorList) (admission.Warnings, error) {
+	named, err := w.named(ctx, s)
+	if err != nil {
+		return nil, crowded(err)
+	}
+	warnings, errs := uselessSpread(s), judgeSpread(s, named)
 	taken, err := w.judgeTaken(ctx, s)
 	if err != nil {
 		return warnings, crowded(err)
@@ -57,7 +78,7 @@ func (w *WorkloadSpread) create(ctx context.Context, s *appsv1beta1.WorkloadSpre
 		errs = w.judgeTemplate(ctx, s, nil)
 	}
 	if len(errs) > 0 {
-		return warnings, invalidSpread(s.Name, named(errs))
+		return warnings, invalidSpread(s.Name, renamed(errs))
 	}
 	closed, err := w.closes(ctx, s)
 	if err != nil {
@@ -141,15 +162,19 @@ func (w *WorkloadSpread) ValidateUpdate(ctx context.Context, before, after *apps
 }
 
 func (w *WorkloadSpread) update(
-	ctx context.Context, before, after *appsv1beta1.WorkloadSpread, named func(field.ErrorList) field.ErrorList,
+	ctx context.Context, before, after *appsv1beta1.WorkloadSpread, renamed func(field.ErrorList) field.ErrorList,
 ) (admission.Warnings, error) {
 	opened := isOpen(before) && !isOpen(after)
 	if equality.Semantic.DeepEqual(before.Spec, after.Spec) && before.Annotations[appsv1beta1.AnnotationSpreadFailure] == after.Annotations[appsv1beta1.AnnotationSpreadFailure] {
 		return nil, nil
 	}
-	errs := newErrors(named(judgeSpread(before)), named(judgeSpread(after)))
+	named, err := w.named(ctx, after)
+	if err != nil {
+		return nil, crowded(err)
+	}
+	errs := newErrors(renamed(judgeSpread(before, named)), renamed(judgeSpread(after, named)))
 	if len(errs.added) == 0 {
-		errs.added = named(w.judgeTemplate(ctx, after, before))
+		errs.added = renamed(w.judgeTemplate(ctx, after, before))
 	}
 	warnings := slices.Concat(errs.known, uselessSpread(after))
 	if len(errs.added) > 0 {

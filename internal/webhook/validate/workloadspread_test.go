@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -213,6 +214,19 @@ func TestSpreadsThatAreRefused(t *testing.T) {
 }
 
 // What OpenKruise accepts is accepted, and percentages of StatefulSets beside it.
+// A kind of Kubernetes that is no target otherwise is one when a user names it.
+func TestANamedKindIsATarget(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	cron := ofSubsets(ns, "cron", target("batch/v1", "CronJob"))
+	if err := env.Client.Create(t.Context(), cron.DeepCopy()); !apierrors.IsInvalid(err) {
+		t.Errorf("before the kind is named: %v", err)
+	}
+	env.NameKinds(t)
+	env.NameSpreadKinds(t, `{"workloads":[{"Group":"batch","Version":"v1","Kind":"CronJob"}]}`)
+	env.Create(t, cron)
+}
+
 func TestSpreadsThatAreAccepted(t *testing.T) {
 	serve(t)
 	ns := env.Namespace(t)

@@ -48,7 +48,7 @@ const ConditionWaiting = "Waiting"
 const ReasonNoneWaits = "NoneWaits"
 
 // ConditionKindsInvalid is True while a ConfigMap with workload kinds is malformed. Only
-// PersistentPodStates whose target is of such a kind have the condition, and only then.
+// PersistentPodStates and WorkloadSpreads whose target may be of such a kind have the condition.
 const ConditionKindsInvalid = "KindsInvalid"
 
 // ReasonKindsInvalid is the reason of ConditionKindsInvalid, and of the event on the
