@@ -39,7 +39,10 @@ func run() int {
 	}
 	parent := os.Getppid()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	host := node.Node{Now: now, NetNS: machine.StatNetNS, Has: machine.HasAddress, ResultsDir: cni.DefaultResultsDir}
+	host := node.Node{
+		Now: now, NetNS: machine.StatNetNS, Has: machine.HasAddress,
+		ResultsDir: cni.DefaultResultsDir, OtherResultsDirs: cni.OtherResultsDirs(),
+	}
 	hostLocal := &coexist.Neighbour{Node: host}
 	rebuilder := &recovery.Recovery{
 		Node: host, Others: hostLocal, Log: log,
@@ -51,7 +54,7 @@ func run() int {
 		Orphaned: func() bool { // a parent that ended before this process began is seen by its end of the pipe
 			return os.Getppid() != parent || machine.ReaderGone(os.Stdout)
 		},
-		Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
+		Caller: parent, Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
 	}
 	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
 		tool := &ipamtool.Tool{

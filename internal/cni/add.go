@@ -41,7 +41,7 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 		p.Log.Warn(w, "pod", p.pod.Namespace+"/"+p.pod.Name)
 	}
 	a.NetNS, _ = p.NetNS(args.Netns) // a namespace that cannot be seen never counts as alive
-	a.NetNS.Path = args.Netns
+	a.NetNS.Path, a.Caller = args.Netns, p.Caller
 	if err := p.add(&adding{Plugin: p, conf: conf, wanted: wanted, a: &a}); err != nil {
 		return err
 	}
@@ -165,7 +165,9 @@ func (ad *adding) predecessors() ([]reservation.Predecessor, error) {
 	known, err := ad.tx.AttachmentsOf(ad.a.Owner)
 	var all []reservation.Predecessor
 	for _, e := range known {
-		all = append(all, reservation.Predecessor{Attachment: e, Alive: ad.Alive(e), Failed: ad.rollback(ad.conf, e, ad.a.Since)})
+		failed, rollbackErr := ad.rollback(ad.tx, ad.conf, e, ad.a.Since)
+		err = errors.Join(err, rollbackErr)
+		all = append(all, reservation.Predecessor{Attachment: e, Alive: ad.Alive(e), Failed: failed})
 	}
 	if l := ad.beside.Living; l != nil {
 		all = append(all, reservation.Predecessor{Attachment: *l, Alive: true})

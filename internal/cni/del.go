@@ -99,7 +99,11 @@ func (p *Plugin) endOne(tx *persistence.Tx, conf *netconf.Config, e outside.End,
 	if e.Attachment == nil {
 		return false, nil
 	}
-	plan, err := p.end(tx, *e.Attachment, now, p.rollback(conf, *e.Attachment, now))
+	rollback, err := p.rollback(tx, conf, *e.Attachment, now)
+	if err != nil {
+		return false, err
+	}
+	plan, err := p.end(tx, *e.Attachment, now, rollback)
 	if err != nil {
 		return false, err
 	}

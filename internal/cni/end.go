@@ -43,13 +43,23 @@ func outcomeOfEnd(plan reservation.EndDecision) string {
 	return outcomeFreed
 }
 
-// rollback tells a DEL inside a failing ADD from a DEL that ends a pod. Once the whole chain
-// of plugins has succeeded, libcni hands over the earlier result, or at least keeps it in its
-// cache. The age guards against a runtime that keeps no cache. A plugin further down the chain
-// has an earlier result at ADD as well, but not with these addresses.
-func (p *Plugin) rollback(conf *netconf.Config, a reservation.Attachment, now reservation.Moment) bool {
-	if len(conf.PrevResult) > 0 && netconf.Compare(a, conf.PrevResult) == nil {
-		return false
+// rollback tells a DEL inside a failing ADD from a DEL that ends a pod. Once the whole chain of plugins has succeeded,
+// libcni keeps the result in its cache, and hands it over from version 0.4.0 on. Without a result the DEL is a rollback
+// if the interface plugin that called ADD also calls DEL. Otherwise a missing result says that the ADD has failed only
+// where results of the network are known to be kept: some callers have a cache elsewhere. If that is not known, the pod
+// counts as ended, since a reservation too many costs less than a reservation too few. The age guards against a cache
+// that was emptied. A plugin further down the chain has an earlier result at ADD as well, but not with these addresses.
+func (p *Plugin) rollback(tx *persistence.Tx, conf *netconf.Config, a reservation.Attachment, now reservation.Moment) (bool, error) {
+	dirs := p.ResultsDirs()
+	if len(conf.PrevResult) > 0 && netconf.Compare(a, conf.PrevResult) == nil || results.CameUp(dirs, a.ID) {
+		return false, tx.SetResultsKept(a.ID.Network)
 	}
-	return !results.Exists(p.ResultsDir, a.ID) && now.Since(a.Since) < rollbackAge
+	if now.Since(a.Since) >= rollbackAge {
+		return false, nil
+	}
+	if a.Caller != 0 && a.Caller == p.Caller {
+		return true, nil
+	}
+	kept, sibling := results.Search(dirs, a.ID)
+	return kept || !sibling && tx.ResultsKept(a.ID.Network), nil
 }

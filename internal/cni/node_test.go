@@ -59,6 +59,9 @@ type testNode struct {
 	took    time.Duration  // real time of the latest verb
 }
 
+// bystander is a container whose result libcni keeps from the start: results of the network are kept.
+var bystander = sandbox{id: "bystander", ifName: "eth0"}
+
 func newTestNode(t testing.TB) *testNode {
 	t.Helper()
 	w := &testNode{
@@ -66,6 +69,7 @@ func newTestNode(t testing.TB) *testNode {
 		now:   reservation.Moment{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), BootID: "boot-0", Up: time.Hour},
 		netns: map[string]reservation.NetNS{}, inside: map[string][]netip.Addr{},
 	}
+	w.cache(bystander)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
 	machine := node.Node{
 		Now:        func() reservation.Moment { return w.now },

@@ -16,6 +16,11 @@ import (
 // DefaultResultsDir is libcni's result cache.
 const DefaultResultsDir = "/var/lib/cni/results"
 
+// OtherResultsDirs returns the result caches of Multus and of cri-dockerd.
+func OtherResultsDirs() []string {
+	return []string{"/var/lib/cni/multus/results", "/var/lib/cni/cache/results"}
+}
+
 // Plugin is limpet-ipam without its process: these fields are all that it learns from the
 // machine.
 type Plugin struct {
@@ -33,6 +38,8 @@ type Plugin struct {
 	// Orphaned reports that the process that started this verb is gone, so that no runtime will
 	// use what the verb allocates.
 	Orphaned func() bool
+	// Caller is the process ID of the interface plugin that started this verb; 0 when it is not known.
+	Caller int
 	// Stdout takes the result and nothing else.
 	Stdout io.Writer
 	// Log takes what a person should know; a runtime shows it when a verb succeeds.

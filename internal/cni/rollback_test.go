@@ -1,10 +1,14 @@
 package cni_test
 
 import (
+	stdcmp "cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +75,61 @@ func TestRollback(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAShortLifeWithoutAResult ends a pod soon after its ADD, by a DEL without a result as libcni sends it before 0.4.0.
+// The missing result is that of a failed ADD only where results of the network are kept.
+func TestAShortLifeWithoutAResult(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files    []string // in a result cache, with the ID of the container for ID
+		other    []string // in a cache of another program
+		earlier  bool     // an earlier life had a result
+		caller   int      // of the DEL; that of the ADD is 11
+		rollback bool
+	}{
+		"nothing is known of the caller's cache":                           {},
+		"only another network has results":                                 {files: []string{"cbr0-c9-eth0"}},
+		"the loopback network of the container has one":                    {files: []string{"cni-loopback-ID-lo"}},
+		"other pods of the network have results":                           {files: []string{"net-c9-eth0"}, rollback: true},
+		"other pods have them in the cache of another program":             {other: []string{"net-c9-eth0"}, rollback: true},
+		"the pod has one in the cache of another program":                  {other: []string{"net-ID-eth0", "net-c9-eth0"}},
+		"an earlier life of the node had a result":                         {earlier: true, rollback: true},
+		"... and now another program is called, which keeps its own cache": {earlier: true, files: []string{"multus-cni-network-ID-eth0"}},
+		"the interface plugin that called ADD undoes it":                   {caller: 11, rollback: true},
+		"a delegate fails beside one that came up":                         {files: []string{"multus-cni-network-c9-eth0"}, other: []string{"net-c9-net1", "net-ID-net1"}, rollback: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, other := newTestNode(t), t.TempDir()
+			w.plugin.OtherResultsDirs = []string{other}
+			if err := os.Remove(w.cacheFile(bystander)); err != nil {
+				t.Fatal(err)
+			}
+			if tc.earlier {
+				w.mustAdd(plain("earlier"))
+				w.mustDel(plain("earlier"))
+			}
+			s := lostSandbox("web", true)
+			w.plugin.Caller = 11
+			had, err := w.addUncached(s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.plugin.Caller = stdcmp.Or(tc.caller, 12)
+			for dir, files := range map[string][]string{w.results: tc.files, other: tc.other} {
+				for _, f := range files {
+					if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(f, "ID", s.id)), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			w.pass(time.Minute)
+			w.mustDel(s)
+			r, kept := w.read().Reserved[s.owner()]
+			if kept == tc.rollback || kept && (!slices.Equal(r.Addresses, had) || r.Deadline.Left(w.now) != 10*time.Minute) {
+				t.Errorf("reserved %+v, rollback: %t", r, tc.rollback)
+			}
+		})
 	}
 }
 

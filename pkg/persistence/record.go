@@ -91,6 +91,7 @@ type attachmentRecord struct {
 	Dropped         *reservationRecord `json:"dropped,omitempty"`
 	RefusedSince    *momentRecord      `json:"refused,omitempty"`
 	RefusedUID      string             `json:"refuseduid,omitempty"`
+	Caller          int                `json:"caller,omitempty"`
 }
 
 type reservationRecord struct {
@@ -160,7 +161,7 @@ func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 	r := attachmentRecord{
 		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
 		Retain: a.Retain, Mode: a.Mode, AnnotationsSeen: a.AnnotationsSeen, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
-		Since: fromMoment(a.Since), Seq: a.Seq, RefusedUID: a.RefusedUID,
+		Since: fromMoment(a.Since), Seq: a.Seq, RefusedUID: a.RefusedUID, Caller: a.Caller,
 	}
 	if a.Claimed != nil {
 		r.Claimed = fromClaimed(*a.Claimed)
@@ -185,7 +186,7 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
 		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode, AnnotationsSeen: r.AnnotationsSeen,
 		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode},
-		Since: r.Since.moment(), Seq: r.Seq, RefusedUID: r.RefusedUID,
+		Since: r.Since.moment(), Seq: r.Seq, RefusedUID: r.RefusedUID, Caller: r.Caller,
 	}
 	if r.Claimed != nil {
 		a.Claimed = r.Claimed.reservation(a)

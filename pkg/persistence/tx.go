@@ -61,6 +61,20 @@ func (t *Tx) SetMirrored(network string, mirrored bool) error {
 	return t.tx.Bucket(bucketMeta).Delete(key("mirrored", network))
 }
 
+// ResultsKept reports whether SetResultsKept was called for a network since the state was created.
+func (t *Tx) ResultsKept(network string) bool {
+	return t.tx.Bucket(bucketMeta).Get(key("results", network)) != nil
+}
+
+// SetResultsKept notes that the runtime keeps the results of successful ADDs of a network, and so can tell the end of a
+// pod from the rollback of an ADD. A rebuild forgets the note.
+func (t *Tx) SetResultsKept(network string) error {
+	if t.ResultsKept(network) {
+		return nil
+	}
+	return t.tx.Bucket(bucketMeta).Put(key("results", network), []byte{1})
+}
+
 // UnknownQuarantined reports whether SetUnknownQuarantined was called for a network since the state was created.
 func (t *Tx) UnknownQuarantined(network string) bool {
 	return t.tx.Bucket(bucketMeta).Get(key("searched", network)) != nil

@@ -83,6 +83,8 @@ type Attachment struct {
 	// RefusedSince is when the successor with RefusedUID was first told to wait for the end of this attachment.
 	RefusedSince *Moment
 	RefusedUID   string
+	// Caller is the process ID of the interface plugin that asked for the addresses; 0 when it is not known.
+	Caller int
 }
 
 // WantsRetention reports whether the pod asked for a reservation, or may have: its annotations were not seen yet.

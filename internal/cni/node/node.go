@@ -19,7 +19,12 @@ type Node struct {
 	Has func(reservation.NetNS, []netip.Addr) bool
 	// ResultsDir is libcni's result cache.
 	ResultsDir string
+	// OtherResultsDirs are result caches of programs that call libcni with a cache of their own.
+	OtherResultsDirs []string
 }
+
+// ResultsDirs returns all result caches.
+func (n Node) ResultsDirs() []string { return append([]string{n.ResultsDir}, n.OtherResultsDirs...) }
 
 // Alive reports whether the network namespace of an attachment is the one that was there
 // at its ADD.

@@ -85,12 +85,6 @@ func Of(dir string, id reservation.AttachmentID, maxRetain time.Duration) (reser
 	return e.Attachment, ok && e.Attachment.ID == id
 }
 
-// Exists reports whether the cache has a file of an attachment, or cannot tell.
-func Exists(dir string, id reservation.AttachmentID) bool {
-	_, err := os.Stat(path(dir, id))
-	return !errors.Is(err, os.ErrNotExist)
-}
-
 func path(dir string, id reservation.AttachmentID) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%s-%s", id.Network, id.ContainerID, id.IfName))
 }
