@@ -11,14 +11,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/skel"
-	"github.com/containernetworking/cni/pkg/version"
-
 	"github.com/limpet-io/limpet/internal/cni"
 	"github.com/limpet-io/limpet/internal/cni/coexist"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
+	"github.com/limpet-io/limpet/internal/cni/skel"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
 	limpetversion "github.com/limpet-io/limpet/internal/version"
@@ -63,7 +61,8 @@ func run() int {
 		}
 		return tool.Run(context.Background(), os.Args[1:])
 	}
-	if err := skel.PluginMainFuncsWithError(plugin.Funcs(), version.All, about); err != nil {
+	process := skel.Process{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	if err := process.Run(plugin.Funcs(), about); err != nil {
 		if printErr := err.Print(); printErr != nil {
 			fmt.Fprintln(os.Stderr, "limpet-ipam: write error:", printErr)
 		}

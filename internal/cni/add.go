@@ -7,11 +7,11 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/cni/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/containernetworking/cni/pkg/skel"
-
 	"github.com/limpet-io/limpet/internal/cni/netconf"
+	"github.com/limpet-io/limpet/internal/cni/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

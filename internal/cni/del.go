@@ -5,11 +5,11 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/cni/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

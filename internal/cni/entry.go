@@ -11,10 +11,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
+	"github.com/limpet-io/limpet/internal/cni/skel"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/containernetworking/cni/pkg/skel"
-
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/outside"
+	"github.com/limpet-io/limpet/internal/cni/skel"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/cni"
@@ -23,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
+	"github.com/limpet-io/limpet/internal/cni/skel"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"

@@ -1,0 +1,178 @@
+// Package skel turns the environment and the standard input of a CNI plugin into a call of one verb, as the CNI
+// specification says. The names of its types are those of the CNI library's package.
+//
+// The library's package links regular expressions and two more decoders, which are 250 kB of a binary that every pod
+// start executes.
+package skel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+	"golang.org/x/sys/unix"
+)
+
+// CmdArgs is one call.
+type CmdArgs struct {
+	ContainerID string
+	Netns       string
+	IfName      string
+	Args        string
+	StdinData   []byte
+}
+
+// CNIFuncs are the verbs of a plugin.
+type CNIFuncs struct {
+	Add, Del, Check, GC, Status func(*CmdArgs) error
+}
+
+// Process is what a call learns from its process.
+type Process struct {
+	Getenv func(string) string
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// verb is a verb with a configuration.
+type verb struct {
+	name string
+	run  func(*CmdArgs) error
+	// since is the index of the first version with the verb.
+	since int
+	// needs are the variables that must be set.
+	needs []string
+}
+
+func verbsOf(f CNIFuncs) []verb {
+	all := []string{"CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"}
+	return []verb{
+		{"ADD", f.Add, 0, all},
+		{"DEL", f.Del, 0, []string{"CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"}},
+		{"CHECK", f.Check, 4, all},
+		{"GC", f.GC, 6, []string{"CNI_PATH"}},
+		{"STATUS", f.Status, 6, []string{"CNI_PATH"}},
+	}
+}
+
+// Run runs the verb that the environment names. Without a verb it prints about to standard error.
+func (p Process) Run(funcs CNIFuncs, about string) *types.Error {
+	name := p.Getenv("CNI_COMMAND")
+	switch name {
+	case "":
+		_, _ = fmt.Fprintf(p.Stderr, "%s\nCNI protocol versions supported: %s\n", about, strings.Join(version.All.SupportedVersions(), ", ")) // for a person
+		return nil
+	case "VERSION":
+		if err := version.All.Encode(p.Stdout); err != nil {
+			return types.NewError(types.ErrIOFailure, err.Error(), "")
+		}
+		return nil
+	}
+	for _, v := range verbsOf(funcs) {
+		if v.name == name {
+			return p.call(v)
+		}
+	}
+	return types.NewError(types.ErrInvalidEnvironmentVariables, "unknown CNI_COMMAND: "+name, "")
+}
+
+// call reads the call and runs the verb.
+func (p Process) call(v verb) *types.Error {
+	args := &CmdArgs{ContainerID: p.Getenv("CNI_CONTAINERID"), Netns: p.Getenv("CNI_NETNS"), IfName: p.Getenv("CNI_IFNAME"), Args: p.Getenv("CNI_ARGS")}
+	if err := p.checkEnvironment(v, args); err != nil {
+		return err
+	}
+	data, err := io.ReadAll(p.Stdin)
+	if err != nil {
+		return types.NewError(types.ErrIOFailure, "error reading from stdin: "+err.Error(), "")
+	}
+	if err := checkConfig(v, data); err != nil {
+		return err
+	}
+	args.StdinData = data
+	if v.name == "ADD" && p.inOwnNetNS(args.Netns) { // before the verb: the library's package leaves the addresses attached
+		return errOwnNetNS()
+	}
+	if err := v.run(args); err != nil {
+		if coded := new(types.Error); errors.As(err, &coded) {
+			return coded
+		}
+		return types.NewError(types.ErrInternal, err.Error(), "")
+	}
+	if v.name == "DEL" && p.inOwnNetNS(args.Netns) {
+		return errOwnNetNS()
+	}
+	return nil
+}
+
+// checkEnvironment fails when a variable is missing, or a name is none.
+func (p Process) checkEnvironment(v verb, args *CmdArgs) *types.Error {
+	var missing []string
+	for _, name := range v.needs {
+		if p.Getenv(name) == "" {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return types.NewError(types.ErrInvalidEnvironmentVariables, "required env variables ["+strings.Join(missing, ",")+"] missing", "")
+	}
+	if !slices.Contains(v.needs, "CNI_IFNAME") {
+		return nil
+	}
+	if !ValidName(args.ContainerID) {
+		return types.NewError(types.ErrInvalidEnvironmentVariables, "invalid characters in containerID", args.ContainerID)
+	}
+	if why := WrongInterfaceName(args.IfName); why != "" {
+		return types.NewError(types.ErrInvalidEnvironmentVariables, why, "")
+	}
+	return nil
+}
+
+// checkConfig fails for a configuration without a network, and for a version that the verb does not have.
+func checkConfig(v verb, data []byte) *types.Error {
+	var conf struct {
+		CNIVersion string `json:"cniVersion"`
+		Name       string `json:"name"`
+	}
+	if err := json.Unmarshal(data, &conf); err != nil {
+		return types.NewError(types.ErrDecodingFailure, "decode network configuration: "+err.Error(), "")
+	}
+	switch {
+	case conf.Name == "":
+		return types.NewError(types.ErrInvalidNetworkConfig, "missing network name", "")
+	case !ValidName(conf.Name):
+		return types.NewError(types.ErrInvalidNetworkConfig, "invalid characters found in network name", conf.Name)
+	}
+	if conf.CNIVersion == "" {
+		conf.CNIVersion = "0.1.0"
+	}
+	known := version.All.SupportedVersions()
+	switch at := slices.Index(known, conf.CNIVersion); {
+	case at < 0:
+		incompatible := version.ErrorIncompatible{Config: conf.CNIVersion, Supported: known}
+		return types.NewError(types.ErrIncompatibleCNIVersion, "incompatible CNI versions", incompatible.Details())
+	case at < v.since:
+		return types.NewError(types.ErrIncompatibleCNIVersion, "config version does not allow "+v.name, "")
+	}
+	return nil
+}
+
+func errOwnNetNS() *types.Error {
+	return types.NewError(types.ErrInvalidNetNS, "plugin's netns and netns from CNI_NETNS should not be the same", "")
+}
+
+// inOwnNetNS reports whether a path is that of the network namespace in which the plugin runs. A path that cannot be
+// opened is that of a namespace which is gone.
+func (p Process) inOwnNetNS(path string) bool {
+	if override := p.Getenv("CNI_NETNS_OVERRIDE"); path == "" || override == "1" || strings.EqualFold(override, "true") {
+		return false
+	}
+	var own, named unix.Stat_t
+	return unix.Stat(path, &named) == nil && unix.Stat("/proc/thread-self/ns/net", &own) == nil && own.Dev == named.Dev && own.Ino == named.Ino
+}
