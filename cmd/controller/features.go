@@ -117,7 +117,9 @@ func pins() feature {
 			return map[string]http.Handler{
 				validate.PersistentPodStatePath:       admission.WithValidator(scheme, state),
 				validate.FormerPersistentPodStatePath: admission.WithValidator(scheme, validate.FormerPersistentPodState{PersistentPodState: state}),
-				validate.StatefulSetPath:              admission.WithValidator(scheme, &validate.StatefulSet{MaxReservation: s.options.MaxReservation}),
+				validate.WorkloadPath: &admission.Webhook{
+					Handler: &validate.Workload{Cached: s.mgr.GetCache(), Workloads: s.reader, MaxReservation: s.options.MaxReservation},
+				},
 			}
 		},
 		reconcilers: pinReconcilers,
@@ -231,6 +233,7 @@ func pinReconcilers(s shared) []reconciler {
 	generator := &pincontroller.Generator{Client: c, Events: s.events}
 	return []reconciler{
 		generator,
+		&pincontroller.Adviser{Client: c, Workloads: s.reader, MaxReservation: s.options.MaxReservation, Clock: s.clock, Events: s.events},
 		&pincontroller.KindGenerator{Generator: generator, Live: live, Watcher: s.watcher},
 		&pincontroller.Recorder{
 			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,

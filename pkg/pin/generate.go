@@ -80,8 +80,7 @@ func Generate(in GenerateInput) Generation {
 	case !asked:
 		return Generation{Reason: ReasonNotAsked, Message: "no PersistentPodState is asked for"}
 	case !hasKeys:
-		return Generation{Reason: ReasonNoKeys, Message: fmt.Sprintf("generation needs annotation %s or %s with at least one key",
-			appsv1beta1.AnnotationPreferredTopology, appsv1beta1.AnnotationRequiredTopology)}
+		return Generation{Reason: ReasonNoKeys, Message: missingTopology}
 	}
 	if errs := validateGenerated(in.Kind, want); len(errs) > 0 {
 		return Generation{Reason: ReasonBadKeys, Message: errs.ToAggregate().Error()}

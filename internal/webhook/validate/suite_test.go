@@ -80,7 +80,7 @@ func serve(t *testing.T) {
 			validate.PersistentPodStatePath:       admission.WithValidator(env.Scheme, state),
 			validate.FormerPersistentPodStatePath: admission.WithValidator(env.Scheme, validate.FormerPersistentPodState{PersistentPodState: state}),
 			serving.ConversionPath:                conversion.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
-			validate.StatefulSetPath:              admission.WithValidator(env.Scheme, &validate.StatefulSet{MaxReservation: time.Hour}),
+			validate.WorkloadPath:                 &admission.Webhook{Handler: &validate.Workload{Cached: mgr.GetCache(), Workloads: reader, MaxReservation: time.Hour}},
 		}, cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...)
 	})
 	served = true
