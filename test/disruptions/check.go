@@ -15,6 +15,9 @@ const (
 	// Below: no voluntary disruption takes a budget below what must be available, unless an
 	// involuntary loss came first.
 	Below Rule = "Below"
+	// Short: no pod that runs goes voluntarily while its budget is short: a pod that is Ready and not
+	// counted as available, and one that is not Ready where the budget protects such pods.
+	Short Rule = "Short"
 	// Stalled: no request is refused while units are free for longer than a replacement takes.
 	Stalled Rule = "Stalled"
 	// Order: versions and times agree on one order of all changes.
@@ -105,7 +108,7 @@ func (c *checker) violate(rule Rule, e Event, b *budget, pod, format string, arg
 // podEvent applies a change of a pod.
 func (c *checker) podEvent(e Event) {
 	before := c.pods[e.Pod.UID]
-	after := &pod{Pod: *e.Pod}
+	after := &pod{Pod: *e.Pod, started: e.Done}
 	if before == nil {
 		if e.Verb != "create" {
 			c.violate(Gap, e, nil, e.Pod.Name, "the pod was not created in the log")
@@ -119,6 +122,9 @@ func (c *checker) podEvent(e Event) {
 	}
 	after.Deleting = after.Deleting || before.Deleting || e.Verb == "delete"
 	after.changed, after.runs = before.changed, before.runs
+	if !before.Pending {
+		after.started = before.started
+	}
 	vector := Lost
 	switch {
 	case after.Deleting && !before.Deleting && !e.deletes() && !before.Finished:
@@ -175,12 +181,16 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 	c.pods[after.UID] = after
 	c.join(after)
 	for b := range before.budgets {
-		if b.Gone || !before.available(b, e.Done) || after.budgets[b] && after.available(b, e.Done) {
-			continue
-		}
 		v := vector
 		if !after.budgets[b] && !after.Deleting {
 			v = Leave
+		}
+		available := before.available(b, e.Done)
+		if !available && !b.Gone {
+			c.short(e, b, before, v)
+		}
+		if b.Gone || !available || after.budgets[b] && after.available(b, e.Done) {
+			continue
 		}
 		if !b.protects(before) || !b.judges(v) {
 			c.Losses++
@@ -204,12 +214,7 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 // needed the pod.
 func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
 	from := e.Received.Add(-c.Lag)
-	have, need, unknown := c.current(b, e.Done), b.lowest(from), 0
-	for _, at := range b.losses {
-		if !at.Before(from) {
-			unknown++
-		}
-	}
+	have, need, unknown := c.current(b, e.Done), b.lowest(from), b.lost(from)
 	spare := have + unknown - need
 	if ready := before.ReadySince.Add(b.Stable); !ready.After(from) {
 		b.granted = append(b.granted, &grant{e.Done, spare})
@@ -218,6 +223,20 @@ func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
 	}
 	if spare < 0 {
 		c.violate(Below, e, b, before.Name, "%s by %s leaves %d available of %d needed; losses during the request: %d", v, e.User, have, need, unknown)
+	}
+}
+
+// short finds a pod that runs, is not available, and went voluntarily while its budget was short.
+// A pod that became Ready, or was started, while the request ran, was not so at the decision.
+func (c *checker) short(e Event, b *budget, before *pod, v Vector) {
+	from := e.Received.Add(-c.Lag)
+	serves := before.Ready && !before.marked() && !before.ReadySince.After(from)
+	protected := b.ProtectUnready && !before.Pending && !before.started.After(from)
+	if !serves && !protected || before.Deleting || before.Finished || !b.protects(before) || !b.judges(v) {
+		return
+	}
+	if have, need, unknown := c.current(b, e.Done), b.lowest(from), b.lost(from); have+unknown < need {
+		c.violate(Short, e, b, before.Name, "%s by %s of a pod that runs, while %d are available of %d needed; losses during the request: %d", v, e.User, have, need, unknown)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 func TestARuleHasALogThatViolates(t *testing.T) {
 	one, two, three := intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromInt32(3)
 	second := disruptions.Budget{UID: "u-second", Name: "second", Selector: web(), MinAvailable: &two}
+	cautious := disruptions.Budget{UID: "u-all", Name: "all", Selector: web(), MaxUnavailable: &one, ProtectUnready: true}
+	stable := disruptions.Budget{UID: "u-all", Name: "all", Selector: web(), MaxUnavailable: &one, Stable: 10 * time.Second}
 	with := func(vectors map[disruptions.Vector]string) disruptions.Budget {
 		return disruptions.Budget{UID: "u-all", Name: "all", Selector: web(), MaxUnavailable: &one, Vectors: vectors}
 	}
@@ -38,6 +40,19 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		"a slow eviction that was asked first":    {newLog().sleep(time.Minute).evict("a").delete(person, "b").slow(20 * time.Second), below},
 		"not Ready when asked for, other before":  {scaledOut().evict("b").slow(20 * time.Second).evict("d").slow(3 * time.Second), nil},
 		"not Ready when asked for, other after":   {scaledOut().evict("b").evict("d").slow(3 * time.Second), below},
+		"not Ready, of a short budget":            {newLog().unready("a").unready("b").evict("a"), nil},
+		"… that protects such pods":               {newLog().budget(cautious).unready("a").unready("b").sleep(time.Minute).evict("a"), short},
+		"… and has enough others":                 {newLog().budget(cautious).unready("a").sleep(time.Minute).evict("a"), nil},
+		"… and was short a moment later":          {newLog().budget(cautious).unready("a").unready("b").evict("a").slow(3 * time.Second), nil},
+		"… a pod that never ran":                  {newLog().budget(cautious).create("d").pending("d").unready("a").unready("b").sleep(time.Minute).evict("d"), nil},
+		"… a pod that was started just now":       {newLog().budget(cautious).create("d").pending("d").unready("a").unready("b").sleep(time.Minute).started("d").evict("d").slow(2 * time.Second), nil},
+		"… a pod that was started before":         {newLog().budget(cautious).create("d").pending("d").unready("a").unready("b").sleep(time.Minute).started("d").sleep(time.Minute).evict("d"), short},
+		"… a pod without protection":              {newLog().budget(cautious).write(person, "patch", "", "b", func(p *disruptions.Pod) { p.Unprotected = true }).unready("a").unready("b").sleep(time.Minute).evict("b"), nil},
+		"… preemption":                            {newLog().budget(cautious).unready("a").unready("b").sleep(time.Minute).delete("system:kube-scheduler", "a"), nil},
+		"… a change in place":                     {newLog().budget(cautious).unready("a").unready("b").sleep(time.Minute).image("a"), short},
+		"… a pod that is marked":                  {newLog().mark("a").unready("b").sleep(time.Minute).evict("a"), nil},
+		"Ready for a moment, of a short budget":   {newLog().budget(stable).unready("a").unready("b").sleep(time.Minute).ready("a").sleep(2 * time.Second).evict("a"), short},
+		"Ready for a moment, and enough others":   {newLog().budget(stable).sleep(time.Minute).unready("a").ready("a").sleep(2 * time.Second).evict("a"), nil},
 		"preemption":                              {newLog().evict("a").delete("system:kube-scheduler", "b"), nil},
 		"an eviction after preemption":            {newLog().delete("system:kube-scheduler", "a").evict("b"), below},
 		"preemption that the budget checks":       {newLog().budget(with(map[disruptions.Vector]string{disruptions.Preemption: "Check"})).evict("a").delete("system:kube-scheduler", "b"), below},
@@ -53,7 +68,7 @@ func TestARuleHasALogThatViolates(t *testing.T) {
 		"relabelled out of the budget":            {newLog().evict("a").relabel("b"), below},
 		"relabelled first":                        {newLog().relabel("a").evict("b"), below},
 		"a pod without protection":                {newLog().write(person, "patch", "", "b", func(p *disruptions.Pod) { p.Unprotected = true }).evict("a").evict("b"), nil},
-		"an unavailable label counts":             {newLog().write(person, "patch", "", "a", func(p *disruptions.Pod) { p.Labels["unavailable-pod.kruise.io/x"] = "" }).evict("b"), below},
+		"an unavailable label counts":             {newLog().mark("a").evict("b"), below},
 		"two budgets, the second is short":        {newLog().budget(second).unready("a").sleep(time.Minute).evict("b"), below},
 		"a budget that came later":                {newLog().evict("a").budget(second).evict("b").slow(2 * time.Second), below}, // of the first
 		"the only budget came later":              {noBudget().evict("a").budget(second).evict("b").slow(5 * time.Second), nil},
@@ -194,6 +209,7 @@ const taintCtl = "system:serviceaccount:kube-system:taint-eviction-controller"
 
 var (
 	below   = []disruptions.Rule{disruptions.Below}
+	short   = []disruptions.Rule{disruptions.Short}
 	stalled = []disruptions.Rule{disruptions.Stalled}
 	gap     = []disruptions.Rule{disruptions.Gap}
 	place   = []disruptions.Rule{disruptions.Place}
@@ -253,6 +269,20 @@ func (l *log) gone() *log {
 func (l *log) nowhere() *log {
 	l.pods["x"] = &disruptions.Pod{UID: "u-x", Namespace: "default", Name: "x"}
 	return l.status("x", func(*disruptions.Pod) {})
+}
+
+// mark gives a pod a label that makes it unavailable.
+func (l *log) mark(name string) *log {
+	return l.write(person, "patch", "", name, func(p *disruptions.Pod) { p.Labels["unavailable-pod.kruise.io/x"] = "" })
+}
+
+// pending shows a pod of which no container has started.
+func (l *log) pending(name string) *log {
+	return l.status(name, func(p *disruptions.Pod) { p.Pending = true })
+}
+
+func (l *log) started(name string) *log {
+	return l.status(name, func(p *disruptions.Pod) { p.Pending = false })
 }
 
 // noBudget is newLog without its budget.

@@ -52,6 +52,8 @@ type Pod struct {
 	Ready      bool
 	ReadySince time.Time
 	Deleting   bool
+	// Pending: no container of the pod has started.
+	Pending bool
 	// Finished: the pod is in a terminal phase.
 	Finished bool
 	// Images are the images of the containers; a change of them restarts containers.
@@ -92,6 +94,8 @@ type Budget struct {
 	Vectors map[Vector]string
 	// KeepPlace refuses to disrupt pods that would lose their place.
 	KeepPlace bool
+	// ProtectUnready refuses to disrupt pods that run and are not Ready while too few are available.
+	ProtectUnready bool
 	// Stable is how long a pod must be Ready to be available.
 	Stable time.Duration
 	Gone   bool

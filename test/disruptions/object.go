@@ -63,6 +63,7 @@ func (o object) pod() *Pod {
 	p := &Pod{
 		UID: string(o.Metadata.UID), Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Node: o.Spec.NodeName, Labels: o.Metadata.Labels,
 		Owner: o.owner(), Deleting: o.Metadata.DeletionTimestamp != nil, Finished: status.Phase == "Succeeded" || status.Phase == "Failed",
+		Pending: status.Phase == "" || status.Phase == "Pending",
 	}
 	_, p.KeepsPlace = o.Metadata.Annotations["io.kubernetes.cri/reserved-ip-duration"]
 	p.Unprotected, _ = strconv.ParseBool(o.Metadata.Annotations["pub.kruise.io/no-protect"])
@@ -154,6 +155,7 @@ func (o object) budget() (*Budget, error) {
 		}
 	}
 	b.KeepPlace = notes["limpet.dev/keep-place"] == "true"
+	b.ProtectUnready = notes["limpet.dev/protect-unready"] == "true"
 	if text := notes["limpet.dev/stable-seconds"]; text != "" {
 		seconds, _ := strconv.Atoi(text)
 		b.Stable = time.Duration(seconds) * time.Second

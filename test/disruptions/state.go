@@ -3,6 +3,7 @@ package disruptions
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,8 @@ const bound = 40 * time.Second
 // pod is a pod as the log last showed it.
 type pod struct {
 	Pod
+	// started is when the pod ceased to be pending.
+	started time.Time
 	// changed is when the pod was changed in place; its containers were runs then.
 	changed time.Time
 	runs    string
@@ -154,12 +157,17 @@ func (p *pod) available(b *budget, now time.Time) bool {
 	if p.Deleting || p.Finished || !p.Ready || now.Sub(p.ReadySince) < b.Stable || !p.changed.IsZero() && now.Sub(p.changed) < bound {
 		return false
 	}
+	return !p.marked()
+}
+
+// marked reports whether a label makes the pod unavailable.
+func (p *pod) marked() bool {
 	for l := range p.Labels {
-		if len(l) > len(unavailableLabel) && l[:len(unavailableLabel)] == unavailableLabel {
-			return false
+		if len(l) > len(unavailableLabel) && strings.HasPrefix(l, unavailableLabel) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // current is how many pods of the budget are available.
@@ -242,6 +250,17 @@ func (b *budget) lowest(from time.Time) int {
 		}
 	}
 	return 0 // the budget is younger
+}
+
+// lost is how many pods were lost from a time on.
+func (b *budget) lost(from time.Time) int {
+	n := 0
+	for _, at := range b.losses {
+		if !at.Before(from) {
+			n++
+		}
+	}
+	return n
 }
 
 // youngerThan reports whether the budget did not exist at a time.

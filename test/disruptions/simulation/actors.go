@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/budget"
@@ -35,7 +34,7 @@ func (c *cluster) makeReady(uid string, image int) {
 	if p := c.find(uid); p == nil || p.deleting || p.image != image {
 		return
 	}
-	c.status(uid, func(p *pod) { p.ready, p.readySince, p.run = true, c.now, p.image })
+	c.status(uid, func(p *pod) { p.ready, p.readySince, p.pending, p.run = true, c.now, false, p.image })
 }
 
 // restart restarts the container of a changed pod.
@@ -63,15 +62,21 @@ func (c *cluster) finish(_ *process, uid string) {
 // create makes a pod of a workload, which is Ready a while later.
 func (c *cluster) create(w workload, name string, labels map[string]string, image int, slow time.Duration) {
 	next := pod{
-		uid: c.uid("pod"), name: name, workload: w.name, node: "n" + strconv.Itoa(c.random.IntN(4)), labels: labels, image: image, generation: 1,
-		keeps: w.keeps,
+		uid: c.uid("pod"), name: name, workload: w.name, node: c.livingNode(), labels: labels, image: image, generation: 1,
+		keeps: w.keeps, pending: true,
 	}
 	if next.name == "" {
 		next.name = next.uid
 	}
 	written := c.write(c.now, next)
 	c.record(rsControl, "create", "pods", "", written.name, written.version).Pod = written.shown()
-	c.start(c.between(100*time.Millisecond, slow), func(*process) { c.makeReady(written.uid, image) })
+	c.start(c.between(100*time.Millisecond, slow), func(p *process) {
+		if p.sometimes(0.5) {
+			c.status(written.uid, func(p *pod) { p.pending = false })
+			p.sleep(p.between(0, slow))
+		}
+		c.makeReady(written.uid, image)
+	})
 }
 
 // control is the controller of a workload: it creates pods that are missing, deletes pods that
@@ -123,12 +128,12 @@ func (c *cluster) freeName(w workload) string {
 }
 
 // drain evicts each pod of a node, as kubectl does: a refusal is repeated after 5 s.
-func (c *cluster) drain(p *process, node string, who int) {
+func (c *cluster) drain(p *process, node, user string) {
 	for _, victim := range c.living(func(p *pod) bool { return p.node == node }) {
 		c.start(0, func(p *process) {
 			c.unfinished++
 			for c.find(victim.uid) != nil {
-				if code := c.do(p, call{vector: budget.Evict, user: "drain-" + strconv.Itoa(who), name: victim.name}); code == ok || code == missing {
+				if code := c.do(p, call{vector: budget.Evict, user: user, name: victim.name}); code == ok || code == missing {
 					break
 				}
 				p.sleep(5 * time.Second)

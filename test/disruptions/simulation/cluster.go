@@ -24,6 +24,8 @@ const (
 	NoSize     Variant = "the living pods are the size of the workload"
 	NoPDB      Variant = "PodDisruptionBudgets are not asked first"
 	NoPlace    Variant = "the place of a pod is not looked at"
+	NoUnready  Variant = "pods that are not Ready are not protected"
+	AnyEnder   Variant = "any user may end a node"
 	DenyAll    Variant = "everything is refused"
 	// LateEviction is what the API server does with an eviction that names no UID: it evicts the
 	// pod that has the name at the time of the write.
@@ -40,6 +42,8 @@ type cluster struct {
 	events   []disruptions.Event
 
 	decided    map[budget.Reason]int
+	ways       map[budget.Vector]int
+	unready    int // refusals of pods that are not Ready
 	joins      map[ledger.Action]int
 	conflicts  int
 	unfinished int // drains that did not end
@@ -49,10 +53,12 @@ type cluster struct {
 type Outcome struct {
 	Events []disruptions.Event
 	disruptions.Result
-	// Decided counts the decisions by reason, Joins the steps of joins.
+	// Decided counts the decisions by reason, Ways those by vector, Joins the steps of joins.
 	Decided               map[budget.Reason]int
+	Ways                  map[budget.Vector]int
 	Joins                 map[ledger.Action]int
 	Conflicts, Unfinished int
+	Unready               int // refusals of pods that are not Ready, while too few are available
 }
 
 // MostLag is how far caches are behind at the most.
@@ -65,13 +71,13 @@ var Bounds = disruptions.Options{Lag: MostLag, Replacement: ledger.Bound + 20*ti
 func Run(seed uint64, variant Variant) Outcome {
 	c := &cluster{
 		simulated: &simulated{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), random: rand.New(rand.NewPCG(seed, 0))},
-		store:     newStore(), variant: variant, decided: map[budget.Reason]int{}, joins: map[ledger.Action]int{},
+		store:     newStore(), variant: variant, decided: map[budget.Reason]int{}, ways: map[budget.Vector]int{}, joins: map[ledger.Action]int{},
 	}
 	c.replicas = []*replica{c.newReplica(), c.newReplica()}
 	end := c.script()
 	c.run(end)
 	return Outcome{
-		Events: c.events, Result: disruptions.Check(c.events, Bounds), Decided: c.decided, Joins: c.joins,
-		Conflicts: c.conflicts, Unfinished: c.unfinished,
+		Events: c.events, Result: disruptions.Check(c.events, Bounds), Decided: c.decided, Ways: c.ways, Joins: c.joins,
+		Conflicts: c.conflicts, Unfinished: c.unfinished, Unready: c.unready,
 	}
 }

@@ -9,21 +9,27 @@ import (
 
 // cordon closes a node for new pods for a while, so that its pods would lose their place.
 func (c *cluster) cordon(p *process, node string) {
-	c.writeNode(node, true)
+	if c.nodes[node].ending {
+		return
+	}
+	c.writeNode(nodeState{name: node, closed: true})
 	p.sleep(p.between(5*time.Second, 60*time.Second))
-	c.writeNode(node, false)
+	if !c.nodes[node].ending {
+		c.writeNode(nodeState{name: node})
+	}
 }
 
-func (c *cluster) writeNode(node string, closed bool) {
+func (c *cluster) writeNode(n nodeState) {
 	c.version++
-	c.otherChanges = append(c.otherChanges, otherChange{at: c.now, node: node, closed: closed})
-	c.record("someone", "patch", "nodes", "", node, c.version).Node = &disruptions.Node{Name: node, Unschedulable: closed}
+	c.nodes[n.name] = n
+	c.otherChanges = append(c.otherChanges, otherChange{at: c.now, node: n})
+	c.record("someone", "patch", "nodes", "", n.name, c.version).Node = &disruptions.Node{Name: n.name, Unschedulable: n.closed, Deleting: n.ending}
 }
 
 // placeOf is what a replica knows of the place to which a pod would return.
 func (r *replica) placeOf(p *pod) budget.Place {
 	place := budget.Place{Asked: p.keeps}
-	if r.closed[p.node] && r.variant != NoPlace {
+	if r.nodes[p.node].closed && r.variant != NoPlace {
 		place.Node = "node " + p.node + " takes no pods"
 	}
 	return place

@@ -36,7 +36,7 @@ type replica struct {
 	workloads map[string]workload
 	budgets   map[string]disruptions.Budget
 	books     map[string]stored
-	closed    map[string]bool // nodes that take no pods
+	nodes     map[string]nodeState
 	// podsAt, othersAt and booksAt count the changes that the caches know.
 	podsAt, othersAt, booksAt int
 }
@@ -52,7 +52,7 @@ func (r *replica) boot() {
 	r.starts++
 	r.up = true
 	r.pods, r.workloads, r.budgets = map[string]*pod{}, map[string]workload{}, map[string]disruptions.Budget{}
-	r.books, r.closed = map[string]stored{}, map[string]bool{}
+	r.books, r.nodes = map[string]stored{}, map[string]nodeState{}
 	r.newest, r.podsAt, r.othersAt, r.booksAt = 0, 0, 0, 0
 	r.apply(r.now)
 }
@@ -72,8 +72,8 @@ func (r *replica) apply(until time.Time) {
 		r.books[b.Name] = b
 	}
 	for ; r.othersAt < len(r.otherChanges) && !r.otherChanges[r.othersAt].at.After(until); r.othersAt++ {
-		if c := r.otherChanges[r.othersAt]; c.node != "" {
-			r.closed[c.node] = c.closed
+		if c := r.otherChanges[r.othersAt]; c.node.name != "" {
+			r.nodes[c.node.name] = c.node
 		} else if c.workload.name != "" {
 			r.workloads[c.workload.name] = c.workload
 		} else if c.budget.Gone {
@@ -138,6 +138,7 @@ func (r *replica) judge(p *process, q request) (answer, error) {
 	if target == nil {
 		return answer{missing: true}, nil
 	}
+	q.vector = r.vectorOf(q, target)
 	budgets := r.covering(target)
 	if len(budgets) == 0 || r.variant == Unguarded {
 		return answer{allowed: true, reason: budget.ReasonUnprotected}, nil
@@ -173,6 +174,10 @@ func (r *replica) attempt(pause pauser, q request, target *pod, budgets []disrup
 		return a, false, nil
 	}
 	r.decided[d.Reason]++
+	r.ways[q.vector]++
+	if d.Reason == budget.ReasonExhausted && !target.ready {
+		r.unready++
+	}
 	return r.answer(d), true, nil
 }
 
@@ -233,7 +238,7 @@ func (r *replica) gather(q request, target *pod, budgets []disruptions.Budget, b
 
 func (r *replica) podOf(p *pod) budget.Pod {
 	return budget.Pod{
-		UID: p.uid, Name: p.name, Ready: p.ready, Finished: p.deleting,
+		UID: p.uid, Name: p.name, Ready: p.ready, Pending: p.pending, Finished: p.deleting,
 		Available: p.ready && !p.deleting, Serving: p.ready && !p.deleting,
 	}
 }
@@ -241,7 +246,10 @@ func (r *replica) podOf(p *pod) budget.Pod {
 // budgetOf counts the pods of a budget, and the size of their workloads.
 func (r *replica) budgetOf(b disruptions.Budget) budget.Budget {
 	out := budget.Budget{Name: b.Name, UID: b.UID, MaxUnavailable: b.MaxUnavailable, MinAvailable: b.MinAvailable}
-	out.Rules.KeepPlace = b.KeepPlace
+	out.Rules.KeepPlace, out.Rules.ProtectUnready = b.KeepPlace, b.ProtectUnready && r.variant != NoUnready
+	if b.Vectors[disruptions.NodeEnd] != "" {
+		out.Rules.Vectors = map[budget.Vector]budget.Policy{budget.NodeEnd: budget.Policy(b.Vectors[disruptions.NodeEnd])}
+	}
 	sizes := map[string]int32{}
 	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
 		p := r.pods[uid]

@@ -29,7 +29,7 @@ func (c *cluster) script() time.Time {
 	last := starting + disturbed
 	for range 2 + c.random.IntN(4) {
 		node, who := "n"+strconv.Itoa(c.random.IntN(4)), c.random.IntN(3)
-		c.start(c.between(starting, last), func(p *process) { c.drain(p, node, who) })
+		c.start(c.between(starting, last), func(p *process) { c.drain(p, node, "drain-"+strconv.Itoa(who)) })
 	}
 	if c.sometimes(0.4) {
 		choice := [][2]string{{"app", "web"}, {"all", "yes"}, {"tier", "0"}}[c.random.IntN(3)]
@@ -50,6 +50,8 @@ func (c *cluster) script() time.Time {
 		{3, func(p *process) { c.leader = c.random.IntN(2) }},
 		{2, c.lateBudget},
 		{2, func(p *process) { c.cordon(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
+		{1, func(p *process) { c.endNode(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
+		{1, func(p *process) { c.outage(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
 	} {
 		for range c.random.IntN(what.most + 1) {
 			c.start(c.between(starting, last), what.run)
@@ -88,7 +90,10 @@ func (c *cluster) budget(choice [2]string) {
 	} else {
 		b.MaxUnavailable = number(intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("25%"), intstr.FromString("60%"))
 	}
-	b.KeepPlace = c.sometimes(0.3)
+	b.KeepPlace, b.ProtectUnready = c.sometimes(0.3), c.sometimes(0.3)
+	if c.sometimes(0.2) {
+		b.Vectors = map[disruptions.Vector]string{disruptions.NodeEnd: string(budget.Check)}
+	}
 	c.writeBudget(c.now, b)
 	shown := b
 	c.record("someone", "create", "podunavailablebudgets", "", b.Name, c.version).Budget = &shown

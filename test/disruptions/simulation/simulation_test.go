@@ -20,7 +20,9 @@ var (
 // totals sums up what schedules came to.
 type totals struct {
 	disruptions, losses, refusals, conflicts, unfinished int
+	unready                                              int
 	decided                                              map[budget.Reason]int
+	ways                                                 map[budget.Vector]int
 	joins                                                map[ledger.Action]int
 }
 
@@ -29,6 +31,10 @@ func (s *totals) add(o simulation.Outcome) {
 	s.conflicts, s.unfinished = s.conflicts+o.Conflicts, s.unfinished+o.Unfinished
 	for reason, n := range o.Decided {
 		s.decided[reason] += n
+	}
+	s.unready += o.Unready
+	for way, n := range o.Ways {
+		s.ways[way] += n
 	}
 	for step, n := range o.Joins {
 		s.joins[step] += n
@@ -40,7 +46,7 @@ func (s *totals) add(o simulation.Outcome) {
 //	go test ./test/disruptions/simulation -run TestSchedules -schedules 100000 -timeout 1h
 //	go test ./test/disruptions/simulation -run TestSchedules -first 4711 -schedules 1 -trace -v
 func TestSchedules(t *testing.T) {
-	sum, failures := totals{decided: map[budget.Reason]int{}, joins: map[ledger.Action]int{}}, 0
+	sum, failures := totals{decided: map[budget.Reason]int{}, ways: map[budget.Vector]int{}, joins: map[ledger.Action]int{}}, 0
 	for seed := *first; seed < *first+uint64(*schedules) && failures < 5; seed++ {
 		o := simulation.Run(seed, simulation.Sound)
 		sum.add(o)
@@ -64,7 +70,8 @@ func TestSchedules(t *testing.T) {
 		"units": sum.decided[budget.ReasonUnits], "pods that are not available": sum.decided[budget.ReasonNotAvailable],
 		"repeated calls": sum.decided[budget.ReasonTaken], "exhausted budgets": sum.decided[budget.ReasonExhausted],
 		"refusals for a PodDisruptionBudget": sum.decided[budget.ReasonPDB], "lost places": sum.decided[budget.ReasonNode],
-		"accounted pods": sum.decided[budget.ReasonPolicy],
+		"accounted pods": sum.decided[budget.ReasonPolicy], "ended nodes": sum.ways[budget.NodeEnd],
+		"pods that are not Ready and stay": sum.unready,
 	} {
 		if n < *schedules/50 {
 			t.Errorf("%d %s in %d schedules test little", n, what, *schedules)
@@ -83,6 +90,8 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.NoCompare:    disruptions.Below,
 		simulation.NoSize:       disruptions.Below,
 		simulation.LateEviction: disruptions.Below,
+		simulation.AnyEnder:     disruptions.Below,
+		simulation.NoUnready:    disruptions.Short,
 		simulation.NoPlace:      disruptions.Place,
 		simulation.NoPDB:        disruptions.Stalled,
 		simulation.DenyAll:      disruptions.Stalled,

@@ -19,6 +19,7 @@ type pod struct {
 	ready                     bool
 	readySince                time.Time
 	deleting, gone            bool
+	pending                   bool // no container has started
 	keeps                     bool // asks to keep its place
 	image, run                int
 }
@@ -43,6 +44,7 @@ type store struct {
 	podChanges   []podChange
 	otherChanges []otherChange
 	bookChanges  []bookChange
+	nodes        map[string]nodeState
 	uids         int
 	pdb          *pdb // nil for none
 }
@@ -62,8 +64,14 @@ type otherChange struct {
 	at       time.Time
 	workload workload
 	budget   disruptions.Budget
-	node     string
-	closed   bool
+	node     nodeState
+}
+
+// nodeState is what replicas know of a node.
+type nodeState struct {
+	name   string
+	closed bool // takes no pods
+	ending bool // is being deleted
 }
 
 type bookChange struct {
@@ -74,6 +82,7 @@ type bookChange struct {
 func newStore() *store {
 	return &store{
 		pods: map[string]*pod{}, workloads: map[string]workload{}, budgets: map[string]disruptions.Budget{}, books: map[string]stored{},
+		nodes: map[string]nodeState{},
 	}
 }
 
@@ -146,7 +155,7 @@ func (p *pod) shown() *disruptions.Pod {
 	return &disruptions.Pod{
 		UID: p.uid, Namespace: namespace, Name: p.name, Node: p.node, Labels: p.labels,
 		Owner:      disruptions.Owner{UID: p.workload, Group: "apps", Kind: "ReplicaSet", Name: p.workload},
-		KeepsPlace: p.keeps, Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
+		KeepsPlace: p.keeps, Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Pending: p.pending, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
 	}
 }
 
