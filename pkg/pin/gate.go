@@ -46,8 +46,8 @@ const (
 	factsGrace = 5 * time.Second
 	// leaseInterval is the time between two looks at the lease of a silent node.
 	leaseInterval = 2 * time.Second
-	// leaseGrace is the longest wait for the verdict on a silent node, from the creation of
-	// the pod. By default Kubernetes finds a silent node NotReady after 50 s.
+	// leaseGrace is the longest wait for the verdict on a silent node, since the pod waits for
+	// no other gate. By default Kubernetes finds a silent node NotReady after 50 s.
 	leaseGrace = time.Minute
 	// untriedGrace is how long a pod of another scheduler than the default one may keep its
 	// nomination without a verdict. That scheduler may not exist.
@@ -67,6 +67,9 @@ type GateInput struct {
 	Others []corev1.Pod
 	// Silent tells that the node's kubelet has missed a renewal of its lease.
 	Silent bool
+	// Alone is since when the pod waits for no other gate, as far as this replica knows; zero for
+	// a pod that never had another gate.
+	Alone time.Time
 	// Untried is since when this replica has seen the pod Untried; zero for a pod that is not.
 	Untried time.Time
 	Now     time.Time
@@ -124,7 +127,7 @@ func PlanGate(in GateInput) GateDecision {
 	case len(in.Pod.Spec.SchedulingGates) > 1:
 		return GateDecision{Reason: ReasonOtherGates, Message: "the pod waits for its other gates first"}
 	}
-	return nominateHome(in, name, waited)
+	return nominateHome(in, name)
 }
 
 // nextLook returns when to look again for facts that the cache may not show yet. Usually they are
@@ -137,7 +140,11 @@ func nextLook(waited time.Duration) time.Duration {
 }
 
 // nominateHome decides about a pod whose home is known and whose last gate is ours.
-func nominateHome(in GateInput, name string, waited time.Duration) GateDecision {
+func nominateHome(in GateInput, name string) GateDecision {
+	waited := in.Now.Sub(in.Pod.CreationTimestamp.Time)
+	if !in.Alone.IsZero() {
+		waited = in.Now.Sub(in.Alone)
+	}
 	switch {
 	case in.Node == nil || fit.Unreachable(in.Node):
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: fmt.Sprintf("node %s cannot be reached or does not exist", name)}

@@ -67,6 +67,8 @@ func TestPlanGate(t *testing.T) {
 		"a node that is gone is not nominated":             {proven(pin.GateInput{Pod: behind(pin.Gate)}), open},
 		"a node that is silent is listened to":             {proven(pin.GateInput{Pod: created(59*time.Second, pin.Gate), Node: fit, Silent: true}), listen},
 		"no pod waits for more than a minute":              {proven(pin.GateInput{Pod: created(time.Minute, pin.Gate), Node: fit, Silent: true}), nominate},
+		"from the moment when its other gates are gone":    {proven(pin.GateInput{Pod: created(time.Hour, pin.Gate), Node: fit, Silent: true, Alone: now.Add(-59 * time.Second)}), listen},
+		"and then for a minute":                            {proven(pin.GateInput{Pod: created(time.Hour, pin.Gate), Node: fit, Silent: true, Alone: now.Add(-time.Minute)}), nominate},
 		"a node that was found dead is not nominated":      {proven(pin.GateInput{Pod: created(time.Second, pin.Gate), Node: dead, Silent: true}), open},
 		"a pod on its way out is left":                     {proven(pin.GateInput{Pod: going, Node: fit}), leave},
 		"a pod with gates of others only is left":          {proven(pin.GateInput{Pod: behind("own"), Node: fit}), leave},

@@ -48,6 +48,7 @@ type Nominator struct {
 
 	reported sync.Map // the last notice, by the key of a pod
 	untried  sync.Map // since when a pod waits untried, by its key
+	alone    sync.Map // since when a pod waits for a silent node alone, by its key
 	promises promises
 }
 
@@ -57,7 +58,7 @@ type notice struct {
 	text string
 }
 
-// wait is when this replica saw first that a pod is untried.
+// wait is when this replica saw first that a pod waits for something.
 type wait struct {
 	pod   types.UID
 	since time.Time
@@ -86,6 +87,7 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
 		n.reported.Delete(req)
 		n.untried.Delete(req)
+		n.alone.Delete(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	decision, err := n.plan(ctx, &pod)
@@ -101,6 +103,9 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if decision.Withdraw {
 		log.FromContext(ctx).Info("Withdraw nomination", "message", decision.Message)
 		return ctrl.Result{}, client.IgnoreNotFound(n.nominate(ctx, &pod, ""))
+	}
+	if decision.Reason != pin.ReasonNodeSilent {
+		n.alone.Delete(req)
 	}
 	if !decision.Open {
 		return ctrl.Result{RequeueAfter: decision.Again}, nil
@@ -167,6 +172,9 @@ func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision
 	if in.Silent, err = n.Leases.Overdue(ctx, in.Node.Name); err != nil {
 		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // which is no reason to keep it waiting
 	}
+	if in.Silent {
+		in.Alone = n.aloneSince(pod, in.Now)
+	}
 	return n.promises.plan(ctx, n.Client, in)
 }
 
@@ -183,6 +191,22 @@ func (n *Nominator) untriedSince(pod *corev1.Pod, now time.Time) time.Time {
 		return first.since
 	}
 	n.untried.Store(req, wait{pod.UID, now})
+	return now
+}
+
+// aloneSince returns since when a pod waits for a silent node behind no other gate; zero for a
+// pod that never had another gate. The opening of a gate is a change of the pod's spec, and so of
+// its generation. What is remembered is removed when the pod is seen again, which is soon.
+func (n *Nominator) aloneSince(pod *corev1.Pod, now time.Time) time.Time {
+	if pod.Generation == 1 {
+		return time.Time{}
+	}
+	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}
+	known, found := n.alone.LoadOrStore(req, wait{pod.UID, now})
+	if first := known.(wait); found && first.pod == pod.UID {
+		return first.since
+	}
+	n.alone.Store(req, wait{pod.UID, now})
 	return now
 }
 

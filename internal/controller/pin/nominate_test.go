@@ -153,6 +153,22 @@ func TestAPodWaitsForTheVerdictOnASilentNode(t *testing.T) {
 	opened(t, moves, "")
 }
 
+// The minute for the verdict begins when the last other gate is opened, not with the pod.
+func TestAPodBehindAnotherGateIsGivenTheMinuteAfterwards(t *testing.T) {
+	m := newManager(t)
+	later := clocktesting.NewFakePassiveClock(time.Now().Add(2 * time.Minute))
+	nominator := m.nominator()
+	nominator.Clock = later
+	m.start(t, nominator)
+	node := silentSince(t, time.Now().Add(-16*time.Second))
+	opened(t, gatedFor(t, node.Name, pin.Gate), node.Name)
+	pod := gatedFor(t, node.Name, pin.Gate, "example.com/own")
+	env.Patch(t, pod, `{"spec":{"schedulingGates":[{"name":"limpet.dev/pin"}]}}`)
+	env.Told(t, pod, pin.ReasonNodeSilent, node.Name)
+	later.SetTime(later.Now().Add(time.Minute))
+	opened(t, pod, node.Name)
+}
+
 // A pod is told once that it waits for a silent node, by the replica that leads.
 func TestASilentNodeIsToldOnce(t *testing.T) {
 	at := clocktesting.NewFakePassiveClock(time.Now())

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +28,13 @@ func adaptive(recovery int32, policy appsv1beta1.ReturnPolicy) func(*appsv1beta1
 // refuse writes the scheduler's verdict.
 func refuse(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
+	refusedSince(t, pod, time.Now())
+}
+
+func refusedSince(t *testing.T, pod *corev1.Pod, since time.Time) {
+	t.Helper()
 	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(time.Now()),
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(since),
 	}}
 	if err := env.Client.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
@@ -106,4 +112,25 @@ func TestPodsReturnOneAtATime(t *testing.T) {
 	a.pod(t, "ready", x, match, matched("x"))
 	isGone(t, second)
 	shows(t, ws, "x:1/1/Sufficient y:1/-1/Sufficient Placed")
+}
+
+// A condition does not tell when a pod lost its scheduling gate. A leader that did not see that
+// gives the scheduler its time.
+func TestALeaderThatDidNotSeeTheGateWaits(t *testing.T) {
+	a := anApp(t, 2)
+	gated := testenv.APod("gated").Of(a.set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")).With(match, matched("x")).Gated("example.com/gate").Pod
+	env.Create(t, gated)
+	env.Patch(t, gated, `{"spec":{"schedulingGates":null}}`)
+	never := a.pod(t, "never", "", match, matched("y"))
+	for _, pod := range []*corev1.Pod{gated, never} {
+		env.Read(t, client.ObjectKeyFromObject(pod), pod)
+		refusedSince(t, pod, time.Now().Add(-2*time.Hour))
+	}
+	ws := spreadOf(t, a, "2", func(ws *appsv1beta1.WorkloadSpread) {
+		adaptive(300, appsv1beta1.ReturnNever)(ws)
+		ws.Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds = new(int32(3600))
+	}, "x", "y", "z")
+	start(t)
+	isGone(t, never)
+	shows(t, ws, "x:1/1/Sufficient y:0/2/PodUnschedulable z:0/-1/Sufficient Placed")
 }

@@ -45,7 +45,9 @@ func (m *memory) try(a attempt, problem string) {
 	m.patches[a] = shortened(problem)
 }
 
-// gates remembers which pods have a gate, and returns when the others lost theirs.
+// gates remembers which pods have a gate, and returns when the others lost theirs. A pod that is
+// first seen without a gate may have had one, if its spec was changed since its creation: the time
+// of such a pod begins when it is first seen, such as after a change of leader.
 func (m *memory) gates(spread types.NamespacedName, pods []*member, now time.Time) map[types.UID]time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +58,7 @@ func (m *memory) gates(spread types.NamespacedName, pods []*member, now time.Tim
 		case pod.Spec.NodeName != "":
 		case len(pod.Spec.SchedulingGates) > 0:
 			next[pod.UID] = time.Time{}
-		case known && before.IsZero():
+		case known && before.IsZero() || !known && pod.Generation != 1:
 			next[pod.UID] = now
 		case known:
 			next[pod.UID] = before
