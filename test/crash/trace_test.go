@@ -18,13 +18,19 @@ import (
 // trace runs a command to its end and returns its operations on files below dir, in order. The calling thread becomes
 // the tracer of the command.
 func trace(cmd *exec.Cmd, dir string) (ops []op, exit int, err error) {
+	return traceUntil(cmd, dir, -1)
+}
+
+// traceUntil is trace, and kills the command when that many operations are done and the next one begins. The command
+// ends by itself when it has fewer; -1 is none.
+func traceUntil(cmd *exec.Cmd, dir string, done int) (ops []op, exit int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {
 		return nil, 0, err
 	}
-	tr := tracer{pid: cmd.Process.Pid, dir: dir, entered: map[int]*op{}}
+	tr := tracer{pid: cmd.Process.Pid, dir: dir, done: done, entered: map[int]*op{}}
 	var status unix.WaitStatus
 	if _, err := unix.Wait4(tr.pid, &status, 0, nil); err != nil {
 		return nil, 0, fmt.Errorf("wait for exec: %w", err)
@@ -43,6 +49,7 @@ func trace(cmd *exec.Cmd, dir string) (ops []op, exit int, err error) {
 type tracer struct {
 	pid     int
 	dir     string
+	done    int
 	entered map[int]*op // the operation of each thread; nil for operations elsewhere
 	ops     []op
 }
@@ -107,6 +114,9 @@ func (tr *tracer) syscall(tid int) error {
 	if info.op == atEntry {
 		o, err := tr.decode(tid, info)
 		tr.entered[tid] = o
+		if o != nil && len(tr.ops) == tr.done {
+			return errors.Join(err, unix.Kill(tr.pid, unix.SIGKILL)) // the kernel does not begin the call
+		}
 		return err
 	}
 	o := tr.entered[tid]
