@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,9 +26,14 @@ func (n Need) AtMost(most int, writer func(client.Object) string) Need {
 }
 
 // informers makes informers, and those of bounded needs without the objects that are too many.
-func informers(byKind map[reflect.Type]*Need) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+// Pods are packed, unless a feature needs whole ones.
+func informers(byKind map[reflect.Type]*Need, pods map[string]Index) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		if need := byKind[reflect.TypeOf(kind)]; need != nil && need.most > 0 {
+		need := byKind[reflect.TypeOf(kind)]
+		if _, ok := kind.(*corev1.Pod); ok && need != nil && len(need.parts) > 0 {
+			return newPacking(lw, kind, resync, pods)
+		}
+		if need != nil && need.most > 0 {
 			b := &bounded{need: need, from: toolscache.ToListerWatcherWithContext(lw)}
 			lw = &toolscache.ListWatch{ListWithContextFunc: b.list, WatchFuncWithContext: b.watch}
 		}

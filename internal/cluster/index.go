@@ -18,11 +18,27 @@ type Index struct {
 	object client.Object
 	name   string
 	keys   func(client.Object) []string
+
+	everywhere bool // read without a namespace, in place of within one
+	scattered  bool // hardly two objects have the same key
+}
+
+// Everywhere makes an index one that is read without a namespace. Of pods, the cache keeps only
+// the keys that are read: others would take more memory than the pods.
+func (i Index) Everywhere() Index {
+	i.everywhere = true
+	return i
+}
+
+// Scattered makes an index one of which hardly two objects have the same key.
+func (i Index) Scattered() Index {
+	i.scattered = true
+	return i
 }
 
 // By makes an index of the objects of a kind.
 func By[T client.Object](name string, keys func(T) []string) Index {
-	return Index{newObject[T](), name, func(o client.Object) []string { return keys(o.(T)) }}
+	return Index{object: newObject[T](), name: name, keys: func(o client.Object) []string { return keys(o.(T)) }}
 }
 
 // StatesByTarget indexes PersistentPodStates by their target.
@@ -81,4 +97,17 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, features ...Ne
 		}
 	}
 	return nil
+}
+
+// podIndexes are the indexes of pods, by the names that a store gives them.
+func podIndexes(features []Needs) map[string]Index {
+	indexes := map[string]Index{}
+	for _, feature := range features {
+		for _, index := range feature.Indexes {
+			if _, ok := index.object.(*corev1.Pod); ok {
+				indexes[fieldPrefix+index.name] = index
+			}
+		}
+	}
+	return indexes
 }

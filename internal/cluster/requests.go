@@ -99,7 +99,7 @@ func PodsByNode() Index {
 			return nil
 		}
 		return []string{name}
-	})
+	}).Everywhere()
 }
 
 // PodsOn returns the pods that take room on a node, or are nominated to it.

@@ -35,7 +35,7 @@ func Needs() cluster.Needs {
 		},
 		Indexes: []cluster.Index{
 			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.PodsByNode(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
-			cluster.By(indexIP, addressesOf), cluster.By(indexPinned, stateThatHolds),
+			cluster.By(indexIP, addressesOf).Everywhere().Scattered(), cluster.By(indexPinned, stateThatHolds),
 		},
 	}
 }
