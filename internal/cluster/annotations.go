@@ -55,7 +55,9 @@ func addAnnotations(to client.Object, kept map[string]string) {
 }
 
 // OwnOf returns what OwnAnnotations keeps, for templates.
-func OwnOf(annotations map[string]string) map[string]string { return shortest(annotations, own, mostAnnotations) }
+func OwnOf(annotations map[string]string) map[string]string {
+	return shortest(annotations, own, mostAnnotations)
+}
 
 // FewOwnOf returns what OwnOf returns, up to a quarter of that length. It serves templates of which
 // only mistakes are told.

@@ -30,17 +30,18 @@ const AnnotationFormer = "limpet.dev/recalled-life"
 
 // Causes of an outcome other than Kept. The reasons of a Decision are causes too.
 const (
-	CauseNotPinned    = "NotPinned"           // no webhook answered when the pod was created
-	CauseRecalled     = "Recalled"            // another node held the addresses of a later life than the recorded one
-	CauseReleased     = "Released"            // the pod had waited for its required place, and was released from it
-	CauseSameTopology = "SameTopology"        // a part of the cluster was asked for, not the node
-	CauseNodeRefused  = "NodeRefused"         // the scheduler found that the node could not take the pod
-	CauseConstraint   = "ConstraintElsewhere" // a hard constraint of the pod itself forbids its required place
-	CauseExpired      = "Expired"             // the pod was away for longer than its address was kept
-	CauseRangeChanged = "RangeChanged"        // the node's range does not hold the address any more
-	CauseReclaimed    = "Reclaimed"           // another pod got the address when no other was left
-	CauseForced       = "Forced"              // the reservation was ended before its time, and no pod has the address
-	CauseNotHeld      = "AddressNotHeld"      // the node no longer held the address; it is unknown when the pod went
+	CauseNotPinned    = "NotPinned"                        // no webhook answered when the pod was created
+	CauseRecalled     = "Recalled"                         // another node held the addresses of a later life than the recorded one
+	CauseReleased     = "Released"                         // the pod had waited for its required place, and was released from it
+	CauseSameTopology = "SameTopology"                     // a part of the cluster was asked for, not the node
+	CauseNodeRefused  = "NodeRefused"                      // the scheduler found that the node could not take the pod
+	CauseConstraint   = "ConstraintElsewhere"              // a hard constraint of the pod itself forbids its required place
+	CauseLabelMissing = appsv1beta1.ReasonNodeLabelMissing // the recorded node lacked a label that is asked for
+	CauseExpired      = "Expired"                          // the pod was away for longer than its address was kept
+	CauseRangeChanged = "RangeChanged"                     // the node's range does not hold the address any more
+	CauseReclaimed    = "Reclaimed"                        // another pod got the address when no other was left
+	CauseForced       = "Forced"                           // the reservation was ended before its time, and no pod has the address
+	CauseNotHeld      = "AddressNotHeld"                   // the node no longer held the address; it is unknown when the pod went
 )
 
 // unpinnedReasons are the values of AnnotationUnpinned. Limpet did not write any other value.
@@ -58,6 +59,10 @@ type RebuildInput struct {
 	OutsideRequired bool
 	// InPlace tells that the pod's node has the recorded value of every label that is asked for.
 	InPlace bool
+	// Unrecorded is a label that is asked for and of which no value is recorded; "" for none. A
+	// required one comes first.
+	Unrecorded         string
+	UnrecordedRequired bool
 	// Taken is another pod that has one of the recorded addresses now.
 	Taken types.NamespacedName
 	// Gone is when the former pod was found gone; zero when that is unknown.
@@ -117,12 +122,16 @@ func whyMoved(in RebuildInput) (cause, message string) {
 		return CauseRecalled, fmt.Sprintf("a later life of the pod than the one recorded on node %s had its addresses on node %s", name, recalled)
 	case noted == ReasonPodElsewhere:
 		return noted, "the pod itself asks for another place than node " + name
+	case in.UnrecordedRequired: // whatever became of the node: nothing held the pod to it
+		return CauseLabelMissing, fmt.Sprintf("node %s had no label %s, so that nothing held the pod to its required place", name, cut(in.Unrecorded))
 	case slices.Contains(unpinnedReasons, noted) && noted != reason:
 		return noted, fmt.Sprintf("node %s could not take the pod when it was created", name)
 	case reason != "":
 		return reason, fmt.Sprintf("node %s %s", name, message)
 	case unpinned:
 		return CauseNotPinned, "no webhook answered when the pod was created"
+	case in.Pod.Annotations[AnnotationNode] == "" && in.Unrecorded != "":
+		return CauseLabelMissing, fmt.Sprintf("node %s had no label %s, so that the pod preferred no place", name, cut(in.Unrecorded))
 	case in.Pod.Annotations[AnnotationNode] == "":
 		return CauseSameTopology, fmt.Sprintf("the pod asked for a node like %s, not for that node", name)
 	}

@@ -97,6 +97,7 @@ func Record(in RecordInput) Recording {
 	status.Rebuilds = count(status.Rebuilds, out.Rebuilds)
 	out.Waits, out.Again = wait(in, status.PodStates)
 	setWaiting(in, out.Waits, &status.Conditions)
+	setTopologyUnknown(in, status.PodStates, &status.Conditions)
 	if in.Unread == "" { // otherwise the records stay
 		out.Again = sooner(out.Again, expire(in, active, status.PodStates))
 	}
@@ -124,10 +125,12 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[st
 			continue
 		}
 		before := former(in, records[pod.Name], pod)
-		if rebuild := Judge(RebuildInput{
+		judged := RebuildInput{
 			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], OutsideRequired: outsideRequired(in.State, before, node),
 			InPlace: inPlace(in.State, before, node), Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
-		}); rebuild != nil {
+		}
+		judged.Unrecorded, judged.UnrecordedRequired = unrecorded(in.State, before)
+		if rebuild := Judge(judged); rebuild != nil {
 			rebuilds = append(rebuilds, *rebuild)
 		}
 		records[pod.Name] = record(in, before, pod, node)
@@ -139,6 +142,7 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[st
 // not supported.
 func recordNothing(in RecordInput, status appsv1beta1.PersistentPodStateStatus) Recording {
 	meta.SetStatusCondition(&status.Conditions, condition(in, 0))
+	meta.RemoveStatusCondition(&status.Conditions, appsv1beta1.ConditionTopologyUnknown)
 	if in.Older != "" {
 		status.PodStates = nil
 		meta.RemoveStatusCondition(&status.Conditions, appsv1beta1.ConditionWaiting)

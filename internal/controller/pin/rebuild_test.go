@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -83,6 +84,29 @@ func TestAPodThatAsksForNoAddressIsKeptOnItsNode(t *testing.T) {
 	counted(t, set, appsv1beta1.Rebuilds{Kept: 1, Last: &kept})
 	env.Told(t, after, string(appsv1beta1.Kept), "10.0.1.6, before on node "+home.Name+" with 10.0.1.5")
 	measured(t, m, appsv1beta1.Kept, "")
+}
+
+// A required topology names a label that no node has. Condition and event say so when the pod is
+// recorded, and the pod's move names the label, although the node is cordoned.
+func TestATopologyThatNoNodeHasIsTold(t *testing.T) {
+	startRecorder(t)
+	ns, home, other := env.Namespace(t), env.Node(t), env.Node(t)
+	set, state := testenv.AStatefulSet("web", 1).In(ns), testenv.APersistentPodState("web").In(ns).Requires("kubernetes.io/hostnam")
+	env.Create(t, set.StatefulSet, state.PersistentPodState)
+	pod := running(t, set, home.Name, "10.0.1.5")
+	testenv.Eventually(t, func() error {
+		got, err := env.State(t, set)
+		c := meta.FindStatusCondition(got.Status.Conditions, appsv1beta1.ConditionTopologyUnknown)
+		if err == nil && (c == nil || !strings.Contains(c.Message, "did you mean "+hostname)) {
+			err = fmt.Errorf("condition %+v", c)
+		}
+		return err
+	})
+	env.Told(t, state.PersistentPodState, appsv1beta1.ReasonNodeLabelMissing, "node "+home.Name+" has no label")
+	env.Cordon(t, home.Node)
+	env.Remove(t, pod)
+	pod = running(t, set, other.Name, "10.0.2.5", appsv1beta1.AnnotationInjected, "web", pin.AnnotationUnpinned, pin.ReasonNodeCordoned)
+	env.Told(t, pod, string(appsv1beta1.Moved), appsv1beta1.ReasonNodeLabelMissing)
 }
 
 // The address went to a pod of another namespace. Status and event do not say to which.

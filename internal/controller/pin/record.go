@@ -78,6 +78,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 
 // apply writes a recording into its object, then reports and releases what it says.
 func (r *Recorder) apply(ctx context.Context, req ctrl.Request, in pin.RecordInput, recording pin.Recording) (ctrl.Result, error) {
+	before := in.State.Status.Conditions
 	switch err := r.write(ctx, in.State, recording.Status); {
 	case apierrors.IsNotFound(err): // the cache will show that
 		return ctrl.Result{}, nil
@@ -89,6 +90,7 @@ func (r *Recorder) apply(ctx context.Context, req ctrl.Request, in pin.RecordInp
 		write: cluster.Write{Version: in.State.ResourceVersion, At: in.Now},
 	})
 	r.reporter().rebuilds(in, recording.Rebuilds)
+	r.reporter().topologyUnknown(in.State, before, recording.Status.Conditions)
 	return ctrl.Result{RequeueAfter: recording.Again}, r.releaser().release(ctx, in.State, recording.Waits)
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 
@@ -33,6 +35,15 @@ func (r reporter) rebuilds(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 			note += before + "; " + rebuild.Message
 		}
 		r.events.Eventf(&in.Pods[i], in.State, kind, string(rebuild.Outcome), "Rebuild", "%s", note)
+	}
+}
+
+// topologyUnknown reports keys that nodes lack, when that is found and when it is about others.
+func (r reporter) topologyUnknown(state *appsv1beta1.PersistentPodState, before, after []metav1.Condition) {
+	was := meta.FindStatusCondition(before, appsv1beta1.ConditionTopologyUnknown)
+	is := meta.FindStatusCondition(after, appsv1beta1.ConditionTopologyUnknown)
+	if is != nil && (was == nil || was.Message != is.Message) {
+		r.events.Eventf(state, nil, corev1.EventTypeWarning, is.Reason, "Record", "%s", is.Message[:min(len(is.Message), longestNote)])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -34,7 +35,7 @@ var _ admission.Validator[*appsv1beta1.PersistentPodState] = (*PersistentPodStat
 // ValidateCreate names every field that is wrong.
 func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
 	errs, err := w.judgeNew(ctx, s)
-	return pin.Warnings(s), orInvalid(err, s.Name, errs)
+	return w.warnings(ctx, s), orInvalid(err, s.Name, errs)
 }
 
 // judgeNew also looks for other states with the same target. An update cannot change a
@@ -58,6 +59,21 @@ func (w *PersistentPodState) judge(ctx context.Context, s *appsv1beta1.Persisten
 	return pin.Validate(s, others, kinds), err
 }
 
+// mostKeys is how many keys of a state are looked for among the labels of the nodes.
+const mostKeys = 32
+
+// warnings returns what is allowed and has no effect.
+func (w *PersistentPodState) warnings(ctx context.Context, s *appsv1beta1.PersistentPodState) admission.Warnings {
+	var labels pin.NodeLabels
+	var err error
+	keys := pin.Keys(s)
+	labels.Missing, labels.Known, err = cluster.MissingLabels(ctx, w.Cached, keys[:min(len(keys), mostKeys)])
+	if err != nil { // a cache that is being stopped
+		log.FromContext(ctx).Error(err, "Looked for no node labels")
+	}
+	return append(pin.Warnings(s), pin.KeyWarnings(labels)...)
+}
+
 // orInvalid returns err if there is one, else a refusal that names the wrong fields, else
 // nil.
 func orInvalid(err error, name string, errs field.ErrorList) error {
@@ -74,7 +90,7 @@ func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *
 		return nil, nil
 	}
 	errs, err := w.judge(ctx, after, nil)
-	return pin.Warnings(after), orInvalid(err, after.Name, errs)
+	return w.warnings(ctx, after), orInvalid(err, after.Name, errs)
 }
 
 // ValidateDelete allows every deletion.

@@ -50,6 +50,8 @@ func TestABadAnnotationIsAnsweredWithAWarning(t *testing.T) {
 	serve(t)
 	ns := env.Namespace(t)
 	c, heard := env.Listen(t)
+	env.Node(t)
+	slip := testenv.APersistentPodState("slip").In(ns).Requires("kubernetes.io/hostnam")
 	set := testenv.AStatefulSet("web", 1).In(ns)
 	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "soon"}
 	idle := testenv.APersistentPodState("idle").In(ns).Prefers(1, hostname)
@@ -59,7 +61,8 @@ func TestABadAnnotationIsAnsweredWithAWarning(t *testing.T) {
 		annotation string
 	}{
 		"on a PersistentPodState that requires nothing": {idle.PersistentPodState, pin.AnnotationReleaseOn},
-		"in a template": {set.StatefulSet, reservation.RetainAnnotation},
+		"for a label that no node has":                  {slip.PersistentPodState, "did you mean " + hostname},
+		"in a template":                                 {set.StatefulSet, reservation.RetainAnnotation},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

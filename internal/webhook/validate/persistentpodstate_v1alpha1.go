@@ -29,7 +29,7 @@ func (w FormerPersistentPodState) ValidateCreate(ctx context.Context, s *v1alpha
 		return nil, err
 	}
 	errs, err := w.judgeNew(ctx, &hub)
-	return pin.Warnings(&hub), orInvalid(err, s.Name, former(errs))
+	return w.warnings(ctx, &hub), orInvalid(err, s.Name, former(errs))
 }
 
 // former gives fields their names of v1alpha1.
@@ -50,7 +50,7 @@ func (w FormerPersistentPodState) ValidateUpdate(ctx context.Context, before, af
 		return nil, nil
 	}
 	errs, err := w.judge(ctx, &is, nil)
-	return pin.Warnings(&is), orInvalid(err, is.Name, former(errs))
+	return w.warnings(ctx, &is), orInvalid(err, is.Name, former(errs))
 }
 
 // ValidateDelete allows every deletion.

@@ -47,6 +47,13 @@ const ConditionWaiting = "Waiting"
 // ReasonNoneWaits is the reason of ConditionWaiting while it is False.
 const ReasonNoneWaits = "NoneWaits"
 
+// ConditionTopologyUnknown is True while a node of a recorded pod lacks a label that the spec
+// names. Only such PersistentPodStates have it.
+const ConditionTopologyUnknown = "TopologyUnknown"
+
+// ReasonNodeLabelMissing is the reason of ConditionTopologyUnknown, and of the event about it.
+const ReasonNodeLabelMissing = "NodeLabelMissing"
+
 // ConditionKindsInvalid is True while a ConfigMap with workload kinds is malformed. Only
 // PersistentPodStates and WorkloadSpreads whose target may be of such a kind have the condition.
 const ConditionKindsInvalid = "KindsInvalid"

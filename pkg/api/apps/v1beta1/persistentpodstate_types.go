@@ -136,7 +136,8 @@ type PersistentPodStateStatus struct {
 	Rebuilds *Rebuilds `json:"rebuilds,omitempty"`
 
 	// conditions are Recording: pods are recorded and rebuilt pods pinned; Waiting: pods are
-	// Pending because their required place does not take them; KindsInvalid: the list of
+	// Pending because their required place does not take them; TopologyUnknown: nodes lack a
+	// label that the spec names, so that nothing holds pods there; KindsInvalid: the list of
 	// workload kinds is malformed. Written by the controller.
 	// +optional
 	// +listType=map
