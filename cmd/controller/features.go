@@ -231,18 +231,16 @@ func budgetReconcilers(s shared) []reconciler {
 func pinReconcilers(s shared) []reconciler {
 	c, live, metric := s.mgr.GetClient(), s.mgr.GetAPIReader(), pincontroller.NewMetrics(metrics.Registry)
 	generator := &pincontroller.Generator{Client: c, Events: s.events}
+	leases := &pincontroller.LeaseMonitor{Live: live, Clock: s.clock}
 	return []reconciler{
 		generator,
 		&pincontroller.Adviser{Client: c, Workloads: s.reader, MaxReservation: s.options.MaxReservation, Clock: s.clock, Events: s.events},
 		&pincontroller.KindGenerator{Generator: generator, Live: live, Watcher: s.watcher},
 		&pincontroller.Recorder{
 			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,
-			Events: s.events, Metrics: metric, Evictor: s.evictor,
+			Events: s.events, Metrics: metric, Evictor: s.evictor, Leases: leases,
 		},
-		&pincontroller.Nominator{
-			Client: c, Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events,
-			Leases: &pincontroller.LeaseMonitor{Live: live, Clock: s.clock},
-		},
+		&pincontroller.Nominator{Client: c, Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events, Leases: leases},
 		&pincontroller.Resyncer{Client: c, Workloads: s.reader, Clock: s.clock},
 		&pincontroller.Checker{Client: c, Clock: s.clock, Metrics: metric},
 	}

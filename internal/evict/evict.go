@@ -37,12 +37,22 @@ func (r *RefusedError) Error() string { return fmt.Sprintf("pod %s must stay: %s
 // its name stays, and the error is a conflict. It returns false for a pod that is gone. The
 // error is a RefusedError when a budget keeps the pod.
 func (e *Evictor) Delete(ctx context.Context, pod *corev1.Pod) (deleted bool, err error) {
+	return e.remove(ctx, pod)
+}
+
+// DeleteUnstarted deletes a pod as Delete does, and does not wait for the kubelet of the pod's
+// node, which is silent. A status that the kubelet wrote since the pod was read is a conflict.
+func (e *Evictor) DeleteUnstarted(ctx context.Context, pod *corev1.Pod) (deleted bool, err error) {
+	return e.remove(ctx, pod, client.GracePeriodSeconds(0))
+}
+
+func (e *Evictor) remove(ctx context.Context, pod *corev1.Pod, how ...client.DeleteOption) (deleted bool, err error) {
 	answer, err := e.ask(ctx, pod)
 	if err != nil {
 		return false, err
 	}
 	unchanged := client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
-	err = e.Client.Delete(ctx, pod.DeepCopy(), unchanged)
+	err = e.Client.Delete(ctx, pod.DeepCopy(), append(how, unchanged)...)
 	switch {
 	case err == nil:
 		return true, nil

@@ -3,8 +3,10 @@ package evict_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/evict"
@@ -49,5 +51,32 @@ func TestOnlyThePodThatWasReadIsDeleted(t *testing.T) {
 	}
 	if deleted, err := evictor.Delete(t.Context(), next.Pod); !deleted || err != nil {
 		t.Errorf("the pod that was read: deleted %t, error %v", deleted, err)
+	}
+}
+
+// A pod that its silent node has not started is gone at once, unless the kubelet has written
+// its status since the pod was read.
+func TestAnUnstartedPodIsDeletedWithoutItsKubelet(t *testing.T) {
+	ns, node := env.Namespace(t), env.Node(t)
+	evictor := &evict.Evictor{Client: env.Client}
+
+	started := testenv.APod("started").In(ns).On(node.Name)
+	env.Create(t, started.Pod)
+	read := started.DeepCopy()
+	started.Status.StartTime = &metav1.Time{Time: time.Now()}
+	if err := env.Client.Status().Update(t.Context(), started.Pod); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := evictor.DeleteUnstarted(t.Context(), read); deleted || !apierrors.IsConflict(err) {
+		t.Errorf("a pod that has started since: deleted %t, error %v; want a conflict", deleted, err)
+	}
+
+	pod := testenv.APod("unstarted").In(ns).On(node.Name)
+	env.Create(t, pod.Pod)
+	if deleted, err := evictor.DeleteUnstarted(t.Context(), pod.Pod); !deleted || err != nil {
+		t.Errorf("a pod that has not started: deleted %t, error %v", deleted, err)
+	}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod.Pod), pod.Pod); !apierrors.IsNotFound(err) {
+		t.Errorf("get it: %v, want it gone, as no kubelet would end its grace period", err)
 	}
 }

@@ -77,6 +77,17 @@ func Ready(node *corev1.Node) bool {
 	return false
 }
 
+// Silent tells whether Kubernetes does not know the state of a node, because its kubelet has
+// stopped renewing its lease.
+func Silent(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionUnknown
+		}
+	}
+	return false
+}
+
 // tolerated compares as the scheduler does, except for the numeric operators, which it
 // takes as not matching: such a pod returns only where the scheduler happens to send it.
 func tolerated(taint corev1.Taint, tolerations []corev1.Toleration) bool {

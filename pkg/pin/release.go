@@ -33,9 +33,12 @@ const (
 	TriggerNotReady     ReleaseTrigger = "not-ready"      // the node's kubelet is silent or not ready
 	TriggerCordoned     ReleaseTrigger = "cordoned"       // the node takes no new pods
 	TriggerTainted      ReleaseTrigger = "tainted"        // the node has a taint that the pod does not tolerate
+	// TriggerUnstarted is a state of a pod that has a node: the node fell silent before it
+	// reported a start of the pod. The pod is then deleted by force.
+	TriggerUnstarted ReleaseTrigger = "unstarted"
 )
 
-var triggers = []ReleaseTrigger{TriggerDeleted, TriggerOutOfService, TriggerNotReady, TriggerCordoned, TriggerTainted}
+var triggers = []ReleaseTrigger{TriggerDeleted, TriggerOutOfService, TriggerNotReady, TriggerCordoned, TriggerTainted, TriggerUnstarted}
 
 // Release says when pods are released from their required place.
 type Release struct {

@@ -16,7 +16,8 @@ import (
 )
 
 // Wait is a pod that the scheduler does not place, because its required place does not take
-// it. To release the pod it must be created again, since its affinity cannot be changed.
+// it; or a pod whose node fell silent before it started the pod. To release the pod it must be
+// created again, since its affinity and its node cannot be changed.
 type Wait struct {
 	Pod   *corev1.Pod
 	Place labels.Set
@@ -27,7 +28,7 @@ type Wait struct {
 
 // Reasons of the events that tell of a Wait.
 const (
-	ReasonWaiting  = "WaitingForPlace" // on the pod
+	ReasonWaiting  = "WaitingForPlace" // on the pod; NotStarted on a pod that has a node
 	ReasonReleased = "Released"        // on the PersistentPodState
 )
 
@@ -41,10 +42,34 @@ func (w Wait) String() string {
 		said = refusal(w.Pod).Message
 		said = " (" + said[:min(len(said), maxQuote)] + ")"
 	}
-	if w.Decision.Verdict == LetGo {
+	switch {
+	case w.Stranded() && w.Decision.Verdict == LetGo:
+		return fmt.Sprintf("pod %s was deleted by force: %s", w.Pod.Name, w.Decision.Message)
+	case w.Stranded():
+		return fmt.Sprintf("pod cannot start: %s; remedy: %s", w.Decision.Message, w.Decision.Remedy)
+	case w.Decision.Verdict == LetGo:
 		return fmt.Sprintf("pod %s was released from %s: %s%s", w.Pod.Name, w.Place, w.Decision.Message, said)
 	}
 	return fmt.Sprintf("pod must go to %s: %s%s; remedy: %s", w.Place, w.Decision.Message, said, w.Decision.Remedy)
+}
+
+// Stranded tells whether the pod waits for a node that it is bound to.
+func (w Wait) Stranded() bool { return w.Decision.Reason == ReasonNotStarted }
+
+// Event is the reason of the event that tells of a pod that waits.
+func (w Wait) Event() string {
+	if w.Stranded() {
+		return ReasonNotStarted
+	}
+	return ReasonWaiting
+}
+
+// line is how a condition tells of a pod that waits.
+func (w Wait) line() string {
+	if w.Stranded() {
+		return fmt.Sprintf("%s: %s; remedy: %s", w.Pod.Name, w.Decision.Message, w.Decision.Remedy)
+	}
+	return fmt.Sprintf("%s for %s: %s; remedy: %s", w.Pod.Name, w.Place, w.Decision.Message, w.Decision.Remedy)
 }
 
 // Waits tells whether the scheduler found no node for a pod that has a required place.
@@ -68,6 +93,11 @@ func refusal(pod *corev1.Pod) *corev1.PodCondition {
 func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait, again time.Duration) {
 	for i := range in.Pods {
 		pod := &in.Pods[i]
+		if Stranded(pod, in.Nodes[pod.Spec.NodeName]) {
+			w := waitStranded(in, pod, records)
+			waits, again = append(waits, w), sooner(again, w.Decision.Again)
+			continue
+		}
 		if workload.Alive(pod) && pod.Spec.NodeName != "" {
 			endWait(records, pod.Name)
 		}
@@ -92,6 +122,21 @@ func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait
 	}
 	slices.SortFunc(waits, func(a, b Wait) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
 	return waits, again
+}
+
+// waitStranded notes in the records that a stranded pod waits. The next pod is released from its
+// required place only if its user releases pods of a silent node.
+func waitStranded(in RecordInput, pod *corev1.Pod, records map[string]appsv1beta1.PodState) Wait {
+	record := records[pod.Name]
+	decision, free := planStranded(in, pod, record)
+	w := Wait{Pod: pod, Place: placeOf(pod), Decision: decision}
+	w.Changed = record.Waiting == nil || record.Waiting.Reason != w.Decision.Reason
+	next := noted(record, w, in.Now)
+	if !free {
+		next.ReleasedAt = record.ReleasedAt
+	}
+	records[pod.Name] = next
+	return w
 }
 
 // endWait notes that a pod has a node. A record of nothing but the wait is removed.
@@ -180,7 +225,7 @@ func setWaiting(in RecordInput, waits []Wait, conditions *[]metav1.Condition) {
 		c.Status, c.Reason = metav1.ConditionTrue, waits[0].Decision.Reason
 		lines := make([]string, 0, maxNamed)
 		for _, w := range waits[:min(len(waits), maxNamed)] {
-			lines = append(lines, fmt.Sprintf("%s for %s: %s; remedy: %s", w.Pod.Name, w.Place, w.Decision.Message, w.Decision.Remedy))
+			lines = append(lines, w.line())
 		}
 		c.Message = fmt.Sprintf("%d wait, %s", len(waits), strings.Join(lines, "; "))
 	}

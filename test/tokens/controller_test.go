@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,6 +33,7 @@ const controller = "limpet-controller"
 // victims are the objects at which a stolen token of the controller aims.
 type victims struct {
 	running, gated, waiting, bound *corev1.Pod
+	unstarted, starts, alone       *corev1.Pod
 	set                            *appsv1.StatefulSet
 	game                           *unstructured.Unstructured
 	written, generated             *appsv1beta1.PersistentPodState
@@ -54,13 +56,25 @@ func newVictims(t *testing.T) victims {
 	node, ns := env.Node(t), env.Namespace(t)
 	pod := func(name string) testenv.Pod { return testenv.APod(name).In(ns).With("owner", "tenant") }
 	webhooks := testenv.ReadWebhooks(t)
+	owner := testenv.AStatefulSet("owner", 1).In(ns)
+	owner.UID = "owner"
+	pending := func(p testenv.Pod) *corev1.Pod {
+		p.Status.Phase = corev1.PodPending
+		return p.Pod
+	}
+	started := pending(pod("starts-0").On(node.Name).OwnedBy(owner.StatefulSet))
+	started.Status.StartTime = &metav1.Time{Time: time.Now()}
 	v := victims{
 		node:    node,
 		running: pod("running-0").On(node.Name).Ready().Pod,
 		gated:   pod("gated-0").Gated(pin.Gate, "example.com/own").With(pin.AnnotationNode, node.Name).Pod,
 		waiting: pod("waiting-0").With(pin.AnnotationPlace, "rack=r1").Pod,
 		bound:   pod("bound-0").On(node.Name).With(pin.AnnotationPlace, "rack=r1").Ready().Pod,
-		set:     testenv.AStatefulSet("web", 1).In(ns).With("owner", "tenant").StatefulSet,
+
+		unstarted: pending(pod("unstarted-0").On(node.Name).OwnedBy(owner.StatefulSet)),
+		starts:    started,
+		alone:     pending(pod("alone").On(node.Name)),
+		set:       testenv.AStatefulSet("web", 1).In(ns).With("owner", "tenant").StatefulSet,
 		game: &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"name": "game", "namespace": ns, "annotations": map[string]any{"owner": "tenant"}},
 			"spec":     map[string]any{"size": int64(1)},
@@ -92,7 +106,7 @@ func newVictims(t *testing.T) victims {
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), v.game) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, v.game)
 	silent(v)
-	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
+	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.unstarted, v.starts, v.alone, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
 	v.crd = &apiextensionsv1.CustomResourceDefinition{}
 	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, v.crd)
 	// Nothing answers there, and nothing is asked: all objects are in the stored version.
@@ -163,6 +177,8 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"delete a pod that runs":          {denied, remove(v.running)},
 			"… that waited, and runs now":     {denied, remove(v.bound)},
 			"… that waits for nothing of us":  {denied, remove(v.gated)},
+			"… whose node starts it":          {denied, remove(v.starts)},
+			"… that nothing makes again":      {denied, remove(v.alone)},
 			"delete all pods":                 {byRole, removeAll(&corev1.Pod{}, client.InNamespace(ns))},
 			"create a pod":                    {byRole, create(testenv.APod("evil").In(ns).Pod)},
 			"bind a pod":                      {byRole, subresource(v.waiting, "binding", &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: v.node.Name}})},
@@ -346,6 +362,13 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 				return err
 			}
 			return c.Delete(ctx, v.waiting.DeepCopy(), client.Preconditions{UID: &v.waiting.UID, ResourceVersion: &v.waiting.ResourceVersion})
+		}},
+		{"delete a pod that its node has not started", func(ctx context.Context, c client.Client) error {
+			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(v.unstarted), v.unstarted); err != nil {
+				return err
+			}
+			return c.Delete(ctx, v.unstarted.DeepCopy(), client.GracePeriodSeconds(0),
+				client.Preconditions{UID: &v.unstarted.UID, ResourceVersion: &v.unstarted.ResourceVersion})
 		}},
 		{"wake a StatefulSet", patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
 		{"wake a workload of a named kind", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},

@@ -24,6 +24,7 @@ var recordChanged = predicate.Funcs{
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			!slices.Equal(before.Status.Conditions, after.Status.Conditions) || // only conditions that the cache keeps
 			!slices.Equal(before.Status.PodIPs, after.Status.PodIPs) ||
+			pin.Unstarted(before) != pin.Unstarted(after) ||
 			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 			!maps.Equal(before.Annotations, after.Annotations)
 	},

@@ -57,7 +57,7 @@ func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workl
 		if pin.Loses(recorded, pod) && err == nil {
 			in.Taken[pod.Name], err = takenBy(ctx, g.client, pod, recorded.IPs)
 		}
-		if pin.Waits(pod) && in.Cluster == nil && err == nil {
+		if (pin.Waits(pod) || pin.Stranded(pod, in.Nodes[pod.Spec.NodeName])) && in.Cluster == nil && err == nil {
 			in.Cluster, err = cluster.Nodes(ctx, g.client)
 		}
 		if err != nil {

@@ -56,6 +56,9 @@ func podPlace(from, to *corev1.Pod) {
 	cluster.Gates(from, to)
 	cluster.Tolerations(from, to)
 	to.Status.NominatedNodeName, to.Status.PodIPs = from.Status.NominatedNodeName, from.Status.PodIPs
+	if from.Status.Phase == corev1.PodPending {
+		to.Status.StartTime = from.Status.StartTime // a pod that runs has started
+	}
 }
 
 // podGate keeps what decides whether a gated pod may be nominated, and whether a nomination

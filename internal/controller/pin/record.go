@@ -38,6 +38,8 @@ type Recorder struct {
 	Metrics        *Metrics
 	// Evictor deletes the pods that are released.
 	Evictor *evict.Evictor
+	// Leases tell whether the node of a pod that is deleted by force is still silent.
+	Leases *LeaseMonitor
 
 	last    sync.Map // lastRecording by the key of a PersistentPodState
 	orphans orphans
@@ -124,4 +126,4 @@ func (r *Recorder) gatherer() gatherer {
 
 func (r *Recorder) reporter() reporter { return reporter{r.Events, r.Metrics} }
 
-func (r *Recorder) releaser() releaser { return releaser{r.Evictor, r.reporter()} }
+func (r *Recorder) releaser() releaser { return releaser{r.Evictor, r.Leases, r.reporter()} }

@@ -92,8 +92,9 @@ func (t triggers) any(ctx context.Context, _ client.Object) []reconcile.Request 
 	return requests(list.Items)
 }
 
-// schedulability finds the states whose pods may wait for a node.
-func (t triggers) schedulability(ctx context.Context, _ client.Object) []reconcile.Request {
+// schedulability finds the states whose pods may wait for a node, or for the start that the node
+// has not reported.
+func (t triggers) schedulability(ctx context.Context, o client.Object) []reconcile.Request {
 	var list appsv1beta1.PersistentPodStateList
 	if err := t.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // see target
 		return nil
@@ -104,7 +105,21 @@ func (t triggers) schedulability(ctx context.Context, _ client.Object) []reconci
 			waiting = append(waiting, list.Items[i])
 		}
 	}
-	return requests(waiting)
+	return append(requests(waiting), t.unstarted(ctx, o.GetName())...)
+}
+
+// unstarted finds the states of pods that are bound to a node and not started there.
+func (t triggers) unstarted(ctx context.Context, node string) (found []reconcile.Request) {
+	pods, err := cluster.PodsOn(ctx, t.client, node)
+	if err != nil { // see target
+		return nil
+	}
+	for i := range pods {
+		if pin.Unstarted(&pods[i]) {
+			found = append(found, t.pod(ctx, &pods[i])...)
+		}
+	}
+	return found
 }
 
 func requests(states []appsv1beta1.PersistentPodState) []reconcile.Request {

@@ -11,11 +11,12 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// releaser deletes pods that are released from their required place. Their owner creates
-// them again, and the webhook finds in the status that they may run elsewhere. Nothing is
-// lost with such a pod: it never ran.
+// releaser deletes pods that are released from their required place, or from a node that has not
+// started them. Their owner creates them again, and the webhook finds in the status that they may
+// run elsewhere. Nothing is lost with such a pod: it never ran.
 type releaser struct {
 	evictor  *evict.Evictor
+	leases   *LeaseMonitor
 	reporter reporter
 }
 
@@ -29,7 +30,7 @@ func (r releaser) release(ctx context.Context, by runtime.Object, waits []pin.Wa
 			}
 			continue
 		}
-		deleted, err := r.evictor.Delete(ctx, w.Pod)
+		deleted, err := r.delete(ctx, w)
 		if err != nil {
 			return fmt.Errorf("release from required place: %w", err)
 		}
@@ -40,4 +41,18 @@ func (r releaser) release(ctx context.Context, by runtime.Object, waits []pin.Wa
 		log.FromContext(ctx).Info("Released pod", "pod", w.Pod.Name, "place", w.Place.String(), "reason", w.Decision.Reason)
 	}
 	return nil
+}
+
+// delete deletes one pod. The kubelet of a stranded pod's node is looked for once more: the cache
+// may be behind, and a pod that can start in a moment stays. The event of its node or of the pod
+// triggers the next decision.
+func (r releaser) delete(ctx context.Context, w pin.Wait) (deleted bool, err error) {
+	if !w.Stranded() {
+		return r.evictor.Delete(ctx, w.Pod)
+	}
+	silent, err := r.leases.Overdue(ctx, w.Pod.Spec.NodeName)
+	if !silent || err != nil {
+		return false, err
+	}
+	return r.evictor.DeleteUnstarted(ctx, w.Pod)
 }

@@ -55,7 +55,7 @@ func (r reporter) notRecorded(state *appsv1beta1.PersistentPodState, err error) 
 
 // waiting reports a pod that waits for its required place.
 func (r reporter) waiting(w pin.Wait, by runtime.Object) {
-	r.events.Eventf(w.Pod, by, corev1.EventTypeWarning, pin.ReasonWaiting, "Place", "%s", w)
+	r.events.Eventf(w.Pod, by, corev1.EventTypeWarning, w.Event(), "Place", "%s", w)
 }
 
 // released reports a pod that was released from its required place.

@@ -79,6 +79,7 @@ func (m *manager) recorder() *controller.Recorder {
 	return &controller.Recorder{
 		Client: m.GetClient(), Workloads: m.reader, Watcher: m.watcher, MaxReservation: time.Hour, Clock: clock.RealClock{},
 		Events: m.GetEventRecorder("limpet-controller"), Metrics: controller.NewMetrics(m.metrics), Evictor: &evict.Evictor{Client: m.GetClient()},
+		Leases: &controller.LeaseMonitor{Live: m.GetAPIReader(), Clock: clock.RealClock{}},
 	}
 }
 
