@@ -79,7 +79,9 @@ type shared struct {
 	tally *placement.Tally
 	sizes *workloads.Scales
 	// costs writes at a rate of its own: one request of a user can change the costs of many pods.
-	costs client.Writer
+	costs client.Client
+	// leading is for what only the leader does: its writes wait while this replica does not lead.
+	leading client.Client
 }
 
 // features lists what the controller does. Planners and guards are asked in this order.
@@ -164,7 +166,7 @@ func spreadNeeds() cluster.Needs {
 }
 
 func spreadReconcilers(s shared) []reconciler {
-	c, live := s.mgr.GetClient(), s.mgr.GetAPIReader()
+	c, live := s.leading, s.mgr.GetAPIReader()
 	return []reconciler{
 		&spreadcontroller.Labeler{Client: c, Live: live, Clock: s.clock},
 		&spreadcontroller.Reconciler{
@@ -217,7 +219,7 @@ func budgetNeeds() cluster.Needs {
 }
 
 func budgetReconcilers(s shared) []reconciler {
-	c, live := s.mgr.GetClient(), s.mgr.GetAPIReader()
+	c, live := s.leading, s.mgr.GetAPIReader()
 	return []reconciler{
 		&budgetcontroller.Reconciler{
 			Client: c, Reader: s.disruption, Books: s.books, Clock: s.clock, Events: s.events,
@@ -229,7 +231,7 @@ func budgetReconcilers(s shared) []reconciler {
 }
 
 func pinReconcilers(s shared) []reconciler {
-	c, live, metric := s.mgr.GetClient(), s.mgr.GetAPIReader(), pincontroller.NewMetrics(metrics.Registry)
+	c, live, metric := s.leading, s.mgr.GetAPIReader(), pincontroller.NewMetrics(metrics.Registry)
 	generator := &pincontroller.Generator{Client: c, Events: s.events}
 	leases := &pincontroller.LeaseMonitor{Live: live, Clock: s.clock}
 	return []reconciler{
@@ -240,7 +242,7 @@ func pinReconcilers(s shared) []reconciler {
 			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,
 			Events: s.events, Metrics: metric, Evictor: s.evictor, Leases: leases,
 		},
-		&pincontroller.Nominator{Client: c, Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events, Leases: leases},
+		&pincontroller.Nominator{Client: s.mgr.GetClient(), Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events, Leases: leases},
 		&pincontroller.Resyncer{Client: c, Workloads: s.reader, Clock: s.clock},
 		&pincontroller.Checker{Client: c, Clock: s.clock, Metrics: metric},
 	}

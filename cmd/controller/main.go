@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/limpet-io/limpet/internal/version"
@@ -47,6 +48,10 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "limpet-controller:", err)
 		return 2
 	}
+	if options.Host, err = os.Hostname(); err != nil {
+		fmt.Fprintln(os.Stderr, "limpet-controller: name this replica:", err)
+		return 1
+	}
 	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
 	if err := serve(ctrl.SetupSignalHandler(), options); err != nil {
 		ctrl.Log.Error(err, "Stopped")
@@ -63,6 +68,9 @@ func serve(ctx context.Context, options Options) error {
 	// A burst of Ready pods is recorded at once; the API server's own fairness limits it.
 	config.QPS, config.Burst = 200, 400
 	config.UserAgent = "limpet-controller"
+	if err := awaitServer(ctx, config, clock.RealClock{}); err != nil {
+		return err
+	}
 	mgr, err := newManager(ctx, config, options)
 	if err != nil {
 		return err

@@ -47,14 +47,10 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
-		Cache:                         cluster.CacheOptions(needs...),
-		Metrics:                       server.Options{BindAddress: "0"}, // addPorts serves them
-		LeaderElection:                o.LeaderElect,
-		LeaderElectionID:              "limpet-controller",
-		LeaderElectionNamespace:       o.Namespace,
-		LeaderElectionReleaseOnCancel: true, // the process ends right after the manager
-		WebhookServer:                 webhooks,
+		Scheme:        scheme,
+		Cache:         cluster.CacheOptions(needs...),
+		Metrics:       server.Options{BindAddress: "0"}, // addPorts serves them
+		WebhookServer: webhooks,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
@@ -72,8 +68,8 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := addWebhooks(mgr, all, s); err != nil {
 		return nil, err
 	}
-	migrator := &upgrade.Migrator{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), CRDs: crds, Clock: s.clock, ReadOnly: o.Certificate == certificateGiven}
-	if err := addReconcilers(mgr, all, s, migrator); err != nil {
+	migrator := &upgrade.Migrator{Client: s.leading, Live: mgr.GetAPIReader(), CRDs: crds, Clock: s.clock, ReadOnly: o.Certificate == certificateGiven}
+	if err := addReconcilers(s.mgr, all, s, migrator); err != nil {
 		return nil, err
 	}
 	return mgr, addPorts(ctx, mgr, o, checks{cache: mgr.GetCache(), webhooks: webhooks, certificate: certificate, kinds: s.reader, tally: s.tally, clock: s.clock})
@@ -148,9 +144,14 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		return shared{}, err
 	}
 	s := shared{
-		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource),
+		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource), leading: mgr.GetClient(),
 		live:   cluster.NewLiveReader(unproven, cluster.LimitUnproven),
 		proven: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitProven), costs: costs,
+	}
+	if o.LeaderElect {
+		if err := s.elect(mgr); err != nil {
+			return shared{}, err
+		}
 	}
 	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())
 	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: s.clock})
@@ -158,7 +159,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		Reader: s.disruption, Books: s.books, Live: mgr.GetAPIReader(), Clock: s.clock, MaxReservation: o.MaxReservation,
 		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", NodeEnders: o.NodeEnders, Metrics: disruption.NewMetrics(metrics.Registry),
 	})
-	s.evictor = &evict.Evictor{Client: mgr.GetClient(), Budgets: s.judge}
+	s.evictor = &evict.Evictor{Client: s.leading, Budgets: s.judge}
 	s.sightings = &cluster.Sightings{Clock: s.clock, Retain: func(pod *corev1.Pod) time.Duration {
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, o.MaxReservation) // the webhook has warned
 		return request.Retain
@@ -179,7 +180,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	s.watcher = &workloads.Watcher{
 		Registry: s.reader.Registry,
 		Client:   mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: o.kindsIn(),
-		Events: s.events, Clock: s.clock, Elected: mgr.Elected(),
+		Events: s.events, Clock: s.clock, Elected: s.mgr.Elected(),
 	}
 	return s, nil
 }

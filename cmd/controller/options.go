@@ -29,6 +29,7 @@ type Options struct {
 	LeaderElect       bool
 	MaxReservation    time.Duration
 	NodeEnders        []string
+	Host              string // the name of this replica's machine, which is that of its pod; no flag
 }
 
 // Values of Options.Certificate.

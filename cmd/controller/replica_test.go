@@ -61,6 +61,12 @@ func install(t *testing.T) {
 // startReplica runs a controller with further flags; waitReady waits until it is ready.
 func startReplica(t *testing.T, flags ...string) *replica {
 	t.Helper()
+	return startReplicaWith(t, env.Kubeconfig(t, testenv.ControllerUser), flags...)
+}
+
+// startReplicaWith runs a controller with a kubeconfig.
+func startReplicaWith(t *testing.T, kubeconfig string, flags ...string) *replica {
+	t.Helper()
 	r := &replica{webhook: freeAddress(t), health: freeAddress(t), metrics: freeAddress(t)}
 	_, port, _ := net.SplitHostPort(r.webhook)
 	r.args = []string{
@@ -68,7 +74,7 @@ func startReplica(t *testing.T, flags ...string) *replica {
 		"--metrics-address=" + r.metrics, "--dns-names=localhost", "--cert-dir=" + t.TempDir(),
 	}
 	r.args = append(r.args, flags...)
-	r.env = []string{replicaVar + "=1", "KUBECONFIG=" + env.Kubeconfig(t, testenv.ControllerUser)}
+	r.env = []string{replicaVar + "=1", "KUBECONFIG=" + kubeconfig}
 	r.start(t)
 	t.Cleanup(func() { r.kill(t) })
 	return r
@@ -119,7 +125,7 @@ func startBoth(t *testing.T) (leader, other *replica) {
 
 func (r *replica) leads(t *testing.T) bool {
 	t.Helper()
-	return strings.Contains(r.scrape(t), `leader_election_master_status{name="limpet-controller"} 1`)
+	return strings.Contains(r.scrape(t), "\nlimpet_leader 1\n")
 }
 
 func (r *replica) kill(t *testing.T) {

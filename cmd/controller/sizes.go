@@ -15,7 +15,7 @@ func scaleIns() feature {
 		needs: scaleincontroller.Needs(),
 		reconcilers: func(s shared) []reconciler {
 			costs := &scaleincontroller.Reconciler{
-				Client: s.mgr.GetClient(), Writer: s.costs, Sizes: s.sizes, Clock: s.clock, Events: s.events,
+				Client: s.leading, Writer: s.costs, Sizes: s.sizes, Clock: s.clock, Events: s.events,
 				Metrics: scaleincontroller.NewMetrics(metrics.Registry),
 			}
 			return []reconciler{costs, &scaleincontroller.CloneSets{Reconciler: costs}}
@@ -30,7 +30,7 @@ func rollouts() feature {
 		needs:    rolloutcontroller.Needs(),
 		planners: func(s shared) []admit.Planner { return []admit.Planner{&admit.ScaleOut{Workloads: s.reader}} },
 		reconcilers: func(s shared) []reconciler {
-			c, metric := s.mgr.GetClient(), rolloutcontroller.NewMetrics(metrics.Registry)
+			c, metric := s.leading, rolloutcontroller.NewMetrics(metrics.Registry)
 			return []reconciler{
 				&rolloutcontroller.Opener{Client: c, Clock: s.clock, Events: s.events, Metrics: metric},
 				&rolloutcontroller.Unlimited{Client: c, Clock: s.clock, Metrics: metric},

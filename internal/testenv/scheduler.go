@@ -50,8 +50,19 @@ func (e *Env) StartScheduler(t testing.TB) (stop func()) {
 // that name or, without one, with every permission.
 func (e *Env) Kubeconfig(t testing.TB, user string) string {
 	t.Helper()
+	return e.kubeconfig(t, user, e.Config.Host)
+}
+
+// KubeconfigThrough is Kubeconfig for a program that reaches the API server through a relay.
+func (e *Env) KubeconfigThrough(t testing.TB, user string, r *Relay) string {
+	t.Helper()
+	return e.kubeconfig(t, user, "https://"+r.Address)
+}
+
+func (e *Env) kubeconfig(t testing.TB, user, server string) string {
+	t.Helper()
 	c := clientcmdapi.NewConfig()
-	c.Clusters["test"] = &clientcmdapi.Cluster{Server: e.Config.Host, CertificateAuthorityData: e.Config.CAData}
+	c.Clusters["test"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: e.Config.CAData}
 	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: e.Config.CertData, ClientKeyData: e.Config.KeyData, Impersonate: user,
 	}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/limpet-io/limpet/internal/leader"
+)
+
+// leaseName is the name of the Lease of the leader.
+const leaseName = "limpet-controller"
+
+// elect makes what only the leader does wait for an election, and its writes for the Lease.
+func (s *shared) elect(mgr ctrl.Manager) error {
+	own, err := ownClient(mgr) // no burst of writes delays a renewal
+	if err != nil {
+		return err
+	}
+	elector := leader.New(leader.Options{
+		Client: own, Lease: client.ObjectKey{Namespace: s.options.Namespace, Name: leaseName},
+		Identity: s.options.Host + "_" + string(uuid.NewUUID()), Clock: s.clock, Events: s.events, Registry: metrics.Registry,
+	})
+	if err := mgr.Add(elector); err != nil {
+		return fmt.Errorf("add election: %w", err)
+	}
+	s.mgr = leader.Manager(mgr, elector)
+	s.leading, s.costs = leader.Client(s.leading, elector), leader.Client(s.costs, elector)
+	return nil
+}
