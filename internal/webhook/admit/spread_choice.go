@@ -2,8 +2,12 @@ package admit
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -37,7 +41,10 @@ func (p *placing) choose(ctx context.Context, dryRun bool) (outcome, error) {
 		last := dryRun || !p.Clock.Now().Before(deadline)
 		changed := p.Tally.Changed()
 		o, err := p.try(ctx, dryRun, last)
-		if err != nil || !o.wait {
+		switch {
+		case errors.Is(err, errUnbooked):
+			return p.unbooked(context.WithoutCancel(ctx), o.rules, err)
+		case err != nil || !o.wait:
 			return o, err
 		}
 		select {
@@ -83,10 +90,36 @@ func (p *placing) try(ctx context.Context, dryRun, last bool) (outcome, error) {
 		}
 		return o.book, true
 	})
-	if err == nil {
-		err = failed
+	if err != nil {
+		return outcome{rules: rules}, fmt.Errorf("%w: %w", errUnbooked, err)
 	}
-	return o, err
+	return o, failed
+}
+
+// errUnbooked is returned where the book cannot be written, or not in time.
+var errUnbooked = errors.New("the book of the spread cannot be written")
+
+// unbooked chooses a subset without an entry, so that a slow book refuses no pod. A subset without
+// a maximum needs no entry. Where all have one, the first with a free slot may get a pod too many:
+// one for each creation whose entry could not be written, and whose pod is not seen.
+func (p *placing) unbooked(ctx context.Context, rules spread.Spread, cause error) (outcome, error) {
+	book, err := p.Books.Look(ctx, p.object.Namespace, []books.Owner{{Name: p.object.Name, UID: p.object.UID, Spread: true}})
+	if err != nil {
+		return outcome{}, err
+	}
+	chosen := rules
+	chosen.Subsets = slices.DeleteFunc(slices.Clone(rules.Subsets), func(s spread.Subset) bool { return s.Max != nil || s.Unschedulable })
+	if len(chosen.Subsets) == 0 {
+		chosen = rules
+	}
+	o, err := p.decide(ctx, chosen, book, true)
+	if err != nil || o.Subset == "" {
+		return o, err
+	}
+	o.rules, o.Reason = rules, reasonNotBooked
+	o.Message = fmt.Sprintf("the pod goes to subset %s without an entry: %v", o.Subset, cause)
+	log.FromContext(ctx).Error(cause, "Pod is placed without an entry", "spread", p.object.Name, "subset", o.Subset)
+	return o, nil
 }
 
 // decide chooses a subset by a book. The same function decides for a look and for the

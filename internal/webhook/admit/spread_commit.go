@@ -19,7 +19,7 @@ import (
 
 // The timeouts of a commit leave the API server some of the time that it waits for the webhook.
 const (
-	closedTimeout = 4 * time.Second
+	closedTimeout = 3500 * time.Millisecond
 	openTimeout   = 1500 * time.Millisecond
 )
 
@@ -27,7 +27,8 @@ const (
 const (
 	// reasonSizeUnknown: a percentage of a size that cannot be read.
 	reasonSizeUnknown spread.Reason = "SizeUnknown"
-	// reasonNotBooked: the book could not be written, in a namespace that is open.
+	// reasonNotBooked: the book could not be written in time. Only in a namespace that is open,
+	// and where the pods are not counted, the pod has no subset.
 	reasonNotBooked spread.Reason = "NotBooked"
 )
 
@@ -37,7 +38,7 @@ func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
 	if p.closed {
 		timeout = closedTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout-p.Clock.Now().Sub(p.facts.Now))
 	defer cancel()
 	decide := p.choose
 	if p.byOrdinal() {
@@ -79,6 +80,9 @@ func (p *placing) addition(o outcome, dryRun bool) Addition {
 	} else {
 		added.Patch.Annotations = maps.Clone(added.Patch.Annotations)
 		added.Patch.Annotations[appsv1beta1.AnnotationHomeSubset] = o.Home
+	}
+	if o.Reason == reasonNotBooked {
+		p.report(dryRun, o.Reason, fmt.Sprintf("Pod %s: %s", p.podName(), o.Message))
 	}
 	if o.Unpinned {
 		added.Overrules = "pin"

@@ -15,7 +15,7 @@ type SpreadMetrics struct{ decisions *prometheus.CounterVec }
 func NewSpreadMetrics(r prometheus.Registerer) *SpreadMetrics {
 	m := &SpreadMetrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "limpet_spread_decisions_total",
-		Help: "New pods of WorkloadSpreads by the reason for their subset. NoSubsetFits, SizeUnknown and NotBooked have none; " +
+		Help: "New pods of WorkloadSpreads by the reason for their subset. NoSubsetFits and SizeUnknown have none; NotBooked was chosen without the book; " +
 			"PatchFailed is counted in addition. Dry runs are not counted.",
 	}, []string{"reason"})}
 	r.MustRegister(m.decisions)

@@ -110,10 +110,24 @@ func lenient(judge http.Handler) http.Handler {
 	})
 }
 
+// slowBooks makes the API server answer no write of a book.
+var slowBooks atomic.Bool
+
+type slowly struct{ http.RoundTripper }
+
+func (s slowly) RoundTrip(req *http.Request) (*http.Response, error) {
+	if slowBooks.Load() && req.Method == http.MethodPut && strings.Contains(req.URL.Path, "/disruptionbooks/") {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	return s.RoundTripper.RoundTrip(req)
+}
+
 // newSpread makes the planner of one replica.
 func newSpread(ctx context.Context, mgr ctrl.Manager, c cache.Cache, reader *workloads.Reader) (*admit.Spread, error) {
 	unlimited := rest.CopyConfig(mgr.GetConfig())
 	unlimited.QPS = -1
+	unlimited.Wrap(func(next http.RoundTripper) http.RoundTripper { return slowly{next} })
 	live, err := client.New(unlimited, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, err

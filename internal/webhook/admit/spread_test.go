@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -213,6 +214,31 @@ func TestPodsWhileNoWebhookAnswers(t *testing.T) {
 	daemon := generated(ofClosed)
 	daemon.OwnerReferences[0].Kind = "DaemonSet"
 	placed(t, "", daemon)
+}
+
+// A book that cannot be written in time refuses no pod, and overfills no subset while one has no
+// maximum.
+func TestASlowBookRefusesNoPod(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	d, rs := aDeployment(t, ns, 9)
+	s := aSpread(ns, "web", "apps/v1", "Deployment", "web", "a=2", "b")
+	env.Create(t, s)
+	sent(t, generated(rs))
+	placed(t, "a", generated(rs))
+	slowBooks.Store(true)
+	defer slowBooks.Store(false)
+	placed(t, "b", generated(rs))
+	env.Told(t, s, "NotBooked", "without an entry")
+	env.Change(t, s, func() { s.Spec.Subsets[1].MaxReplicas = new(intstr.FromInt32(5)) })
+	seen := aReplicaSet(t, d, "web-2")
+	testenv.Eventually(t, func() error {
+		pod := generated(seen)
+		if err := env.Client.Create(t.Context(), pod); err != nil || subsetOf(pod) != "a" {
+			return fmt.Errorf("subset %q, %w", subsetOf(pod), err)
+		}
+		return nil
+	})
 }
 
 // A pod that no subset takes is created, and the user hears of it.
