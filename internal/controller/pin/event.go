@@ -57,8 +57,10 @@ func idles(pod *corev1.Pod) bool {
 	return pin.Overstays(pod) || pin.Untried(pod)
 }
 
-// nodeRelabelled passes new nodes, and nodes whose labels changed.
+// nodeRelabelled passes new nodes, and nodes whose labels changed. When the controller starts, each
+// state is reconciled in any case.
 var nodeRelabelled = predicate.Funcs{
+	CreateFunc: newSinceStart,
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
 	},
@@ -68,8 +70,12 @@ var nodeRelabelled = predicate.Funcs{
 // createdOrDeleted passes the creation and the deletion of objects.
 var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
+// newSinceStart passes objects that were created since the controller started.
+func newSinceStart(e event.CreateEvent) bool { return !e.IsInInitialList }
+
 // schedulabilityChanged passes the events of a node that change whether it takes pods.
 var schedulabilityChanged = predicate.Funcs{
+	CreateFunc: newSinceStart,
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 		return !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||

@@ -1,6 +1,12 @@
 package pin
 
-import "context"
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
 
 // PodWaits is what the Nominator looks at, and RecordChanged what the Recorder looks at.
 var (
@@ -16,3 +22,12 @@ var (
 	GateQueue   = gateQueue
 	GateHandler = gateHandler
 )
+
+// OfNode are what the labels and the schedulability of a node trigger.
+func OfNode(ctx context.Context, c client.Client, node client.Object) (labels, schedulability []reconcile.Request) {
+	t := triggers{c}
+	return t.labels(ctx, node), t.schedulability(ctx, node)
+}
+
+// NodeEvents pass the events of nodes.
+var NodeEvents = []predicate.Funcs{nodeRelabelled, schedulabilityChanged}

@@ -10,14 +10,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 const (
 	indexPinned = "limpet.pinned"
 	indexIP     = "limpet.ip"
+
+	// Indexes of the few objects that need something have one key.
+	indexWaiting    = "limpet.waiting"
+	indexLacking    = "limpet.lacking"
+	indexOtherKinds = "limpet.other-kinds"
+	indexIncomplete = "limpet.incomplete" // by the node that is recorded
+	theKey          = "yes"
 )
 
 // Needs is what the reconcilers and the admission of this feature read from the caches.
@@ -36,6 +45,8 @@ func Needs() cluster.Needs {
 		Indexes: []cluster.Index{
 			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.PodsByNode(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
 			cluster.By(indexIP, addressesOf).Everywhere().Scattered(), cluster.By(indexPinned, stateThatHolds),
+			cluster.By(indexWaiting, only(pin.Waits)).Everywhere(), cluster.By(indexLacking, only(mayBeRefused)),
+			cluster.By(indexOtherKinds, only(ofOtherKind)), cluster.By(indexIncomplete, nodesToComplete),
 		},
 	}
 }
@@ -185,4 +196,36 @@ func stateThatHolds(pod *corev1.Pod) []string {
 		return []string{by}
 	}
 	return nil
+}
+
+// only are the keys of an index of the objects with a condition.
+func only[T client.Object](has func(T) bool) func(T) []string {
+	return func(o T) []string {
+		if has(o) {
+			return []string{theKey}
+		}
+		return nil
+	}
+}
+
+// mayBeRefused tells whether a StatefulSet lacks pods that a webhook may have refused. Other pods
+// are never refused.
+func mayBeRefused(set *appsv1.StatefulSet) bool {
+	_, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation]
+	return asks && pin.LacksPods(set, nil)
+}
+
+// ofOtherKind tells whether the target of a state is no workload of Kubernetes.
+func ofOtherKind(state *appsv1beta1.PersistentPodState) bool {
+	return pin.TargetOf(state).Group != appsv1.GroupName
+}
+
+// nodesToComplete are the nodes whose labels a record lacks.
+func nodesToComplete(state *appsv1beta1.PersistentPodState) (nodes []string) {
+	for _, record := range state.Status.PodStates {
+		if pin.Incomplete(state, record) && !slices.Contains(nodes, record.NodeName) {
+			nodes = append(nodes, record.NodeName)
+		}
+	}
+	return nodes
 }

@@ -2,6 +2,7 @@ package pin
 
 import (
 	"context"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,7 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(by.rival), builder.WithPredicates(createdOrDeleted)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(by.pod), builder.WithPredicates(recordChanged)).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(by.statefulSet)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.any), builder.WithPredicates(nodeRelabelled)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.labels), builder.WithPredicates(nodeRelabelled)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.schedulability), builder.WithPredicates(schedulabilityChanged)).
 		WatchesRawSource(source.Channel(r.Watcher.Registry.Changed(), handler.EnqueueRequestsFromMapFunc(by.any))).
 		WithOptions(controller.Options{
@@ -83,7 +84,7 @@ func (t triggers) target(ctx context.Context, namespace string, target workload.
 	return requests(states)
 }
 
-// any finds every state: nodes come and change labels seldom, and so do kinds of workload.
+// any finds every state: kinds of workload change seldom.
 func (t triggers) any(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list appsv1beta1.PersistentPodStateList
 	if err := t.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // see target
@@ -92,20 +93,48 @@ func (t triggers) any(ctx context.Context, _ client.Object) []reconcile.Request 
 	return requests(list.Items)
 }
 
-// schedulability finds the states whose pods may wait for a node, or for the start that the node
-// has not reported.
-func (t triggers) schedulability(ctx context.Context, o client.Object) []reconcile.Request {
-	var list appsv1beta1.PersistentPodStateList
-	if err := t.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // see target
+// labels finds the states that the labels of a node concern: of its pods, those whose records lack
+// labels of the node, and those whose pods wait for a node.
+func (t triggers) labels(ctx context.Context, o client.Object) []reconcile.Request {
+	var incomplete appsv1beta1.PersistentPodStateList
+	if err := t.client.List(ctx, &incomplete, client.MatchingFields{indexIncomplete: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // see target
+	}
+	pods, err := cluster.PodsOn(ctx, t.client, o.GetName())
+	if err != nil { // see target
 		return nil
 	}
-	var waiting []appsv1beta1.PersistentPodState
-	for i := range list.Items {
-		if list.Items[i].Spec.RequiredPersistentTopology != nil {
-			waiting = append(waiting, list.Items[i])
-		}
+	return slices.Concat(requests(incomplete.Items), t.waiting(ctx), t.ofPods(ctx, pods))
+}
+
+// schedulability finds the states whose pods wait for a node, or for the start that the node has
+// not reported.
+func (t triggers) schedulability(ctx context.Context, o client.Object) []reconcile.Request {
+	return append(t.waiting(ctx), t.unstarted(ctx, o.GetName())...)
+}
+
+// waiting finds the states of pods for which the scheduler found no node.
+func (t triggers) waiting(ctx context.Context) []reconcile.Request {
+	var pods corev1.PodList
+	if err := t.client.List(ctx, &pods, client.MatchingFields{indexWaiting: theKey}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // see target
 	}
-	return append(requests(waiting), t.unstarted(ctx, o.GetName())...)
+	return t.ofPods(ctx, pods.Items)
+}
+
+// ofPods finds the states of some pods, those of each workload once.
+func (t triggers) ofPods(ctx context.Context, pods []corev1.Pod) (found []reconcile.Request) {
+	seen := map[string]bool{}
+	for i := range pods {
+		owner, ok := workload.OwnerOf(&pods[i])
+		key := pods[i].Namespace + "/" + owner.String() + "/" + pin.PinnedBy(&pods[i])
+		if !ok || owner.Unstable() || seen[key] {
+			continue
+		}
+		seen[key] = true
+		found = append(found, t.pod(ctx, &pods[i])...)
+	}
+	return found
 }
 
 // unstarted finds the states of pods that are bound to a node and not started there.

@@ -19,7 +19,6 @@ import (
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
-	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -28,7 +27,7 @@ import (
 const AnnotationNudged = "limpet.dev/nudged"
 
 // resyncInterval is the time between two searches for workloads that lack pods. A search
-// costs no request. No event tells that the API server could not reach a webhook: the
+// costs no request, and reads only workloads that may lack pods. No event tells that the API server could not reach a webhook: the
 // leader may have run all the time.
 const resyncInterval = 2 * time.Second
 
@@ -107,15 +106,11 @@ func (r *Resyncer) resync(ctx context.Context) error {
 func (r *Resyncer) search(ctx context.Context) (map[owner][]string, error) {
 	missing := map[owner][]string{}
 	var sets appsv1.StatefulSetList
-	if err := r.Client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &sets, client.MatchingFields{indexLacking: theKey}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list StatefulSets: %w", err)
 	}
 	for i := range sets.Items {
 		set := &sets.Items[i]
-		_, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation] // other pods are never refused
-		if !asks || !pin.LacksPods(set, nil) {
-			continue
-		}
 		o := owner{workload.Target{Group: appsv1.GroupName, Kind: workloads.StatefulSets.Kind, Name: set.Name}, set.Namespace}
 		pods, err := r.pods(ctx, o)
 		if err != nil {
@@ -131,14 +126,11 @@ func (r *Resyncer) search(ctx context.Context) (map[owner][]string, error) {
 // searchRecorded adds the workloads of other kinds whose recorded pods are missing.
 func (r *Resyncer) searchRecorded(ctx context.Context, missing map[owner][]string) error {
 	var states appsv1beta1.PersistentPodStateList
-	if err := r.Client.List(ctx, &states, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &states, client.MatchingFields{indexOtherKinds: theKey}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list PersistentPodStates: %w", err)
 	}
 	for i := range states.Items {
 		o := owner{pin.TargetOf(&states.Items[i]), states.Items[i].Namespace}
-		if o.Group == appsv1.GroupName {
-			continue
-		}
 		pods, err := r.pods(ctx, o)
 		if err != nil {
 			return err
