@@ -39,6 +39,7 @@ const (
 	CauseLabelMissing = appsv1beta1.ReasonNodeLabelMissing // the recorded node lacked a label that is asked for
 	CauseExpired      = "Expired"                          // the pod was away for longer than its address was kept
 	CauseRangeChanged = "RangeChanged"                     // the node's range does not hold the address any more
+	CauseNameTaken    = "NameTaken"                        // a pod of the same name, of another owner, had the address in between
 	CauseReclaimed    = "Reclaimed"                        // another pod got the address when no other was left
 	CauseForced       = "Forced"                           // the reservation was ended before its time, and no pod has the address
 	CauseNotHeld      = "AddressNotHeld"                   // the node no longer held the address; it is unknown when the pod went
@@ -65,6 +66,8 @@ type RebuildInput struct {
 	UnrecordedRequired bool
 	// Taken is another pod that has one of the recorded addresses now.
 	Taken types.NamespacedName
+	// NameTaken tells that a pod of the same name, which is not of the workload, had the addresses.
+	NameTaken bool
 	// Gone is when the former pod was found gone; zero when that is unknown.
 	Gone time.Time
 	// Now is the time of the judgement.
@@ -143,6 +146,8 @@ func whyLost(in RebuildInput) (cause, message string) {
 	switch {
 	case outside(in.Node, in.Before.IPs) && !outside(in.Node, Addresses(in.Pod)):
 		return CauseRangeChanged, fmt.Sprintf("the address no longer belongs to node %s", name)
+	case in.NameTaken:
+		return CauseNameTaken, fmt.Sprintf("another pod of the name %s, which is not of this workload, took the address while it was reserved", in.Pod.Name)
 	case !in.Gone.IsZero() && in.Now.Sub(in.Gone) >= retain:
 		return CauseExpired, fmt.Sprintf("the pod was away for longer than the %s that its address was kept", retain)
 	case in.Taken.Name != "":

@@ -37,6 +37,10 @@ type RecordInput struct {
 	Retain func(*corev1.Pod) time.Duration
 	// Gone says since when pods are known to be gone, as the last Recording did.
 	Gone map[string]time.Time
+	// Namesakes are the pods of recorded names that are not of the workload and NamesakeHolds.
+	Namesakes map[string]*corev1.Pod
+	// NameTaken says which namesake had the addresses of which pod, as the last Recording did.
+	NameTaken map[string]types.UID
 	// Unstored is what the last Recording left out and needs again.
 	Unstored map[string]appsv1beta1.PodState
 	// Now is the time of the decision.
@@ -54,6 +58,11 @@ type Recording struct {
 	// Gone is since when recorded pods are known to be gone. It only helps to find the cause
 	// of a lost address, so that it need not be stored.
 	Gone map[string]time.Time
+	// NameTaken is which namesakes took the addresses of pods that are not back yet. Like Gone, it
+	// only helps to find a cause.
+	NameTaken map[string]types.UID
+	// Namesakes are those that were not known before.
+	Namesakes []*corev1.Pod
 	// Unstored are records of waiting pods for which the status has no room. Until the next
 	// restart they tell since when a pod waits, and that its wait was reported.
 	Unstored map[string]appsv1beta1.PodState
@@ -89,8 +98,8 @@ func Record(in RecordInput) Recording {
 		}
 	}
 	var out Recording
-	var active map[string]bool
-	active, out.Rebuilds = see(in, status.PodStates)
+	var active, ready map[string]bool
+	active, ready, out.Rebuilds = see(in, status.PodStates)
 	for name, r := range status.PodStates {
 		status.PodStates[name] = completed(in.State, r, in.Nodes[r.NodeName])
 	}
@@ -102,6 +111,7 @@ func Record(in RecordInput) Recording {
 		out.Again = sooner(out.Again, expire(in, active, status.PodStates))
 	}
 	out.Gone = gone(in, status.PodStates)
+	out.NameTaken, out.Namesakes = namesakes(in, status.PodStates, ready)
 	records := status.PodStates
 	var left int
 	status.PodStates, left = truncate(in.State.Status.PodStates, records)
@@ -111,9 +121,10 @@ func Record(in RecordInput) Recording {
 	return out
 }
 
-// see records the pods that are Ready. It returns the pods that exist, and the rebuilds.
-func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[string]bool, rebuilds []appsv1beta1.Rebuild) {
-	active = map[string]bool{}
+// see records the pods that are Ready. It returns the pods that exist, those that are Ready, and
+// the rebuilds.
+func see(in RecordInput, records map[string]appsv1beta1.PodState) (active, ready map[string]bool, rebuilds []appsv1beta1.Rebuild) {
+	active, ready = map[string]bool{}, map[string]bool{}
 	for i := range in.Pods {
 		pod := &in.Pods[i]
 		if !workload.Alive(pod) {
@@ -124,18 +135,20 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active map[st
 		if node == nil || !workload.Ready(pod) {
 			continue
 		}
+		ready[pod.Name] = true
 		before := former(in, records[pod.Name], pod)
 		judged := RebuildInput{
 			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], OutsideRequired: outsideRequired(in.State, before, node),
 			InPlace: inPlace(in.State, before, node), Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
 		}
+		_, judged.NameTaken = in.NameTaken[pod.Name]
 		judged.Unrecorded, judged.UnrecordedRequired = unrecorded(in.State, before)
 		if rebuild := Judge(judged); rebuild != nil {
 			rebuilds = append(rebuilds, *rebuild)
 		}
 		records[pod.Name] = record(in, before, pod, node)
 	}
-	return active, rebuilds
+	return active, ready, rebuilds
 }
 
 // recordNothing is the Recording of a state that is not in force, or whose kind of target is

@@ -3,9 +3,11 @@ package pin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +29,7 @@ type gatherer struct {
 }
 
 func (g gatherer) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
-	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]types.NamespacedName{}}
+	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]types.NamespacedName{}, Namesakes: map[string]*corev1.Pod{}}
 	target := pin.TargetOf(state)
 	states, err := cluster.StatesOf(ctx, g.client, state.Namespace, target)
 	if err != nil {
@@ -64,13 +66,40 @@ func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workl
 			return err
 		}
 	}
-	for _, recorded := range in.State.Status.PodStates {
+	existing := map[string]bool{}
+	for i := range in.Pods {
+		existing[in.Pods[i].Name] = true
+	}
+	for name, recorded := range in.State.Status.PodStates {
+		if !existing[name] && recorded.RetainSeconds > 0 {
+			if err := g.addNamesake(ctx, in, name, recorded); err != nil {
+				return err
+			}
+		}
 		if pin.Incomplete(in.State, recorded) {
 			if err := g.addNode(ctx, in.Nodes, recorded.NodeName); err != nil {
 				return err
 			}
 		}
 	}
+	return nil
+}
+
+// addNamesake adds a pod that is not of the workload and has the addresses of a recorded pod of
+// its name. While it exists, the workload has no pod of that name.
+func (g gatherer) addNamesake(ctx context.Context, in *pin.RecordInput, name string, recorded appsv1beta1.PodState) error {
+	var pod corev1.Pod
+	key := client.ObjectKey{Namespace: in.State.Namespace, Name: name}
+	switch err := g.client.Get(ctx, key, &pod, client.UnsafeDisableDeepCopy); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("get pod %s: %w", key, err)
+	}
+	if owner, owned := workload.OwnerOf(&pod); owned && owner == pin.TargetOf(in.State) || !pin.NamesakeHolds(recorded, &pod) {
+		return nil
+	}
+	in.Namesakes[name] = &pod
 	return nil
 }
 

@@ -86,6 +86,24 @@ func TestAPodThatAsksForNoAddressIsKeptOnItsNode(t *testing.T) {
 	measured(t, m, appsv1beta1.Kept, "")
 }
 
+// A pod of a StatefulSet is scaled away, and a plain pod of its name takes the reserved address.
+// That is told at once, and it is the cause when the StatefulSet's pod comes back without it.
+func TestAPodThatTakesANameIsTold(t *testing.T) {
+	startRecorder(t)
+	home, set := env.Node(t), preferring(t)
+	pod := running(t, set, home.Name, "10.0.1.5")
+	env.Remove(t, pod)
+	plain := testenv.APod("web-0").In(set.Namespace).On(home.Name).At("10.0.1.5").Ready().Pod
+	env.Create(t, plain)
+	const said = "is not of StatefulSet web and has 10.0.1.5"
+	env.Told(t, plain, pin.ReasonNameTaken, said)
+	env.Told(t, env.MustState(t, set), pin.ReasonNameTaken, said)
+	env.Remove(t, plain)
+	after := running(t, set, home.Name, "10.0.1.6", pinnedTo(home.Name)...)
+	lost := appsv1beta1.Rebuild{Pod: "web-0", Outcome: appsv1beta1.Lost, Cause: pin.CauseNameTaken, From: placeOf(pod), To: placeOf(after)}
+	counted(t, set, appsv1beta1.Rebuilds{Lost: 1, Last: &lost})
+}
+
 // A required topology names a label that no node has. Condition and event say so when the pod is
 // recorded, and the pod's move names the label, although the node is cordoned.
 func TestATopologyThatNoNodeHasIsTold(t *testing.T) {

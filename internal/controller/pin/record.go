@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,9 +48,10 @@ type Recorder struct {
 
 // lastRecording is what a Recorder remembers of a PersistentPodState until the next time.
 type lastRecording struct {
-	gone     map[string]time.Time            // pin.Recording.Gone
-	unstored map[string]appsv1beta1.PodState // pin.Recording.Unstored
-	write    cluster.Write
+	gone      map[string]time.Time            // pin.Recording.Gone
+	nameTaken map[string]types.UID            // pin.Recording.NameTaken
+	unstored  map[string]appsv1beta1.PodState // pin.Recording.Unstored
+	write     cluster.Write
 }
 
 // Reconcile brings the status of one PersistentPodState in line with what runs.
@@ -74,7 +76,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
 	}
-	in.Gone, in.Unstored = last.gone, last.unstored
+	in.Gone, in.Unstored, in.NameTaken = last.gone, last.unstored, last.nameTaken
 	return r.apply(ctx, req, in, pin.Record(in))
 }
 
@@ -88,10 +90,11 @@ func (r *Recorder) apply(ctx context.Context, req ctrl.Request, in pin.RecordInp
 		return ctrl.Result{}, err
 	}
 	r.last.Store(req, lastRecording{
-		gone: recording.Gone, unstored: recording.Unstored,
+		gone: recording.Gone, nameTaken: recording.NameTaken, unstored: recording.Unstored,
 		write: cluster.Write{Version: in.State.ResourceVersion, At: in.Now},
 	})
 	r.reporter().rebuilds(in, recording.Rebuilds)
+	r.reporter().namesakes(in.State, recording.Namesakes)
 	r.reporter().topologyUnknown(in.State, before, recording.Status.Conditions)
 	return ctrl.Result{RequeueAfter: recording.Again}, r.releaser().release(ctx, in.State, recording.Waits)
 }

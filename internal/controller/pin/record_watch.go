@@ -52,19 +52,24 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 // triggers finds the PersistentPodStates that an event concerns.
 type triggers struct{ client client.Client }
 
-// pod finds the states of a pod's owner. A waiting pod whose owner has none triggers the
+// pod finds the states of a pod's owner, and those of a StatefulSet whose pods would have its name:
+// it may take their addresses. A waiting pod whose owner has none triggers the
 // state that gave it its place, which may be gone.
 func (t triggers) pod(ctx context.Context, o client.Object) []reconcile.Request {
 	pod := o.(*corev1.Pod)
+	var found []reconcile.Request
+	for _, target := range pin.NamedLike(pod) {
+		found = append(found, t.target(ctx, pod.Namespace, target)...)
+	}
 	owner, ok := workload.OwnerOf(pod)
 	if !ok {
-		return nil
+		return found
 	}
-	found := t.target(ctx, pod.Namespace, owner)
-	if by := pin.PinnedBy(pod); by != "" && len(found) == 0 {
-		found = append(found, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.Namespace, Name: by}})
+	own := t.target(ctx, pod.Namespace, owner)
+	if by := pin.PinnedBy(pod); by != "" && len(own) == 0 {
+		own = append(own, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.Namespace, Name: by}})
 	}
-	return found
+	return append(found, own...)
 }
 
 // rival finds all states with the same target: another one may be in force now.

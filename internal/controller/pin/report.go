@@ -38,6 +38,17 @@ func (r reporter) rebuilds(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 	}
 }
 
+// namesakes reports pods that took the reserved addresses of pods of their names, on these pods
+// and on the object that its users look at.
+func (r reporter) namesakes(state *appsv1beta1.PersistentPodState, pods []*corev1.Pod) {
+	for _, pod := range pods {
+		note := fmt.Sprintf("pod %s is not of %s %s and has %s, which was reserved for that workload's pod of this name; remedy: another name for the pod",
+			pod.Name, state.Spec.TargetReference.Kind, state.Spec.TargetReference.Name, pin.Addresses(pod))
+		r.events.Eventf(state, pod, corev1.EventTypeWarning, pin.ReasonNameTaken, "Record", "%s", note)
+		r.events.Eventf(pod, state, corev1.EventTypeWarning, pin.ReasonNameTaken, "Record", "%s", note)
+	}
+}
+
 // topologyUnknown reports keys that nodes lack, when that is found and when it is about others.
 func (r reporter) topologyUnknown(state *appsv1beta1.PersistentPodState, before, after []metav1.Condition) {
 	was := meta.FindStatusCondition(before, appsv1beta1.ConditionTopologyUnknown)
