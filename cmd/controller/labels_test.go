@@ -40,7 +40,9 @@ var boundsOfLabels = map[string]string{
 	"verb":       "verbs that the controller itself uses",
 	"le":         "constant buckets",
 	"quantile":   "constants",
-	"version":    "of Go",
+	"version":    "of Go, or of the program",
+	"goversion":  "one",
+	"program":    "limpet-controller",
 }
 
 func TestLabelsOfTheControllerAreBounded(t *testing.T) {

@@ -52,7 +52,7 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "limpet-controller: name this replica:", err)
 		return 1
 	}
-	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
+	ctrl.SetLogger(quiet(textlogger.NewLogger(textlogger.NewConfig())))
 	if err := serve(ctrl.SetupSignalHandler(), options); err != nil {
 		ctrl.Log.Error(err, "Stopped")
 		return 1

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/limpet-io/limpet/internal/endpoint"
+	"github.com/limpet-io/limpet/internal/version"
 )
 
 // addPorts adds the servers of probes and metrics. The manager starts them before its
@@ -19,6 +20,7 @@ func addPorts(ctx context.Context, mgr ctrl.Manager, o Options, c checks) error 
 	probes, shown := http.NewServeMux(), http.NewServeMux()
 	handleChecks(probes, "/healthz", c.alive())
 	handleChecks(probes, "/readyz", c.ready())
+	metrics.Registry.MustRegister(endpoint.BuildInfo("limpet-controller", version.Release()))
 	shown.Handle("/metrics", endpoint.Metrics(metrics.Registry))
 	for _, port := range []struct {
 		name, address string

@@ -47,6 +47,7 @@ type replica struct {
 	webhook string // host:port
 	health  string
 	metrics string
+	log     string // the file of its log, since it was started last
 }
 
 // install makes what deploy/ makes around the controller, apart from the Deployment.
@@ -89,7 +90,7 @@ func (r *replica) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.cmd.Stdout, r.cmd.Stderr = log, log
+	r.cmd.Stdout, r.cmd.Stderr, r.log = log, log, log.Name()
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

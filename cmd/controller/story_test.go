@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,11 @@ func TestTwoReplicas(t *testing.T) {
 		rebuilt(t)
 		if text := first.scrape(t); !strings.Contains(text, `limpet_rebuilds_total{cause="",outcome="Kept"} 1`) {
 			t.Error("the metrics of the leader do not count one pod that was kept")
+		}
+	})
+	t.Run("the metrics say which version runs", func(t *testing.T) {
+		if want := fmt.Sprintf("limpet_build_info{goversion=%q,program=\"limpet-controller\",version=", runtime.Version()); !strings.Contains(first.scrape(t), want) {
+			t.Errorf("the metrics lack %s", want)
 		}
 	})
 	t.Run("every label of a metric is bounded", func(t *testing.T) { labelsShown(t, first) })

@@ -23,6 +23,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/coexist"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
+	"github.com/limpet-io/limpet/internal/endpoint"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/internal/version"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -101,7 +102,8 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		endpoint.BuildInfo("limpet-agent", version.Release()))
 	c.Registry = registry
 	a, err := agent.New(c)
 	if err != nil {

@@ -100,6 +100,8 @@ func TestPodsOfTheKubelet(t *testing.T) {
 	retained(t, state, 20*time.Minute)
 	if got := get(t, "http://"+address+"/metrics"); !strings.Contains(got, `limpet_agent_pods_source{source="kubelet"} 1`) {
 		t.Error("the metrics do not say that the kubelet is the source of pods")
+	} else if !strings.Contains(got, `program="limpet-agent",version=`) {
+		t.Error("the metrics do not say which version runs")
 	}
 }
 

@@ -13,8 +13,13 @@ var release string
 // String returns the version, the Go version and the platform, in one line without a
 // line feed. It holds no time, so that one commit gives one binary.
 func String() string {
+	return fmt.Sprintf("%s (%s, %s/%s)", Release(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// Release returns the version of the source alone.
+func Release() string {
 	info, _ := debug.ReadBuildInfo()
-	return fmt.Sprintf("%s (%s, %s/%s)", describe(release, info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return describe(release, info)
 }
 
 // describe returns the name of the source: the release if the build gave one, then the

@@ -89,7 +89,7 @@ func (r *Reader) scale(ctx context.Context, of *unstructured.Unstructured, into 
 	scale.SetKind("Scale")
 	err = r.Scales.SubResource("scale").Get(ctx, of, scale)
 	switch {
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // the object, or its kind, went a moment ago
 		return err.Error(), nil
 	case err != nil:
 		return "", fmt.Errorf("get scale of %s %s: %w", of.GetKind(), of.GetName(), err)

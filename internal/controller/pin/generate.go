@@ -89,6 +89,8 @@ func (g *Generator) generate(ctx context.Context, owner client.Object, kind sche
 	}
 	generation := pin.Generate(in)
 	switch err := g.apply(ctx, generation); {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the workload goes with its namespace
+		return ctrl.Result{}, nil
 	case apierrors.IsInvalid(err): // a retry would not help; a change of the annotations triggers the next reconcile
 		generation = pin.Generation{Reason: pin.ReasonBadKeys, Message: err.Error()}
 	case err != nil:
