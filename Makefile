@@ -6,7 +6,7 @@ MODULES  := . test/cluster test/e2e test/bench/rebuild release
 TIDY     := $(MODULES) tools tools/score tools/vuln $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
-BINARIES := bin/limpet-ipam bin/limpet-agent bin/limpet-controller
+BINARIES := bin/limpet-ipam bin/limpet-agent bin/limpet-controller bin/kubectl-limpet
 VERSION  ?= $(shell git describe --always --dirty --tags 2>/dev/null)
 # grpcnotrace leaves out a package of gRPC with which the linker keeps all methods: the agent would be a third larger.
 BUILD     = CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -X $(1).release=$(VERSION)"
@@ -54,6 +54,7 @@ build: harness ## Build the product and the cluster harness into bin/
 	$(VERSIONED) $(PLUGIN) -o bin/limpet-ipam ./cmd/ipam-plugin
 	$(VERSIONED) -o bin/limpet-agent ./cmd/node-agent
 	$(VERSIONED) -o bin/limpet-controller ./cmd/controller
+	$(VERSIONED) -o bin/kubectl-limpet ./cmd/kubectl-limpet
 
 # The directory is made again each time. Old contents are not used.
 assets: harness
@@ -109,7 +110,7 @@ sbom: images ## Write what a release says of itself into bin/release/: bills of 
 	cd bin && sha256sum $(BINARIES:bin/%=%) images.tar release/*.json >release/SHA256SUMS
 
 reproducible: ## Build all binaries (or PACKAGES) in another directory with an empty cache, and compare them with a build from here
-	PLUGIN_FLAGS='$(PLUGIN)' release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin ./cmd/node-agent ./cmd/controller)
+	PLUGIN_FLAGS='$(PLUGIN)' release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin ./cmd/node-agent ./cmd/controller ./cmd/kubectl-limpet)
 
 vulncheck: build ## Look for known vulnerabilities in the binaries; needs the Go vulnerability database (network)
 	for b in $(BINARIES); do $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck -mode=binary $$b; done

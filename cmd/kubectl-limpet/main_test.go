@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, appsv1beta1.AddToScheme, policyv1beta1.AddToScheme, limpetv1alpha1.AddToScheme))
+}
+
+// kubeconfig writes a kubeconfig for the API server of the tests.
+func kubeconfig(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	c := clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"test": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"test": {
+			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken, Impersonate: config.Impersonate.UserName,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
+		CurrentContext: "test",
+	}
+	if err := clientcmd.WriteToFile(c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// command runs a command line, and returns what it prints.
+func command(t *testing.T, config *rest.Config, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot(surroundings{out: &out, err: io.Discard, now: time.Now})
+	root.SetArgs(append([]string{"--kubeconfig", kubeconfig(t, config)}, args...))
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// as runs a command for a report in JSON.
+func as[R any](t *testing.T, config *rest.Config, args ...string) (report R, err error) {
+	t.Helper()
+	out, err := command(t, config, append(args, "-o", "json")...)
+	if err == nil || errors.Is(err, errNo) {
+		if bad := json.Unmarshal([]byte(out), &report); bad != nil {
+			t.Fatalf("%v: %v in %q", args, bad, out)
+		}
+	}
+	return report, err
+}
+
+func TestStatusOfAClusterWithoutLimpet(t *testing.T) {
+	r, err := as[console.StatusReport](t, env.Config, "status")
+	if !errors.Is(err, errNo) || r.Well() || len(r.Problems) < 4 {
+		t.Errorf("status: %v, %d problems, want exit status %d and a problem for each part", err, len(r.Problems), exitNo)
+	}
+	text, _ := command(t, env.Config, "status")
+	if !strings.Contains(text, "limpet-controller is not installed") || strings.Contains(text, "\x1b") {
+		t.Errorf("the table does not name the missing controller, or is coloured:\n%s", text)
+	}
+}
+
+func TestAUserWithoutRightsIsToldWhatIsUnread(t *testing.T) {
+	stranger := rest.CopyConfig(env.Config)
+	stranger.Impersonate.UserName = "stranger"
+	r, err := as[console.StatusReport](t, stranger, "status")
+	if err != nil || len(r.Unread) == 0 || len(r.Problems) != 0 {
+		t.Errorf("status: %v, unread %v, problems %v; want all kinds unread and no problem", err, r.Unread, r.Problems)
+	}
+	if _, err := command(t, stranger, "audit"); err == nil || errors.Is(err, errNo) {
+		t.Errorf("audit without rights: %v, want an error", err)
+	}
+}
+
+func TestPodPlacementAndDrain(t *testing.T) {
+	ns, node := env.Namespace(t), env.Node(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, set.StatefulSet)
+	state := testenv.APersistentPodState("web").In(ns).Requires(corev1.LabelHostname).
+		Recorded("web-0", node.Name, map[string]string{corev1.LabelHostname: node.Name})
+	pod := testenv.APod("web-0").In(ns).On(node.Name).OwnedBy(set.StatefulSet).At("10.0.0.2").Ready()
+	env.Create(t, state.PersistentPodState, pod.Pod)
+
+	h, err := as[console.HistoryReport](t, env.Config, "pod", "web-0", "-n", ns)
+	if err != nil || h.RecordedNode != node.Name || h.IPs != "10.0.0.2" || !strings.Contains(h.Next, "returns to node "+node.Name) {
+		t.Errorf("pod web-0: %v, %+v", err, h)
+	}
+	if _, err := command(t, env.Config, "pod", "web-9", "-n", ns); err == nil || !strings.Contains(err.Error(), "--namespace") {
+		t.Errorf("an unknown pod: %v, want an error with a remedy", err)
+	}
+	for _, question := range []string{"placement", "pending", "address"} {
+		text, err := command(t, env.Config, "explain", question, "web-0", "-n", ns)
+		if err != nil || !strings.HasPrefix(text, question+" of "+ns+"/web-0: ") {
+			t.Errorf("explain %s: %v\n%s", question, err, text)
+		}
+	}
+	d, err := as[console.DrainReport](t, env.Config, "plan", "drain", node.Name)
+	if err != nil || len(d.Pods) != 1 || d.Pods[0].Outcome != console.Returns {
+		t.Errorf("plan drain: %v, %+v", err, d)
+	}
+}
+
+func TestExplainEviction(t *testing.T) {
+	ns := env.Namespace(t)
+	free := testenv.APod("free").In(ns).Ready()
+	held := testenv.APod("held").In(ns).Ready()
+	held.Labels = map[string]string{"app": "held"}
+	env.Create(t, free.Pod, held.Pod, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "held"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &intstr.IntOrString{IntVal: 1}, Selector: &metav1.LabelSelector{MatchLabels: held.Labels},
+		},
+	})
+	r, err := as[console.EvictionReport](t, env.Config, "explain", "eviction", "free", "-n", ns)
+	if err != nil || !r.Allowed {
+		t.Errorf("free pod: %v, %+v", err, r)
+	}
+	r, err = as[console.EvictionReport](t, env.Config, "explain", "eviction", "held", "-n", ns)
+	if !errors.Is(err, errNo) || r.Allowed || r.Code != 429 || len(r.Causes) == 0 {
+		t.Errorf("held pod: %v, %+v; want refused with 429 and its causes", err, r)
+	}
+	var after corev1.Pod
+	env.Read(t, client.ObjectKeyFromObject(free.Pod), &after)
+	if after.DeletionTimestamp != nil {
+		t.Error("the question has evicted the pod")
+	}
+	if _, err := command(t, env.Config, "explain", "eviction", "absent", "-n", ns); err == nil || errors.Is(err, errNo) {
+		t.Errorf("a pod that does not exist: %v, want an error", err)
+	}
+}
+
+func TestOutputIsChecked(t *testing.T) {
+	if _, err := command(t, env.Config, "status", "-o", "xml"); err == nil || !strings.Contains(err.Error(), "--output") {
+		t.Errorf("-o xml: %v, want an error that names the flag", err)
+	}
+}

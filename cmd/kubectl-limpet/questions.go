@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/console/text"
+)
+
+func (c *commands) pod() *cobra.Command {
+	return &cobra.Command{
+		Use:     "pod NAME",
+		Short:   "Show where a pod ran, with which addresses, and why they were kept or lost",
+		Example: "  kubectl limpet pod web-0 -n shop",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, namespace, err := c.ofPod(cmd.Context())
+			if err != nil {
+				return err
+			}
+			report, err := console.History(f, namespace, args[0])
+			if err != nil {
+				return err
+			}
+			return c.print(report, func(w io.Writer, s text.Style) { text.History(w, s, report) })
+		},
+	}
+}
+
+func (c *commands) plan() *cobra.Command {
+	cmd := &cobra.Command{Use: "plan", Short: "Say what a change would do; nothing is changed", Args: cobra.NoArgs}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "drain NODE…",
+		Short: "Say which pods come home, which move, and which budgets wait",
+		Long: `Say what becomes of the pods of some nodes that are drained: which wait for their node and come
+home, which move, and in which waves their budgets let them go. Exit status 1 tells that a pod
+cannot go.`,
+		Example: "  kubectl limpet plan drain n1 n2",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			reader, _, err := c.reader()
+			if err != nil {
+				return err
+			}
+			f, err := reader.Read(cmd.Context(), "", console.DrainParts...)
+			if err != nil {
+				return err
+			}
+			report, err := console.PlanDrain(f, args)
+			if err != nil {
+				return err
+			}
+			return c.verdict(report.Blocked == 0, report, func(w io.Writer, s text.Style) { text.Drain(w, s, report) })
+		},
+	})
+	return cmd
+}
+
+func (c *commands) audit() *cobra.Command {
+	return &cobra.Command{
+		Use:   "audit",
+		Short: "Compare the addresses of all pods with reservations and pools",
+		Long: `Compare the addresses of all pods with reservations and pools: two pods with one address, an
+address that is held for one pod and used by another, pools that do not add up. Exit status 1
+tells that something contradicts. limpet-ipam check compares a node's state file with the node.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			reader, _, err := c.reader()
+			if err != nil {
+				return err
+			}
+			f, err := reader.Read(cmd.Context(), "", console.AuditParts...)
+			if err != nil {
+				return err
+			}
+			if len(f.Unread) > 0 {
+				return fmt.Errorf("audit needs all of its kinds: %s: %s", f.Unread[0].Kind, f.Unread[0].Reason)
+			}
+			report := console.Audit(f)
+			return c.verdict(len(report.Problems) == 0, report, func(w io.Writer, s text.Style) { text.Audit(w, s, report) })
+		},
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/console/text"
+	"github.com/limpet-io/limpet/internal/version"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+const long = `kubectl limpet tells what Limpet keeps, what needs a hand, and what an eviction or a drain
+would do. It reads the API alone, with your rights, and names what you may not read.
+
+Exit status: 0 for yes or well, 1 for no (broken, refused, contradicting), 2 for a command that
+could not do its work.`
+
+// surroundings are what main gives to the commands.
+type surroundings struct {
+	out, err io.Writer
+	now      func() time.Time
+	// colour tells that the output is a terminal whose user wants colours.
+	colour bool
+}
+
+// commands is what all commands share.
+type commands struct {
+	surroundings
+	config *genericclioptions.ConfigFlags
+	format string
+}
+
+func newRoot(around surroundings) *cobra.Command {
+	c := &commands{surroundings: around, config: genericclioptions.NewConfigFlags(true)}
+	root := &cobra.Command{
+		Use:           "kubectl-limpet",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl limpet"},
+		Short:         "Tell what Limpet keeps, what needs a hand, and what a drain would do",
+		Long:          long,
+		Version:       version.String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains(formats, c.format) {
+				return fmt.Errorf("flag --output: %q is not one of table, wide, json and yaml", c.format)
+			}
+			return nil
+		},
+	}
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	c.config.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().StringVarP(&c.format, "output", "o", "table", "format: table, wide, json or yaml")
+	complete(root, "output", formats)
+	root.AddCommand(c.status(), c.pod(), c.explain(), c.plan(), c.audit())
+	return root
+}
+
+var formats = []string{"table", "wide", "json", "yaml"}
+
+func complete(cmd *cobra.Command, flag string, values []string) {
+	utilruntime.Must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// client returns a client with the rights of the user, and the namespace of the command.
+func (c *commands) client() (client.Client, string, error) {
+	rest, err := c.config.ToRESTConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	rest.QPS, rest.Burst = 50, 100
+	namespace, _, err := c.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("read the namespace of the kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, appsv1beta1.AddToScheme, policyv1beta1.AddToScheme, limpetv1alpha1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	made, err := client.New(rest, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, "", fmt.Errorf("connect to the API server: %w", err)
+	}
+	return made, namespace, nil
+}
+
+// reader returns a reader of facts, and the namespace of the command.
+func (c *commands) reader() (facts.Reader, string, error) {
+	made, namespace, err := c.client()
+	return facts.Reader{Client: made, Now: c.now}, namespace, err
+}
+
+// print prints a report as data, or as text.
+func (c *commands) print(report any, asText func(io.Writer, text.Style)) error {
+	switch c.format {
+	case "json":
+		encoder := json.NewEncoder(c.out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	case "yaml":
+		data, err := yaml.Marshal(report)
+		if err != nil {
+			return fmt.Errorf("write the report as YAML: %w", err)
+		}
+		_, err = c.out.Write(data)
+		return err
+	}
+	asText(c.out, text.Style{Wide: c.format == "wide", Colour: c.colour, Now: c.now()})
+	return nil
+}

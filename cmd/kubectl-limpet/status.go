@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/console/text"
+)
+
+// pollPeriod is the time between two looks of status --wait.
+const pollPeriod = 2 * time.Second
+
+func (c *commands) status() *cobra.Command {
+	var waits bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the whole cluster: programs, pools, and what needs a hand",
+		Long: `Show the whole cluster at a glance: the programs of Limpet, the pool of each node, and what
+needs a hand. Exit status 1 tells that a part of Limpet does not do its work.`,
+		Example: "  kubectl limpet status\n  kubectl limpet status --wait --timeout 5m\n  kubectl limpet status -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			reader, _, err := c.reader()
+			if err != nil {
+				return err
+			}
+			report, err := look(cmd.Context(), reader)
+			if err == nil && waits {
+				report, err = c.wait(cmd.Context(), reader, report, timeout)
+			}
+			if err != nil {
+				return err
+			}
+			return c.verdict(report.Well(), report, func(w io.Writer, s text.Style) { text.Status(w, s, report) })
+		},
+	}
+	cmd.Flags().BoolVar(&waits, "wait", false, "wait until all parts of Limpet do their work")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "with --wait: how long")
+	return cmd
+}
+
+// look reads the cluster once. Only the pods of Limpet's namespace are read.
+func look(ctx context.Context, reader facts.Reader) (console.StatusReport, error) {
+	all, err := reader.Read(ctx, "", console.StatusParts...)
+	if err != nil {
+		return console.StatusReport{}, err
+	}
+	own, err := reader.Read(ctx, facts.Namespace, facts.Pods)
+	if err != nil {
+		return console.StatusReport{}, err
+	}
+	all.Pods, all.Unread = own.Pods, append(all.Unread, own.Unread...)
+	return console.Status(all), nil
+}
+
+// wait looks until all is well or the time is over, and says what it waits for.
+func (c *commands) wait(ctx context.Context, reader facts.Reader, report console.StatusReport, timeout time.Duration) (console.StatusReport, error) {
+	said := ""
+	err := wait.PollUntilContextTimeout(ctx, pollPeriod, timeout, true, func(ctx context.Context) (bool, error) {
+		next, err := look(ctx, reader)
+		if err != nil {
+			return false, err
+		}
+		if report = next; report.Well() {
+			return true, nil
+		}
+		if p := report.Problems[0]; said != p.Object+p.Message {
+			said = p.Object + p.Message
+			fmt.Fprintf(c.err, "waiting: %s: %s\n", p.Object, p.Message)
+		}
+		return false, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return report, nil // the report says what is still broken
+	}
+	return report, err
+}
+
+// verdict prints a report; the exit status tells whether the answer is yes.
+func (c *commands) verdict(yes bool, report any, asText func(io.Writer, text.Style)) error {
+	if err := c.print(report, asText); err != nil {
+		return err
+	}
+	if !yes {
+		return errNo
+	}
+	return nil
+}

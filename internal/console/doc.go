@@ -1,0 +1,11 @@
+// Package console answers the questions of kubectl-limpet from the objects of the API:
+//
+//	Status      what is installed, how full the pools are, and what needs a hand
+//	History     where one pod ran, with which addresses, and why these were kept or lost
+//	PlanDrain   what becomes of the pods of nodes that are drained, and which budgets wait
+//	Audit       which addresses contradict each other
+//	Eviction    whether one pod may be evicted now, as the API server answers
+//
+// All but Eviction are pure functions from facts to a report. A report is printed as a table, or
+// as JSON or YAML with the names of its fields.
+package console

@@ -1,0 +1,173 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/fit"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Explanation answers one question about a pod.
+type Explanation struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Question  string `json:"question"`
+	Answer    string `json:"answer"`
+	// Because are the facts that the answer rests on.
+	Because []string `json:"because,omitempty"`
+	// Remedy is what would change the answer.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func (e *Explanation) because(format string, args ...any) {
+	e.Because = append(e.Because, fmt.Sprintf(format, args...))
+}
+
+// Placement says where a pod would start if it were rebuilt now.
+func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
+	e := Explanation{Namespace: pod.Namespace, Pod: pod.Name, Question: "placement"}
+	d := home(f, pod, nil)
+	e.Answer = next(d)
+	if d.Reason != pin.ReasonPinned {
+		e.because("reason: %s", d.Reason)
+	}
+	state := stateOf(f, pod)
+	if state == nil {
+		e.because("no PersistentPodState has its workload as target")
+		e.Remedy = "annotate the workload with " + appsv1beta1.AnnotationAutoGenerate + "=true and a topology"
+		return e
+	}
+	recorded := pin.RecordedNode(state, pod.Name)
+	if recorded == "" {
+		e.because("PersistentPodState %s has no record of it: it was never Ready under this name", state.Name)
+		return e
+	}
+	e.because("PersistentPodState %s records node %s", state.Name, recorded)
+	if reason, message := fit.Obstacle(f.Node(recorded), again(pod)); reason != "" {
+		e.because("node %s %s (%s)", recorded, message, reason)
+	}
+	for _, k := range keptFor(f, pod.Namespace, pod.Name) {
+		e.because("node %s holds %s for it (%s)", k.Status.Node, k.Status.IPs, k.Status.State)
+	}
+	return e
+}
+
+// gates says what opens each scheduling gate that Limpet sets.
+var gates = map[string]string{
+	pin.Gate:                 "limpet-controller opens it when it has nominated the recorded node, within seconds",
+	appsv1beta1.GateScaleOut: "limpet-controller opens it when enough pods of the StatefulSet are Ready",
+}
+
+// Pending says why a pod has no node, or does not run on it.
+func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
+	e := Explanation{Namespace: pod.Namespace, Pod: pod.Name, Question: "pending"}
+	for _, gate := range pod.Spec.SchedulingGates {
+		meaning, ours := gates[gate.Name]
+		if !ours {
+			meaning = "another program set it"
+		}
+		e.because("scheduling gate %s: %s", gate.Name, meaning)
+	}
+	scheduled := conditionOf(pod, corev1.PodScheduled)
+	switch {
+	case pod.Status.Phase != corev1.PodPending:
+		e.Answer = "it is not Pending: " + podState(pod)
+		return e
+	case len(pod.Spec.SchedulingGates) > 0:
+		e.Answer = "it waits for a scheduling gate"
+	case pod.Spec.NodeName != "":
+		e.Answer = "it has node " + pod.Spec.NodeName + " and does not run yet: " + state(pod)
+		if reason, message := fit.Obstacle(f.Node(pod.Spec.NodeName), pod); reason == fit.NodeNotReady || reason == fit.NodeGone {
+			e.because("node %s %s", pod.Spec.NodeName, message)
+		}
+	case scheduled != nil && scheduled.Status == corev1.ConditionFalse:
+		e.Answer = "no node takes it"
+		e.because("the scheduler: %s", scheduled.Message)
+	default:
+		e.Answer = "the scheduler has not looked at it yet"
+	}
+	waits(&e, stateOf(f, pod), pod)
+	return e
+}
+
+// waits adds that a pod waits for its required place.
+func waits(e *Explanation, state *appsv1beta1.PersistentPodState, pod *corev1.Pod) {
+	if state == nil || pod.Annotations[pin.AnnotationPlace] == "" {
+		return
+	}
+	e.because("PersistentPodState %s requires %s of its node", state.Name, pod.Annotations[pin.AnnotationPlace])
+	if w := state.Status.PodStates[pod.Name].Waiting; w != nil {
+		e.because("it waits since %s: %s", w.Since.UTC().Format("2006-01-02 15:04:05"), w.Reason)
+	}
+	for _, c := range state.Status.Conditions {
+		if c.Type == appsv1beta1.ConditionWaiting && c.Status == metav1.ConditionTrue {
+			e.Remedy = c.Message
+		}
+	}
+}
+
+// Address says what became of the addresses of a pod name.
+func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
+	e := Explanation{Namespace: namespace, Pod: name, Question: "address"}
+	h, err := History(f, namespace, name)
+	if err != nil {
+		return e, err
+	}
+	pod := f.Pod(namespace, name)
+	switch {
+	case h.Last != nil && h.Last.Outcome == appsv1beta1.Kept:
+		e.Answer = "kept: " + h.IPs
+	case h.Last != nil:
+		e.Answer = fmt.Sprintf("%s: %s → %s", strings.ToLower(string(h.Last.Outcome)), or(h.Last.From.IPs), or(h.Last.To.IPs))
+		e.because("%s: %s", h.Last.Cause, h.Last.Message)
+	case pod != nil:
+		e.Answer = "it has " + or(h.IPs) + "; no rebuild of it is the last one of its workload"
+	default:
+		e.Answer = "there is no such pod now"
+	}
+	for _, k := range h.Held {
+		e.because("node %s holds %s in network %s (%s)", k.Node, k.IPs, k.Network, k.State)
+	}
+	if pod != nil {
+		asked(&e, pod)
+	}
+	return e, nil
+}
+
+// asked adds for how long a pod asks to keep its addresses.
+func asked(e *Explanation, pod *corev1.Pod) {
+	value, set := pod.Annotations[reservation.RetainAnnotation]
+	retain, warning := reservation.ParseRetain(value, longest)
+	switch {
+	case !set:
+		e.because("the pod asks for no reservation")
+		e.Remedy = "annotate the pod template with " + reservation.RetainAnnotation
+	case warning != "":
+		e.because("%s", warning)
+	default:
+		e.because("the pod asks for a reservation of %s", retain)
+	}
+}
+
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func or(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}

@@ -1,0 +1,39 @@
+package facts
+
+import (
+	"context"
+	"reflect"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Parts of the installation. They have fixed names, so that a user without the right to list
+// them may still read them.
+var (
+	Controllers = objectOf("deployments.apps", Namespace, Controller, func(f *Facts, o *appsv1.Deployment) { f.Controllers = o })
+	Agents      = objectOf("daemonsets.apps", Namespace, Agent, func(f *Facts, o *appsv1.DaemonSet) { f.Agents = o })
+	Mutating    = objectOf("mutatingwebhookconfigurations.admissionregistration.k8s.io", "", Controller,
+		func(f *Facts, o *admissionv1.MutatingWebhookConfiguration) { f.Mutating = o })
+	Validating = objectOf("validatingwebhookconfigurations.admissionregistration.k8s.io", "", Controller,
+		func(f *Facts, o *admissionv1.ValidatingWebhookConfiguration) { f.Validating = o })
+)
+
+// objectOf returns a part that reads one object. An object that does not exist stays nil.
+func objectOf[T client.Object](kind, namespace, name string, set func(*Facts, T)) Part {
+	return Part{kind: kind, read: func(ctx context.Context, r client.Reader, _ string, f *Facts) error {
+		object := newObject[T]()
+		err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+		if err == nil {
+			set(f, object)
+		}
+		return client.IgnoreNotFound(err)
+	}}
+}
+
+func newObject[T client.Object]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }
+
+func newList[L client.ObjectList]() L {
+	return reflect.New(reflect.TypeFor[L]().Elem()).Interface().(L)
+}

@@ -1,0 +1,140 @@
+package console
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// guard is a budget of either kind, with the units that it has.
+type guard struct {
+	name, namespace string
+	covers          func(pod *corev1.Pod) bool
+	exempts         func(pod *corev1.Pod) bool
+	// most is how many pods may be unavailable at a time, left how many of these units are free,
+	// and held how many belong to pods that wait for their node.
+	most, left, held int32
+}
+
+type guards []*guard
+
+// guardsOf returns the budgets of the facts. One that cannot be read covers nothing here; the
+// command status names it.
+func guardsOf(f *facts.Facts) guards {
+	var all guards
+	for i := range f.Budgets {
+		b := &f.Budgets[i]
+		matcher, err := budget.MatcherOf(b)
+		if err != nil {
+			continue
+		}
+		all = append(all, &guard{
+			name: "PodUnavailableBudget/" + b.Name, namespace: b.Namespace,
+			covers:  func(pod *corev1.Pod) bool { return matcher.Covers(pod, chain(f, pod)) },
+			exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
+			most:    b.Status.TotalReplicas - b.Status.DesiredAvailable, left: b.Status.UnavailableAllowed,
+		})
+	}
+	for i := range f.DisruptionBudgets {
+		if g := guardOf(&f.DisruptionBudgets[i]); g != nil {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+func guardOf(b *policyv1.PodDisruptionBudget) *guard {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		return nil
+	}
+	return &guard{
+		name: "PodDisruptionBudget/" + b.Name, namespace: b.Namespace,
+		covers:  func(pod *corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) },
+		exempts: func(*corev1.Pod) bool { return false },
+		most:    b.Status.ExpectedPods - b.Status.DesiredHealthy, left: b.Status.DisruptionsAllowed,
+	}
+}
+
+// chain returns the controllers of a pod: its ReplicaSet, then the Deployment.
+func chain(f *facts.Facts, pod *corev1.Pod) []workload.Owner {
+	owners, _ := workload.Chain(pod, func(o workload.Owner) (metav1.Object, error) {
+		for i := range f.ReplicaSets {
+			if rs := &f.ReplicaSets[i]; rs.UID == o.UID {
+				return rs, nil
+			}
+		}
+		return nil, nil //nolint:nilnil // an owner that is not known ends the chain
+	})
+	return owners
+}
+
+// names returns the names of the budgets that a pod needs a unit of.
+func (g guards) names(pod *corev1.Pod) []string {
+	var names []string
+	for _, one := range g {
+		if one.namespace == pod.Namespace && one.covers(pod) && !one.exempts(pod) {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
+// waves gives each pod the wave in which it can go, and returns their number. The first wave has
+// the units that are left now. Each later wave has all units but those of pods that return to their
+// node: these are not available before the node is uncordoned.
+func (g guards) waves(pods []Drained) int {
+	last := 0
+	for wave := 1; ; wave++ {
+		gone := 0
+		for i := range pods {
+			d := &pods[i]
+			if d.Outcome == Stays || d.Wave > 0 {
+				continue
+			}
+			if d.Blocked = g.take(d); d.Blocked == "" {
+				d.Wave, last = wave, wave
+				gone++
+			}
+		}
+		if gone == 0 && wave > 1 {
+			return last
+		}
+		for _, one := range g {
+			one.left = one.most - one.held
+		}
+	}
+}
+
+// take takes a unit of each budget of a pod, or says which budget has none left.
+func (g guards) take(d *Drained) string {
+	var needed guards
+	for _, one := range g {
+		if one.namespace == d.Namespace && slices.Contains(d.Budgets, one.name) {
+			needed = append(needed, one)
+		}
+	}
+	for _, one := range needed {
+		switch {
+		case one.left > 0:
+		case one.most < 1:
+			return one.name + " permits no pod to be unavailable"
+		default:
+			return one.name + " has no unit left: pods that wait for their node hold them"
+		}
+	}
+	for _, one := range needed {
+		one.left--
+		if d.Outcome == Returns {
+			one.held++
+		}
+	}
+	return ""
+}

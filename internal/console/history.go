@@ -1,0 +1,151 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+)
+
+// HistoryParts are the facts that History needs, of the namespace of the pod.
+var HistoryParts = append(slices.Clone(HomeParts), facts.Events)
+
+// Held is addresses that a node holds for a pod.
+type Held struct {
+	Node    string       `json:"node"`
+	Network string       `json:"network"`
+	IPs     string       `json:"ips"`
+	State   string       `json:"state"`
+	Until   *metav1.Time `json:"until,omitempty"`
+}
+
+// Told is one event.
+type Told struct {
+	Time    time.Time `json:"time"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Object  string    `json:"object"`
+}
+
+// HistoryReport is what is known of one pod name.
+type HistoryReport struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	// Node, IPs and State are those of the pod; empty for a pod that does not exist.
+	Node  string `json:"node,omitempty"`
+	IPs   string `json:"ips,omitempty"`
+	State string `json:"state"`
+	// RecordedBy names the PersistentPodState; RecordedNode, RecordedIPs and RecordedAt are what
+	// it records.
+	RecordedBy   string       `json:"recordedBy,omitempty"`
+	RecordedNode string       `json:"recordedNode,omitempty"`
+	RecordedIPs  string       `json:"recordedIPs,omitempty"`
+	RecordedAt   *metav1.Time `json:"recordedAt,omitempty"`
+	// Subset is the WorkloadSpread and the subset, as the pod's annotation tells them.
+	Subset string `json:"subset,omitempty"`
+	Held   []Held `json:"held"`
+	// Last is the last rebuild of the workload, if it was this pod's.
+	Last *appsv1beta1.Rebuild `json:"last,omitempty"`
+	// Next says what the pod would get if it were rebuilt now.
+	Next   string         `json:"next"`
+	Events []Told         `json:"events"`
+	Unread []facts.Unread `json:"unread,omitempty"`
+}
+
+// History reports on one pod name, which may have no pod now. It fails when nothing is known
+// under the name.
+func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
+	r := HistoryReport{Namespace: namespace, Pod: name, State: "None", Held: []Held{}, Events: events(f, namespace, name), Unread: f.Unread}
+	pod := f.Pod(namespace, name)
+	for _, k := range keptFor(f, namespace, name) {
+		s := k.Status
+		r.Held = append(r.Held, Held{Node: s.Node, Network: s.Network, IPs: s.IPs, State: string(s.State), Until: s.Until})
+	}
+	state := recording(f, namespace, name)
+	if pod != nil {
+		r.Node, r.IPs, r.State = pod.Spec.NodeName, pin.Addresses(pod), podState(pod)
+		r.Subset = pod.Annotations[appsv1beta1.AnnotationMatchedSpread]
+		if s := stateOf(f, pod); s != nil {
+			state = s
+		}
+		r.Next = next(home(f, pod, nil))
+	}
+	if state != nil {
+		record := state.Status.PodStates[name]
+		r.RecordedBy, r.RecordedNode, r.RecordedIPs, r.RecordedAt = state.Name, record.NodeName, record.IPs, record.RecordedAt
+		if n := state.Status.Rebuilds; n != nil && n.Last != nil && n.Last.Pod == name {
+			r.Last = n.Last
+		}
+	}
+	if pod == nil && state == nil && len(r.Held) == 0 && len(r.Events) == 0 {
+		return r, fmt.Errorf("nothing is known of pod %s/%s: check the name and --namespace", namespace, name)
+	}
+	return r, nil
+}
+
+// recording returns the PersistentPodState that has a record of a pod name.
+func recording(f *facts.Facts, namespace, name string) *appsv1beta1.PersistentPodState {
+	for i := range f.States {
+		if _, ok := f.States[i].Status.PodStates[name]; ok && f.States[i].Namespace == namespace {
+			return &f.States[i]
+		}
+	}
+	return nil
+}
+
+// next says in a sentence where a rebuilt pod would start.
+func next(d pin.Decision) string {
+	place := placeOf(d)
+	switch {
+	case d.Reason == pin.ReasonPinned:
+		return d.Message
+	case len(place) > 0:
+		return fmt.Sprintf("the pod waits for a node with %s: %s", place, d.Message)
+	}
+	return "the pod starts on any node: " + d.Message
+}
+
+// podState is the state of a pod as one word, as kubectl prints it.
+func podState(p *corev1.Pod) string {
+	if p.DeletionTimestamp != nil {
+		return "Terminating"
+	}
+	return state(p)
+}
+
+// events returns what Limpet told of a pod, the newest first.
+func events(f *facts.Facts, namespace, name string) []Told {
+	told := []Told{}
+	for _, e := range f.Events {
+		about := e.InvolvedObject
+		if e.Namespace != namespace || !isPod(&about, name) && !isPod(e.Related, name) {
+			continue
+		}
+		told = append(told, Told{Time: timeOf(e), Reason: e.Reason, Message: e.Message, Object: about.Kind + "/" + about.Name})
+	}
+	slices.SortFunc(told, func(a, b Told) int { return b.Time.Compare(a.Time) })
+	return told
+}
+
+func isPod(o *corev1.ObjectReference, name string) bool {
+	return o != nil && o.Kind == "Pod" && o.Name == name
+}
+
+// timeOf returns when an event was last seen. The two versions of the API use different fields.
+func timeOf(e corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}

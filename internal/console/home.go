@@ -1,0 +1,116 @@
+package console
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// HomeParts are the facts that tell where a rebuilt pod returns to.
+var HomeParts = []facts.Part{facts.Nodes, facts.Pods, facts.Pools, facts.Kept, facts.States}
+
+// home decides what a pod would get if it were rebuilt now, as the webhook decides. cordoned are
+// names of nodes that are taken as cordoned.
+func home(f *facts.Facts, pod *corev1.Pod, cordoned []string) pin.Decision {
+	in := pin.Input{
+		Pod:     again(pod),
+		State:   stateOf(f, pod),
+		Retains: retains(pod),
+		Holds:   len(keptFor(f, pod.Namespace, pod.Name)) > 0,
+		Cluster: cluster(f, cordoned),
+		Now:     f.Now,
+	}
+	recorded := pin.RecordedNode(in.State, pod.Name)
+	for _, node := range in.Cluster {
+		if node.Name == recorded {
+			in.Node = node
+		}
+	}
+	for _, pool := range f.Pools {
+		if pool.Status.Node == recorded {
+			in.Pools = append(in.Pools, pool)
+		}
+	}
+	return pin.Plan(in)
+}
+
+// again returns a pod as its controller would make it anew: without a node, a UID, and what
+// Limpet added. The template may have more; what a user wrote stays.
+func again(pod *corev1.Pod) *corev1.Pod {
+	p := pod.DeepCopy()
+	p.UID, p.ResourceVersion, p.DeletionTimestamp = types.UID(""), "", nil
+	p.Spec.NodeName, p.Status = "", corev1.PodStatus{}
+	if _, pinned := p.Annotations[appsv1beta1.AnnotationInjected]; pinned {
+		p.Spec.Affinity = withoutNode(p.Spec.Affinity)
+	}
+	return p
+}
+
+// withoutNode drops the node affinity, which the pin of the running pod wrote. An affinity of
+// the user's own cannot be told from it.
+func withoutNode(a *corev1.Affinity) *corev1.Affinity {
+	if a == nil {
+		return nil
+	}
+	a = a.DeepCopy()
+	a.NodeAffinity = nil
+	return a
+}
+
+// stateOf returns the PersistentPodState that is in force for a pod; nil for none.
+func stateOf(f *facts.Facts, pod *corev1.Pod) *appsv1beta1.PersistentPodState {
+	owner, ok := workload.OwnerOf(pod)
+	if !ok {
+		return nil
+	}
+	var states []appsv1beta1.PersistentPodState
+	for i := range f.States {
+		if s := &f.States[i]; s.Namespace == pod.Namespace && pin.TargetOf(s) == owner {
+			states = append(states, *s)
+		}
+	}
+	return pin.Choose(states)
+}
+
+// keptFor returns the IPReservations of a pod name.
+func keptFor(f *facts.Facts, namespace, name string) []limpetv1alpha1.IPReservation {
+	var kept []limpetv1alpha1.IPReservation
+	for i := range f.Reservations {
+		if r := &f.Reservations[i]; r.Namespace == namespace && r.Status.Pod == name {
+			kept = append(kept, *r)
+		}
+	}
+	return kept
+}
+
+// longest is the longest reservation that the default configuration gives.
+const longest = 24 * time.Hour
+
+// retains tells whether a pod asks to keep its addresses.
+func retains(pod *corev1.Pod) bool {
+	asked, _ := reservation.ParseRetain(pod.Annotations[reservation.RetainAnnotation], longest)
+	return asked > 0
+}
+
+// cluster returns all nodes, with those of the names cordoned.
+func cluster(f *facts.Facts, cordoned []string) []*corev1.Node {
+	nodes := make([]*corev1.Node, 0, len(f.Nodes))
+	for i := range f.Nodes {
+		node := &f.Nodes[i]
+		if slices.Contains(cordoned, node.Name) {
+			node = node.DeepCopy()
+			node.Spec.Unschedulable = true
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
+}

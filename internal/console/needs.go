@@ -1,0 +1,147 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// read tells whether a kind could be read. What could not be read is no problem of the cluster.
+func read(f *facts.Facts, kind string) bool {
+	return !slices.ContainsFunc(f.Unread, func(u facts.Unread) bool { return u.Kind == kind })
+}
+
+// installed says which parts of the installation are missing or do not work.
+func installed(f *facts.Facts, r StatusReport) []Problem {
+	var found []Problem
+	broken := func(object, reason, message, remedy string) {
+		found = append(found, Problem{Broken, object, reason, message, remedy})
+	}
+	controller := "Deployment " + facts.Namespace + "/" + facts.Controller
+	switch {
+	case f.Controllers == nil && read(f, "deployments.apps"):
+		broken(controller, "NotInstalled", "limpet-controller is not installed", "kubectl apply -k deploy/default")
+	case f.Controllers != nil && r.Controller.Ready == 0:
+		broken(controller, "NoReplica", "no replica is Ready: pods that ask for retention wait",
+			"kubectl -n limpet-system describe pods -l app.kubernetes.io/name=limpet-controller")
+	case r.Controller.Ready < r.Controller.Desired:
+		found = append(found, Problem{
+			Attention, controller, "ReplicaMissing",
+			fmt.Sprintf("%d of %d replicas are Ready", r.Controller.Ready, r.Controller.Desired), "",
+		})
+	case r.Controller.Desired > 1 && len(slices.Compact(slices.Clone(r.Controller.Nodes))) == 1 && len(f.Nodes) > 1:
+		found = append(found, Problem{
+			Attention, controller, "OneNode", "all replicas run on node " + r.Controller.Nodes[0],
+			"kubectl -n limpet-system rollout restart deployment limpet-controller",
+		})
+	}
+	agent := "DaemonSet " + facts.Namespace + "/" + facts.Agent
+	switch {
+	case f.Agents == nil && read(f, "daemonsets.apps"):
+		broken(agent, "NotInstalled", "limpet-agent is not installed", "kubectl apply -k deploy/default")
+	case f.Agents != nil && r.Agent.Ready < r.Agent.Desired:
+		broken(agent, "AgentsMissing", fmt.Sprintf("%d of %d agents are Ready: reservations of the other nodes do not end",
+			r.Agent.Ready, r.Agent.Desired), "kubectl -n limpet-system get pods -l app.kubernetes.io/name=limpet-agent -o wide")
+	}
+	return append(found, webhooks(f)...)
+}
+
+// webhooks says which webhook configurations are missing, or have no certificate yet.
+func webhooks(f *facts.Facts) []Problem {
+	var found []Problem
+	check := func(kind, unread string, installed bool, configs []admissionv1.WebhookClientConfig) {
+		object := kind + " " + facts.Controller
+		switch {
+		case !installed && read(f, unread):
+			found = append(found, Problem{Broken, object, "NotInstalled", "the webhooks are not installed", "kubectl apply -k deploy/default"})
+		case slices.ContainsFunc(configs, func(c admissionv1.WebhookClientConfig) bool { return len(c.CABundle) == 0 }):
+			found = append(found, Problem{Broken, object, "NoCertificate", "a webhook has no certificate of its server", "wait for limpet-controller, which writes it"})
+		}
+	}
+	var mutating, validating []admissionv1.WebhookClientConfig
+	if f.Mutating != nil {
+		for _, w := range f.Mutating.Webhooks {
+			mutating = append(mutating, w.ClientConfig)
+		}
+	}
+	if f.Validating != nil {
+		for _, w := range f.Validating.Webhooks {
+			validating = append(validating, w.ClientConfig)
+		}
+	}
+	check("MutatingWebhookConfiguration", "mutatingwebhookconfigurations.admissionregistration.k8s.io", f.Mutating != nil, mutating)
+	check("ValidatingWebhookConfiguration", "validatingwebhookconfigurations.admissionregistration.k8s.io", f.Validating != nil, validating)
+	return found
+}
+
+// pools says which pools are used up.
+func pools(f *facts.Facts) []Problem {
+	var found []Problem
+	for _, p := range f.Pools {
+		object := "Node " + p.Status.Node
+		if f.Node(p.Status.Node) == nil && read(f, "nodes") {
+			found = append(found, Problem{Attention, "NodeIPPool " + p.Name, "NodeGone", "its node does not exist", "the controller removes it within some minutes"})
+			continue
+		}
+		for _, kind := range []string{limpetv1alpha1.ConditionExhausted, limpetv1alpha1.ConditionShareReached} {
+			if c := meta.FindStatusCondition(p.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+				found = append(found, Problem{Attention, object, c.Reason, "network " + p.Status.Network + ": " + c.Message, ""})
+			}
+		}
+	}
+	return found
+}
+
+// records says which PersistentPodStates do not record, and whose pods wait for their node.
+func records(f *facts.Facts) []Problem {
+	var found []Problem
+	for _, s := range f.States {
+		object := "PersistentPodState " + s.Namespace + "/" + s.Name
+		if c := meta.FindStatusCondition(s.Status.Conditions, appsv1beta1.ConditionRecording); c != nil && c.Status == metav1.ConditionFalse {
+			found = append(found, Problem{Attention, object, c.Reason, c.Message, ""})
+		}
+		for _, kind := range []string{appsv1beta1.ConditionWaiting, appsv1beta1.ConditionKindsInvalid} {
+			if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+				found = append(found, Problem{Attention, object, c.Reason, c.Message, ""})
+			}
+		}
+	}
+	return found
+}
+
+// budgets says which budgets are not enforced.
+func budgets(f *facts.Facts) []Problem {
+	var found []Problem
+	for _, b := range f.Budgets {
+		c := meta.FindStatusCondition(b.Status.Conditions, policyv1beta1.ConditionEnforced)
+		if c == nil || c.Status != metav1.ConditionTrue {
+			p := Problem{Broken, "PodUnavailableBudget " + b.Namespace + "/" + b.Name, "NotReconciled", "limpet-controller has not read it yet", ""}
+			if c != nil {
+				p.Reason, p.Message = c.Reason, c.Message
+			}
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// spreads says which spreads do not place pods, and which subsets take none.
+func spreads(f *facts.Facts) []Problem {
+	var found []Problem
+	for _, s := range f.Spreads {
+		for _, kind := range []string{appsv1beta1.ConditionPlaced, appsv1beta1.ConditionSchedulable} {
+			if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+				found = append(found, Problem{Attention, "WorkloadSpread " + s.Namespace + "/" + s.Name, c.Reason, c.Message, ""})
+			}
+		}
+	}
+	return found
+}

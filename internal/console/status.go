@@ -1,0 +1,177 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/pkg/fit"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// StatusParts are the facts that Status needs. They are of all namespaces.
+var StatusParts = []facts.Part{
+	facts.Nodes, facts.Pools, facts.Kept, facts.States, facts.Spreads, facts.Budgets,
+	facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
+}
+
+// Program is one of the programs that Limpet runs in the cluster.
+type Program struct {
+	Name    string `json:"name"`
+	Ready   int32  `json:"ready"`
+	Desired int32  `json:"desired"`
+	Image   string `json:"image,omitempty"`
+	// Versions are the images that run, where there are several, with their numbers of pods.
+	Versions map[string]int `json:"versions,omitempty"`
+	// Nodes are those of the ready pods.
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+// NodeLine is one network of one node.
+type NodeLine struct {
+	Node     string `json:"node"`
+	Ready    bool   `json:"ready"`
+	Agent    string `json:"agent"`
+	Network  string `json:"network,omitempty"`
+	Total    int64  `json:"total"`
+	Attached int64  `json:"attached"`
+	Reserved int64  `json:"reserved"`
+	Free     int64  `json:"free"`
+}
+
+// Rebuilt counts what became of rebuilt pods.
+type Rebuilt struct {
+	Kept  int64 `json:"kept"`
+	Moved int64 `json:"moved"`
+	Lost  int64 `json:"lost"`
+}
+
+// StatusReport is the cluster at a glance.
+type StatusReport struct {
+	Controller Program    `json:"controller"`
+	Agent      Program    `json:"agent"`
+	Nodes      []NodeLine `json:"nodes"`
+	// Workloads, Budgets and Spreads are the numbers of PersistentPodStates,
+	// PodUnavailableBudgets and WorkloadSpreads.
+	Workloads int            `json:"workloads"`
+	Budgets   int            `json:"budgets"`
+	Spreads   int            `json:"spreads"`
+	Rebuilt   Rebuilt        `json:"rebuilt"`
+	Problems  []Problem      `json:"problems"`
+	Unread    []facts.Unread `json:"unread,omitempty"`
+}
+
+// Well tells whether all parts of Limpet do their work.
+func (r StatusReport) Well() bool { return !hasBroken(r.Problems) }
+
+// Status reports on a whole cluster. The pods in the facts are those of Limpet's namespace.
+func Status(f *facts.Facts) StatusReport {
+	r := StatusReport{
+		Controller: program(facts.Controller, f.Pods),
+		Agent:      program(facts.Agent, f.Pods),
+		Nodes:      nodeLines(f),
+		Workloads:  len(f.States), Budgets: len(f.Budgets), Spreads: len(f.Spreads),
+		Problems: []Problem{},
+		Unread:   f.Unread,
+	}
+	if f.Controllers != nil {
+		r.Controller.Desired, r.Controller.Image = ptrOr(f.Controllers.Spec.Replicas, 1), imageOf(f.Controllers.Spec.Template)
+	}
+	if f.Agents != nil {
+		r.Agent.Desired, r.Agent.Image = f.Agents.Status.DesiredNumberScheduled, imageOf(f.Agents.Spec.Template)
+	}
+	for _, s := range f.States {
+		if n := s.Status.Rebuilds; n != nil {
+			r.Rebuilt.Kept, r.Rebuilt.Moved, r.Rebuilt.Lost = r.Rebuilt.Kept+n.Kept, r.Rebuilt.Moved+n.Moved, r.Rebuilt.Lost+n.Lost
+		}
+	}
+	r.Problems = sorted(slices.Concat(r.Problems, installed(f, r), pools(f), records(f), budgets(f), spreads(f)))
+	return r
+}
+
+// program counts the pods of one of Limpet's programs.
+func program(name string, pods []corev1.Pod) Program {
+	p := Program{Name: name}
+	images := map[string]int{}
+	for i := range pods {
+		if pods[i].Labels[facts.LabelName] != name || pods[i].DeletionTimestamp != nil || len(pods[i].Spec.Containers) == 0 {
+			continue
+		}
+		images[pods[i].Spec.Containers[0].Image]++
+		if workload.Ready(&pods[i]) {
+			p.Ready++
+			p.Nodes = append(p.Nodes, pods[i].Spec.NodeName)
+		}
+	}
+	if len(images) > 1 {
+		p.Versions = images
+	}
+	slices.Sort(p.Nodes)
+	return p
+}
+
+// nodeLines returns a line for each network of each node, and one for a node without a network.
+func nodeLines(f *facts.Facts) []NodeLine {
+	agents := map[string]string{}
+	for i := range f.Pods {
+		if p := &f.Pods[i]; p.Labels[facts.LabelName] == facts.Agent && p.DeletionTimestamp == nil {
+			agents[p.Spec.NodeName] = state(p)
+		}
+	}
+	lines := []NodeLine{}
+	for i := range f.Nodes {
+		node := &f.Nodes[i]
+		line := NodeLine{Node: node.Name, Ready: fit.Ready(node), Agent: cmp.Or(agents[node.Name], "None")}
+		found := false
+		for _, pool := range f.Pools {
+			if s := pool.Status; s.Node == node.Name {
+				line.Network, line.Total, line.Attached, line.Reserved, line.Free = s.Network, s.Total, s.Attached, s.Reserved, s.Free
+				lines, found = append(lines, line), true
+			}
+		}
+		if !found {
+			lines = append(lines, line)
+		}
+	}
+	slices.SortFunc(lines, func(a, b NodeLine) int {
+		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Network, b.Network))
+	})
+	return lines
+}
+
+// state is the state of a pod as one word.
+func state(p *corev1.Pod) string {
+	switch {
+	case workload.Ready(p):
+		return "Ready"
+	case p.Status.Reason != "":
+		return p.Status.Reason
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Waiting != nil && c.State.Waiting.Reason != "" {
+			return c.State.Waiting.Reason
+		}
+	}
+	if p.Status.Phase == corev1.PodRunning {
+		return "NotReady"
+	}
+	return fmt.Sprint(p.Status.Phase)
+}
+
+func imageOf(t corev1.PodTemplateSpec) string {
+	if len(t.Spec.Containers) == 0 {
+		return ""
+	}
+	return t.Spec.Containers[0].Image
+}
+
+func ptrOr(n *int32, otherwise int32) int32 {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}

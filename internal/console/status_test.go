@@ -1,0 +1,167 @@
+package console_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// installed are the facts of a cluster of two nodes on which all is well.
+func installed() *facts.Facts {
+	f := &facts.Facts{
+		Now:         now,
+		Controllers: &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)}},
+		Agents:      &appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2}},
+		Mutating:    &admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{{ClientConfig: admissionv1.WebhookClientConfig{CABundle: []byte("x")}}}},
+		Validating:  &admissionv1.ValidatingWebhookConfiguration{},
+	}
+	for _, name := range []string{"n1", "n2"} {
+		f.Nodes = append(f.Nodes, *testenv.ANode(name).Node)
+		for _, program := range []string{facts.Controller, facts.Agent} {
+			pod := testenv.APod(program + "-" + name).In(facts.Namespace).On(name).Ready()
+			pod.Labels = map[string]string{facts.LabelName: program}
+			f.Pods = append(f.Pods, *pod.Pod)
+		}
+		f.Pools = append(f.Pools, limpetv1alpha1.NodeIPPool{
+			ObjectMeta: metav1.ObjectMeta{Name: name + ".net"},
+			Status:     limpetv1alpha1.NodeIPPoolStatus{Node: name, Network: "net", Total: 10, Attached: 3, Reserved: 2, Free: 5},
+		})
+	}
+	return f
+}
+
+func TestStatus(t *testing.T) {
+	condition := func(kind string, status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: kind, Status: status, Reason: reason, Message: "told"}}
+	}
+	tests := map[string]struct {
+		change func(*facts.Facts)
+		want   []string // severity and reason
+	}{
+		"all is well":             {func(*facts.Facts) {}, nil},
+		"nothing is installed":    {func(f *facts.Facts) { *f = facts.Facts{Now: now} }, []string{"Broken NotInstalled", "Broken NotInstalled", "Broken NotInstalled", "Broken NotInstalled"}},
+		"one replica is missing":  {func(f *facts.Facts) { f.Pods[0].Status.Conditions = nil }, []string{"Attention ReplicaMissing"}},
+		"no replica is Ready":     {func(f *facts.Facts) { f.Pods[0].Status, f.Pods[2].Status = corev1.PodStatus{}, corev1.PodStatus{} }, []string{"Broken NoReplica"}},
+		"replicas on one node":    {func(f *facts.Facts) { f.Pods[2].Spec.NodeName = "n1" }, []string{"Attention OneNode"}},
+		"an agent is not Ready":   {func(f *facts.Facts) { f.Pods[1].Status.Conditions = nil }, []string{"Broken AgentsMissing"}},
+		"a webhook without trust": {func(f *facts.Facts) { f.Mutating.Webhooks[0].ClientConfig.CABundle = nil }, []string{"Broken NoCertificate"}},
+		"what may not be read is not missing": {func(f *facts.Facts) {
+			f.Validating, f.Unread = nil, []facts.Unread{{Kind: "validatingwebhookconfigurations.admissionregistration.k8s.io"}}
+		}, nil},
+		"a pool is full": {func(f *facts.Facts) {
+			f.Pools[0].Status.Conditions = condition(limpetv1alpha1.ConditionExhausted, metav1.ConditionTrue, "NoneFree")
+		}, []string{"Attention NoneFree"}},
+		"a pool of a node that is gone": {func(f *facts.Facts) { f.Pools[0].Status.Node = "n9" }, []string{"Attention NodeGone"}},
+		"a pod waits for its node": {func(f *facts.Facts) {
+			f.States = []appsv1beta1.PersistentPodState{{Status: appsv1beta1.PersistentPodStateStatus{
+				Conditions: condition(appsv1beta1.ConditionWaiting, metav1.ConditionTrue, "NodeCordoned"),
+			}}}
+		}, []string{"Attention NodeCordoned"}},
+		"a budget is not enforced": {func(f *facts.Facts) {
+			f.Budgets = []policyv1beta1.PodUnavailableBudget{{}}
+		}, []string{"Broken NotReconciled"}},
+		"a spread does not place": {func(f *facts.Facts) {
+			f.Spreads = []appsv1beta1.WorkloadSpread{{Status: appsv1beta1.WorkloadSpreadStatus{
+				Conditions: condition(appsv1beta1.ConditionPlaced, metav1.ConditionFalse, "NoSubsetFits"),
+			}}}
+		}, []string{"Attention NoSubsetFits"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := installed()
+			tc.change(f)
+			r := console.Status(f)
+			var got []string
+			for _, p := range r.Problems {
+				got = append(got, string(p.Severity)+" "+p.Reason)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusCounts(t *testing.T) {
+	f := installed()
+	f.States = []appsv1beta1.PersistentPodState{
+		{Status: appsv1beta1.PersistentPodStateStatus{Rebuilds: &appsv1beta1.Rebuilds{Kept: 3, Lost: 1}}},
+		{Status: appsv1beta1.PersistentPodStateStatus{Rebuilds: &appsv1beta1.Rebuilds{Kept: 1, Moved: 2}}},
+	}
+	f.Pods[1].Spec.Containers[0].Image = "agent:old"
+	r := console.Status(f)
+	if r.Rebuilt != (console.Rebuilt{Kept: 4, Moved: 2, Lost: 1}) {
+		t.Errorf("rebuilt pods: %+v", r.Rebuilt)
+	}
+	if len(r.Agent.Versions) != 2 || r.Agent.Versions["agent:old"] != 1 {
+		t.Errorf("versions of the agent: %v", r.Agent.Versions)
+	}
+	if want := (console.NodeLine{Node: "n1", Ready: true, Agent: "Ready", Network: "net", Total: 10, Attached: 3, Reserved: 2, Free: 5}); r.Nodes[0] != want {
+		t.Errorf("first node: %+v, want %+v", r.Nodes[0], want)
+	}
+}
+
+func TestAudit(t *testing.T) {
+	held := func(pod string) limpetv1alpha1.IPReservation {
+		return limpetv1alpha1.IPReservation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "r"},
+			Status:     limpetv1alpha1.IPReservationStatus{Node: "n1", Pod: pod, IPs: "10.0.0.2", State: limpetv1alpha1.IPReserved},
+		}
+	}
+	tests := map[string]struct {
+		change func(*facts.Facts)
+		want   []string
+	}{
+		"nothing contradicts": {func(*facts.Facts) {}, nil},
+		"two pods with one address": {func(f *facts.Facts) {
+			f.Pods = append(f.Pods, *testenv.APod("b").In("shop").On("n2").At("10.0.0.2").Pod)
+		}, []string{"TwoPods"}},
+		"pods of the host network share": {func(f *facts.Facts) {
+			p := *testenv.APod("b").In("shop").On("n1").At("10.0.0.2").Pod
+			p.Spec.HostNetwork = true
+			f.Pods = append(f.Pods, p)
+		}, nil},
+		"a pod that ended has none": {func(f *facts.Facts) {
+			p := *testenv.APod("b").In("shop").On("n1").At("10.0.0.2").Pod
+			p.Status.Phase = corev1.PodSucceeded
+			f.Pods = append(f.Pods, p)
+		}, nil},
+		"held for itself":  {func(f *facts.Facts) { f.Reservations = append(f.Reservations, held("a")) }, nil},
+		"held for another": {func(f *facts.Facts) { f.Reservations = append(f.Reservations, held("web-0")) }, []string{"GivenAway"}},
+		"an old reservation": {func(f *facts.Facts) {
+			r := held("a")
+			r.Status.Until = new(metav1.NewTime(now.Add(-6 * time.Minute)))
+			f.Reservations = append(f.Reservations, r)
+		}, []string{"Overdue"}},
+		"a wrong sum": {func(f *facts.Facts) { f.Pools[0].Status.Free = 4 }, []string{"WrongSum"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := installed()
+			f.Pods = []corev1.Pod{*testenv.APod("a").In("shop").On("n1").At("10.0.0.2").Pod}
+			tc.change(f)
+			var got []string
+			for _, p := range console.Audit(f).Problems {
+				got = append(got, p.Reason)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

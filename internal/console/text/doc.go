@@ -1,0 +1,77 @@
+// Package text prints the reports of package console for people.
+package text
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/console/facts"
+)
+
+// Style is how a report is printed.
+type Style struct {
+	// Wide adds columns.
+	Wide bool
+	// Colour marks what is broken; only for terminals.
+	Colour bool
+	// Now is the time to which ages are relative.
+	Now time.Time
+}
+
+// table prints rows below a heading, with aligned columns. Nothing is printed for no rows.
+func table(w io.Writer, heading string, rows []string) {
+	if len(rows) == 0 {
+		return
+	}
+	columns := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(columns, heading)
+	for _, row := range rows {
+		fmt.Fprintln(columns, row)
+	}
+	columns.Flush()
+}
+
+// problems prints what needs a hand, or that nothing does.
+func problems(w io.Writer, s Style, found []console.Problem, none string) {
+	if len(found) == 0 {
+		fmt.Fprintln(w, none)
+		return
+	}
+	fmt.Fprintf(w, "Needs a hand (%d):\n", len(found))
+	for _, p := range found {
+		fmt.Fprintf(w, "  %s %s: %s: %s\n", s.mark(p.Severity), p.Object, p.Reason, p.Message)
+		if p.Remedy != "" {
+			fmt.Fprintf(w, "      remedy: %s\n", p.Remedy)
+		}
+	}
+}
+
+// mark returns a severity, in red or yellow on a terminal.
+func (s Style) mark(severity console.Severity) string {
+	colour := "33"
+	if severity == console.Broken {
+		colour = "31"
+	}
+	if !s.Colour {
+		return string(severity)
+	}
+	return "\x1b[" + colour + "m" + string(severity) + "\x1b[0m"
+}
+
+// unread says what the report does not know.
+func unread(w io.Writer, kinds []facts.Unread) {
+	for _, u := range kinds {
+		fmt.Fprintf(w, "not read: %s: %s\n", u.Kind, u.Reason)
+	}
+}
+
+// or returns a text, or a hyphen for none.
+func or(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,149 @@
+package text
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/limpet-io/limpet/internal/console"
+)
+
+// Status prints the cluster at a glance.
+func Status(w io.Writer, s Style, r console.StatusReport) {
+	table(w, "PROGRAM\tREADY\tIMAGE\tNODES", []string{program(s, r.Controller), program(s, r.Agent)})
+	fmt.Fprintln(w)
+	var rows []string
+	for _, n := range r.Nodes {
+		ready := "Ready"
+		if !n.Ready {
+			ready = "NotReady"
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d", n.Node, ready, n.Agent, or(n.Network), n.Total, n.Attached, n.Reserved, n.Free))
+	}
+	table(w, "NODE\tSTATUS\tAGENT\tNETWORK\tTOTAL\tATTACHED\tRESERVED\tFREE", rows)
+	fmt.Fprintf(w, "\n%d PersistentPodStates, %d PodUnavailableBudgets, %d WorkloadSpreads\n", r.Workloads, r.Budgets, r.Spreads)
+	fmt.Fprintf(w, "rebuilt pods: %d kept, %d moved, %d lost their address\n\n", r.Rebuilt.Kept, r.Rebuilt.Moved, r.Rebuilt.Lost)
+	problems(w, s, r.Problems, "Nothing needs a hand.")
+	unread(w, r.Unread)
+}
+
+func program(s Style, p console.Program) string {
+	image := p.Image
+	if len(p.Versions) > 0 {
+		image = fmt.Sprintf("%d versions", len(p.Versions))
+	}
+	nodes := strings.Join(p.Nodes, ",")
+	if len(p.Nodes) > 4 && !s.Wide {
+		nodes = fmt.Sprintf("%d nodes", len(p.Nodes))
+	}
+	return fmt.Sprintf("%s\t%d/%d\t%s\t%s", p.Name, p.Ready, p.Desired, or(image), or(nodes))
+}
+
+// History prints what is known of a pod.
+func History(w io.Writer, s Style, r console.HistoryReport) {
+	table(w, "POD\tSTATUS\tNODE\tIPS", []string{fmt.Sprintf("%s/%s\t%s\t%s\t%s", r.Namespace, r.Pod, r.State, or(r.Node), or(r.IPs))})
+	if r.RecordedBy != "" {
+		fmt.Fprintf(w, "\nrecorded by PersistentPodState %s: node %s, addresses %s", r.RecordedBy, or(r.RecordedNode), or(r.RecordedIPs))
+		if r.RecordedAt != nil {
+			fmt.Fprintf(w, ", since %s ago", duration.HumanDuration(s.Now.Sub(r.RecordedAt.Time)))
+		}
+		fmt.Fprintln(w)
+	}
+	if r.Subset != "" {
+		fmt.Fprintf(w, "subset: %s\n", r.Subset)
+	}
+	var rows []string
+	for _, h := range r.Held {
+		left := "while the pod runs"
+		if h.Until != nil {
+			left = duration.HumanDuration(h.Until.Sub(s.Now))
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", h.Node, h.Network, h.IPs, h.State, left))
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+	}
+	table(w, "HELD ON\tNETWORK\tIPS\tSTATE\tLEFT", rows)
+	if l := r.Last; l != nil {
+		fmt.Fprintf(w, "\nlast rebuild, %s ago: %s, %s %s → %s %s\n", duration.HumanDuration(s.Now.Sub(l.Time.Time)),
+			l.Outcome, or(l.From.NodeName), or(l.From.IPs), or(l.To.NodeName), or(l.To.IPs))
+		if l.Cause != "" {
+			fmt.Fprintf(w, "  %s: %s\n", l.Cause, l.Message)
+		}
+	}
+	if r.Next != "" {
+		fmt.Fprintf(w, "\nif it were rebuilt now: %s\n", r.Next)
+	}
+	told(w, s, r.Events)
+	unread(w, r.Unread)
+}
+
+func told(w io.Writer, s Style, events []console.Told) {
+	var rows []string
+	for _, e := range events {
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", duration.HumanDuration(s.Now.Sub(e.Time)), e.Reason, e.Object, e.Message))
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+	}
+	table(w, "LAST SEEN\tREASON\tOBJECT\tMESSAGE", rows)
+}
+
+// Drain prints the plan of a drain.
+func Drain(w io.Writer, s Style, r console.DrainReport) {
+	var rows []string
+	for _, d := range r.Pods {
+		if d.Outcome == console.Stays && !s.Wide {
+			continue
+		}
+		wave, why := fmt.Sprint(d.Wave), d.Why
+		if d.Blocked != "" {
+			wave, why = "never", d.Blocked
+		}
+		if d.Outcome == console.Stays {
+			wave = "-"
+		}
+		rows = append(rows, fmt.Sprintf("%s/%s\t%s\t%s\t%s\t%s\t%s", d.Namespace, d.Pod, d.Node, wave, d.Outcome, or(strings.Join(d.Budgets, ",")), why))
+	}
+	table(w, "POD\tNODE\tWAVE\tTHEN\tBUDGETS\tWHY", rows)
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "%d return when their node is uncordoned, %d move, %d end, %d cannot go\n", r.Returns, r.Moves, r.Ends, r.Blocked)
+	if r.Waves > 1 {
+		fmt.Fprintf(w, "%d waves: each waits until the pods of the wave before it are available again\n", r.Waves)
+	}
+	unread(w, r.Unread)
+}
+
+// Audit prints what contradicts.
+func Audit(w io.Writer, s Style, r console.AuditReport) {
+	fmt.Fprintf(w, "compared %d pods, %d reservations and %d pools\n", r.Pods, r.Reservations, r.Pools)
+	problems(w, s, r.Problems, "Nothing contradicts.")
+	unread(w, r.Unread)
+}
+
+// Eviction prints whether a pod may be evicted.
+func Eviction(w io.Writer, r console.EvictionReport) {
+	if r.Allowed {
+		fmt.Fprintf(w, "eviction of %s/%s: allowed now\n", r.Namespace, r.Pod)
+		return
+	}
+	fmt.Fprintf(w, "eviction of %s/%s: refused (%d): %s\n", r.Namespace, r.Pod, r.Code, r.Message)
+	for _, c := range r.Causes {
+		fmt.Fprintf(w, "  %s\n", c)
+	}
+}
+
+// Explain prints the answer to one question.
+func Explain(w io.Writer, e console.Explanation) {
+	fmt.Fprintf(w, "%s of %s/%s: %s\n", e.Question, e.Namespace, e.Pod, e.Answer)
+	for _, because := range e.Because {
+		fmt.Fprintf(w, "  %s\n", because)
+	}
+	if e.Remedy != "" {
+		fmt.Fprintf(w, "  remedy: %s\n", e.Remedy)
+	}
+}
