@@ -97,7 +97,9 @@ type unpacking struct {
 }
 
 // OnAdd handles a new pod.
-func (u unpacking) OnAdd(o any, initial bool) { u.ResourceEventHandler.OnAdd(u.lately.full(o), initial) }
+func (u unpacking) OnAdd(o any, initial bool) {
+	u.ResourceEventHandler.OnAdd(u.lately.full(o), initial)
+}
 
 // OnUpdate handles a changed pod.
 func (u unpacking) OnUpdate(before, after any) {
@@ -122,7 +124,7 @@ type packedStore struct {
 }
 
 const (
-	fieldPrefix = "field:"             // of the names of indexes by field
+	fieldPrefix = "field:"            // of the names of indexes by field
 	everywhere  = "__all_namespaces/" // of keys that are read without a namespace
 )
 

@@ -36,10 +36,10 @@ const (
 
 // Drained is one pod of a node that is drained.
 type Drained struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	Node      string `json:"node"`
-	Outcome      Outcome   `json:"outcome"`
+	Namespace string  `json:"namespace"`
+	Pod       string  `json:"pod"`
+	Node      string  `json:"node"`
+	Outcome   Outcome `json:"outcome"`
 	// Why explains the outcome.
 	Why string `json:"why,omitempty"`
 	// Retains tells that the pod asks to keep its addresses.
