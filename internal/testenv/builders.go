@@ -97,6 +97,12 @@ func (n Node) NotReady() Node {
 	return n
 }
 
+// Saying sets whether the node is Ready, as its kubelet says since some time.
+func (n Node) Saying(ready corev1.ConditionStatus, since time.Time) Node {
+	n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = ready, metav1.NewTime(since)
+	return n
+}
+
 // Tainted adds a taint.
 func (n Node) Tainted(key string, effect corev1.TaintEffect) Node {
 	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect})

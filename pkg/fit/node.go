@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -72,6 +73,27 @@ func Ready(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// PauseLimit is how long a node that says that it is not Ready is taken for one that is Ready again
+// soon. A container runtime whose network plugin failed once asks again after 5 s, and the
+// kubelet writes the status of its node every 10 s.
+const PauseLimit = 20 * time.Second
+
+// Pausing tells whether the kubelet of a node has lately said that the node is not Ready, and
+// nothing else keeps a pod away from the node. A node that fell silent does not pause.
+func Pausing(node *corev1.Node, pod *corev1.Pod, now time.Time) bool {
+	for _, t := range Untolerated(node, pod) {
+		if t.Key != corev1.TaintNodeNotReady {
+			return false
+		}
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionFalse && now.Sub(c.LastTransitionTime.Time) < PauseLimit
 		}
 	}
 	return false

@@ -2,8 +2,10 @@ package fit_test
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/pkg/fit"
 )
@@ -54,6 +56,37 @@ func TestObstacle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if reason, message := fit.Obstacle(tc.node, tc.pod); reason != tc.want || (message == "") != (tc.want == "") {
 				t.Errorf("got %q, %q, want %q", reason, message, tc.want)
+			}
+		})
+	}
+}
+
+// TestPausing tells a node that is not Ready for a moment from one that cannot take a pod.
+func TestPausing(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	says := func(status corev1.ConditionStatus, ago time.Duration, taints ...corev1.Taint) *corev1.Node {
+		node := aNode(taints...)
+		node.Status.Conditions[0].Status, node.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(now.Add(-ago))
+		return node
+	}
+	notReady := taint(corev1.TaintNodeNotReady, "", corev1.TaintEffectNoSchedule)
+	cordoned := says(corev1.ConditionFalse, time.Second, notReady)
+	cordoned.Spec.Unschedulable = true
+	for name, tc := range map[string]struct {
+		node *corev1.Node
+		want bool
+	}{
+		"it has just said so":              {says(corev1.ConditionFalse, time.Second, notReady), true},
+		"before Kubernetes sets the taint": {says(corev1.ConditionFalse, time.Second), true},
+		"it said so long ago":              {says(corev1.ConditionFalse, fit.PauseLimit, notReady), false},
+		"it is Ready":                      {says(corev1.ConditionTrue, time.Second), false},
+		"it is silent":                     {says(corev1.ConditionUnknown, time.Second), false},
+		"it is cordoned too":               {cordoned, false},
+		"it has another taint too":         {says(corev1.ConditionFalse, time.Second, notReady, taint("gpu", "", corev1.TaintEffectNoSchedule)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := fit.Pausing(tc.node, aPod(), now); got != tc.want {
+				t.Errorf("pausing: %v, want %v", got, tc.want)
 			}
 		})
 	}

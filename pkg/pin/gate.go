@@ -29,6 +29,7 @@ const (
 	ReasonOtherGates = "OtherGates" // another gate holds the pod back: a nomination would hold room for nothing
 	ReasonNoRoom     = "NoRoom"     // the node has no room left for the pod
 	ReasonNodeSilent = "NodeSilent" // the node may be dead: the gate stays until that is known
+	ReasonNodePauses = "NodePauses" // the node says that it is not Ready, for some seconds
 	ReasonRefused    = "Refused"    // the scheduler refused the pod, and would keep the nomination
 	ReasonUntried    = "Untried"    // no scheduler has tried the pod yet
 )
@@ -46,7 +47,7 @@ const (
 	factsGrace = 5 * time.Second
 	// leaseInterval is the time between two looks at the lease of a silent node.
 	leaseInterval = 2 * time.Second
-	// leaseGrace is the longest wait for the verdict on a silent node, since the pod waits for
+	// leaseGrace is the longest wait for a silent node, or one that pauses, since the pod waits for
 	// no other gate. By default Kubernetes finds a silent node NotReady after 50 s.
 	leaseGrace = time.Minute
 	// untriedGrace is how long a pod of another scheduler than the default one may keep its
@@ -99,6 +100,9 @@ func (in GateInput) Asks() string {
 	return name
 }
 
+// Pauses tells whether the node is not Ready for a moment.
+func (in GateInput) Pauses() bool { return in.Node != nil && fit.Pausing(in.Node, in.Pod, in.Now) }
+
 // PlanGate decides about a pod behind the gate. Usually there is nothing to wait for: the
 // scheduler takes the nominated node if the node passes all filters, and another one if it
 // does not. A node that has just died still passes all filters, until Kubernetes notices; a
@@ -146,6 +150,8 @@ func nominateHome(in GateInput, name string) GateDecision {
 		waited = in.Now.Sub(in.Alone)
 	}
 	switch {
+	case in.Pauses() && waited < leaseGrace:
+		return GateDecision{Again: leaseInterval, Reason: ReasonNodePauses, Message: fmt.Sprintf("node %s says that it is not Ready: wait %s for it", name, fit.PauseLimit)}
 	case in.Node == nil || fit.Unreachable(in.Node):
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: fmt.Sprintf("node %s cannot be reached or does not exist", name)}
 	case in.Silent && waited < leaseGrace:

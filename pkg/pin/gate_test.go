@@ -31,12 +31,16 @@ func TestPlanGate(t *testing.T) {
 	grouped := behind(pin.Gate)
 	grouped.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
 
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fit := testenv.ANode("n1").WithRoom(2, 8).Node
 	dead := testenv.ANode("n1").Node
 	dead.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}}
+	pausing := func(ago time.Duration) *corev1.Node {
+		return testenv.ANode("n1").WithRoom(2, 8).Tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule).
+			Saying(corev1.ConditionFalse, now.Add(-ago)).Node
+	}
 	cordoned := testenv.ANode("n1").Node
 	cordoned.Spec.Unschedulable = true
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	created := func(ago time.Duration, gates ...string) *corev1.Pod {
 		pod := behind(gates...)
 		pod.CreationTimestamp = metav1.NewTime(now.Add(-ago))
@@ -54,6 +58,7 @@ func TestPlanGate(t *testing.T) {
 	full := pin.GateDecision{Open: true, Reason: pin.ReasonNoRoom}
 	leave := pin.GateDecision{Reason: pin.ReasonNotGated}
 	listen := pin.GateDecision{Again: 2 * time.Second, Reason: pin.ReasonNodeSilent}
+	pause := pin.GateDecision{Again: 2 * time.Second, Reason: pin.ReasonNodePauses}
 	look := pin.GateDecision{Again: 250 * time.Millisecond, Reason: pin.ReasonUnproven}
 	last := pin.GateDecision{Reason: pin.ReasonOtherGates}
 	cases := map[string]struct {
@@ -70,6 +75,9 @@ func TestPlanGate(t *testing.T) {
 		"from the moment when its other gates are gone":    {proven(pin.GateInput{Pod: created(time.Hour, pin.Gate), Node: fit, Silent: true, Alone: now.Add(-59 * time.Second)}), listen},
 		"and then for a minute":                            {proven(pin.GateInput{Pod: created(time.Hour, pin.Gate), Node: fit, Silent: true, Alone: now.Add(-time.Minute)}), nominate},
 		"a node that was found dead is not nominated":      {proven(pin.GateInput{Pod: created(time.Second, pin.Gate), Node: dead, Silent: true}), open},
+		"a node that says it is not Ready is waited for":   {proven(pin.GateInput{Pod: created(time.Second, pin.Gate), Node: pausing(19 * time.Second)}), pause},
+		"for twenty seconds":                               {proven(pin.GateInput{Pod: created(time.Second, pin.Gate), Node: pausing(20 * time.Second)}), open},
+		"and again and again for a minute":                 {proven(pin.GateInput{Pod: created(time.Minute, pin.Gate), Node: pausing(0)}), open},
 		"a pod on its way out is left":                     {proven(pin.GateInput{Pod: going, Node: fit}), leave},
 		"a pod with gates of others only is left":          {proven(pin.GateInput{Pod: behind("own"), Node: fit}), leave},
 		"a pod without a gate is left, named node or not":  {proven(pin.GateInput{Pod: behind(), Node: fit}), leave},

@@ -153,6 +153,9 @@ func plan(in Input) Decision {
 		d.Reason, d.Message = ReasonPodElsewhere, given
 	}
 	reason, message := fit.Obstacle(in.Node, in.Pod)
+	if reason == ReasonNodeNotReady && fit.Pausing(in.Node, in.Pod, in.Now) {
+		reason = "" // the pod waits behind its gate
+	}
 	if reason == "" && !in.Holds && fit.Exhausted(in.Pools, record.IPs) {
 		reason, message = ReasonNodeOutOfIPs, "has no address left"
 	}

@@ -3,6 +3,7 @@ package pin_test
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -122,6 +123,13 @@ func TestPlan(t *testing.T) {
 		"the node is not preferred while it is not ready": {
 			in:         pin.Input{Pod: testenv.APod("web-0").Pod, State: state, Node: testenv.ANode("n1").NotReady().Node},
 			wantReason: pin.ReasonNodeNotReady, want: away(pin.ReasonNodeNotReady),
+		},
+		"the node is nominated although it has said for some seconds that it is not ready": {
+			in: pin.Input{
+				Pod: testenv.APod("web-0").Pod, State: state, Now: time.Unix(100, 0),
+				Node: testenv.ANode("n1").Tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule).Saying(corev1.ConditionFalse, time.Unix(81, 0)).Node,
+			},
+			wantReason: pin.ReasonPinned, want: all,
 		},
 		"the node is not preferred with a taint": {
 			in: pin.Input{

@@ -104,7 +104,7 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		log.FromContext(ctx).Info("Withdraw nomination", "message", decision.Message)
 		return ctrl.Result{}, client.IgnoreNotFound(n.nominate(ctx, &pod, ""))
 	}
-	if decision.Reason != pin.ReasonNodeSilent {
+	if decision.Reason != pin.ReasonNodeSilent && decision.Reason != pin.ReasonNodePauses {
 		n.alone.Delete(req)
 	}
 	if !decision.Open {
@@ -172,7 +172,7 @@ func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision
 	if in.Silent, err = n.Leases.Overdue(ctx, in.Node.Name); err != nil {
 		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // which is no reason to keep it waiting
 	}
-	if in.Silent {
+	if in.Silent || in.Pauses() {
 		in.Alone = n.aloneSince(pod, in.Now)
 	}
 	return n.promises.plan(ctx, n.Client, in)
