@@ -21,7 +21,7 @@ import (
 type Options struct {
 	Reader *Reader
 	Books  *books.Books
-	// Live reads PodDisruptionBudgets past the cache.
+	// Live reads PodDisruptionBudgets, and pods that are not Ready, past the cache.
 	Live  client.Reader
 	Clock clock.Clock
 	// MaxReservation is the longest reservation that the plugin is configured with.
@@ -97,9 +97,9 @@ func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
 // errBehind is returned when the cache of this replica is older than what a book relies on.
 var errBehind = errors.New("the cache of this replica is behind")
 
-// decide gathers the facts of an inquiry and decides about it, for a second time if the cache
-// was behind the book.
-func (j *Judge) decide(ctx context.Context, c inquiry) (Answer, error) {
+// decideAsAsked gathers the facts of an inquiry and decides about it, for a second time if the
+// cache was behind the book.
+func (j *Judge) decideAsAsked(ctx context.Context, c inquiry) (Answer, error) {
 	answer, behind, err := j.decideOnce(ctx, c)
 	if err != nil || behind == "" {
 		return answer, err

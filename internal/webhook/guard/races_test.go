@@ -120,6 +120,38 @@ func TestSeveralCallsForOneDeletionTakeOneUnit(t *testing.T) {
 	}
 }
 
+// A pod was not Ready when the API server asked, and is Ready when the book has its entry. Another
+// decision may have counted on the pod, so that the pod is judged as a Ready one.
+func TestAPodThatBecameReadyMeanwhileIsJudgedAsReady(t *testing.T) {
+	serve(t)
+	ns := guarded(t)
+	_, pods := web(t, ns, 3, intstr.FromInt32(1))
+	one, cached := replica(t)
+	for _, pod := range pods {
+		known(t, cached, pod)
+	}
+	asked := pods[0].DeepCopy()
+	for i := range asked.Status.Conditions {
+		asked.Status.Conditions[i].Status = corev1.ConditionFalse
+	}
+	if answer := call(t, one, pods[1]); !answer.Allowed {
+		t.Fatalf("first pod: %+v", answer.Result)
+	}
+	if answer := call(t, one, asked); answer.Allowed {
+		t.Error("the pod that is Ready meanwhile passed, and took a second unit")
+	}
+	if all := booksOf(t, ns); len(all) != 1 || len(all[0].Entries) != 1 || all[0].Entries[0].UID != pods[1].UID {
+		t.Errorf("books %+v, want an entry of the first pod alone", all)
+	}
+	pods[0].Status = asked.Status
+	if err := env.Client.Status().Update(t.Context(), pods[0]); err != nil {
+		t.Fatal(err)
+	}
+	if answer := call(t, one, asked); !answer.Allowed {
+		t.Errorf("%+v, want that a pod that is not Ready passes", answer.Result)
+	}
+}
+
 // A budget holds from its first moment, also where it is older than its pods, and where it was
 // made again under another name.
 func TestABudgetHoldsFromItsFirstMoment(t *testing.T) {

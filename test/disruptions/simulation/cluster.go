@@ -64,8 +64,9 @@ type Outcome struct {
 // MostLag is how far caches are behind at the most.
 const MostLag = 3 * time.Second
 
-// Bounds are the bounds of the check for a schedule.
-var Bounds = disruptions.Options{Lag: MostLag, Replacement: ledger.Bound + 20*time.Second}
+// Bounds are the bounds of the check for a schedule. A request that fails is judged again until the
+// commit bound, and its entry lasts from the last time on.
+var Bounds = disruptions.Options{Lag: MostLag, Replacement: commitBound + ledger.Bound + 6*time.Second}
 
 // Run runs the schedule of one seed and checks it.
 func Run(seed uint64, variant Variant) Outcome {

@@ -143,6 +143,26 @@ func (r *replica) judge(p *process, q request) (answer, error) {
 	if len(budgets) == 0 || r.variant == Unguarded {
 		return answer{allowed: true, reason: budget.ReasonUnprotected}, nil
 	}
+	a, err := r.decide(pause, q, target, budgets)
+	if err != nil || q.dryRun || !a.allowed || target.ready {
+		return a, err
+	}
+	return r.recheck(pause, q, target, budgets, a)
+}
+
+// recheck judges a pod again that was not Ready, if it is Ready when the book has its entry.
+func (r *replica) recheck(pause pauser, q request, target *pod, budgets []disruptions.Budget, before answer) (answer, error) {
+	if err := pause(time.Millisecond, 8*time.Millisecond); err != nil {
+		return answer{}, err
+	}
+	now := r.store.pods[target.name]
+	if now == nil || now.uid != target.uid || !now.ready || now.deleting {
+		return before, nil
+	}
+	return r.decide(pause, q, now, budgets)
+}
+
+func (r *replica) decide(pause pauser, q request, target *pod, budgets []disruptions.Budget) (answer, error) {
 	for live := false; ; live = true {
 		a, done, err := r.attempt(pause, q, target, budgets, live)
 		if done || err != nil {
