@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,4 +71,37 @@ func TestAListOfKindsForSpreadsThatCannotBeRead(t *testing.T) {
 	})
 	env.NameSpreadKinds(t, `{"workloads":[]}`)
 	shows(t, ws, "x:0/2 y:0/-1 Placed")
+}
+
+// The pods of a CloneSet are one revision of its spread. Adoption adds to them and changes nothing
+// that OpenKruise wrote.
+func TestPodsOfACloneSetAreAdopted(t *testing.T) {
+	start(t)
+	env.ServeKind(t, testenv.CloneSets)
+	env.AggregateRights(t)
+	ns := env.Namespace(t)
+	set := env.OfKind(t, testenv.CloneSets, ns, "web", map[string]any{"replicas": int64(4)})
+	x := node(t, "x")
+	var pods []*corev1.Pod
+	for _, revision := range []string{"first", "second"} {
+		pod := testenv.APod("web-"+revision).Of(set, testenv.CloneSets).On(x).Ready()
+		testenv.ReadyForKruise(testenv.OfKruise(pod.Pod, revision), corev1.ConditionTrue)
+		env.Create(t, pod.Pod)
+		pods = append(pods, pod.Pod)
+	}
+	ws := &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ws"}}
+	ws.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet", Name: "web"}
+	ws.Spec.Subsets = []appsv1beta1.WorkloadSpreadSubset{{
+		Name: "x", MaxReplicas: new(intstr.Parse("75%")),
+		Patch: runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"apps.kruise.io/specified-delete":"false","tier":"hot"}}}`)},
+	}, {Name: "y"}}
+	env.Create(t, ws)
+	for i, revision := range []string{"first", "second"} {
+		testenv.KeepsKruise(t, placed(t, pods[i], "x"), revision)
+	}
+	shows(t, ws, "x:2/1 y:0/-1 Placed")
+	var now appsv1beta1.WorkloadSpread
+	if env.Read(t, client.ObjectKeyFromObject(ws), &now); len(now.Status.VersionedSubsetStatuses) > 1 {
+		t.Errorf("versions %+v, want one", now.Status.VersionedSubsetStatuses)
+	}
 }
