@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ bench-controller: build assets ## Measure the controller with 100 nodes and 10 0
 
 bench-budgets: build assets ## Measure how fast budgets judge, beside PodDisruptionBudgets; writes docs/operate/benchmarks-budgets.md
 	$(GO) run ./test/bench/controller -budgets -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-budgets.md $(BENCH_FLAGS)
+
+bench-spread: build assets ## Measure how fast spreads place pods, and that two replicas overfill none; writes docs/operate/benchmarks-spread.md
+	$(GO) run ./test/bench/controller -spreads -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-spread.md $(BENCH_FLAGS)
 
 bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/benchmarks-rebuild.md
 	cd test/bench/rebuild && $(GO) run . -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)

@@ -41,11 +41,17 @@ func run() int {
 	budgets, budgetSize := flag.Bool("budgets", false, "measure budgets in place of pins"), fullBudgets
 	flag.IntVar(&budgetSize.pods, "budget-pods", budgetSize.pods, "pods of one budget")
 	flag.IntVar(&budgetSize.seconds, "budget-seconds", budgetSize.seconds, "length of the longest step")
+	spreads, spreadSize := flag.Bool("spreads", false, "measure spreads in place of pins"), fullSpreads
+	flag.IntVar(&spreadSize.pods, "spread-pods", spreadSize.pods, "pods of one spread")
+	flag.IntVar(&spreadSize.storm, "spread-storm", spreadSize.storm, "creations through two replicas")
 	flag.Parse()
 	p := place{root: *root, controller: *controller, assets: *assets}
 	measureThem := func() (string, error) { return measureAll(ctx, p, size) }
 	if *budgets {
 		measureThem = func() (string, error) { return measureBudgets(ctx, p, budgetSize) }
+	}
+	if *spreads {
+		measureThem = func() (string, error) { return measureSpreads(ctx, p, spreadSize) }
 	}
 	text, err := measureThem()
 	fmt.Print(text)

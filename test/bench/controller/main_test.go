@@ -44,6 +44,18 @@ func TestBenchmarkOfFewBudgets(t *testing.T) {
 	wholeReport(t, text, 12, "| admission of a request that passes, p99 at 20/s | ≤ 15.0 ms | ", "| refused, one budget | ", "| bare write of a book with ", "| a PodDisruptionBudget | ")
 }
 
+// TestBenchmarkOfASmallSpread asks a small spread all that a large one is asked.
+func TestBenchmarkOfASmallSpread(t *testing.T) {
+	p := here(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	text, err := measureSpreads(ctx, p, spreadScale{pods: 60, rate: 10, seconds: 2, storm: 60, clients: 5, wanted: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wholeReport(t, text, 14, "| admission, subset with a maximum, p99 at 10/s | ≤ 10.0 ms | ", "| pods without a subset | 0 | 0 | met |", "| bare write of a book with ")
+}
+
 // here builds the controller, and finds the other programs.
 func here(t *testing.T) place {
 	t.Helper()

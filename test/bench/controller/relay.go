@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,8 @@ type relay struct {
 	port   int
 	server *http.Server
 	to     string
+	also   string // a second replica, which is asked in turns; "" for none
+	turns  atomic.Int64
 	client *http.Client
 
 	only    string // the path whose exchanges are timed; "" for all
@@ -89,7 +92,11 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r *relay) ask(ctx context.Context, path string, question []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.to+path, bytes.NewReader(question))
+	to := r.to
+	if r.also != "" && r.turns.Add(1)%2 == 0 {
+		to = r.also
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to+path, bytes.NewReader(question))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+// spreadScale is how much of everything the measurement of spreads has.
+type spreadScale struct {
+	pods    int // that one spread covers
+	rate    int // creations a second
+	seconds int // of the longest step
+	storm   int // creations and deletions through two replicas
+	clients int // of the storm
+	wanted  int // pods of the storm at a time
+}
+
+var fullSpreads = spreadScale{pods: 5000, rate: 50, seconds: 24, storm: 10_000, clients: 50, wanted: 100}
+
+func (s spreadScale) creations() int { return s.rate * s.seconds }
+
+// limit is the maximum of each of the two subsets that have one, of so many pods.
+func (s spreadScale) limit(pods int) int { return pods * 2 / 5 }
+
+// measureSpreads has a spread place the pods of an API server, and returns what it saw.
+func measureSpreads(ctx context.Context, p place, size spreadScale) (text string, err error) {
+	dir, err := os.MkdirTemp("", "limpet-bench-spreads-")
+	if err != nil {
+		return "", fmt.Errorf("make directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // of the temporary directory of this machine
+	p.dir = dir
+	r := spreadReport{size: size}
+	if r.machine, err = measure.LookAround(dir); err != nil {
+		return "", err
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	b := &bench{place: p, size: scale{rate: size.rate}, begin: begin, endWatches: cancel}
+	g := &spreading{bench: b, size: size}
+	defer func() { err = g.stopBoth(err) }()
+	if err := b.start(ctx); err != nil {
+		return "", err
+	}
+	for _, step := range g.steps() {
+		b.progress(step.name)
+		if err := step.run(ctx, &r); err != nil {
+			return "", fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	r.took = time.Since(begin)
+	return r.markdown(), nil
+}
+
+// spreadStep is one part of the measurement of spreads.
+type spreadStep struct {
+	name string
+	run  func(context.Context, *spreadReport) error
+}
+
+// spreading is a cluster with spreads.
+type spreading struct {
+	*bench
+
+	size  spreadScale
+	relay *relay
+	first *process // when a second replica runs
+	large *crowd   // with all the pods
+	plain *crowd   // without a spread
+}
+
+func (g *spreading) steps() []spreadStep {
+	return []spreadStep{
+		{"fill a spread", g.fill},
+		{"replace pods of limited subsets", g.replaceLimited},
+		{"bare writes", g.bareWrites},
+		{"replace pods of the last subset, and pods without a spread", g.replaceLast},
+		{"storm through two replicas", g.storm},
+	}
+}
+
+// stopBoth ends the first replica, too.
+func (g *spreading) stopBoth(err error) error {
+	if g.first != nil {
+		err = errors.Join(err, g.first.stop())
+	}
+	return g.stop(err)
+}
+
+// fill makes the pods of one spread and those without a spread.
+func (g *spreading) fill(ctx context.Context, r *spreadReport) (err error) {
+	if g.relay, err = g.relaySpreads(ctx); err != nil {
+		return err
+	}
+	if g.plain, err = g.gather(ctx, "plain", g.size.creations(), false); err != nil {
+		return err
+	}
+	if g.large, err = g.gather(ctx, "large", g.size.pods, true); err != nil {
+		return err
+	}
+	g.relay.take()
+	begin := time.Now()
+	err = g.parallel(ctx, hands, g.size.pods, func(ctx context.Context, _ int) error { return g.large.grow(ctx) })
+	r.fillRate = float64(g.size.pods) / time.Since(begin).Seconds()
+	r.filling = g.relay.take()
+	r.filled = g.large.counts()
+	return errors.Join(err, g.parallel(ctx, hands, g.size.creations()/2, func(ctx context.Context, _ int) error { return g.plain.grow(ctx) }))
+}
+
+// replaceLimited replaces pods of the subsets that have a maximum: each creation takes an entry.
+func (g *spreading) replaceLimited(ctx context.Context, r *spreadReport) error {
+	g.relay.take()
+	_, err := g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) error {
+		_, err := g.large.replace(ctx, []string{"a", "b"}[i%2])
+		return err
+	})
+	r.limited, r.refused = g.relay.takeBoth()
+	r.replaced = g.large.counts()
+	return err
+}
+
+// replaceLast replaces pods of the last subset, which has no maximum, and pods of a namespace
+// without a spread in turns. The times are those of the client.
+func (g *spreading) replaceLast(ctx context.Context, r *spreadReport) error {
+	g.relay.take()
+	took := make([]time.Duration, g.size.creations())
+	_, err := g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) (err error) {
+		from, subset := g.large, "c"
+		if i%2 == 1 {
+			from, subset = g.plain, ""
+		}
+		took[i], err = from.replace(ctx, subset)
+		return err
+	})
+	for i, each := range took {
+		if i%2 == 0 {
+			r.withSpread = append(r.withSpread, each)
+		} else {
+			r.without = append(r.without, each)
+		}
+	}
+	r.unlimited = g.relay.take()
+	return err
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/admit"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// crowd is the pods of one ReplicaSet, by subset.
+type crowd struct {
+	client client.Client
+	set    *appsv1.ReplicaSet
+
+	mu   sync.Mutex
+	pods map[string][]*corev1.Pod
+}
+
+// noticed is how long a ReplicaSet controller takes to hear that a pod is gone.
+const noticed = 30 * time.Millisecond
+
+var errNoPod = errors.New("no pod is left")
+
+// relaySpreads sends the questions about the pods of spreads through a relay.
+func (g *spreading) relaySpreads(ctx context.Context) (*relay, error) {
+	r, err := g.startRelay(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.only = admit.SpreadPath
+	return r, g.pointWebhooks(ctx, r.port)
+}
+
+// gather makes a ReplicaSet of a Deployment in a namespace of its own, with a spread if asked, and
+// no pods.
+func (g *spreading) gather(ctx context.Context, ns string, pods int, spread bool) (*crowd, error) {
+	template := testenv.AStatefulSet("web", int32(pods)).In(ns)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
+	d.Spec.Replicas, d.Spec.Selector, d.Spec.Template = new(int32(pods)), template.Spec.Selector, template.Spec.Template
+	if err := errors.Join(g.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}), g.client.Create(ctx, d)); err != nil {
+		return nil, fmt.Errorf("make Deployment: %w", err)
+	}
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-5d4f8c7b6", OwnerReferences: []metav1.OwnerReference{
+		*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment")),
+	}}}
+	set.Spec.Replicas, set.Spec.Selector, set.Spec.Template = d.Spec.Replicas, d.Spec.Selector, d.Spec.Template
+	if err := g.client.Create(ctx, set); err != nil {
+		return nil, fmt.Errorf("make ReplicaSet: %w", err)
+	}
+	c := &crowd{client: g.client, set: set, pods: map[string][]*corev1.Pod{}}
+	if !spread {
+		return c, nil
+	}
+	if err := g.client.Create(ctx, g.spreadOver(set, g.size.limit(pods))); err != nil {
+		return nil, fmt.Errorf("make spread: %w", err)
+	}
+	return c, poll(ctx, longestWait, func(ctx context.Context) error {
+		g.relay.take()
+		return errors.Join(g.client.Create(ctx, c.pod(), client.DryRunAll), g.relay.used(ctx))
+	})
+}
+
+// spreadOver divides the pods of a Deployment over three zones, of which the last has no maximum.
+func (g *spreading) spreadOver(set *appsv1.ReplicaSet, limit int) *appsv1beta1.WorkloadSpread {
+	ws := &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: "web"}}
+	ws.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	for _, zone := range []string{"a", "b", "c"} {
+		subset := appsv1beta1.WorkloadSpreadSubset{Name: zone, RequiredNodeSelector: &corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
+		}}
+		if zone != "c" {
+			subset.MaxReplicas = new(intstr.FromInt32(int32(limit)))
+		}
+		ws.Spec.Subsets = append(ws.Spec.Subsets, subset)
+	}
+	return ws
+}
+
+// pod is a further pod, as its ReplicaSet makes it.
+func (c *crowd) pod() *corev1.Pod {
+	pod := testenv.APod("").In(c.set.Namespace).Pod
+	pod.GenerateName, pod.Labels = c.set.Name+"-", c.set.Spec.Selector.MatchLabels
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(c.set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+	furnish(&pod.Spec)
+	return pod
+}
+
+func subsetOf(pod *corev1.Pod) string {
+	match, err := appsv1beta1.ParseMatch(pod.Annotations[appsv1beta1.AnnotationMatchedSpread])
+	if err != nil {
+		return ""
+	}
+	return match.Subset
+}
+
+// grow creates a pod.
+func (c *crowd) grow(ctx context.Context) error {
+	pod := c.pod()
+	if err := c.client.Create(ctx, pod); err != nil {
+		return fmt.Errorf("create pod: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pods[subsetOf(pod)] = append(c.pods[subsetOf(pod)], pod)
+	return nil
+}
+
+// replace deletes the oldest pod of a subset and creates another one. It returns how long the
+// creation took.
+func (c *crowd) replace(ctx context.Context, subset string) (time.Duration, error) {
+	c.mu.Lock()
+	if len(c.pods[subset]) == 0 {
+		c.mu.Unlock()
+		return 0, fmt.Errorf("replace a pod of subset %q: %w", subset, errNoPod)
+	}
+	oldest := c.pods[subset][0]
+	c.pods[subset] = c.pods[subset][1:]
+	c.mu.Unlock()
+	if err := c.client.Delete(ctx, oldest, client.GracePeriodSeconds(0)); err != nil {
+		return 0, fmt.Errorf("delete pod: %w", err)
+	}
+	time.Sleep(noticed)
+	begin := time.Now()
+	err := c.grow(ctx)
+	return time.Since(begin), err
+}
+
+// counts are the pods of each subset.
+func (c *crowd) counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := map[string]int{}
+	for subset, pods := range c.pods {
+		counts[subset] = len(pods)
+	}
+	return counts
+}
+
+// bareWrites writes a book as large as the one of the spread at the same rate, and nothing else.
+func (g *spreading) bareWrites(ctx context.Context, r *spreadReport) error {
+	var list limpetv1alpha1.DisruptionBookList
+	if err := g.client.List(ctx, &list, client.InNamespace(g.large.set.Namespace)); err != nil {
+		return fmt.Errorf("list books: %w", err)
+	}
+	if len(list.Items) != 1 {
+		return fmt.Errorf("%d books of one spread", len(list.Items)) //nolint:err113 // for a person
+	}
+	book := &list.Items[0]
+	r.entries = len(book.Entries)
+	book.ObjectMeta = metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "copy"}
+	if err := g.client.Create(ctx, book); err != nil {
+		return fmt.Errorf("copy book: %w", err)
+	}
+	tick := time.NewTicker(time.Second / time.Duration(g.size.rate))
+	defer tick.Stop()
+	for i := range g.size.creations() / 2 { // one after the other, as each needs the version of the one before
+		<-tick.C
+		begin := time.Now()
+		book.Seen = fmt.Sprint(i + 1)
+		if err := g.client.Update(ctx, book); err != nil {
+			return fmt.Errorf("write book: %w", err)
+		}
+		r.bare = append(r.bare, time.Since(begin))
+	}
+	return nil
+}
