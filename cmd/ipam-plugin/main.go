@@ -30,11 +30,7 @@ func main() {
 }
 
 func run() int {
-	now, err := machine.ReadClocks(machine.BootIDPath, time.Now)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "limpet-ipam:", err)
-		return 1
-	}
+	now, clockErr := machine.ReadClocks(machine.BootIDPath, time.Now)
 	parent := os.Getppid()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	host := node.Node{
@@ -52,9 +48,13 @@ func run() int {
 		Orphaned: func() bool { // a parent that ended before this process began is seen by its end of the pipe
 			return os.Getppid() != parent || machine.ReaderGone(os.Stdout)
 		},
-		Caller: parent, Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
+		Caller: parent, ClockErr: clockErr, Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
 	}
 	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
+		if clockErr != nil {
+			fmt.Fprintln(os.Stderr, "limpet-ipam:", clockErr)
+			return ipamtool.ExitFailed
+		}
 		tool := &ipamtool.Tool{
 			Now: now, NetNS: machine.StatNetNS, Running: rebuilder.Running, Rebuild: rebuilder.RebuildIn, Log: plugin.LogByHand,
 			Version: limpetversion.String(), Stdout: os.Stdout, Stderr: os.Stderr,

@@ -29,8 +29,8 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 			return err
 		}
 	}
-	if p.podErr != nil {
-		return p.podErr
+	if err := errors.Join(p.podErr, p.ClockErr); err != nil {
+		return err
 	}
 	wanted, err := conf.Assign(p.pod)
 	if err != nil {

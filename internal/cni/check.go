@@ -46,15 +46,15 @@ func (p *Plugin) checkOutside(tx *persistence.Tx, conf *netconf.Config, id reser
 	return netconf.Compare(reservation.Attachment{ID: id, Addresses: addrs}, conf.PrevResult)
 }
 
-// Status fails only when the state cannot be read. A node whose plugin fails STATUS is taken
-// out of service, which neither a missing agent nor a full pool is worth.
+// Status fails when each ADD must fail: the configuration is invalid, the boot is not known, or the state cannot be read
+// or locked. A node whose plugin fails STATUS is taken out of service, which neither a missing agent nor a full pool is
+// worth.
 func (p *Plugin) Status(args *skel.CmdArgs) error {
-	conf, err := netconf.ParseEnd(args.StdinData)
-	if err != nil {
-		return err
+	conf, err := netconf.ParseStatus(args.StdinData)
+	if err = errors.Join(err, p.ClockErr); err == nil {
+		err = p.view(conf, func(*persistence.Tx) error { return nil })
 	}
-	err = p.view(conf, func(*persistence.Tx) error { return nil })
-	if err != nil && !errors.Is(err, persistence.ErrNoState) && !errors.Is(err, persistence.ErrLocked) {
+	if err != nil && !errors.Is(err, persistence.ErrNoState) {
 		return fmt.Errorf("%w: %w", errStatus, err)
 	}
 	return nil

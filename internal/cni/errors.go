@@ -2,6 +2,7 @@ package cni
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/containernetworking/cni/pkg/types"
 
@@ -47,6 +48,7 @@ var codes = []struct {
 	{errStatus, codeStatusUnavailable},
 	{netconf.ErrConfig, types.ErrInvalidNetworkConfig},
 	{netconf.ErrArgs, types.ErrInvalidEnvironmentVariables},
+	{persistence.ErrName, types.ErrInvalidEnvironmentVariables},
 	{persistence.ErrLocked, types.ErrTryAgainLater},
 	{errOrphaned, types.ErrTryAgainLater},
 	{errEnded, types.ErrTryAgainLater},
@@ -71,5 +73,9 @@ func coded(err error) error {
 			break
 		}
 	}
-	return types.NewError(code, err.Error(), "")
+	msg := err.Error()
+	if len(msg) > maxReason { // it may repeat what the caller passed
+		msg = strings.ToValidUTF8(msg[:maxReason], "") + "…"
+	}
+	return types.NewError(code, msg, "")
 }

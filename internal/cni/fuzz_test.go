@@ -82,7 +82,7 @@ func lives(t *testing.T, w *testNode, args *skel.CmdArgs, allowed ...uint) {
 	}
 	bad := []uint{types.ErrInvalidNetworkConfig, types.ErrDecodingFailure}
 	judge(t, "CHECK", verbs.Check(args), append(bad, cni.CodeUnknown)...)
-	judge(t, "STATUS", verbs.Status(args), bad...)
+	judge(t, "STATUS", verbs.Status(args), types.ErrDecodingFailure, 50)
 	judge(t, "GC", verbs.GC(args), bad...)
 	judge(t, "DEL", verbs.Del(args))
 	for id := range w.read().Attached {

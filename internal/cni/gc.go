@@ -2,6 +2,7 @@ package cni
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -21,7 +22,7 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 		return err
 	}
 	valid, known, err := netconf.ValidAttachments(args.StdinData, conf.Network)
-	if err != nil || !known {
+	if err = errors.Join(err, p.ClockErr); err != nil || !known {
 		return err
 	}
 	var ended []reservation.Attachment

@@ -23,9 +23,10 @@ import (
 // A nil marker is that of an ADD that has not waited.
 type pendingMarker struct{ path string }
 
+// pendingMarkerOf returns the marker of an attachment. No name of a network or of an interface has a colon.
 func pendingMarkerOf(c *netconf.Config, id reservation.AttachmentID) *pendingMarker {
 	dir := cmp.Or(c.DataDir, persistence.DefaultDir)
-	return &pendingMarker{path: filepath.Join(dir, persistence.PendingDir, fmt.Sprintf("%s-%s-%s", id.Network, id.ContainerID, id.IfName))}
+	return &pendingMarker{path: filepath.Join(dir, persistence.PendingDir, fmt.Sprintf("%s:%s:%s", id.Network, id.ContainerID, id.IfName))}
 }
 
 // createPendingMarker makes the file. Without it the ADD goes on and cannot be cancelled.

@@ -40,6 +40,9 @@ type Plugin struct {
 	Orphaned func() bool
 	// Caller is the process ID of the interface plugin that started this verb; 0 when it is not known.
 	Caller int
+	// ClockErr says why the boot is not known; nil when it is. Then no verb can tell whether a predecessor lives, and
+	// only those verbs run that need not.
+	ClockErr error
 	// Stdout takes the result and nothing else.
 	Stdout io.Writer
 	// Log takes what a person should know; a runtime shows it when a verb succeeds.

@@ -1,13 +1,16 @@
 package cni
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 
 	"github.com/containernetworking/cni/pkg/types"
 	current "github.com/containernetworking/cni/pkg/types/100"
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 )
@@ -29,10 +32,17 @@ func (p *Plugin) printResult(conf *netconf.Config, dns types.DNS, addrs []netip.
 	return versioned.PrintTo(p.Stdout)
 }
 
+// maxResolvConf is far more than such a file has.
+const maxResolvConf = 1 << 20
+
 // readResolvConf reads the DNS part of the result.
 func readResolvConf(path string) (types.DNS, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if err != nil {
+		return types.DNS{}, fmt.Errorf("ipam.resolvConf: %w: %w", err, netconf.ErrConfig)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxResolvConf))
+	if err := errors.Join(err, f.Close()); err != nil {
 		return types.DNS{}, fmt.Errorf("ipam.resolvConf: %w: %w", err, netconf.ErrConfig)
 	}
 	return netconf.ParseResolvConf(path, data)

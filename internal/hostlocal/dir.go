@@ -75,8 +75,8 @@ func parse(data []byte) Holder {
 
 // addresses returns the names of the address files without reading them.
 func (d Dir) addresses() ([]netip.Addr, error) {
-	f, err := os.Open(d.path)
-	if errors.Is(err, os.ErrNotExist) {
+	f, err := os.OpenFile(d.path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // a network can have the name of a file of the state
 		return nil, nil
 	}
 	if err != nil {

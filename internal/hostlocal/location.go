@@ -45,9 +45,11 @@ const forkDir = "reserved"
 func Present(dataDir, network string) bool {
 	root := Root(dataDir)
 	for _, dir := range []string{network, forkDir} {
-		if _, err := os.Stat(filepath.Join(root, dir)); !errors.Is(err, os.ErrNotExist) {
-			return true
+		info, err := os.Stat(filepath.Join(root, dir))
+		if err == nil && !info.IsDir() || errors.Is(err, os.ErrNotExist) {
+			continue // a network can have the name of a file of the state
 		}
+		return true
 	}
 	return false
 }

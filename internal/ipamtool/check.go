@@ -97,6 +97,9 @@ func (t *Tool) compare(ctx context.Context, o options) (Verdict, error) {
 
 func (v Verdict) counted() Verdict {
 	v.Violations, v.Notes = 0, 0
+	if v.Findings == nil {
+		v.Findings = []audit.Finding{} // JSON shows an empty list as one
+	}
 	for _, f := range v.Findings {
 		if f.Severity == audit.Violation {
 			v.Violations++

@@ -22,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/recovery"
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -30,6 +31,20 @@ func TestCheck(t *testing.T) {
 	n := newNode(t)
 	n.fill()
 	n.golden("check.txt", "check", "check -o json", "check web-0")
+}
+
+// TestCheckOfASoundNodeHasAList runs the example of the command's help on a sound node: jq fails on null.
+func TestCheckOfASoundNodeHasAList(t *testing.T) {
+	n := newNode(t)
+	n.on("list") // nothing is attached or reserved
+	n.file(persistence.New(persistence.Options{Dir: n.dir}).Update(t.Context(), func(*persistence.Tx) error { return nil }))
+	out, exit := n.on("check", "-o", "json")
+	var v struct {
+		Findings json.RawMessage `json:"findings"`
+	}
+	if err := json.Unmarshal([]byte(out), &v); exit != ipamtool.ExitDone || err != nil || string(v.Findings) != "[]" {
+		t.Errorf("exit %d, %v:\n%s", exit, err, out)
+	}
 }
 
 // newerSum is the checksum of schema 9.

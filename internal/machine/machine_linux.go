@@ -3,6 +3,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,19 +17,27 @@ import (
 // BootIDPath is the file with an ID that the kernel creates at each boot.
 const BootIDPath = "/proc/sys/kernel/random/boot_id"
 
+// errNoBootID is returned for a file without a boot ID.
+var errNoBootID = errors.New("the file is empty")
+
 // ReadClocks returns a function that reads the clocks: the wall clock by the function wall,
-// and CLOCK_BOOTTIME with the boot ID from bootIDPath, which is read once.
+// and CLOCK_BOOTTIME with the boot ID from bootIDPath, which is read once. With an error the
+// function names a boot of its own: times are then compared by the wall clock.
 func ReadClocks(bootIDPath string, wall func() time.Time) (func() reservation.Moment, error) {
 	boot, err := os.ReadFile(bootIDPath)
-	if err != nil {
-		return nil, fmt.Errorf("read boot ID: %w", err)
-	}
 	id := strings.TrimSpace(string(boot))
+	if err == nil && id == "" {
+		err = errNoBootID
+	}
+	if err != nil {
+		err = fmt.Errorf("read boot ID %s: %w", bootIDPath, err)
+		id = fmt.Sprintf("unknown at %d", wall().UnixNano())
+	}
 	return func() reservation.Moment {
 		var up unix.Timespec
 		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) // fails for an invalid clock or address only
 		return reservation.Moment{Wall: wall(), BootID: id, Up: time.Duration(up.Nano())}
-	}, nil
+	}, err
 }
 
 // StatNetNS returns device and inode of the network namespace that is bound to a path.

@@ -18,11 +18,11 @@ func (s *Store) stat() (found, marked bool, err error) {
 		name string
 		is   *bool
 	}{{databaseName, &found}, {markerName, &marked}} {
-		_, err := os.Stat(filepath.Join(s.dir, f.name))
+		info, err := os.Stat(filepath.Join(s.dir, f.name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, false, fmt.Errorf("look for state: %w", err)
 		}
-		*f.is = err == nil
+		*f.is = err == nil && (f.name == databaseName || info.Mode().IsRegular())
 	}
 	return found, marked, nil
 }
@@ -160,7 +160,11 @@ func (s *Store) mark() error {
 	if err := s.syncAbove(); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_WRONLY|os.O_CREATE, 0o600)
+	path := filepath.Join(s.dir, markerName)
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		_ = os.Remove(path) // a pipe or the like holds nothing, and the next step says why the marker cannot be written
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return fmt.Errorf("write marker: %w", err)
 	}

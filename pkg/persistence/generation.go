@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 // The generation of a state is a number that each commit raises. The marker repeats the generation after the commit. So
@@ -41,7 +42,7 @@ func generationLine(n uint64) []byte {
 
 // markedGeneration returns the generation in the marker; 0 when there is no marker, or one that says nothing.
 func (s *Store) markedGeneration() (uint64, error) {
-	f, err := os.Open(filepath.Join(s.dir, markerName))
+	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
@@ -50,7 +51,9 @@ func (s *Store) markedGeneration() (uint64, error) {
 	}
 	defer func() { _ = f.Close() }() // opened for reading only
 	line := make([]byte, generationSize)
-	if n, err := f.ReadAt(line, int64(len(markerText))); err != nil && !errors.Is(err, io.EOF) {
+	if n, err := f.ReadAt(line, int64(len(markerText))); errors.Is(err, unix.ESPIPE) {
+		return 0, nil
+	} else if err != nil && !errors.Is(err, io.EOF) {
 		return 0, fmt.Errorf("read marker: %w", err)
 	} else if n < generationSize || string(line[:len(generationWord)]) != generationWord {
 		return 0, nil
@@ -65,7 +68,7 @@ func (s *Store) markedGeneration() (uint64, error) {
 // markGeneration writes the generation of a commit into the marker. Errors are ignored: the commit is done, and a marker
 // that is behind detects less.
 func (s *Store) markGeneration(n uint64) {
-	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(s.dir, markerName), os.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return
 	}

@@ -223,7 +223,14 @@ func (t *Tx) SetCursor(network string, set int, a netip.Addr) error {
 	return t.tx.Bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
 }
 
-func cursorKey(network string, set int) []byte { return append(key(network, ""), byte(set)) }
+// cursorKey returns the key of a cursor. The first versions wrote one byte for the number of the set.
+func cursorKey(network string, set int) []byte {
+	k := key(network, "")
+	if set > 255 {
+		return binary.BigEndian.AppendUint32(k, uint32(set))
+	}
+	return append(k, byte(set))
+}
 
 // SetConfig stores the configuration of a network as the ADD has it, for reports about the pool. The value is opaque to
 // this package. Writing the same value again writes no page.

@@ -30,7 +30,7 @@ func checkNames(containerID string, o reservation.Owner) error {
 	}
 	for _, name := range []string{containerID, o.Network, o.Namespace, o.Pod, o.IfName} {
 		if !utf8.ValidString(name) || strings.Contains(name, "\x00") || len(name) > maxName {
-			return fmt.Errorf("store %q: %w", name, ErrName)
+			return fmt.Errorf("store %.64q: %w", name, ErrName)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence/internal/salvage"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -34,7 +35,7 @@ type Salvaged struct {
 // salvage reads what can be read of the database, which may be nothing.
 func (s *Store) salvage() (Salvaged, error) {
 	var left Salvaged
-	f, err := os.Open(filepath.Join(s.dir, databaseName))
+	f, err := os.OpenFile(filepath.Join(s.dir, databaseName), os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if errors.Is(err, os.ErrNotExist) {
 		return left, nil
 	}

@@ -16,7 +16,7 @@ const copiedSize = 16 << 20
 // copyToMemory copies the database into a file without a name, while the caller holds the lock. The memory is free again
 // when the file is closed. It returns nil when there is no copy: the audit of the file itself then says why.
 func (s *Store) copyToMemory() *os.File {
-	from, err := os.Open(filepath.Join(s.dir, databaseName))
+	from, err := os.OpenFile(filepath.Join(s.dir, databaseName), os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if err != nil {
 		return nil
 	}

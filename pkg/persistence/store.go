@@ -263,7 +263,7 @@ func current(f *os.File, path string) error {
 // openChecked opens an existing file for bbolt, after a check: bbolt would take an empty file for a new one, and an older
 // state for the newest.
 func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
-	f, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
+	f, err := os.OpenFile(name, flag&^os.O_CREATE|unix.O_NONBLOCK, mode) // a pipe would wait for a writer
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,11 @@ func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
 // checked returns the file if bbolt can open the file as a state. Otherwise the file is closed.
 func checked(f *os.File) (*os.File, error) {
 	info, err := f.Stat()
-	if err == nil {
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("no regular file but %s: %w", info.Mode(), ErrDamaged)
+	default:
 		err = salvage.Check(f, info.Size())
 	}
 	if err != nil {

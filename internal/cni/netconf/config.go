@@ -19,6 +19,9 @@ import (
 // its predecessor to go, from the first refusal.
 const DefaultPredecessorWait = 60 * time.Second
 
+// maxName is the longest name of a network. It is far longer than any real name.
+const maxName = 4096
+
 // ErrConfig is wrapped by every error about the network configuration.
 var ErrConfig = errors.New("invalid network configuration")
 
@@ -63,6 +66,9 @@ func ParseAdd(stdin []byte) (*Config, error) {
 	if f.IPAM == nil {
 		return nil, fmt.Errorf("IPAM config missing 'ipam' key: %w", ErrConfig)
 	}
+	if len(f.Name) > maxName {
+		return nil, fmt.Errorf("name: a network with a name of %d bytes: %w", len(f.Name), ErrConfig)
+	}
 	c := newConfig(f)
 	if err := c.readSettings(f.IPAM); err != nil {
 		return nil, err
@@ -77,6 +83,24 @@ func ParseAdd(stdin []byte) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// ParseStatus reads a configuration in full, as ADD does. A configuration without ranges passes if the runtime gives them
+// to each ADD: it gives none to STATUS.
+func ParseStatus(stdin []byte) (*Config, error) {
+	c, err := ParseAdd(stdin)
+	if !errors.Is(err, errNoRanges) {
+		return c, err
+	}
+	var given struct {
+		Capabilities struct {
+			IPRanges bool `json:"ipRanges"`
+		} `json:"capabilities"`
+	}
+	if _ = json.Unmarshal(stdin, &given); given.Capabilities.IPRanges { // stdin was decoded before
+		return ParseEnd(stdin)
+	}
+	return c, err
 }
 
 // ParseEnd reads what the verbs other than ADD need, which is only where the state is. A

@@ -13,6 +13,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/ipam"
 )
 
+// errNoRanges is returned for a configuration without ranges.
+var errNoRanges = errors.New("ipam.ranges: no IP ranges specified")
+
 // MayHold reports whether an address may be of the network. Without ranges, as in a DEL, every
 // address may be.
 func (c *Config) MayHold(addr netip.Addr) bool {
@@ -76,13 +79,19 @@ func rangeSetsOfAdd(f *file, stdin []byte) ([]ipam.Set, error) {
 	if err := checkOldRange(f, stdin); err != nil {
 		return nil, fmt.Errorf("ipam.%w", err)
 	}
-	return rangeSets(f)
+	sets, err := rangeSets(f)
+	for n := range sets {
+		if ipam.Pods(sets[n:n+1]) == 0 {
+			return nil, fmt.Errorf("%s: the gateway is its only address", keyedSets(f)[n].key)
+		}
+	}
+	return sets, err
 }
 
 func rangeSets(f *file) ([]ipam.Set, error) {
 	all := keyedSets(f)
 	if len(all) == 0 {
-		return nil, errors.New("ipam.ranges: no IP ranges specified")
+		return nil, errNoRanges
 	}
 	sets := make([]ipam.Set, len(all))
 	for n, s := range all {

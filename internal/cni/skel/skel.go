@@ -79,7 +79,7 @@ func (p Process) Run(funcs CNIFuncs, about string) *types.Error {
 			return p.call(v)
 		}
 	}
-	return types.NewError(types.ErrInvalidEnvironmentVariables, "unknown CNI_COMMAND: "+name, "")
+	return types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("unknown CNI_COMMAND: %.64s", name), "")
 }
 
 // call reads the call and runs the verb.
@@ -126,7 +126,7 @@ func (p Process) checkEnvironment(v verb, args *CmdArgs) *types.Error {
 		return nil
 	}
 	if !ValidName(args.ContainerID) {
-		return types.NewError(types.ErrInvalidEnvironmentVariables, "invalid characters in containerID", args.ContainerID)
+		return types.NewError(types.ErrInvalidEnvironmentVariables, "invalid characters in containerID", fmt.Sprintf("%.64q", args.ContainerID))
 	}
 	if why := WrongInterfaceName(args.IfName); why != "" {
 		return types.NewError(types.ErrInvalidEnvironmentVariables, why, "")
@@ -147,7 +147,7 @@ func checkConfig(v verb, data []byte) *types.Error {
 	case conf.Name == "":
 		return types.NewError(types.ErrInvalidNetworkConfig, "missing network name", "")
 	case !ValidName(conf.Name):
-		return types.NewError(types.ErrInvalidNetworkConfig, "invalid characters found in network name", conf.Name)
+		return types.NewError(types.ErrInvalidNetworkConfig, "invalid characters found in network name", fmt.Sprintf("%.64q", conf.Name))
 	}
 	if conf.CNIVersion == "" {
 		conf.CNIVersion = "0.1.0"

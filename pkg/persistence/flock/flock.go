@@ -27,7 +27,7 @@ func LockAfter(ctx context.Context, path string, how int, wait time.Duration, wa
 	if how == unix.LOCK_SH {
 		access = os.O_RDONLY
 	}
-	f, err := os.OpenFile(path, access|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(path, access|os.O_CREATE|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600) // a pipe would wait for a writer
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
