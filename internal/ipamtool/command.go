@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type options struct {
 var commands = []command{listCommand, showCommand, checkCommand, releaseCommand, compactCommand}
 
 func (t *Tool) run(ctx context.Context, args []string) error {
+	args = commandFirst(args)
 	name := args[0]
 	for _, c := range commands {
 		if c.name != name {
@@ -54,12 +56,48 @@ func (t *Tool) run(ctx context.Context, args []string) error {
 	}
 	switch strings.TrimLeft(name, "-") {
 	case "help", "h":
-		return usage(t.Stdout)
+		return t.help(args[1:])
 	case "version":
 		_, err := fmt.Fprintln(t.Stdout, "limpet-ipam", t.Version)
 		return err
 	}
 	return fmt.Errorf("unknown command %q (see limpet-ipam --help)", name)
+}
+
+// commandFirst moves a command behind its flags to the front.
+func commandFirst(args []string) []string {
+	for i := 0; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
+		switch name := strings.TrimLeft(args[i], "-"); name {
+		case "help", "h", "version":
+			return args
+		case "dry-run", "repair":
+		default:
+			if !strings.Contains(name, "=") {
+				i++ // the value
+			}
+		}
+		if next := i + 1; next < len(args) && isCommand(args[next]) {
+			return slices.Concat(args[next:next+1], args[:next], args[next+1:])
+		}
+	}
+	return args
+}
+
+func isCommand(name string) bool {
+	return slices.ContainsFunc(commands, func(c command) bool { return c.name == name })
+}
+
+// help shows the help of a command, or the list of all.
+func (t *Tool) help(of []string) error {
+	if len(of) == 0 {
+		return usage(t.Stdout)
+	}
+	for _, c := range commands {
+		if c.name == of[0] {
+			return c.help(t.Stdout)
+		}
+	}
+	return fmt.Errorf("unknown command %q (see limpet-ipam --help)", of[0])
 }
 
 // parse reads flags before and after the operand.
@@ -102,6 +140,7 @@ func (c command) flagSet(o *options) *flag.FlagSet {
 	f.StringVar(&o.dataDir, "data-dir", persistence.DefaultDir, "`directory` of the state, the value of ipam.dataDir in the network configuration")
 	f.DurationVar(&o.lockWait, "lock-wait", persistence.DefaultLockWait, "how long to wait for the lock of the state file")
 	f.StringVar(&o.output, "o", "table", "output `format`: table or json")
+	f.StringVar(&o.output, "output", "table", "the same as -o: output `format`")
 	if c.flags != nil {
 		c.flags(f, o)
 	}

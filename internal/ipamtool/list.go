@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/limpet-io/limpet/internal/audit"
+	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
 var listCommand = command{
@@ -20,10 +24,29 @@ var listCommand = command{
 			return err
 		}
 		if o.output == "json" {
-			return writeJSON(t.Stdout, all)
+			err = writeJSON(t.Stdout, all)
+		} else {
+			err = writeTable(t.Stdout, all)
 		}
-		return writeTable(t.Stdout, all)
+		if err == nil && len(all) == 0 && o.network != "" {
+			return t.checkNetwork(ctx, o)
+		}
+		return err
 	},
+}
+
+// checkNetwork fails for a network that the state does not know.
+func (t *Tool) checkNetwork(ctx context.Context, o options) error {
+	var known map[string][]byte
+	err := o.store(nil).View(ctx, func(tx *persistence.Tx) (err error) {
+		known, err = tx.Networks()
+		return err
+	})
+	if _, is := known[o.network]; is || err != nil {
+		return explain(err, o.dataDir)
+	}
+	return noError(fmt.Sprintf("no pod has had an address of a network %s here; the networks are: %s",
+		o.network, strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 }
 
 func writeTable(w io.Writer, all []*Holder) error {

@@ -23,13 +23,14 @@ func TestShow(t *testing.T) {
 	n := newNode(t)
 	n.fill()
 	n.golden("show.txt", "show 10.244.0.5", "show fd00::c", "show default/web-1", "show default/web-2", "show cc", "show default/db-1",
-		"show --network dmz default/web-1", "show 10.244.0.99", "show fd00::5 -o json")
+		"show --network dmz default/web-1", "show 10.244.0.99", "show fd00::5 -o json",
+		"show web-0", "show prod/web-0", "show 10.244.0.12/24", "show 10.244.0.99/24", "release web-2")
 }
 
 func TestWrongCalls(t *testing.T) {
 	n := newNode(t)
 	n.fill()
-	n.golden("usage.txt", "lsit", "list web-0", "show", "show 10.0.0.1 10.0.0.2", "list -o yaml", "list --colour")
+	n.golden("usage.txt", "lsit", "list web-0", "show", "show 10.0.0.1 10.0.0.2", "list -o yaml", "list --colour", "help lsit")
 }
 
 // TestHelpNamesEveryCommandWithAnExample runs each command with --help, without a state.

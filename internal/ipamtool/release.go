@@ -57,7 +57,7 @@ func (t *Tool) release(ctx context.Context, o options) error {
 		done = "would release"
 	}
 	for _, h := range freed {
-		if _, err := fmt.Fprintf(t.Stdout, "%s %s of network %s, %s\n", done, h.addresses(), h.Network, h.was()); err != nil {
+		if _, err := fmt.Fprintf(t.Stdout, "%s %s of network %s, %s\n", done, h.addresses(), h.Network, printable(h.was())); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (h *Holder) was() string {
 func planRelease(all []*Holder, query string) ([]*Holder, error) {
 	found := match(all, query)
 	if len(found) == 0 {
-		return nil, noError("no attachment or reservation matches " + query)
+		return nil, notFound(all, query)
 	}
 	for _, h := range found {
 		if err := ambiguous(found[0], h, query); err != nil {

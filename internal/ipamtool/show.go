@@ -14,13 +14,9 @@ var showCommand = command{
 	example: "limpet-ipam show 10.244.0.5\nlimpet-ipam show default/web-0\nlimpet-ipam show 3f2a9c",
 	flags:   networkFlag,
 	run: func(t *Tool, ctx context.Context, o options) error {
-		all, err := t.read(ctx, o)
+		found, err := t.find(ctx, o)
 		if err != nil {
 			return err
-		}
-		found := match(all, o.operand)
-		if len(found) == 0 {
-			return noError("no attachment or reservation matches " + o.operand)
 		}
 		if o.output == "json" {
 			return writeJSON(t.Stdout, found)

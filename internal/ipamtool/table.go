@@ -2,7 +2,9 @@ package ipamtool
 
 import (
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -17,6 +19,8 @@ type table struct {
 
 func (t *table) row(cells ...string) {
 	for n, c := range cells {
+		c = printable(c)
+		cells[n] = c
 		if n == len(t.widths) {
 			t.widths = append(t.widths, 0)
 		}
@@ -24,6 +28,25 @@ func (t *table) row(cells ...string) {
 	}
 	t.rows = append(t.rows, cells)
 }
+
+// printable escapes what would control a terminal: names come from container runtimes.
+func printable(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // write writes all rows. Nothing follows the last cell of a row.
 func (t *table) write(w io.Writer) error {

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -62,7 +63,11 @@ func (t *Tool) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return ExitDone
 	}
-	_, _ = fmt.Fprintln(t.Stderr, "limpet-ipam:", err) // an error of stderr cannot be reported
+	lines := strings.Split(err.Error(), "\n")
+	for i, l := range lines {
+		lines[i] = printable(l)
+	}
+	_, _ = fmt.Fprintln(t.Stderr, "limpet-ipam:", strings.Join(lines, "\n")) // an error of stderr cannot be reported
 	if errors.As(err, new(noError)) {
 		return ExitNo
 	}
