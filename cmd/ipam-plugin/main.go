@@ -49,6 +49,9 @@ func run() int {
 			return os.Getppid() != parent || machine.ReaderGone(os.Stdout)
 		},
 		Caller: parent, ClockErr: clockErr, Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
+		Await: func(w cni.Wait) {
+			machine.AwaitRemoval(w.Path, w.Markers, w.AtMost, w.Over)
+		},
 	}
 	if len(os.Args) > 1 && os.Getenv("CNI_COMMAND") == "" {
 		if clockErr != nil {

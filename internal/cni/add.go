@@ -61,34 +61,16 @@ type adding struct {
 	askedBadly bool         // the kernel has failed to answer
 	hadOwner   []netip.Addr // new addresses that another attachment had lately
 	slow       bool         // a look into a network namespace took long
+	marker     *pendingMarker
+	ended      *pendingMarker // of the predecessor for whose end the ADD waits
 }
 
-// add fills in the attachment's addresses and stores it: gather, plan, apply.
+// add fills in the attachment's addresses and stores it. A refused ADD tries again when its
+// predecessor ends within ipam.addWait.
 func (p *Plugin) add(ad *adding) error {
-	var plan reservation.AddDecision
-	var marker *pendingMarker
-	waiting := func() { marker = createPendingMarker(ad.conf, ad.a.ID) }
-	err := p.store(ad.conf, waiting).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
-		plan, ad.tx, ad.inUse, ad.hadOwner, ad.a.Since = reservation.AddDecision{}, tx, nil, nil, p.Now()
-		in, err := ad.gather()
-		if err != nil {
-			return err
-		}
-		if plan = reservation.PlanAdd(in); plan.Verdict == reservation.Refuse {
-			return ad.markRefused(plan)
-		}
-		if err := ad.apply(plan); err != nil {
-			return err
-		}
-		return p.checkStillWanted(marker)
-	})
-	if marker != nil {
-		marker.cancel()
-	}
-	err = errors.Join(err, plan.Err)
-	if ad.beside.Done != nil {
-		err = errors.Join(err, ad.beside.Done(*ad.a, err))
-	}
+	defer func() { ad.marker.cancel(); ad.ended.cancel() }()
+	plan, err := ad.try()
+	err = ad.retry(&plan, err)
 	if err != nil {
 		p.countExhausted(ad.conf, err)
 		return err
@@ -101,6 +83,37 @@ func (p *Plugin) add(ad *adding) error {
 	return nil
 }
 
+// try runs the ADD once: gather, plan, apply.
+func (ad *adding) try() (plan reservation.AddDecision, err error) {
+	err = ad.store(ad.conf, ad.mark).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+		plan, ad.tx, ad.inUse, ad.hadOwner, ad.slow, ad.a.Since = reservation.AddDecision{}, tx, nil, nil, false, ad.Now()
+		in, err := ad.gather()
+		if err != nil {
+			return err
+		}
+		if plan = reservation.PlanAdd(in); plan.Verdict == reservation.Refuse {
+			ad.prepareWait(plan.Wait)
+			return ad.markRefused(plan)
+		}
+		if err := ad.apply(plan); err != nil {
+			return err
+		}
+		return ad.checkStillWanted()
+	})
+	err = errors.Join(err, plan.Err)
+	if ad.beside.Done != nil {
+		err = errors.Join(err, ad.beside.Done(*ad.a, err))
+	}
+	return plan, err
+}
+
+// mark creates the marker of the ADD before the ADD begins to wait, unless the ADD has one.
+func (ad *adding) mark() {
+	if ad.marker == nil {
+		ad.marker = createPendingMarker(ad.conf, ad.a.ID)
+	}
+}
+
 // announce makes the node look up the pod again: an address that comes back has another
 // link-layer address. A failure is no reason to fail the pod.
 func (p *Plugin) announce(a *reservation.Attachment) {
@@ -111,11 +124,11 @@ func (p *Plugin) announce(a *reservation.Attachment) {
 
 // checkStillWanted fails an ADD whose answer no runtime waits for, at the last moment before the
 // commit.
-func (p *Plugin) checkStillWanted(marker *pendingMarker) error {
+func (ad *adding) checkStillWanted() error {
 	switch {
-	case p.Orphaned():
+	case ad.Orphaned():
 		return errOrphaned
-	case marker != nil && marker.cancelled():
+	case ad.marker.cancelled():
 		return errEnded
 	}
 	return nil

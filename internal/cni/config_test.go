@@ -54,6 +54,8 @@ func TestABrokenConfigurationFailsAddButNotDel(t *testing.T) {
 		"a quota of more than all":      {`{"maxReservedPercentPerNamespace":101}`, "ipam.maxReservedPercentPerNamespace: 101 is not"},
 		"a maximum without a unit":      {`{"maxReservation":"24"}`, "ipam.maxReservation"},
 		"a negative wait":               {`{"predecessorWait":"-1s"}`, "ipam.predecessorWait"},
+		"an endless wait of one ADD":    {`{"addWait":"61s"}`, "ipam.addWait: \"61s\" is longer than 1m0s"},
+		"a wait that is a word":         {`{"addWait":"never"}`, "ipam.addWait"},
 		"a negative release delay":      {`{"releaseDelay":"-1s"}`, "ipam.releaseDelay"},
 		"a release delay in seconds":    {`{"releaseDelay":30}`, "ipam.releaseDelay: a JSON number is not allowed here"},
 		"a lock wait of nothing":        {`{"lockWait":"0s"}`, "ipam.lockWait"},

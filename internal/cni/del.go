@@ -40,6 +40,7 @@ func (p *Plugin) Del(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
+	endMarkerOf(conf, named.ID).cancel() // mostly there is none
 	var errs []error
 	for _, e := range ends {
 		if e.After != nil {

@@ -88,6 +88,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 		"maxReservedPercent": reservation.DefaultSharePercent,
 		"predecessorWait":    fmt.Sprintf(`"%.0fs"`, netconf.DefaultPredecessorWait.Seconds()),
 		"releaseDelay":       fmt.Sprintf(`"%.0fs"`, reservation.DefaultReleaseDelay.Seconds()),
+		"addWait":            fmt.Sprintf(`"%.0fs"`, netconf.DefaultAddWait.Seconds()),
 		"lockWait":           fmt.Sprintf(`"%.0fs"`, persistence.DefaultLockWait.Seconds()),
 		"logFile":            fmt.Sprintf("%q", cni.DefaultLogFile),
 		"logMaxBytes":        netconf.DefaultLogMaxBytes,

@@ -12,7 +12,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// pendingMarker is the marker file of an ADD that waits for the lock. A DEL that runs first
+// pendingMarker is the marker file of an ADD that waits, for the lock or for its predecessor. A DEL that runs first
 // removes the file and so cancels the ADD, which would hold addresses for a container that
 // has ended.
 //
@@ -31,16 +31,23 @@ func pendingMarkerOf(c *netconf.Config, id reservation.AttachmentID) *pendingMar
 
 // createPendingMarker makes the file. Without it the ADD goes on and cannot be cancelled.
 func createPendingMarker(c *netconf.Config, id reservation.AttachmentID) *pendingMarker {
-	m := pendingMarkerOf(c, id)
-	_ = os.Mkdir(filepath.Dir(m.path), 0o700) // it is there already, or WriteFile fails
-	if os.WriteFile(m.path, nil, 0o600) != nil {
-		return nil
+	if m := pendingMarkerOf(c, id); m.create() {
+		return m
 	}
-	return m
+	return nil
+}
+
+// create makes the file, and reports whether it could.
+func (m *pendingMarker) create() bool {
+	_ = os.Mkdir(filepath.Dir(m.path), 0o700) // it is there already, or WriteFile fails
+	return os.WriteFile(m.path, nil, 0o600) == nil
 }
 
 // cancelled reports whether a DEL has removed the file. The caller holds the lock.
 func (m *pendingMarker) cancelled() bool {
+	if m == nil {
+		return false
+	}
 	_, err := os.Stat(m.path)
 	return errors.Is(err, os.ErrNotExist)
 }
@@ -48,5 +55,8 @@ func (m *pendingMarker) cancelled() bool {
 // cancel removes the file: at the end of its ADD, or to tell a waiting ADD to give up. Mostly
 // there is none.
 func (m *pendingMarker) cancel() {
+	if m == nil {
+		return
+	}
 	_ = os.Remove(m.path) // an ADD that is not told to give up is no worse than without markers
 }

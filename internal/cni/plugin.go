@@ -43,6 +43,8 @@ type Plugin struct {
 	// ClockErr says why the boot is not known; nil when it is. Then no verb can tell whether a predecessor lives, and
 	// only those verbs run that need not.
 	ClockErr error
+	// Await waits, outside the lock, for what Wait says; nil for no wait.
+	Await func(Wait)
 	// Stdout takes the result and nothing else.
 	Stdout io.Writer
 	// Log takes what a person should know; a runtime shows it when a verb succeeds.

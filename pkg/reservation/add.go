@@ -70,8 +70,23 @@ type AddDecision struct {
 	RefusedBy *AttachmentID
 	// RefusedByReserved says to mark the owner's reservation as the reason of the refusal.
 	RefusedByReserved bool
+	// Wait is what a refused ADD may wait for before it answers; nil when a wait is of no use.
+	Wait *AddWait
 	// Reason says in words where the addresses come from; "" for an ordinary first ADD.
 	Reason string
+}
+
+// AddWait is an earlier life of an owner whose network namespace keeps a successor waiting.
+type AddWait struct {
+	// ID names the attachment of the life.
+	ID AttachmentID
+	// NetNS and BootID are those of the namespace.
+	NetNS  NetNS
+	BootID string
+	// Addresses are set when the attachment has ended: the wait is over as soon as the namespace has none of them.
+	Addresses []netip.Addr
+	// AtMost is the time after which the decision is another one; 0 when no time changes the decision.
+	AtMost time.Duration
 }
 
 // PlanAdd decides which addresses an ADD may take (rules 3 and 4). The address index of the state makes sure that no
@@ -127,12 +142,24 @@ func allocateBesideLiving(in AddInput, d AddDecision, living *Predecessor) AddDe
 		if !refused {
 			d.RefusedBy = &living.ID
 		}
+		d.Wait = &AddWait{ID: living.ID, NetNS: living.NetNS, BootID: living.Since.BootID, AtMost: in.waitLeft(refused, living.RefusedSince)}
 		return d
 	}
 	if d.DropReserved = in.Reserved != nil; d.DropReserved && !in.Reserved.Deadline.Passed(in.Now) {
 		d.Dropped = in.Reserved
 	}
 	return d
+}
+
+// waitLeft returns how much of PredecessorWait is left. For a pod of mode Required no time changes the decision.
+func (in AddInput) waitLeft(refused bool, since *Moment) time.Duration {
+	switch {
+	case in.Mode == Required:
+		return 0
+	case refused:
+		return in.PredecessorWait - in.Now.Since(*since)
+	}
+	return in.PredecessorWait
 }
 
 // allocateBesideReserved lets an ADD wait for a namespace that still has the reserved addresses, as for a living
@@ -142,7 +169,9 @@ func allocateBesideReserved(in AddInput, d AddDecision) AddDecision {
 	r := in.Reserved
 	refused := r.RefusedSince != nil && r.RefusedUID == in.UID
 	if in.Mode == Required || !refused || in.Now.Since(*r.RefusedSince) < in.PredecessorWait {
-		return AddDecision{RefusedByReserved: !refused, Err: fmt.Errorf("container %s of the same name ended, and its network namespace %s still has an address of %s: %w",
+		wait := &AddWait{ID: AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName}, NetNS: r.NetNS, BootID: r.BootID,
+			Addresses: r.Addresses, AtMost: in.waitLeft(refused, r.RefusedSince)}
+		return AddDecision{RefusedByReserved: !refused, Wait: wait, Err: fmt.Errorf("container %s of the same name ended, and its network namespace %s still has an address of %s: %w",
 			r.ContainerID, r.NetNS.Path, join(r.Addresses), ErrPredecessor)}
 	}
 	d.Reason = fmt.Sprintf("container %s of the same name ended, and its network namespace still had an address of %s after %s: took a free address",

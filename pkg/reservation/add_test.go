@@ -175,7 +175,7 @@ func TestPlanAdd(t *testing.T) {
 			if !errors.Is(got.Err, tc.wantErr) {
 				t.Errorf("err = %v, want %v", got.Err, tc.wantErr)
 			}
-			ignore := cmpopts.IgnoreFields(reservation.AddDecision{}, "Err", "Reason")
+			ignore := cmpopts.IgnoreFields(reservation.AddDecision{}, "Err", "Reason", "Wait")
 			if diff := cmp.Diff(tc.want, got, ignore, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -203,6 +203,41 @@ func TestPlanAddWaitsOnlyWhereSomethingIsAskedFor(t *testing.T) {
 			})
 			if d.Verdict != tc.want || (d.Err == nil) != (tc.want == reservation.Allocate) || (d.Err == nil && d.Reason == "") {
 				t.Errorf("verdict %v (%v, %q), want %v", d.Verdict, d.Err, d.Reason, tc.want)
+			}
+		})
+	}
+}
+
+// TestPlanAddSaysWhatToAwait refuses ADDs, and compares what each may wait for.
+func TestPlanAddSaysWhatToAwait(t *testing.T) {
+	ns := reservation.NetNS{Path: "/run/netns/old", Dev: 4, Inode: 7}
+	earlier := reservation.Moment{Wall: now.Wall.Add(-20 * time.Second), BootID: now.BootID, Up: now.Up - 20*time.Second}
+	old := reservation.Attachment{ID: idOf("old"), Owner: owner, NetNS: ns, Retain: time.Hour, Since: reservation.Moment{BootID: "boot"}}
+	refused := old
+	refused.RefusedSince, refused.RefusedUID = &earlier, "uid"
+	ended := reservation.Reservation{Owner: owner, ContainerID: "old", NetNS: ns, BootID: "boot", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Deadline: reservation.Deadline{From: now, For: time.Hour}, Seq: 1}
+	await := reservation.AddWait{ID: old.ID, NetNS: ns, BootID: "boot"}
+	with := func(addrs []netip.Addr, atMost time.Duration) *reservation.AddWait {
+		w := await
+		w.Addresses, w.AtMost = addrs, atMost
+		return &w
+	}
+	for name, tc := range map[string]struct {
+		in   reservation.AddInput
+		want *reservation.AddWait
+	}{
+		"a living predecessor":                    {in: reservation.AddInput{Earlier: []reservation.Predecessor{{Attachment: old, Alive: true}}}, want: with(nil, time.Minute)},
+		"… that has refused before":               {in: reservation.AddInput{Earlier: []reservation.Predecessor{{Attachment: refused, Alive: true}}}, want: with(nil, 40*time.Second)},
+		"… and no time changes that":              {in: reservation.AddInput{Mode: reservation.Required, Earlier: []reservation.Predecessor{{Attachment: refused, Alive: true}}}, want: with(nil, 0)},
+		"a namespace that has reserved addresses": {in: reservation.AddInput{Reserved: &ended, ReservedInUse: true}, want: with(ended.Addresses, time.Minute)},
+		"the container itself":                    {in: reservation.AddInput{Existing: &old}},
+		"nothing":                                 {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.in.Now, tc.in.ID, tc.in.Owner, tc.in.UID, tc.in.PredecessorWait, tc.in.WantsRetention = now, idOf("new"), owner, "uid", time.Minute, true
+			tc.in.Fits = func([]netip.Addr) error { return nil }
+			if diff := cmp.Diff(tc.want, reservation.PlanAdd(tc.in).Wait, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func TestPlanAddWaitsForANamespaceThatStillHasTheAddresses(t *testing.T) {
 			if !errors.Is(got.Err, tc.wantErr) || (tc.wantErr == nil) != (got.Err == nil) {
 				t.Errorf("error %v, want %v", got.Err, tc.wantErr)
 			}
-			ignore := cmpopts.IgnoreFields(reservation.AddDecision{}, "Err", "Reason")
+			ignore := cmpopts.IgnoreFields(reservation.AddDecision{}, "Err", "Reason", "Wait")
 			if diff := cmp.Diff(tc.want, got, ignore, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

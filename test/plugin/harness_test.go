@@ -127,7 +127,7 @@ func conf(dir, version string) map[string]any {
 	return map[string]any{
 		"cniVersion": version, "name": "net", "type": "limpet-test",
 		"ipam": map[string]any{
-			"type": "limpet-ipam", "dataDir": dir, "logFile": dir + "/ipam.log",
+			"type": "limpet-ipam", "dataDir": dir, "logFile": dir + "/ipam.log", "addWait": "0s",
 			"ranges": json.RawMessage(`[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00:1::/64"}]]`),
 			"routes": json.RawMessage(`[{"dst":"0.0.0.0/0"},{"dst":"192.0.2.0/24","gw":"10.1.2.9"}]`),
 		},

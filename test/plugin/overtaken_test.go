@@ -204,3 +204,28 @@ func TestParentThatIsGoneAtTheStart(t *testing.T) {
 		t.Errorf("left %v attached, %v reserved", attached, reserved)
 	}
 }
+
+// processWith returns the process that runs a program with a variable in its environment.
+func processWith(t *testing.T, variable, program string) (pid int) {
+	t.Helper()
+	eventually(t, "a process has "+variable, func() bool {
+		entries, err := os.ReadDir("/proc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			id, err := strconv.Atoi(e.Name())
+			if err != nil {
+				continue
+			}
+			dir := filepath.Join("/proc", e.Name())
+			env, _ := os.ReadFile(filepath.Join(dir, "environ")) // the process may have ended
+			exe, _ := os.Readlink(filepath.Join(dir, "exe"))
+			if filepath.Base(exe) == filepath.Base(program) && bytes.Contains(env, []byte(variable+"\x00")) {
+				pid = id
+			}
+		}
+		return pid > 0
+	})
+	return pid
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,13 @@ const DefaultPredecessorWait = 60 * time.Second
 
 // maxName is the longest name of a network. It is far longer than any real name.
 const maxName = 4096
+
+// DefaultAddWait bounds how long one ADD waits for the network namespace of the predecessor to go, before it answers
+// that the runtime should try again. A kubelet tries again after 10 seconds or more.
+const DefaultAddWait = 10 * time.Second
+
+// maxAddWait is the longest AddWait. A kubelet gives a sandbox four minutes.
+const maxAddWait = time.Minute
 
 // ErrConfig is wrapped by every error about the network configuration.
 var ErrConfig = errors.New("invalid network configuration")
@@ -41,6 +49,8 @@ type Config struct {
 	PrevResult      json.RawMessage
 	MaxReservation  time.Duration
 	PredecessorWait time.Duration
+	// AddWait bounds how long one ADD waits for the end of a predecessor; 0 for no wait.
+	AddWait time.Duration
 	// LockWait bounds the wait for the state; 0 leaves the bound to the store.
 	LockWait time.Duration
 	// SharePercent is the part of the pool that reservations may hold, and Quota bounds those of one namespace.
@@ -138,7 +148,7 @@ func decode(stdin []byte) (*file, error) {
 func newConfig(f *file) *Config {
 	c := &Config{
 		CNIVersion: f.CNIVersion, Network: f.Name, Annotations: f.RuntimeConfig.Annotations, PrevResult: f.PrevResult,
-		MaxReservation: reservation.DefaultMaxRetain, PredecessorWait: DefaultPredecessorWait, SharePercent: reservation.DefaultSharePercent,
+		MaxReservation: reservation.DefaultMaxRetain, PredecessorWait: DefaultPredecessorWait, AddWait: DefaultAddWait, SharePercent: reservation.DefaultSharePercent,
 		ReleaseDelay: reservation.DefaultReleaseDelay,
 	}
 	if f.IPAM == nil {
@@ -218,14 +228,31 @@ func (c *Config) readDurations(keys *ipamKeys) error {
 		}
 		*d.to = v
 	}
-	if keys.ReleaseDelay == "" {
-		return nil
+	return c.readDelays(keys)
+}
+
+// readDelays reads the durations of which zero means none.
+func (c *Config) readDelays(keys *ipamKeys) error {
+	for _, d := range []struct {
+		key, value string
+		most       time.Duration
+		to         *time.Duration
+	}{
+		{"releaseDelay", keys.ReleaseDelay, math.MaxInt64, &c.ReleaseDelay},
+		{"addWait", keys.AddWait, maxAddWait, &c.AddWait},
+	} {
+		if d.value == "" {
+			continue
+		}
+		v, err := time.ParseDuration(d.value)
+		switch {
+		case err != nil || v < 0:
+			return fmt.Errorf("ipam.%s: %q is not a duration such as \"30s\", or \"0s\" for none: %w", d.key, d.value, ErrConfig)
+		case v > d.most:
+			return fmt.Errorf("ipam.%s: %q is longer than %s: %w", d.key, d.value, d.most, ErrConfig)
+		}
+		*d.to = v
 	}
-	v, err := time.ParseDuration(keys.ReleaseDelay)
-	if err != nil || v < 0 {
-		return fmt.Errorf("ipam.releaseDelay: %q is not a duration such as \"30s\", or \"0s\" for none: %w", keys.ReleaseDelay, ErrConfig)
-	}
-	c.ReleaseDelay = v
 	return nil
 }
 

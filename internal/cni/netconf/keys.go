@@ -39,6 +39,7 @@ type ipamKeys struct {
 	OnExhaustion                   string `json:"onExhaustion"`
 	ReleaseDelay                   string `json:"releaseDelay"`
 	PredecessorWait                string `json:"predecessorWait"`
+	AddWait                        string `json:"addWait"`
 	LockWait                       string `json:"lockWait"`
 	MirrorHostLocal                bool   `json:"mirrorHostLocal"`
 	LogFile                        string `json:"logFile"`
