@@ -173,7 +173,7 @@ func (s *Store) view(fn func(*Tx) error) error {
 
 // locked runs fn while holding the lock file.
 func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error) {
-	l, err := flock.LockAfter(ctx, filepath.Join(s.dir, lockName), how, s.wait, s.onWait)
+	l, err := s.lock(ctx, how)
 	if how == unix.LOCK_SH && errors.Is(err, unix.EROFS) {
 		return fn() // no lock file can be created; bbolt's own lock on the database is enough for a reader
 	}
@@ -182,6 +182,15 @@ func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	return fn()
+}
+
+// lock takes the lock file: writers in the order of their calls, readers as the kernel lets them.
+func (s *Store) lock(ctx context.Context, how int) (*os.File, error) {
+	path := filepath.Join(s.dir, lockName)
+	if how == unix.LOCK_SH {
+		return flock.LockAfter(ctx, path, how, s.wait, s.onWait)
+	}
+	return flock.LockInTurn(ctx, path, s.wait, s.onWait)
 }
 
 // errReplaced is returned when another file has taken the name of the opened one.

@@ -45,6 +45,11 @@ type throughput struct {
 // perSecond returns the number of pairs in a second.
 func (t throughput) perSecond() float64 { return float64(len(t.Sample)) / t.busy.Seconds() }
 
+// seconds prints the median and the slowest pair.
+func (t throughput) seconds() string {
+	return fmt.Sprintf("%.2f / %.2f s", t.Median().Seconds(), t.Worst().Seconds())
+}
+
 func (l load) name() string { return fmt.Sprintf("%d at once, %d in use", l.processes, l.used) }
 
 func (l load) run(ctx context.Context, b bench) (loadResult, error) {

@@ -57,10 +57,10 @@ on standard input. The pods ask for no retention. Read the ratios: absolute time
 	for _, s := range r.scenarios {
 		s.rows(&w)
 	}
-	w.WriteString("\n## Many processes at once\n\nEach process is an ADD and then a DEL of a pod of its own. The columns show pairs in a second, and the duration of the slowest pair.\n\n| at once | in use | host-local | limpet-ipam | ratio | host-local, slowest | limpet-ipam, slowest |\n|---|---|---|---|---|---|---|\n")
+	w.WriteString("\n## Many processes at once\n\nEach process is an ADD and then a DEL of a pod of its own. The columns show pairs in a second, and the duration of a pair, median / slowest.\n\n| at once | in use | host-local | limpet-ipam | ratio | host-local, a pair | limpet-ipam, a pair |\n|---|---|---|---|---|---|---|\n")
 	for _, t := range r.loads {
-		fmt.Fprintf(&w, "| %d | %d | %.1f/s | %.1f/s | %.1f | %.2f s | %.2f s |\n", t.processes, t.used,
-			t.hostLocal.perSecond(), t.limpet.perSecond(), t.limpet.perSecond()/t.hostLocal.perSecond(), t.hostLocal.Worst().Seconds(), t.limpet.Worst().Seconds())
+		fmt.Fprintf(&w, "| %d | %d | %.1f/s | %.1f/s | %.1f | %s | %s |\n", t.processes, t.used,
+			t.hostLocal.perSecond(), t.limpet.perSecond(), t.limpet.perSecond()/t.hostLocal.perSecond(), t.hostLocal.seconds(), t.limpet.seconds())
 	}
 	w.WriteString("\n## Memory of one process\n\nThe highest resident memory of an ADD or DEL, including mapped pages of the state file.\n\n| in use | host-local | limpet-ipam |\n|---|---|---|\n")
 	for _, m := range r.memory {
