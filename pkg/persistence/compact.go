@@ -19,17 +19,44 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 		return 0, 0, ErrNoState
 	}
 	err = s.locked(ctx, unix.LOCK_EX, func() error {
-		if err := s.present(); err != nil {
-			return err
-		}
-		// The open database keeps out even processes that do not share the lock file, until the new file has the name.
-		// Then withDB of such a process notices the replacement.
-		return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}, func(db *bolt.DB) error {
-			before, after, err = s.replace(db)
-			return err
-		})
+		before, after, err = s.compact()
+		return err
 	})
 	return before, after, err
+}
+
+// compact rewrites the file under the lock that the caller holds.
+func (s *Store) compact() (before, after int64, err error) {
+	if err := s.present(); err != nil {
+		return 0, 0, err
+	}
+	// The open database keeps out even processes that do not share the lock file, until the new file has the name.
+	// Then withDB of such a process notices the replacement.
+	err = s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}, func(db *bolt.DB) error {
+		before, after, err = s.replace(db)
+		return err
+	})
+	return before, after, err
+}
+
+// An update compacts a file of at least shrinkFrom of which at most a quarter is in use, and at most mostCopied bytes:
+// other verbs wait meanwhile. Each commit writes the list of free pages, so a file that is mostly free slows all verbs.
+const (
+	shrinkFrom = 4 * reservedSize
+	mostCopied = 4 << 20
+)
+
+// shrinkable reports whether an update should compact the file.
+func shrinkable(db *bolt.DB) bool {
+	stats := db.Stats()
+	free := int64(stats.FreePageN+stats.PendingPageN) * int64(db.Info().PageSize)
+	if free < shrinkFrom/2 {
+		return false
+	}
+	var size int64
+	err := db.View(func(tx *bolt.Tx) error { size = tx.Size(); return nil })
+	used := size - free
+	return err == nil && size >= shrinkFrom && used <= size/4 && used <= mostCopied
 }
 
 // replace replaces the database by a copy without free pages, if the copy is smaller.

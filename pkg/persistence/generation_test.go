@@ -60,7 +60,7 @@ func TestEarlierFileIsNoticed(t *testing.T) {
 		"the newest file": {after: func(t *testing.T, s *persistence.Store, path string, earlier []byte) { renamed(t, path, earlier) }},
 		"a file that was compacted": {after: func(t *testing.T, s *persistence.Store, path string, earlier []byte) {
 			update(t, s, func(tx *persistence.Tx) error {
-				for i := range 6000 {
+				for i := range 2000 {
 					if err := tx.PutAttachment(attachment(i + 2)); err != nil {
 						return err
 					}
@@ -68,7 +68,7 @@ func TestEarlierFileIsNoticed(t *testing.T) {
 				return nil
 			})
 			update(t, s, func(tx *persistence.Tx) error {
-				for i := range 6000 {
+				for i := range 2000 {
 					if err := tx.DeleteAttachment(attachment(i + 2).ID); err != nil {
 						return err
 					}

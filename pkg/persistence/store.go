@@ -81,14 +81,14 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	}
 	err := s.locked(ctx, unix.LOCK_EX, func() error {
-		err := s.update(fn)
+		err := s.updateAndShrink(fn)
 		if s.rebuild == nil || !LostOrDamaged(err) {
 			return err
 		}
 		if failed := s.recover(err); failed != nil {
 			return errors.Join(err, failed)
 		}
-		return s.update(fn)
+		return s.updateAndShrink(fn)
 	})
 	if errors.Is(err, ErrUnchanged) {
 		return nil
@@ -96,16 +96,27 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	return err
 }
 
-// update creates the state on a new node, and runs fn under the lock that the caller holds.
-func (s *Store) update(fn func(*Tx) error) error {
+// updateAndShrink runs fn under the lock that the caller holds, and compacts a file that is mostly free afterwards. The
+// changes are on disk by then, so a failure of that is no failure of the update.
+func (s *Store) updateAndShrink(fn func(*Tx) error) error {
+	mostlyFree, err := s.update(fn)
+	if err == nil && mostlyFree {
+		_, _, _ = s.compact() // the next update tries again
+	}
+	return err
+}
+
+// update creates the state on a new node, and runs fn under the lock that the caller holds. It reports whether the file
+// is much too large for what it holds.
+func (s *Store) update(fn func(*Tx) error) (mostlyFree bool, err error) {
 	if err := s.ensure(); err != nil {
-		return err
+		return false, err
 	}
 	marked, err := s.markedGeneration()
 	if err != nil {
-		return err
+		return false, err
 	}
-	return s.withDB(&bolt.Options{Timeout: s.wait}, func(db *bolt.DB) error {
+	err = s.withDB(&bolt.Options{Timeout: s.wait}, func(db *bolt.DB) error {
 		var committed uint64
 		err := db.Update(func(tx *bolt.Tx) error {
 			if err := migrate(tx); err != nil {
@@ -126,9 +137,11 @@ func (s *Store) update(fn func(*Tx) error) error {
 		})
 		if err == nil {
 			s.markGeneration(committed)
+			mostlyFree = shrinkable(db)
 		}
 		return err
 	})
+	return mostlyFree, err
 }
 
 // View runs fn in one read-only transaction. When the file must be rebuilt, or is older than this version, View runs fn
