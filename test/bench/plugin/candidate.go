@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/test/cniexec"
 )
 
@@ -18,6 +20,10 @@ type candidate struct {
 	plugin string // path of the binary
 	dir    string // ipam.dataDir
 	ranges string // one range
+	// asks makes pods ask for a reservation.
+	asks bool
+	// had are the addresses of pods that ask, by name: a DEL without the result of its ADD undoes the ADD.
+	had map[string]string
 	// fill attaches n addresses in the state.
 	fill func(ctx context.Context, dir string, n int) error
 }
@@ -26,22 +32,47 @@ type candidate struct {
 const subnet = `{"subnet":"10.1.0.0/16"}`
 
 func newHostLocal(b cniexec.Binaries, dir string) *candidate {
-	return &candidate{name: "host-local", plugin: b.HostLocal(), dir: filepath.Join(dir, "host-local"), ranges: subnet, fill: fillHostLocal}
+	return &candidate{name: "host-local", plugin: b.HostLocal(), dir: filepath.Join(dir, "host-local"), ranges: subnet, fill: fillHostLocal, had: map[string]string{}}
 }
 
 func newLimpet(b cniexec.Binaries, dir string) *candidate {
-	return &candidate{name: "limpet-ipam", plugin: b.Limpet, dir: filepath.Join(dir, "limpet-ipam"), ranges: subnet, fill: fillLimpet}
+	return &candidate{name: "limpet-ipam", plugin: b.Limpet, dir: filepath.Join(dir, "limpet-ipam"), ranges: subnet, fill: fillLimpet, had: map[string]string{}}
 }
 
-// call returns the call of a verb for a pod, as a Kubernetes runtime makes it. The pod has no
-// annotations. The log of limpet-ipam is beside the state, not in the machine's directory.
+// call returns the call of a verb for a pod, as a Kubernetes runtime makes it. The log of limpet-ipam is beside the state, not in the machine's directory.
 func (c *candidate) call(verb, pod string) cniexec.Call {
 	return cniexec.Call{
 		Plugin: c.plugin, Verb: verb, Container: "sandbox-" + pod, IfName: "eth0", NetNS: "/run/netns/cni-" + pod, Path: filepath.Dir(c.plugin),
 		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=sandbox-%s;K8S_POD_UID=uid-%s", pod, pod, pod),
-		Stdin: fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":%q,"type":"ptp","ipam":{"type":"x","dataDir":%q,"logFile":%q,"ranges":[[%s]],"routes":[{"dst":"0.0.0.0/0"}]}}`,
-			network, c.dir, filepath.Join(c.dir, "ipam.log"), c.ranges),
+		Stdin: fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":%q,"type":"ptp","ipam":{"type":"x","dataDir":%q,"logFile":%q,"ranges":[[%s]],"routes":[{"dst":"0.0.0.0/0"}]}%s}`,
+			network, c.dir, filepath.Join(c.dir, "ipam.log"), c.ranges, c.more(verb, pod)),
 	}
+}
+
+// more returns what a runtime adds to the configuration for a pod that asks.
+func (c *candidate) more(verb, pod string) string {
+	if !c.asks {
+		return ""
+	}
+	more := `,"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"` + reservation.RetainAnnotation + `":"60"}}`
+	if had := c.had[pod]; verb == "DEL" && had != "" {
+		more += fmt.Sprintf(`,"prevResult":{"cniVersion":"1.0.0","ips":[{"address":%q}]}`, had)
+	}
+	return more
+}
+
+// note remembers the address of a pod that asks.
+func (c *candidate) note(pod string, answer []byte) error {
+	var result struct {
+		IPs []struct {
+			Address string `json:"address"`
+		} `json:"ips"`
+	}
+	if err := json.Unmarshal(answer, &result); err != nil || len(result.IPs) != 1 {
+		return fmt.Errorf("result %s: %w", answer, err)
+	}
+	c.had[pod] = result.IPs[0].Address
+	return nil
 }
 
 // do runs a verb and returns its duration.
@@ -52,6 +83,9 @@ func (c *candidate) do(ctx context.Context, verb, pod string) (time.Duration, er
 	took := time.Since(begin)
 	if err == nil && a.Exit != 0 {
 		err = fmt.Errorf("%s %s %s: exit %d, %s%s", c.name, verb, pod, a.Exit, a.Stdout, a.Stderr)
+	}
+	if err == nil && verb == "ADD" && c.asks {
+		err = c.note(pod, []byte(a.Stdout))
 	}
 	return took, err
 }
@@ -64,4 +98,14 @@ func (c *candidate) pair(ctx context.Context, pod string) (time.Duration, error)
 	}
 	ended, err := c.do(ctx, "DEL", pod)
 	return added + ended, err
+}
+
+// startTwice starts two processes that do nothing, as a pair does.
+func (c *candidate) startTwice(ctx context.Context, pod string) (time.Duration, error) {
+	first, err := c.do(ctx, "VERSION", pod)
+	if err != nil {
+		return 0, err
+	}
+	second, err := c.do(ctx, "VERSION", pod)
+	return first + second, err
 }

@@ -59,6 +59,19 @@ func fillLimpet(ctx context.Context, dir string, n int) error {
 	})
 }
 
+// emptyLimpet ends all attachments.
+func emptyLimpet(ctx context.Context, dir string) error {
+	return persistence.New(persistence.Options{Dir: dir}).Update(ctx, func(tx *persistence.Tx) error {
+		all, err := tx.Attachments(network)
+		for _, a := range all {
+			if err := tx.DeleteAttachment(a.ID); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
 // fillReserved stores n reservations for pods named pod-0, pod-1, ….
 func fillReserved(ctx context.Context, dir string, n int) error {
 	return persistence.New(persistence.Options{Dir: dir}).Update(ctx, func(tx *persistence.Tx) error {

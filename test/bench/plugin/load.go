@@ -34,6 +34,7 @@ var loads = []load{
 type loadResult struct {
 	load
 	hostLocal, limpet throughput
+	starts            throughput // pairs of VERSION
 }
 
 // throughput holds the duration of each pair, and of the turns.
@@ -67,7 +68,8 @@ func (l load) run(ctx context.Context, b bench) (loadResult, error) {
 	}
 	for i := range l.turns {
 		b.progress(l.name(), i, l.turns)
-		if err := errors.Join(l.generate(ctx, hostLocal, &r.hostLocal), l.generate(ctx, limpet, &r.limpet)); err != nil {
+		err := errors.Join(l.generate(ctx, hostLocal.pair, &r.hostLocal), l.generate(ctx, limpet.pair, &r.limpet), l.generate(ctx, limpet.startTwice, &r.starts))
+		if err != nil {
 			return r, err
 		}
 	}
@@ -75,7 +77,7 @@ func (l load) run(ctx context.Context, b bench) (loadResult, error) {
 }
 
 // generate starts pairs until the turn is over, and waits for the last ones.
-func (l load) generate(ctx context.Context, c *candidate, to *throughput) error {
+func (l load) generate(ctx context.Context, pair func(context.Context, string) (time.Duration, error), to *throughput) error {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -85,7 +87,7 @@ func (l load) generate(ctx context.Context, c *candidate, to *throughput) error 
 	for w := range l.processes {
 		wg.Go(func() {
 			for i := 0; i == 0 || time.Since(begin) < l.turn; i++ {
-				took, err := c.pair(ctx, fmt.Sprintf("load-%d-%d", w, i))
+				took, err := pair(ctx, fmt.Sprintf("load-%d-%d", w, i))
 				mu.Lock()
 				to.Sample, all = append(to.Sample, took), errors.Join(all, err)
 				mu.Unlock()

@@ -36,6 +36,26 @@ func (p scenarioResult) row(w *strings.Builder, what string, hostLocal, limpet, 
 	fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %d, %d | %s |\n", p.name, what, hostLocal, limpet, ratio, len(hostLocal), len(limpet), empty)
 }
 
+// aboveStart prints what verbs take beyond the start of their process.
+func (r report) aboveStart(w *strings.Builder) {
+	idle := r.scenario(nothingInUse)
+	w.WriteString("\n## Above the start of the process\n\nMilliseconds beyond what a process takes that does nothing, with an empty pool: medians one at a time, and means of a pair per core under load.\n\n| what | host-local | limpet-ipam |\n|---|---|---|\n")
+	for _, s := range []step{add, end, unknown} {
+		above := func(t times) string { return measure.Millis(max(t[s.name].Median()-t[start.name].Median(), 0)) }
+		fmt.Fprintf(w, "| %s, one at a time | %s | %s |\n", s.name, above(idle.hostLocal), above(idle.limpet))
+	}
+	for _, l := range r.loads {
+		if l.used == 0 && l.starts.busy > 0 {
+			fmt.Fprintf(w, "| ADD+DEL, %d at once | %.2f | %.2f |\n", l.processes, l.above(l.hostLocal), l.above(l.limpet))
+		}
+	}
+}
+
+// above returns how many milliseconds a pair takes longer than two starts, if the processes keep the machine busy.
+func (l loadResult) above(t throughput) float64 {
+	return 1000/t.perSecond() - 1000/l.starts.perSecond()
+}
+
 // markdown renders the report.
 func (r report) markdown() string {
 	var w strings.Builder
@@ -43,20 +63,23 @@ func (r report) markdown() string {
 	fmt.Fprintf(&w, `# Benchmarks
 
 Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and upstream host-local in turns. Each call is a process that gets its configuration
-on standard input. The pods ask for no retention. Read the ratios: absolute times hold for this machine only.
+on standard input. The pods ask for no retention, unless a state says so. Read the ratios: absolute times hold for this machine only.
 
 * %s
+* a process of limpet-ipam that does nothing takes %s ms, one of host-local %s ms; limpet-ipam waits for two flushes in each
+  verb that writes, and host-local for none
 * host-local %s (%s), limpet-ipam of this commit (%s), both %s, stripped, without cgo
 * %s, %.0f s in all%s
 
 ## Numbers to reach
 
-`, r.machine, p.hostLocal, measure.Megabytes(p.hostLocalSize), measure.Megabytes(p.size), p.goVersion, r.machine.Day, r.took.Seconds(), measure.Precedence())
+`, r.machine, measure.Millis(r.scenario(nothingInUse).limpet[start.name].Median()), measure.Millis(r.scenario(nothingInUse).hostLocal[start.name].Median()), p.hostLocal, measure.Megabytes(p.hostLocalSize), measure.Megabytes(p.size), p.goVersion, r.machine.Day, r.took.Seconds(), measure.Precedence())
 	w.WriteString(measure.Targets(r.targets()))
 	w.WriteString("\n## One process at a time\n\nMilliseconds, median / 99th percentile (the slowest run where there are fewer than 100 runs).\n\nThe last column is limpet-ipam with no address in use, measured in the same minutes.\n\n| state | what | host-local | limpet-ipam | ratio | runs | limpet-ipam, empty |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range r.scenarios {
 		s.rows(&w)
 	}
+	r.aboveStart(&w)
 	w.WriteString("\n## Many processes at once\n\nEach process is an ADD and then a DEL of a pod of its own. The columns show pairs in a second, and the duration of a pair, median / slowest.\n\n| at once | in use | host-local | limpet-ipam | ratio | host-local, a pair | limpet-ipam, a pair |\n|---|---|---|---|---|---|---|\n")
 	for _, t := range r.loads {
 		fmt.Fprintf(&w, "| %d | %d | %.1f/s | %.1f/s | %.1f | %s | %s |\n", t.processes, t.used,

@@ -43,20 +43,46 @@ func newPod(i int) string      { return fmt.Sprintf("new-%d", i) }
 func reservedPod(i int) string { return fmt.Sprintf("pod-%d", i*97) }
 
 var scenarios = []scenario{
-	{name: "0 in use", rounds: 400, repeat: 1, prepare: inUse, steps: []step{start, add, end, unknown}},
+	{name: nothingInUse, rounds: 400, repeat: 1, prepare: inUse, steps: []step{start, add, end, unknown}},
 	{name: "1 000 in use", used: 1000, rounds: 150, repeat: 1, prepare: inUse, steps: []step{add, end, unknown}},
 	{name: "10 000 in use", used: 10_000, rounds: 60, repeat: 2, prepare: inUse, steps: []step{add, end, unknown}},
 	{name: fiftyThousand, used: 50_000, rounds: 25, repeat: 8, prepare: inUse, steps: []step{add, end, unknown}},
 	{name: "10 000 in use, the only free one behind the cursor", used: 10_000, rounds: 40, repeat: 3, prepare: fullButOne, steps: []step{add, end}},
 	{name: "50 000 in use, the only free one behind the cursor", used: 50_000, rounds: 15, repeat: 8, prepare: fullButOne, steps: []step{add, end}},
 	{name: "50 000 reserved", used: 50_000, rounds: 200, repeat: 1, prepare: reserved, steps: []step{add, end, claim, unclaim}, limpetOnly: true},
+	{name: "0 in use, pods that ask", rounds: 300, repeat: 1, prepare: asking(inUse), steps: []step{add, end}},
+	{name: atTheShare, used: 10_000, rounds: 200, repeat: 1, prepare: asking(reserved), steps: []step{add, end}, limpetOnly: true},
+	{name: allEnded, used: 50_000, rounds: 200, repeat: 1, prepare: emptied, steps: []step{add, end}, limpetOnly: true},
 }
 
-const fiftyThousand = "50 000 in use"
+// atTheShare is the most reservations that a pool of any size may hold. Each DEL of a pod that asks displaces one.
+const atTheShare = "10 000 reserved, the share, pods that ask"
+
+const (
+	nothingInUse  = "0 in use"
+	fiftyThousand = "50 000 in use"
+	allEnded      = "50 000 have ended"
+)
 
 func inUse(ctx context.Context, c *candidate, n int) error { return c.fill(ctx, c.dir, n) }
 
 func reserved(ctx context.Context, c *candidate, n int) error { return fillReserved(ctx, c.dir, n) }
+
+// asking prepares a state for pods that ask for a reservation.
+func asking(prepare func(context.Context, *candidate, int) error) func(context.Context, *candidate, int) error {
+	return func(ctx context.Context, c *candidate, n int) error {
+		c.asks = true
+		return prepare(ctx, c, n)
+	}
+}
+
+// emptied attaches addresses and ends all of them.
+func emptied(ctx context.Context, c *candidate, n int) error {
+	if err := c.fill(ctx, c.dir, n); err != nil {
+		return err
+	}
+	return emptyLimpet(ctx, c.dir)
+}
 
 // fullButOne ends the range at the first address that is not in use. The first ADD finds the
 // address at once, every other ADD has to search the whole range.
