@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/limpet-io/limpet/internal/agent"
+	"github.com/limpet-io/limpet/internal/agent/show"
 	"github.com/limpet-io/limpet/internal/cni/coexist"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
@@ -82,7 +83,7 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
 		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
-		AuditPeriod: o.AuditPeriod, Running: running(o.ResultsDir),
+		AuditPeriod: o.AuditPeriod, Pace: show.DefaultPace(), Running: running(o.ResultsDir),
 	}
 	switch command {
 	case "":

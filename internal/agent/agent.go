@@ -10,10 +10,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/agent/show"
 	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/internal/health"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -32,8 +34,9 @@ type Config struct {
 	// for other networks until the first verb has stored theirs.
 	MaxRetain    time.Duration
 	SharePercent int
-	// REST leads to the API server.
+	// REST leads to the API server. Pace spreads the requests of thousands of agents.
 	REST *rest.Config
+	Pace show.Pace
 	// Pods is the source of this node's pods; nil for the API server. PodsFrom names the source.
 	Pods     PodSource
 	PodsFrom string
@@ -68,10 +71,7 @@ type Agent struct {
 	store   *persistence.Store
 	metrics *metrics
 	cluster *clusterView
-	mirror  *mirror
-
-	// objects holds what the API should show, until the mirror takes it.
-	objects chan []plan.Object
+	show    *show.Loop
 
 	pluginInstalled, networkInstalled atomic.Bool
 
@@ -92,15 +92,23 @@ type Agent struct {
 
 // New returns an agent that has not started anything.
 func New(c Config) (*Agent, error) {
-	v, err := newClusterView(c.REST, c.Node, c.OwnNetwork, c.Pods == nil)
+	a := &Agent{
+		Config: c, metrics: newMetrics(c.Registry), failing: map[string]string{},
+		store: persistence.New(persistence.Options{Dir: c.StateDir}),
+	}
+	of := show.Config{Node: c.Node, REST: c.REST, Pace: c.Pace, Around: a.aroundPass, Clock: c.Clock, Log: c.Log}
+	if c.OwnNetwork {
+		of.Owner = func() []metav1.OwnerReference { return a.cluster.nodeOwner(c.Node) }
+	}
+	var err error
+	if a.show, err = show.New(of); err != nil {
+		return nil, err
+	}
+	v, err := newClusterView(a.show.Client, c)
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{
-		Config: c, cluster: v, mirror: &mirror{client: v.client, node: c.Node}, metrics: newMetrics(c.Registry),
-		store:   persistence.New(persistence.Options{Dir: c.StateDir}),
-		objects: make(chan []plan.Object, 1), failing: map[string]string{},
-	}
+	a.cluster = v
 	if a.Pods == nil {
 		a.Pods, a.PodsFrom = v, "api"
 	}
@@ -111,8 +119,8 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Run works until ctx ends. Rounds never wait for the API server: the mirror has a goroutine
-// of its own, and steps that need the cluster view are skipped until the view is filled.
+// Run works until ctx ends. Rounds never wait for the API server: the loop that shows the
+// state has a goroutine of its own, and steps that need the cluster view are skipped until the view is filled.
 func (a *Agent) Run(ctx context.Context) error {
 	release, err := lock(a.StateDir, unix.LOCK_SH) // an agent that meets an uninstall ends, and Kubernetes restarts it
 	if err != nil {
@@ -129,7 +137,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}()
 	a.startHealth()
-	go a.showLoop(ctx)
+	go a.show.Run(ctx)
 	tick := a.Clock.NewTicker(period)
 	defer tick.Stop()
 	for {

@@ -14,41 +14,43 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/agent/show"
 )
 
-// clusterView is the agent's view of the cluster: a cache of this node, in own mode of all
-// nodes, and of this node's pods unless the agent has another source of pods. The objects are
-// stripped to the fields that are read. It also holds the handle on the kernel's routes.
+const (
+	// podsLater is how much later than others a broken watch of pods is opened again: it costs up to three
+	// requests, and what pods ask for changes rarely.
+	podsLater = 3
+	// nodesSooner is how much sooner a broken watch of all nodes is: it tells the routes to new nodes.
+	nodesSooner = 4
+)
+
+// clusterView is the agent's view of the cluster: in own mode a cache of all nodes, and one of this
+// node's pods unless the agent has another source of pods. The objects are stripped to the fields
+// that are read. It also holds the handle on the kernel's routes.
 type clusterView struct {
-	client *apiClient
-	nodes  toolscache.SharedIndexInformer
+	nodes  toolscache.SharedIndexInformer // nil unless in own mode
 	pods   toolscache.SharedIndexInformer // nil when the API server is not the source of pods
 	links  *netlink.Handle
 	filled atomic.Bool
 	// changes receives when the cache is filled, and when a node was created, deleted or
 	// changed.
-	changes    chan struct{}
-	ownNetwork bool
+	changes chan struct{}
 }
 
-func newClusterView(config *rest.Config, node string, ownNetwork, watchPods bool) (*clusterView, error) {
-	client, err := newAPIClient(config)
-	if err != nil {
-		return nil, err
+func newClusterView(client *show.Client, c Config) (*clusterView, error) {
+	v := &clusterView{changes: make(chan struct{}, 1)}
+	var err error
+	if c.OwnNetwork {
+		all := toolscache.NewListWatchFromClient(client.Core, "nodes", "", fields.Everything())
+		v.nodes = toolscache.NewSharedIndexInformer(newSpread(c, 0, c.Pace.Reconnect/nodesSooner).listWatch(all), &corev1.Node{}, 0, nil)
+		err = v.nodes.SetTransform(stripNode)
 	}
-	v := &clusterView{client: client, changes: make(chan struct{}, 1), ownNetwork: ownNetwork}
-	which := fields.Everything()
-	if !ownNetwork {
-		which = fields.OneTermEqualSelector("metadata.name", node)
-	}
-	v.nodes = toolscache.NewSharedIndexInformer(toolscache.NewListWatchFromClient(client.core, "nodes", "", which), &corev1.Node{}, 0, nil)
-	err = v.nodes.SetTransform(stripNode)
-	if err == nil && watchPods {
-		err = v.watchPodsOf(config, node)
+	if err == nil && c.Pods == nil {
+		err = v.watchPods(client, c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make cache: %w", err)
@@ -59,15 +61,15 @@ func newClusterView(config *rest.Config, node string, ownNetwork, watchPods bool
 	return v, nil
 }
 
-// watchPodsOf makes the cache of a node's pods. The API server sends metadata only: no environment of a pod.
-func (v *clusterView) watchPodsOf(config *rest.Config, node string) error {
-	all, err := metadata.NewForConfigAndClient(config, v.client.http)
+// watchPods makes the cache of the node's pods. The API server sends metadata only: no environment of a pod.
+func (v *clusterView) watchPods(client *show.Client, c Config) error {
+	all, err := metadata.NewForConfigAndClient(c.REST, client.HTTP)
 	if err != nil {
 		return err
 	}
 	pods := all.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
-	onNode := fields.OneTermEqualSelector("spec.nodeName", node).String()
-	v.pods = toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+	onNode := fields.OneTermEqualSelector("spec.nodeName", c.Node).String()
+	onThisNode := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = onNode
 			return pods.List(ctx, o)
@@ -76,14 +78,17 @@ func (v *clusterView) watchPodsOf(config *rest.Config, node string) error {
 			o.FieldSelector = onNode
 			return pods.Watch(ctx, o)
 		},
-	}, &metav1.PartialObjectMetadata{}, 0, nil)
+	}
+	v.pods = toolscache.NewSharedIndexInformer(newSpread(c, c.Pace.Start, podsLater*c.Pace.Reconnect).listWatch(onThisNode), &metav1.PartialObjectMetadata{}, 0, nil)
 	return v.pods.SetTransform(stripPod)
 }
 
 // start fills the cache and keeps it current until ctx ends. While the API server is
 // unreachable, reads return the last known objects.
 func (v *clusterView) start(ctx context.Context) error {
-	if v.ownNetwork {
+	var running sync.WaitGroup
+	var synced []toolscache.InformerSynced
+	if v.nodes != nil {
 		if _, err := v.nodes.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { v.notify() },
 			UpdateFunc: func(old, now any) { v.notifyIfChanged(old, now) },
@@ -91,10 +96,9 @@ func (v *clusterView) start(ctx context.Context) error {
 		}); err != nil {
 			return fmt.Errorf("watch nodes: %w", err)
 		}
+		running.Go(func() { v.nodes.RunWithContext(ctx) })
+		synced = append(synced, v.nodes.HasSynced)
 	}
-	var running sync.WaitGroup
-	running.Go(func() { v.nodes.RunWithContext(ctx) })
-	synced := []toolscache.InformerSynced{v.nodes.HasSynced}
 	if v.pods != nil {
 		running.Go(func() { v.pods.RunWithContext(ctx) })
 		synced = append(synced, v.pods.HasSynced)
@@ -102,6 +106,7 @@ func (v *clusterView) start(ctx context.Context) error {
 	v.filled.Store(toolscache.WaitForCacheSync(ctx.Done(), synced...))
 	v.notify()
 	running.Wait()
+	<-ctx.Done()
 	return nil
 }
 

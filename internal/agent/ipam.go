@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
 
 // maxConfigFile is an upper limit for the size of a network configuration, in bytes.
 const maxConfigFile = 1 << 20
+
+// eventTimeout bounds the creation of an event.
+const eventTimeout = 30 * time.Second
 
 // findIPAM finds out which IPAM plugin gives pods their addresses on this node.
 func (a *Agent) findIPAM() error {
@@ -60,10 +64,10 @@ func (a *Agent) reportIPAM(ctx context.Context) error {
 		return nil
 	}
 	if is.By == plan.IPAMOther {
-		ctx, cancel := context.WithTimeout(ctx, showTimeout)
+		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
 		event := plan.ForeignNetworkEvent(a.Node, filepath.Join(a.ConfDir, is.File), a.Clock.Now())
-		if err := a.cluster.client.Create(ctx, event); err != nil {
+		if err := a.show.Client.Create(ctx, event); err != nil {
 			return fmt.Errorf("create event about a foreign network: %w", err)
 		}
 	}

@@ -66,7 +66,7 @@ func (a *Agent) stateChanged() (bool, error) {
 }
 
 // handleState reads the state file, frees and corrects what is stored, and hands the
-// objects to the mirror.
+// objects to the loop that shows them.
 func (a *Agent) handleState(ctx context.Context) error {
 	networks, err := readState(ctx, a.store)
 	if err != nil {
@@ -75,8 +75,15 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.metrics.pools(networks, a.Node)
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
-	a.offer(plan.Mirror(a.Node, a.cluster.nodeOwner(a.Node), facts(networks), a.Now()))
+	a.show.Offer(plan.Mirror(a.Node, nil, facts(networks), a.Now())) // the loop knows the owner
 	return nil
+}
+
+// aroundPass makes each pass over the API objects a step, and reports what else the API should know.
+func (a *Agent) aroundPass(ctx context.Context, pass func() error) {
+	a.step("mirror", pass)
+	a.step("event", func() error { return a.reportIPAM(ctx) })
+	a.health.Observe(partMirror, a.Clock.Now(), nil)
 }
 
 // step runs one step of a round. A failed step is tried again in the next round; the same

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -57,7 +59,7 @@ func Changes(shown map[string]Object, want []Object, skip map[string]bool) []Cha
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(shown)) {
-		if !wanted[key] {
+		if !wanted[key] && !skip[key] {
 			changes = append(changes, Change{Delete, shown[key]})
 		}
 	}
@@ -73,18 +75,32 @@ func nextVersion(shown, want Object) Object {
 	if len(next.GetOwnerReferences()) == 0 {
 		next.SetOwnerReferences(shown.GetOwnerReferences())
 	}
-	was, isPool := shown.(*v1alpha1.NodeIPPool)
-	if !isPool {
-		return next
-	}
-	conditions := next.(*v1alpha1.NodeIPPool).Status.Conditions
-	for i := range conditions {
-		before := meta.FindStatusCondition(was.Status.Conditions, conditions[i].Type)
-		if before != nil && before.Status == conditions[i].Status {
-			conditions[i].LastTransitionTime = before.LastTransitionTime
-		}
+	switch was := shown.(type) {
+	case *v1alpha1.IPReservation:
+		keepUntil(&was.Status, &next.(*v1alpha1.IPReservation).Status)
+	case *v1alpha1.NodeIPPool:
+		keepTimes(was.Status.Conditions, next.(*v1alpha1.NodeIPPool).Status.Conditions)
 	}
 	return next
+}
+
+// sameUntil is by how much the end of a reservation may differ without a write. The end is reckoned anew
+// each time, because a step of the wall clock moves no deadline and so moves its time.
+const sameUntil = 5 * time.Second
+
+func keepUntil(was, next *v1alpha1.IPReservationStatus) {
+	if was.Until != nil && next.Until != nil && next.Until.Sub(was.Until.Time).Abs() < sameUntil {
+		next.Until = was.Until
+	}
+}
+
+func keepTimes(was, next []metav1.Condition) {
+	for i := range next {
+		before := meta.FindStatusCondition(was, next[i].Type)
+		if before != nil && before.Status == next[i].Status {
+			next[i].LastTransitionTime = before.LastTransitionTime
+		}
+	}
 }
 
 // equal compares what the agent writes: status and owner.

@@ -29,6 +29,15 @@ func mirrored(pod string, changes ...change) plan.Object {
 func reservedState(o *v1alpha1.IPReservation) { o.Status.State = v1alpha1.IPReserved }
 func version7(o *v1alpha1.IPReservation)      { o.ResourceVersion = "7" }
 
+// endsIn returns a change to a reservation that ends after a time.
+func endsIn(d time.Duration) change {
+	return func(o *v1alpha1.IPReservation) {
+		o.Status.State, o.Status.Until = v1alpha1.IPReserved, &metav1.Time{Time: now.Wall.Add(d)}
+	}
+}
+
+func oldLeft(o *v1alpha1.IPReservation) { o.Status.Left = "9m" }
+
 func ownedBy(uid types.UID) change {
 	return func(o *v1alpha1.IPReservation) {
 		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: uid}}
@@ -82,6 +91,24 @@ func TestChanges(t *testing.T) {
 			wanted: []plan.Object{mirrored("web-0"), mirrored("web-1")},
 			skip:   plan.Key(mirrored("web-0")),
 			want:   []plan.Change{{Verb: plan.Create, Object: mirrored("web-1")}},
+		},
+		"an object that waits is neither written nor deleted": {
+			shown: []plan.Object{mirrored("web-0")},
+			skip:  plan.Key(mirrored("web-0")),
+		},
+		"a reservation whose end is reckoned a second later is not written": {
+			shown:  []plan.Object{mirrored("web-0", endsIn(time.Minute))},
+			wanted: []plan.Object{mirrored("web-0", endsIn(time.Minute+time.Second))},
+		},
+		"a reservation that ends at another time, after a step of the wall clock, is": {
+			shown:  []plan.Object{mirrored("web-0", endsIn(time.Minute))},
+			wanted: []plan.Object{mirrored("web-0", endsIn(time.Hour))},
+			want:   []plan.Change{{Verb: plan.Update, Object: mirrored("web-0", endsIn(time.Hour))}},
+		},
+		"the remaining time that an earlier agent wrote is removed, once": {
+			shown:  []plan.Object{mirrored("web-0", version7, endsIn(time.Minute), oldLeft)},
+			wanted: []plan.Object{mirrored("web-0", endsIn(time.Minute))},
+			want:   []plan.Change{{Verb: plan.Update, Object: mirrored("web-0", version7, endsIn(time.Minute))}},
 		},
 		"the owner stays while the Node is not known": {
 			shown:  []plan.Object{mirrored("web-0", ownedBy("u1"))},

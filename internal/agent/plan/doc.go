@@ -7,7 +7,8 @@
 //   - attachments: which attachments to correct, and which to end
 //   - markers: which files of waiting ADDs to remove
 //   - mirror, pool: what the API should show of the node's state
-//   - changes: which API objects to create, update and delete so that the API shows this
+//   - changes, turns: which API objects to create, update and delete so that the API shows this, in which order
+//   - retry: what an answer of the API server means, and how long to wait after it
 //   - ipam: which IPAM plugin gives pods their addresses on this node
 //   - network: what to set up where Limpet is the pod network: conflist and routes
 package plan

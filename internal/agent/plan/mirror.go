@@ -3,7 +3,6 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -20,6 +19,12 @@ import (
 // Object is an API object, as the clients take it.
 type Object interface {
 	metav1.Object
+	runtime.Object
+}
+
+// List is a list of API objects, as the clients fill it.
+type List interface {
+	metav1.ListInterface
 	runtime.Object
 }
 
@@ -42,8 +47,8 @@ func Mirror(node string, nodeOwner []metav1.OwnerReference, networks []Network, 
 				continue
 			}
 			o := newIPReservation(node, r.Owner, r.UID, r.Addresses, r.Retain)
-			until := metav1.NewTime(r.Deadline.From.Wall.Add(r.Deadline.For).Truncate(time.Second))
-			o.Status.State, o.Status.Until, o.Status.Left = v1alpha1.IPReserved, &until, minutesLeft(r.Deadline.Left(now))
+			until := metav1.NewTime(now.Wall.Add(r.Deadline.Left(now)).Round(time.Second))
+			o.Status.State, o.Status.Until = v1alpha1.IPReserved, &until
 			objects = append(objects, o)
 		}
 		objects = append(objects, newNodeIPPool(node, n, len(pending), now.Wall))
@@ -85,14 +90,6 @@ func newIPReservation(node string, o reservation.Owner, uid string, addrs []neti
 			IPs: strings.Join(ips, ","), State: v1alpha1.IPAttached, RetainMinutes: int32(retain / time.Minute),
 		},
 	}
-}
-
-// minutesLeft prints a duration in full minutes.
-func minutesLeft(d time.Duration) string {
-	if d < time.Minute {
-		return "<1m"
-	}
-	return fmt.Sprintf("%dm", int(d.Minutes()))
 }
 
 // objectName joins parts to an object name that is valid and unique. A dot inside a part,

@@ -20,12 +20,14 @@ func TestMirrorOfAnOwner(t *testing.T) {
 	predecessor.ID.ContainerID, predecessor.UID, predecessor.Addresses = "c-old", "uid-old", addrs[:1]
 	asks.Seq = 2
 	predecessor.Seq = 1
+	steppedBack := reserved(30 * time.Second)
+	steppedBack.Deadline.From.Wall = steppedBack.Deadline.From.Wall.Add(time.Hour)
 	base := v1alpha1.IPReservationStatus{
 		Node: "n1", Network: "net", Interface: "eth0", Pod: "web-0", PodUID: "uid", IPs: "10.1.0.2,fd00::2", RetainMinutes: 10,
 	}
-	with := func(state v1alpha1.IPState, left string) *v1alpha1.IPReservationStatus {
+	with := func(state v1alpha1.IPState) *v1alpha1.IPReservationStatus {
 		s := base
-		s.State, s.Left = state, left
+		s.State = state
 		return &s
 	}
 	for name, tc := range map[string]struct {
@@ -34,24 +36,28 @@ func TestMirrorOfAnOwner(t *testing.T) {
 		until   time.Time
 	}{
 		"an attached owner that asked": {
-			network: plan.Network{Attachments: []reservation.Attachment{asks}}, want: with(v1alpha1.IPAttached, ""),
+			network: plan.Network{Attachments: []reservation.Attachment{asks}}, want: with(v1alpha1.IPAttached),
 		},
 		"an attached owner that asked for nothing": {
 			network: plan.Network{Attachments: []reservation.Attachment{attached()}},
 		},
 		"a reservation": {
 			network: plan.Network{Reservations: []reservation.Reservation{reserved(30 * time.Second)}},
-			want:    with(v1alpha1.IPReserved, "9m"), until: now.Wall.Add(9*time.Minute + 30*time.Second),
+			want:    with(v1alpha1.IPReserved), until: now.Wall.Add(9*time.Minute + 30*time.Second),
 		},
 		"a reservation in its last minute": {
 			network: plan.Network{Reservations: []reservation.Reservation{reserved(9*time.Minute + time.Second)}},
-			want:    with(v1alpha1.IPReserved, "<1m"), until: now.Wall.Add(59 * time.Second),
+			want:    with(v1alpha1.IPReserved), until: now.Wall.Add(59 * time.Second),
 		},
 		"an attached owner whose predecessor is attached, too": {
-			network: plan.Network{Attachments: []reservation.Attachment{asks, predecessor}}, want: with(v1alpha1.IPAttached, ""),
+			network: plan.Network{Attachments: []reservation.Attachment{asks, predecessor}}, want: with(v1alpha1.IPAttached),
 		},
 		"an attached owner whose predecessor is listed first": {
-			network: plan.Network{Attachments: []reservation.Attachment{predecessor, asks}}, want: with(v1alpha1.IPAttached, ""),
+			network: plan.Network{Attachments: []reservation.Attachment{predecessor, asks}}, want: with(v1alpha1.IPAttached),
+		},
+		"a reservation of before the wall clock was set back by an hour": {
+			network: plan.Network{Reservations: []reservation.Reservation{steppedBack}},
+			want:    with(v1alpha1.IPReserved), until: now.Wall.Add(9*time.Minute + 30*time.Second),
 		},
 		"a lapsed reservation": {
 			network: plan.Network{Reservations: []reservation.Reservation{reserved(10 * time.Minute)}},

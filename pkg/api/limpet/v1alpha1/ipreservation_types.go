@@ -61,9 +61,8 @@ type IPReservationStatus struct {
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 
-	// left is the remaining time of the reservation in full minutes, such as 9m or <1m, for
-	// printing; unset while the pod runs. The agent updates the field each minute; until is
-	// exact.
+	// left is not written any more, but read in objects of earlier agents: it was the remaining time of the
+	// reservation at the last write. until is the end.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Left string `json:"left,omitempty"`
@@ -77,7 +76,7 @@ type IPReservationStatus struct {
 // +kubebuilder:printcolumn:name="NODE",type=string,JSONPath=`.status.node`
 // +kubebuilder:printcolumn:name="IPS",type=string,JSONPath=`.status.ips`
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
-// +kubebuilder:printcolumn:name="LEFT",type=string,JSONPath=`.status.left`
+// +kubebuilder:printcolumn:name="UNTIL",type=string,JSONPath=`.status.until`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type IPReservation struct {
 	metav1.TypeMeta `json:",inline"`

@@ -1,0 +1,136 @@
+package show
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// metadataOnly asks the server for the metadata of objects.
+const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// Client reads and writes the kinds that the agent needs. The client of controller-runtime links the kinds of all
+// groups of Kubernetes, which would cost a third of the agent's memory on each node.
+type Client struct {
+	// HTTP holds the connections, which other clients of the agent share.
+	HTTP *http.Client
+	// Core reads and writes objects of the core group.
+	Core       *rest.RESTClient
+	limpet     *rest.RESTClient
+	parameters runtime.ParameterCodec
+}
+
+// NewClient returns a client that has not connected yet: the agent must start while the API server is unreachable.
+func NewClient(config *rest.Config) (*Client, error) {
+	kinds := runtime.NewScheme()
+	kinds.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Event{})
+	metav1.AddToGroupVersion(kinds, corev1.SchemeGroupVersion)
+	if err := errors.Join(metav1.AddMetaToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
+		return nil, fmt.Errorf("register kinds: %w", err)
+	}
+	c := &Client{parameters: runtime.NewParameterCodec(kinds)}
+	var err error
+	if c.HTTP, err = rest.HTTPClientFor(config); err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	codecs := serializer.NewCodecFactory(kinds).WithoutConversion()
+	client := func(path, contentType string, version schema.GroupVersion) (*rest.RESTClient, error) {
+		of := rest.CopyConfig(config)
+		of.APIPath, of.GroupVersion, of.NegotiatedSerializer, of.ContentType = path, &version, codecs, contentType
+		if of.UserAgent == "" {
+			of.UserAgent = rest.DefaultKubernetesUserAgent()
+		}
+		return rest.RESTClientForConfigAndClient(of, c.HTTP)
+	}
+	if c.Core, err = client("/api", runtime.ContentTypeProtobuf, corev1.SchemeGroupVersion); err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	if c.limpet, err = client("/apis", runtime.ContentTypeJSON, v1alpha1.GroupVersion); err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return c, nil
+}
+
+// resource returns the client and the resource of an object that the agent writes.
+func (c *Client) resource(o plan.Object) (*rest.RESTClient, string) {
+	if resource := resourceOf(o); resource != "events" {
+		return c.limpet, resource
+	}
+	return c.Core, "events"
+}
+
+// resourceOf returns the resource of an object that the agent writes.
+func resourceOf(o plan.Object) string {
+	switch o.(type) {
+	case *v1alpha1.IPReservation:
+		return "ipreservations"
+	case *v1alpha1.NodeIPPool:
+		return "nodeippools"
+	default:
+		return "events"
+	}
+}
+
+// Create creates an object, and fills it with the answer.
+func (c *Client) Create(ctx context.Context, o plan.Object) error {
+	client, resource := c.resource(o)
+	return c.to(client.Post(), o, resource).Body(o).Do(ctx).Into(o)
+}
+
+// Update replaces an object, and fills it with the answer.
+func (c *Client) Update(ctx context.Context, o plan.Object) error {
+	client, resource := c.resource(o)
+	return c.to(client.Put(), o, resource).Name(o.GetName()).Body(o).Do(ctx).Into(o)
+}
+
+// Delete deletes an object.
+func (c *Client) Delete(ctx context.Context, o plan.Object) error {
+	client, resource := c.resource(o)
+	return c.to(client.Delete(), o, resource).Name(o.GetName()).Body(&metav1.DeleteOptions{}).Do(ctx).Error()
+}
+
+// Get fills an object with what the server has under its name.
+func (c *Client) Get(ctx context.Context, o plan.Object) error {
+	client, resource := c.resource(o)
+	return c.to(client.Get(), o, resource).Name(o.GetName()).Do(ctx).Into(o)
+}
+
+// to adds the resource to a request. The client repeats no request by itself: the loop waits longer,
+// and at random.
+func (c *Client) to(r *rest.Request, o plan.Object, resource string) *rest.Request {
+	return r.NamespaceIfScoped(o.GetNamespace(), o.GetNamespace() != "").Resource(resource).MaxRetries(0)
+}
+
+// list fills a list with the objects of one node, from the memory of the server: as of any time, or as of the
+// given version or later.
+func (c *Client) list(ctx context.Context, resource, node, version string, into runtime.Object) error {
+	ofNode := metav1.ListOptions{
+		LabelSelector:   v1alpha1.LabelNode + "=" + v1alpha1.NodeLabel(node),
+		ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}
+	return c.limpet.Get().Resource(resource).VersionedParams(&ofNode, c.parameters).MaxRetries(0).Do(ctx).Into(into)
+}
+
+// watchNamed watches the metadata of one object of the core group by its name. The first event shows the
+// object if it is there, so that no list is needed.
+func (c *Client) watchNamed(ctx context.Context, resource, name string, atMost time.Duration) (watch.Interface, error) {
+	seconds := int64(atMost / time.Second)
+	named := metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: "0", TimeoutSeconds: &seconds, Watch: true,
+	}
+	return c.Core.Get().Resource(resource).VersionedParams(&named, c.parameters).SetHeader("Accept", metadataOnly).MaxRetries(0).Watch(ctx)
+}

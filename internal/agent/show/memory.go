@@ -1,0 +1,105 @@
+package show
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+)
+
+const (
+	// leastRefused and mostRefused bound the wait before a refused object is written again.
+	leastRefused, mostRefused = 2 * time.Second, 10 * time.Minute
+	// eachRefused is added to the wait for each object that is refused: ten thousand of them are tried
+	// again as slowly as a few.
+	eachRefused = 500 * time.Millisecond
+	// leastOutdated is the first wait after a conflict with another writer.
+	leastOutdated = 200 * time.Millisecond
+	// leastBusy and mostBusy bound the wait while the server answers nothing.
+	leastBusy, mostBusy = time.Second, time.Minute
+)
+
+// memory is what the loop knows of the server. Only the goroutine of the loop uses it.
+type memory struct {
+	shown    map[string]plan.Object // by plan.Key; nil: not known, list first
+	relist   time.Time              // when the objects are listed again
+	versions map[string]string      // the newest known version, by resource
+	retries  map[string]retry       // of objects that could not be written, by plan.Key
+	busy     retry                  // of everything
+	rest     time.Time              // until when nothing is written, after many writes
+	differs  map[string]time.Time   // since when the numbers of a pool differ, by plan.Key
+}
+
+// retry says when something is tried again.
+type retry struct {
+	failures int // in a row
+	until    time.Time
+	err      error // nil when the failure is none that people need to know
+}
+
+func (m *memory) reset() {
+	m.versions, m.retries, m.differs = map[string]string{}, map[string]retry{}, map[string]time.Time{}
+}
+
+// backOff notes that the server answers nothing for now.
+func (m *memory) backOff(err error, now time.Time, random float64) {
+	m.busy.failures++
+	m.busy.err = err
+	m.busy.until = now.Add(plan.Delay(m.busy.failures, leastBusy, mostBusy, plan.Asked(err), random))
+}
+
+// refuse notes that the server does not take an object.
+func (m *memory) refuse(key string, err error, now time.Time, random float64) {
+	r := m.retries[key]
+	r.failures++
+	r.err = err
+	alone := plan.Delay(r.failures, leastRefused, mostRefused, plan.Asked(err), random)
+	together := time.Duration(2 * random * float64(len(m.retries)) * float64(eachRefused))
+	r.until = now.Add(max(alone, together))
+	m.retries[key] = r
+}
+
+// outdate notes that another writer has changed an object, which has been read again.
+func (m *memory) outdate(key string, now time.Time, random float64) {
+	r := m.retries[key]
+	r.failures++
+	r.until, r.err = now.Add(plan.Delay(r.failures, leastOutdated, mostRefused, 0, random)), nil
+	m.retries[key] = r
+}
+
+// written notes that the server has an object, or nil instead of it.
+func (m *memory) written(key string, o plan.Object) {
+	delete(m.retries, key)
+	delete(m.differs, key)
+	m.busy = retry{}
+	if o == nil {
+		delete(m.shown, key)
+		return
+	}
+	m.remember(key, o)
+	m.versions[resourceOf(o)] = o.GetResourceVersion()
+}
+
+// remember stores an object as the server has it, without what the loop does not compare.
+func (m *memory) remember(key string, o plan.Object) {
+	o.SetManagedFields(nil)
+	m.shown[key] = o
+}
+
+// keep forgets what concerns none of the keys: there is nothing to write any more.
+func (m *memory) keep(keys map[string]bool) {
+	maps.DeleteFunc(m.retries, func(key string, _ retry) bool { return !keys[key] })
+	maps.DeleteFunc(m.differs, func(key string, _ time.Time) bool { return !keys[key] })
+}
+
+// standing returns why objects are not shown: the first that the server refuses, in the order of the keys, so
+// that the same refusal is told once.
+func (m *memory) standing() error {
+	for _, key := range slices.Sorted(maps.Keys(m.retries)) {
+		if err := m.retries[key].err; err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+const (
+	// passTimeout bounds one pass over the API objects.
+	passTimeout = 30 * time.Second
+	// passWrites bounds the writes of a pass, and passGap is the time until the next one after so many: a
+	// tenant whose pods come and go without end costs the API server at most 20 writes a second and node,
+	// and between two passes only the last state of each object counts.
+	passWrites, passGap = 100, 5 * time.Second
+	// relist is about how often the loop lists what the API server has, to undo what others have changed or
+	// deleted.
+	relist = time.Hour
+	// reservedFor is the age from which the namespace of a reservation is watched. Most pods are back
+	// earlier.
+	reservedFor = 5 * time.Second
+)
+
+// pass makes the API show the wanted objects, as far as the server allows it now. It returns when the next
+// pass is due without news; zero if it is not. The error says what could not be shown.
+func (l *Loop) pass(ctx context.Context) (due time.Time, err error) {
+	want, offered := l.latest()
+	now := l.Clock.Now()
+	switch m := &l.memory; {
+	case !offered:
+		return due, nil
+	case now.Before(m.busy.until):
+		return m.busy.until, m.busy.err
+	case now.Before(m.rest):
+		return m.rest, m.standing()
+	}
+	l.own(want)
+	bounded, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	if err := l.listIfDue(bounded, now); err != nil {
+		return l.failed(ctx, err)
+	}
+	l.followNamespaces(ctx, want, now)
+	changes, due := l.dueChanges(want, now)
+	if len(changes) > passWrites {
+		changes = changes[:passWrites]
+		l.memory.rest = now.Add(passGap)
+		due = l.memory.rest
+	}
+	for _, c := range changes {
+		if err := l.write(bounded, c); err != nil {
+			return l.failed(ctx, err)
+		}
+	}
+	return earliest(due, l.nextRetry(now)), l.memory.standing()
+}
+
+// own gives the wanted objects their owner, as soon as it is known.
+func (l *Loop) own(want []plan.Object) {
+	if owner := l.Owner(); len(owner) > 0 {
+		for _, o := range want {
+			o.SetOwnerReferences(owner)
+		}
+	}
+}
+
+// failed notes that the server does not answer. The end of the agent is no failure of the server.
+func (l *Loop) failed(ctx context.Context, err error) (due time.Time, _ error) {
+	if ctx.Err() != nil {
+		return due, fmt.Errorf("show objects: %w", ctx.Err())
+	}
+	l.memory.backOff(err, l.Clock.Now(), l.Random())
+	return l.memory.busy.until, err
+}
+
+// listIfDue reads the objects of this node from the API server.
+func (l *Loop) listIfDue(ctx context.Context, now time.Time) error {
+	m := &l.memory
+	if m.shown != nil && now.Before(m.relist) {
+		return nil
+	}
+	var ips v1alpha1.IPReservationList
+	var pools v1alpha1.NodeIPPoolList
+	for resource, list := range map[string]plan.List{"ipreservations": &ips, "nodeippools": &pools} {
+		version := m.versions[resource]
+		if version == "" {
+			version = "0"
+		}
+		if err := l.Client.list(ctx, resource, l.Node, version, list); err != nil {
+			delete(m.versions, resource) // a server that was restored knows no version of the future
+			return fmt.Errorf("list %s: %w", resource, err)
+		}
+		m.versions[resource] = list.GetResourceVersion()
+	}
+	m.shown = map[string]plan.Object{}
+	for i := range ips.Items {
+		m.remember(plan.Key(&ips.Items[i]), &ips.Items[i])
+	}
+	for i := range pools.Items {
+		m.remember(plan.Key(&pools.Items[i]), &pools.Items[i])
+	}
+	m.busy = retry{}
+	m.relist = now.Add(relist - relist/6 + time.Duration(l.Random()*float64(relist/3)))
+	return nil
+}
+
+// followNamespaces watches the namespaces that may have taken objects with them, and forgets those objects.
+func (l *Loop) followNamespaces(ctx context.Context, want []plan.Object, now time.Time) {
+	wanted, reserved := map[string]bool{}, []string{}
+	for _, o := range want {
+		ns := o.GetNamespace()
+		if r, ok := o.(*v1alpha1.IPReservation); ok && r.Status.Until != nil && !wanted["reserved "+ns] && began(r).Add(reservedFor).Before(now) {
+			wanted["reserved "+ns] = true // no namespace has a space in its name
+			reserved = append(reserved, ns)
+		}
+		wanted[ns] = true
+	}
+	l.namespaces.follow(ctx, wanted, reserved)
+	for key, o := range l.memory.shown {
+		if o.GetNamespace() != "" && l.namespaces.outlived(o) {
+			delete(l.memory.shown, key)
+			delete(l.memory.retries, key)
+		}
+	}
+}
+
+// began returns when a reservation began.
+func began(r *v1alpha1.IPReservation) time.Time {
+	return r.Status.Until.Add(-time.Duration(r.Status.RetainMinutes) * time.Minute)
+}
+
+// dueChanges returns the changes that are written now, in turns of their namespaces, and when the next are due.
+func (l *Loop) dueChanges(want []plan.Object, now time.Time) (changes []plan.Change, due time.Time) {
+	m, keys := &l.memory, map[string]bool{}
+	for _, c := range plan.InTurns(plan.Changes(m.shown, want, nil)) {
+		key := plan.Key(c.Object)
+		keys[key] = true
+		switch wait := l.waitOf(c, key, now); {
+		case c.Object.GetNamespace() != "" && l.namespaces.lost(c.Object.GetNamespace()): // its watch tells when to write
+		case now.Before(wait):
+			due = earliest(due, wait)
+		default:
+			changes = append(changes, c)
+		}
+	}
+	m.keep(keys)
+	return changes, due
+}
+
+// waitOf returns until when a change waits.
+func (l *Loop) waitOf(c plan.Change, key string, now time.Time) time.Time {
+	m := &l.memory
+	wait := m.retries[key].until
+	if !plan.CountsOnly(c, m.shown[key]) {
+		delete(m.differs, key)
+		return wait
+	}
+	if _, known := m.differs[key]; !known {
+		m.differs[key] = now
+	}
+	if counts := m.differs[key].Add(l.Pace.Counts); counts.After(wait) {
+		return counts
+	}
+	return wait
+}
+
+// write sends one change, and notes what the answer means. It returns an error when the others need not
+// be sent either.
+func (l *Loop) write(ctx context.Context, c plan.Change) error {
+	key, m := plan.Key(c.Object), &l.memory
+	ns := c.Object.GetNamespace()
+	if ns != "" && l.namespaces.lost(ns) { // another object has just told
+		return nil
+	}
+	o, err := l.send(ctx, c)
+	told := fmt.Errorf("%s %s: %w", c.Verb, key, err)
+	switch now := l.Clock.Now(); plan.Judge(c.Verb, err) {
+	case plan.Written:
+		m.written(key, o)
+	case plan.Refused:
+		m.refuse(key, told, now, l.Random())
+	case plan.WithoutNamespace:
+		l.namespaces.lose(ns)
+	case plan.Vanished:
+		delete(m.shown, key)
+		m.outdate(key, now, l.Random())
+	case plan.Outdated:
+		if err := l.read(ctx, c.Object, key); err != nil {
+			return err
+		}
+		m.outdate(key, now, l.Random())
+	case plan.Busy:
+		return told
+	}
+	return nil
+}
+
+// send sends one change and returns the object as the server has it then, nil after a deletion.
+func (l *Loop) send(ctx context.Context, c plan.Change) (plan.Object, error) {
+	if c.Verb == plan.Delete {
+		return nil, l.Client.Delete(ctx, c.Object)
+	}
+	o := c.Object.DeepCopyObject().(plan.Object)
+	if c.Verb == plan.Create {
+		return o, l.Client.Create(ctx, o)
+	}
+	return o, l.Client.Update(ctx, o)
+}
+
+// read reads one object again.
+func (l *Loop) read(ctx context.Context, o plan.Object, key string) error {
+	o = o.DeepCopyObject().(plan.Object)
+	err := l.Client.Get(ctx, o)
+	switch plan.Judge(plan.Update, err) {
+	case plan.Written:
+		l.memory.remember(key, o)
+	case plan.Busy:
+		return fmt.Errorf("get %s: %w", key, err)
+	default: // it was deleted meanwhile
+		delete(l.memory.shown, key)
+	}
+	return nil
+}
+
+// nextRetry returns when the first object that waits since a pass is written again; zero without one.
+func (l *Loop) nextRetry(pass time.Time) (due time.Time) {
+	for _, r := range l.memory.retries {
+		if r.until.After(pass) {
+			due = earliest(due, r.until)
+		}
+	}
+	return due
+}
+
+// earliest returns the earlier of two times, of which a zero one does not count.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
