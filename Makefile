@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -49,6 +49,8 @@ bench-budgets: build assets ## Measure how fast budgets judge, beside PodDisrupt
 
 bench-spread: build assets ## Measure how fast spreads place pods, and that two replicas overfill none; writes docs/operate/benchmarks-spread.md
 	$(GO) run ./test/bench/controller -spreads -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-spread.md $(BENCH_FLAGS)
+bench-scale: build assets ## Measure 5 000 nodes and 150 000 pods, scene by scene; writes docs/operate/benchmarks-scale.md
+	$(GO) run ./test/bench/scale -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-scale.md $(BENCH_FLAGS)
 
 bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/benchmarks-rebuild.md
 	cd test/bench/rebuild && $(GO) run . -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)

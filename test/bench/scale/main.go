@@ -1,0 +1,138 @@
+// Command scale measures Limpet in a large cluster: a real etcd and API server hold thousands of
+// nodes and up to 150 000 pods as objects. The pods are written into etcd as the API server
+// stores them, because 150 000 creations and status updates would take ten minutes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+	"github.com/limpet-io/limpet/test/programs"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctrl.SetLogger(logr.Discard())
+	p, size := place{}, full
+	flag.StringVar(&p.root, "root", ".", "directory of the repository")
+	flag.StringVar(&p.controller, "controller", "bin/limpet-controller", "the controller")
+	flag.StringVar(&p.assets, "assets", os.Getenv(programs.Var), "directory of kube-apiserver and etcd")
+	flag.StringVar(&p.data, "data", "/dev/shm", "directory for etcd; a tmpfs has no flushes")
+	out := flag.String("out", "", "file to write the tables to, as well as to standard output")
+	known := flag.String("results", "bin/bench-scale.json", "file with the results of scenes that ran earlier; each scene adds its own")
+	names := flag.String("scenes", strings.Join(sceneNames(), ","), "scenes to run; the tables have the others from -results")
+	size.flags(flag.CommandLine)
+	flag.Parse()
+	text, err := measureScenes(ctx, p, size, filepath.Join(p.root, *known), strings.Split(*names, ","))
+	fmt.Print(text)
+	if text != "" && *out != "" {
+		err = errors.Join(err, os.WriteFile(filepath.Join(p.root, *out), []byte(text), 0o644))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		return 1
+	}
+	return 0
+}
+
+// scale is how much of everything.
+type scale struct {
+	Nodes, Pods int // of the scene memory
+	// Agents and their pods are those of the scenes with agents.
+	Agents, AgentPods int
+	Rest              time.Duration // that is observed
+	Rebuilds          int
+}
+
+var full = scale{Nodes: 5000, Pods: 150_000, Agents: 1000, AgentPods: 30_000, Rest: time.Minute, Rebuilds: 300}
+
+func (s *scale) flags(f *flag.FlagSet) {
+	f.IntVar(&s.Nodes, "nodes", s.Nodes, "nodes of the scene memory")
+	f.IntVar(&s.Pods, "pods", s.Pods, "pods of the scene memory")
+	f.IntVar(&s.Agents, "agents", s.Agents, "nodes with an agent, in the other scenes")
+	f.IntVar(&s.AgentPods, "agent-pods", s.AgentPods, "pods of these nodes")
+	f.DurationVar(&s.Rest, "rest", s.Rest, "how long a cluster at rest is observed")
+	f.IntVar(&s.Rebuilds, "rebuilds", s.Rebuilds, "rebuilt pods")
+}
+
+// scene is a part of the benchmark with a cluster of its own.
+type scene struct {
+	name string
+	run  func(context.Context, *bench, *results) error
+}
+
+func scenes() []scene {
+	return []scene{
+		{"memory", measureMemory},
+		{"recorded", measureRecorded},
+	}
+}
+
+func sceneNames() []string {
+	var names []string
+	for _, s := range scenes() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+var errNoScene = errors.New("no such scene")
+
+// measureScenes runs some scenes and returns the report of all that ever ran.
+func measureScenes(ctx context.Context, p place, size scale, file string, names []string) (string, error) {
+	r, err := readResults(file)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		at := slices.Index(sceneNames(), name)
+		if at < 0 {
+			return "", fmt.Errorf("%s: %w; there are %s", name, errNoScene, strings.Join(sceneNames(), ", "))
+		}
+		if err := runScene(ctx, p, size, scenes()[at], r); err != nil {
+			return r.markdown(), fmt.Errorf("scene %s: %w", name, err)
+		}
+		if err := r.write(file); err != nil {
+			return "", err
+		}
+	}
+	return r.markdown(), nil
+}
+
+func runScene(ctx context.Context, p place, size scale, s scene, r *results) (err error) {
+	if p.dir, err = os.MkdirTemp(p.data, "limpet-bench-scale-"); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(p.dir) }() // of the temporary directory of this machine
+	if r.Machine, err = measure.LookAround(p.dir); err != nil {
+		return err
+	}
+	r.Size = size
+	ctx, cancel := context.WithCancel(ctx)
+	b := &bench{place: p, size: size, scene: s.name, begin: time.Now(), endWatches: cancel}
+	defer func() { err = errors.Join(b.told(err), b.stop()) }()
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	err = s.run(ctx, b, r)
+	r.Took[s.name] = time.Since(b.begin)
+	return err
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+// TestBenchmarkOfASmallCluster runs each scene with a few pods. Its times are of no interest, only
+// that there are any, and that a later run shows the scenes of an earlier one.
+func TestBenchmarkOfASmallCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short was given, and this starts an API server for minutes; make test runs it")
+	}
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := place{root: root, controller: filepath.Join(t.TempDir(), "limpet-controller"), assets: os.Getenv(testenv.AssetsVar), data: t.TempDir()}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.controller, filepath.Join(root, "cmd", "controller")).CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	small, file, text := scale{Nodes: 5, Pods: 500, Rest: time.Second}, filepath.Join(t.TempDir(), "results.json"), ""
+	for _, name := range sceneNames() {
+		if text, err = measureScenes(ctx, p, small, file, []string{name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{
+		"| nodes, workloads, pods | 5, 10, 500 | 5, 10, 500 |", "| PersistentPodStates, recorded pods | 2, 100 | 10, 500 |",
+		"| lists of more than one object, writes at a restart | 0, ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}

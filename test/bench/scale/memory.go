@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// start is what a controller took to be ready beside all objects, and what it had then.
+type start struct {
+	Ready                time.Duration
+	Processor            time.Duration // until ready
+	AtReady, Later, Most int64         // resident bytes: when ready, after the wait, and the highest
+	Writes, Lists        int
+}
+
+// memory is what the scenes about one controller measure.
+type memory struct {
+	Fleet struct{ Nodes, Pods, Sets, Records, Workloads int }
+	Etcd  int64 // bytes
+	Empty int64 // resident bytes of a controller before any object was there; 0 for not measured
+	// First is the first start, which generates and records.
+	First, Again start
+	Recorded     time.Duration // from the first readiness to the last record
+	FirstWrites  int
+	// Rest is the requests in a minute with nothing to do.
+	RestRequests, RestWrites int
+	RestProcessor            time.Duration
+}
+
+// measureMemory measures a usual mix: one pod of five belongs to a StatefulSet and is recorded.
+func measureMemory(ctx context.Context, b *bench, r *results) (err error) {
+	r.Memory, err = b.controllerBeside(ctx, fleet{nodes: b.size.Nodes, pods: b.size.Pods, recorded: 20, made: time.Now()})
+	return err
+}
+
+// measureRecorded measures the worst case: each pod is recorded.
+func measureRecorded(ctx context.Context, b *bench, r *results) (err error) {
+	r.Recorded, err = b.controllerBeside(ctx, fleet{nodes: b.size.Nodes, pods: b.size.Pods, recorded: 100, made: time.Now()})
+	return err
+}
+
+// controllerBeside starts a controller beside all objects, twice.
+func (b *bench) controllerBeside(ctx context.Context, f fleet) (*memory, error) {
+	m := &memory{}
+	m.Fleet.Nodes, m.Fleet.Pods, m.Fleet.Sets, m.Fleet.Records, m.Fleet.Workloads = f.nodes, f.pods, f.sets(), f.records(), f.workloads()
+	err := b.fill(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if m.First, err = b.measureStart(ctx, 0); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := b.recorded(ctx, f); err != nil {
+		return nil, err
+	}
+	m.Recorded = time.Since(begin)
+	first := b.controllers[0]
+	if m.First.Later, m.First.Most, err = first.memory(); err != nil {
+		return nil, err
+	}
+	if err := first.stop(); err != nil {
+		return nil, err
+	}
+	counts, err := b.audit.next()
+	if err != nil {
+		return nil, err
+	}
+	m.FirstWrites = counts.writes()
+	if m.Etcd, err = b.etcdBytes(); err != nil {
+		return nil, err
+	}
+	if m.Again, err = b.measureStart(ctx, min(b.size.Rest, 20*time.Second)); err != nil {
+		return nil, err
+	}
+	return m, b.rest(ctx, m)
+}
+
+// fill writes a fleet.
+func (b *bench) fill(ctx context.Context, f fleet) error {
+	w := b.writer()
+	for i := range f.namespaces() {
+		if err := b.client.Create(ctx, f.namespace(i)); err != nil {
+			return fmt.Errorf("make namespace: %w", err)
+		}
+	}
+	if err := w.write(ctx, "nodes", f.nodes, f.node); err != nil {
+		return err
+	}
+	if err := w.write(ctx, "pools", f.nodes, f.pool); err != nil {
+		return err
+	}
+	if err := w.write(ctx, "workloads", f.workloads(), f.workload); err != nil {
+		return err
+	}
+	if f.recorded < 100 {
+		if err := w.write(ctx, "ReplicaSets", f.workloads(), f.replicaSet); err != nil {
+			return err
+		}
+	}
+	if err := w.write(ctx, "pods", f.pods, f.pod); err != nil {
+		return err
+	}
+	return b.visible(ctx, f.pods)
+}
+
+// measureStart starts a controller, and looks again after a while.
+func (b *bench) measureStart(ctx context.Context, later time.Duration) (s start, err error) {
+	b.progress("start the controller")
+	if _, err = b.audit.next(); err != nil {
+		return s, err
+	}
+	p, err := b.startController(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Ready = p.ready
+	if s.AtReady, _, err = p.memory(); err != nil {
+		return s, err
+	}
+	if s.Processor, err = p.processor(); err != nil {
+		return s, err
+	}
+	b.progress("ready after %.1f s with %d MB", s.Ready.Seconds(), s.AtReady/1e6)
+	if err := wait(ctx, later); err != nil {
+		return s, err
+	}
+	if s.Later, s.Most, err = p.memory(); err != nil {
+		return s, err
+	}
+	counts, err := b.audit.next()
+	s.Writes, s.Lists = counts.writes(), counts.lists()
+	b.progress("%d MB, at most %d MB; %d writes", s.Later/1e6, s.Most/1e6, s.Writes)
+	return s, err
+}
+
+// recorded waits until each pod of a StatefulSet has its record.
+func (b *bench) recorded(ctx context.Context, f fleet) error {
+	b.progress("wait for %d records", f.records())
+	told := time.Now()
+	return poll(ctx, longestWait, func(ctx context.Context) error {
+		if err := wait(ctx, time.Second); err != nil {
+			return err
+		}
+		var list v1beta1.PersistentPodStateList
+		if err := b.client.List(ctx, &list); err != nil {
+			return err
+		}
+		n := 0
+		for i := range list.Items {
+			n += len(list.Items[i].Status.PodStates)
+		}
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			b.progress("%d of %d records in %d objects", n, f.records(), len(list.Items))
+		}
+		if n < f.records() {
+			return fmt.Errorf("%d of %d pods are recorded: %w", n, f.records(), errNotReady)
+		}
+		return nil
+	})
+}
+
+// rest counts what a controller does in a minute with nothing to do.
+func (b *bench) rest(ctx context.Context, m *memory) error {
+	p := b.controllers[len(b.controllers)-1]
+	before, err := p.processor()
+	if err != nil {
+		return err
+	}
+	if err := wait(ctx, b.size.Rest); err != nil {
+		return err
+	}
+	after, err := p.processor()
+	if err != nil {
+		return err
+	}
+	counts, err := b.audit.next()
+	if err != nil {
+		return err
+	}
+	m.RestRequests, m.RestWrites, m.RestProcessor = counts.requests(), counts.writes(), after-before
+	b.progress("at rest: %d requests, %d writes, %s of a processor in a minute", m.RestRequests, m.RestWrites, m.RestProcessor)
+	return nil
+}
