@@ -27,17 +27,19 @@ func (n Need) AtMost(most int, writer func(client.Object) string) Need {
 
 // informers makes informers, and those of bounded needs without the objects that are too many.
 // Pods are packed, unless a feature needs whole ones.
-func informers(byKind map[reflect.Type]*Need, pods map[string]Index) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
-	return func(lw toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		need := byKind[reflect.TypeOf(kind)]
-		if _, ok := kind.(*corev1.Pod); ok && need != nil && len(need.parts) > 0 {
-			return newPacking(lw, kind, resync, pods)
-		}
+func informers(byKind map[reflect.Type]*Need, indexes map[reflect.Type]map[string]Index) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+	return func(lw toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		kind := reflect.TypeOf(o)
+		need := byKind[kind]
 		if need != nil && need.most > 0 {
 			b := &bounded{need: need, from: toolscache.ToListerWatcherWithContext(lw)}
 			lw = &toolscache.ListWatch{ListWithContextFunc: b.list, WatchFuncWithContext: b.watch}
 		}
-		return toolscache.NewSharedIndexInformer(lw, kind, resync, indexers)
+		_, isPod := o.(*corev1.Pod)
+		if isPod && need != nil && len(need.parts) > 0 || len(indexes[kind]) > 0 {
+			return newPacking(lw, o, resync, indexes[kind])
+		}
+		return toolscache.NewSharedIndexInformer(lw, o, resync, indexers)
 	}
 }
 

@@ -19,14 +19,29 @@ type Index struct {
 	name   string
 	keys   func(client.Object) []string
 
-	everywhere bool // read without a namespace, in place of within one
-	scattered  bool // hardly two objects have the same key
+	read      scope
+	scattered bool // hardly two objects have the same key
 }
 
-// Everywhere makes an index one that is read without a namespace. Of pods, the cache keeps only
-// the keys that are read: others would take more memory than the pods.
+// scope is how an index is read.
+type scope int
+
+const (
+	eitherWay   scope = iota
+	everywhere        // without a namespace
+	inNamespace       // within one namespace
+)
+
+// Everywhere makes an index one that is read without a namespace. The cache keeps only the keys
+// that are read: of a unique key the others take as much memory as a pod.
 func (i Index) Everywhere() Index {
-	i.everywhere = true
+	i.read = everywhere
+	return i
+}
+
+// InNamespace makes an index one that is read within one namespace.
+func (i Index) InNamespace() Index {
+	i.read = inNamespace
 	return i
 }
 
@@ -56,12 +71,12 @@ func PodsByTarget() Index {
 			return []string{owner.String()}
 		}
 		return nil
-	})
+	}).InNamespace()
 }
 
 // ReservationsByPod indexes IPReservations by the name of their pod.
 func ReservationsByPod() Index {
-	return By(indexPod, func(r *limpetv1alpha1.IPReservation) []string { return []string{r.Status.Pod} })
+	return By(indexPod, func(r *limpetv1alpha1.IPReservation) []string { return []string{r.Status.Pod} }).InNamespace().Scattered()
 }
 
 // PoolsByNode indexes NodeIPPools by the name of their node.
@@ -99,15 +114,21 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, features ...Ne
 	return nil
 }
 
-// podIndexes are the indexes of pods, by the names that a store gives them.
-func podIndexes(features []Needs) map[string]Index {
-	indexes := map[string]Index{}
+// indexesByKind are the indexes of kinds of which the cache does not keep each key, by the names
+// that a store gives them.
+func indexesByKind(features []Needs) map[reflect.Type]map[string]Index {
+	byKind := map[reflect.Type]map[string]Index{}
 	for _, feature := range features {
 		for _, index := range feature.Indexes {
-			if _, ok := index.object.(*corev1.Pod); ok {
-				indexes[fieldPrefix+index.name] = index
+			if index.read == eitherWay && !index.scattered {
+				continue
 			}
+			kind := reflect.TypeOf(index.object)
+			if byKind[kind] == nil {
+				byKind[kind] = map[string]Index{}
+			}
+			byKind[kind][fieldPrefix+index.name] = index
 		}
 	}
-	return indexes
+	return byKind
 }

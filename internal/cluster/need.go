@@ -54,7 +54,7 @@ func CacheOptions(features ...Needs) cache.Options {
 		ByObject:         map[client.Object]cache.ByObject{},
 	}
 	byKind := union(features)
-	options.NewInformer = informers(byKind, podIndexes(features))
+	options.NewInformer = informers(byKind, indexesByKind(features))
 	for _, need := range byKind {
 		var by cache.ByObject
 		if need.named != "" {

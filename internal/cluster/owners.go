@@ -23,7 +23,7 @@ func OwnerChain() Needs {
 			Of[*corev1.Pod](Owners), Of[*appsv1.ReplicaSet](Owners), Of[*batchv1.Job](Owners),
 		},
 		Indexes: []Index{
-			By(indexOwner, ownerUID[*corev1.Pod]), By(indexOwner, ownerUID[*appsv1.ReplicaSet]), By(indexOwner, ownerUID[*batchv1.Job]),
+			By(indexOwner, ownerUID[*corev1.Pod]).InNamespace(), By(indexOwner, ownerUID[*appsv1.ReplicaSet]), By(indexOwner, ownerUID[*batchv1.Job]),
 		},
 	}
 }

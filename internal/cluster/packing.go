@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -13,15 +14,15 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// packing is an informer of pods whose store holds packed pods. Its readers and handlers see pods
-// as if they were not packed.
+// packing is an informer whose store holds packed pods, and keeps only the keys of indexes that are
+// read. Its readers and handlers see pods as if they were not packed. Other kinds are not packed.
 type packing struct {
 	toolscache.SharedIndexInformer
 	store  *packedStore
 	shapes shapes
 }
 
-// newPacking makes an informer of pods with what the features' indexes are read by.
+// newPacking makes an informer. The indexes are those of which not each key is kept.
 func newPacking(lw toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexes map[string]Index) toolscache.SharedIndexInformer {
 	informer := toolscache.NewSharedIndexInformer(lw, kind, resync, toolscache.Indexers{toolscache.NamespaceIndex: namespaceOf})
 	return &packing{
@@ -30,7 +31,7 @@ func newPacking(lw toolscache.ListerWatcher, kind runtime.Object, resync time.Du
 	}
 }
 
-// namespaceOf is the index of pods by namespace.
+// namespaceOf is the index by namespace.
 func namespaceOf(o any) ([]string, error) {
 	if p, ok := o.(*packedPod); ok {
 		return []string{p.namespace.Value()}, nil
@@ -124,8 +125,8 @@ type packedStore struct {
 }
 
 const (
-	fieldPrefix = "field:"            // of the names of indexes by field
-	everywhere  = "__all_namespaces/" // of keys that are read without a namespace
+	fieldPrefix      = "field:"            // of the names of indexes by field
+	everywherePrefix = "__all_namespaces/" // of keys that are read without a namespace
 )
 
 // groups is the number of keys of an index whose values are scattered. A key of the store's own
@@ -139,6 +140,14 @@ func group(value string) string {
 	return strconv.FormatUint(maphash.String(groupSeed, value)%groups, 36)
 }
 
+// errUnread is returned for a key that the cache does not keep.
+var errUnread = errors.New("index is declared to be read in another scope")
+
+// reads tells whether a key of the store is kept.
+func (i Index) reads(key string) bool {
+	return i.read == eitherWay || (i.read == everywhere) == strings.HasPrefix(key, everywherePrefix)
+}
+
 // keysOf makes the keys of an index: only those that are read.
 func (s *packedStore) keysOf(name string, keys toolscache.IndexFunc) toolscache.IndexFunc {
 	index := s.indexes[name]
@@ -147,7 +156,7 @@ func (s *packedStore) keysOf(name string, keys toolscache.IndexFunc) toolscache.
 		if err != nil {
 			return nil, err
 		}
-		values = slices.DeleteFunc(values, func(value string) bool { return strings.HasPrefix(value, everywhere) != index.everywhere })
+		values = slices.DeleteFunc(values, func(value string) bool { return !index.reads(value) })
 		if index.scattered {
 			for i := range values {
 				values[i] = group(values[i])
@@ -160,8 +169,8 @@ func (s *packedStore) keysOf(name string, keys toolscache.IndexFunc) toolscache.
 // ByIndex returns the pods with a value of an index.
 func (s *packedStore) ByIndex(name, value string) ([]any, error) {
 	index, keys := s.indexes[name], s.asked[name]
-	if keys != nil && strings.HasPrefix(value, everywhere) != index.everywhere {
-		return nil, fmt.Errorf("index %s of pods is read by %q: want the namespace as the index declares", name, value)
+	if !index.reads(value) {
+		return nil, fmt.Errorf("%w: %s is read by %q", errUnread, name, value)
 	}
 	if !index.scattered {
 		entries, err := s.Indexer.ByIndex(name, value)

@@ -14,8 +14,12 @@ import (
 
 // recordChanged passes the events of a pod that can change its record. A pod that was
 // re-created while the watch was interrupted appears as an update of its predecessor, and
-// may differ from it by its UID alone.
+// may differ from it by its UID alone. When the controller starts, each state is reconciled in any
+// case; a pod that waits may name a state that is gone.
 var recordChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool {
+		return !e.IsInInitialList || pin.PinnedBy(e.Object.(*corev1.Pod)) != ""
+	},
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 		return before.UID != after.UID ||

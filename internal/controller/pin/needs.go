@@ -44,7 +44,7 @@ func Needs() cluster.Needs {
 		},
 		Indexes: []cluster.Index{
 			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.PodsByNode(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
-			cluster.By(indexIP, addressesOf).Everywhere().Scattered(), cluster.By(indexPinned, stateThatHolds),
+			cluster.By(indexIP, addressesOf).Everywhere().Scattered(), cluster.By(indexPinned, stateThatHolds).InNamespace(),
 			cluster.By(indexWaiting, only(pin.Waits)).Everywhere(), cluster.By(indexLacking, only(mayBeRefused)),
 			cluster.By(indexOtherKinds, only(ofOtherKind)), cluster.By(indexIncomplete, nodesToComplete),
 		},

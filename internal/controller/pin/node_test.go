@@ -71,3 +71,20 @@ func TestTheNodesOfAStartTriggerNothing(t *testing.T) {
 		}
 	}
 }
+
+// Neither do the pods of a start. One that waits may name a state that is gone.
+func TestThePodsOfAStartTriggerNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod     testenv.Pod
+		initial bool
+		want    bool
+	}{
+		"a new pod":                    {testenv.APod("web-0"), false, true},
+		"a pod of the first list":      {testenv.APod("web-0").On("n1").Ready(), true, false},
+		"… that a state keeps waiting": {testenv.APod("web-0").With(appsv1beta1.AnnotationInjected, "web").With(pin.AnnotationPlace, "k=v").OwnedBy(testenv.AStatefulSet("web", 1).StatefulSet).Refused("no node fits"), true, true},
+	} {
+		if got := controller.RecordChanged.Create(event.CreateEvent{Object: tc.pod.Pod, IsInInitialList: tc.initial}); got != tc.want {
+			t.Errorf("%s passes: %t, want %t", name, got, tc.want)
+		}
+	}
+}
