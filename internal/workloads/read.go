@@ -61,7 +61,7 @@ func (r *Reader) Read(ctx context.Context, namespace string, t workload.Target) 
 	}
 	kind, err := r.Served(t)
 	if err != nil {
-		return nil, err.Error(), nil //nolint:nilerr // it is reported, not retried: a change of the kinds triggers the next read
+		return nil, remedied(err), nil //nolint:nilerr // it is reported, not retried: a change of the kinds triggers the next read
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind.GroupVersionKind)
@@ -70,7 +70,7 @@ func (r *Reader) Read(ctx context.Context, namespace string, t workload.Target) 
 	case apierrors.IsNotFound(err) || err == nil && object.GetDeletionTimestamp() != nil:
 		return nil, "", nil
 	case apierrors.IsForbidden(err):
-		return nil, err.Error(), nil
+		return nil, remedied(err), nil
 	case err != nil:
 		return nil, "", fmt.Errorf("get %s %s: %w", t.Kind, t.Name, err)
 	}
@@ -90,7 +90,7 @@ func (r *Reader) scale(ctx context.Context, of *unstructured.Unstructured, into 
 	err = r.Scales.SubResource("scale").Get(ctx, of, scale)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // the object, or its kind, went a moment ago
-		return err.Error(), nil
+		return remedied(err), nil
 	case err != nil:
 		return "", fmt.Errorf("get scale of %s %s: %w", of.GetKind(), of.GetName(), err)
 	}

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,6 +51,7 @@ type Registry struct {
 	kinds   atomic.Pointer[workload.Kinds]
 	served  atomic.Pointer[map[schema.GroupKind]Kind]
 	changed chan event.GenericEvent
+	rights  chan event.GenericEvent
 
 	spreads        atomic.Pointer[spreadKinds]
 	spreadsChanged chan event.GenericEvent
@@ -57,11 +59,32 @@ type Registry struct {
 
 // NewRegistry returns a registry that reports its changes.
 func NewRegistry() *Registry {
-	return &Registry{changed: make(chan event.GenericEvent, 1), spreadsChanged: make(chan event.GenericEvent, 1)}
+	return &Registry{changed: make(chan event.GenericEvent, 1), rights: make(chan event.GenericEvent, 1), spreadsChanged: make(chan event.GenericEvent, 1)}
 }
 
 // Changed receives an event when other kinds than before count or are served.
 func (r *Registry) Changed() <-chan event.GenericEvent { return r.changed }
+
+// RightsChanged receives the same events, for a second receiver.
+func (r *Registry) RightsChanged() <-chan event.GenericEvent { return r.rights }
+
+// Forbidden says why the controller may not read workloads of a named kind, and what helps; ""
+// for any other kind.
+func (r *Registry) Forbidden(t workload.Target) string {
+	if served := r.served.Load(); served != nil && apierrors.IsForbidden((*served)[t.GroupKind()].err) {
+		return remedied((*served)[t.GroupKind()].err)
+	}
+	return ""
+}
+
+// remedied is the text of an error, with a remedy where a right is missing.
+func remedied(err error) string {
+	if !apierrors.IsForbidden(err) {
+		return err.Error()
+	}
+	return err.Error() + `; remedy: a ClusterRole with the label limpet.dev/aggregate-to-controller: "true" that allows ` +
+		"get, list, watch and patch of this kind, and get of its scale, as in deploy/examples/custom-target.yaml"
+}
 
 // Kinds returns the kinds that count now.
 func (r *Registry) Kinds() workload.Kinds {
@@ -118,6 +141,7 @@ func (r *Registry) set(kinds workload.Kinds, served map[schema.GroupKind]Kind) (
 		return false
 	}
 	notify(r.changed, &appsv1beta1.PersistentPodState{})
+	notify(r.rights, &appsv1beta1.PersistentPodState{})
 	return true
 }
 

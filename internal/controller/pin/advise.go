@@ -74,7 +74,12 @@ func (a *Adviser) SetupWithManager(mgr ctrl.Manager) error {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}
 	}
-	return nil
+	return a.watchUnreadable(mgr, c)
+}
+
+// shortNote cuts a text to what an event may hold.
+func shortNote(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), longestNote)], "")
 }
 
 // adviceChanged passes workloads with annotations of Limpet, and changes of annotations.
@@ -103,7 +108,11 @@ func templateOf(o client.Object) map[string]string {
 
 // Reconcile tells the advice about one workload, once.
 func (a *Adviser) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result, error) {
-	owner := advised[req.GroupVersionKind]()
+	object, readable := advised[req.GroupVersionKind]
+	if !readable {
+		return ctrl.Result{}, a.tellUnreadable(ctx, req)
+	}
+	owner := object()
 	if err := a.Client.Get(ctx, req.ObjectKey, owner); err != nil {
 		a.told.Delete(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -121,7 +130,7 @@ func (a *Adviser) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result, 
 		a.told.Delete(req)
 		return result, nil
 	}
-	text = strings.ToValidUTF8(text[:min(len(text), longestNote)], "")
+	text = shortNote(text)
 	if before, known := a.told.Swap(req, text); !known || before != text {
 		a.Events.Eventf(owner, nil, corev1.EventTypeWarning, pin.ReasonIgnored, "Advise", "%s", text)
 	}

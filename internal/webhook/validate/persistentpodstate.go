@@ -71,7 +71,11 @@ func (w *PersistentPodState) warnings(ctx context.Context, s *appsv1beta1.Persis
 	if err != nil { // a cache that is being stopped
 		log.FromContext(ctx).Error(err, "Looked for no node labels")
 	}
-	return append(pin.Warnings(s), pin.KeyWarnings(labels)...)
+	out := append(pin.Warnings(s), pin.KeyWarnings(labels)...)
+	if why := w.Workloads.Forbidden(pin.TargetOf(s)); why != "" {
+		out = append(out, "spec.targetRef: no pod is recorded: "+why)
+	}
+	return out
 }
 
 // orInvalid returns err if there is one, else a refusal that names the wrong fields, else
