@@ -82,6 +82,8 @@ type shared struct {
 	costs client.Client
 	// leading is for what only the leader does: its writes wait while this replica does not lead.
 	leading client.Client
+	// leader returns the identity of the replica that leads; nil without an election.
+	leader func() string
 }
 
 // features lists what the controller does. Planners and guards are asked in this order.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/controller/installation"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
@@ -69,7 +70,14 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 		return nil, err
 	}
 	migrator := &upgrade.Migrator{Client: s.leading, Live: mgr.GetAPIReader(), CRDs: crds, Clock: s.clock, ReadOnly: o.Certificate == certificateGiven}
-	if err := addReconcilers(s.mgr, all, s, migrator); err != nil {
+	more := []reconciler{migrator}
+	if s.leader != nil {
+		more = append(more, &installation.Apart{
+			Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Leader: s.leader, Clock: s.clock,
+			Evictor: &evict.Evictor{Client: mgr.GetClient()}, Pod: client.ObjectKey{Namespace: o.Namespace, Name: o.Host},
+		})
+	}
+	if err := addReconcilers(s.mgr, all, s, more...); err != nil {
 		return nil, err
 	}
 	return mgr, addPorts(ctx, mgr, o, checks{cache: mgr.GetCache(), webhooks: webhooks, certificate: certificate, kinds: s.reader, tally: s.tally, clock: s.clock})

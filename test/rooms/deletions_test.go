@@ -68,7 +68,7 @@ func deletes(t *testing.T, path string) bool {
 		text, isText := call.Args[0].(*ast.BasicLit)
 		eviction := method.Sel.Name == "SubResource" && isText && strings.Contains(text.Value, "eviction")
 		receiver, isField := method.X.(*ast.SelectorExpr)
-		byEvictor := isField && receiver.Sel.Name == "evictor"
+		byEvictor := isField && strings.EqualFold(receiver.Sel.Name, "evictor")
 		found = found || (byClient && !byEvictor) || eviction
 		return true
 	})

@@ -34,6 +34,7 @@ const controller = "limpet-controller"
 type victims struct {
 	running, gated, waiting, bound *corev1.Pod
 	unstarted, starts, alone       *corev1.Pod
+	replica                        *corev1.Pod
 	set                            *appsv1.StatefulSet
 	game                           *unstructured.Unstructured
 	written, generated             *appsv1beta1.PersistentPodState
@@ -74,6 +75,7 @@ func newVictims(t *testing.T) victims {
 		unstarted: pending(pod("unstarted-0").On(node.Name).OwnedBy(owner.StatefulSet)),
 		starts:    started,
 		alone:     pending(pod("alone").On(node.Name)),
+		replica:   testenv.APod(env.Name("replica")).In("limpet-system").Ready().Pod,
 		set:       testenv.AStatefulSet("web", 1).In(ns).With("owner", "tenant").StatefulSet,
 		game: &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"name": "game", "namespace": ns, "annotations": map[string]any{"owner": "tenant"}},
@@ -106,7 +108,7 @@ func newVictims(t *testing.T) victims {
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), v.game) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, v.game)
 	silent(v)
-	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.unstarted, v.starts, v.alone, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
+	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.unstarted, v.starts, v.alone, v.replica, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
 	v.crd = &apiextensionsv1.CustomResourceDefinition{}
 	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, v.crd)
 	// Nothing answers there, and nothing is asked: all objects are in the stored version.
@@ -179,6 +181,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"… that waits for nothing of us":  {denied, remove(v.gated)},
 			"… whose node starts it":          {denied, remove(v.starts)},
 			"… that nothing makes again":      {denied, remove(v.alone)},
+			"… of the other replica":          {denied, remove(v.replica)},
 			"delete all pods":                 {byRole, removeAll(&corev1.Pod{}, client.InNamespace(ns))},
 			"create a pod":                    {byRole, create(testenv.APod("evil").In(ns).Pod)},
 			"bind a pod":                      {byRole, subresource(v.waiting, "binding", &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: v.node.Name}})},
@@ -428,6 +431,7 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		}}})},
 		{"write it again", update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.Seen = "7" })},
 		{"read the lease of a node", get(leaseOf(t, v.node))},
+		{"delete its own pod", remove(podOn(t, v.node.Name))}, // the token ends with the pod
 	}
 	for _, step := range steps {
 		t.Run(step.what, func(t *testing.T) { allowed(t, c, step.do) })
@@ -451,6 +455,16 @@ func authority(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// podOn returns the pod of a token that is bound to a node.
+func podOn(t *testing.T, node string) *corev1.Pod {
+	t.Helper()
+	var pods corev1.PodList
+	if err := env.Client.List(t.Context(), &pods, client.InNamespace("limpet-system"), client.MatchingFields{"spec.nodeName": node}); err != nil || len(pods.Items) != 1 {
+		t.Fatalf("list pods on node %s: %d, %v", node, len(pods.Items), err)
+	}
+	return &pods.Items[0]
 }
 
 func leaseOf(t *testing.T, node testenv.Node) *coordinationv1.Lease {
