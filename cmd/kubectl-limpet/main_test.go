@@ -1,7 +1,9 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
@@ -150,6 +152,62 @@ func TestExplainEviction(t *testing.T) {
 	}
 	if _, err := command(t, env.Config, "explain", "eviction", "absent", "-n", ns); err == nil || errors.Is(err, errNo) {
 		t.Errorf("a pod that does not exist: %v, want an error", err)
+	}
+}
+
+func TestSupportBundle(t *testing.T) {
+	ns := env.Namespace(t)
+	secret := testenv.APod("secretive").In(ns)
+	secret.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}
+	env.Create(t, secret.Pod)
+	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	if _, err := command(t, env.Config, "support-bundle", "-f", path); err != nil {
+		t.Fatal(err)
+	}
+	files := unpack(t, path)
+	for _, name := range []string{"version.txt", "status.yaml", "audit.yaml", "objects/pods.yaml", "objects/ipreservations.yaml"} {
+		if files["limpet-support/"+name] == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if !strings.Contains(files["limpet-support/objects/pods.yaml"], "secretive") {
+		t.Error("the bundle does not name a pod")
+	}
+	for name, text := range files {
+		if strings.Contains(text, "hunter2") {
+			t.Errorf("%s tells the environment of a pod", name)
+		}
+	}
+	if _, err := command(t, env.Config, "support-bundle", "-f", path); err == nil {
+		t.Error("an existing file is written over")
+	}
+}
+
+// unpack returns the files of an archive.
+func unpack(t *testing.T, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zipped, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for archive := tar.NewReader(zipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(text)
 	}
 }
 

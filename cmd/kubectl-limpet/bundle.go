@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/version"
+)
+
+// logLines is how many lines of each log are in a bundle.
+const logLines = 5000
+
+func (c *commands) bundle() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "support-bundle",
+		Short: "Write what a person needs who looks for a fault into one archive",
+		Long: `Write reports, the objects of Limpet, its pods with their logs, and its events into one archive.
+The archive names pods, nodes and addresses. It has no Secret and no environment of your pods.`,
+		Example: "  kubectl limpet support-bundle -f limpet.tar.gz",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			reader, _, err := c.reader()
+			if err != nil {
+				return err
+			}
+			log, err := c.log()
+			if err != nil {
+				return err
+			}
+			b := console.Bundle{Reader: reader, Log: log, Version: version.String(), Told: func(name string) { fmt.Fprintln(c.err, "added", name) }}
+			if err := writeNew(file, func(w io.Writer) error { return b.Write(cmd.Context(), w) }); err != nil {
+				return err
+			}
+			fmt.Fprintln(c.out, "wrote", file)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "limpet-support.tar.gz", "the archive, which must not exist")
+	return cmd
+}
+
+// log returns a reader of the logs of Limpet's pods.
+func (c *commands) log() (func(context.Context, string) (io.ReadCloser, error), error) {
+	rest, err := c.config.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	clients, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return func(ctx context.Context, pod string) (io.ReadCloser, error) {
+		return clients.CoreV1().Pods(facts.Namespace).GetLogs(pod, &corev1.PodLogOptions{TailLines: new(int64(logLines))}).Stream(ctx)
+	}, nil
+}
+
+// writeNew writes a file that does not exist yet. A file that cannot be written whole is removed.
+func writeNew(path string, write func(io.Writer) error) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("create the archive: %w", err)
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
