@@ -17,10 +17,12 @@ import (
 type chains struct {
 	cached client.Reader
 	known  map[types.UID][]workload.Owner
+	last   types.UID // the owner of the last pod, often that of the next one
+	chain  []workload.Owner
 }
 
 func newChains(cached client.Reader) *chains {
-	return &chains{cached, map[types.UID][]workload.Owner{}}
+	return &chains{cached: cached, known: map[types.UID][]workload.Owner{}}
 }
 
 // of returns the controllers of a pod, the nearest first.
@@ -29,14 +31,18 @@ func (c *chains) of(ctx context.Context, pod *corev1.Pod) ([]workload.Owner, err
 	if ref == nil {
 		return nil, nil
 	}
-	if chain, ok := c.known[ref.UID]; ok {
-		return chain, nil
+	if ref.UID == c.last {
+		return c.chain, nil
 	}
-	chain, err := cluster.ChainOf(ctx, c.cached, pod)
-	if err != nil {
-		return nil, err
+	chain, ok := c.known[ref.UID]
+	if !ok {
+		var err error
+		if chain, err = cluster.ChainOf(ctx, c.cached, pod); err != nil {
+			return nil, err
+		}
+		c.known[ref.UID] = chain
 	}
-	c.known[ref.UID] = chain
+	c.last, c.chain = ref.UID, chain
 	return chain, nil
 }
 
