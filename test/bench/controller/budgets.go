@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -73,7 +74,8 @@ type guarding struct {
 	relay *relay
 	one   *service   // with all the pods
 	many  []*service // with a budget each
-	peers []*service // with a budget, with a PodDisruptionBudget, and with neither
+	peers []*service // with a budget, with a PodDisruptionBudget, and two with neither
+	book  *limpetv1alpha1.DisruptionBook
 
 	returns sync.WaitGroup // of evicted pods
 }
@@ -93,14 +95,18 @@ func (g *guarding) steps() []budgetStep {
 // mixed asks one budget for more pods than it can permit to go. Evicted pods come back.
 func (g *guarding) mixed(ctx context.Context, r *budgetReport) error {
 	g.relay.take()
-	_, err := g.steadily(ctx, g.size.rate, g.size.requests(), func(ctx context.Context, i int) error {
-		passed, _, err := g.ask(ctx, g.one, i)
-		if passed {
-			g.returns.Go(func() { g.bringBack(ctx, g.one.pod(i)) })
-		}
+	var err error
+	r.besideOne, err = g.beside(ctx, g.peers[withNeither], func(ctx context.Context) error {
+		_, err := g.steadily(ctx, g.size.rate, g.size.requests(), func(ctx context.Context, i int) error {
+			passed, _, err := g.ask(ctx, g.one, i)
+			if passed {
+				g.returns.Go(func() { g.bringBack(ctx, g.one.pod(i)) })
+			}
+			return err
+		})
+		g.returns.Wait()
 		return err
 	})
-	g.returns.Wait()
 	r.written, r.refused = g.relay.takeBoth()
 	return err
 }
@@ -120,8 +126,12 @@ func (g *guarding) dryRuns(ctx context.Context, r *budgetReport) error {
 func (g *guarding) independent(ctx context.Context, r *budgetReport) error {
 	g.relay.take()
 	n := len(g.many)
-	_, err := g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
-		_, _, err := g.ask(ctx, g.many[i%n], i/n)
+	var err error
+	r.besideMany, err = g.beside(ctx, g.peers[withNeither], func(ctx context.Context) error {
+		_, err := g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
+			_, _, err := g.ask(ctx, g.many[i%n], i/n)
+			return err
+		})
 		return err
 	})
 	r.independent = g.relay.take()

@@ -10,44 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
-
-// bareWrites writes a book as large as the one of the large budget at the same rate, and nothing
-// else.
-func (g *guarding) bareWrites(ctx context.Context, r *budgetReport) error {
-	var books limpetv1alpha1.DisruptionBookList
-	if err := g.client.List(ctx, &books, client.InNamespace(g.one.set.Namespace)); err != nil {
-		return fmt.Errorf("list books: %w", err)
-	}
-	if len(books.Items) != 1 {
-		return fmt.Errorf("%d books of one budget", len(books.Items)) //nolint:err113 // for a person
-	}
-	book := &books.Items[0]
-	r.waiting, r.decisions = len(book.Waiting), len(book.Decisions)
-	book.ObjectMeta = metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "copy"}
-	if err := g.client.Create(ctx, book); err != nil {
-		return fmt.Errorf("copy book: %w", err)
-	}
-	for range g.size.units { // what is on its way at a time
-		e := limpetv1alpha1.DisruptionEntry{UID: book.UID, Pod: "web-1234", Use: "Gone", Vector: "evict", By: "system:admin", Version: book.ResourceVersion}
-		book.Entries = append(book.Entries, e)
-	}
-	var err error
-	tick := time.NewTicker(time.Second / time.Duration(g.size.rate))
-	defer tick.Stop()
-	for i := range g.size.few() { // one after the other, as each needs the version of the one before
-		<-tick.C
-		begin := time.Now()
-		book.Seen = fmt.Sprint(i + 1)
-		if err = g.client.Update(ctx, book); err != nil {
-			return fmt.Errorf("write book: %w", err)
-		}
-		r.bare = append(r.bare, time.Since(begin))
-	}
-	return nil
-}
 
 // keepPDB makes a PodDisruptionBudget that permits evictions, and renews its status each second as
 // its controller does, until end is called.

@@ -50,12 +50,15 @@ func (g *guarding) build(ctx context.Context, _ *budgetReport) (err error) {
 		g.many = append(g.many, s)
 	}
 	pods := g.size.each(kindsOfPeers)
-	for _, most := range []int{withBudget: pods, withPDB: 0, withNeither: 0} {
+	for _, most := range []int{withBudget: pods, withPDB: 0, withNeither: 0, deleted: 0} {
 		s, err := g.deploy(ctx, fmt.Sprint("peer-", len(g.peers)), pods, most)
 		if err != nil {
 			return err
 		}
 		g.peers = append(g.peers, s)
+	}
+	if err := g.makeBook(ctx); err != nil {
+		return err
 	}
 	return g.watchGuard(ctx)
 }
@@ -134,6 +137,13 @@ func (g *guarding) ask(ctx context.Context, s *service, i int) (passed bool, too
 	return passed, time.Since(begin), err
 }
 
+// delete deletes a pod of a service, and returns how long that took.
+func (g *guarding) delete(ctx context.Context, s *service, i int) (passed bool, took time.Duration, err error) {
+	begin := time.Now()
+	err = g.client.Delete(ctx, s.pod(i))
+	return err == nil, time.Since(begin), err
+}
+
 // evict tells whether an eviction passed. A pod that is not back yet did not pass.
 func (g *guarding) evict(ctx context.Context, pod *corev1.Pod, dry bool) (passed bool, err error) {
 	e := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{}}
@@ -150,8 +160,8 @@ func (g *guarding) evict(ctx context.Context, pod *corev1.Pod, dry bool) (passed
 	}
 }
 
-// compare evicts pods with a budget, with a PodDisruptionBudget and with neither in turns. The
-// relay stands aside.
+// compare evicts pods with a budget, with a PodDisruptionBudget and with neither in turns, and
+// deletes others. The relay stands aside.
 func (g *guarding) compare(ctx context.Context, r *budgetReport) error {
 	g.relay.stop()
 	if err := g.pointWebhooks(ctx, g.controlled.webhookPort); err != nil {
@@ -163,15 +173,22 @@ func (g *guarding) compare(ctx context.Context, r *budgetReport) error {
 	}
 	r.evictions = make([]measure.Sample, len(g.peers))
 	var mu sync.Mutex
-	_, err = g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
-		kind := i % len(g.peers)
-		passed, took, err := g.ask(ctx, g.peers[kind], i/len(g.peers))
-		if !passed {
+	r.besidePeers, err = g.beside(ctx, g.one, func(ctx context.Context) error {
+		_, err := g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
+			kind := i % len(g.peers)
+			ask := g.ask
+			if kind == deleted {
+				ask = g.delete
+			}
+			passed, took, err := ask(ctx, g.peers[kind], i/len(g.peers))
+			if !passed {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.evictions[kind] = append(r.evictions[kind], took)
 			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		r.evictions[kind] = append(r.evictions[kind], took)
+		})
 		return err
 	})
 	return errors.Join(err, end())
