@@ -51,8 +51,8 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	}
 	labelled := *creation
 	labelled.Labelled = true
-	server.Register(admit.CreationPath, &webhook.Admission{Handler: creation})
-	server.Register(admit.SpreadPath, &webhook.Admission{Handler: &labelled})
+	server.Register(admit.CreationPath, creation.Webhook())
+	server.Register(admit.SpreadPath, labelled.Webhook())
 	server.Register(guard.Path, &webhook.Admission{Handler: guards})
 	own, err := schemeOf(all) // any client may send objects of any kind, and pods are large in memory
 	if err != nil {

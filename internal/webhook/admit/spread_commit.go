@@ -38,7 +38,8 @@ func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
 	if p.closed {
 		timeout = closedTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout-p.Clock.Now().Sub(p.facts.Now))
+	timeout = min(timeout, answerWithin(ctx)) - p.Clock.Now().Sub(p.facts.Now)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	decide := p.choose
 	if p.byOrdinal() {

@@ -80,14 +80,14 @@ func serveSpreads(t testing.TB, mgr ctrl.Manager, needs []cluster.Needs, reader 
 		labelled := *creation
 		labelled.Labelled = true
 		creations = append(creations, creation)
-		ofSpreads.handlers = append(ofSpreads.handlers, &webhook.Admission{Handler: &labelled})
+		ofSpreads.handlers = append(ofSpreads.handlers, labelled.Webhook())
 	}
 	live := cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven)
 	validator := &validate.WorkloadSpread{
 		Live: live, Cached: mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}},
 	}
 	return map[string]http.Handler{
-		admit.CreationPath:                &webhook.Admission{Handler: creations[0]},
+		admit.CreationPath:                creations[0].Webhook(),
 		admit.SpreadPath:                  ofSpreads,
 		validate.WorkloadSpreadPath:       lenient(admission.WithValidator(env.Scheme, validator)),
 		validate.FormerWorkloadSpreadPath: admission.WithValidator(env.Scheme, validate.FormerWorkloadSpread{WorkloadSpread: validator}),

@@ -241,6 +241,24 @@ func TestASlowBookRefusesNoPod(t *testing.T) {
 	})
 }
 
+// The webhook of pods that ask for their address waits for two seconds alone. The answer comes
+// before.
+func TestASlowBookRefusesNoPodThatKeepsItsAddress(t *testing.T) {
+	serve(t)
+	env.ServeKinds(t)
+	ns := env.Namespace(t)
+	game := env.OfKind(t, testenv.GameServers, ns, "game", map[string]any{"size": int64(4)})
+	env.Create(t, aSpread(ns, "game", "example.com/v1", "GameServerSet", "game", "a=2", "b"))
+	pod := func(name string) *corev1.Pod {
+		return testenv.APod(name).Of(game, testenv.GameServers).With(retainAnnotation, "10").Pod
+	}
+	sent(t, testenv.APod("probe").Of(game, testenv.GameServers).Pod)
+	placed(t, "a", pod("game-x"))
+	slowBooks.Store(true)
+	defer slowBooks.Store(false)
+	placed(t, "b", pod("game-y"))
+}
+
 // A pod that no subset takes is created, and the user hears of it.
 func TestNoSubsetFits(t *testing.T) {
 	serve(t)

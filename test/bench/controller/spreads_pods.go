@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,8 +25,9 @@ type crowd struct {
 	client client.Client
 	set    *appsv1.ReplicaSet
 
-	mu   sync.Mutex
-	pods map[string][]*corev1.Pod
+	mu     sync.Mutex
+	pods   map[string][]*corev1.Pod
+	failed int // creations that were refused and tried again
 }
 
 // noticed is how long a ReplicaSet controller takes to hear that a pod is gone.
@@ -107,15 +109,34 @@ func subsetOf(pod *corev1.Pod) string {
 
 // grow creates a pod.
 func (c *crowd) grow(ctx context.Context) error {
-	pod := c.pod()
-	if err := c.client.Create(ctx, pod); err != nil {
-		return fmt.Errorf("create pod: %w", err)
+	pod, again, err := c.create(ctx)
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.failed += again
 	c.pods[subsetOf(pod)] = append(c.pods[subsetOf(pod)], pod)
 	return nil
 }
+
+// create creates a pod, as a ReplicaSet controller does: a creation that is refused is tried again.
+func (c *crowd) create(ctx context.Context) (pod *corev1.Pod, again int, err error) {
+	for {
+		pod = c.pod()
+		err = c.client.Create(ctx, pod)
+		if err == nil || again == mostTries || !apierrors.IsServiceUnavailable(err) && !apierrors.IsInternalError(err) {
+			break
+		}
+		again++
+	}
+	if err != nil {
+		return nil, again, fmt.Errorf("create pod: %w", err)
+	}
+	return pod, again, nil
+}
+
+const mostTries = 20
 
 // replace deletes the oldest pod of a subset and creates another one. It returns how long the
 // creation took.

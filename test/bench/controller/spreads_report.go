@@ -27,6 +27,7 @@ type spreadReport struct {
 	stormed   measure.Sample
 	stormRate float64
 	again     int // creations that were refused and tried again
+	failed    int // the same before the storm
 	most      map[string]int
 	unplaced  int // pods of the storm without a subset
 }
@@ -55,7 +56,7 @@ func (r *spreadReport) targets() []measure.Target {
 		within("admission, subset without a maximum", r.unlimited, "nothing is read past the cache and nothing is written. "+whyShared),
 		count(fmt.Sprintf("pods too many in a subset, of %d", r.size.pods+r.size.creations()+r.size.storm), r.overfill(), 0, "see the design of spreads"),
 		count("pods without a subset", r.unplaced+r.filled[""]+r.replaced[""], 0, "see the design of spreads"),
-		count("creations that were refused", r.again+len(r.refused), 0, "the API server or the webhook did not answer in time. "+whyShared),
+		count("creations that were refused", r.again+r.failed, 0, "the API server or the webhook did not answer in time. "+whyShared),
 	}
 }
 

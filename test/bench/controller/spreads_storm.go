@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -77,6 +75,7 @@ func (g *spreading) storm(ctx context.Context, r *spreadReport) error {
 	})
 	r.stormRate = float64(g.size.storm) / time.Since(begin).Seconds()
 	r.stormed, r.again = g.relay.take(), int(again.Load())
+	r.failed = g.large.failed
 	end()
 	r.most, r.unplaced = all.most, all.without
 	return err
@@ -123,16 +122,11 @@ func (c *crowd) churn(ctx context.Context, left, again *atomic.Int64, size int) 
 			}
 			own = own[1:]
 		}
-		pod := c.pod()
-		err := c.client.Create(ctx, pod)
-		for try := 0; err != nil && try < 20 && (apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)); try++ {
-			again.Add(1)
-			pod = c.pod()
-			err = c.client.Create(ctx, pod)
-		}
+		pod, tries, err := c.create(ctx)
 		if err != nil {
-			return errors.Join(errNoPod, err)
+			return err
 		}
+		again.Add(int64(tries))
 		own = append(own, pod)
 	}
 	return nil
