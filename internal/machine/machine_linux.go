@@ -24,7 +24,7 @@ var errNoBootID = errors.New("the file is empty")
 // and CLOCK_BOOTTIME with the boot ID from bootIDPath, which is read once. With an error the
 // function names a boot of its own: times are then compared by the wall clock.
 func ReadClocks(bootIDPath string, wall func() time.Time) (func() reservation.Moment, error) {
-	boot, err := os.ReadFile(bootIDPath)
+	boot, err := readShort(bootIDPath)
 	id := strings.TrimSpace(string(boot))
 	if err == nil && id == "" {
 		err = errNoBootID
@@ -38,6 +38,22 @@ func ReadClocks(bootIDPath string, wall func() time.Time) (func() reservation.Mo
 		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) // fails for an invalid clock or address only
 		return reservation.Moment{Wall: wall(), BootID: id, Up: time.Duration(up.Nano())}
 	}, err
+}
+
+// readShort reads the beginning of a file. os.ReadFile would make ten system calls more, to find out whether the file can
+// be polled.
+func readShort(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }() // the file was only read
+	data := make([]byte, 128)
+	n, err := unix.Read(fd, data)
+	if err != nil {
+		return nil, &os.PathError{Op: "read", Path: path, Err: err}
+	}
+	return data[:n], nil
 }
 
 // StatNetNS returns device and inode of the network namespace that is bound to a path.
