@@ -169,8 +169,8 @@ func allocateBesideReserved(in AddInput, d AddDecision) AddDecision {
 	r := in.Reserved
 	refused := r.RefusedSince != nil && r.RefusedUID == in.UID
 	if in.Mode == Required || !refused || in.Now.Since(*r.RefusedSince) < in.PredecessorWait {
-		wait := &AddWait{ID: AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName}, NetNS: r.NetNS, BootID: r.BootID,
-			Addresses: r.Addresses, AtMost: in.waitLeft(refused, r.RefusedSince)}
+		id := AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName}
+		wait := &AddWait{ID: id, NetNS: r.NetNS, BootID: r.BootID, Addresses: r.Addresses, AtMost: in.waitLeft(refused, r.RefusedSince)}
 		return AddDecision{RefusedByReserved: !refused, Wait: wait, Err: fmt.Errorf("container %s of the same name ended, and its network namespace %s still has an address of %s: %w",
 			r.ContainerID, r.NetNS.Path, join(r.Addresses), ErrPredecessor)}
 	}

@@ -30,7 +30,7 @@ const impatience = 500 * time.Millisecond
 
 // LockInTurn is LockAfter for an exclusive lock, in the order of the calls.
 func LockInTurn(ctx context.Context, path string, wait time.Duration, waiting func()) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
@@ -69,7 +69,7 @@ type turn struct {
 
 // takeTurn joins the queue.
 func takeTurn(path string) (*turn, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
@@ -108,7 +108,7 @@ func (t *turn) await(ctx context.Context, flock int) (early bool) {
 		_ = lockByte(int(t.file.Fd()), firstNumber+t.number-1, unix.F_RDLCK, true) // after an error the flock decides
 		close(free)
 	}()
-	ticker := time.NewTicker(impatience) //nolint:forbidigo // it bounds a wait for other processes
+	ticker := time.NewTicker(impatience)
 	defer ticker.Stop()
 	for {
 		select {

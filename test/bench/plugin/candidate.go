@@ -85,7 +85,7 @@ func (c *candidate) do(ctx context.Context, verb, pod string) (time.Duration, er
 		err = fmt.Errorf("%s %s %s: exit %d, %s%s", c.name, verb, pod, a.Exit, a.Stdout, a.Stderr)
 	}
 	if err == nil && verb == "ADD" && c.asks {
-		err = c.note(pod, []byte(a.Stdout))
+		err = c.note(pod, a.Stdout)
 	}
 	return took, err
 }
