@@ -45,6 +45,8 @@ type Config struct {
 	Running func(dir string) ([]reservation.Attachment, error)
 	// AuditPeriod is the time between two audits of the state.
 	AuditPeriod time.Duration
+	// OrphanGrace is how long a namespace must be gone until its reservations end; 0 for an hour.
+	OrphanGrace time.Duration
 	// NetNSDir is where the runtime binds network namespaces, as the agent sees it.
 	NetNSDir string
 	// NetNS returns the network namespace that is bound to a path.
@@ -114,6 +116,9 @@ func New(c Config) (*Agent, error) {
 	}
 	if a.Running == nil {
 		a.Running = func(string) ([]reservation.Attachment, error) { return nil, nil }
+	}
+	if a.OrphanGrace == 0 {
+		a.OrphanGrace = orphanGrace
 	}
 	a.metrics.podsFrom.WithLabelValues(a.PodsFrom).Set(1)
 	return a, nil

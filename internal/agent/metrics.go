@@ -23,6 +23,7 @@ type metrics struct {
 	time       prometheus.Gauge
 	ipam       *prometheus.GaugeVec
 	lapsed     prometheus.Counter
+	orphans    *prometheus.CounterVec
 	ended      prometheus.Counter
 	corrected  prometheus.Counter
 	failures   *prometheus.CounterVec
@@ -69,7 +70,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		ipam: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "limpet_agent_network_ipam", Help: "1 for the IPAM plugin of the network that the runtime uses: limpet-ipam, other, unknown.",
 		}, []string{"by"}),
-		lapsed:    prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_reservations_lapsed_total", Help: "Reservations freed because their deadline had passed."}),
+		lapsed: prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_reservations_lapsed_total", Help: "Reservations freed because their deadline had passed."}),
+		orphans: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "limpet_reservations_orphaned_total",
+			Help: "Reservations ended before their deadline because no pod will claim them, by cause: workload (its pods never return under their names), namespace (it is gone).",
+		}, []string{"cause"}),
 		ended:     prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_ended_total", Help: "Attachments ended because their sandbox was gone without a DEL."}),
 		corrected: prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_corrected_total", Help: "Attachments whose stored retention differed from what the pod asks for."}),
 		failures:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "limpet_agent_failures_total", Help: "Failed steps of the agent, by step."}, []string{"step"}),
@@ -95,7 +100,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredIndex, recoveredState} {
 		m.recoveries.WithLabelValues(kind)
 	}
-	r.MustRegister(m.violations, m.recoveries, m.audited, m.podsFrom)
+	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace} {
+		m.orphans.WithLabelValues(string(cause))
+	}
+	r.MustRegister(m.orphans, m.violations, m.recoveries, m.audited, m.podsFrom)
 	r.MustRegister(m.plugin, m.success, m.time, m.ipam, m.addresses, m.share, m.endedEarly, m.refused, m.lapsed, m.ended, m.corrected, m.failures, m.duration)
 	return m
 }

@@ -18,7 +18,8 @@ func TestLabelsOfTheAgentAreBounded(t *testing.T) {
 		"version": "one at a time: the installed plugin",
 		"kind":    "constants of internal/audit",
 		"source":  "kubelet, runtime, api",
-		"step":    "constants in round.go and mirror.go",
+		"step":    "constants in round.go",
+		"cause":   "workload, namespace",
 	}
 	n, metrics := newNode(t, "labels"), &testenv.Collectors{}
 	n.Registry = metrics

@@ -5,6 +5,16 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
+// FreeEarly deletes a reservation before its deadline, unless another life of its owner has made it or claimed it
+// since it was read. It reports whether it did.
+func FreeEarly(tx *persistence.Tx, r reservation.Reservation, now reservation.Moment) (bool, error) {
+	stored, found, err := tx.Reservation(r.Owner)
+	if err != nil || !found || stored.Seq != r.Seq {
+		return false, err
+	}
+	return true, free(tx, stored, now)
+}
+
 // free deletes a reservation, whose addresses no pod has used since the reservation began.
 func free(tx *persistence.Tx, r reservation.Reservation, now reservation.Moment) error {
 	if err := tx.DeleteReservation(r.Owner); err != nil {

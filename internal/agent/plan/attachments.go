@@ -77,6 +77,9 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 			continue
 		}
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, in.maxRetain(a.ID.Network)) // the pod webhook has sent the warnings
+		if NeverReturns(&pod) {
+			request = reservation.RetentionRequest{}
+		}
 		if !a.AnnotationsSeen || request.Retain != a.Retain || request.Mode != a.Mode {
 			d.Corrected = append(d.Corrected, Correction{a.ID, request})
 		}

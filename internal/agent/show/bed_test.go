@@ -40,10 +40,10 @@ type bed struct {
 	network plan.Network
 
 	mu       sync.Mutex
-	requests []string // method and resource
-	offers   int      // made
-	shown    int      // offers that a finished pass knew
-	err      error    // of the last pass
+	requests []string      // method and resource
+	offers   int           // made
+	shown    int           // offers that a finished pass knew
+	err      error         // of the last pass
 	passed   chan struct{} // receives when a pass has finished
 	answer   func(*http.Request) *http.Response
 }

@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/lifecycle"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// orphanGrace is how long a namespace must be gone until its reservations end.
+const orphanGrace = time.Hour
+
+// freeOrphans deletes the reservations that no pod will claim. The state file is written only when there are
+// some. The transaction decides again: owners may have returned since the state was read.
+func (a *Agent) freeOrphans(ctx context.Context, networks []network) error {
+	in := plan.OrphansInput{Now: a.Clock.Now(), Gone: a.show.Gone(), Grace: a.OrphanGrace}
+	for _, n := range networks {
+		in.Reservations = append(in.Reservations, n.Reservations...)
+	}
+	if len(in.Reservations) == 0 {
+		return nil
+	}
+	if pods, known, _ := a.Pods.Pods(ctx); known { // the step that corrects attachments returns the error
+		in.Pods = pods
+	}
+	orphans := plan.Orphans(in)
+	if len(orphans) == 0 {
+		return nil
+	}
+	freed, err := freeEarly(ctx, a.store, orphans, a.Now())
+	if err != nil {
+		return err
+	}
+	for cause, n := range freed {
+		a.metrics.orphans.WithLabelValues(string(cause)).Add(float64(n))
+		a.Log.Info("Freed reservations that no pod will claim", "cause", cause, "count", n)
+	}
+	return nil
+}
+
+// freeEarly deletes reservations in one transaction, and counts them by cause.
+func freeEarly(ctx context.Context, store *persistence.Store, orphans []plan.Orphan, now reservation.Moment) (freed map[plan.Cause]int, err error) {
+	err = store.Update(ctx, func(tx *persistence.Tx) error {
+		freed = map[plan.Cause]int{}
+		for _, o := range orphans {
+			was, err := lifecycle.FreeEarly(tx, o.Reservation, now)
+			if err != nil {
+				return err
+			}
+			if was {
+				freed[o.Cause]++
+			}
+		}
+		return nil
+	})
+	return freed, err
+}

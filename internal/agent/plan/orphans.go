@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// neverReturn are the kinds that give each pod a new name. The successor of such a pod is another owner, so
+// that addresses reserved for it would be kept for nobody. The plugin knows names only, and cannot tell.
+var neverReturn = map[schema.GroupKind]bool{
+	{Group: "apps", Kind: "ReplicaSet"}:        true,
+	{Group: "apps", Kind: "DaemonSet"}:         true,
+	{Group: "batch", Kind: "Job"}:              true,
+	{Group: "", Kind: "ReplicationController"}: true,
+}
+
+// passing is the owner that Strip leaves on a pod that never returns under its name.
+var passing = []metav1.OwnerReference{{Kind: "passing"}}
+
+// ownersOf returns what Strip keeps of the owners of a pod.
+func ownersOf(p *corev1.Pod) []metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil || !neverReturn[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()] {
+		return nil
+	}
+	return passing
+}
+
+// NeverReturns reports whether no later pod will have the name of a pod that was stripped.
+func NeverReturns(p *corev1.Pod) bool { return len(p.OwnerReferences) > 0 }
+
+// Cause says why a reservation ends before its time.
+type Cause string
+
+// The causes.
+const (
+	// CauseWorkload is a pod that never returns under its name: its end came before the agent had seen it.
+	CauseWorkload Cause = "workload"
+	// CauseNamespace is a namespace that is gone for longer than the grace.
+	CauseNamespace Cause = "namespace"
+)
+
+// OrphansInput holds the reservations of a node, and what may end them.
+type OrphansInput struct {
+	Now          time.Time
+	Reservations []reservation.Reservation
+	Pods         PodList // empty while they are not known
+	// Gone says since when namespaces are terminating or gone.
+	Gone map[string]time.Time
+	// Grace is how long a namespace must be gone. A namespace that is created again earlier finds its
+	// reservations.
+	Grace time.Duration
+}
+
+// Orphan is a reservation that no pod will claim.
+type Orphan struct {
+	reservation.Reservation
+	Cause Cause
+}
+
+// Orphans returns the reservations that end before their time.
+func Orphans(in OrphansInput) []Orphan {
+	passing := map[types.UID]bool{}
+	for i := range in.Pods.Items {
+		if p := &in.Pods.Items[i]; NeverReturns(p) {
+			passing[p.UID] = true
+		}
+	}
+	var all []Orphan
+	for _, r := range in.Reservations {
+		since, gone := in.Gone[r.Owner.Namespace]
+		switch {
+		case r.UID != "" && passing[types.UID(r.UID)]:
+			all = append(all, Orphan{r, CauseWorkload})
+		case gone && in.Now.Sub(since) >= in.Grace:
+			all = append(all, Orphan{r, CauseNamespace})
+		}
+	}
+	return all
+}
