@@ -40,7 +40,7 @@ const (
 )
 
 // ConditionWaiting is True while pods are Pending because their required place does not take
-// them. The reason is the first pod's, the message says what would help. The status is
+// them, or because their node fell silent before it started them. The reason is the first pod's, the message says what would help. The status is
 // Unknown while the target's kind is not supported: the pods are not watched then.
 const ConditionWaiting = "Waiting"
 
