@@ -15,12 +15,6 @@ import (
 // TestEveryBitOfTheSchemaCounts flips each bit of the schema and of its checksum, and that of a file from before the
 // checksum. A flipped bit is damage and no newer version, and the state is rebuilt with all its records.
 func TestEveryBitOfTheSchemaCounts(t *testing.T) {
-	rebuild := func(left persistence.Salvaged) (reservation.Records, error) {
-		if !left.Complete {
-			t.Error("records count as missing")
-		}
-		return left.Read, nil
-	}
 	for name, tc := range map[string]struct {
 		key    string
 		unsums bool
@@ -52,7 +46,12 @@ func TestEveryBitOfTheSchemaCounts(t *testing.T) {
 						t.Errorf("bit %d: %s: %v, want %v", bit, what, err, persistence.ErrDamaged)
 					}
 				}
-				s = persistence.New(persistence.Options{Dir: dir, Rebuild: rebuild})
+				s = persistence.New(persistence.Options{Dir: dir, Rebuild: func(left persistence.Salvaged) (reservation.Records, error) {
+					if !left.Complete {
+						t.Errorf("bit %d: records count as missing", bit)
+					}
+					return left.Read, nil
+				}})
 				update(t, s, func(tx *persistence.Tx) error {
 					if _, found, err := tx.Attachment(attachment(1).ID); !found || err != nil {
 						t.Errorf("bit %d: rebuilt without the record: %v", bit, err)

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -92,7 +90,10 @@ func path(dir string, id reservation.AttachmentID) string {
 }
 
 func readAtMost(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read %s: %w", path, os.ErrInvalid) // a pipe would wait for a writer
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
