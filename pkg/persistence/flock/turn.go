@@ -64,7 +64,9 @@ func LockInTurn(ctx context.Context, path string, wait time.Duration, waiting fu
 // turn is a place in the queue. It has a descriptor of its own: an abandoned wait for a byte keeps the descriptor.
 type turn struct {
 	file   *os.File
+	fd     int
 	number int64
+	left   chan struct{} // closed when the place is empty
 }
 
 // takeTurn joins the queue.
@@ -73,7 +75,7 @@ func takeTurn(path string) (*turn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
-	t := &turn{file: f}
+	t := &turn{file: f, fd: int(f.Fd()), left: make(chan struct{})}
 	if err := t.join(); err != nil {
 		return nil, errors.Join(fmt.Errorf("queue for %s: %w", path, err), f.Close())
 	}
@@ -82,7 +84,7 @@ func takeTurn(path string) (*turn, error) {
 
 // join takes the next number and locks its byte.
 func (t *turn) join() error {
-	fd := int(t.file.Fd())
+	fd := t.fd
 	if err := lockByte(fd, counterAt, unix.F_WRLCK, true); err != nil {
 		return err
 	}
@@ -105,8 +107,10 @@ func (t *turn) join() error {
 func (t *turn) await(ctx context.Context, flock int) (early bool) {
 	free := make(chan struct{})
 	go func() {
-		_ = lockByte(int(t.file.Fd()), firstNumber+t.number-1, unix.F_RDLCK, true) // after an error the flock decides
+		_ = lockByte(t.fd, firstNumber+t.number-1, unix.F_RDLCK, true) // after an error the flock decides
 		close(free)
+		<-t.left
+		_ = t.file.Close() // not before: another file would get the descriptor
 	}()
 	ticker := time.NewTicker(impatience)
 	defer ticker.Stop()
@@ -124,11 +128,10 @@ func (t *turn) await(ctx context.Context, flock int) (early bool) {
 	}
 }
 
-// leave empties the place. A process keeps the place of an abandoned wait until the wait ends; others then take the lock out
-// of turn.
+// leave empties the place.
 func (t *turn) leave() {
-	_ = lockByte(int(t.file.Fd()), firstNumber+t.number, unix.F_UNLCK, false) // closing does the same, mostly
-	_ = t.file.Close()
+	_ = lockByte(t.fd, firstNumber+t.number, unix.F_UNLCK, false) // closing does the same
+	close(t.left)
 }
 
 // queued reports whether others wait. An error means that they cannot.
