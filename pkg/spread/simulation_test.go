@@ -297,6 +297,14 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
+// A ReplicaSet is made smaller while one of its creations takes 24 s. It may then have a pod too many, and no more than
+// one for each such creation.
+func TestAScaleInDuringASlowCreation(t *testing.T) {
+	if o := simulate(4052, sound, waits-20*time.Millisecond); o.overfilled != 1 || o.most != 1 {
+		t.Errorf("%d pods beyond a maximum, %d at a time: the design of spreads says one", o.overfilled, o.most)
+	}
+}
+
 // TestSchedulesWithSlowCaches runs schedules in which the caches are behind for longer than a replica waits. A subset
 // then gets more pods than its maximum where a replica takes over the entry of a pod that it does not see.
 func TestSchedulesWithSlowCaches(t *testing.T) {

@@ -37,6 +37,9 @@ var promises = map[string]struct {
 	"rules of budgets":           {"docs/use/openkruise.md", "## Rules of PodUnavailableBudget", "internal/webhook/guard", 24},
 	"what budgets lack":          {"docs/use/openkruise.md", "## What OpenKruise's PodUnavailableBudget lacks", "internal/webhook/guard", 11},
 	"ways of going":              {"docs/use/openkruise.md", "## Ways in which pods go", "internal/webhook/guard", 14},
+	"rules of spreads":           {"docs/use/openkruise.md", "## Rules of WorkloadSpread", "internal/webhook/admit", 14},
+	"what spreads lacked":        {"docs/use/openkruise.md", "## Where WorkloadSpread fell short", "internal/webhook/admit", 5},
+	"beside OpenKruise":          {"docs/use/openkruise.md", "### What goes on beside OpenKruise", "internal/webhook/admit", 6},
 	"claims of the threat model": {"docs/operate/threat-model.md", "## Claims and their tests", "", 19},
 }
 
