@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -109,24 +108,6 @@ func (t tally) lists() int {
 		}
 	}
 	return n
-}
-
-// conflicts counts what was written from a state that is no longer.
-func (t tally) conflicts() int {
-	n := 0
-	for q, times := range t {
-		if q.scope == conflict {
-			n += times
-		}
-	}
-	return n
-}
-
-// sorted returns the kinds in an order that stays.
-func (t tally) sorted() []request {
-	return slices.SortedFunc(maps.Keys(t), func(a, b request) int {
-		return slices.Compare([]string{a.resource, a.verb, a.scope}, []string{b.resource, b.verb, b.scope})
-	})
 }
 
 // requests counts all but those for its lease.

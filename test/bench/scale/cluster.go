@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,7 +38,7 @@ const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
-  - {level: Metadata, users: ["` + account + `"]}
+  - {level: Metadata, users: ["` + account + `", "` + agentAccount + `"]}
   - {level: None}
 `
 
@@ -60,6 +62,8 @@ type bench struct {
 	scheme      *runtime.Scheme
 	audit       audit
 	controllers []*process
+	raw         rest.Interface
+	restarted   *exec.Cmd // the API server that was started again
 }
 
 // start brings up etcd and the API server.
@@ -93,6 +97,11 @@ func (b *bench) start(ctx context.Context) error {
 	if b.client, err = client.New(config, client.Options{Scheme: b.scheme}); err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	b.raw = clients.Discovery().RESTClient()
 	return b.install(ctx)
 }
 
@@ -104,12 +113,13 @@ func (b *bench) install(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
-	return b.manifests("rbac.yaml", func(o *unstructured.Unstructured) error { return b.client.Create(ctx, o) })
+	create := func(o *unstructured.Unstructured) error { return b.client.Create(ctx, o) }
+	return errors.Join(b.manifests("controller/rbac.yaml", create), b.manifests("daemonset/rbac.yaml", create))
 }
 
 // manifests reads one of the files that users apply.
 func (b *bench) manifests(name string, use func(*unstructured.Unstructured) error) error {
-	f, err := os.Open(filepath.Join(b.root, "deploy", "controller", name))
+	f, err := os.Open(filepath.Join(b.root, "deploy", filepath.FromSlash(name)))
 	if err != nil {
 		return fmt.Errorf("read manifests: %w", err)
 	}
@@ -138,13 +148,10 @@ func (b *bench) kubeconfig(name string) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	user, err := b.server.AddUser(envtest.User{Name: name, Groups: []string{
-		"system:serviceaccounts", "system:serviceaccounts:" + systemNamespace,
-	}}, nil)
+	config, err := b.accountConfig(name)
 	if err != nil {
-		return "", fmt.Errorf("make account: %w", err)
+		return "", err
 	}
-	config := user.Config()
 	c := clientcmdapi.NewConfig()
 	c.Clusters["bench"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
 	c.AuthInfos["bench"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
@@ -153,13 +160,27 @@ func (b *bench) kubeconfig(name string) (string, error) {
 	return path, clientcmd.WriteToFile(*c, path)
 }
 
+// accountConfig makes an account with the rights that it has in a cluster.
+func (b *bench) accountConfig(name string) (*rest.Config, error) {
+	user, err := b.server.AddUser(envtest.User{Name: name, Groups: []string{
+		"system:serviceaccounts", "system:serviceaccounts:" + systemNamespace,
+	}}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make account %s: %w", name, err)
+	}
+	return user.Config(), nil
+}
+
 // stop ends the processes.
 func (b *bench) stop() error {
 	var err error
 	for _, p := range b.controllers {
 		err = errors.Join(err, p.stop())
 	}
-	b.endWatches() // the API server would wait for them
+	b.endWatches() // the API server would wait for them, and one that was started again ends
+	if b.restarted != nil {
+		_ = b.restarted.Wait() // a signal ended it
+	}
 	if b.server != nil {
 		err = errors.Join(err, b.server.Stop())
 	}

@@ -41,7 +41,7 @@ func run() int {
 	names := flag.String("scenes", strings.Join(sceneNames(), ","), "scenes to run; the tables have the others from -results")
 	size.flags(flag.CommandLine)
 	flag.Parse()
-	text, err := measureScenes(ctx, p, size, filepath.Join(p.root, *known), strings.Split(*names, ","))
+	text, err := measureScenes(ctx, p, size, *known, strings.Split(*names, ","))
 	fmt.Print(text)
 	if text != "" && *out != "" {
 		err = errors.Join(err, os.WriteFile(filepath.Join(p.root, *out), []byte(text), 0o644))
@@ -56,19 +56,19 @@ func run() int {
 // scale is how much of everything.
 type scale struct {
 	Nodes, Pods int // of the scene memory
-	// Agents and their pods are those of the scenes with agents.
-	Agents, AgentPods int
-	Rest              time.Duration // that is observed
-	Rebuilds          int
+	// WorkNodes and WorkPods are those of the scenes work and agents.
+	WorkNodes, WorkPods int
+	Rest                time.Duration // that is observed
+	Rebuilds            int
 }
 
-var full = scale{Nodes: 5000, Pods: 150_000, Agents: 1000, AgentPods: 30_000, Rest: time.Minute, Rebuilds: 300}
+var full = scale{Nodes: 5000, Pods: 150_000, WorkNodes: 1000, WorkPods: 30_000, Rest: time.Minute, Rebuilds: 300}
 
 func (s *scale) flags(f *flag.FlagSet) {
 	f.IntVar(&s.Nodes, "nodes", s.Nodes, "nodes of the scene memory")
 	f.IntVar(&s.Pods, "pods", s.Pods, "pods of the scene memory")
-	f.IntVar(&s.Agents, "agents", s.Agents, "nodes with an agent, in the other scenes")
-	f.IntVar(&s.AgentPods, "agent-pods", s.AgentPods, "pods of these nodes")
+	f.IntVar(&s.WorkNodes, "work-nodes", s.WorkNodes, "nodes of the scenes work and agents")
+	f.IntVar(&s.WorkPods, "work-pods", s.WorkPods, "pods of the scenes work and agents")
 	f.DurationVar(&s.Rest, "rest", s.Rest, "how long a cluster at rest is observed")
 	f.IntVar(&s.Rebuilds, "rebuilds", s.Rebuilds, "rebuilt pods")
 }
@@ -83,6 +83,8 @@ func scenes() []scene {
 	return []scene{
 		{"memory", measureMemory},
 		{"recorded", measureRecorded},
+		{"work", measureWork},
+		{"agents", measureAgents},
 	}
 }
 

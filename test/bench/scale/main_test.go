@@ -28,7 +28,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	small, file, text := scale{Nodes: 5, Pods: 500, Rest: time.Second}, filepath.Join(t.TempDir(), "results.json"), ""
+	small, file, text := scale{Nodes: 5, Pods: 500, WorkNodes: 5, WorkPods: 500, Rebuilds: 20, Rest: 2 * time.Second}, filepath.Join(t.TempDir(), "results.json"), ""
 	for _, name := range sceneNames() {
 		if text, err = measureScenes(ctx, p, small, file, []string{name}); err != nil {
 			t.Fatal(err)
@@ -37,6 +37,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	for _, want := range []string{
 		"| nodes, workloads, pods | 5, 10, 500 | 5, 10, 500 |", "| PersistentPodStates, recorded pods | 2, 100 | 10, 500 |",
 		"| lists of more than one object, writes at a restart | 0, ",
+		"| controllers that a restart of the API server ended | 0 | 0 | met |", "| writes of agents for a rebuild | ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -102,6 +104,11 @@ func (b *bench) fill(ctx context.Context, f fleet) error {
 		}
 	}
 	if err := w.write(ctx, "pods", f.pods, f.pod); err != nil {
+		return err
+	}
+	kept := f.recordedPods()
+	err := w.write(ctx, "reservations", len(kept), func(i int) client.Object { return f.reservation(kept[i]) })
+	if err != nil {
 		return err
 	}
 	return b.visible(ctx, f.pods)

@@ -60,6 +60,7 @@ const (
 	ofWorkload
 	ofReplicaSet
 	ofPool
+	ofReservation
 )
 
 func (f fleet) namespace(i int) client.Object {
@@ -77,7 +78,7 @@ func (f fleet) node(i int) client.Object {
 	labels := node.Labels
 	node.ObjectMeta = f.meta(ofNode, i, "", node.Name)
 	node.Labels = labels
-	node.Spec.PodCIDRs = []string{fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255)}
+	node.Spec.PodCIDRs = []string{nodeRange(i)}
 	node.Spec.PodCIDR = node.Spec.PodCIDRs[0]
 	node.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("128Gi"), corev1.ResourcePods: resource.MustParse("250"),
@@ -88,6 +89,9 @@ func (f fleet) node(i int) client.Object {
 	}
 	return node
 }
+
+// nodeRange is the range of a node's addresses.
+func nodeRange(i int) string { return fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255) }
 
 // workload is a StatefulSet or a Deployment; a Deployment has a ReplicaSet.
 func (f fleet) workload(i int) client.Object {
@@ -199,4 +203,17 @@ func (f fleet) pool(i int) client.Object {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: nodeName(i), UID: uid(ofNode, i)}}
 	p.Status = limpetv1alpha1.NodeIPPoolStatus{Node: nodeName(i), Network: "net", Ranges: []string{fmt.Sprintf("10.%d.%d.1-10.%d.%d.254", i>>8, i&255, i>>8, i&255)}, Total: 254, Free: 224}
 	return p
+}
+
+// reservation is what the agent shows of the addresses of the i-th pod.
+func (f fleet) reservation(i int) client.Object {
+	pod, node := f.pod(i), nodeName(i%f.nodes)
+	o := &limpetv1alpha1.IPReservation{ObjectMeta: f.meta(ofReservation, i, pod.GetNamespace(), fmt.Sprintf("%s.eth0.net.%s", pod.GetName(), node))}
+	o.Labels = map[string]string{limpetv1alpha1.LabelNode: limpetv1alpha1.NodeLabel(node)}
+	o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: uid(ofNode, i%f.nodes)}}
+	o.Status = limpetv1alpha1.IPReservationStatus{
+		Node: node, Network: "net", Interface: "eth0", Pod: pod.GetName(), PodUID: string(uid(ofPod, i)), IPs: f.address(i),
+		State: limpetv1alpha1.IPAttached, RetainMinutes: 10,
+	}
+	return o
 }

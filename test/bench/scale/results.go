@@ -18,6 +18,8 @@ type results struct {
 	Took     map[string]time.Duration
 	Memory   *memory
 	Recorded *memory
+	Work     *work
+	Agents   *agentWork
 }
 
 // readResults reads what earlier runs found.

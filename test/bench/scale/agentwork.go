@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+// agentWork is what the scene with agents measures.
+type agentWork struct {
+	Nodes, Pods, Kept     int
+	Start                 counts
+	Rest, After           counts
+	Seconds, AfterSeconds float64
+	Rebuilds              int
+	Rebuild               counts
+}
+
+// measureAgents takes the agents of many nodes through a start, rest, rebuilds and a restart of the
+// API server. No controller runs.
+func measureAgents(ctx context.Context, b *bench, r *results) error {
+	f := fleet{nodes: b.size.WorkNodes, pods: b.size.WorkPods, recorded: 20, made: time.Now()}
+	w := &agentWork{Nodes: f.nodes, Pods: f.pods, Kept: f.records(), Rebuilds: min(b.size.Rebuilds, f.records())}
+	if err := b.fill(ctx, f); err != nil {
+		return err
+	}
+	b.progress("start %d agents", f.nodes)
+	all, err := b.startAgents(ctx, f)
+	if err != nil {
+		return err
+	}
+	if w.Start, err = b.untilQuiet(ctx); err != nil {
+		return err
+	}
+	if w.Rest, w.Seconds, err = b.observe(ctx, "rest"); err != nil {
+		return err
+	}
+	b.progress("%d rebuilds", w.Rebuilds)
+	for _, i := range f.recordedPods()[:w.Rebuilds] {
+		all.end(f, i)
+		time.AfterFunc(4*time.Second, func() { all.attach(f, i, uuid.NewUUID()) })
+		if err := wait(ctx, time.Second/rebuildRate); err != nil {
+			return err
+		}
+	}
+	if w.Rebuild, err = b.untilQuiet(ctx); err != nil {
+		return err
+	}
+	b.progress("restart the API server")
+	if err := b.restartServer(ctx, min(10*time.Second, b.size.Rest)); err != nil {
+		return err
+	}
+	if w.After, w.AfterSeconds, err = b.observe(ctx, "after the restart"); err != nil {
+		return err
+	}
+	r.Agents = w
+	return nil
+}
+
+// untilQuiet counts requests until the agents have written nothing for a while.
+func (b *bench) untilQuiet(ctx context.Context) (all counts, err error) {
+	for still := 0; still < 4; still++ {
+		if err := wait(ctx, min(5*time.Second, b.size.Rest/4)); err != nil {
+			return all, err
+		}
+		c, err := b.countAll()
+		if err != nil {
+			return all, err
+		}
+		if all.Requests, all.Writes = all.Requests+c.Requests, all.Writes+c.Writes; c.Writes > 0 {
+			still = 0
+			b.progress("%d writes of agents", all.Writes)
+		}
+	}
+	return all, nil
+}
+
+// observe counts the requests of some time.
+func (b *bench) observe(ctx context.Context, what string) (c counts, took float64, err error) {
+	b.progress("%s, for %s", what, b.size.Rest)
+	begin := time.Now()
+	if err = wait(ctx, b.size.Rest); err != nil {
+		return c, 0, err
+	}
+	took = time.Since(begin).Seconds()
+	c, err = b.countAll()
+	return c, took, err
+}
+
+// perNode is how many writes a node caused in ten minutes, from those of a shorter time.
+func (w *agentWork) perNode() float64 {
+	return float64(w.Rest.Writes) / float64(w.Nodes) * 600 / w.Seconds
+}
+
+// afterRestart is the requests of a hundred agents in a second.
+func (w *agentWork) afterRestart() float64 {
+	return float64(w.After.Requests) / w.AfterSeconds / float64(w.Nodes) * 100
+}
+
+func (w *agentWork) perRebuild() float64 {
+	return float64(w.Rebuild.Writes) / float64(max(1, w.Rebuilds))
+}
+
+func (w *agentWork) targets() []measure.Target {
+	if w == nil {
+		return nil
+	}
+	return []measure.Target{
+		{
+			What: "writes of an agent at rest in 10 minutes, besides leases", Limit: "≤ 1", Got: fmt.Sprintf("%.2f", w.perNode()), Met: w.perNode() <= 1,
+			Why: "see the requests below.",
+		},
+		{
+			What: "writes of agents for a rebuild", Limit: "≤ 2", Got: fmt.Sprintf("%.1f", w.perRebuild()), Met: w.perRebuild() <= 2.05,
+			Why: "an agent shows that the addresses are reserved, then that they are attached, and a pool whose numbers differ for 15 s.",
+		},
+		{
+			What: "after a restart of the API server: requests a second of 100 agents", Limit: "≤ 2", Got: fmt.Sprintf("%.2f", w.afterRestart()),
+			Met: w.afterRestart() <= 2, Why: "see the requests below.",
+		},
+	}
+}
+
+// tables are what the scene with agents found.
+func (w *agentWork) tables(to *strings.Builder) {
+	fmt.Fprintf(to, `
+## Agents
+
+%d nodes with an agent each, %d pods, %d of which ask to keep their addresses. The agents are the loops that write to the API server, in one process with a connection each; their states are in memory in place of state files. The kubelet is the source of their pods, so that no agent watches pods. No controller runs.
+
+| what | requests | writes |
+|---|---|---|
+| start of all agents | %d | %d |
+| %.0f s at rest | %d | %d |
+| %d rebuilds, of 4 s each | %d | %d |
+| %.0f s after a restart of the API server | %d | %d |
+
+5 000 nodes have five times as many requests as 1 000: an agent asks only for the objects of its node.
+`,
+		w.Nodes, w.Pods, w.Kept, w.Start.Requests, w.Start.Writes, w.Seconds, w.Rest.Requests, w.Rest.Writes,
+		w.Rebuilds, w.Rebuild.Requests, w.Rebuild.Writes, w.AfterSeconds, w.After.Requests, w.After.Writes)
+}

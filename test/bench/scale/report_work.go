@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+// perRebuild is how many writes a rebuild caused.
+func (w *work) perRebuild() float64 { return float64(w.Rebuild.Writes) / float64(max(1, w.Rebuilds)) }
+
+func (w *work) targets() []measure.Target {
+	if w == nil {
+		return nil
+	}
+	failed := w.FailedRecorded.Worst()
+	return []measure.Target{
+		{
+			What: "writes of the controllers for a rebuild", Limit: "≤ 4", Got: fmt.Sprintf("%.1f", w.perRebuild()), Met: w.perRebuild() <= 4.05,
+			Why: "the nomination, the gate, the record and the event are two parts of a pod and two other objects, which the API server takes one by one.",
+		},
+		{
+			What: "controllers that a restart of the API server ended", Limit: "0", Got: fmt.Sprint(w.Restarts), Met: w.Restarts == 0,
+			Why: "a controller ends when it cannot renew its lease.",
+		},
+		{
+			What: "leader killed during rebuilds: Ready → recorded, worst", Limit: "≤ 30 s", Got: seconds(failed), Met: failed.Seconds() <= 30,
+			Why: "another replica leads when the lease of the killed one has expired.",
+		},
+	}
+}
+
+// tables are what the scene with two controllers found.
+func (w *work) tables(to *strings.Builder) {
+	fmt.Fprintf(to, `
+## Two controllers
+
+%d nodes, %d pods, %d of them recorded, and two controllers. The benchmark plays StatefulSet controller, scheduler and kubelets, at %d rebuilds a second, and creates the pods as the webhook makes them. There are no agents. etcd's file has %s.
+
+| what | requests | writes |
+|---|---|---|
+| %.0f s at rest | %d | %d |
+| %d rebuilds | %d | %d |
+| %.0f s after a restart of the API server, with one rebuild | %d | %d |
+
+| what | ms, median / 99th percentile | worst |
+|---|---|---|
+| rebuild: created → gate open | %s | %s |
+| rebuild: Ready → recorded | %s | %s |
+| the leader is killed: created → gate open | %s | %s |
+| the leader is killed: Ready → recorded | %s | %s |
+| API server ready again → a pod is rebuilt and recorded | %s | |
+
+A controller has %s of resident memory, at most %s.
+
+The requests of the controllers follow the rebuilds, not the number of nodes.
+`,
+		w.Fleet.Nodes, w.Fleet.Pods, w.Fleet.Records, rebuildRate, measure.Megabytes(w.Etcd),
+		w.Seconds, w.Rest.Requests, w.Rest.Writes, w.Rebuilds, w.Rebuild.Requests, w.Rebuild.Writes, w.AfterSeconds, w.After.Requests, w.After.Writes,
+		w.CalmOpened, worst(w.CalmOpened), w.CalmRecorded, worst(w.CalmRecorded),
+		w.FailedOpened, worst(w.FailedOpened), w.FailedRecorded, worst(w.FailedRecorded),
+		measure.Millis(w.FirstAfter), measure.Megabytes(w.Resident), measure.Megabytes(w.Most))
+}
+
+func worst(s measure.Sample) string { return measure.Millis(s.Worst()) }

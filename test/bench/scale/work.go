@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
+)
+
+// work is what the scene with two controllers measures.
+type work struct {
+	Fleet    struct{ Nodes, Pods, Records int }
+	Etcd     int64
+	Seconds  float64 // of rest
+	Rest     counts
+	Rebuilds int
+	Rebuild  counts
+	// Calm is the times of rebuilds with two controllers, Failed those while the leader is killed.
+	CalmOpened, CalmRecorded, FailedOpened, FailedRecorded measure.Sample
+	// After is the requests after the API server was ready again.
+	After          counts
+	AfterSeconds   float64
+	Restarts       int           // of controllers, because of the API server
+	FirstAfter     time.Duration // from the readiness of the API server to the record of a pod
+	Resident, Most int64         // bytes of the larger controller
+}
+
+// counts are requests of both controllers.
+type counts struct{ Requests, Writes int }
+
+var errNoLeader = errors.New("no controller leads")
+
+// measureWork takes a cluster with two controllers through rest, rebuilds, a fail-over
+// and a restart of the API server.
+func measureWork(ctx context.Context, b *bench, r *results) error {
+	f := fleet{nodes: b.size.WorkNodes, pods: b.size.WorkPods, recorded: 20, made: time.Now()}
+	w := &work{}
+	w.Fleet.Nodes, w.Fleet.Pods, w.Fleet.Records = f.nodes, f.pods, f.records()
+	p := &player{b: b, f: f, pods: f.recordedPods()}
+	for _, step := range []struct {
+		name string
+		run  func(context.Context, *player, *work) error
+	}{
+		{"begin", b.beginWork}, {"rest", b.restAll}, {"rebuild", b.rebuildAll}, {"fail over", b.failOver}, {"restart the API server", b.outlive},
+	} {
+		b.progress("%s", step.name)
+		if err := step.run(ctx, p, w); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	r.Work = w
+	return nil
+}
+
+func (b *bench) beginWork(ctx context.Context, p *player, w *work) error {
+	if err := b.fill(ctx, p.f); err != nil {
+		return err
+	}
+	for range 2 {
+		if _, err := b.startController(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.recorded(ctx, p.f); err != nil {
+		return err
+	}
+	if err := wait(ctx, min(b.size.Rest, 20*time.Second)); err != nil { // what a start leaves to do
+		return err
+	}
+	_, err := b.audit.next()
+	if err != nil {
+		return err
+	}
+	w.Etcd, err = b.etcdBytes()
+	return err
+}
+
+// countAll counts the requests since the last call.
+func (b *bench) countAll() (counts, error) {
+	t, err := b.audit.next()
+	return counts{t.requests(), t.writes()}, err
+}
+
+func (b *bench) restAll(ctx context.Context, _ *player, w *work) (err error) {
+	begin := time.Now()
+	if err := wait(ctx, b.size.Rest); err != nil {
+		return err
+	}
+	w.Seconds = time.Since(begin).Seconds()
+	w.Rest, err = b.countAll()
+	return err
+}
+
+// rebuildRate is how many pods are rebuilt in a second.
+const rebuildRate = 10
+
+func (b *bench) rebuildAll(ctx context.Context, p *player, w *work) (err error) {
+	if w.CalmOpened, w.CalmRecorded, err = p.rebuilds(ctx, b.size.Rebuilds, rebuildRate); err != nil {
+		return err
+	}
+	w.Rebuilds = len(w.CalmOpened)
+	if err := wait(ctx, min(b.size.Rest, 20*time.Second)); err != nil { // events and pools come later
+		return err
+	}
+	w.Rebuild, err = b.countAll()
+	return err
+}
+
+// failOver kills the leader in the middle of rebuilds.
+func (b *bench) failOver(ctx context.Context, p *player, w *work) error {
+	at, err := b.leader(ctx)
+	if err != nil {
+		return err
+	}
+	killed := make(chan error, 1)
+	go func() {
+		err := wait(ctx, min(3*time.Second, b.size.Rest/4))
+		if err == nil {
+			err = b.controllers[at].end(syscall.SIGKILL)
+		}
+		killed <- err
+	}()
+	w.FailedOpened, w.FailedRecorded, err = p.rebuilds(ctx, b.size.Rebuilds, rebuildRate)
+	if err = errors.Join(err, <-killed); err != nil {
+		return err
+	}
+	b.controllers = append(b.controllers[:at], b.controllers[at+1:]...)
+	_, err = b.startController(ctx)
+	return err
+}
+
+// leader finds the controller that leads.
+func (b *bench) leader(ctx context.Context) (at int, err error) {
+	err = poll(ctx, time.Minute, func(ctx context.Context) error {
+		for i, p := range b.controllers {
+			text, err := get(ctx, "http://"+p.metrics+"/metrics")
+			if err != nil {
+				return err
+			}
+			if bytes.Contains(text, []byte("\nlimpet_leader 1\n")) {
+				at = i
+				return nil
+			}
+		}
+		return errNoLeader
+	})
+	return at, err
+}
+
+// outlive restarts the API server and counts what comes in the first minute.
+func (b *bench) outlive(ctx context.Context, p *player, w *work) error {
+	if _, err := b.countAll(); err != nil {
+		return err
+	}
+	if err := b.restartServer(ctx, min(10*time.Second, b.size.Rest)); err != nil {
+		return err
+	}
+	begin := time.Now()
+	_, _, err := p.rebuilds(ctx, 1, 1)
+	w.FirstAfter = time.Since(begin)
+	if err != nil {
+		return err
+	}
+	if err := wait(ctx, b.size.Rest-time.Since(begin)); err != nil {
+		return err
+	}
+	w.AfterSeconds = time.Since(begin).Seconds()
+	if w.After, err = b.countAll(); err != nil {
+		return err
+	}
+	for _, c := range b.controllers {
+		select {
+		case <-c.ended:
+			w.Restarts++
+			continue
+		default:
+		}
+		now, highest, err := c.memory()
+		if err != nil {
+			return err
+		}
+		w.Resident, w.Most = max(w.Resident, now), max(w.Most, highest)
+	}
+	return nil
+}
