@@ -229,10 +229,10 @@ func excludes(pod *corev1.Pod) string {
 }
 
 // Homes returns the nodes to which a pod returns according to facts: the node of its record,
-// and the node that holds the addresses of a later life.
+// the home that it had to leave, and the node that holds the addresses of a later life.
 func Homes(s *appsv1beta1.PersistentPodState, pod string, holders []Holder) []string {
 	var homes []string
-	for _, name := range []string{RecordedNode(s, pod), NewerHolder(s, pod, holders)} {
+	for _, name := range []string{RecordedNode(s, pod), HomeNode(s, pod), NewerHolder(s, pod, holders)} {
 		if name != "" {
 			homes = append(homes, name)
 		}

@@ -175,12 +175,15 @@ func plan(in Input) Decision {
 }
 
 // planned are the annotations that only Plan may set; they are never put back from a record.
-var planned = []string{appsv1beta1.AnnotationInjected, AnnotationFormer, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationUnpinned}
+var planned = []string{appsv1beta1.AnnotationInjected, AnnotationFormer, AnnotationMayReturn, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationUnpinned}
 
 // annotated returns the annotations of a pinned pod, in whatever state its node is.
 func annotated(in Input, record appsv1beta1.PodState) map[string]string {
 	out := putBack(in, record.Annotations)
 	out[appsv1beta1.AnnotationInjected] = in.State.Name
+	if home := mayReturn(in.State, record); home != "" {
+		out[AnnotationMayReturn] = home
+	}
 	if !in.Recalled {
 		return out
 	}

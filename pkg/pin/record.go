@@ -41,6 +41,9 @@ type RecordInput struct {
 	Namesakes map[string]*corev1.Pod
 	// NameTaken says which namesake had the addresses of which pod, as the last Recording did.
 	NameTaken map[string]types.UID
+	// Homeward is the pod of ReturnCandidates whose home has room for it and its addresses; "" for
+	// none.
+	Homeward string
 	// Unstored is what the last Recording left out and needs again.
 	Unstored map[string]appsv1beta1.PodState
 	// Now is the time of the decision.
@@ -63,6 +66,8 @@ type Recording struct {
 	NameTaken map[string]types.UID
 	// Namesakes are those that were not known before.
 	Namesakes []*corev1.Pod
+	// Returning is the pod that is deleted so that it returns to its home; nil for none.
+	Returning *corev1.Pod
 	// Unstored are records of waiting pods for which the status has no room. Until the next
 	// restart they tell since when a pod waits, and that its wait was reported.
 	Unstored map[string]appsv1beta1.PodState
@@ -107,6 +112,9 @@ func Record(in RecordInput) Recording {
 	out.Waits, out.Again = wait(in, status.PodStates)
 	setWaiting(in, out.Waits, &status.Conditions)
 	setTopologyUnknown(in, status.PodStates, &status.Conditions)
+	var look time.Duration
+	out.Returning, look = returning(in, status.PodStates)
+	out.Again = sooner(out.Again, look)
 	if in.Unread == "" { // otherwise the records stay
 		out.Again = sooner(out.Again, expire(in, active, status.PodStates))
 	}
@@ -143,10 +151,16 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active, ready
 		}
 		_, judged.NameTaken = in.NameTaken[pod.Name]
 		judged.Unrecorded, judged.UnrecordedRequired = unrecorded(in.State, before)
-		if rebuild := Judge(judged); rebuild != nil {
+		if home := before.Home; home != nil && home.NodeName == node.Name && before.UID != pod.UID {
+			judged.Before, judged.Node = atHome(before), node
+		}
+		rebuild := Judge(judged)
+		if rebuild != nil {
 			rebuilds = append(rebuilds, *rebuild)
 		}
-		records[pod.Name] = record(in, before, pod, node)
+		r := record(in, before, pod, node)
+		r.Home = homeOf(in, before, pod, rebuild)
+		records[pod.Name] = r
 	}
 	return active, ready, rebuilds
 }

@@ -46,7 +46,8 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 		errs = append(errs, validateKey(a.Key, spec.Child("persistentPodAnnotations").Index(i).Child("key"))...)
 	}
 	_, wrong := ParseRelease(s.Annotations)
-	return append(errs, wrong...)
+	_, wrongReturn := ParseReturn(s.Annotations)
+	return append(append(errs, wrong...), wrongReturn...)
 }
 
 // Unchanged tells whether an update changes nothing that Validate judges.
@@ -56,7 +57,7 @@ func Unchanged(before, after *appsv1beta1.PersistentPodState) bool {
 		text, is := after.Annotations[key]
 		return was == is && old == text
 	}
-	return same(AnnotationReleaseAfter) && same(AnnotationReleaseOn) && equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	return same(AnnotationReleaseAfter) && same(AnnotationReleaseOn) && same(AnnotationReturnAfter) && equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
 // LeftOut returns the namespaces whose pods are never sent to the webhook, so that no pod is
@@ -74,6 +75,10 @@ func Warnings(s *appsv1beta1.PersistentPodState) []string {
 			out = append(out, fmt.Sprintf("metadata.annotations[%s] does nothing without spec.requiredPersistentTopology: "+
 				"no pod waits for a preferred place", key))
 		}
+	}
+	if _, set := s.Annotations[AnnotationReturnAfter]; set && s.Spec.RequiredPersistentTopology != nil {
+		out = append(out, fmt.Sprintf("metadata.annotations[%s] does nothing with spec.requiredPersistentTopology: "+
+			"a pod waits for a required place", AnnotationReturnAfter))
 	}
 	return out
 }

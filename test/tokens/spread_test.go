@@ -34,6 +34,8 @@ func TestTheTokenServesSpreads(t *testing.T) {
 	const match = "apps.kruise.io/matched-workloadspread"
 	free, runs := pod("free", ""), pod("runs", node.Name, match, "{}")
 	waits, away := pod("waits", "", match, "{}"), pod("away", node.Name, match, "{}", "limpet.dev/home-subset", "a")
+	sent := pod("sent", node.Name, "limpet.dev/may-return", "n-other")
+	there := pod("there", node.Name, "limpet.dev/may-return", node.Name)
 	metadata := func(more string) string { return `{"metadata":{"annotations":{"` + match + `":"{}"}` + more + `}}` }
 	for name, do := range map[string]request{
 		"change a label with it":                    patch(free, metadata(`,"labels":{"app":"other"}`)),
@@ -50,6 +52,8 @@ func TestTheTokenServesSpreads(t *testing.T) {
 		"send a pod away from its subset":           patch(runs, `{"metadata":{"annotations":{"limpet.dev/home-subset":"a"}}}`),
 		"delete a pod that runs in its subset":      remove(runs),
 		"delete a pod that waits and has no subset": remove(free),
+		"send a pod away from its home":             patch(runs, `{"metadata":{"annotations":{"limpet.dev/may-return":"n"}}}`),
+		"delete a pod that is at its home":          remove(there),
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, token, denied, do) })
 	}
@@ -61,6 +65,7 @@ func TestTheTokenServesSpreads(t *testing.T) {
 		{"give a pod another subset", patch(runs, inSubset("{a}", `,"own":"1"`)+`}`)},
 		{"delete a pod that waits for its subset", remove(waits)},
 		{"delete a pod that is away", remove(away)},
+		{"delete a pod that is away from its home", remove(sent)},
 	} {
 		t.Run(step.what, func(t *testing.T) { allowed(t, token, step.do) })
 	}

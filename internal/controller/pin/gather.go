@@ -15,6 +15,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/fit"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -76,10 +77,39 @@ func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workl
 				return err
 			}
 		}
+		if recorded.Home != nil {
+			if err := g.addNode(ctx, in.Nodes, recorded.Home.NodeName); err != nil {
+				return err
+			}
+		}
 		if pin.Incomplete(in.State, recorded) {
 			if err := g.addNode(ctx, in.Nodes, recorded.NodeName); err != nil {
 				return err
 			}
+		}
+	}
+	return g.addHomeward(ctx, in)
+}
+
+// addHomeward adds the first pod that may return and whose home has its addresses and room for it.
+func (g gatherer) addHomeward(ctx context.Context, in *pin.RecordInput) error {
+	for _, pod := range pin.ReturnCandidates(*in) {
+		home := in.State.Status.PodStates[pod.Name].Home
+		held, err := cluster.ReservationsOf(ctx, g.client, client.ObjectKeyFromObject(pod))
+		if err != nil {
+			return err
+		}
+		node := in.Nodes[home.NodeName]
+		if node == nil || !pin.ReservedAtHome(home, pin.Holders(held, in.Nodes, in.Now), in.Now) {
+			continue
+		}
+		others, err := cluster.PodsOn(ctx, g.client, node.Name)
+		if err != nil {
+			return err
+		}
+		if fit.Shortage(node, pod, others) == "" {
+			in.Homeward = pod.Name
+			return nil
 		}
 	}
 	return nil

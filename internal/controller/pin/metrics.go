@@ -11,6 +11,7 @@ import (
 type Metrics struct {
 	rebuilds    *prometheus.CounterVec
 	releases    *prometheus.CounterVec
+	returns     prometheus.Counter
 	disbelieved *prometheus.GaugeVec
 }
 
@@ -25,12 +26,16 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "limpet_releases_total",
 			Help: "Waiting pods that were released from their required place, by what kept them from it.",
 		}, []string{"cause"}),
+		returns: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "limpet_returns_total",
+			Help: "Pods that were deleted so that they return to a node that could not take them for a while.",
+		}),
 		disbelieved: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "limpet_disbelieved_objects",
 			Help: "IPReservations and NodeIPPools that the live Node in their status does not own, by kind. The leader counts them each minute.",
 		}, []string{"kind"}),
 	}
-	r.MustRegister(m.rebuilds, m.releases, m.disbelieved)
+	r.MustRegister(m.rebuilds, m.releases, m.returns, m.disbelieved)
 	return m
 }
 

@@ -26,6 +26,7 @@ const (
 	indexLacking    = "limpet.lacking"
 	indexOtherKinds = "limpet.other-kinds"
 	indexIncomplete = "limpet.incomplete" // by the node that is recorded
+	indexHome       = "limpet.home"       // by the node to which a pod may return
 	theKey          = "yes"
 )
 
@@ -46,7 +47,7 @@ func Needs() cluster.Needs {
 			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.PodsByNode(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
 			cluster.By(indexIP, addressesOf).Everywhere().Scattered(), cluster.By(indexPinned, stateThatHolds).InNamespace(),
 			cluster.By(indexWaiting, only(pin.Waits)).Everywhere(), cluster.By(indexLacking, only(mayBeRefused)),
-			cluster.By(indexOtherKinds, only(ofOtherKind)), cluster.By(indexIncomplete, nodesToComplete),
+			cluster.By(indexOtherKinds, only(ofOtherKind)), cluster.By(indexIncomplete, nodesToComplete), cluster.By(indexHome, homesOf),
 		},
 	}
 }
@@ -225,6 +226,16 @@ func nodesToComplete(state *appsv1beta1.PersistentPodState) (nodes []string) {
 	for _, record := range state.Status.PodStates {
 		if pin.Incomplete(state, record) && !slices.Contains(nodes, record.NodeName) {
 			nodes = append(nodes, record.NodeName)
+		}
+	}
+	return nodes
+}
+
+// homesOf are the nodes to which pods of a state may return.
+func homesOf(state *appsv1beta1.PersistentPodState) (nodes []string) {
+	for pod := range state.Status.PodStates {
+		if home := pin.HomeNode(state, pod); home != "" && !slices.Contains(nodes, home) {
+			nodes = append(nodes, home)
 		}
 	}
 	return nodes

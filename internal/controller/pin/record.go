@@ -96,7 +96,8 @@ func (r *Recorder) apply(ctx context.Context, req ctrl.Request, in pin.RecordInp
 	r.reporter().rebuilds(in, recording.Rebuilds)
 	r.reporter().namesakes(in.State, recording.Namesakes)
 	r.reporter().topologyUnknown(in.State, before, recording.Status.Conditions)
-	return ctrl.Result{RequeueAfter: recording.Again}, r.releaser().release(ctx, in.State, recording.Waits)
+	err := errors.Join(r.releaser().release(ctx, in.State, recording.Waits), r.bringHome(ctx, in.State, recording.Returning))
+	return ctrl.Result{RequeueAfter: recording.Again}, err
 }
 
 // write writes a status that differs from the present one.

@@ -113,9 +113,13 @@ func (t triggers) labels(ctx context.Context, o client.Object) []reconcile.Reque
 }
 
 // schedulability finds the states whose pods wait for a node, or for the start that the node has
-// not reported.
+// not reported, and those whose pods may return to it.
 func (t triggers) schedulability(ctx context.Context, o client.Object) []reconcile.Request {
-	return append(t.waiting(ctx), t.unstarted(ctx, o.GetName())...)
+	var homes appsv1beta1.PersistentPodStateList
+	if err := t.client.List(ctx, &homes, client.MatchingFields{indexHome: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // see target
+	}
+	return slices.Concat(requests(homes.Items), t.waiting(ctx), t.unstarted(ctx, o.GetName()))
 }
 
 // waiting finds the states of pods for which the scheduler found no node.

@@ -38,6 +38,14 @@ func (r reporter) rebuilds(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 	}
 }
 
+// returning reports a pod that was deleted so that it returns to its home.
+func (r reporter) returning(state *appsv1beta1.PersistentPodState, pod *corev1.Pod) {
+	home := state.Status.PodStates[pod.Name].Home
+	r.metrics.returns.Inc()
+	r.events.Eventf(state, pod, corev1.EventTypeNormal, pin.ReasonReturning, "Place", "pod %s returns from node %s to node %s, which can take it again and reserves %s for it",
+		pod.Name, pod.Spec.NodeName, home.NodeName, home.IPs)
+}
+
 // namesakes reports pods that took the reserved addresses of pods of their names, on these pods
 // and on the object that its users look at.
 func (r reporter) namesakes(state *appsv1beta1.PersistentPodState, pods []*corev1.Pod) {

@@ -44,11 +44,18 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 	name := in.Pod.Name
 	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	claimed := pin.NewerHolder(in.State, name, holders)
+	held := holders
 	if holders, err = p.proven(ctx, in, holders); err != nil {
 		return err
 	}
 	if newest := pin.NewerHolder(in.State, name, holders); newest != claimed {
 		log.FromContext(ctx).Info("Reservation is not followed, because this replica has not seen the last life of the pod on its node", "node", claimed)
+	}
+	if home := nodes[pin.HomeNode(in.State, name)]; home != nil {
+		if state := pin.Homeward(in.State, in.Pod, home, held, p.Clock.Now()); state != in.State {
+			in.State, in.Holds = state, true
+			return nil
+		}
 	}
 	if node := nodes[pin.NewerHolder(in.State, name, holders)]; node != nil {
 		in.State = pin.RestoreRecord(in.State, name, node, holders)

@@ -19,6 +19,8 @@ func TestRefusalsNameTheField(t *testing.T) {
 	impatient, picky := testenv.APersistentPodState("impatient").In(ns).Requires(hostname), testenv.APersistentPodState("picky").In(ns).Requires(hostname)
 	impatient.Annotations = map[string]string{pin.AnnotationReleaseAfter: "10"}
 	picky.Annotations = map[string]string{pin.AnnotationReleaseOn: "full"}
+	hasty := testenv.APersistentPodState("hasty").In(ns).Prefers(1, hostname)
+	hasty.Annotations = map[string]string{pin.AnnotationReturnAfter: "5s"}
 	second := testenv.APersistentPodState("second").In(ns).Requires(hostname)
 	second.Spec.TargetReference.Name = "first"
 	alpha := testenv.AFormerPersistentPodState("alpha", ns)
@@ -34,6 +36,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 		"a weight of 101":                 {testenv.APersistentPodState("heavy").In(ns).Prefers(101, hostname).PersistentPodState, "spec.preferredPersistentTopology[0].weight"},
 		"a key that is not a label's key": {testenv.APersistentPodState("key").In(ns).Requires("a,b").PersistentPodState, "spec.requiredPersistentTopology.keys[0]"},
 		"a key by its former name":        {alpha, "spec.preferredPersistentTopology[0].preference.nodeTopologyKeys[1]"},
+		"a return after too short a time": {hasty.PersistentPodState, "metadata.annotations[limpet.dev/return-after]"},
 		"a time to wait without a unit":   {impatient.PersistentPodState, "metadata.annotations[limpet.dev/release-after]"},
 		"a fate that nodes do not have":   {picky.PersistentPodState, "metadata.annotations[limpet.dev/release-on]"},
 	}

@@ -286,6 +286,47 @@ type PodState struct {
 	// controller; removed when the pod is Ready.
 	// +optional
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
+
+	// home is the place that the pod left because its node could not take it, and to which the
+	// annotation limpet.dev/return-after brings it back. Written by the controller; removed when
+	// the pod is there, or when its addresses are not reserved there any more.
+	// +optional
+	Home *Home `json:"home,omitempty"`
+}
+
+// Home is a place to which a pod may return.
+type Home struct {
+	// nodeName is the name of the node. Written by the controller.
+	// +required
+	NodeName string `json:"nodeName"`
+
+	// nodeTopologyLabels are the node's values of the labels that the spec names. Written by
+	// the controller.
+	// +optional
+	NodeTopologyLabels map[string]string `json:"nodeTopologyLabels,omitempty"`
+
+	// uid is the UID of the last pod of this name that was Ready there. Written by the controller.
+	// +required
+	UID types.UID `json:"uid"`
+
+	// ips are the addresses of that pod, separated by commas. Written by the controller.
+	// +optional
+	IPs string `json:"ips,omitempty"`
+
+	// until is when the addresses are not reserved any more, at the latest. Written by the
+	// controller.
+	// +required
+	Until metav1.Time `json:"until"`
+
+	// fitSince is since when the node can take the pod; unset while it cannot. Written by the
+	// controller.
+	// +optional
+	FitSince *metav1.Time `json:"fitSince,omitempty"`
+
+	// returningAt is when the controller decided to delete the pod so that it returns. A pod is
+	// brought back once. Written by the controller.
+	// +optional
+	ReturningAt *metav1.Time `json:"returningAt,omitempty"`
 }
 
 // Waiting describes a Pending pod whose required place does not take it.

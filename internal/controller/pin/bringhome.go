@@ -1,0 +1,35 @@
+package pin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/evict"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// bringHome deletes a pod that returns to its home, under its budgets. The status says already that
+// the pod returns, and the webhook plans the next pod of its name for its home. A pod that its
+// budgets keep, or that has changed, is looked at again later.
+func (r *Recorder) bringHome(ctx context.Context, state *appsv1beta1.PersistentPodState, pod *corev1.Pod) error {
+	if pod == nil {
+		return nil
+	}
+	deleted, err := r.Evictor.Delete(ctx, pod)
+	var refused *evict.RefusedError
+	switch {
+	case errors.As(err, &refused) || cluster.Conflict(err):
+		log.FromContext(ctx).V(1).Info("Pod does not return yet", "pod", pod.Name, "reason", err.Error())
+		return nil
+	case err != nil:
+		return fmt.Errorf("bring home: %w", err)
+	case deleted:
+		r.reporter().returning(state, pod)
+	}
+	return nil
+}
