@@ -54,13 +54,13 @@ func Judge(verb Verb, err error) Answer {
 
 // missing reports whether an error says that an object of a resource is not there.
 func missing(err error, resource string) bool {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns the status unwrapped
+	status, ok := err.(apierrors.APIStatus)
 	return ok && status.Status().Details != nil && status.Status().Details.Kind == resource
 }
 
 // code returns the status code of an error; 0 when no server answered.
 func code(err error) int32 {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns the status unwrapped
+	status, ok := err.(apierrors.APIStatus)
 	if !ok || status.Status().Reason == metav1.StatusReasonUnknown && status.Status().Code == 0 {
 		return 0
 	}
