@@ -101,7 +101,7 @@ func TestRandomPackedPodsLoseNothing(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		fill := randfill.NewWithSeed(int64(seed)).NilChance(0.5).NumElements(1, 2).MaxDepth(8).Funcs(
 			func(o *metav1.Time, _ randfill.Continue) { *o = metav1.Unix(r.Int64N(1<<32), r.Int64N(2)) },
-			func(o *metav1.FieldsV1, _ randfill.Continue) { o.Raw = []byte("{}") },
+			func(o *metav1.FieldsV1, _ randfill.Continue) { o.SetRawString("{}") },
 		)
 		random := ordinary(2)
 		fill.Fill(&random.Spec)

@@ -92,7 +92,7 @@ func (w *writer) transact(ctx context.Context, from, to int, object func(int) cl
 	defer func() { _ = resp.Body.Close() }() // it was read
 	var answer bytes.Buffer
 	if _, err := answer.ReadFrom(resp.Body); err != nil || resp.StatusCode != http.StatusOK || !bytes.Contains(answer.Bytes(), []byte(`"succeeded":true`)) {
-		return fmt.Errorf("%w: %s: %.300s", errEtcd, resp.Status, answer.String()) //nolint:errorlint // the answer says more
+		return fmt.Errorf("%w: %s: %.300s", errEtcd, resp.Status, answer.String())
 	}
 	return nil
 }
