@@ -66,7 +66,7 @@ func TestAdvise(t *testing.T) {
 		"misspelt names": {
 			pin.AdviceInput{
 				Kind:        set,
-				Annotations: with(annotations{"krusie.io/prefered-persistent-topology": hostname, "limpet.dev/auto-generate-persistent-pod-state": "true"}),
+				Annotations: with(annotations{"krusie.io/preferred-persistent-topology": hostname, "limpet.dev/auto-generate-persistent-pod-state": "true"}),
 				Template:    annotations{"io.kubernetes.cri/reserved-ip-duraton": "10", "limpet.dev/retenion": "required", "limpet.dev/colour": "red"},
 			},
 			[]string{

@@ -67,6 +67,14 @@ func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workl
 			return err
 		}
 	}
+	if err := g.addRecorded(ctx, in); err != nil {
+		return err
+	}
+	return g.addHomeward(ctx, in)
+}
+
+// addRecorded adds what the records need of the cluster.
+func (g gatherer) addRecorded(ctx context.Context, in *pin.RecordInput) error {
 	existing := map[string]bool{}
 	for i := range in.Pods {
 		existing[in.Pods[i].Name] = true
@@ -88,7 +96,7 @@ func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workl
 			}
 		}
 	}
-	return g.addHomeward(ctx, in)
+	return nil
 }
 
 // addHomeward adds the first pod that may return and whose home has its addresses and room for it.
