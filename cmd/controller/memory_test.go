@@ -93,7 +93,7 @@ func podInformer(t *testing.T, from watch.Interface) toolscache.SharedIndexInfor
 	if err := cluster.AddIndexes(t.Context(), indexes, needs...); err != nil {
 		t.Fatal(err)
 	}
-	lw := &toolscache.ListWatch{WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return from, nil }}
+	lw := &toolscache.ListWatch{WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return from, nil }}
 	informer := options.NewInformer(lw, &corev1.Pod{}, 0, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 	for kind, by := range options.ByObject {
 		if _, ok := kind.(*corev1.Pod); !ok {

@@ -61,7 +61,7 @@ func (r *Reader) Read(ctx context.Context, namespace string, t workload.Target) 
 	}
 	kind, err := r.Served(t)
 	if err != nil {
-		return nil, remedied(err), nil //nolint:nilerr // it is reported, not retried: a change of the kinds triggers the next read
+		return nil, remedied(err), nil // reported, not retried: a change of the kinds triggers the next read
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind.GroupVersionKind)

@@ -27,7 +27,8 @@ func TestParseSpreadKinds(t *testing.T) {
 		"no other field": {entry(""), one, ""},
 		"all fields": {
 			entry(`,"replicasPath":"spec.groups.0.size","subResources":[{"Group":"example.com","Version":"v1","Kind":"GameRoom"}]`),
-			[]workload.SpreadKind{{GroupVersionKind: gameServers, Between: []schema.GroupVersionKind{room}, ReplicasPath: "spec.groups.0.size"}}, "",
+			[]workload.SpreadKind{{GroupVersionKind: gameServers, Between: []schema.GroupVersionKind{room}, ReplicasPath: "spec.groups.0.size"}},
+			"",
 		},
 		"a kind of Kubernetes":    {`{"workloads":[{"Group":"batch","Version":"v1","Kind":"CronJob"}]}`, []workload.SpreadKind{{GroupVersionKind: schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "CronJob"}}}, ""},
 		"a DaemonSet":             {`{"workloads":[{"Group":"apps","Version":"v1","Kind":"DaemonSet"}]}`, nil, "workloads[0] is DaemonSet"},
