@@ -32,9 +32,12 @@ func TestTwoReplicas(t *testing.T) {
 	t.Run("objects of a former installation are migrated", func(t *testing.T) { migrated(t, inherited) })
 	t.Run("a pod is recorded, pinned, nominated and kept", func(t *testing.T) {
 		rebuilt(t)
-		if text := first.scrape(t); !strings.Contains(text, `limpet_rebuilds_total{cause="",outcome="Kept"} 1`) {
-			t.Error("the metrics of the leader do not count one pod that was kept")
-		}
+		testenv.Eventually(t, func() error { // the number follows the status
+			if text := first.scrape(t); !strings.Contains(text, `limpet_rebuilds_total{cause="",outcome="Kept"} 1`) {
+				return fmt.Errorf("the metrics of the leader do not count one pod that was kept: %v", linesOf(text, "limpet_rebuilds_total"))
+			}
+			return nil
+		})
 	})
 	t.Run("the metrics say which version runs", func(t *testing.T) {
 		if want := fmt.Sprintf("limpet_build_info{goversion=%q,program=\"limpet-controller\",version=", runtime.Version()); !strings.Contains(first.scrape(t), want) {
@@ -193,4 +196,9 @@ func unseen(t *testing.T, leader *replica) {
 		}
 		return nil
 	})
+}
+
+// linesOf returns the lines of a text that begin with a word.
+func linesOf(text, word string) []string {
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return !strings.HasPrefix(line, word) })
 }
