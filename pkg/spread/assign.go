@@ -25,6 +25,12 @@ type OrdinalInput struct {
 	Pod *corev1.Pod
 }
 
+// Wants tells whether the StatefulSet wants an ordinal.
+func (in OrdinalInput) Wants(ordinal int32) bool {
+	_, wanted := number(in.Desired).place(ordinal)
+	return wanted
+}
+
 // Assignment has the subsets of all ordinals of a StatefulSet. It computes them when it is asked:
 // a StatefulSet may want more pods than fit into memory.
 type Assignment struct {

@@ -48,14 +48,26 @@ func (p *placing) assign(ctx context.Context, dryRun bool) (outcome, error) {
 		return outcome{}, err
 	}
 	d := spread.Assign(in).Of(ordinal)
-	if d.Reason == spread.ReasonNotWanted && !dryRun && p.owner.Group == appsv1.GroupName {
+	if !in.Wants(ordinal) && !dryRun && p.owner.Group == appsv1.GroupName {
 		if desired, err = p.liveDesired(ctx, dryRun); err != nil { // the cache is behind
 			return outcome{}, err
 		}
 		in.Desired = *desired
+		if in.Spread, err = p.rulesFor(rules, desired.Replicas); err != nil {
+			return outcome{}, err
+		}
 		d = spread.Assign(in).Of(ordinal)
 	}
-	return outcome{Decision: d, rules: rules}, nil
+	return outcome{Decision: d, rules: in.Spread}, nil
+}
+
+// rulesFor returns what the spread says for another size of its target. Fields that a user names
+// were read past the cache already.
+func (p *placing) rulesFor(rules spread.Spread, size int32) (spread.Spread, error) {
+	if len(p.Sizes.PathsOf(p.object)) > 0 {
+		return rules, nil
+	}
+	return spread.Of(p.object, size)
 }
 
 // liveDesired reads a StatefulSet of Kubernetes past the cache.
