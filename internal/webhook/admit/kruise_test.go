@@ -70,6 +70,7 @@ func TestPodsOfACloneSetAreSpread(t *testing.T) {
 		}
 	}
 	env.Remove(t, pods[0])
+	foreseen(t, "a", of("web-5", "second"))
 	placed(t, "a", of("web-5", "second"))
 }
 

@@ -143,6 +143,9 @@ func (p *placing) key() string {
 	return string(p.facts.UID)
 }
 
-// together tells whether the pods of all owners of the spread share the maxima. The revisions of
-// a Deployment do not.
-func (p *placing) together() bool { return p.owner.Kind != "ReplicaSet" }
+// together tells whether the pods of several owners share the maxima. The revisions of a Deployment
+// do not, and a target that controls its pods itself is one owner. Only pods below other kinds are
+// counted by the name of the spread: pods of an earlier spread of this name may have it, too.
+func (p *placing) together() bool {
+	return p.owner.Kind != "ReplicaSet" && p.owner.Target != workload.TargetOf(p.object.Spec.TargetReference)
+}

@@ -233,6 +233,26 @@ func placed(t *testing.T, want string, pods ...*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
+// foreseen waits until both replicas would give a pod this subset: a cache shows a moment later what
+// a test changed.
+func foreseen(t testing.TB, want string, pod *corev1.Pod) {
+	t.Helper()
+	inARow := 0
+	testenv.Eventually(t, func() error {
+		tried := pod.DeepCopy()
+		if err := env.Client.Create(t.Context(), tried, client.DryRunAll); err != nil {
+			return err
+		}
+		if inARow++; subsetOf(tried) != want {
+			inARow = 0
+		}
+		if inARow < 4 {
+			return fmt.Errorf("%d dry runs in a row say subset %s, the last one %q", inARow, want, subsetOf(tried))
+		}
+		return nil
+	})
+}
+
 // some makes n pods of a ReplicaSet.
 func some(rs *appsv1.ReplicaSet, n int) (pods []*corev1.Pod) {
 	for range n {
