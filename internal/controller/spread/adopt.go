@@ -23,9 +23,14 @@ const mostAdopted = 50
 
 // adopt gives pods a subset that were there before the spread, the oldest first.
 func (r *Reconciler) adopt(ctx context.Context, s *situation) (again time.Duration, err error) {
-	waiting := s.unadopted()
-	if len(waiting) > mostAdopted {
+	waiting, none, err := r.adoptable(ctx, s)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(waiting) > mostAdopted:
 		waiting, again = waiting[:mostAdopted], soon
+	case none:
+		again = lookAgain
 	}
 	byRevision := map[string][]*member{}
 	for _, m := range waiting {
@@ -55,6 +60,29 @@ func (r *Reconciler) adopt(ctx context.Context, s *situation) (again time.Durati
 		r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonAdopted, "Adopt", "%d pods that were there before got a subset", count)
 	}
 	return again, nil
+}
+
+// adoptable are the pods that a subset can adopt, the oldest first. none tells that there are pods
+// that no subset can adopt: those must not keep the others waiting.
+func (r *Reconciler) adoptable(ctx context.Context, s *situation) (fitting []*member, none bool, err error) {
+	waiting := s.unadopted()
+	in := spread.AdoptInput{Spread: s.says, Nodes: map[string]*corev1.Node{}}
+	in.Spread.Subsets = slices.Clone(s.says.Subsets)
+	for i := range in.Spread.Subsets {
+		in.Spread.Subsets[i].Patch = nil // decides between subsets alone, and costs time
+	}
+	for _, m := range waiting {
+		in.Pods = append(in.Pods, m.Pod)
+		if _, known := in.Nodes[m.Spec.NodeName]; known {
+			continue
+		}
+		if in.Nodes[m.Spec.NodeName], err = cluster.Node(ctx, r.Client, m.Spec.NodeName); err != nil {
+			return nil, false, err
+		}
+	}
+	chosen := spread.Adopt(in)
+	fitting = slices.DeleteFunc(waiting, func(m *member) bool { return chosen[m.UID] == "" })
+	return fitting, len(fitting) < len(in.Pods), nil
 }
 
 // unadopted are the pods with a node that no annotation of this spread names, the oldest first.

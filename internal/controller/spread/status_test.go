@@ -1,12 +1,16 @@
 package spread_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controller "github.com/limpet-io/limpet/internal/controller/spread"
+	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -97,4 +101,25 @@ func TestAdoptionMayLeaveTheMetadataAlone(t *testing.T) {
 	if got := placed(t, pod, "x"); got.Labels["tier"] != "" {
 		t.Errorf("labels %v", got.Labels)
 	}
+}
+
+// Pods that no subset can adopt keep no other pod from it, however many there are.
+func TestPodsThatNoSubsetAdoptsDelayNoOther(t *testing.T) {
+	a := anApp(t, 60)
+	outside := node(t, "elsewhere")
+	var last *corev1.Pod
+	for i := range 55 {
+		last = a.pod(t, fmt.Sprint("old-", i), outside)
+	}
+	testenv.Eventually(t, func() error { // pods of one second have no order
+		if since := time.Since(last.CreationTimestamp.Time); since < 2*time.Second {
+			return fmt.Errorf("the last pod is %v old", since)
+		}
+		return nil
+	})
+	young := a.pod(t, "young", node(t, "x"))
+	ws := spreadOf(t, a, "2", nil, "x", "y")
+	start(t)
+	placed(t, young, "x")
+	shows(t, ws, "x:1/1 y:0/-1 NoSubsetFits")
 }
