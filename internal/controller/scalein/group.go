@@ -1,6 +1,7 @@
 package scalein
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -116,17 +117,15 @@ type topology struct{ domain, host string }
 // not the host makes the domains. Within a domain, hosts take turns, or the domains of the second
 // key.
 func keysOf(set *appsv1.ReplicaSet) topology {
-	t := topology{host: corev1.LabelHostname}
+	var t topology
 	for _, c := range set.Spec.Template.Spec.TopologySpreadConstraints {
-		switch {
+		switch { // several constraints may have one key
 		case t.domain == "" && c.TopologyKey != corev1.LabelHostname:
 			t.domain = c.TopologyKey
-		case t.domain != "":
+		case t.domain != "" && t.host == "" && c.TopologyKey != t.domain:
 			t.host = c.TopologyKey
 		}
 	}
-	if t.domain == "" {
-		t.domain = corev1.LabelHostname
-	}
+	t.domain, t.host = cmp.Or(t.domain, corev1.LabelHostname), cmp.Or(t.host, corev1.LabelHostname)
 	return t
 }

@@ -106,14 +106,13 @@ func subsetsOf(s spread.Spread) (subsets []scalein.Subset) {
 // size is how many pods the target of a spread wants. The caches hold Deployments and ReplicaSets;
 // the size of another target is read, if the spread has percentages.
 func (r *Reconciler) size(ctx context.Context, g *group, ws *appsv1beta1.WorkloadSpread) (int32, error) {
+	target := workload.TargetOf(ws.Spec.TargetReference)
 	if filter := ws.Spec.TargetFilter; filter == nil || len(filter.ReplicasPathList) == 0 {
-		switch o := g.workload.(type) {
-		case *appsv1.Deployment:
-			return ptr.Deref(o.Spec.Replicas, 1), nil
-		case *appsv1.ReplicaSet:
-			if g.chain[0].Target == workload.TargetOf(ws.Spec.TargetReference) {
-				return ptr.Deref(o.Spec.Replicas, 1), nil
-			}
+		if g.chain[0].Target == target && target.Group == appsv1.GroupName && target.Kind == "ReplicaSet" {
+			return int32(g.wants), nil // also if a Deployment controls the ReplicaSet
+		}
+		if d, ok := g.workload.(*appsv1.Deployment); ok {
+			return ptr.Deref(d.Spec.Replicas, 1), nil
 		}
 	}
 	if !percentages(ws) {
