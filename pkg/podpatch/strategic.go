@@ -34,11 +34,24 @@ func Apply(raw, patch []byte) ([]byte, error) {
 			return nil, fmt.Errorf("apply strategic merge patch: %w", ErrLists)
 		}
 	}
-	after, err := strategicpatch.StrategicMergePatch(raw, patch, &corev1.Pod{})
+	after, err := merge(raw, patch)
 	if err != nil {
 		return nil, fmt.Errorf("apply strategic merge patch: %w", err)
 	}
 	return after, nil
+}
+
+// errValues is returned for a patch with a list or an object where only a simple value can be compared.
+var errValues = errors.New("a list or an object is in a place where a text or a number must be")
+
+// merge turns a panic of the library into an error: it compares values of the patch that may be lists.
+func merge(raw, patch []byte) (after []byte, err error) {
+	defer func() {
+		if recover() != nil {
+			after, err = nil, errValues
+		}
+	}()
+	return strategicpatch.StrategicMergePatch(raw, patch, &corev1.Pod{})
 }
 
 // listWork adds up the squares of the lengths of all lists.
