@@ -31,7 +31,7 @@ func TestKubectlLimpet(t *testing.T) {
 	if err := theBed.AwaitRecorded(t.Context(), "default", "asked", "asked-0", before["asked-0"].Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "delete", "pod", "asked-0")
+	kubectl(t, "delete", "pod", "-l", "app=asked")
 	after := pods(t, "asked", 2)
 	kept(t, before, after)
 

@@ -174,8 +174,14 @@ func (b *bed) show(t *testing.T) error {
 // passTime moves the clock in steps of the agent's rounds.
 func (b *bed) passTime(t *testing.T, d time.Duration) {
 	t.Helper()
-	for ; d > 0; d -= 5 * time.Second {
-		b.clock.Step(min(d, 5*time.Second))
+	b.passTimeBy(t, 5*time.Second, d)
+}
+
+// passTimeBy is passTime with the time between two rounds.
+func (b *bed) passTimeBy(t *testing.T, step, d time.Duration) {
+	t.Helper()
+	for ; d > 0; d -= step {
+		b.clock.Step(min(d, step))
 		_ = b.show(t) // the test looks at the requests
 	}
 }
