@@ -39,10 +39,19 @@ run() {
 	printf '%-13s %-6s %4d s\n' "$name" "$result" $((SECONDS - start)) >"$log.result"
 }
 
-unit() {
-	run limpet . -race -count=1 -shuffle=on -timeout 20m
+# nodes compares the machine before and after, so that nothing may run beside it.
+nodes() {
 	run test/cluster test/cluster -race -count=1 -shuffle=on -timeout 20m
+}
+
+packages() {
+	run limpet . -race -count=1 -shuffle=on -timeout 20m
 	run release release -count=1 -shuffle=on -timeout 20m
+}
+
+unit() {
+	nodes
+	packages
 }
 
 e2e() {
@@ -51,7 +60,7 @@ e2e() {
 
 for suite in "$@"; do
 	case $suite in
-	unit) modules+=(limpet test/cluster release) ;;
+	unit) modules+=(test/cluster limpet release) ;;
 	e2e) modules+=(test/e2e) ;;
 	*)
 		echo "test/run.sh: there is no suite $suite; unit and e2e are the suites" >&2
@@ -61,12 +70,13 @@ for suite in "$@"; do
 done
 
 if [[ " $* " == *" unit "* && " $* " == *" e2e "* ]]; then
+	nodes
 	set -m
 	e2e </dev/null &
 	beside=$!
 	set +m
 	renice -n 10 -p $$ >/dev/null
-	unit
+	packages
 	echo "waiting for the end-to-end tests"
 	wait "$beside"
 else

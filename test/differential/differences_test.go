@@ -32,6 +32,9 @@ var differences = []difference{
 	{"GC ends what is not valid", func(s step, theirs, ours outcome) bool {
 		return s.verb == "GC" && !theirs.failed() && ours.Code == 7 // a list that is none
 	}},
+	{"STATUS fails where each ADD must fail", func(s step, theirs, ours outcome) bool {
+		return s.verb == "STATUS" && !theirs.failed() && ours.Code == 50 && strings.Contains(ours.Msg, "addresses cannot be handed out")
+	}},
 	{"One attachment, one ADD", func(s step, theirs, ours outcome) bool {
 		return s.verb == "ADD" && ours.Code == 102
 	}},
@@ -43,6 +46,9 @@ var differences = []difference{
 	}},
 	{"A range may not start behind its end", func(s step, theirs, ours outcome) bool {
 		return s.verb == "ADD" && !theirs.failed() && ours.Code == 7 && strings.Contains(ours.Msg, "RangeStart")
+	}},
+	{"A range has an address besides its gateway", func(s step, theirs, ours outcome) bool {
+		return s.verb == "ADD" && theirs.failed() && ours.Code == 7 && strings.Contains(ours.Msg, "the gateway is its only address")
 	}},
 	{"A route is no null", func(s step, theirs, ours outcome) bool {
 		return s.verb == "ADD" && strings.Contains(s.conf, `"routes":[null]`) && ours.Code == 7 && strings.Contains(ours.Msg, "null is no route")

@@ -22,15 +22,21 @@ func ValidName(name string) bool {
 
 // WrongInterfaceName says why a text cannot be the name of an interface; "" when it can.
 func WrongInterfaceName(name string) string {
+	why, _ := wrongInterfaceName(name)
+	return why
+}
+
+// wrongInterfaceName says the same in the words of the CNI library.
+func wrongInterfaceName(name string) (why, details string) {
 	switch {
 	case name == "":
-		return "interface name is empty"
+		return "interface name is empty", ""
 	case len(name) > maxInterfaceName:
-		return "interface name is too long"
+		return "interface name is too long", "interface name should be less than 16 characters"
 	case name == "." || name == "..":
-		return "interface name is . or .."
+		return "interface name is . or ..", ""
 	case strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) }):
-		return "interface name contains / or : or whitespace characters"
+		return "interface name contains / or : or whitespace characters", ""
 	}
-	return ""
+	return "", ""
 }

@@ -126,10 +126,10 @@ func (p Process) checkEnvironment(v verb, args *CmdArgs) *types.Error {
 		return nil
 	}
 	if !ValidName(args.ContainerID) {
-		return types.NewError(types.ErrInvalidEnvironmentVariables, "invalid characters in containerID", fmt.Sprintf("%.64q", args.ContainerID))
+		return types.NewError(types.ErrInvalidEnvironmentVariables, "invalid characters in containerID", shown(args.ContainerID))
 	}
-	if why := WrongInterfaceName(args.IfName); why != "" {
-		return types.NewError(types.ErrInvalidEnvironmentVariables, why, "")
+	if why, details := wrongInterfaceName(args.IfName); why != "" {
+		return types.NewError(types.ErrInvalidEnvironmentVariables, why, details)
 	}
 	return nil
 }
@@ -141,13 +141,13 @@ func checkConfig(v verb, data []byte) *types.Error {
 		Name       string `json:"name"`
 	}
 	if err := json.Unmarshal(data, &conf); err != nil {
-		return types.NewError(types.ErrDecodingFailure, "decode network configuration: "+err.Error(), "")
+		return undecodable(data)
 	}
 	switch {
 	case conf.Name == "":
 		return types.NewError(types.ErrInvalidNetworkConfig, "missing network name", "")
 	case !ValidName(conf.Name):
-		return types.NewError(types.ErrInvalidNetworkConfig, "invalid characters found in network name", fmt.Sprintf("%.64q", conf.Name))
+		return types.NewError(types.ErrInvalidNetworkConfig, "invalid characters found in network name", shown(conf.Name))
 	}
 	if conf.CNIVersion == "" {
 		conf.CNIVersion = "0.1.0"
@@ -155,13 +155,45 @@ func checkConfig(v verb, data []byte) *types.Error {
 	known := version.All.SupportedVersions()
 	switch at := slices.Index(known, conf.CNIVersion); {
 	case at < 0:
-		incompatible := version.ErrorIncompatible{Config: conf.CNIVersion, Supported: known}
-		return types.NewError(types.ErrIncompatibleCNIVersion, "incompatible CNI versions", incompatible.Details())
+		return unknownVersion(v, conf.CNIVersion, known)
 	case at < v.since:
 		return types.NewError(types.ErrIncompatibleCNIVersion, "config version does not allow "+v.name, "")
 	}
 	return nil
 }
+
+// undecodable says what is wrong with a configuration in the words of the library, which decodes the name and then the
+// version.
+func undecodable(data []byte) *types.Error {
+	var named struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal(data, &named); err != nil {
+		return types.NewError(types.ErrDecodingFailure, "error unmarshall network config: "+err.Error(), "")
+	}
+	_, err := (&version.ConfigDecoder{}).Decode(data)
+	return types.NewError(types.ErrDecodingFailure, fmt.Sprint(err), "")
+}
+
+// unknownVersion says what is wrong with a version that the plugin does not know. For a verb of a later version of the
+// specification, an older one and a newer one get answers of their own.
+func unknownVersion(v verb, asked string, known []string) *types.Error {
+	older, err := version.GreaterThan(known[v.since], asked)
+	newer, err2 := version.GreaterThan(asked, known[len(known)-1])
+	switch {
+	case v.since > 0 && errors.Join(err, err2) != nil:
+		return types.NewError(types.ErrDecodingFailure, errors.Join(err, err2).Error(), "")
+	case v.since > 0 && older:
+		return types.NewError(types.ErrIncompatibleCNIVersion, "config version does not allow "+v.name, "")
+	case v.since > 0 && newer:
+		return types.NewError(types.ErrIncompatibleCNIVersion, "plugin version does not allow "+v.name, "")
+	}
+	incompatible := version.ErrorIncompatible{Config: asked, Supported: known}
+	return types.NewError(types.ErrIncompatibleCNIVersion, "incompatible CNI versions", incompatible.Details())
+}
+
+// shown returns the beginning of a name, for the details of an error.
+func shown(name string) string { return fmt.Sprintf("%.64s", strings.ToValidUTF8(name, "?")) }
 
 func errOwnNetNS() *types.Error {
 	return types.NewError(types.ErrInvalidNetNS, "plugin's netns and netns from CNI_NETNS should not be the same", "")
