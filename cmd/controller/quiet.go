@@ -10,7 +10,7 @@ import (
 
 // quiet returns a logger for which steps of ordinary work are no errors:
 //
-//   - A conflict: another replica was first, and whoever has logged it tries again.
+//   - A conflict: another replica was first, and the replica that logged it tries again.
 //   - What the library for certificates finds missing before it has made it, or before the
 //     manifests are applied. It looks again at each change.
 //   - A kind of workload that is not served any more. The PersistentPodStates report that.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Exit codes besides 0.
+// Exit codes other than 0.
 const (
 	exitNo    = 1 // the answer is no: something is broken, refused or contradicts
 	exitError = 2 // the command could not do its work

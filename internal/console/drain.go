@@ -28,7 +28,7 @@ const (
 	Returns Outcome = "Returns"
 	// Moves means that the pod starts on another node, with another address.
 	Moves Outcome = "Moves"
-	// Ends means that nothing makes the pod anew. kubectl drain asks for --force.
+	// Ends means that nothing makes the pod again. kubectl drain asks for --force.
 	Ends Outcome = "Ends"
 	// Stays means that the pod is one of a DaemonSet or of the kubelet, and is not evicted.
 	Stays Outcome = "Stays"

@@ -43,7 +43,7 @@ func home(f *facts.Facts, pod *corev1.Pod, cordoned []string) pin.Decision {
 	return pin.Plan(in)
 }
 
-// again returns a pod as its controller would make it anew: without a node, a UID, and what
+// again returns a pod as its controller would make it again: without a node, a UID, and what
 // Limpet added. The template may have more; what a user wrote stays.
 func again(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()

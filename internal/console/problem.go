@@ -11,7 +11,7 @@ type Severity string
 const (
 	// Broken is a part that does not do its work.
 	Broken Severity = "Broken"
-	// Attention is a state that somebody should know: a pod waits, or a pool is full.
+	// Attention is a state that an operator should know: a pod waits, or a pool is full.
 	Attention Severity = "Attention"
 )
 

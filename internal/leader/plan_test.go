@@ -28,7 +28,7 @@ func TestPlan(t *testing.T) {
 		"… nor one of a former version, by its length": {held("other", 15), false, 10 * time.Second, follow},
 		"another replica took it from us":              {held("other", 10), true, 0, deposed},
 		"… and has not renewed it":                     {held("other", 10), true, time.Hour, deposed},
-		"a Lease that somebody emptied":                {&coordinationv1.Lease{}, false, 0, take},
+		"a Lease without a holder":                     {&coordinationv1.Lease{}, false, 0, take},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

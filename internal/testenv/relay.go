@@ -55,7 +55,7 @@ func (r *Relay) Cut() {
 	if r.l == nil {
 		return
 	}
-	_ = r.l.Close() // nobody accepts from it any more
+	_ = r.l.Close() // no loop accepts from it any more
 	r.l = nil
 	for c := range r.conns {
 		_ = c.Close() // as an outage does

@@ -181,7 +181,7 @@ func wants(served map[schema.GroupKind]Kind, of kind) bool {
 }
 
 // watch starts the watches of kinds that are served now, and ends the others. Both purposes share
-// one watch of a kind: when it ends for one purpose, it begins anew for the other.
+// one watch of a kind: when it ends for one purpose, it begins again for the other.
 func (w *Watcher) watch(ctx context.Context, pins, spreads map[schema.GroupKind]Kind) error {
 	var errs []error
 	ended := map[kind]bool{}

@@ -47,7 +47,7 @@ var differences = []difference{
 	{"A range may not start behind its end", func(s step, theirs, ours outcome) bool {
 		return s.verb == "ADD" && !theirs.failed() && ours.Code == 7 && strings.Contains(ours.Msg, "RangeStart")
 	}},
-	{"A range has an address besides its gateway", func(s step, theirs, ours outcome) bool {
+	{"A range has an address that is not its gateway", func(s step, theirs, ours outcome) bool {
 		return s.verb == "ADD" && theirs.failed() && ours.Code == 7 && strings.Contains(ours.Msg, "the gateway is its only address")
 	}},
 	{"A route is no null", func(s step, theirs, ours outcome) bool {

@@ -182,7 +182,7 @@ var written = map[string][]asked{
 		add("f").with(ranges(twoV4)).args("IP=10.8.0.1").but("Requested addresses are looked at first"),
 		del("b").with(ranges(twoV4)), add("g").with(ranges(twoV4)), del("a").with(ranges(twoV4)), del("c").with(ranges(twoV4)), add("h").with(ranges(twoV4)), add("i").with(ranges(twoV4)), add("j").with(ranges(twoV4)),
 		add("k").with(ranges(`[[{"subnet":"10.1.4.0/29"}],[{"subnet":"10.1.2.0/29"}]]`)), // full in the second set
-		add("l").with(ranges(`[[{"subnet":"10.5.0.0/30","gateway":"10.5.0.1","rangeEnd":"10.5.0.1"}]]`)).but("A range has an address besides its gateway"),
+		add("l").with(ranges(`[[{"subnet":"10.5.0.0/30","gateway":"10.5.0.1","rangeEnd":"10.5.0.1"}]]`)).but("A range has an address that is not its gateway"),
 	},
 	"addresses are released in another order than they were handed out": {
 		add("a").with(delayed), add("b").with(delayed), add("c").with(delayed), add("d").with(delayed), add("e").with(delayed),

@@ -84,7 +84,7 @@ func nextVersion(shown, want Object) Object {
 	return next
 }
 
-// sameUntil is by how much the end of a reservation may differ without a write. The end is reckoned anew
+// sameUntil is by how much the end of a reservation may differ without a write. The end is computed again
 // each time, because a step of the wall clock moves no deadline and so moves its time.
 const sameUntil = 5 * time.Second
 

@@ -12,7 +12,7 @@ import (
 )
 
 // neverReturn are the kinds that give each pod a new name. The successor of such a pod is another owner, so
-// that addresses reserved for it would be kept for nobody. The plugin knows names only, and cannot tell.
+// that addresses reserved for it would be kept for no pod. The plugin knows names only, and cannot tell.
 var neverReturn = map[schema.GroupKind]bool{
 	{Group: "apps", Kind: "ReplicaSet"}:        true,
 	{Group: "apps", Kind: "DaemonSet"}:         true,

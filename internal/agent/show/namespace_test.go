@@ -40,9 +40,9 @@ func finish(t *testing.T, name string) {
 }
 
 // TestANamespaceMadeAnewShowsItsObjects deletes a namespace with ten pods on the node, of which some ended
-// long before, and makes it anew. Neither is an error, and all objects are shown as soon as it is there.
+// long before, and makes it again. Neither is an error, and all objects are shown as soon as it is there.
 func TestANamespaceMadeAnewShowsItsObjects(t *testing.T) {
-	ns, b := env.Namespace(t), newBed(t, "anew", show.Pace{})
+	ns, b := env.Namespace(t), newBed(t, "again", show.Pace{})
 	want := map[string]v1alpha1.IPState{}
 	for i := range 5 {
 		b.reserve(ns, fmt.Sprint("early-", i), time.Hour)
@@ -95,7 +95,7 @@ func TestANamespaceWithReservationsOnlyIsFoundGone(t *testing.T) {
 	b.apiShows(t, map[string]v1alpha1.IPState{ns + " web-0": v1alpha1.IPReserved})
 }
 
-// TestANamespaceMadeAnewUnnoticedShowsItsObjects makes a namespace anew at once. All pods of the node ended
+// TestANamespaceMadeAnewUnnoticedShowsItsObjects makes a namespace again at once. All pods of the node ended
 // before, so that no write tells of the loss.
 func TestANamespaceMadeAnewUnnoticedShowsItsObjects(t *testing.T) {
 	ns, b := env.Namespace(t), newBed(t, "unnoticed", show.Pace{})

@@ -25,7 +25,7 @@ const (
 )
 
 // namespaces knows which namespaces the objects of the node have lost. Deletion of a namespace deletes them,
-// and the node may still keep the addresses: a namespace that is made anew must show them at once.
+// and the node may still keep the addresses: a namespace that is made again must show them at once.
 type namespaces struct {
 	loop    *Loop
 	changed chan struct{} // receives when a namespace has come or gone, and when the Node is known

@@ -26,7 +26,7 @@ func spreadOfGame(t *testing.T, ns string) *appsv1beta1.WorkloadSpread {
 }
 
 // The size of a named kind is followed as that of a Deployment is, and the pods of objects between
-// count. Nothing is started anew when the kind is named.
+// count. Nothing is started again when the kind is named.
 func TestASpreadOfANamedKind(t *testing.T) {
 	start(t)
 	ns := env.Namespace(t)

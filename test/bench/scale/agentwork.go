@@ -112,7 +112,7 @@ func (w *agentWork) targets() []measure.Target {
 	}
 	return []measure.Target{
 		{
-			What: "writes of an agent at rest in 10 minutes, besides leases", Limit: "≤ 1", Got: fmt.Sprintf("%.2f", w.perNode()), Met: w.perNode() <= 1,
+			What: "writes of an agent at rest in 10 minutes, without leases", Limit: "≤ 1", Got: fmt.Sprintf("%.2f", w.perNode()), Met: w.perNode() <= 1,
 			Why: "see the requests below.",
 		},
 		{
