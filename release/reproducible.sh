@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds binaries twice and compares them: here, with the cache of all other builds, and from a copy in another
 # directory, with an empty cache.
-# Usage: PLUGIN_FLAGS=-gcflags=… reproducible.sh PACKAGE...   (for example ./cmd/ipam-plugin)
-# PLUGIN_FLAGS are the flags with which the Makefile builds the plugin, beside those of all binaries.
+# Usage: PLUGIN_FLAGS='-gcflags=… -gcflags=…' reproducible.sh PACKAGE...   (for example ./cmd/ipam-plugin)
+# PLUGIN_FLAGS are the flags with which the Makefile builds the plugin, beside those of all binaries; spaces part them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -16,7 +16,7 @@ build() {
 	for package in "$@"; do
 		flags=()
 		if [[ $package == */ipam-plugin ]]; then
-			flags=("${PLUGIN_FLAGS:?the flags of the plugin in the Makefile}")
+			read -ra flags <<<"${PLUGIN_FLAGS:?the flags of the plugin in the Makefile}"
 		fi
 		CGO_ENABLED=0 "${GO:-go}" build -tags grpcnotrace -trimpath -buildvcs=false \
 			-ldflags "-s -w -X github.com/limpet-io/limpet/internal/version.release=reproducible" "${flags[@]}" -o "$out/" "$package"
