@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -96,8 +96,11 @@ fmt: ## Format the code
 lint: ## Lint every module
 	for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
-verify: generate lint licences score sbom ## Check that generated code is fresh, code formatted and linted, modules tidy, files short, words plain
-	git diff --exit-code -- deploy/crds 'pkg/api/**/zz_generated*'
+reference: build ## Write docs/operate/reference.md from the source and the help texts
+	cd tools && $(GO) run ./reference -root .. -out ../docs/operate/reference.md
+
+verify: generate reference lint licences score sbom ## Check that generated code is fresh, code formatted and linted, modules tidy, files short, words plain
+	git diff --exit-code -- deploy/crds docs/operate/reference.md 'pkg/api/**/zz_generated*'
 	for m in $(TIDY); do (cd $$m && $(GO) mod tidy -diff); done
 	! git ls-files '*.go' | grep -vE 'zz_generated|_test\.go$$' | xargs wc -l | awk '$$2 != "total" && $$1 > 400' | grep .
 	$(GO) test ./test/docs ./test/words

@@ -28,9 +28,9 @@ const (
 	outcomeUnknown    = "unknown"    // DEL and CHECK: no such attachment
 	outcomeUnrepaired = "unrepaired" // DEL: the state is broken or cannot be written, the pod ended without it
 	outcomeEnded      = "ended"      // GC
-	outcomeOK         = "ok"
-	outcomeRefused    = "refused" // by a rule: code 11, or a code of limpet-ipam
-	outcomeFailed     = "failed"  // by the configuration or the machine
+	outcomeOK         = "ok"         // CHECK and STATUS: nothing is wrong
+	outcomeRefused    = "refused"    // by a rule: code 11, or a code of limpet-ipam
+	outcomeFailed     = "failed"     // by the configuration or the machine
 )
 
 // Bounds of one entry: readable, and far below what one write can take.

@@ -18,19 +18,19 @@ type Reason string
 
 // Reasons.
 const (
-	ReasonUnits        Reason = "UnitsLeft"           // each budget has a unit left
-	ReasonNotAvailable Reason = "PodNotAvailable"     // the pod is not available as it is
-	ReasonTaken        Reason = "AlreadyTaken"        // an earlier call took the unit
-	ReasonUnprotected  Reason = "Unprotected"         // no budget protects from this vector
-	ReasonPolicy       Reason = "AllowedByPolicy"     // the policy of the vector is Allow
-	ReasonExhausted    Reason = "BudgetExhausted"     // a budget has no unit left
-	ReasonUnknownSize  Reason = "SizeUnknown"         // the size of a workload cannot be read
-	ReasonPDB          Reason = "PodDisruptionBudget" // a native budget will refuse
-	ReasonManyPDBs     Reason = "ManyPodDisruptionBudgets"
-	ReasonAddress      Reason = "IPNotRetainable"
-	ReasonNode         Reason = "NodeNotRetainable"
-	ReasonStale        Reason = "MeantForPredecessor" // the pod that was asked for is gone: answered with 404
-	ReasonFull         Reason = "BookFull"
+	ReasonUnits        Reason = "UnitsLeft"                // each budget has a unit left
+	ReasonNotAvailable Reason = "PodNotAvailable"          // the pod is not available as it is
+	ReasonTaken        Reason = "AlreadyTaken"             // an earlier call took the unit
+	ReasonUnprotected  Reason = "Unprotected"              // no budget protects from this vector
+	ReasonPolicy       Reason = "AllowedByPolicy"          // the policy of the vector is Allow
+	ReasonExhausted    Reason = "BudgetExhausted"          // a budget has no unit left
+	ReasonUnknownSize  Reason = "SizeUnknown"              // the size of a workload cannot be read
+	ReasonPDB          Reason = "PodDisruptionBudget"      // a native budget will refuse
+	ReasonManyPDBs     Reason = "ManyPodDisruptionBudgets" // several native budgets select the pod: the API server would answer 500
+	ReasonAddress      Reason = "IPNotRetainable"          // keep-place: the address of the pod would not be held
+	ReasonNode         Reason = "NodeNotRetainable"        // keep-place: the node of the pod would not take its successor
+	ReasonStale        Reason = "MeantForPredecessor"      // the pod that was asked for is gone: answered with 404
+	ReasonFull         Reason = "BookFull"                 // the book of the budgets has no room for a further entry
 )
 
 // Decision is the answer to one request.

@@ -28,15 +28,15 @@ const (
 
 // Reasons of a Decision.
 const (
-	ReasonNoState      = "NoState"    // no PersistentPodState has the workload as its target
-	ReasonNoRecord     = "NoRecord"   // the pod was never Ready under this name
-	ReasonNodeGone     = fit.NodeGone // as of the recorded node, like the next four
-	ReasonNodeNotReady = fit.NodeNotReady
-	ReasonNodeCordoned = fit.NodeCordoned
-	ReasonNodeTainted  = fit.NodeTainted
-	ReasonNodeOutOfIPs = fit.NodeOutOfIPs
-	ReasonPodElsewhere = "PodElsewhere" // the pod itself asks for another place
-	ReasonPinned       = "Pinned"       // the pod returns
+	ReasonNoState      = "NoState"        // no PersistentPodState has the workload as its target
+	ReasonNoRecord     = "NoRecord"       // the pod was never Ready under this name
+	ReasonNodeGone     = fit.NodeGone     // the recorded node does not exist
+	ReasonNodeNotReady = fit.NodeNotReady // the recorded node is NotReady or silent
+	ReasonNodeCordoned = fit.NodeCordoned // the recorded node is cordoned
+	ReasonNodeTainted  = fit.NodeTainted  // the recorded node has a taint that the pod does not tolerate
+	ReasonNodeOutOfIPs = fit.NodeOutOfIPs // the recorded node has no free address
+	ReasonPodElsewhere = "PodElsewhere"   // the pod itself asks for another place
+	ReasonPinned       = "Pinned"         // the pod returns
 
 	// ReasonSubsetElsewhere: the subset of the pod does not contain the recorded node.
 	ReasonSubsetElsewhere = "SubsetElsewhere"

@@ -18,8 +18,8 @@ import (
 
 // Reasons of events about replaced PodDisruptionBudgets.
 const (
-	reasonReplaced    = "DisruptionBudgetReplaced"
-	reasonNotReplaced = "DisruptionBudgetNotReplaced"
+	reasonReplaced    = "DisruptionBudgetReplaced"    // a PodDisruptionBudget became a PodUnavailableBudget
+	reasonNotReplaced = "DisruptionBudgetNotReplaced" // a PodDisruptionBudget stays, because a PodUnavailableBudget cannot say the same
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 
 // Reasons of events.
 const (
-	reasonRefused = "DisruptionRefused"
-	reasonLost    = "DisruptionUnguarded"
+	reasonRefused = "DisruptionRefused"   // a request was refused
+	reasonLost    = "DisruptionUnguarded" // pods became unavailable without a request that was judged
 )
 
 // mostTold is how many lost pods one event names.

@@ -28,8 +28,8 @@ import (
 
 // Reasons of events on a StatefulSet.
 const (
-	ReasonInvalidLimit    = "InvalidScaleOutLimit"
-	ReasonScaleOutLimited = "ScaleOutLimited"
+	ReasonInvalidLimit    = "InvalidScaleOutLimit" // limpet.dev/scale-out-limit cannot be read: new pods start without a limit
+	ReasonScaleOutLimited = "ScaleOutLimited"      // new pods wait until fewer pods than the limit are not Ready
 )
 
 var sets = appsv1.SchemeGroupVersion.WithKind("StatefulSet")

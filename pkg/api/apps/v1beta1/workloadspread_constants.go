@@ -48,10 +48,9 @@ const (
 // topology domains at 1 at most.
 const ScaleInBalanced = "balanced"
 
-// LabelSpreads is on each namespace whose new pods the API server sends to the planners of
-// spreads: the value is LabelSpreadsOpen or LabelSpreadsClosed. The controller sets and removes
-// it.
 const (
+	// LabelSpreads is on each namespace whose new pods the API server sends to the planners of spreads: the value is open
+	// or closed. The controller sets and removes it.
 	LabelSpreads       = "limpet.dev/spreads"
 	LabelSpreadsOpen   = "open"
 	LabelSpreadsClosed = "closed"

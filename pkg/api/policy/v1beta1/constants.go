@@ -29,9 +29,9 @@ const (
 	AnnotationStableSeconds = "limpet.dev/stable-seconds"
 )
 
-// LabelBudgets is on each namespace whose pods the API server sends to the guards: the value
-// is LabelBudgetsOpen or LabelBudgetsClosed. The controller sets and removes it.
 const (
+	// LabelBudgets is on each namespace whose pods the API server sends to the guards: the value is open or closed. The
+	// controller sets and removes it.
 	LabelBudgets       = "limpet.dev/budgets"
 	LabelBudgetsOpen   = "open"
 	LabelBudgetsClosed = "closed"

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// source is what the page says of the source.
+type source struct {
+	names   []constant // annotations, labels, taints and gates
+	reasons []constant // reasons of events and conditions, conditions, causes, outcomes
+	metrics []metric
+}
+
+// load reads all packages of the product.
+func load(root string) (source, error) {
+	config := &packages.Config{Dir: root, Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports}
+	loaded, err := packages.Load(config, "./pkg/...", "./internal/...", "./cmd/...")
+	if err != nil {
+		return source{}, fmt.Errorf("read the packages: %w", err)
+	}
+	var s source
+	var problems []error
+	for _, p := range loaded {
+		for _, e := range p.Errors {
+			problems = append(problems, fmt.Errorf("read package %s: %w", p.PkgPath, e))
+		}
+		if strings.HasSuffix(p.PkgPath, "/testenv") {
+			continue
+		}
+		for _, file := range p.Syntax {
+			found, err := constants(p, file)
+			problems = append(problems, err)
+			for _, c := range found {
+				if named(c.value) {
+					s.names = append(s.names, c)
+				} else {
+					s.reasons = append(s.reasons, c)
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					s.metrics = append(s.metrics, metrics(p, call)...)
+				}
+				return true
+			})
+		}
+	}
+	slices.SortFunc(s.metrics, func(a, b metric) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(b.labels, a.labels)) })
+	s.metrics = slices.CompactFunc(s.metrics, func(a, b metric) bool { return a.name == b.name })
+	explain(s.names, s.reasons)
+	s.names, s.reasons = sorted(s.names), sorted(s.reasons)
+	return s, errors.Join(problems...)
+}
