@@ -48,6 +48,8 @@ type Pod struct {
 	Since, Created time.Time
 	// Cost is the deletion cost of the pod, and Mark the cost that Limpet wrote; "" for none.
 	Cost, Mark string
+	// Kruise tells that OpenKruise wrote the cost, and no other program.
+	Kruise bool
 }
 
 // Decision is what is written.
@@ -69,10 +71,11 @@ type Write struct {
 // owns tells whether the cost of a pod may be changed: the pod has none, Limpet wrote it, or
 // OpenKruise did, whose spread Limpet has taken over.
 func (in Input) owns(p Pod) bool {
-	return p.Cost == "" || p.Cost == p.Mark || p.Mark == "" && in.documented(p.Cost)
+	return p.Cost == "" || p.Cost == p.Mark || p.Mark == "" && p.Kruise && in.documented(p.Cost)
 }
 
-// documented tells whether OpenKruise writes such a cost to pods of a spread.
+// documented tells whether OpenKruise writes such a cost to pods of a spread. A user may write the
+// same number, so that the number alone does not tell its writer.
 func (in Input) documented(cost string) bool {
 	n := len(in.Subsets)
 	value, valid := Parse(cost)

@@ -128,30 +128,32 @@ func TestTheSurplusOfASubset(t *testing.T) {
 	}
 }
 
-// A cost of a user or of another program is left alone and told. A cost of OpenKruise's spread is
-// taken over.
+// A cost of a user or of another program is left alone and told, also if OpenKruise writes the same
+// number. A cost that OpenKruise wrote for a spread is taken over.
 func TestForeignCostsAreLeftAlone(t *testing.T) {
 	two := []scalein.Subset{{Name: "a"}, {Name: "b"}}
 	for name, tc := range map[string]struct {
-		subsets    []scalein.Subset
-		cost, mark string
-		foreign    bool
+		subsets         []scalein.Subset
+		cost, mark      string
+		kruise, foreign bool
 	}{
-		"none":                               {two, "", "", false},
-		"Limpet's":                           {two, "100", "100", false},
-		"a user's":                           {two, "7", "", true},
-		"a user's after Limpet's":            {two, "7", "100", true},
-		"a user's that is no number":         {two, "low", "", true},
-		"removed after Limpet's":             {two, "", "100", false},
-		"OpenKruise's":                       {two, "-300", "", false},
-		"OpenKruise's after Limpet's":        {two, "-300", "100", true},
-		"one that OpenKruise does not write": {two, "300", "", true},
-		"zero":                               {two, "0", "", true},
-		"OpenKruise's without a spread":      {nil, "100", "", true},
+		"none":                               {two, "", "", false, false},
+		"Limpet's":                           {two, "100", "100", false, false},
+		"a user's":                           {two, "7", "", false, true},
+		"a user's after Limpet's":            {two, "7", "100", false, true},
+		"a user's that is no number":         {two, "low", "", false, true},
+		"a user's that is one of OpenKruise": {two, "100", "", false, true},
+		"a user's for the surplus":           {two, "-300", "", false, true},
+		"removed after Limpet's":             {two, "", "100", false, false},
+		"OpenKruise's":                       {two, "-300", "", true, false},
+		"OpenKruise's after Limpet's":        {two, "-300", "100", true, true},
+		"OpenKruise's, but not for a spread": {two, "300", "", true, true},
+		"OpenKruise's zero":                  {two, "0", "", true, true},
+		"OpenKruise's without a spread":      {nil, "100", "", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := apod("p", "z", "h")
-			pod.Subset, pod.Cost, pod.Mark = "a", tc.cost, tc.mark
+			pod.Subset, pod.Cost, pod.Mark, pod.Kruise = "a", tc.cost, tc.mark, tc.kruise
 			d := scalein.Plan(scalein.Input{Subsets: tc.subsets, Balanced: tc.subsets == nil, Pods: []scalein.Pod{pod}})
 			if foreign := len(d.Foreign) > 0; foreign != tc.foreign || foreign == (len(d.Writes) > 0) {
 				t.Errorf("foreign %v, writes %v, want foreign: %t, or else a write", d.Foreign, d.Writes, tc.foreign)

@@ -33,9 +33,15 @@ func TestTheTokenChangesOnlyItsOwnCosts(t *testing.T) {
 		env.Create(t, p.Pod)
 		return p.Pod
 	}
-	users, marked, kruises, free := pod("users", "7"), pod("marked", "7", "100"), pod("kruises", "-300"), pod("free")
+	users, marked, like, free := pod("users", "7"), pod("marked", "7", "100"), pod("like", "-300"), pod("free")
+	kruises := testenv.APod("kruises").In(ns).With(corev1.PodDeletionCost, "-300").Pod
+	if err := env.Client.Create(t.Context(), kruises, client.FieldOwner("kruise-manager")); err != nil {
+		t.Fatal(err)
+	}
+	env.RemoveAtEnd(t, kruises)
 	for name, do := range map[string]request{
 		"change a user's cost":                  patch(users, costs(`"100"`, `"100"`)),
+		"change one that is like OpenKruise's":  patch(like, costs(`"200"`, `"200"`)),
 		"remove a user's cost":                  patch(users, costs(`null`, `null`)),
 		"mark a user's cost as its own":         patch(users, costs(`"7"`, `"7"`)),
 		"change a cost that a user has changed": patch(marked, costs(`"100"`, `"100"`)),

@@ -76,6 +76,7 @@ func (r *Reconciler) pod(ctx context.Context, g *group, of *corev1.Pod, in *spre
 		Name: of.Name, Bound: of.Spec.NodeName != "", Running: of.Status.Phase == corev1.PodRunning, Ready: workload.Ready(of),
 		Created: of.CreationTimestamp.Time, Since: readySince(of),
 		Cost: of.Annotations[annotationCost], Mark: of.Annotations[appsv1beta1.AnnotationDeletionCost],
+		Kruise: byKruise(of),
 	}
 	if cost, unseen := r.memory.unseen(g.key, of, r.Clock.Now()); unseen {
 		p.Cost, p.Mark = cost, cost

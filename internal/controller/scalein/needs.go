@@ -24,7 +24,7 @@ func Needs() cluster.Needs {
 	chain := cluster.OwnerChain()
 	return cluster.Needs{
 		Objects: append(chain.Objects,
-			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.Phase, cluster.ReadySince, podNode, cluster.Tolerations,
+			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.Phase, cluster.ReadySince, podNode, cluster.Tolerations, costWriter,
 				cluster.NamedAnnotations[*corev1.Pod](longestValue, annotationCost, appsv1beta1.AnnotationDeletionCost),
 				cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread)),
 			cluster.Of(cluster.ReplicaSetSize, cluster.OwnAnnotations, topologyKeys,

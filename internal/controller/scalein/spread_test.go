@@ -5,9 +5,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controller "github.com/limpet-io/limpet/internal/controller/scalein"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -42,8 +46,8 @@ func TestCostsOfASpread(t *testing.T) {
 	a := anApp(t, 4, nil)
 	x, y := node(t, "x"), node(t, "y")
 	a.pod(t, "old-x", x, match, matched("in-x"))
-	a.pod(t, "old-y", y, match, matched("in-y"), costOf, "100") // by OpenKruise
-	a.pod(t, "old-before", y)                                   // the pod was there before the spread
+	writeCost(t, a.pod(t, "old-y", y, match, matched("in-y")), "100", kruise)
+	a.pod(t, "old-before", y) // the pod was there before the spread
 	ws := aSpread(t, a, intstr.FromString("25%"), "x", "y")
 	have(t, a.Namespace, map[string]string{"old-x": "200", "old-y": "100", "old-before": "100"})
 	a.revise(t)
@@ -64,6 +68,49 @@ func TestCostsOfASpread(t *testing.T) {
 		want[name] = ""
 	}
 	have(t, a.Namespace, want)
+}
+
+const kruise = client.FieldOwner("kruise-manager")
+
+// writeCost writes the deletion cost of a pod as another program does.
+func writeCost(t *testing.T, pod *corev1.Pod, cost string, as client.FieldOwner) {
+	t.Helper()
+	text := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, costOf, cost)
+	if err := env.Client.Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, []byte(text)), as); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A user may write the very cost that OpenKruise writes for a subset. Such a cost stays and is told,
+// whether it comes from a template, from kubectl, or beside OpenKruise. That of OpenKruise alone is
+// taken over.
+func TestACostOfAUserLikeOneOfOpenKruiseStays(t *testing.T) {
+	a := anApp(t, 4, nil)
+	x := node(t, "x")
+	aSpread(t, a, intstr.FromInt32(1), "x", "y")
+	pods := map[string]*corev1.Pod{"by-template": a.pod(t, "by-template", x, match, matched("in-x"), costOf, "100")}
+	for _, name := range []string{"by-kubectl", "by-both", "by-kruise"} {
+		pods[name] = a.pod(t, name, x, match, matched("in-x"))
+	}
+	writeCost(t, pods["by-kubectl"], "100", "kubectl-annotate")
+	writeCost(t, pods["by-both"], "100", kruise)
+	both := fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"by-both","annotations":{%q:"100"}}}`, costOf)
+	if err := env.Client.Patch(t.Context(), pods["by-both"], client.RawPatch(types.ApplyPatchType, []byte(both)), client.FieldOwner("gitops")); err != nil {
+		t.Fatal(err)
+	}
+	writeCost(t, pods["by-kruise"], "-200", kruise)
+	r, _ := start(t)
+	have(t, a.Namespace, map[string]string{"by-kruise": "-100"}) // beyond the maximum of 1
+	env.Told(t, a.Deployment, controller.ReasonForeignCost, "[by-both by-kubectl by-template]")
+	for _, name := range []string{"by-template", "by-kubectl", "by-both"} {
+		env.Read(t, client.ObjectKeyFromObject(pods[name]), pods[name])
+		if got := pods[name].Annotations; got[costOf] != "100" || got[markOf] != "" {
+			t.Errorf("pod %s has the cost %q and the mark %q, want the user's 100", name, got[costOf], got[markOf])
+		}
+		if err := r.Patch(t.Context(), pods[name], "-100"); !apierrors.IsForbidden(err) {
+			t.Errorf("write to pod %s with a user's cost: %v, want the policy to refuse it", name, err)
+		}
+	}
 }
 
 // The balanced order keeps the order of the subsets, and has layers in each of them.
