@@ -82,9 +82,9 @@ images: build ## Write both images as one archive, bin/images.tar
 cluster-up: root build ## Start a three-node cluster with Limpet for your own experiments: kubeconfig, bin/kubectl
 	cd test/e2e && $(GO) run ./cmd/demo --install-only --name limpet --kubectl $(CURDIR)/bin/kubectl --kubeconfig $(CURDIR)/kubeconfig
 
-cluster-down: root ## Stop the cluster of cluster-up, and clusters that an interrupted demo or test left
+cluster-down: root ## Stop the cluster of cluster-up; ALL=1 also those that an interrupted demo, test or benchmark left
 	@test -x $(CLUSTER) || $(MAKE) --no-print-directory harness
-	for name in limpet demo e2e bench; do $(CLUSTER) down --name $$name; done
+	for name in limpet $(if $(ALL),demo e2e bench); do $(CLUSTER) down --name $$name; done
 	rm -f kubeconfig bin/kubectl
 
 generate: ## Regenerate deepcopy functions and CRDs

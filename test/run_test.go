@@ -44,6 +44,26 @@ func TestEveryModuleRunsAndFailuresComeLast(t *testing.T) {
 	}
 }
 
+// make cluster-down ends the cluster of make cluster-up, and clusters of other targets only when it
+// is asked to. A demo, a test or a benchmark may run meanwhile.
+func TestClusterDownEndsItsOwnCluster(t *testing.T) {
+	for argument, want := range map[string]string{
+		"":      "for name in limpet ;",
+		"ALL=1": "for name in limpet demo e2e bench;",
+	} {
+		args := []string{"--no-print-directory", "--dry-run", "cluster-down"}
+		if argument != "" {
+			args = append(args, argument)
+		}
+		cmd := exec.Command("make", args...)
+		cmd.Dir, cmd.Env = "..", append(os.Environ(), "MAKEFLAGS=")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("make cluster-down %s: %v, want %q in:\n%s", argument, err, want, out)
+		}
+	}
+}
+
 func TestAnInterruptLetsTheEndToEndTestsCleanUp(t *testing.T) {
 	root := checkout(t, waitingGo)
 	if err := syscall.Mkfifo(filepath.Join(root, "test", "e2e", "never"), 0o600); err != nil {

@@ -54,7 +54,7 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(stateDir(config.Name)); err == nil {
-		return nil, fmt.Errorf("cluster %q is there already; take it down first", config.Name)
+		return nil, fmt.Errorf("cluster %[1]q is there already; take it down first: bin/limpet-cluster down --name %[1]s", config.Name)
 	}
 	dirs, err := Build(ctx, config)
 	if err != nil {
