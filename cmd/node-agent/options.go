@@ -26,6 +26,7 @@ type Options struct {
 	NetNSDir           string
 	ResultsDir         string
 	AuditPeriod        time.Duration
+	PluginLog          string
 	Pods               string
 	KubeletSocket      string
 	RuntimeEndpoint    string
@@ -40,7 +41,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Network: "none", PluginFile: "/limpet-ipam", BinDir: "/opt/cni/bin", ConfDir: "/etc/cni/net.d",
-		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", ResultsDir: cni.DefaultResultsDir, AuditPeriod: time.Minute,
+		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", ResultsDir: cni.DefaultResultsDir, AuditPeriod: time.Minute, PluginLog: cni.DefaultLogFile,
 		Pods: "auto", KubeletSocket: pods.DefaultKubeletSocket, RuntimeEndpoint: pods.DefaultRuntimeSocket, BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain,
 		MaxReservedPercent: reservation.DefaultSharePercent, Address: ":9414",
 	}
@@ -57,6 +58,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NetNSDir, "netns-dir", o.NetNSDir, "directory in which the container runtime binds the network namespaces of pods; the agent cannot check a namespace in another directory, so it never ends an attachment that has one")
 	fs.StringVar(&o.ResultsDir, "cni-results-dir", o.ResultsDir, "libcni's result cache, with which the audit compares the state")
 	fs.DurationVar(&o.AuditPeriod, "audit-period", o.AuditPeriod, "time between two audits of the state")
+	fs.StringVar(&o.PluginLog, "plugin-log", o.PluginLog, "log of the plugin (ipam.logFile), from which the agent makes the metrics of verbs; empty: make none")
 	fs.StringVar(&o.Pods, "pods", o.Pods, "where the agent reads the pods of its node; kubelet: the socket of the kubelet's PodsAPI; runtime: the socket of the container runtime, which shows annotations as of the creation of a sandbox; api: the API server; auto: kubelet if its socket has a server when the agent starts, else api")
 	fs.StringVar(&o.KubeletSocket, "kubelet-pods-socket", o.KubeletSocket, "socket of the kubelet's PodsAPI")
 	fs.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", o.RuntimeEndpoint, "socket of the container runtime, for --pods=runtime")

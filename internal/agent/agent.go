@@ -47,6 +47,8 @@ type Config struct {
 	AuditPeriod time.Duration
 	// OrphanGrace is how long a namespace must be gone until its reservations end; 0 for an hour.
 	OrphanGrace time.Duration
+	// VerbLog is the plugin's log, of which the agent counts the verbs; "" to count none.
+	VerbLog string
 	// NetNSDir is where the runtime binds network namespaces, as the agent sees it.
 	NetNSDir string
 	// NetNS returns the network namespace that is bound to a path.
@@ -86,6 +88,8 @@ type Agent struct {
 	found         []audit.Finding // in the last audit
 	reported      []audit.Finding // of them, those that were logged
 
+	verbs verbLog
+
 	health health.Monitor // of the loops
 
 	mu      sync.Mutex
@@ -95,7 +99,7 @@ type Agent struct {
 // New returns an agent that has not started anything.
 func New(c Config) (*Agent, error) {
 	a := &Agent{
-		Config: c, metrics: newMetrics(c.Registry), failing: map[string]string{},
+		Config: c, metrics: newMetrics(c.Registry), failing: map[string]string{}, verbs: verbLog{path: c.VerbLog},
 		store: persistence.New(persistence.Options{Dir: c.StateDir}),
 	}
 	of := show.Config{Node: c.Node, REST: c.REST, Pace: c.Pace, Around: a.aroundPass, Clock: c.Clock, Log: c.Log}

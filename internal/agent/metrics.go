@@ -8,6 +8,7 @@ import (
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // metrics are the agent's Prometheus metrics. Each label has few values: networks of a node,
@@ -33,6 +34,8 @@ type metrics struct {
 	rebuilds   uint64 // of the state file, that are in the metrics already
 	audited    prometheus.Gauge
 	podsFrom   *prometheus.GaugeVec
+	ages       *prometheus.GaugeVec
+	verbMetrics
 }
 
 // The kinds of recoveries.
@@ -93,6 +96,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		podsFrom: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "limpet_agent_pods_source", Help: "1 for the source of the node's pods: kubelet, runtime, api.",
 		}, []string{"source"}),
+		ages: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_reservations", Help: "Reservations by network and by age: less than 1m, 10m, 1h, 6h, 1d, or longer.",
+		}, []string{"network", "age"}),
+		verbMetrics: newVerbMetrics(r),
 	}
 	for _, kind := range audit.Violations() {
 		m.violations.WithLabelValues(string(kind))
@@ -103,13 +110,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace} {
 		m.orphans.WithLabelValues(string(cause))
 	}
-	r.MustRegister(m.orphans, m.violations, m.recoveries, m.audited, m.podsFrom)
+	r.MustRegister(m.orphans, m.violations, m.recoveries, m.audited, m.podsFrom, m.ages)
 	r.MustRegister(m.plugin, m.success, m.time, m.ipam, m.addresses, m.share, m.endedEarly, m.refused, m.lapsed, m.ended, m.corrected, m.failures, m.duration)
 	return m
 }
 
 // pools sets the metrics of all networks.
-func (m *metrics) pools(networks []network, node string) {
+func (m *metrics) pools(networks []network, node string, now reservation.Moment) {
 	for _, n := range networks {
 		s := plan.PoolStatus(node, n.Network, len(n.Reservations))
 		m.addresses.WithLabelValues(n.Name, "attached").Set(float64(s.Attached))
@@ -117,6 +124,9 @@ func (m *metrics) pools(networks []network, node string) {
 		m.addresses.WithLabelValues(n.Name, "free").Set(float64(s.Free))
 		if s.Share != nil {
 			m.share.WithLabelValues(n.Name).Set(float64(*s.Share))
+		}
+		for age, count := range plan.Ages(n.Reservations, now) {
+			m.ages.WithLabelValues(n.Name, age).Set(float64(count))
 		}
 		m.count(n)
 	}

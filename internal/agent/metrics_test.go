@@ -20,6 +20,10 @@ func TestLabelsOfTheAgentAreBounded(t *testing.T) {
 		"source":  "kubelet, runtime, api",
 		"step":    "constants in round.go",
 		"cause":   "workload, namespace",
+		"verb":    "constants of internal/agent/plan",
+		"outcome": "constants of internal/agent/plan",
+		"code":    "constants of internal/agent/plan",
+		"age":     "constants of internal/agent/plan",
 	}
 	n, metrics := newNode(t, "labels"), &testenv.Collectors{}
 	n.Registry = metrics

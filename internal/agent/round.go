@@ -43,6 +43,9 @@ func (a *Agent) round(ctx context.Context) {
 		a.step("leftovers", func() error { return a.removeLeftovers(now) })
 		a.nextAudit = now.Add(max(a.AuditPeriod, auditShare*a.Clock.Since(now)))
 	}
+	if a.VerbLog != "" {
+		a.step("verbs", a.countVerbs)
+	}
 	changed, err := a.stateChanged()
 	if err == nil && !changed && !full {
 		return
@@ -72,7 +75,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.metrics.pools(networks, a.Node)
+	a.metrics.pools(networks, a.Node, a.Now())
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
