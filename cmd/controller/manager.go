@@ -147,6 +147,10 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	if err != nil {
 		return shared{}, err
 	}
+	newest, err := ownClient(mgr)
+	if err != nil {
+		return shared{}, err
+	}
 	costs, err := ownClient(mgr)
 	if err != nil {
 		return shared{}, err
@@ -155,6 +159,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource), leading: mgr.GetClient(),
 		live:   cluster.NewLiveReader(unproven, cluster.LimitUnproven),
 		proven: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitProven), costs: costs,
+		newest: cluster.NewLiveReader(newest, cluster.LimitLabelled),
 	}
 	if o.LeaderElect {
 		if err := s.elect(mgr); err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -32,6 +33,9 @@ var (
 	LimitUnproven = LiveLimits{AtOnce: 4, Waiting: 12, Total: 200}
 	// LimitProven is for pods of existing workloads. Reads of the same object are one.
 	LimitProven = LiveLimits{AtOnce: 8, Waiting: math.MaxInt32, Total: math.MaxInt32}
+	// LimitLabelled is for pods of namespaces whose label the cache shows. Their owners can be
+	// invented, so that these reads have a client of their own.
+	LimitLabelled = LiveLimits{AtOnce: 4, Waiting: math.MaxInt32, Total: math.MaxInt32}
 )
 
 // ErrCrowded is returned for a read where too many reads wait.
@@ -45,14 +49,14 @@ type LiveReader struct {
 	limits LiveLimits
 
 	mu      sync.Mutex
-	total   int                  // reads that wait, or are being answered
-	lanes   map[string]*lane     // by namespace
-	waiting map[liveKey]*oneRead // not begun yet, so that later requests may share them
+	total   int              // reads that wait, or are being answered
+	lanes   map[string]*lane // by namespace
+	waiting map[any]*oneRead // not begun yet, by liveKey or listKey, so that later requests may share them
 }
 
 // NewLiveReader bounds the reads of a reader.
 func NewLiveReader(reader client.Reader, limits LiveLimits) *LiveReader {
-	return &LiveReader{reader: reader, limits: limits, lanes: map[string]*lane{}, waiting: map[liveKey]*oneRead{}}
+	return &LiveReader{reader: reader, limits: limits, lanes: map[string]*lane{}, waiting: map[any]*oneRead{}}
 }
 
 // lane is the reads of one namespace.
@@ -68,10 +72,18 @@ type liveKey struct {
 	client.ObjectKey
 }
 
+// listKey identifies a list: the type of the list and its options as text.
+type listKey struct {
+	form      reflect.Type
+	namespace string
+	options   string
+}
+
 // oneRead is a read that several requests share. It is cancelled when no request waits for it.
 type oneRead struct {
 	done   chan struct{}
-	object client.Object
+	object runtime.Object
+	ask    func(context.Context, runtime.Object) error
 	err    error
 
 	requests int // that wait
@@ -82,14 +94,35 @@ type oneRead struct {
 // has begun may be older than what the request is about. Callers must not change the object,
 // because they may share its parts.
 func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	place := key.Namespace
+	if place == "" { // a Namespace has the lane of what is in it
+		place = key.Name
+	}
 	id := liveKey{reflect.TypeOf(into), into.GetObjectKind().GroupVersionKind(), key}
+	return r.share(ctx, id, place, into, func(ctx context.Context, o runtime.Object) error {
+		return r.reader.Get(ctx, key, o.(client.Object), opts...)
+	})
+}
+
+// List lists objects of one namespace, in its turn. It joins a list with the same options as Get
+// joins a read. Callers must not change the items.
+func (r *LiveReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	id := listKey{reflect.TypeOf(into), options.Namespace, fmt.Sprintf("%v %+v", into.GetObjectKind().GroupVersionKind(), options.AsListOptions())}
+	return r.share(ctx, id, options.Namespace, into, func(ctx context.Context, o runtime.Object) error {
+		return r.reader.List(ctx, o.(client.ObjectList), opts...)
+	})
+}
+
+// share joins a read that has not begun yet, or makes one.
+func (r *LiveReader) share(ctx context.Context, id any, place string, into runtime.Object, ask func(context.Context, runtime.Object) error) error {
 	r.mu.Lock()
 	read, joined := r.waiting[id]
 	if !joined {
 		shared, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		read = &oneRead{done: make(chan struct{}), object: into.DeepCopyObject().(client.Object), cancel: cancel}
+		read = &oneRead{done: make(chan struct{}), object: into.DeepCopyObject(), ask: ask, cancel: cancel}
 		r.waiting[id] = read
-		go r.run(shared, id, read, opts)
+		go r.run(shared, id, place, read)
 	}
 	read.requests++
 	r.mu.Unlock()
@@ -97,7 +130,7 @@ func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.
 	select {
 	case <-read.done:
 	case <-ctx.Done():
-		return fmt.Errorf("wait for %s: %w", key, ctx.Err())
+		return fmt.Errorf("wait for a read in namespace %s: %w", place, ctx.Err())
 	}
 	if read.err != nil {
 		return read.err
@@ -107,7 +140,7 @@ func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.
 }
 
 // leave ends the waiting of a request. Later requests do not join a cancelled read.
-func (r *LiveReader) leave(id liveKey, read *oneRead) {
+func (r *LiveReader) leave(id any, read *oneRead) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if read.requests--; read.requests == 0 {
@@ -117,19 +150,15 @@ func (r *LiveReader) leave(id liveKey, read *oneRead) {
 }
 
 // begin lets no further request join a read.
-func (r *LiveReader) begin(id liveKey, read *oneRead) {
+func (r *LiveReader) begin(id any, read *oneRead) {
 	if r.waiting[id] == read {
 		delete(r.waiting, id)
 	}
 }
 
 // run makes one read in its turn.
-func (r *LiveReader) run(ctx context.Context, id liveKey, read *oneRead, opts []client.GetOption) {
+func (r *LiveReader) run(ctx context.Context, id any, place string, read *oneRead) {
 	defer close(read.done)
-	place := id.Namespace
-	if place == "" { // a Namespace has the lane of what is in it
-		place = id.Name
-	}
 	leave, err := r.enter(ctx, place)
 	r.mu.Lock()
 	r.begin(id, read)
@@ -141,20 +170,7 @@ func (r *LiveReader) run(ctx context.Context, id liveKey, read *oneRead, opts []
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	read.err = r.reader.Get(ctx, id.ObjectKey, read.object, opts...)
-}
-
-// List lists objects of one namespace, in its turn.
-func (r *LiveReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	options := (&client.ListOptions{}).ApplyOptions(opts)
-	leave, err := r.enter(ctx, options.Namespace)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	return r.reader.List(ctx, into, opts...)
+	read.err = read.ask(ctx, read.object)
 }
 
 // enter waits for the turn of a read in a namespace.

@@ -2,8 +2,8 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,18 +30,31 @@ func SpreadsOf(ctx context.Context, r client.Reader, namespace string, t workloa
 	return list.Items, nil
 }
 
+// ErrManySpreads is returned where more WorkloadSpreads name a target than a caller reads.
+var ErrManySpreads = errors.New("too many WorkloadSpreads have targets of this name")
+
 // LiveSpreadsOf returns the WorkloadSpreads of a target as the API server has them, including
-// those that are too new for the cache. It selects as LiveStatesOf does.
-func LiveSpreadsOf(ctx context.Context, live, cached client.Reader, namespace string, t workload.Target) ([]appsv1beta1.WorkloadSpread, error) {
+// those that are too new for the cache. It selects as LiveStatesOf does. Users can name many kinds
+// of one name: with client.Limit, more objects than the limit are an error.
+func LiveSpreadsOf(
+	ctx context.Context, live, cached client.Reader, namespace string, t workload.Target, options ...client.ListOption,
+) ([]appsv1beta1.WorkloadSpread, error) {
 	var list appsv1beta1.WorkloadSpreadList
-	err := live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{selectableTarget: t.Name})
+	err := live.List(ctx, &list, append(options, client.InNamespace(namespace), client.MatchingFields{selectableTarget: t.Name})...)
 	switch {
 	case apierrors.IsBadRequest(err):
 		return SpreadsOf(ctx, cached, namespace, t)
-	case err != nil:
+	case err == nil && list.Continue != "":
+		err = ErrManySpreads
+	}
+	if err != nil {
 		return nil, fmt.Errorf("list WorkloadSpreads of %s: %w", t, err)
 	}
-	return slices.DeleteFunc(list.Items, func(s appsv1beta1.WorkloadSpread) bool {
-		return workload.TargetOf(s.Spec.TargetReference) != t
-	}), nil
+	var all []appsv1beta1.WorkloadSpread
+	for i := range list.Items { // other requests may share the list
+		if workload.TargetOf(list.Items[i].Spec.TargetReference) == t {
+			all = append(all, list.Items[i])
+		}
+	}
+	return all, nil
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +42,11 @@ func LiveStatesOf(ctx context.Context, live, cached client.Reader, namespace str
 	case err != nil:
 		return nil, fmt.Errorf("list PersistentPodStates of %s: %w", t, err)
 	}
-	return slices.DeleteFunc(list.Items, func(s appsv1beta1.PersistentPodState) bool {
-		return workload.TargetOf(s.Spec.TargetReference) != t
-	}), nil
+	var all []appsv1beta1.PersistentPodState
+	for i := range list.Items { // other requests may share the list
+		if workload.TargetOf(list.Items[i].Spec.TargetReference) == t {
+			all = append(all, list.Items[i])
+		}
+	}
+	return all, nil
 }

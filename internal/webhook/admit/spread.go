@@ -26,7 +26,8 @@ import (
 type Spread struct {
 	// Cached reads spreads, owners, pods, nodes and namespaces.
 	Cached client.Reader
-	// Live reads past the cache what users name, and LiveProven what exists.
+	// Live reads past the cache what users name, and LiveProven the spreads of namespaces whose
+	// label the cache shows.
 	Live, LiveProven client.Reader
 	// Workloads reads the StatefulSets of Kubernetes and of OpenKruise.
 	Workloads *workloads.Reader

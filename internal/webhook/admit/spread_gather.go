@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -29,12 +30,8 @@ func (p *placing) gather(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	candidates, err := p.candidates(ctx)
-	if err != nil {
+	if err := p.find(ctx); err != nil || p.object == nil {
 		return false, err
-	}
-	if p.object = p.covering(ctx, candidates); p.object == nil {
-		return false, nil
 	}
 	p.home.Place = p.facts.Place
 	if p.facts.Node != "" {
@@ -78,42 +75,65 @@ func (p *placing) intermediate(ctx context.Context, o workload.Owner, from clien
 	return object, nil
 }
 
-// candidates returns the spreads whose target is an owner of the pod, the nearest owner first.
-// The API server sends the pods of a labelled namespace alone. Where the cache shows no spread
-// there, it may not show the first one yet.
-func (p *placing) candidates(ctx context.Context) ([]appsv1beta1.WorkloadSpread, error) {
-	var all []appsv1beta1.WorkloadSpread
+// find finds the spread of the pod. Where the cache shows none, a spread may be too new for the
+// cache, and the API server is asked. A dry run is answered from the cache alone.
+func (p *placing) find(ctx context.Context) error {
+	var cached []appsv1beta1.WorkloadSpread
 	for _, owner := range p.chain {
 		of, err := cluster.SpreadsOf(ctx, p.Cached, p.facts.Pod.Namespace, owner.Target)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, of...)
+		cached = append(cached, of...)
 	}
-	in := client.InNamespace(p.facts.Pod.Namespace)
-	var one, live appsv1beta1.WorkloadSpreadList
-	if len(all) > 0 || p.facts.DryRun {
-		return all, nil
+	if p.object = p.covering(ctx, cached); p.object != nil || p.facts.DryRun {
+		return nil
 	}
-	if err := p.Cached.List(ctx, &one, in, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil || len(one.Items) > 0 {
-		return nil, err
+	live, err := p.newest(ctx)
+	if err != nil {
+		return err
 	}
+	p.object = p.covering(ctx, live)
+	return nil
+}
+
+const (
+	// mostNamed is how many spreads may have targets of one name and different kinds.
+	mostNamed = 8
+	// longestName is the length of the longest name of a workload. Pods can name longer ones.
+	longestName = 253
+)
+
+// newest reads the spreads of all owners of the pod past the cache, at the same time. Requests
+// about the same owner share a read.
+func (p *placing) newest(ctx context.Context) ([]appsv1beta1.WorkloadSpread, error) {
 	reader := p.Live
 	if p.proven {
 		reader = p.LiveProven
 	}
-	if err := reader.List(ctx, &live, in); err != nil {
-		return nil, fmt.Errorf("list WorkloadSpreads of namespace %s: %w", p.facts.Pod.Namespace, err)
+	found, errs := make([][]appsv1beta1.WorkloadSpread, len(p.chain)), make([]error, len(p.chain))
+	var reads sync.WaitGroup
+	for i, owner := range p.chain {
+		if len(owner.Name) <= longestName {
+			reads.Go(func() {
+				found[i], errs[i] = cluster.LiveSpreadsOf(ctx, reader, p.Cached, p.facts.Pod.Namespace, owner.Target, client.Limit(mostNamed))
+			})
+		}
 	}
-	return live.Items, nil
+	reads.Wait()
+	return slices.Concat(found...), errors.Join(errs...)
 }
 
 // covering returns the spread of the pod; nil for none. Of several it is the one of the nearest
-// owner, and then the first by name. A spread whose filter cannot be read covers no pod.
+// owner, and then the first by name. A spread whose filter cannot be read covers no pod, and neither
+// does a spread that is being deleted: a new one of the same target may exist.
 func (p *placing) covering(ctx context.Context, candidates []appsv1beta1.WorkloadSpread) *appsv1beta1.WorkloadSpread {
 	slices.SortStableFunc(candidates, func(a, b appsv1beta1.WorkloadSpread) int { return strings.Compare(a.Name, b.Name) })
 	for i := range p.chain {
 		for j := range candidates {
+			if candidates[j].DeletionTimestamp != nil {
+				continue
+			}
 			covers, err := spread.Covers(&candidates[j], p.facts.Pod.Labels, p.chain[i:i+1])
 			if err != nil {
 				log.FromContext(ctx).Error(err, "Spread is left out")

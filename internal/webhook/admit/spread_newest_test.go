@@ -1,0 +1,169 @@
+package admit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/cluster"
+	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/webhook/admit"
+	"github.com/limpet-io/limpet/internal/workloads"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// late is the webhook of a replica whose cache never shows the spreads with unseenLabel, and its
+// reads past the cache.
+func late(t *testing.T) (*admit.Creation, *testenv.Traffic) {
+	t.Helper()
+	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs(namespaces...), admit.SpreadNeeds()}
+	options := cluster.CacheOptions(needs...)
+	for object, by := range options.ByObject {
+		if _, ok := object.(*appsv1beta1.WorkloadSpread); ok {
+			by.Label = not(t, unseenLabel)
+			options.ByObject[object] = by
+		}
+	}
+	c := env.RunCache(t, options, func(c client.FieldIndexer) error { return cluster.AddIndexes(t.Context(), c, needs...) })
+	reader := &workloads.Reader{Registry: registry, Cached: c, Live: serving.GetAPIReader(), Namespaces: namespaces}
+	planner, err := newSpread(t.Context(), serving, c.(cache.Cache), reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed, traffic := env.Observe(t)
+	planner.LiveProven = cluster.NewLiveReader(observed, cluster.LimitLabelled)
+	return &admit.Creation{Planners: []admit.Planner{planner}, MaxReservation: time.Hour, Clock: clock.RealClock{}, Labelled: true}, traffic
+}
+
+// chosen is the subset that an answer gives a pod.
+func chosen(t *testing.T, answer admission.Response) string {
+	t.Helper()
+	text, err := json.Marshal(answer.Patches)
+	if err != nil || !answer.Allowed {
+		t.Fatalf("answer %+v, %v", answer, err)
+	}
+	_, after, _ := strings.Cut(string(text), `\"subset\":\"`)
+	subset, _, _ := strings.Cut(after, `\"`)
+	return subset
+}
+
+// hidden is a spread that the cache of late does not show.
+func hidden(s *appsv1beta1.WorkloadSpread) *appsv1beta1.WorkloadSpread {
+	s.Labels = map[string]string{unseenLabel: "yes"}
+	return s
+}
+
+// A spread that was just created beside others has its pods from the first one, however far the
+// cache is behind. A spread that is being deleted has none.
+func TestNoPodIsFasterThanASpreadBesideAnother(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	_, rs := aDeployment(t, ns, 2)
+	db, old := testenv.AStatefulSet("db", 2).In(ns).StatefulSet, testenv.AStatefulSet("old", 2).In(ns).StatefulSet
+	ending := aSpread(ns, "ending", "apps/v1", "StatefulSet", "old", "x")
+	ending.Finalizers = []string{"example.com/waits"}
+	env.Create(t, db, old, ending,
+		aSpread(ns, "other", "apps/v1", "Deployment", "other", "x"), aSpread(ns, "filtered", "apps/v1", "StatefulSet", "web", "x"),
+		hidden(aSpread(ns, "db", "apps/v1", "StatefulSet", "db", "a")), hidden(aSpread(ns, "web", "apps/v1", "Deployment", "web", "b")))
+	if err := env.Client.Delete(t.Context(), ending); err != nil {
+		t.Fatal(err)
+	}
+	defer env.Patch(t, ending, `{"metadata":{"finalizers":null}}`)
+	webhook, traffic := late(t)
+	gone := testenv.APod("old-0").In(ns).OwnedBy(old)
+	if got := chosen(t, webhook.Handle(t.Context(), createIn(t, gone, false))); got != "" {
+		t.Errorf("a spread that is being deleted gives subset %q", got)
+	}
+	env.Create(t, hidden(aSpread(ns, "old", "apps/v1", "StatefulSet", "old", "c")))
+	before := traffic.Count("/workloadspreads")
+	for want, pod := range map[string]testenv.Pod{
+		"a": testenv.APod("db-0").In(ns).OwnedBy(db), "b": {Pod: generated(rs)}, "c": gone,
+	} {
+		if got := chosen(t, webhook.Handle(t.Context(), createIn(t, pod, true))); got != "" {
+			t.Errorf("a dry run of pod %s has subset %q", pod.Name, got)
+		}
+		if n := traffic.Count("/workloadspreads"); n != before {
+			t.Errorf("%d reads for a dry run", n-before)
+		}
+		if got := chosen(t, webhook.Handle(t.Context(), createIn(t, pod, false))); got != want {
+			t.Errorf("pod %s%s has subset %q, want %q", pod.GenerateName, pod.Name, got, want)
+		}
+		before = traffic.Count("/workloadspreads")
+	}
+}
+
+// A pod of a spread in the cache costs no read. Pods without a spread share their reads.
+func TestPodsWithoutASpreadShareTheirReads(t *testing.T) {
+	const many = 200
+	serve(t)
+	ns, quiet := env.Namespace(t), env.Namespace(t)
+	_, rs := aDeployment(t, ns, many)
+	db := testenv.AStatefulSet("db", 2).In(ns).StatefulSet
+	env.Create(t, db, aSpread(ns, "db", "apps/v1", "StatefulSet", "db", "a"), aSpread(quiet, "db", "apps/v1", "StatefulSet", "db", "a"))
+	webhook, traffic := late(t)
+	if got := chosen(t, webhook.Handle(t.Context(), createIn(t, testenv.APod("db-0").In(ns).OwnedBy(db), false))); got != "a" || traffic.Count("/workloadspreads") > 0 {
+		t.Errorf("subset %q after %d reads", got, traffic.Count("/workloadspreads"))
+	}
+	release := traffic.Hold(t, "/namespaces/"+ns+"/")
+	answers := make(chan admission.Response, 2*many)
+	ask := func(pod testenv.Pod) {
+		req := createIn(t, pod, false)
+		go func() { answers <- webhook.Handle(t.Context(), req) }()
+	}
+	for range many {
+		ask(testenv.Pod{Pod: generated(rs)})
+	}
+	for i := range many { // a tenant invents owners
+		owner := testenv.AStatefulSet(fmt.Sprint("forged-", i), 1)
+		owner.UID = types.UID(owner.Name)
+		ask(testenv.APod(owner.Name + "-0").In(ns).OwnedBy(owner.StatefulSet))
+	}
+	testenv.Eventually(t, func() error {
+		if n := traffic.Count("/namespaces/" + ns + "/"); n != cluster.LimitLabelled.AtOnce {
+			return fmt.Errorf("%d reads at a time, want %d", n, cluster.LimitLabelled.AtOnce)
+		}
+		return nil
+	})
+	forged := testenv.AStatefulSet("none", 1)
+	forged.UID = "none"
+	if got := chosen(t, webhook.Handle(t.Context(), createIn(t, testenv.APod("none-0").In(quiet).OwnedBy(forged.StatefulSet), false))); got != "" {
+		t.Errorf("subset %q in another namespace", got)
+	}
+	release()
+	for range 2 * many {
+		if answer := <-answers; !answer.Allowed || len(answer.Warnings) > 0 {
+			t.Errorf("answer %+v", answer)
+		}
+	}
+	// Each forged owner costs one read. The pods of the Deployment share reads of two names.
+	if n := traffic.Count("/namespaces/"+ns+"/") - many; n > many/2 {
+		t.Errorf("%d reads for %d pods of one Deployment, want few", n, many)
+	}
+}
+
+// A tenant who hides a spread behind many spreads of other kinds and the same name has its pods
+// refused, while the namespace is closed.
+func TestASpreadCannotBeHidden(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	db := testenv.AStatefulSet("db", 2).In(ns).StatefulSet
+	env.Create(t, db, aSpread(ns, "other", "apps/v1", "StatefulSet", "other", "a"))
+	for i := range 9 {
+		env.Create(t, hidden(aSpread(ns, fmt.Sprint("s", i), "example.com/v1", fmt.Sprint("Kind", i), "db", "a")))
+	}
+	webhook, _ := late(t)
+	answer := webhook.Handle(t.Context(), createIn(t, testenv.APod("db-0").In(ns).OwnedBy(db), false))
+	if answer.Allowed || !strings.Contains(answer.Result.Message, cluster.ErrManySpreads.Error()) {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
