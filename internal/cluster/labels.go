@@ -28,7 +28,11 @@ const (
 // the object as a value is not shared: a StatefulSet labels each pod with it.
 func SharedLabels[T client.Object]() Part[T] {
 	shared := &sharedLabels{sets: map[string]map[string]string{}}
-	return func(from, to T) { to.SetLabels(shared.of(boundedLabels(from.GetLabels()), from.GetName())) }
+	return func(from, to T) {
+		if to.GetLabels() == nil { // otherwise the part of another feature was first
+			to.SetLabels(shared.of(boundedLabels(from.GetLabels()), from.GetName()))
+		}
+	}
 }
 
 // boundedLabels keeps the shortest labels of an object that has very long ones together.

@@ -226,15 +226,28 @@ func readNotes(text string) map[string]string {
 		return nil
 	}
 	notes := map[string]string{}
-	next := func() string {
-		length, size := binary.Uvarint([]byte(text[:min(len(text), binary.MaxVarintLen64)]))
-		part := text[size : size+int(length)]
-		text = text[size+int(length):]
-		return part
-	}
 	for text != "" {
-		key := next()
-		notes[key] = next()
+		var key string
+		key, text = nextNote(text)
+		notes[key], text = nextNote(text)
 	}
 	return notes
+}
+
+// hasNote tells whether writeNotes wrote an annotation of a name.
+func hasNote(text, name string) bool {
+	for text != "" {
+		var key string
+		if key, text = nextNote(text); key == name {
+			return true
+		}
+		_, text = nextNote(text)
+	}
+	return false
+}
+
+// nextNote cuts the first part off a text of writeNotes.
+func nextNote(text string) (part, rest string) {
+	length, size := binary.Uvarint([]byte(text[:min(len(text), binary.MaxVarintLen64)]))
+	return text[size : size+int(length)], text[size+int(length):]
 }

@@ -78,17 +78,25 @@ func (i *packing) AddIndexers(indexers toolscache.Indexers) error {
 
 // AddEventHandler adds a handler.
 func (i *packing) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandler(unpacking{h, &i.store.lately})
+	return i.SharedIndexInformer.AddEventHandler(i.unpacked(h))
 }
 
 // AddEventHandlerWithResyncPeriod adds a handler.
 func (i *packing) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, resync time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(unpacking{h, &i.store.lately}, resync)
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(i.unpacked(h), resync)
 }
 
 // AddEventHandlerWithOptions adds a handler.
 func (i *packing) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithOptions(unpacking{h, &i.store.lately}, o)
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(i.unpacked(h), o)
+}
+
+// unpacked makes a handler see pods. A selective handler chooses before they are unpacked.
+func (i *packing) unpacked(h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
+	if s, ok := h.(selective); ok {
+		return selective{unpacking{s.ResourceEventHandler, &i.store.lately}, s.first}
+	}
+	return unpacking{h, &i.store.lately}
 }
 
 // unpacking is a handler that sees pods.

@@ -32,6 +32,9 @@ const (
 func Requests() Part[*corev1.Pod] {
 	shared := &sharedLists{lists: map[string]corev1.ResourceList{}}
 	return func(from, to *corev1.Pod) {
+		if to.Spec.Overhead != nil {
+			return // the part of another feature was first
+		}
 		to.Spec.Overhead = shared.of(boundedRequests(resourcehelper.PodRequests(from, resourcehelper.PodResourcesOptions{
 			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 		})))

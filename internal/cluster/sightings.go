@@ -66,11 +66,11 @@ func (s *Sightings) Follow(ctx context.Context, informers cache.Informers) error
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	_, err = informer.AddEventHandler(selective{toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    s.ending,
 		UpdateFunc: func(_, o any) { s.ending(o) },
 		DeleteFunc: s.deleted,
-	})
+	}, Outline.Ending})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
