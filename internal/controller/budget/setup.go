@@ -25,7 +25,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("budget").
 		For(&policyv1beta1.PodUnavailableBudget{}, builder.WithPredicates(specChanged)).
-		Watches(&corev1.Pod{}, r.podHandler(), builder.WithPredicates(podChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneFirst, r.podHandler(), podChanged)).
 		Watches(&appsv1.Deployment{}, all, resized).
 		Watches(&appsv1.StatefulSet{}, all, resized).
 		Watches(&appsv1.ReplicaSet{}, all, resized).

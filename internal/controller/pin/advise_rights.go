@@ -3,6 +3,7 @@ package pin
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,33 +27,38 @@ const ReasonKindForbidden = "KindForbidden"
 
 // watchUnreadable has Reconcile tell workloads of named kinds that the controller may not read.
 func (a *Adviser) watchUnreadable(mgr ctrl.Manager, c controller.TypedController[kindRequest]) error {
-	ofPod := func(_ context.Context, pod *corev1.Pod) []kindRequest { return a.unreadable(pod) }
-	ofRights := func(ctx context.Context, _ client.Object) []kindRequest {
-		var pods corev1.PodList
-		if err := a.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // only a cache that is being stopped returns an error
+	unreadable := func(pod cluster.Outline) bool {
+		owner, ok := pod.Owner()
+		return ok && a.Workloads.Forbidden(owner.Target) != ""
+	}
+	ofPod := func(_ context.Context, o client.Object) []kindRequest {
+		owner, ok := workload.ControllerOf(o)
+		if !ok || a.Workloads.Forbidden(owner.Target) == "" {
 			return nil
 		}
-		var requests []kindRequest
-		for i := range pods.Items {
-			requests = append(requests, a.unreadable(&pods.Items[i])...)
-		}
-		return requests
+		return []kindRequest{requestOf(o.GetNamespace(), owner.Target)}
 	}
-	created := predicate.TypedFuncs[*corev1.Pod]{UpdateFunc: func(event.TypedUpdateEvent[*corev1.Pod]) bool { return false }}
+	ofRights := func(ctx context.Context, _ client.Object) []kindRequest {
+		requests := map[kindRequest]bool{}
+		err := cluster.EachPod(ctx, mgr.GetCache(), func(pod cluster.Outline) {
+			if owner, _ := pod.Owner(); unreadable(pod) {
+				requests[requestOf(pod.Namespace(), owner.Target)] = true
+			}
+		})
+		if err != nil { // only a cache that is being stopped returns an error
+			return nil
+		}
+		return slices.Collect(maps.Keys(requests))
+	}
+	created := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	return errors.Join(
-		c.Watch(source.TypedKind(mgr.GetCache(), &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(ofPod), created)),
+		c.Watch(cluster.PodEvents(mgr.GetCache(), unreadable, handler.TypedEnqueueRequestsFromMapFunc(ofPod), created)),
 		c.Watch(source.TypedChannel(a.Workloads.RightsChanged(), handler.TypedEnqueueRequestsFromMapFunc(ofRights))),
 	)
 }
 
-// unreadable requests the owner of a pod if the controller may not read workloads of its kind.
-func (a *Adviser) unreadable(pod *corev1.Pod) []kindRequest {
-	owner, ok := workload.OwnerOf(pod)
-	if !ok || a.Workloads.Forbidden(owner) == "" {
-		return nil
-	}
-	kind := schema.GroupVersionKind{Group: owner.Group, Kind: owner.Kind}
-	return []kindRequest{{kind, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}}}
+func requestOf(namespace string, t workload.Target) kindRequest {
+	return kindRequest{schema.GroupVersionKind{Group: t.Group, Kind: t.Kind}, client.ObjectKey{Namespace: namespace, Name: t.Name}}
 }
 
 // tellUnreadable makes an event on a workload that asks for the return of its pods, and which the

@@ -9,8 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
+
+// unbound passes the pods without a node when a controller starts.
+func unbound(pod cluster.Outline) bool { return !pod.Bound() }
 
 // recordChanged passes the events of a pod that can change its record. A pod that was
 // re-created while the watch was interrupted appears as an update of its predecessor, and

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -71,7 +70,7 @@ const noteSize = 800
 func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nominate").
-		Watches(&corev1.Pod{}, gateHandler(), builder.WithPredicates(podWaits)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), unbound, gateHandler(), podWaits)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: nominators, NewQueue: gateQueue,
 			NeedLeaderElection: new(false),

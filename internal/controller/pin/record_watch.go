@@ -30,7 +30,7 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 		Named("record").
 		For(&appsv1beta1.PersistentPodState{}).
 		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(by.rival), builder.WithPredicates(createdOrDeleted)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(by.pod), builder.WithPredicates(recordChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), unbound, handler.EnqueueRequestsFromMapFunc(by.pod), recordChanged)).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(by.statefulSet)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.labels), builder.WithPredicates(nodeRelabelled)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.schedulability), builder.WithPredicates(schedulabilityChanged)).

@@ -35,7 +35,7 @@ func (o *Opener) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scale-out").
 		For(&appsv1.StatefulSet{}, builder.WithPredicates(setChanged)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(o.setOf), builder.WithPredicates(podChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneFirst, handler.EnqueueRequestsFromMapFunc(o.setOf), podChanged)).
 		WithOptions(inTurn()).
 		Complete(cluster.RetryOnConflict(o))
 }
@@ -63,11 +63,14 @@ func (o *Opener) setOf(ctx context.Context, pod client.Object) []reconcile.Reque
 func (u *Unlimited) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scale-out-unlimited").
-		Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(podGated)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), behindGates, &handler.EnqueueRequestForObject{}, podGated)).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(u.podsOf), builder.WithPredicates(deleted)).
 		WithOptions(inTurn()).
 		Complete(cluster.RetryOnConflict(u))
 }
+
+// behindGates passes the pods that have a gate when the controller starts.
+func behindGates(pod cluster.Outline) bool { return len(pod.Gates()) > 0 }
 
 // podsOf are the pods that a deleted StatefulSet leaves behind gates.
 func (u *Unlimited) podsOf(ctx context.Context, set client.Object) (requests []reconcile.Request) {

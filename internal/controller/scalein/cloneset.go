@@ -32,7 +32,7 @@ type CloneSets struct{ *Reconciler }
 func (c *CloneSets) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scale-in-clonesets").
-		Watches(&corev1.Pod{}, later(c.ownerOf), builder.WithPredicates(podChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), marked, later(c.ownerOf), podChanged)).
 		Watches(&appsv1beta1.WorkloadSpread{}, later(targetOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 2, NewQueue: cluster.InTurn(1, cluster.NamespaceOf),

@@ -81,6 +81,19 @@ func TestForeignCostsAreTold(t *testing.T) {
 	}
 }
 
+// A controller that starts beside thousands of ReplicaSets finds those whose pods have an order or
+// had one, and those that ask for an order that does not exist.
+func TestAStartFindsWhatHasAnOrder(t *testing.T) {
+	n := node(t, "x")
+	ordered, former, unknown := anApp(t, 1, map[string]string{order: balanced}), anApp(t, 1, nil), anApp(t, 1, map[string]string{order: "topology"})
+	ordered.pod(t, "web", n)
+	former.pod(t, "web", n, costOf, "100", markOf, "100")
+	start(t)
+	have(t, ordered.Namespace, map[string]string{"web": "10000000"})
+	have(t, former.Namespace, map[string]string{"web": ""})
+	env.Told(t, unknown.Deployment, controller.ReasonUnknownOrder, "topology")
+}
+
 // A user who writes a cost at the same moment keeps it: the cache may not show it yet.
 func TestACostOfAUserIsNotOverwritten(t *testing.T) {
 	r, _ := start(t)
@@ -136,8 +149,11 @@ func TestPodsThatStartTogetherAreWrittenOnce(t *testing.T) {
 			env.Read(t, client.ObjectKey{Namespace: a.Namespace, Name: name}, &pod)
 			layers[pod.Annotations[costOf]]++
 		}
-		if len(layers) != 10 {
+		if len(layers) != 10 || layers[""] > 0 {
 			return fmt.Errorf("costs %v, want ten layers", layers)
+		}
+		if n := written(t, registry, "balanced"); n < 30 { // a write is counted after its answer
+			return fmt.Errorf("%v writes for 30 pods", n)
 		}
 		return nil
 	})

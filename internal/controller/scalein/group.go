@@ -63,6 +63,12 @@ func balanced(o client.Object) bool {
 	return o.GetAnnotations()[appsv1beta1.AnnotationScaleIn] == appsv1beta1.ScaleInBalanced
 }
 
+// asked tells whether a workload asks for an order, which may be unknown.
+func asked(o client.Object) bool {
+	_, asked := o.GetAnnotations()[appsv1beta1.AnnotationScaleIn]
+	return asked
+}
+
 // workloadOf returns the Deployment of a ReplicaSet, or the ReplicaSet if no Deployment controls
 // it; nil for a workload that is being deleted. A Deployment's annotations are copied to its
 // ReplicaSets, and are not removed there.

@@ -35,8 +35,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.Metrics.memory.Store(&r.memory)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scale-in").
-		Watches(&corev1.Pod{}, r.podHandler(), builder.WithPredicates(podChanged)).
-		Watches(&appsv1.ReplicaSet{}, later(r.siblings), builder.WithPredicates(setChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), marked, r.podHandler(), podChanged)).
+		Watches(&appsv1.ReplicaSet{}, r.setHandler(), builder.WithPredicates(setChanged)).
 		Watches(&appsv1.Deployment{}, later(r.setsOf), builder.WithPredicates(deploymentChanged)).
 		Watches(&appsv1beta1.WorkloadSpread{}, later(r.setsUnder), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{
@@ -62,6 +62,10 @@ func later(find func(context.Context, client.Object) []types.NamespacedName) han
 	}
 }
 
+// marked passes the pods that have a cost of Limpet when the controller starts. Groups with an order
+// are found by their ReplicaSets and spreads.
+func marked(pod cluster.Outline) bool { return pod.Annotated(appsv1beta1.AnnotationDeletionCost) }
+
 // podHandler triggers the ReplicaSet of a pod, if its pods have an order or had one.
 func (r *Reconciler) podHandler() handler.Funcs {
 	return later(func(ctx context.Context, o client.Object) []types.NamespacedName {
@@ -79,6 +83,11 @@ func (r *Reconciler) podHandler() handler.Funcs {
 
 // ordered tells whether the pods of a ReplicaSet have an order.
 func (r *Reconciler) ordered(ctx context.Context, key client.ObjectKey) bool {
+	return r.has(ctx, key, balanced)
+}
+
+// has tells whether a workload whose pods have no spread is one of some, or its pods have one.
+func (r *Reconciler) has(ctx context.Context, key client.ObjectKey, which func(client.Object) bool) bool {
 	var set appsv1.ReplicaSet
 	if err := r.Client.Get(ctx, key, &set, client.UnsafeDisableDeepCopy); err != nil {
 		return false
@@ -88,7 +97,20 @@ func (r *Reconciler) ordered(ctx context.Context, key client.ObjectKey) bool {
 		return false
 	}
 	found, err := r.spreadsOf(ctx, set.Namespace, chainOf(&set))
-	return err == nil && (balanced(of) || len(found.objects) > 0)
+	return err == nil && (which(of) || len(found.objects) > 0)
+}
+
+// setHandler triggers the ReplicaSets after events of one. When the controller starts, only those
+// are triggered that ask for an order, even an unknown one, or that have a spread.
+func (r *Reconciler) setHandler() handler.Funcs {
+	h := later(r.siblings)
+	always := h.CreateFunc
+	h.CreateFunc = func(ctx context.Context, e event.CreateEvent, q queue) {
+		if !e.IsInInitialList || r.has(ctx, client.ObjectKeyFromObject(e.Object), asked) {
+			always(ctx, e, q)
+		}
+	}
+	return h
 }
 
 // setsUnder are the ReplicaSets of the target of a spread, and of its owner.
@@ -150,8 +172,10 @@ var setChanged = predicate.Funcs{
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
-// deploymentChanged passes the changes of what a Deployment says about the order.
+// deploymentChanged passes the changes of what a Deployment says about the order. When the controller
+// starts, the ReplicaSets are seen themselves.
 var deploymentChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*appsv1.Deployment), e.ObjectNew.(*appsv1.Deployment)
 		return before.UID != after.UID || !maps.Equal(before.Annotations, after.Annotations) ||
