@@ -21,8 +21,8 @@ import (
 )
 
 type options struct {
-	repo, out        string
-	rounds, rebuilds int
+	repo, out                string
+	rounds, rebuilds, forced int
 }
 
 func main() {
@@ -35,6 +35,7 @@ func run() int {
 	flag.StringVar(&o.out, "out", "", "`file` below the root to write the tables to, as well as to standard output")
 	flag.IntVar(&o.rounds, "rounds", 4, "number of turns of each StatefulSet")
 	flag.IntVar(&o.rebuilds, "rebuilds", 6, "number of rebuilds of each pod in a turn")
+	flag.IntVar(&o.forced, "forced", 2, "number of rebuilds of each pod in a turn after a deletion by force")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -75,7 +76,7 @@ func measure(ctx context.Context, b *bed.Bed, o options, progress func(string, .
 	for i := range o.rounds {
 		for _, s := range []*series{with, without} {
 			progress("turn %d of %d: %s", i+1, o.rounds, s.variant.title)
-			if err := s.turn(ctx, o.rebuilds); err != nil {
+			if err := s.turn(ctx, o.rebuilds, o.forced); err != nil {
 				return report{}, fmt.Errorf("%s: %w", s.variant.title, err)
 			}
 		}

@@ -49,6 +49,17 @@ func (s *series) ready(ctx context.Context, name string, former types.UID) (*cor
 	return nil, fmt.Errorf("pod %s: %w", name, errNotReady)
 }
 
+// failedSandboxes reports whether the kubelet failed to create a sandbox of a pod.
+func (s *series) failedSandboxes(ctx context.Context, pod types.UID) (bool, error) {
+	events, err := s.bed.Client.CoreV1().Events(s.variant.namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
+		"reason": "FailedCreatePodSandBox", "involvedObject.uid": string(pod),
+	}.String()})
+	if err != nil {
+		return false, fmt.Errorf("list events of pod %s: %w", pod, err)
+	}
+	return len(events.Items) > 0, nil
+}
+
 // agentMemory fills one node with pods. It returns the number of pods, and the peak memory of
 // the node's agent in bytes.
 func agentMemory(ctx context.Context, b *bed.Bed) (pods int, bytes int64, err error) {

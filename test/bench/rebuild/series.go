@@ -31,16 +31,22 @@ var (
 // replicas are one pod for each node.
 const replicas = 3
 
-// series holds the rebuilds of one variant.
+// series holds the rebuilds of one variant: after an ordinary deletion, and after one by force.
 type series struct {
-	bed     *bed.Bed
-	variant variant
-	took    []time.Duration // from the deletion until the rebuilt pod is Ready
-	same    int             // number of rebuilds with the same node and addresses
+	bed              *bed.Bed
+	variant          variant
+	ordinary, forced rebuilds
 }
 
-// turn rebuilds each pod of a new StatefulSet the given number of times, one pod at a time.
-func (s *series) turn(ctx context.Context, rebuilds int) (err error) {
+// rebuilds holds what was measured of rebuilds of one kind.
+type rebuilds struct {
+	took    []time.Duration // from the deletion until the rebuilt pod is Ready
+	same    int             // number of rebuilds with the same node and addresses
+	retried int             // number of rebuilds whose first sandbox failed
+}
+
+// turn rebuilds each pod of a new StatefulSet the given numbers of times, one pod at a time.
+func (s *series) turn(ctx context.Context, ordinary, forced int) (err error) {
 	if s.variant.hostLocal {
 		if err := useHostLocal(ctx, s.bed); err != nil {
 			return err
@@ -60,15 +66,21 @@ func (s *series) turn(ctx context.Context, rebuilds int) (err error) {
 		_, gone := s.bed.KubectlIn(context.WithoutCancel(ctx), manifest, "delete", "-n", s.variant.namespace, "--cascade=foreground", "-f", "-")
 		err = errors.Join(err, gone)
 	}()
-	for i := range rebuilds * replicas {
-		if err := s.rebuild(ctx, fmt.Sprintf("bench-%d", i%replicas)); err != nil {
+	for i := range ordinary * replicas {
+		if err := s.rebuild(ctx, fmt.Sprintf("bench-%d", i%replicas), &s.ordinary, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	for i := range forced * replicas {
+		byForce := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := s.rebuild(ctx, fmt.Sprintf("bench-%d", i%replicas), &s.forced, byForce); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *series) rebuild(ctx context.Context, name string) error {
+func (s *series) rebuild(ctx context.Context, name string, into *rebuilds, how metav1.DeleteOptions) error {
 	before, err := s.ready(ctx, name, "")
 	if err != nil {
 		return err
@@ -79,16 +91,20 @@ func (s *series) rebuild(ctx context.Context, name string) error {
 		}
 	}
 	begin := time.Now()
-	if err := s.bed.Client.CoreV1().Pods(s.variant.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := s.bed.Client.CoreV1().Pods(s.variant.namespace).Delete(ctx, name, how); err != nil {
 		return fmt.Errorf("delete pod %s: %w", name, err)
 	}
 	after, err := s.ready(ctx, name, before.UID)
 	if err != nil {
 		return err
 	}
-	s.took = append(s.took, time.Since(begin))
+	into.took = append(into.took, time.Since(begin))
 	if after.Spec.NodeName == before.Spec.NodeName && fmt.Sprint(after.Status.PodIPs) == fmt.Sprint(before.Status.PodIPs) {
-		s.same++
+		into.same++
 	}
-	return nil
+	failed, err := s.failedSandboxes(ctx, after.UID)
+	if failed {
+		into.retried++
+	}
+	return err
 }
