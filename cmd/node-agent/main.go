@@ -22,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/agent"
 	"github.com/limpet-io/limpet/internal/agent/show"
 	"github.com/limpet-io/limpet/internal/cni/coexist"
+	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
 	"github.com/limpet-io/limpet/internal/endpoint"
@@ -37,8 +38,9 @@ IPReservation and NodeIPPool objects.
 
 Usage:
   limpet-agent [flags]             run the agent, as the DaemonSet does
-  limpet-agent uninstall [flags]   remove Limpet's network configuration and routes, and the
-                                   plugin when no pod needs it; the state file stays
+  limpet-agent uninstall [flags]   remove Limpet's network configuration and routes, restore
+                                   one that the agent has patched, and remove the plugin
+                                   when no pod needs it; the state file stays
   limpet-agent version             print the version
 
 Flags:
@@ -81,7 +83,7 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 	}
 	c := agent.Config{
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
-		OwnNetwork: o.Network == "own", MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
+		OwnNetwork: o.Network == "own", Adopt: o.Network == "adopt", Accepts: accepts, MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
 		AuditPeriod: o.AuditPeriod, Pace: show.DefaultPace(), Running: running(o.ResultsDir), VerbLog: o.PluginLog,
 	}
@@ -119,4 +121,10 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 func running(resultsDir string) func(dir string) ([]reservation.Attachment, error) {
 	host := node.Node{NetNS: machine.StatNetNS, ResultsDir: resultsDir}
 	return (&recovery.Recovery{Node: host, Others: &coexist.Neighbour{Node: host}}).Running
+}
+
+// accepts returns why limpet-ipam would refuse a configuration.
+func accepts(conf []byte) error {
+	_, err := netconf.ParseStatus(conf)
+	return err
 }

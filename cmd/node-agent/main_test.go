@@ -150,7 +150,7 @@ func startAgent(t testing.TB, flags ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags = append(flags, "--plugin="+os.Args[0], "--cni-bin-dir="+filepath.Join(dir, "bin"), "--cni-conf-dir="+conf)
+	flags = append([]string{"--plugin=" + os.Args[0], "--cni-bin-dir=" + filepath.Join(dir, "bin"), "--cni-conf-dir=" + conf}, flags...)
 	powerless := []string{"--inh-caps=-all", "--bounding-set=-all", os.Args[0]} // as capabilities: {drop: [ALL]}
 	cmd := exec.Command("setpriv", append(powerless, flags...)...)
 	cmd.Env = append(os.Environ(), agentVar+"=1", "NODE_NAME=n1", "KUBECONFIG="+kubeconfig(t))

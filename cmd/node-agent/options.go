@@ -50,7 +50,7 @@ func Default() Options {
 // AddFlags registers the options as flags, with their present values as defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "node-name", o.Node, "name of this machine's Node object; empty: the value of the environment variable NODE_NAME")
-	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; none: it writes neither")
+	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; adopt: put limpet-ipam in the place of host-local in the network configuration of the node (bridge, ptp, macvlan or ipvlan), again after each change by its owner; uninstall restores it; none: it writes neither")
 	fs.StringVar(&o.PluginFile, "plugin", o.PluginFile, "plugin binary to install; empty: install none")
 	fs.StringVar(&o.BinDir, "cni-bin-dir", o.BinDir, "directory in which the container runtime looks for plugins")
 	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory in which the container runtime looks for network configurations")
@@ -63,8 +63,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.KubeletSocket, "kubelet-pods-socket", o.KubeletSocket, "socket of the kubelet's PodsAPI")
 	fs.StringVar(&o.RuntimeEndpoint, "runtime-endpoint", o.RuntimeEndpoint, "socket of the container runtime, for --pods=runtime")
 	fs.StringVar(&o.BootIDFile, "boot-id-file", o.BootIDFile, "file with the boot ID of the node, the same as the plugin reads")
-	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for; with --network=own it is written as ipam.maxReservation; in another network it holds only until the first pod has started there")
-	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the own network's addresses that reservations may hold; with --network=own it is written as ipam.maxReservedPercent")
+	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation, "longest reservation that a pod can ask for; with --network=own or adopt it is written as ipam.maxReservation; in another network it holds only until the first pod has started there")
+	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the network's addresses that reservations may hold; with --network=own or adopt it is written as ipam.maxReservedPercent")
 	fs.StringVar(&o.Address, "address", o.Address, "address on which /healthz, /readyz and /metrics are served; 0 or empty: serve none")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address on which /metrics is served instead, alone; 0: serve none; empty: serve it on --address")
 }
@@ -75,8 +75,8 @@ func (o *Options) Validate() error {
 	if o.Node == "" {
 		errs = append(errs, errors.New("--node-name: empty, and NODE_NAME is not set"))
 	}
-	if o.Network != "none" && o.Network != "own" {
-		errs = append(errs, fmt.Errorf("--network: %q is neither \"none\" nor \"own\"", o.Network))
+	if !slices.Contains([]string{"none", "own", "adopt"}, o.Network) {
+		errs = append(errs, fmt.Errorf("--network: %q is none of none, own, adopt", o.Network))
 	}
 	for _, d := range []struct{ flag, value string }{
 		{"cni-bin-dir", o.BinDir}, {"cni-conf-dir", o.ConfDir}, {"state-dir", o.StateDir}, {"netns-dir", o.NetNSDir}, {"cni-results-dir", o.ResultsDir}, {"boot-id-file", o.BootIDFile},

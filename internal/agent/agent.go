@@ -30,6 +30,10 @@ type Config struct {
 	ConfDir    string // where runtimes look for network configurations
 	StateDir   string
 	OwnNetwork bool // the agent is the node's pod network
+	// Adopt makes the agent patch the network configuration of the node. Accepts returns why limpet-ipam would refuse
+	// a configuration.
+	Adopt   bool
+	Accepts func(conf []byte) error
 	// MaxRetain and SharePercent are limits of the node's own network. MaxRetain also holds
 	// for other networks until the first verb has stored theirs.
 	MaxRetain    time.Duration
@@ -79,6 +83,9 @@ type Agent struct {
 
 	pluginInstalled, networkInstalled atomic.Bool
 
+	patches    []time.Time            // of the network configuration, within the last hour
+	notAdopted atomic.Pointer[string] // why the network is not adopted; nil before the first attempt
+
 	ipam         atomic.Pointer[plan.NodeIPAM]
 	reportedIPAM plan.NodeIPAM // as of the last event
 
@@ -125,6 +132,9 @@ func New(c Config) (*Agent, error) {
 		a.OrphanGrace = orphanGrace
 	}
 	a.metrics.podsFrom.WithLabelValues(a.PodsFrom).Set(1)
+	if a.Adopt {
+		a.Registry.MustRegister(a.metrics.patches, a.metrics.adopted)
+	}
 	return a, nil
 }
 
@@ -170,7 +180,7 @@ func (a *Agent) Ready() error {
 	switch {
 	case !a.pluginInstalled.Load():
 		return errors.New("the plugin is not installed yet")
-	case a.OwnNetwork && !a.networkInstalled.Load():
+	case (a.OwnNetwork || a.Adopt) && !a.networkInstalled.Load():
 		return errors.New("the network configuration is not installed yet")
 	}
 	return nil

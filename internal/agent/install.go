@@ -92,8 +92,13 @@ func (a *Agent) removeLeftovers(now time.Time) error {
 // removeTemps deletes the temporary files of installations that are old enough, and returns
 // their number.
 func removeTemps(c Config, now time.Time, grace time.Duration) (removed int, err error) {
-	var errs []error
-	for _, path := range []string{filepath.Join(c.BinDir, plan.PluginName), filepath.Join(c.ConfDir, plan.ConflistName)} {
+	records, err := readAdopted(c.StateDir)
+	errs := []error{err}
+	paths := []string{filepath.Join(c.BinDir, plan.PluginName), filepath.Join(c.ConfDir, plan.ConflistName), filepath.Join(c.StateDir, adoptedFile)}
+	for _, r := range records {
+		paths = append(paths, filepath.Join(c.ConfDir, filepath.Base(r.Name)))
+	}
+	for _, path := range paths {
 		files, err := filesIn(filepath.Dir(path))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("look for files of interrupted installations: %w", err))

@@ -24,6 +24,9 @@ func (a *Agent) findIPAM() error {
 		return err
 	}
 	is := plan.FindIPAM(files)
+	if why := a.notAdopted.Load(); why != nil && is.By != plan.IPAMLimpet {
+		is.NotAdopted = *why
+	}
 	if was := a.ipam.Swap(&is); was == nil || *was != is {
 		a.Log.Info("Network of the node", "ipam", is.By, "file", is.File)
 	}
@@ -63,10 +66,10 @@ func (a *Agent) reportIPAM(ctx context.Context) error {
 	if is == nil || *is == a.reportedIPAM {
 		return nil
 	}
-	if is.By == plan.IPAMOther {
+	if is.By == plan.IPAMOther || is.NotAdopted != "" {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
-		event := plan.ForeignNetworkEvent(a.Node, filepath.Join(a.ConfDir, is.File), a.Clock.Now())
+		event := plan.ForeignNetworkEvent(a.Node, a.ConfDir, *is, a.Clock.Now())
 		if err := a.show.Client.Create(ctx, event); err != nil {
 			return fmt.Errorf("create event about a foreign network: %w", err)
 		}

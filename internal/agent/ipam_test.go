@@ -42,21 +42,26 @@ func TestAForeignNetworkIsReported(t *testing.T) {
 func (n *node) reported(t *testing.T, want ...string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		var list corev1.EventList
-		if err := env.Client.List(t.Context(), &list, client.InNamespace("default")); err != nil {
-			return err
-		}
-		var got []string
-		for _, e := range list.Items {
-			if e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == n.Node && e.Reason == plan.ReasonForeignNetwork {
-				got = append(got, e.Message)
-			}
-		}
-		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		if got := n.messages(t); strings.Join(got, "\n") != strings.Join(want, "\n") {
 			return fmt.Errorf("events %q, want %q", got, want)
 		}
 		return nil
 	})
+}
+
+// messages returns the messages of the events about the node's network.
+func (n *node) messages(t *testing.T) (all []string) {
+	t.Helper()
+	var list corev1.EventList
+	if err := env.Client.List(t.Context(), &list, client.InNamespace("default")); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == n.Node && e.Reason == plan.ReasonForeignNetwork {
+			all = append(all, e.Message)
+		}
+	}
+	return all
 }
 
 // TestInstallationIsMeasured checks version and outcome in the metrics, before and after the

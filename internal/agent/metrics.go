@@ -23,6 +23,8 @@ type metrics struct {
 	success    prometheus.Gauge
 	time       prometheus.Gauge
 	ipam       *prometheus.GaugeVec
+	patches    prometheus.Counter
+	adopted    prometheus.Gauge
 	lapsed     prometheus.Counter
 	orphans    *prometheus.CounterVec
 	ended      prometheus.Counter
@@ -73,6 +75,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		ipam: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "limpet_agent_network_ipam", Help: "1 for the IPAM plugin of the network that the runtime uses: limpet-ipam, other, unknown.",
 		}, []string{"by"}),
+		patches: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "limpet_agent_network_patches_total", Help: "Patches of the node's network configuration (--network=adopt): one, and one more each time that its owner has changed it.",
+		}),
+		adopted: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "limpet_agent_network_adopted", Help: "1 while the node's network configuration names limpet-ipam (--network=adopt), else 0.",
+		}),
 		lapsed: prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_reservations_lapsed_total", Help: "Reservations freed because their deadline had passed."}),
 		orphans: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "limpet_reservations_orphaned_total",
@@ -187,6 +195,14 @@ func (m *metrics) installed(is installation, err error, now time.Time) {
 	m.time.Set(float64(now.Unix()))
 	m.plugin.Reset()
 	m.plugin.WithLabelValues(is.version).Set(1)
+}
+
+// setAdopted records whether the network of the node names limpet-ipam.
+func (m *metrics) setAdopted(is bool) {
+	m.adopted.Set(0)
+	if is {
+		m.adopted.Set(1)
+	}
 }
 
 // setIPAM records the IPAM plugin of the node.

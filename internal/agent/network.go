@@ -31,7 +31,7 @@ func (a *Agent) setUpNetwork() error {
 }
 
 func (a *Agent) pluginOptions() plan.PluginOptions {
-	o := plan.PluginOptions{DataDir: a.StateDir, MaxRetain: a.MaxRetain, SharePercent: a.SharePercent}
+	o := plan.PluginOptions{DataDir: a.StateDir, StateDir: a.StateDir, MaxRetain: a.MaxRetain, SharePercent: a.SharePercent}
 	if o.DataDir == persistence.DefaultDir {
 		o.DataDir = ""
 	}

@@ -30,6 +30,9 @@ func (a *Agent) round(ctx context.Context) {
 	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkInstalled.Load()) {
 		a.step("network", a.setUpNetwork)
 	}
+	if a.Adopt {
+		a.step("adopt", a.adoptNetwork)
+	}
 	if full {
 		a.step("look", a.findIPAM)
 		a.step("pending", func() error {

@@ -24,8 +24,9 @@ type object = map[string]any
 
 // PluginOptions are the keys of the IPAM configuration that follow the agent's flags.
 type PluginOptions struct {
-	// DataDir is the directory of the state file; empty for the plugin's default.
+	// DataDir is the directory of the state file; empty for the plugin's default. StateDir is never empty.
 	DataDir      string
+	StateDir     string
 	MaxRetain    time.Duration
 	SharePercent int
 }

@@ -10,5 +10,6 @@
 //   - changes, turns: which API objects to create, update and delete so that the API shows this, in which order
 //   - retry: what an answer of the API server means, and how long to wait after it
 //   - ipam: which IPAM plugin gives pods their addresses on this node
+//   - adopt, patch: how limpet-ipam takes the place of host-local in the network of others, and back
 //   - network: what to set up where Limpet is the pod network: conflist and routes
 package plan

@@ -3,7 +3,9 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,8 @@ const (
 type NodeIPAM struct {
 	By   IPAM
 	File string
+	// NotAdopted says why the agent has not patched the file; empty where it was not asked to.
+	NotAdopted string
 }
 
 // ConfigFile is a file with a network configuration, or a list of them.
@@ -48,14 +52,14 @@ func FindIPAM(files []ConfigFile) NodeIPAM {
 		}
 		switch {
 		case namesLimpet(conf):
-			return NodeIPAM{IPAMLimpet, f.Name}
+			return NodeIPAM{By: IPAMLimpet, File: f.Name}
 		case !delegates(conf):
-			return NodeIPAM{IPAMOther, f.Name}
+			return NodeIPAM{By: IPAMOther, File: f.Name}
 		}
 		if behind := FindIPAM(files[i+1:]); behind.By == IPAMLimpet {
 			return behind
 		}
-		return NodeIPAM{IPAMUnknown, f.Name}
+		return NodeIPAM{By: IPAMUnknown, File: f.Name}
 	}
 	return NodeIPAM{By: IPAMUnknown}
 }
@@ -106,16 +110,28 @@ func eventName(node string, now time.Time) string {
 	return objectName(node, fmt.Sprintf("%x", now.UnixNano()))
 }
 
-// ForeignNetworkEvent returns the event for a node whose network configuration at path
-// names another IPAM plugin.
-func ForeignNetworkEvent(node, path string, now time.Time) *corev1.Event {
+// maxMessage is the longest message of an event, in bytes.
+const maxMessage = 1024
+
+// ForeignNetworkEvent returns the event for a node whose network configuration, in dir,
+// names another IPAM plugin. It says why the agent did not patch it, if that was its task.
+func ForeignNetworkEvent(node, dir string, is NodeIPAM, now time.Time) *corev1.Event {
 	at := metav1.NewTime(now)
+	var message string
+	if is.File != "" {
+		message = fmt.Sprintf("%s is the network configuration of this node and does not name %s as its IPAM plugin: its pods get no reservations", filepath.Join(dir, is.File), PluginName)
+	}
+	if is.File != "" && is.NotAdopted != "" {
+		message += "; "
+	}
+	message += is.NotAdopted
+	message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: eventName(node, now)},
 		// kubectl describe node looks for events whose UID is the node's name.
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
 		Type:           corev1.EventTypeWarning, Reason: ReasonForeignNetwork,
-		Message: fmt.Sprintf("%s is the network configuration of this node and does not name %s as its IPAM plugin: its pods get no reservations", path, PluginName),
+		Message: message,
 		Source:  corev1.EventSource{Component: "limpet-agent", Host: node}, FirstTimestamp: at, LastTimestamp: at, Count: 1,
 	}
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+// TestTheAgentAdoptsAndRestores runs the agent without root's capabilities: it patches the network configuration of
+// its node, is killed, and "limpet-agent uninstall" takes the patch back.
+func TestTheAgentAdoptsAndRestores(t *testing.T) {
+	dir := t.TempDir()
+	state, bin, conf := filepath.Join(dir, "state"), filepath.Join(dir, "bin"), filepath.Join(dir, "conf")
+	path := filepath.Join(conf, "10-pods.conflist")
+	original := fmt.Sprintf(`{"cniVersion":"1.0.0",  "name":"pods","plugins":[{"type":"bridge","ipam":{"type":"host-local","dataDir":%q,"subnet":"10.1.0.0/24"}}]}`, state)
+	for _, d := range []string{state, conf} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte(original), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--network=adopt", "--state-dir=" + state, "--cni-bin-dir=" + bin, "--cni-conf-dir=" + conf, "--address=" + freeAddress(t)}
+	agent := startAgent(t, flags...)
+	testenv.Eventually(t, func() error {
+		data, err := os.ReadFile(path)
+		if err == nil && !bytes.Contains(data, []byte(`"type": "limpet-ipam"`)) {
+			err = fmt.Errorf("%s is %s", path, data)
+		}
+		return err
+	})
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait() // it was killed
+	uninstall := exec.CommandContext(t.Context(), os.Args[0], append([]string{"uninstall", "--node-name=n1"}, flags...)...)
+	uninstall.Env = append(os.Environ(), agentVar+"=1")
+	out, err := uninstall.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Restored network configuration") || !strings.Contains(string(out), "the state and the log of the verbs stay") {
+		t.Errorf("uninstall: %v: %s", err, out)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != original {
+		t.Errorf("after the uninstallation: %s, %v", data, err)
+	}
+	if files, err := os.ReadDir(bin); err != nil || len(files) > 0 {
+		t.Errorf("plugins after the uninstallation: %v, %v", files, err)
+	}
+}

@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrNoNetwork means that a node has no network configuration yet that could be adopted.
+var ErrNoNetwork = errors.New("the node has no network configuration yet")
+
+// Adopted is a network configuration that the agent has patched, as it is recorded on the node.
+type Adopted struct {
+	Name string `json:"name"`
+	// Original is the whole content before the patch.
+	Original []byte `json:"original"`
+	// Patched is the checksum of the content since then.
+	Patched [sha256.Size]byte `json:"patched"`
+}
+
+// AdoptInput is what the agent knows about the network configurations of its node.
+type AdoptInput struct {
+	// First is the file that the runtime uses; nil for none. Problem says why it cannot be read.
+	First   *ConfigFile
+	Problem error
+	// Content is the content of recorded files, by name. Missing files have none.
+	Content map[string][]byte
+	Records []Adopted
+	Options PluginOptions
+	// Accepts returns why limpet-ipam would refuse a configuration.
+	Accepts func(conf []byte) error
+	// Patches are the patches of the last hour, the oldest first.
+	Patches []time.Time
+	Now     time.Time
+}
+
+// AdoptDecision is what the agent does to the network configuration of its node.
+type AdoptDecision struct {
+	// Patched is the new content of the first file; nil to leave it as it is.
+	Patched []byte
+	// Records are stored before the patch.
+	Records []Adopted
+	// Err says why the file is left as it is, although limpet-ipam is not in use.
+	Err error
+}
+
+// Adopt decides how limpet-ipam takes the place of host-local in the network that the runtime uses. A file that
+// names limpet-ipam already, and that the agent has not patched, belongs to the operator.
+func Adopt(in AdoptInput) AdoptDecision {
+	d := AdoptDecision{Records: in.current()}
+	if in.First == nil {
+		d.Err = ErrNoNetwork
+		return d
+	}
+	if d.Err = in.Problem; d.Err != nil {
+		return d
+	}
+	original := in.First.Data
+	if r := in.recordOf(in.First.Name); r != nil && r.is(original) {
+		original = r.Original // patched anew where the options have changed
+	}
+	patched, err := patch(original, in.Options, in.Accepts)
+	switch {
+	case errors.Is(err, errOwn) || err == nil && bytes.Equal(patched, in.First.Data):
+		return d
+	case err != nil:
+		d.Err = fmt.Errorf("%s is left as it is: %w", in.First.Name, err)
+		return d
+	}
+	if until := contested(in.Patches); until.After(in.Now) {
+		d.Err = fmt.Errorf("%s was changed back %d times within an hour: the next patch is at %s", in.First.Name, len(in.Patches), until.UTC().Format(time.RFC3339))
+		return d
+	}
+	d.Patched = patched
+	d.Records = append(slices.DeleteFunc(d.Records, func(r Adopted) bool { return r.Name == in.First.Name }),
+		Adopted{Name: in.First.Name, Original: original, Patched: sha256.Sum256(patched)})
+	return d
+}
+
+// current returns the records of files that still name limpet-ipam. Other files were replaced by their owner.
+func (in AdoptInput) current() []Adopted {
+	var current []Adopted
+	for _, r := range in.Records {
+		if content, is := in.Content[r.Name]; is && (r.is(content) || FindIPAM([]ConfigFile{{r.Name, content}}).By == IPAMLimpet) {
+			current = append(current, r)
+		}
+	}
+	return current
+}
+
+func (in AdoptInput) recordOf(name string) *Adopted {
+	if i := slices.IndexFunc(in.Records, func(r Adopted) bool { return r.Name == name }); i >= 0 {
+		return &in.Records[i]
+	}
+	return nil
+}
+
+// is reports whether a content is that of the patch.
+func (a Adopted) is(content []byte) bool { return sha256.Sum256(content) == a.Patched }
+
+// The bounds of a dispute with a program that changes the network configuration back. Each change makes the runtime
+// load its network again.
+const (
+	patchesAtOnce = 5
+	firstPause    = 10 * time.Second
+	longestPause  = 5 * time.Minute
+	// PatchMemory is how long a patch counts.
+	PatchMemory = time.Hour
+)
+
+// contested returns the time of the next patch: the pause doubles with each of the last hour.
+func contested(patches []time.Time) time.Time {
+	n := len(patches)
+	if n < patchesAtOnce {
+		return time.Time{}
+	}
+	pause := longestPause
+	if doubled := n - patchesAtOnce; doubled < 5 {
+		pause = min(firstPause<<doubled, longestPause)
+	}
+	return patches[n-1].Add(pause)
+}
+
+// Restoration is what an uninstallation does to patched network configurations.
+type Restoration struct {
+	// Files get their original content if they still have the content of the patch.
+	Files []ConfigFile
+	// Left says of each other file why it is left as it is.
+	Left []error
+}
+
+// Restore decides which network configurations get their original content.
+func Restore(records []Adopted, content map[string][]byte) Restoration {
+	var to Restoration
+	for _, r := range records {
+		is, exists := content[r.Name]
+		switch {
+		case exists && r.is(is):
+			to.Files = append(to.Files, ConfigFile{r.Name, r.Original})
+		case exists && FindIPAM([]ConfigFile{{r.Name, is}}).By == IPAMLimpet:
+			to.Left = append(to.Left, fmt.Errorf("%s was changed after the agent had patched it: set its ipam.type back to %s", r.Name, hostLocal))
+		}
+	}
+	return to
+}

@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+)
+
+// errChanged means that another program has changed a file since it was read.
+var errChanged = errors.New("another program changed the file meanwhile")
+
+// swapFile replaces the content of a file if it is still the expected one. Readers see the old content or the new
+// one. The two files change places in one step, so that a change of another program at that moment is not lost.
+func swapFile(path string, expected, content []byte) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("replace file: %w", err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), plan.TempPattern(filepath.Base(path)))
+	if err != nil {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	_, err = temp.Write(content)
+	err = errors.Join(err, temp.Chmod(info.Mode().Perm()), temp.Sync(), temp.Close())
+	if err == nil {
+		err = exchange(temp.Name(), path, expected)
+	}
+	if err = errors.Join(err, os.Remove(temp.Name())); err != nil {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	return nil
+}
+
+// exchange swaps two files, and swaps them back if the second one did not have the expected content.
+func exchange(temp, path string, expected []byte) error {
+	swap := func() error {
+		return unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+	}
+	if err := swap(); err != nil {
+		return fmt.Errorf("exchange with %s: %w", temp, err)
+	}
+	was, err := os.ReadFile(temp)
+	if err == nil && !bytes.Equal(was, expected) {
+		err = errChanged
+	}
+	if err != nil {
+		return errors.Join(err, swap())
+	}
+	return nil
+}
