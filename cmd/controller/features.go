@@ -47,7 +47,8 @@ type feature struct {
 	planners func(shared) []admit.Planner
 	// guards are asked before a pod is deleted, evicted, changed or resized.
 	guards func(shared) []guard.Guard
-	// validators judge the feature's own kinds, by the path of their webhook.
+	// validators judge the feature's own kinds, or complete objects of users, by the path of their
+	// webhook.
 	validators func(shared) map[string]http.Handler
 	// reconcilers run on the leader, or on every replica where they say so.
 	reconcilers func(shared) []reconciler

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"net/http"
+
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	rolloutcontroller "github.com/limpet-io/limpet/internal/controller/rollout"
 	scaleincontroller "github.com/limpet-io/limpet/internal/controller/scalein"
@@ -29,6 +32,9 @@ func rollouts() feature {
 		name:     "rollout",
 		needs:    rolloutcontroller.Needs(),
 		planners: func(s shared) []admit.Planner { return []admit.Planner{&admit.ScaleOut{Workloads: s.reader}} },
+		validators: func(shared) map[string]http.Handler {
+			return map[string]http.Handler{admit.PartitionPath: &admission.Webhook{Handler: admit.Partition{}}}
+		},
 		reconcilers: func(s shared) []reconciler {
 			c, metric := s.leading, rolloutcontroller.NewMetrics(metrics.Registry)
 			return []reconciler{

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
 )
 
 // errPercent is returned for a value that is no percentage.
@@ -25,6 +28,19 @@ func PartitionOf(percentage string, replicas int32) (int32, error) {
 		keeps--
 	}
 	return keeps, nil
+}
+
+// Partition returns the partition that a StatefulSet has by a percentage; false for a set whose
+// strategy has no partition.
+func Partition(set *appsv1.StatefulSet, percentage string) (keeps int32, has bool, err error) {
+	keeps, err = PartitionOf(percentage, ptr.Deref(set.Spec.Replicas, 1))
+	return keeps, err == nil && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType, err
+}
+
+// HasPartition tells whether a StatefulSet has a partition now.
+func HasPartition(set *appsv1.StatefulSet, keeps int32) bool {
+	r := set.Spec.UpdateStrategy.RollingUpdate
+	return r != nil && ptr.Deref(r.Partition, 0) == keeps
 }
 
 // percentOf reads a percentage.

@@ -14,8 +14,9 @@ import (
 
 // memory is what the Opener remembers of StatefulSets with pods behind gates.
 type memory struct {
-	mu   sync.Mutex
-	sets map[ctrl.Request]*remembered
+	mu    sync.Mutex
+	sets  map[ctrl.Request]*remembered
+	swept time.Time
 }
 
 // remembered is what is remembered of one StatefulSet.
@@ -35,14 +36,30 @@ func (m *memory) of(req ctrl.Request) *remembered {
 	return m.sets[req]
 }
 
+// lasts is how long a gate that was opened is remembered: the cache has it by then.
+const lasts = time.Minute
+
 // opened remembers that a gate was opened.
 func (m *memory) opened(req ctrl.Request, pod *corev1.Pod, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	writes := m.of(req).writes
-	// Users can let a set have pods that wait for as long as they like.
-	maps.DeleteFunc(writes, func(_ types.UID, w cluster.Write) bool { return now.Sub(w.At).Abs() > time.Minute }) // the cache has these
-	writes[pod.UID] = cluster.Write{Version: pod.ResourceVersion, At: now}
+	m.sweep(now)
+	m.of(req).writes[pod.UID] = cluster.Write{Version: pod.ResourceVersion, At: now}
+}
+
+// sweep forgets old writes, and sets of which nothing is left. Users can let a set have pods that
+// wait for as long as they like. All sets are swept once in a second at most.
+func (m *memory) sweep(now time.Time) {
+	if now.Sub(m.swept).Abs() < time.Second {
+		return
+	}
+	m.swept = now
+	for req, set := range m.sets {
+		maps.DeleteFunc(set.writes, func(_ types.UID, w cluster.Write) bool { return now.Sub(w.At).Abs() > lasts })
+		if set.waiting == 0 && len(set.writes) == 0 {
+			delete(m.sets, req)
+		}
+	}
 }
 
 // unseen tells whether a gate was opened and the cache does not show it yet.
@@ -56,20 +73,27 @@ func (m *memory) unseen(req ctrl.Request, pod *corev1.Pod, now time.Time) bool {
 	return known && w.Unseen(pod.ResourceVersion, now) > 0
 }
 
-// wait remembers how many pods of a set wait, and returns how many did before. Nothing is
-// remembered of a set when the last pod of it has gone on.
+// wait remembers how many pods of a set wait, and returns how many did before. The gates that were
+// opened stay known when the last pod has gone on: the cache may still show them closed.
 func (m *memory) wait(req ctrl.Request, n int) (before int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sets[req] != nil {
-		before = m.sets[req].waiting
+	if m.sets[req] == nil && n == 0 {
+		return 0
 	}
-	if n == 0 {
+	set := m.of(req)
+	before, set.waiting = set.waiting, n
+	if n == 0 && len(set.writes) == 0 {
 		delete(m.sets, req)
-		return before
 	}
-	m.of(req).waiting = n
 	return before
+}
+
+// forget removes a set.
+func (m *memory) forget(req ctrl.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sets, req)
 }
 
 // waiting counts the pods of all sets that wait.

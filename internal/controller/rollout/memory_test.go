@@ -26,9 +26,15 @@ func TestOpenedGatesAreForgotten(t *testing.T) {
 	if n := len(m.sets[req].writes); n > 61 {
 		t.Errorf("%d gates that were opened are remembered, want those of a minute", n)
 	}
+	m.wait(req, 0) // the last pod has gone on
 	older := pod(999)
 	older.ResourceVersion = "6"
 	if !m.unseen(req, older, now.Add(1000*time.Second)) {
 		t.Error("a gate that was opened a second ago is forgotten")
+	}
+	other := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "tenant", Name: "other"}}
+	m.opened(other, pod(0), now.Add(2000*time.Second))
+	if len(m.sets) != 1 || m.sets[other] == nil {
+		t.Errorf("%d sets are remembered, want the last one", len(m.sets))
 	}
 }

@@ -48,7 +48,7 @@ type Opener struct {
 func (o *Opener) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var set appsv1.StatefulSet
 	if err := o.Client.Get(ctx, req.NamespacedName, &set, client.UnsafeDisableDeepCopy); err != nil {
-		o.forget(req)
+		o.memory.forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err) // the pods of a set that is gone have no limit
 	}
 	pods, err := cluster.PodsOf(ctx, o.Client, set.Namespace, workload.NewTarget(sets.GroupVersion().String(), sets.Kind, set.Name))
@@ -174,5 +174,3 @@ func (o *Opener) waits(req ctrl.Request, n int) (first bool) {
 	before := o.memory.wait(req, n)
 	return before == 0 && n > 0
 }
-
-func (o *Opener) forget(req ctrl.Request) { o.memory.wait(req, 0) }

@@ -60,17 +60,17 @@ func (p *Partitioner) plan(set *appsv1.StatefulSet) (map[string]any, error) {
 	text, asked := set.Annotations[appsv1beta1.AnnotationPartition]
 	expected, published := set.Annotations[appsv1beta1.AnnotationExpectedUpdated]
 	replicas := ptr.Deref(set.Spec.Replicas, 1)
-	keeps, err := rollout.PartitionOf(text, replicas)
+	keeps, has, err := rollout.Partition(set, text)
 	change := map[string]any{}
 	var publish any
 	switch {
 	case asked && err != nil:
 		return nil, err
-	case asked && set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType: // which has no partition
+	case asked && !has:
 		publish = strconv.Itoa(int(replicas))
 	case asked:
 		publish = strconv.Itoa(int(replicas - keeps))
-		if r := set.Spec.UpdateStrategy.RollingUpdate; r == nil || ptr.Deref(r.Partition, 0) != keeps {
+		if !rollout.HasPartition(set, keeps) {
 			change["spec"] = map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"partition": keeps}}}
 		}
 	case !published:

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,4 +57,20 @@ func TestNoPartitionOnDelete(t *testing.T) {
 	start(t)
 	set := aSet(t, 4, with(partitionOf, "50%"), func(s testenv.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
 	has(t, set, 0, "4")
+}
+
+// A request to the scale subresource, as kubectl scale and autoscalers make it: the partition follows.
+func TestThePartitionFollowsAScale(t *testing.T) {
+	start(t)
+	set := aSet(t, 5, with(partitionOf, "90%"))
+	has(t, set, 4, "1")
+	scale := &autoscalingv1.Scale{}
+	if err := env.Client.SubResource("scale").Get(t.Context(), set, scale); err != nil {
+		t.Fatal(err)
+	}
+	scale.Spec.Replicas = 50
+	if err := env.Client.SubResource("scale").Update(t.Context(), set, client.WithSubResourceBody(scale)); err != nil {
+		t.Fatal(err)
+	}
+	has(t, set, 45, "5")
 }

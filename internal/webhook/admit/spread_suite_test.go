@@ -89,6 +89,7 @@ func serveSpreads(t testing.TB, mgr ctrl.Manager, needs []cluster.Needs, reader 
 	return map[string]http.Handler{
 		admit.CreationPath:                creations[0].Webhook(),
 		admit.SpreadPath:                  ofSpreads,
+		admit.PartitionPath:               &webhook.Admission{Handler: admit.Partition{}},
 		validate.WorkloadSpreadPath:       lenient(admission.WithValidator(env.Scheme, validator)),
 		validate.FormerWorkloadSpreadPath: admission.WithValidator(env.Scheme, validate.FormerWorkloadSpread{WorkloadSpread: validator}),
 		webhookserver.ConversionPath:      conversion.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
