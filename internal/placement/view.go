@@ -23,8 +23,8 @@ type Query struct {
 // Creation is a creation on its way.
 type Creation struct {
 	Key string
-	// After is the newest version of a pod that was known when the creation was allowed. A pod of
-	// a given name that was seen in an older version is a predecessor.
+	// After is the newest version of a pod that was known when the creation was allowed; "" where
+	// there was no pod. A pod of a given name that was seen in an older version is a predecessor.
 	After string
 }
 
@@ -77,7 +77,7 @@ func (t *Tally) View(q Query) View {
 	}
 	for _, c := range q.Creations {
 		s, ok := t.recent.get(creationKey{q.Namespace, c.Key})
-		if ok && (!strings.HasPrefix(c.Key, NameKey("")) || cluster.Behind(c.After, s.version)) {
+		if ok && (!strings.HasPrefix(c.Key, NameKey("")) || c.After == "" || cluster.Behind(c.After, s.version)) {
 			v.Seen[c.Key] = s.version
 			if now.Sub(s.at) >= lingers {
 				v.Settled[c.Key] = s.version

@@ -44,7 +44,10 @@ type PodState struct {
 
 // Actions are what to do about subsets and pods.
 type Actions struct {
-	// Schedulable tells of each subset whether it takes pods; nil for a spread that skips none.
+	// Waits counts, by subset, the pods that the scheduler has refused for long in subsets that are
+	// not skipped for it.
+	Waits map[string]int
+	// Schedulable tells of each subset whether it takes pods; nil for a spread that is fixed.
 	Schedulable map[string]bool
 	// Skip and Recover are the subsets for which this changes.
 	Skip, Recover []string
@@ -93,6 +96,7 @@ func Fits(s Subset, pod *corev1.Pod, nodes []*corev1.Node, short func(*corev1.No
 // Adapt decides which subsets are skipped, and which pods are created again.
 func Adapt(in AdaptInput) Actions {
 	var a Actions
+	a.Waits = in.waits(&a)
 	if in.Spread.Adaptive == nil {
 		return a
 	}
@@ -133,11 +137,47 @@ func (a *Actions) again(left time.Duration) {
 	}
 }
 
+// reported is how long the scheduler refuses a pod before a subset that is not skipped is reported.
+// A new node takes some time.
+const reported = 30 * time.Second
+
+// waits counts the pods that wait for a node in subsets that are not skipped for it.
+func (in AdaptInput) waits(a *Actions) map[string]int {
+	waits := map[string]int{}
+	for _, pod := range in.Pods {
+		if pod.Refused.IsZero() || in.Spread.subset(pod.Subset) == nil || in.Spread.maySkip(pod.Subset) {
+			continue
+		}
+		if left := pod.Refused.Add(reported).Sub(in.Now); left > 0 {
+			a.again(left)
+			continue
+		}
+		waits[pod.Subset]++
+	}
+	return waits
+}
+
+// maySkip tells whether a subset is ever skipped.
+func (s Spread) maySkip(subset string) bool {
+	return s.skips() && subset != s.Subsets[len(s.Subsets)-1].Name
+}
+
+// WhyNotSkipped says why a subset is not skipped although a pod waits for a node.
+func (s Spread) WhyNotSkipped() string {
+	switch {
+	case s.Adaptive == nil:
+		return "the strategy is Fixed"
+	case !s.skips():
+		return "the strategy has no rescheduleCriticalSeconds"
+	}
+	return "it is the last subset"
+}
+
 // late returns the pods of a subset that the scheduler has refused for too long.
 func (in AdaptInput) late(subset string, a *Actions) []types.UID {
 	var late []types.UID
 	for _, pod := range in.Pods {
-		if pod.Subset != subset || pod.Refused.IsZero() || !in.Spread.skips() || subset == in.Spread.Subsets[len(in.Spread.Subsets)-1].Name {
+		if pod.Subset != subset || pod.Refused.IsZero() || !in.Spread.maySkip(subset) {
 			continue
 		}
 		if left := pod.Refused.Add(in.Spread.Adaptive.Critical).Sub(in.Now); left > 0 {

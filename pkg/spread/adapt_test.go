@@ -29,7 +29,10 @@ func TestAdaptSkipsAndRecovers(t *testing.T) {
 	never, fixed := abc, abc
 	never.Adaptive = &spread.Adaptive{Recovery: time.Minute}
 	fixed.Adaptive = nil
-	type sub = map[string]bool
+	type (
+		sub   = map[string]bool
+		waits = map[string]int
+	)
 	well, ill := sub{"a": true, "b": true, "c": true}, sub{"a": false, "b": true, "c": true}
 	since := func(d time.Duration) map[string]time.Time { return map[string]time.Time{"a": start.Add(-d)} }
 	late, soon := ago("p", "a", 30*time.Second), ago("q", "a", 10*time.Second)
@@ -43,7 +46,7 @@ func TestAdaptSkipsAndRecovers(t *testing.T) {
 		"a pod is refused too long":      {abc, nil, []spread.PodState{late}, spread.Actions{Schedulable: ill, Skip: []string{"a"}, Reschedule: []types.UID{"p"}}},
 		"a pod is refused not long":      {abc, nil, []spread.PodState{soon}, spread.Actions{Schedulable: well, Again: 20 * time.Second}},
 		"one of two is refused too long": {abc, nil, []spread.PodState{soon, late}, spread.Actions{Schedulable: ill, Skip: []string{"a"}, Reschedule: []types.UID{"p"}, Again: 20 * time.Second}},
-		"in the last subset":             {abc, nil, []spread.PodState{ago("p", "c", time.Hour)}, spread.Actions{Schedulable: well}},
+		"in the last subset":             {abc, nil, []spread.PodState{ago("p", "c", time.Hour)}, spread.Actions{Schedulable: well, Waits: waits{"c": 1}}},
 		"in no subset":                   {abc, nil, []spread.PodState{ago("p", "", time.Hour)}, spread.Actions{Schedulable: well}},
 		"a skipped subset waits":         {abc, since(20 * time.Second), nil, spread.Actions{Schedulable: ill, Again: 40 * time.Second}},
 		"a skipped subset recovers":      {abc, since(time.Minute), nil, spread.Actions{Schedulable: well, Recover: []string{"a"}}},
@@ -52,10 +55,12 @@ func TestAdaptSkipsAndRecovers(t *testing.T) {
 		},
 		"a last subset that was skipped":    {abc, map[string]time.Time{"c": start}, nil, spread.Actions{Schedulable: well, Recover: []string{"c"}}},
 		"a subset that is gone":             {abc, map[string]time.Time{"x": start}, nil, spread.Actions{Schedulable: well}},
-		"subsets are never skipped":         {never, nil, []spread.PodState{late}, spread.Actions{Schedulable: well}},
+		"subsets are never skipped":         {never, nil, []spread.PodState{late, soon}, spread.Actions{Schedulable: well, Waits: waits{"a": 1}, Again: 20 * time.Second}},
 		"subsets are no longer skipped":     {never, since(time.Second), nil, spread.Actions{Schedulable: well, Recover: []string{"a"}}},
-		"a spread that is not adaptive":     {fixed, since(time.Second), []spread.PodState{late}, spread.Actions{}},
-		"a spread with one subset":          {adaptive(of(inZone("a", -1))), nil, []spread.PodState{late}, spread.Actions{Schedulable: sub{"a": true}}},
+		"a spread that is not adaptive":     {fixed, since(time.Second), []spread.PodState{late, ago("r", "b", time.Hour), ago("s", "b", time.Hour)}, spread.Actions{Waits: waits{"a": 1, "b": 2}}},
+		"a fixed spread waits":              {fixed, nil, []spread.PodState{soon}, spread.Actions{Again: 20 * time.Second}},
+		"a removed subset of a fixed one":   {fixed, nil, []spread.PodState{ago("p", "gone", time.Hour), ago("q", "", time.Hour)}, spread.Actions{}},
+		"a spread with one subset":          {adaptive(of(inZone("a", -1))), nil, []spread.PodState{late}, spread.Actions{Schedulable: sub{"a": true}, Waits: waits{"a": 1}}},
 		"a spread without subsets, somehow": {adaptive(of()), nil, []spread.PodState{late}, spread.Actions{Schedulable: sub{}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,6 +97,21 @@ func (c choice) decide(s *Subset, reason Reason, message string) Decision {
 	return d
 }
 
+// Passes tells whether a decision passes over an earlier subset because that one is full.
+func (d Decision) Passes(in Input) bool {
+	c := choice{spread: in.Spread, slots: in.Slots}
+	for i := range in.Spread.Subsets {
+		s := &in.Spread.Subsets[i]
+		if s.Name == d.Subset {
+			return false
+		}
+		if !s.Unschedulable && !c.free(s) {
+			return true
+		}
+	}
+	return false
+}
+
 // away tells why a pod does not return home.
 func away(areas []area, home Home, subset string) (Reason, string) {
 	reason, where := ReasonNoSubset, ""

@@ -72,6 +72,14 @@ func InputOf(f Facts) Input {
 	return in
 }
 
+// Replaces tells whether a creation may replace a pod whose deletion the caches do not show yet, for
+// an owner that does not tell how many pods it wants: its workload has as many as it wants already.
+// A creation beside the others shows the same while the workload is updated, so that such a creation
+// may wait, and takes over no entry. pods are all pods and entries of the workload.
+func Replaces(f Facts, in Input, d Decision, pods int64, size int32) bool {
+	return f.Wants == UnknownWants && in.Earlier == "" && d.Passes(in) && pods >= int64(size)
+}
+
 // older tells whether an entry was made before another one.
 func older(a, b *Entry) bool {
 	if !a.Since.Equal(b.Since) {

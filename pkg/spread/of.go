@@ -76,7 +76,7 @@ func skipped(status appsv1beta1.WorkloadSpreadStatus, subset string) bool {
 	for i := range status.SubsetStatuses {
 		if o := &status.SubsetStatuses[i]; o.Name == subset {
 			c := schedulable(o.Conditions)
-			return c != nil && c.Status == metav1.ConditionFalse
+			return c != nil && c.Status == metav1.ConditionFalse && c.Reason != appsv1beta1.ReasonPodWaits
 		}
 	}
 	return false

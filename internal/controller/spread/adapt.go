@@ -28,15 +28,12 @@ func (r *Reconciler) decide(ctx context.Context, s *situation) (spread.Actions, 
 		Spread: s.says, Since: s.skipped(), Slots: s.slots(), Now: r.Clock.Now(),
 		Complete: s.unknown == "" && len(s.pods) >= int(s.size) && len(s.entries) == 0,
 	}
-	if in.Spread.Adaptive == nil {
-		return spread.Actions{}, nil
-	}
 	fits := map[string]bool{}
 	ungated := r.memory.gates(client.ObjectKeyFromObject(s.object), s.pods, in.Now)
 	for _, m := range s.pods {
 		p := spread.PodState{UID: m.UID, Name: m.Name, Revision: m.revision, Subset: m.subset, Ready: workload.Ready(m.Pod)}
 		p.Refused, _ = spread.Refused(m.Pod, ungated[m.UID])
-		if p.Home = m.Annotations[appsv1beta1.AnnotationHomeSubset]; p.Home != "" && in.Spread.Adaptive.Return {
+		if p.Home = m.Annotations[appsv1beta1.AnnotationHomeSubset]; p.Home != "" && in.Spread.Adaptive != nil && in.Spread.Adaptive.Return {
 			known, ok := fits[p.Home]
 			if !ok { // the pods of a workload ask for the same
 				var err error
@@ -57,7 +54,7 @@ func (s *situation) skipped() map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, o := range s.object.Status.SubsetStatuses {
 		c := meta.FindStatusCondition(o.Conditions, appsv1beta1.ConditionSchedulable)
-		if c != nil && c.Status == metav1.ConditionFalse {
+		if c != nil && c.Status == metav1.ConditionFalse && c.Reason != appsv1beta1.ReasonPodWaits {
 			since[o.Name] = c.LastTransitionTime.Time
 		}
 	}

@@ -85,11 +85,12 @@ func (r *Reconciler) adoptable(ctx context.Context, s *situation) (fitting []*me
 	return fitting, len(fitting) < len(in.Pods), nil
 }
 
-// unadopted are the pods with a node that no annotation of this spread names, the oldest first.
+// unadopted are the pods with a node whose annotation names no subset that this spread has, the
+// oldest first: pods that were there before the spread, and those of a subset that was removed.
 func (s *situation) unadopted() (all []*member) {
 	for _, m := range s.pods {
-		match, err := matchOf(m.Pod)
-		if (err != nil || match.Name != s.object.Name) && m.Spec.NodeName != "" && len(s.says.Subsets) > 0 {
+		known := slices.ContainsFunc(s.says.Subsets, func(o spread.Subset) bool { return o.Name == m.subset })
+		if !known && m.Spec.NodeName != "" && len(s.says.Subsets) > 0 {
 			all = append(all, m)
 		}
 	}

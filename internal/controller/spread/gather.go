@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -31,6 +32,8 @@ type situation struct {
 	// problem is why a patch does not apply; "" for none.
 	problem string
 	pods    []*member
+	// nearer counts the pods of other spreads, whose targets are nearer to them, by spread.
+	nearer map[string]int
 	// entries are creations on their way, whose pods are not seen.
 	entries []spread.Entry
 }
@@ -80,7 +83,14 @@ func (r *Reconciler) addPods(ctx context.Context, s *situation) error {
 		if err != nil {
 			return err
 		}
-		if !covered || !workload.Alive(pod) || r.other(ctx, s.object, pod) {
+		if !covered || !workload.Alive(pod) {
+			continue
+		}
+		if name := r.nearer(ctx, s.object, pod); name != "" {
+			if s.nearer == nil {
+				s.nearer = map[string]int{}
+			}
+			s.nearer[name]++
 			continue
 		}
 		m := &member{Pod: pod, owner: owner.UID, revision: appsv1beta1.VersionIgnored}
@@ -99,16 +109,38 @@ func matchOf(pod *corev1.Pod) (appsv1beta1.Match, error) {
 	return appsv1beta1.ParseMatch(pod.Annotations[appsv1beta1.AnnotationMatchedSpread])
 }
 
-// other tells whether a pod belongs to another spread, whose target is the owner of the pod.
-func (r *Reconciler) other(ctx context.Context, ws *appsv1beta1.WorkloadSpread, pod *corev1.Pod) bool {
-	owner, _ := workload.ControllerOf(pod)
+// nearer names the spread that a pod has by its annotation, if the target of that spread is nearer
+// to the pod than the target of this one; "" for none. The webhook chooses likewise, so that two
+// spreads never give one pod to each other in turn.
+func (r *Reconciler) nearer(ctx context.Context, ws *appsv1beta1.WorkloadSpread, pod *corev1.Pod) string {
 	match, err := matchOf(pod)
-	if err != nil || match.Name == ws.Name || owner.Target == workload.TargetOf(ws.Spec.TargetReference) {
-		return false
+	if err != nil || match.Name == ws.Name {
+		return ""
 	}
 	var named appsv1beta1.WorkloadSpread
 	err = r.Client.Get(ctx, client.ObjectKey{Namespace: ws.Namespace, Name: match.Name}, &named, client.UnsafeDisableDeepCopy)
-	return err == nil && workload.TargetOf(named.Spec.TargetReference) == owner.Target
+	if err != nil || named.DeletionTimestamp != nil {
+		return ""
+	}
+	chain, err := cluster.ChainOf(ctx, r.Client, pod)
+	if err != nil { // only a cache that is being stopped returns an error
+		return ""
+	}
+	for _, owner := range chain {
+		switch owner.Target {
+		case workload.TargetOf(ws.Spec.TargetReference):
+			return ""
+		case workload.TargetOf(named.Spec.TargetReference):
+			if covers, err := spread.Covers(&named, pod.Labels, chain); err == nil && covers {
+				return named.Name
+			}
+		}
+	}
+	// Both may stand above a further kind, which the cache does not show: the pod stays where it is.
+	if len(chain) > 0 && slices.Contains(r.Kinds.Registry.SpreadKinds().Above(chain[len(chain)-1].GroupKind()), workload.TargetOf(named.Spec.TargetReference).GroupKind()) {
+		return named.Name
+	}
+	return ""
 }
 
 // podsOf returns the pods of a workload: those that it controls, directly or through ReplicaSets,

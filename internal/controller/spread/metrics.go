@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -28,6 +29,7 @@ type Metrics struct {
 // shown is what the metrics need of one status.
 type shown struct {
 	skipped   int
+	waits     int // subsets that are not skipped, although a pod waits for a node
 	notPlaced bool
 }
 
@@ -49,6 +51,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(m.pods,
 		gauge("limpet_spreads", "WorkloadSpreads that the leader has reconciled.", func(shown) int { return 1 }),
 		gauge("limpet_spread_skipped_subsets", "Subsets that get no new pods, because the scheduler found no node for a pod.", func(s shown) int { return s.skipped }),
+		gauge("limpet_spread_unschedulable_subsets", "Subsets that get new pods although the scheduler finds no node for one of their pods.", func(s shown) int { return s.waits }),
 		gauge("limpet_spreads_not_placed", "WorkloadSpreads whose condition Placed is not True.", func(s shown) int {
 			if s.notPlaced {
 				return 1
@@ -73,7 +76,12 @@ func (m *Metrics) moved(action string, n int) { m.pods.WithLabelValues(action).A
 func (m *Metrics) shown(key types.NamespacedName, status appsv1beta1.WorkloadSpreadStatus) {
 	s := shown{notPlaced: !meta.IsStatusConditionTrue(status.Conditions, appsv1beta1.ConditionPlaced)}
 	for _, subset := range status.SubsetStatuses {
-		if meta.IsStatusConditionFalse(subset.Conditions, appsv1beta1.ConditionSchedulable) {
+		c := meta.FindStatusCondition(subset.Conditions, appsv1beta1.ConditionSchedulable)
+		switch {
+		case c == nil || c.Status != metav1.ConditionFalse:
+		case c.Reason == appsv1beta1.ReasonPodWaits:
+			s.waits++
+		default:
 			s.skipped++
 		}
 	}

@@ -89,7 +89,7 @@ func (r *Reconciler) reconcile(ctx context.Context, ws *appsv1beta1.WorkloadSpre
 		return 0, err
 	}
 	again = sooner(sooner(again, later), actions.Again)
-	if len(s.entries) > 0 || s.unknown != "" {
+	if len(s.entries) > 0 || s.unknown != "" || len(s.nearer) > 0 {
 		again = sooner(again, lookAgain)
 	}
 	if !r.followed(ws) {

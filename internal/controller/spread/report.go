@@ -2,7 +2,9 @@ package spread
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/spread"
 )
 
@@ -10,6 +12,9 @@ import (
 const (
 	// ReasonSubsetSkipped: pods could not be scheduled, and new pods get other subsets.
 	ReasonSubsetSkipped = "SubsetSkipped"
+	// ReasonSubsetUnschedulable: the scheduler finds no node for pods of a subset that new pods get all
+	// the same.
+	ReasonSubsetUnschedulable = "SubsetUnschedulable"
 	// ReasonRecovered: new pods get a subset again. OpenKruise has the same reason.
 	ReasonRecovered = "RecoverSchedulable"
 	// ReasonAdopted: pods that were there before got a subset.
@@ -20,7 +25,8 @@ const (
 	ReasonReturned = "PodReturns"
 )
 
-// reportSubsets tells which subsets are skipped from now on, and which no longer are.
+// reportSubsets tells which subsets are skipped from now on, and which no longer are. A subset that
+// is not skipped is told when its first pod waits for a node, and when its last pod has one.
 func (r *Reconciler) reportSubsets(s *situation, a spread.Actions) {
 	for _, name := range a.Skip {
 		r.Events.Eventf(s.object, nil, corev1.EventTypeWarning, ReasonSubsetSkipped, "Skip",
@@ -28,6 +34,17 @@ func (r *Reconciler) reportSubsets(s *situation, a spread.Actions) {
 	}
 	for _, name := range a.Recover {
 		r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonRecovered, "Recover", "subset %s gets new pods again", name)
+	}
+	for _, o := range s.says.Subsets {
+		before := meta.FindStatusCondition(s.before(o.Name), appsv1beta1.ConditionSchedulable)
+		waited := before != nil && before.Reason == appsv1beta1.ReasonPodWaits
+		switch n := a.Waits[o.Name]; {
+		case n > 0 && !waited:
+			r.Events.Eventf(s.object, nil, corev1.EventTypeWarning, ReasonSubsetUnschedulable, "Wait",
+				"the scheduler finds no node for %d pods of subset %s; new pods get the subset all the same: %s; remedy: nodes for the subset", n, o.Name, s.says.WhyNotSkipped())
+		case n == 0 && waited:
+			r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonRecovered, "Recover", "no pod of subset %s waits for a node", o.Name)
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package spread
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -37,29 +39,12 @@ func (s *situation) status(a spread.Actions, now metav1.Time) appsv1beta1.Worklo
 	out := appsv1beta1.WorkloadSpreadStatus{ObservedGeneration: s.object.Generation, Conditions: slices.Clone(s.object.Status.Conditions)}
 	out.SubsetStatuses, out.VersionedSubsetStatuses = spread.Status(spread.StatusInput{Spread: s.says, Revisions: s.revisions()})
 	for i := range out.SubsetStatuses {
-		subset := &out.SubsetStatuses[i]
-		takes, known := a.Schedulable[subset.Name]
-		if !known {
-			continue
-		}
-		for _, before := range s.object.Status.SubsetStatuses {
-			if before.Name == subset.Name {
-				subset.Conditions = slices.Clone(before.Conditions)
-			}
-		}
-		c := metav1.Condition{
-			Type: appsv1beta1.ConditionSchedulable, Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonSufficient,
-			Message: "new pods get this subset", LastTransitionTime: now, ObservedGeneration: s.object.Generation,
-		}
-		if !takes {
-			c.Status, c.Reason = metav1.ConditionFalse, appsv1beta1.ReasonPodUnschedulable
-			c.Message = "the scheduler found no node for a pod; new pods get other subsets"
-		}
-		meta.SetStatusCondition(&subset.Conditions, c)
+		out.SubsetStatuses[i].Conditions = s.schedulable(out.SubsetStatuses[i].Name, a, now)
 	}
 	c := s.placed()
 	c.Type, c.LastTransitionTime, c.ObservedGeneration = appsv1beta1.ConditionPlaced, now, s.object.Generation
 	meta.SetStatusCondition(&out.Conditions, c)
+	s.showNearer(&out, now)
 	if s.kindProblem == "" {
 		meta.RemoveStatusCondition(&out.Conditions, appsv1beta1.ConditionKindsInvalid)
 		return out
@@ -70,6 +55,61 @@ func (s *situation) status(a spread.Actions, now metav1.Time) appsv1beta1.Worklo
 	})
 	return out
 }
+
+// schedulable are the conditions of a subset. A subset of a fixed spread has none before the first
+// pod waits for a node.
+func (s *situation) schedulable(subset string, a spread.Actions, now metav1.Time) []metav1.Condition {
+	takes, adaptive := a.Schedulable[subset]
+	before := s.before(subset)
+	if !adaptive && a.Waits[subset] == 0 && meta.FindStatusCondition(before, appsv1beta1.ConditionSchedulable) == nil {
+		return before
+	}
+	c := metav1.Condition{
+		Type: appsv1beta1.ConditionSchedulable, Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonSufficient,
+		Message: "new pods get this subset", LastTransitionTime: now, ObservedGeneration: s.object.Generation,
+	}
+	switch {
+	case adaptive && !takes:
+		c.Status, c.Reason = metav1.ConditionFalse, appsv1beta1.ReasonPodUnschedulable
+		c.Message = "the scheduler found no node for a pod; new pods get other subsets"
+	case a.Waits[subset] > 0:
+		c.Status, c.Reason = metav1.ConditionFalse, appsv1beta1.ReasonPodWaits
+		c.Message = "the scheduler finds no node for a pod; new pods get this subset all the same: " + s.says.WhyNotSkipped()
+	}
+	meta.SetStatusCondition(&before, c)
+	return before
+}
+
+// before are the conditions of a subset that the status has.
+func (s *situation) before(subset string) []metav1.Condition {
+	for _, o := range s.object.Status.SubsetStatuses {
+		if o.Name == subset {
+			return slices.Clone(o.Conditions)
+		}
+	}
+	return nil
+}
+
+// showNearer shows how many pods have another spread.
+func (s *situation) showNearer(out *appsv1beta1.WorkloadSpreadStatus, now metav1.Time) {
+	if len(s.nearer) == 0 {
+		meta.RemoveStatusCondition(&out.Conditions, appsv1beta1.ConditionNearerSpread)
+		return
+	}
+	pods, names := 0, slices.Sorted(maps.Keys(s.nearer))
+	for _, n := range s.nearer {
+		pods += n
+	}
+	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
+		Type: appsv1beta1.ConditionNearerSpread, Status: metav1.ConditionTrue, Reason: appsv1beta1.ConditionNearerSpread,
+		Message: shortened(fmt.Sprintf("%d pods have WorkloadSpread %s, whose target is nearer to them",
+			pods, strings.Join(names[:min(len(names), mostNamed)], ", "))),
+		LastTransitionTime: now, ObservedGeneration: s.object.Generation,
+	})
+}
+
+// mostNamed is how many other spreads a condition names.
+const mostNamed = 3
 
 // placed is the condition that tells whether pods get a subset, and all of it.
 func (s *situation) placed() metav1.Condition {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ import (
 // correct counts what the tally cannot know: the pods that the reconciler has not adopted yet,
 // and a pod of the same name, which is gone although the cache may show it.
 func (p *placing) correct(ctx context.Context, f *spread.Facts, view placement.View) error {
-	if view.Others > 0 {
+	if view.Others > 0 || removed(f.Spread, f.Pods) > 0 {
 		more, err := p.unadopted(ctx, f.Spread, view)
 		if err != nil {
 			return err
@@ -48,6 +49,21 @@ func (p *placing) correct(ctx context.Context, f *spread.Facts, view placement.V
 	return nil
 }
 
+// removed counts pods whose subset the spread no longer has.
+func removed(rules spread.Spread, pods map[string]int32) (n int32) {
+	for subset, count := range pods {
+		if !has(rules, subset) {
+			n += count
+		}
+	}
+	return n
+}
+
+// has tells whether a spread has a subset.
+func has(rules spread.Spread, subset string) bool {
+	return slices.ContainsFunc(rules.Subsets, func(s spread.Subset) bool { return s.Name == subset })
+}
+
 // matched returns the subset of a spread that a pod has by its annotation; "" for none.
 func matched(pod *corev1.Pod, name string) string {
 	match, err := appsv1beta1.ParseMatch(pod.Annotations[appsv1beta1.AnnotationMatchedSpread])
@@ -61,7 +77,8 @@ func matched(pod *corev1.Pod, name string) string {
 // are computed again when one of these pods changes.
 func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view placement.View) (map[string]int32, error) {
 	key := adoptionKey{p.object.UID, p.owner.UID}
-	if known, ok := p.adopted.get(key, p.object.Generation, view.Unplaced); ok {
+	moment := adoption{generation: p.object.Generation, change: view.Unplaced, removed: removed(rules, view.Subsets)}
+	if known, ok := p.adopted.get(key, moment); ok {
 		return known, nil
 	}
 	pods, err := cluster.PodsOwnedBy(ctx, p.Cached, p.object.Namespace, p.owner.UID)
@@ -74,7 +91,7 @@ func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view place
 	}
 	for i := range pods {
 		pod := &pods[i]
-		if !workload.Alive(pod) || pod.Spec.NodeName == "" || matched(pod, p.object.Name) != "" {
+		if !workload.Alive(pod) || pod.Spec.NodeName == "" || has(rules, matched(pod, p.object.Name)) {
 			continue
 		}
 		in.Pods = append(in.Pods, pod)
@@ -89,7 +106,8 @@ func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view place
 	for _, subset := range spread.Adopt(in) {
 		counts[subset]++
 	}
-	p.adopted.put(key, p.object.Generation, view.Unplaced, counts)
+	moment.counts = counts
+	p.adopted.put(key, moment)
 	return counts, nil
 }
 
@@ -105,23 +123,26 @@ type adoptions struct {
 
 type adoptionKey struct{ spread, owner types.UID }
 
+// adoption are the counts at one moment.
 type adoption struct {
 	generation, change int64
+	removed            int32
 	counts             map[string]int32
 }
 
-func (a *adoptions) get(key adoptionKey, generation, change int64) (map[string]int32, bool) {
+func (a *adoptions) get(key adoptionKey, at adoption) (map[string]int32, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, ok := a.known[key]
-	return known.counts, ok && known.generation == generation && known.change == change
+	return known.counts, ok && known.generation == at.generation && known.change == at.change && known.removed == at.removed
 }
 
-func (a *adoptions) put(key adoptionKey, generation, change int64, counts map[string]int32) {
+func (a *adoptions) put(key adoptionKey, at adoption) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.known == nil || len(a.known) >= mostAdoptions {
 		a.known = map[adoptionKey]adoption{}
 	}
-	a.known[key] = adoption{generation, change, maps.Clone(counts)}
+	at.counts = maps.Clone(at.counts)
+	a.known[key] = at
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -140,7 +141,7 @@ func (p *placing) decide(ctx context.Context, rules spread.Spread, book ledger.B
 	}
 	in := spread.InputOf(facts)
 	o := outcome{Decision: spread.Choose(in), rules: rules}
-	if !last && (behind || in.Surplus || o.Subset == "") {
+	if !last && (behind || in.Surplus || o.Subset == "" || p.replaces(ctx, facts, in, o.Decision)) {
 		o.wait = true
 		return o, nil
 	}
@@ -156,6 +157,32 @@ func (p *placing) decide(ctx context.Context, rules spread.Spread, book ledger.B
 		Since: now, Expires: now.Add(ledger.Bound), Version: view.Version,
 	}, replaces)
 	return o, nil
+}
+
+// replaces tells whether the caches may not show yet which pod the creation replaces. ReplicaSets
+// and Jobs tell how many pods they want; for a workload of another kind its size is read, which is
+// remembered for a second. Pods of a former size do not wait longer than the others.
+func (p *placing) replaces(ctx context.Context, f spread.Facts, in spread.Input, d spread.Decision) bool {
+	if !spread.Replaces(f, in, d, math.MaxInt64, 0) {
+		return false
+	}
+	size, unknown, err := p.size(ctx)
+	if err != nil || unknown != "" {
+		return false //nolint:nilerr // a pod is not refused because its creation cannot wait
+	}
+	pods := int64(f.OwnerPods)
+	if p.together() || len(p.Sizes.PathsOf(p.object)) > 0 {
+		pods = 0
+		for _, n := range f.Pods {
+			pods += int64(n)
+		}
+	}
+	for _, e := range f.Entries {
+		if e.Key != f.Key {
+			pods++
+		}
+	}
+	return spread.Replaces(f, in, d, pods, size)
 }
 
 // query asks the tally for the pods of the spread, and for those that entries became.

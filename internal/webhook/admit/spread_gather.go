@@ -172,7 +172,7 @@ func (p *placing) size(ctx context.Context) (size int32, unknown string, err err
 	paths := p.Sizes.PathsOf(p.object)
 	o := sizedObject(kind.GroupKind())
 	if o == nil || len(paths) > 0 {
-		return p.Sizes.Read(ctx, kind, key, p.facts.Now, paths...)
+		return p.Sizes.Read(ctx, kind, key, p.Clock.Now(), paths...)
 	}
 	err = p.Cached.Get(ctx, key, o, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) && !p.facts.DryRun {

@@ -166,4 +166,3 @@ func TestASpreadCannotBeHidden(t *testing.T) {
 		t.Errorf("answer %+v", answer)
 	}
 }
-

@@ -103,7 +103,7 @@ func (p *placing) gatherOrdinals(ctx context.Context, in *spread.OrdinalInput, o
 		if !ok || ordinal == own || owner.UID != p.owner.UID || !workload.Alive(pod) {
 			continue
 		}
-		if in.Pods[ordinal] = matched(pod, p.object.Name); in.Pods[ordinal] != "" || pod.Spec.NodeName == "" {
+		if in.Pods[ordinal] = matched(pod, p.object.Name); has(in.Spread, in.Pods[ordinal]) || pod.Spec.NodeName == "" {
 			continue
 		}
 		node, err := nodes(ctx, pod.Spec.NodeName)

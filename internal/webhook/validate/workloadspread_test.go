@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -508,5 +509,35 @@ func TestTheNamespaceOfASpreadIsLabelled(t *testing.T) {
 	env.Create(t, testenv.AFormerSpread("alpha", other))
 	if got := spreadsLabel(t, other); got != "closed" {
 		t.Errorf("label %q, want closed without an annotation", got)
+	}
+}
+
+// OpenKruise's proposal has minReplicas, which neither OpenKruise nor Limpet knows. A strict client is
+// refused, and any other one is warned.
+func TestMinReplicasIsNoField(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	former := map[string]any{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "WorkloadSpread", "metadata": map[string]any{"namespace": ns, "name": "web"}, "spec": map[string]any{
+		"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+		"subsets":   []any{map[string]any{"name": "a", "maxReplicas": int64(3), "minReplicas": int64(1)}, map[string]any{"name": "b"}},
+	}}
+	for _, version := range []string{"v1alpha1", "v1beta1"} {
+		o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(former)}
+		o.SetAPIVersion("apps.kruise.io/" + version)
+		c, heard := env.Listen(t)
+		err := client.WithFieldValidation(c, metav1.FieldValidationStrict).Create(t.Context(), o.DeepCopy())
+		if err == nil || !strings.Contains(err.Error(), `unknown field "spec.subsets[0].minReplicas"`) {
+			t.Errorf("%s: a strict client has %v", version, err)
+		}
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if err := heard.Names("minReplicas"); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+		if text, err := o.MarshalJSON(); err != nil || strings.Contains(string(text), "minReplicas") {
+			t.Errorf("%s: stored %s, %v", version, text, err)
+		}
+		env.Remove(t, o)
 	}
 }

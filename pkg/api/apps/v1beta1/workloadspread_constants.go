@@ -86,7 +86,15 @@ const (
 	ReasonSufficient = "Sufficient"
 	// ReasonPodUnschedulable: a pod of the subset could not be scheduled for too long.
 	ReasonPodUnschedulable = "PodUnschedulable"
+	// ReasonPodWaits: the scheduler finds no node for a pod of the subset, and new pods get the subset
+	// all the same.
+	ReasonPodWaits = "PodWaits"
 )
+
+// ConditionNearerSpread of a WorkloadSpread is True while pods of its target have another
+// WorkloadSpread, whose target is nearer to them: that of their ReplicaSet before that of their
+// Deployment. The reason has the same name.
+const ConditionNearerSpread = "NearerSpread"
 
 // ConditionPlaced of a WorkloadSpread is True while new pods of the target get a subset.
 const ConditionPlaced = "Placed"
