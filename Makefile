@@ -2,7 +2,7 @@
 SHELL    := /bin/bash -eo pipefail
 export GO ?= go
 export LIMPET_PROGRAMS := $(CURDIR)/bin/assets
-MODULES  := . test/cluster test/e2e test/bench/rebuild release
+MODULES  := . test/cluster test/e2e test/bench/rebuild release release/chart
 TIDY     := $(MODULES) tools tools/score tools/vuln $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: chart reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ harness:
 images: build ## Write both images as one archive, bin/images.tar
 	$(CLUSTER) images --out bin/images.tar \
 	  limpet-io/limpet-agent:dev=bin/limpet-agent,bin/limpet-ipam limpet-io/limpet-controller:dev=bin/limpet-controller
+
+chart: ## Write the Helm chart into bin/chart/limpet
+	cd release/chart && $(GO) run ./cmd/limpet-chart --deploy $(CURDIR)/deploy --version $(VERSION) --dir $(CURDIR)/bin/chart/limpet
 
 cluster-up: root build ## Start a three-node cluster with Limpet for your own experiments: kubeconfig, bin/kubectl
 	cd test/e2e && $(GO) run ./cmd/demo --install-only --name limpet --kubectl $(CURDIR)/bin/kubectl --kubeconfig $(CURDIR)/kubeconfig

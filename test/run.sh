@@ -28,15 +28,15 @@ estimate() {
 	fi
 }
 
-# run NAME DIRECTORY FLAGS… runs the tests of one module. Results are never taken from the cache: tests
-# build programs, which Go does not count among what a result depends on.
+# run NAME DIRECTORY FLAGS… runs the tests of one module, or of its packages in $only. Results are never taken
+# from the cache: tests build programs, which Go does not count among what a result depends on.
 run() {
 	local name=$1 dir=$2 log=$logs/${1//\//-} start=$SECONDS result=ok
 	shift 2
 	echo "== tests of $name"
 	(cd "$dir" && estimate $([[ " $* " == *" -race "* ]] && echo -race))
-	(cd "$dir" && "${GO:-go}" test "$@" ./...) 2>&1 | tee -i "$log.log" || result=FAILED
-	printf '%-13s %-6s %4d s\n' "$name" "$result" $((SECONDS - start)) >"$log.result"
+	(cd "$dir" && "${GO:-go}" test "$@" "${only:-./...}") 2>&1 | tee -i "$log.log" || result=FAILED
+	printf '%-21s %-6s %4d s\n' "$name" "$result" $((SECONDS - start)) >"$log.result"
 }
 
 # nodes compares the machine before and after, so that nothing may run beside it.
@@ -47,6 +47,7 @@ nodes() {
 packages() {
 	run limpet . -race -count=1 -shuffle=on -timeout 20m
 	run release release -count=1 -shuffle=on -timeout 20m
+	only=. run release/chart release/chart -count=1 -shuffle=on -timeout 20m
 }
 
 unit() {
@@ -60,7 +61,7 @@ e2e() {
 
 for suite in "$@"; do
 	case $suite in
-	unit) modules+=(test/cluster limpet release) ;;
+	unit) modules+=(test/cluster limpet release release/chart) ;;
 	e2e) modules+=(test/e2e) ;;
 	*)
 		echo "test/run.sh: there is no suite $suite; unit and e2e are the suites" >&2
@@ -86,7 +87,7 @@ fi
 echo
 failed=0
 for name in "${modules[@]}"; do
-	cat "$logs/${name//\//-}.result" 2>/dev/null || printf '%-13s %s\n' "$name" "FAILED (no result)"
+	cat "$logs/${name//\//-}.result" 2>/dev/null || printf '%-21s %s\n' "$name" "FAILED (no result)"
 done
 for name in "${modules[@]}"; do
 	grep -qs ' ok ' "$logs/${name//\//-}.result" && continue
