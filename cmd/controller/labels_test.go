@@ -19,21 +19,25 @@ import (
 // boundsOfLabels says why each label has few values, whatever tenants do. A label that is
 // added here needs its bound.
 var boundsOfLabels = map[string]string{
-	"outcome": "Kept, Moved, Lost",
-	"cause":   "constants of pkg/pin; another word in an annotation counts as none",
-	"kind":    "IPReservation, NodeIPPool",
-	"reason":  "constants of internal/webhook/serving, internal/endpoint, internal/controller/pin, internal/controller/budget and pkg/budget",
-	"vector":  "constants of pkg/budget",
-	"verdict": "Allowed, Refused, Accounted",
-	"order":   "subsets, balanced, none",
-	"why":     "limit, none",
-	"action":  "adopted, rescheduled, returned",
+	"outcome":            "Kept, Moved, Lost",
+	"cause":              "constants of pkg/pin; another word in an annotation counts as none",
+	"kind":               "IPReservation, NodeIPPool",
+	"reason":             "constants of internal/webhook/serving, internal/endpoint, internal/controller/pin, internal/controller/budget and pkg/budget",
+	"vector":             "constants of pkg/budget",
+	"verdict":            "Allowed, Refused, Accounted",
+	"order":              "subsets, balanced, none",
+	"why":                "limit, none",
+	"workload_namespace": "internal/controller/pin shows at most 500 workloads",
+	"persistentpodstate": "internal/controller/pin shows at most 500 workloads, 20 of a namespace",
+
+	"action": "adopted, rescheduled, returned",
 
 	"controller": "one per reconciler; the kinds of workload are named by an administrator",
 	"name":       "work queues, one per reconciler, and the one Lease",
 	"result":     "success, error, requeue, requeue_after",
 	"priority":   "constants of controller-runtime",
 	"webhook":    "paths that are registered",
+	"answer":     "allowed, changed, denied, error",
 	"code":       "HTTP status codes",
 	"method":     "HTTP methods that the controller itself uses",
 	"host":       "the API server",
@@ -53,6 +57,7 @@ func TestLabelsOfTheControllerAreBounded(t *testing.T) {
 	scaleincontroller.NewMetrics(metrics)
 	rolloutcontroller.NewMetrics(metrics)
 	serving.NewServer(serving.Options{Certificate: &serving.Certificate{}, Registry: metrics, Limits: serving.DefaultLimits, Clock: clock.RealClock{}})
+	serving.NewAnswers(metrics, clock.RealClock{})
 	all := metrics.Labels()
 	if len(all) < 2 {
 		t.Errorf("found %d metrics: the test tests little", len(all))

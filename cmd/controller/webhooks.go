@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -35,7 +37,8 @@ func newWebhookServer(o Options, certificate *serving.Certificate) (*serving.Ser
 func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	creation := &admit.Creation{MaxReservation: s.options.MaxReservation, Clock: s.clock}
 	guards := &guard.Handler{Live: mgr.GetAPIReader()}
-	server := mgr.GetWebhookServer()
+	server, answers := mgr.GetWebhookServer(), serving.NewAnswers(metrics.Registry, s.clock)
+	register := func(path string, handler http.Handler) { server.Register(path, answers.Count(path, handler)) }
 	for _, f := range all {
 		if f.planners != nil {
 			creation.Planners = append(creation.Planners, f.planners(s)...)
@@ -45,15 +48,15 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 		}
 		if f.validators != nil {
 			for path, handler := range f.validators(s) {
-				server.Register(path, handler)
+				register(path, handler)
 			}
 		}
 	}
 	labelled := *creation
 	labelled.Labelled = true
-	server.Register(admit.CreationPath, creation.Webhook())
-	server.Register(admit.SpreadPath, labelled.Webhook())
-	server.Register(guard.Path, &webhook.Admission{Handler: guards})
+	register(admit.CreationPath, creation.Webhook())
+	register(admit.SpreadPath, labelled.Webhook())
+	register(guard.Path, &webhook.Admission{Handler: guards})
 	own, err := schemeOf(all) // any client may send objects of any kind, and pods are large in memory
 	if err != nil {
 		return err

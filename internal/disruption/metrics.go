@@ -16,6 +16,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Help: "Answers to requests that may make a pod of a budget unavailable, by the way in which the pod goes, the verdict and its reason. " +
 			"Dry runs are not counted.",
 	}, []string{"vector", "verdict", "reason"})}
+	for _, vector := range []budget.Vector{budget.Evict, budget.Delete} { // 0 is shown before the first one
+		m.decisions.WithLabelValues(string(vector), string(budget.Allowed), string(budget.ReasonUnits))
+		m.decisions.WithLabelValues(string(vector), string(budget.Refused), string(budget.ReasonExhausted))
+	}
 	r.MustRegister(m.decisions)
 	return m
 }

@@ -22,7 +22,7 @@ const mostNamed = 20
 
 // Checker reports IPReservations and NodeIPPools that no reader believes: each once in the
 // log, up to mostNamed in a minute, and their number as a metric. An object may be among them for a moment, when its node
-// has joined again. The Checker runs on the leader.
+// has joined again. It also reads the workloads that have metrics. The Checker runs on the leader.
 type Checker struct {
 	Client  client.Client
 	Clock   clock.Clock
@@ -39,6 +39,9 @@ func (c *Checker) Start(ctx context.Context) error {
 	for {
 		if err := c.search(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Objects of agents were not checked")
+		}
+		if err := c.Metrics.histories.read(ctx, c.Client); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Metrics of workloads are old")
 		}
 		select {
 		case <-c.Clock.After(checkInterval):

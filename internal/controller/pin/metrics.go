@@ -13,11 +13,13 @@ type Metrics struct {
 	releases    *prometheus.CounterVec
 	returns     prometheus.Counter
 	disbelieved *prometheus.GaugeVec
+	histories   *histories
 }
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
+		histories: newHistories(),
 		rebuilds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "limpet_rebuilds_total",
 			Help: "Pods that were Ready again after a rebuild, by outcome (Kept, Moved, Lost) and by the cause of the other two. A pod that asked for no address is never Lost.",
@@ -35,8 +37,41 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "IPReservations and NodeIPPools that the live Node in their status does not own, by kind. The leader counts them each minute.",
 		}, []string{"kind"}),
 	}
-	r.MustRegister(m.rebuilds, m.releases, m.returns, m.disbelieved)
+	m.showZeros()
+	r.MustRegister(m.rebuilds, m.releases, m.returns, m.disbelieved, m.histories)
 	return m
+}
+
+// causesOf are the causes of each outcome.
+var causesOf = map[appsv1beta1.Outcome][]string{
+	appsv1beta1.Kept: {""},
+	appsv1beta1.Moved: {
+		pin.CauseReleased, pin.CauseRecalled, pin.CauseNotPinned, pin.CauseLabelMissing, pin.CauseSameTopology, pin.CauseNodeRefused,
+		pin.ReasonNodeGone, pin.ReasonNodeNotReady, pin.ReasonNodeCordoned, pin.ReasonNodeTainted, pin.ReasonNodeOutOfIPs,
+		pin.ReasonPodElsewhere, pin.ReasonSubsetElsewhere,
+	},
+	appsv1beta1.Lost: {
+		pin.CauseExpired, pin.CauseRangeChanged, pin.CauseNameTaken, pin.CauseReclaimed, pin.CauseForced, pin.CauseNotHeld,
+	},
+}
+
+// showZeros makes the series of known causes. For Prometheus, a counter that appears with 1
+// has not increased: an alert would not tell the first pod that lost its address.
+func (m *Metrics) showZeros() {
+	for outcome, causes := range causesOf {
+		for _, cause := range causes {
+			m.rebuilds.WithLabelValues(string(outcome), cause)
+		}
+	}
+	for _, cause := range []string{
+		pin.CauseNodeRefused, pin.CauseConstraint, pin.ReasonNodeGone, pin.ReasonNodeNotReady, pin.ReasonNodeCordoned, pin.ReasonNodeTainted,
+		pin.ReasonNodeOutOfIPs, pin.ReasonPodElsewhere,
+	} {
+		m.releases.WithLabelValues(cause)
+	}
+	for _, kind := range []string{"IPReservation", "NodeIPPool"} {
+		m.disbelieved.WithLabelValues(kind)
+	}
 }
 
 // rebuilt counts one rebuild. Causes are about a dozen constants.

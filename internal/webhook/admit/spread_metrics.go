@@ -18,6 +18,9 @@ func NewSpreadMetrics(r prometheus.Registerer) *SpreadMetrics {
 		Help: "New pods of WorkloadSpreads by the reason for their subset. NoSubsetFits and SizeUnknown have none; NotBooked was chosen without the book; " +
 			"PatchFailed is counted in addition. Dry runs are not counted.",
 	}, []string{"reason"})}
+	for _, reason := range countedReasons {
+		m.decisions.WithLabelValues(string(reason)) // 0 is shown before the first one
+	}
 	r.MustRegister(m.decisions)
 	return m
 }
