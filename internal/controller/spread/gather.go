@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/placement"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/spread"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -168,6 +170,10 @@ func (r *Reconciler) podsOf(ctx context.Context, namespace string, target worklo
 		if err != nil {
 			return nil, err
 		}
+		if len(all) == 0 {
+			all = pods // without a copy of each
+			continue
+		}
 		all = append(all, pods...)
 	}
 	return all, nil
@@ -213,16 +219,19 @@ func (r *Reconciler) addEntries(ctx context.Context, s *situation) error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	unseen := maps.Clone(book.Entries) // few, beside thousands of pods
 	for _, m := range s.pods {
-		seen["/"+m.Name] = true
-		if match, err := matchOf(m.Pod); err == nil && match.UID != "" {
-			seen[match.UID] = true
+		if len(unseen) == 0 {
+			break
+		}
+		delete(unseen, placement.NameKey(m.Name))
+		if match, err := matchOf(m.Pod); err == nil {
+			delete(unseen, match.UID)
 		}
 	}
 	now := r.Clock.Now()
-	for key, e := range book.Entries {
-		if !seen[key] && now.Before(e.Expires) {
+	for key, e := range unseen {
+		if now.Before(e.Expires) {
 			s.entries = append(s.entries, spread.Entry{Key: key, Subset: e.Subset, Owner: e.Owner, Since: e.Since})
 		}
 	}

@@ -44,6 +44,7 @@ type Reconciler struct {
 	Evictor *evict.Evictor
 
 	memory memory
+	pace   pace
 }
 
 // Reconcile looks at one spread.
@@ -53,10 +54,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && ws.DeletionTimestamp != nil:
 		r.memory.forget(req.NamespacedName)
+		r.pace.forget(req.NamespacedName)
 		r.Metrics.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get WorkloadSpread %s: %w", req, err)
+	}
+	if left := r.pace.left(req.NamespacedName, r.Clock.Now()); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
 	}
 	again, err := r.reconcile(ctx, &ws)
 	if err != nil {
@@ -70,6 +75,7 @@ func (r *Reconciler) reconcile(ctx context.Context, ws *appsv1beta1.WorkloadSpre
 	if err != nil {
 		return 0, err
 	}
+	r.pace.rest(client.ObjectKeyFromObject(ws), len(s.pods), r.Clock.Now())
 	again, err := r.adopt(ctx, s)
 	if err != nil {
 		return 0, err
