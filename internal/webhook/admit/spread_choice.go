@@ -52,7 +52,10 @@ func (p *placing) choose(ctx context.Context, dryRun bool) (outcome, error) {
 		case <-changed:
 		case <-p.Clock.After(lookAgain):
 		case <-ctx.Done():
-			return o, ctx.Err()
+			if len(o.rules.Subsets) == 0 {
+				return o, ctx.Err()
+			}
+			return p.unbooked(context.WithoutCancel(ctx), o.rules, ctx.Err())
 		}
 	}
 }

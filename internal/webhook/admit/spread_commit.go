@@ -38,7 +38,8 @@ func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
 	if p.closed {
 		timeout = closedTimeout
 	}
-	timeout = min(timeout, answerWithin(ctx)) - p.Clock.Now().Sub(p.facts.Now)
+	now := p.Clock.Now()
+	timeout = min(timeout-now.Sub(p.facts.Now), answerWithin(ctx, now))
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	decide := p.choose

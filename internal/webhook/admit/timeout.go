@@ -27,12 +27,17 @@ func withTimeout(ctx context.Context, r *http.Request) context.Context {
 	return context.WithValue(ctx, timeoutKey{}, timeout)
 }
 
-// answerWithin is how long a request may be handled. The rest of the time is for the way of the
-// answer, and for the wait before the request was handled.
-func answerWithin(ctx context.Context) time.Duration {
+// answerWithin is how long a request may still be handled. The rest of the time is for the way of
+// the answer. The server tells by the deadline of the context how long the request waited for its
+// turn.
+func answerWithin(ctx context.Context, now time.Time) time.Duration {
 	timeout, ok := ctx.Value(timeoutKey{}).(time.Duration)
 	if !ok {
 		timeout = apiTimeout
 	}
-	return timeout * 3 / 4
+	within := timeout * 3 / 4
+	if deadline, ok := ctx.Deadline(); ok {
+		within = min(within, deadline.Sub(now)-timeout/4)
+	}
+	return within
 }

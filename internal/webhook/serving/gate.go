@@ -114,11 +114,13 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { g.answered.Store(g.clock.Now().UnixNano()) }()
 	body := &recorder{ReadCloser: r.Body}
 	r.Body = body
+	within := timeOf(r) // from now on: the wait for a turn counts, too
 	if slices.Contains(g.inReview, r.URL.Path) {
-		ctx, cancel := context.WithTimeout(r.Context(), timeBefore(r))
-		defer cancel()
-		r = r.WithContext(ctx)
+		within = timeBefore(r)
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), within)
+	defer cancel()
+	r = r.WithContext(ctx)
 	err := g.serve(w, r)
 	var no *refusal
 	if !errors.As(err, &no) {

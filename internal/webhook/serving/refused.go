@@ -26,14 +26,23 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// timeBefore is how long a request may wait and be handled before the API server waits no longer:
-// it tells its timeout in the URL. Its own answer after that would let the request pass.
-func timeBefore(r *http.Request) time.Duration {
+// timeOf is how long the API server waits for the answer to a request: it tells its timeout in the
+// URL.
+func timeOf(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || timeout <= 0 || timeout > answerTimeout {
 		return answerTimeout
 	}
-	return timeout * 4 / 5
+	return timeout
+}
+
+// timeBefore is how long a request may wait and be handled before the API server waits no longer.
+// Its own answer after that would let the request pass.
+func timeBefore(r *http.Request) time.Duration {
+	if timeout := timeOf(r); timeout < answerTimeout {
+		return timeout * 4 / 5
+	}
+	return answerTimeout
 }
 
 // answerInReview answers a request that is not handled with an AdmissionReview. The API server

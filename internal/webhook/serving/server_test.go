@@ -457,3 +457,20 @@ func TestARunningRequestOutlivesTheStopOfTheServer(t *testing.T) {
 		t.Errorf("serve: %v", err)
 	}
 }
+
+// A handler learns by the deadline how long the API server still waits: since the request came, and
+// not since its turn.
+func TestTheTimeOfARequestBeginsWithItsArrival(t *testing.T) {
+	deadlines := make(chan time.Time, 1)
+	w := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		deadline, _ := r.Context().Deadline()
+		deadlines <- deadline
+	})
+	begin := time.Now()
+	if _, _, err := w.post(t, w.client("127.0.0.2", nil), path+"?timeout=2s", strings.NewReader("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if deadline, end := <-deadlines, time.Now(); deadline.Before(begin.Add(2*time.Second)) || deadline.After(end.Add(2*time.Second)) {
+		t.Errorf("the deadline is %v after the question, want 2 s", deadline.Sub(begin))
+	}
+}
