@@ -43,6 +43,7 @@ func run() int {
 	flag.IntVar(&budgetSize.seconds, "budget-seconds", budgetSize.seconds, "length of the longest step")
 	spreads, spreadSize := flag.Bool("spreads", false, "measure spreads in place of pins"), fullSpreads
 	flag.IntVar(&spreadSize.pods, "spread-pods", spreadSize.pods, "pods of one spread")
+	flag.IntVar(&spreadSize.seconds, "spread-seconds", spreadSize.seconds, "length of the longest step")
 	flag.IntVar(&spreadSize.storm, "spread-storm", spreadSize.storm, "creations through two replicas")
 	flag.Parse()
 	p := place{root: *root, controller: *controller, assets: *assets}

@@ -32,17 +32,30 @@ type relay struct {
 	turns  atomic.Int64
 	client *http.Client
 
+	roots       *x509.CertPool
+	floor       string // a webhook that only answers, for the pods of one namespace; "" for none
+	floorServer *http.Server
+
 	only    string // the path whose exchanges are timed; "" for all
 	mu      sync.Mutex
 	sample  measure.Sample // answers that permit
 	refused measure.Sample // answers that do not
+	floors  measure.Sample // answers of the webhook that only answers
 }
+
+// elsewhere is the address from which the relay asks. The controller gives few connections to
+// clients that have its own address, as an API server on another machine has not.
+var elsewhere = net.IPv4(127, 0, 0, 2)
 
 func (b *bench) startRelay(ctx context.Context) (*relay, error) {
 	roots := x509.NewCertPool()
 	r := &relay{
-		to:     fmt.Sprintf("https://localhost:%d", b.controlled.webhookPort),
-		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}},
+		roots: roots,
+		to:    fmt.Sprintf("https://localhost:%d", b.controlled.webhookPort),
+		client: &http.Client{Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100,
+			DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: elsewhere}}).DialContext,
+		}},
 	}
 	var err error
 	r.port, r.server, err = b.serve(ctx, r, roots)
@@ -78,25 +91,40 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	begin := time.Now()
-	answer, err := r.ask(req.Context(), req.URL.RequestURI(), question)
+	answer, floor, err := r.ask(req.Context(), req.URL.RequestURI(), question)
 	took := time.Since(begin)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
 	if r.only == "" || r.only == req.URL.Path {
-		r.note(answer, took)
+		r.note(answer, floor, took)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(answer) // the API server fails the pod when it does not get it
 }
 
-func (r *relay) ask(ctx context.Context, path string, question []byte) ([]byte, error) {
-	to := r.to
-	if r.also != "" && r.turns.Add(1)%2 == 0 {
-		to = r.also
+// addressee is who answers a question, and whether the addressee only answers.
+func (r *relay) addressee(question []byte) (to string, floor bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.floor != "" && ofFloor(question):
+		return r.floor, true
+	case r.also != "" && r.turns.Add(1)%2 == 0:
+		return r.also, false
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to+path, bytes.NewReader(question))
+	return r.to, false
+}
+
+func (r *relay) ask(ctx context.Context, path string, question []byte) (answer []byte, floor bool, err error) {
+	to, floor := r.addressee(question)
+	answer, err = r.post(ctx, to+path, question)
+	return answer, floor, err
+}
+
+func (r *relay) post(ctx context.Context, url string, question []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(question))
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +141,13 @@ func (r *relay) ask(ctx context.Context, path string, question []byte) ([]byte, 
 }
 
 // note keeps the time of an answer.
-func (r *relay) note(answer []byte, took time.Duration) {
+func (r *relay) note(answer []byte, floor bool, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if floor {
+		r.floors = append(r.floors, took)
+		return
+	}
 	if bytes.Contains(answer, []byte(`"allowed":false`)) {
 		r.refused = append(r.refused, took)
 		return
@@ -146,4 +178,10 @@ func (r *relay) used(context.Context) error {
 	return nil
 }
 
-func (r *relay) stop() { _ = r.server.Close() } // nothing of it is needed any more
+// stop ends the servers, of which nothing is needed any more.
+func (r *relay) stop() {
+	_ = r.server.Close()
+	if r.floorServer != nil {
+		_ = r.floorServer.Close()
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -72,6 +73,10 @@ type spreading struct {
 	first *process // when a second replica runs
 	large *crowd   // with all the pods
 	plain *crowd   // without a spread
+	floor *crowd   // whose pods a webhook that only answers is asked about
+
+	copied  *limpetv1alpha1.DisruptionBook // that is written without a decision
+	written int
 }
 
 func (g *spreading) steps() []spreadStep {
@@ -103,20 +108,30 @@ func (g *spreading) fill(ctx context.Context, r *spreadReport) (err error) {
 	if g.large, err = g.gather(ctx, "large", g.size.pods, true); err != nil {
 		return err
 	}
+	if err := g.standOn(ctx); err != nil {
+		return err
+	}
 	g.relay.take()
 	begin := time.Now()
 	err = g.parallel(ctx, hands, g.size.pods, func(ctx context.Context, _ int) error { return g.large.grow(ctx) })
 	r.fillRate = float64(g.size.pods) / time.Since(begin).Seconds()
 	r.filling = g.relay.take()
 	r.filled = g.large.counts()
-	return errors.Join(err, g.parallel(ctx, hands, g.size.creations()/2, func(ctx context.Context, _ int) error { return g.plain.grow(ctx) }))
+	if err := errors.Join(err, g.copyBook(ctx)); err != nil {
+		return err
+	}
+	r.entries = len(g.copied.Entries)
+	return g.parallel(ctx, hands, g.size.creations()/2, func(ctx context.Context, _ int) error { return g.plain.grow(ctx) })
 }
 
 // replaceLimited replaces pods of the subsets that have a maximum: each creation takes an entry.
-func (g *spreading) replaceLimited(ctx context.Context, r *spreadReport) error {
+func (g *spreading) replaceLimited(ctx context.Context, r *spreadReport) (err error) {
 	g.relay.take()
-	_, err := g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) error {
-		_, err := g.large.replace(ctx, []string{"a", "b"}[i%2])
+	r.besideLimited, err = g.beside(ctx, func(ctx context.Context) error {
+		_, err := g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) error {
+			_, err := g.large.replace(ctx, []string{"a", "b"}[i%2])
+			return err
+		})
 		return err
 	})
 	r.limited, r.refused = g.relay.takeBoth()
@@ -126,15 +141,18 @@ func (g *spreading) replaceLimited(ctx context.Context, r *spreadReport) error {
 
 // replaceLast replaces pods of the last subset, which has no maximum, and pods of a namespace
 // without a spread in turns. The times are those of the client.
-func (g *spreading) replaceLast(ctx context.Context, r *spreadReport) error {
+func (g *spreading) replaceLast(ctx context.Context, r *spreadReport) (err error) {
 	g.relay.take()
 	took := make([]time.Duration, g.size.creations())
-	_, err := g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) (err error) {
-		from, subset := g.large, "c"
-		if i%2 == 1 {
-			from, subset = g.plain, ""
-		}
-		took[i], err = from.replace(ctx, subset)
+	r.besideLast, err = g.beside(ctx, func(ctx context.Context) error {
+		_, err := g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) (err error) {
+			from, subset := g.large, "c"
+			if i%2 == 1 {
+				from, subset = g.plain, ""
+			}
+			took[i], err = from.replace(ctx, subset)
+			return err
+		})
 		return err
 	})
 	for i, each := range took {

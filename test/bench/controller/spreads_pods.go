@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/admit"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // crowd is the pods of one ReplicaSet, by subset.
@@ -27,7 +27,8 @@ type crowd struct {
 
 	mu     sync.Mutex
 	pods   map[string][]*corev1.Pod
-	failed int // creations that were refused and tried again
+	failed int            // creations that were refused and tried again
+	why    map[string]int // causes of refusals, and how often
 }
 
 // noticed is how long a ReplicaSet controller takes to hear that a pod is gone.
@@ -129,6 +130,7 @@ func (c *crowd) create(ctx context.Context) (pod *corev1.Pod, again int, err err
 			break
 		}
 		again++
+		c.refused(err)
 	}
 	if err != nil {
 		return nil, again, fmt.Errorf("create pod: %w", err)
@@ -137,6 +139,25 @@ func (c *crowd) create(ctx context.Context) (pod *corev1.Pod, again int, err err
 }
 
 const mostTries = 20
+
+// refused counts a refusal by its cause, which is the end of the text.
+func (c *crowd) refused(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text := err.Error()
+	if at := strings.LastIndex(text, ": "); at >= 0 {
+		text = text[at+2:]
+	}
+	if c.why == nil {
+		c.why = map[string]int{}
+	}
+	if _, known := c.why[text]; known || len(c.why) < mostCauses {
+		c.why[text]++
+	}
+}
+
+// mostCauses is how many causes of refusals are told apart.
+const mostCauses = 5
 
 // replace deletes the oldest pod of a subset and creates another one. It returns how long the
 // creation took.
@@ -171,29 +192,15 @@ func (c *crowd) counts() map[string]int {
 
 // bareWrites writes a book as large as the one of the spread at the same rate, and nothing else.
 func (g *spreading) bareWrites(ctx context.Context, r *spreadReport) error {
-	var list limpetv1alpha1.DisruptionBookList
-	if err := g.client.List(ctx, &list, client.InNamespace(g.large.set.Namespace)); err != nil {
-		return fmt.Errorf("list books: %w", err)
-	}
-	if len(list.Items) != 1 {
-		return fmt.Errorf("%d books of one spread", len(list.Items)) //nolint:err113 // for a person
-	}
-	book := &list.Items[0]
-	r.entries = len(book.Entries)
-	book.ObjectMeta = metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "copy"}
-	if err := g.client.Create(ctx, book); err != nil {
-		return fmt.Errorf("copy book: %w", err)
-	}
 	tick := time.NewTicker(time.Second / time.Duration(g.size.rate))
 	defer tick.Stop()
-	for i := range g.size.creations() / 2 { // one after the other, as each needs the version of the one before
+	for range g.size.creations() / 2 { // one after the other, as each needs the version of the one before
 		<-tick.C
-		begin := time.Now()
-		book.Seen = fmt.Sprint(i + 1)
-		if err := g.client.Update(ctx, book); err != nil {
-			return fmt.Errorf("write book: %w", err)
+		took, err := g.writeBook(ctx)
+		if err != nil {
+			return err
 		}
-		r.bare = append(r.bare, time.Since(begin))
+		r.bare = append(r.bare, took)
 	}
 	return nil
 }

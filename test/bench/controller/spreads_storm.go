@@ -75,7 +75,7 @@ func (g *spreading) storm(ctx context.Context, r *spreadReport) error {
 	})
 	r.stormRate = float64(g.size.storm) / time.Since(begin).Seconds()
 	r.stormed, r.again = g.relay.take(), int(again.Load())
-	r.failed = g.large.failed
+	r.failed, r.causes = g.large.failed, crowd.why
 	end()
 	r.most, r.unplaced = all.most, all.without
 	return err
