@@ -24,10 +24,17 @@ func (r *Reader) displaced(ctx context.Context, pod *corev1.Pod, now time.Time) 
 	return slices.ContainsFunc(held, func(h limpetv1alpha1.IPReservation) bool { return waits(h, pod, now) }), err
 }
 
-// waits tells whether a reservation for an earlier life of a pod was not taken by the pod.
+// endShown is the time within which an agent shows that a pod has ended. The agent waits 5 s for the
+// pod's return.
+const endShown = 30 * time.Second
+
+// waits tells whether a reservation for an earlier life of a pod was not taken by the pod. Soon after
+// a pod is created elsewhere, the former node may still show the earlier life.
 func waits(h limpetv1alpha1.IPReservation, pod *corev1.Pod, now time.Time) bool {
 	s := h.Status
-	if s.State != limpetv1alpha1.IPReserved || s.PodUID == string(pod.UID) || s.Until == nil || !now.Before(s.Until.Time) {
+	reserved := s.State == limpetv1alpha1.IPReserved && s.Until != nil && now.Before(s.Until.Time)
+	ending := s.State == limpetv1alpha1.IPAttached && s.Node != pod.Spec.NodeName && now.Sub(pod.CreationTimestamp.Time) < endShown
+	if s.PodUID == string(pod.UID) || !reserved && !ending {
 		return false
 	}
 	return !slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool {

@@ -327,3 +327,28 @@ func TestAPodWithAnotherAddressIsDisplaced(t *testing.T) {
 		})
 	}
 }
+
+// A pod starts elsewhere before the agent of its former node shows that the earlier life has ended.
+// A node that shows it for ever is silent: the pod's place is the new node then.
+func TestAPodElsewhereIsDisplacedBeforeItsFormerNodeTells(t *testing.T) {
+	reader, in := readerWith(t, nil)
+	home, other, ns := env.Node(t), env.Node(t), env.Namespace(t)
+	former := testenv.APod("web-0").In(ns).On(home.Name).At("10.0.0.1").Pod
+	former.UID = "former"
+	held := testenv.AReservation(former, time.Now())
+	held.Status.State, held.Status.Until = limpetv1alpha1.IPAttached, nil
+	pod := owned(ns, "web-0")
+	pod.Spec.NodeName, pod.Status.PodIPs = other.Name, []corev1.PodIP{{IP: "10.0.1.1"}}
+	pod.Annotations = map[string]string{"io.kubernetes.cri/reserved-ip-duration": "10"}
+	env.Create(t, held, pod)
+	cached(t, in, held, pod)
+	pub := budgetOf(ns, func(pub *policyv1beta1.PodUnavailableBudget) {
+		pub.Annotations = map[string]string{policyv1beta1.AnnotationKeepPlace: "true"}
+	})
+	for after, want := range map[time.Duration]bool{0: true, time.Minute: false} {
+		f, err := reader.Facts(t.Context(), pub, time.Now().Add(after))
+		if err != nil || len(f.Budget.Pods) != 1 || f.Budget.Pods[0].Displaced != want {
+			t.Errorf("after %s: %+v, error %v; want displaced: %t", after, f.Budget.Pods, err, want)
+		}
+	}
+}

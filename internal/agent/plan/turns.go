@@ -39,3 +39,18 @@ func CountsOnly(c Change, shown Object) bool {
 	same.Status.Attached, same.Status.Reserved, same.Status.Free = was.Status.Attached, was.Status.Reserved, was.Status.Free
 	return equal(was, same)
 }
+
+// EndOnly reports whether a change only tells that the pod of a shown attachment has ended, and that its
+// addresses are reserved. Most pods are back soon.
+func EndOnly(c Change, shown Object) bool {
+	was, attached := shown.(*v1alpha1.IPReservation)
+	if !attached || c.Verb != Update || was.Status.State != v1alpha1.IPAttached {
+		return false
+	}
+	same, reserved := c.Object.DeepCopyObject().(*v1alpha1.IPReservation)
+	if !reserved || same.Status.State != v1alpha1.IPReserved {
+		return false
+	}
+	same.Status.State, same.Status.Until = was.Status.State, was.Status.Until
+	return equal(was, same)
+}

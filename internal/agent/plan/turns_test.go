@@ -65,3 +65,28 @@ func TestCountsOnly(t *testing.T) {
 		})
 	}
 }
+
+func TestEndOnly(t *testing.T) {
+	another := func(o *v1alpha1.IPReservation) { o.Status.PodUID = "another" }
+	for name, tc := range map[string]struct {
+		verb   plan.Verb
+		shown  plan.Object
+		object plan.Object
+		want   bool
+	}{
+		"the pod has ended":                {plan.Update, mirrored("web-0"), mirrored("web-0", endsIn(time.Minute)), true},
+		"another pod came and has ended":   {plan.Update, mirrored("web-0"), mirrored("web-0", another, endsIn(time.Minute)), false},
+		"the node is another one":          {plan.Update, mirrored("web-0", ownedBy("a")), mirrored("web-0", ownedBy("b"), endsIn(time.Minute)), false},
+		"another pod is attached":          {plan.Update, mirrored("web-0"), mirrored("web-0", another), false},
+		"the end is another one":           {plan.Update, mirrored("web-0", endsIn(time.Minute)), mirrored("web-0", endsIn(time.Hour)), false},
+		"nothing was shown":                {plan.Create, nil, mirrored("web-0", endsIn(time.Minute)), false},
+		"the reservation is over already":  {plan.Delete, mirrored("web-0"), mirrored("web-0"), false},
+		"another number of pods of a pool": {plan.Update, pool(1, metav1.ConditionFalse, now.Wall), pool(2, metav1.ConditionFalse, now.Wall), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := plan.EndOnly(plan.Change{Verb: tc.verb, Object: tc.object}, tc.shown); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

@@ -24,12 +24,15 @@ type Pace struct {
 	// Counts is how long other numbers of a pool must last until they are written. A pod that is rebuilt
 	// within this time costs no write of the pool.
 	Counts time.Duration
+	// Ends is how long the addresses of a pod that has ended are shown as attached. A pod that is back
+	// within this time costs one write and not two. Readers know from the pod that it is gone.
+	Ends time.Duration
 }
 
 // DefaultPace keeps 5 000 agents below two requests a second for each hundred of them, also in the first
 // minute after a restart of the API server.
 func DefaultPace() Pace {
-	return Pace{Start: 10 * time.Second, Reconnect: time.Minute, Counts: 15 * time.Second}
+	return Pace{Start: 10 * time.Second, Reconnect: time.Minute, Counts: 15 * time.Second, Ends: 5 * time.Second}
 }
 
 // Config says what a loop shows, and where.

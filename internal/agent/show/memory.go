@@ -28,7 +28,7 @@ type memory struct {
 	retries  map[string]retry       // of objects that could not be written, by plan.Key
 	busy     retry                  // of everything
 	rest     time.Time              // until when nothing is written, after many writes
-	differs  map[string]time.Time   // since when the numbers of a pool differ, by plan.Key
+	differs  map[string]time.Time   // since when an object differs in what may soon be as it was, by plan.Key
 }
 
 // retry says when something is tried again.

@@ -153,18 +153,29 @@ func (l *Loop) dueChanges(want []plan.Object, now time.Time) (changes []plan.Cha
 // waitOf returns until when a change waits.
 func (l *Loop) waitOf(c plan.Change, key string, now time.Time) time.Time {
 	m := &l.memory
-	wait := m.retries[key].until
-	if !plan.CountsOnly(c, m.shown[key]) {
+	wait, pause := m.retries[key].until, l.pauseOf(c, m.shown[key])
+	if pause == 0 {
 		delete(m.differs, key)
 		return wait
 	}
 	if _, known := m.differs[key]; !known {
 		m.differs[key] = now
 	}
-	if counts := m.differs[key].Add(l.Pace.Counts); counts.After(wait) {
-		return counts
+	if lasted := m.differs[key].Add(pause); lasted.After(wait) {
+		return lasted
 	}
 	return wait
+}
+
+// pauseOf returns how long a difference must last until it is written.
+func (l *Loop) pauseOf(c plan.Change, shown plan.Object) time.Duration {
+	switch {
+	case plan.CountsOnly(c, shown):
+		return l.Pace.Counts
+	case plan.EndOnly(c, shown):
+		return l.Pace.Ends
+	}
+	return 0
 }
 
 // write sends one change, and notes what the answer means. It returns an error when the others need not
