@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
@@ -18,7 +19,8 @@ import (
 
 // TestNoTwoSandboxesHoldOneAddressAfterAForceDelete looks into the sandboxes of the node. A
 // force-deleted pod is gone from the API at once, while its sandbox still has the address:
-// the rebuilt pod must wait until the sandbox has ended.
+// the rebuilt pod must wait until the sandbox has ended. It waits inside its first ADD, because the
+// kubelet tries only much later again after a failed one.
 func TestNoTwoSandboxesHoldOneAddressAfterAForceDelete(t *testing.T) {
 	apply(t, set("abrupt", 1, retain, "10"))
 	before := pods(t, "abrupt", 1)
@@ -36,6 +38,9 @@ func TestNoTwoSandboxesHoldOneAddressAfterAForceDelete(t *testing.T) {
 		kubectl(t, "delete", "pod", "abrupt-0", "--force", "--grace-period=0")
 		after := pods(t, "abrupt", 1)
 		kept(t, before, after)
+		if failed := failedSandboxes(t, after["abrupt-0"]); failed != "" {
+			t.Errorf("the first sandbox failed: %s", failed)
+		}
 		before = after
 	}
 	if _, err := theBed.Cluster.Exec(t.Context(), node, "touch", stop); err != nil {
@@ -51,6 +56,17 @@ func TestNoTwoSandboxesHoldOneAddressAfterAForceDelete(t *testing.T) {
 	if twice := holders.Twice(seen); len(twice) > 0 {
 		t.Errorf("one address in two sandboxes: %v", twice)
 	}
+}
+
+// failedSandboxes returns what the kubelet said of sandboxes of a pod that it could not create.
+func failedSandboxes(t *testing.T, pod corev1.Pod) string {
+	t.Helper()
+	out, err := theBed.Kubectl(t.Context(), "get", "events", "--field-selector=reason=FailedCreatePodSandBox,involvedObject.uid="+string(pod.UID),
+		"-o", "jsonpath={.items[*].message}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // TestARangeIsHandedOutAroundAReservedAddress attaches other pods until every address of the

@@ -22,7 +22,7 @@ func TestARequiredPodWaitsForItsNode(t *testing.T) {
 	kubectl(t, "uncordon", home.Spec.NodeName)
 	kept(t, before, pods(t, "bound", 1))
 	await(t, 30*time.Second, "no pod to be waiting", func(ctx context.Context) (bool, string) {
-		c, err := waiting(ctx)
+		c, err := waiting(ctx, "bound")
 		return strings.HasPrefix(c, "False NoneWaits "), fmt.Sprint(c, err)
 	})
 }
@@ -54,7 +54,7 @@ func TestARequiredPodIsLetGo(t *testing.T) {
 			}
 			startsElsewhere(t, home)
 			if tc.late {
-				warned(t, "Released", state(t), "pod "+home.Name+" was released from kubernetes.io/hostname="+home.Spec.NodeName)
+				warned(t, "Released", state(t, "bound"), "pod "+home.Name+" was released from kubernetes.io/hostname="+home.Spec.NodeName)
 			}
 			away := pods(t, "bound", 1)
 			until := b.staysReserved(t)
@@ -80,7 +80,7 @@ func waits(t *testing.T, home corev1.Pod) {
 	t.Helper()
 	what := []string{"node " + home.Spec.NodeName + " is cordoned", "uncordon it", "PersistentPodState bound with limpet.dev/release-after or limpet.dev/release-on"}
 	await(t, 30*time.Second, "the condition to name node and remedy", func(ctx context.Context) (bool, string) {
-		c, err := waiting(ctx)
+		c, err := waiting(ctx, "bound")
 		return strings.HasPrefix(c, "True NodeCordoned ") && containsAll(c, append(what, home.Name)), fmt.Sprint(c, err)
 	})
 	pod, err := theBed.Client.CoreV1().Pods("default").Get(t.Context(), home.Name, metav1.GetOptions{})
@@ -103,19 +103,19 @@ func warned(t *testing.T, reason, uid string, what ...string) {
 	})
 }
 
-// state returns the UID of the PersistentPodState named bound.
-func state(t *testing.T) string {
+// state returns the UID of a PersistentPodState.
+func state(t *testing.T, name string) string {
 	t.Helper()
-	uid, err := theBed.Kubectl(t.Context(), "get", "persistentpodstate", "bound", "-o", "jsonpath={.metadata.uid}")
+	uid, err := theBed.Kubectl(t.Context(), "get", "persistentpodstate", name, "-o", "jsonpath={.metadata.uid}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return uid
 }
 
-// waiting returns the Waiting condition of the PersistentPodState named bound.
-func waiting(ctx context.Context) (string, error) {
-	return theBed.Kubectl(ctx, "get", "persistentpodstate", "bound",
+// waiting returns the Waiting condition of a PersistentPodState.
+func waiting(ctx context.Context, name string) (string, error) {
+	return theBed.Kubectl(ctx, "get", "persistentpodstate", name,
 		"-o", "jsonpath={range .status.conditions[?(@.type=='Waiting')]}{.status} {.reason} {.message}{end}")
 }
 

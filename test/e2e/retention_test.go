@@ -86,8 +86,10 @@ func TestAReservationLapses(t *testing.T) {
 }
 
 // TestWithoutAController stops the controller. Pods without retention start and end as usual;
-// a pod with retention waits for the controller, and then returns to its node.
+// a pod with retention waits for the controller, and then returns to its node. In a namespace with
+// the label of deploy/mutating-policy it does not wait.
 func TestWithoutAController(t *testing.T) {
+	open := openFleet(t)
 	apply(t, set("asks", 1, retain, "10"))
 	before := pods(t, "asks", 1)
 	kubectl(t, "-n", bed.System, "scale", "deployment", "limpet-controller", "--replicas=0")
@@ -113,6 +115,7 @@ func TestWithoutAController(t *testing.T) {
 		return out == "2", fmt.Sprint(out, err)
 	})
 	kubectl(t, "delete", "pod", "others-0", "asks-0", "--timeout=30s")
+	comesHome(t, open)
 	if err := back(t.Context()); err != nil {
 		t.Fatal(err)
 	}
