@@ -26,9 +26,11 @@ var promises = map[string]struct {
 	in      string // directory of tests of which nothing else is said
 	rows    int    // at the least
 }{
-	"hazards":               {"docs/operate/hazards.md", "", "internal/cni", 40},
-	"states of a node":      {"docs/operate/node-states.md", "", "test/e2e", 9},
-	"what OpenKruise lacks": {"docs/use/openkruise.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "internal/controller/pin", 10},
+	"hazards":                 {"docs/operate/hazards.md", "", "internal/cni", 40},
+	"what users see at edges": {"docs/operate/edges.md", "## What users see", "internal/controller/pin", 17},
+	"what limpet-ipam does":   {"docs/operate/edges.md", "## What limpet-ipam does", "internal/cni", 6},
+	"states of a node":        {"docs/operate/node-states.md", "", "test/e2e", 9},
+	"what OpenKruise lacks":   {"docs/use/openkruise.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "internal/controller/pin", 10},
 	"what OpenKruise does": {
 		"docs/use/openkruise.md", "## What OpenKruise with its patched host-local was measured to do", "test/e2e", 16,
 	},
