@@ -99,11 +99,12 @@ func (a *Agent) step(name string, do func() error) {
 	start := a.Clock.Now()
 	err := do()
 	a.metrics.duration.WithLabelValues(name).Observe(a.Clock.Since(start).Seconds())
+	failures := a.metrics.failures.WithLabelValues(name) // 0 is shown before the first one
 	before := a.recordOutcome(name, err)
 	if err == nil || errors.Is(err, context.Canceled) { // canceled: the agent stops
 		return
 	}
-	a.metrics.failures.WithLabelValues(name).Inc()
+	failures.Inc()
 	if before != err.Error() {
 		a.Log.Error(err, "Step failed, trying again", "step", name)
 	}

@@ -36,4 +36,4 @@ var variants = []variant{
 }
 
 // beside is directories of deploy that are no part of an installation.
-var beside = []string{"chart", "examples"}
+var beside = []string{"chart", "examples", "monitoring"}

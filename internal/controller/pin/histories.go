@@ -41,12 +41,11 @@ type histories struct {
 }
 
 func newHistories() *histories {
-	of := []string{"workload_namespace", "persistentpodstate"}
 	return &histories{
-		rebuilds: prometheus.NewDesc("limpet_workload_rebuilds_total", "Rebuilt pods of a PersistentPodState by outcome, as its status counts them.", append(of, "outcome"), nil),
-		recorded: prometheus.NewDesc("limpet_workload_recorded_pods", "Pods whose place a PersistentPodState holds.", of, nil),
-		waits:    prometheus.NewDesc("limpet_workload_waits", "1 while pods of a PersistentPodState wait for their required place.", of, nil),
-		last:     prometheus.NewDesc("limpet_workload_last_rebuild_timestamp_seconds", "Unix time at which a rebuilt pod of a PersistentPodState was last Ready.", of, nil),
+		rebuilds: prometheus.NewDesc("limpet_workload_rebuilds_total", "Rebuilt pods of a PersistentPodState by outcome, as its status counts them.", []string{"workload_namespace", "persistentpodstate", "outcome"}, nil),
+		recorded: prometheus.NewDesc("limpet_workload_recorded_pods", "Pods whose place a PersistentPodState holds.", []string{"workload_namespace", "persistentpodstate"}, nil),
+		waits:    prometheus.NewDesc("limpet_workload_waits", "1 while pods of a PersistentPodState wait for their required place.", []string{"workload_namespace", "persistentpodstate"}, nil),
+		last:     prometheus.NewDesc("limpet_workload_last_rebuild_timestamp_seconds", "Unix time at which a rebuilt pod of a PersistentPodState was last Ready.", []string{"workload_namespace", "persistentpodstate"}, nil),
 		leftOut:  prometheus.NewDesc("limpet_workloads_left_out", "PersistentPodStates without metrics of their own: beyond 20 of a namespace, or 500 in all.", nil, nil),
 	}
 }

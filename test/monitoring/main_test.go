@@ -1,0 +1,47 @@
+package monitoring_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/monitoring"
+	"github.com/limpet-io/limpet/test/programs"
+)
+
+const root = "../.."
+
+var (
+	env        *testenv.Env
+	prometheus monitoring.Programs
+)
+
+func TestMain(m *testing.M) {
+	code, err := start(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prepare:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// start fetches Prometheus while /var/lib is the machine's, where apt keeps its lists.
+func start(m *testing.M) (int, error) {
+	cache := os.Getenv("LIMPET_CACHE")
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return 0, err
+		}
+		cache = filepath.Join(dir, "limpet")
+	}
+	var err error
+	if prometheus, err = monitoring.Fetch(context.Background(), cache); err != nil {
+		return 0, err
+	}
+	return cniexec.Alone(func() (int, error) { return testenv.Main(m, os.Getenv(programs.Var), &env), nil })
+}

@@ -1,0 +1,285 @@
+package monitoring_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/programs"
+)
+
+// agentUser is the service account of deploy/daemonset.
+const agentUser = "system:serviceaccount:limpet-system:limpet-agent"
+
+var (
+	labelValues = regexp.MustCompile(`^label_values\((\w+(?:\{.*\})?), (\w+)\)$`)
+	selector    = regexp.MustCompile(`limpet_\w+(\{[^}]*\})?`)
+	// variables stand for what a person chooses in Grafana.
+	variables = strings.NewReplacer(
+		"$__rate_interval", "10s", "$__range", "10s", "$instance", ".*", "$namespace", "shop", "$workload", "db",
+	)
+)
+
+// TestEachQueryReturnsData has a real Prometheus scrape a controller and an agent. Each query of
+// each dashboard and of each variable returns data. Prometheus loads each rule and evaluates it
+// without an error, and each series that an alert reads exists.
+func TestEachQueryReturnsData(t *testing.T) {
+	dir := t.TempDir()
+	alerts, files := rules(t, dir)
+	rebuild := build(t, dir)
+	workload(t)
+	p := &server{address: freeAddress(t)}
+	p.start(t, dir, files, controller(t, dir), agent(t, dir))
+	rebuild()
+	p.returns(t, "verbs", `limpet_plugin_verb_seconds_count{verb="DEL",outcome="freed"} == 1`) // of an ADD that has no result
+	p.returns(t, "verbs", `limpet_plugin_verb_seconds_count{verb="ADD",outcome="new"} == 1`)
+	queries := 0
+	for file, d := range dashboards(t) {
+		for _, v := range d.Templating.List[1:] {
+			m := labelValues.FindStringSubmatch(variables.Replace(v.Definition))
+			p.returns(t, file+": variable "+v.Name, fmt.Sprintf(`count by (%s) (%s)`, m[2], m[1]))
+		}
+		for _, panel := range d.Panels {
+			for _, target := range panel.Targets {
+				queries++
+				p.returns(t, file+": "+panel.Title, variables.Replace(target.Expr))
+			}
+		}
+	}
+	for _, a := range alerts {
+		for _, series := range selector.FindAllString(a.Expr, -1) {
+			queries++
+			p.returns(t, a.Alert, "count("+series+")")
+		}
+	}
+	if queries < 90 {
+		t.Errorf("asked %d queries: the test tests little", queries)
+	}
+	p.evaluates(t, len(alerts))
+}
+
+// build builds the programs, and starts a pod with limpet-ipam. rebuild ends the pod and starts it again.
+func build(t *testing.T, dir string) (rebuild func()) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "./cmd/controller", "./cmd/node-agent")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	built, err := cniexec.Build(t.Context(), root, dir, os.Getenv(programs.Var))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"net","type":"bridge","ipam":{"type":"limpet-ipam","dataDir":%q,"logFile":%q,"ranges":[[{"subnet":"10.9.0.0/24"}]]},`+
+		`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"io.kubernetes.cri/reserved-ip-duration":"30"}}}`, filepath.Join(dir, "state"), filepath.Join(dir, "ipam.log"))
+	alone, err := cniexec.NewNetNS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(verb string) {
+		call := cniexec.Call{
+			Plugin: built.Limpet, Verb: verb, Container: "c1", IfName: "eth0", NetNS: "/proc/1/ns/net", Path: built.Path(),
+			Args: "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=db-0;K8S_POD_UID=u1;IgnoreUnknown=1", Stdin: []byte(conf),
+		}
+		err := alone.In(func() error {
+			answer, err := call.Run(t.Context())
+			if err == nil && answer.Exit != 0 {
+				err = fmt.Errorf("%s: %s%s", verb, answer.Stdout, answer.Stderr)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("ADD")
+	return func() { run("DEL"); run("ADD") }
+}
+
+// workload makes a PersistentPodState that has seen rebuilds.
+func workload(t *testing.T) {
+	t.Helper()
+	env.AsController(t)
+	for _, o := range env.Manifest(t, "deploy/daemonset/rbac.yaml") {
+		env.Create(t, o)
+	}
+	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "limpet-system", Name: "limpet-controller-certificate"}})
+	env.Create(t, testenv.ANode("n1").Node)
+	state := testenv.APersistentPodState("db").In("shop").Requires("kubernetes.io/hostname").Recorded("db-0", "n1", nil).PersistentPodState
+	status := state.Status
+	status.Rebuilds = &appsv1beta1.Rebuilds{Kept: 3, Moved: 2, Lost: 1, Last: &appsv1beta1.Rebuild{Pod: "db-0", Outcome: appsv1beta1.Kept, Time: metav1.Now()}}
+	env.Create(t, state)
+	state.Status = status
+	if err := env.Client.Status().Update(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func controller(t *testing.T, dir string) (metrics string) {
+	t.Helper()
+	metrics = freeAddress(t)
+	_, port, _ := net.SplitHostPort(freeAddress(t))
+	launch(t, filepath.Join(dir, "controller"), env.Kubeconfig(t, testenv.ControllerUser),
+		"--webhook-port="+port, "--health-address=0", "--metrics-address="+metrics, "--dns-names=localhost", "--cert-dir="+t.TempDir())
+	return metrics
+}
+
+func agent(t *testing.T, dir string) (metrics string) {
+	t.Helper()
+	metrics = freeAddress(t)
+	conf := filepath.Join(dir, "conf")
+	if err := os.Mkdir(conf, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	launch(t, filepath.Join(dir, "node-agent"), env.Kubeconfig(t, agentUser),
+		"--node-name=n1", "--address="+metrics, "--state-dir="+filepath.Join(dir, "state"), "--plugin-log="+filepath.Join(dir, "ipam.log"), "--pods=api",
+		"--plugin="+filepath.Join(dir, "limpet-ipam"), "--cni-bin-dir="+filepath.Join(dir, "bin"), "--cni-conf-dir="+conf, "--netns-dir="+t.TempDir())
+	return metrics
+}
+
+// launch runs a program until the test ends, and shows its output when the test fails.
+func launch(t *testing.T, program, kubeconfig string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err == nil {
+		cmd.Stdout, cmd.Stderr = log, log
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has no data worth an end in order
+		_ = cmd.Wait()
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("%s:\n%s", filepath.Base(program), text[max(0, len(text)-8000):])
+		}
+	})
+}
+
+// server is a Prometheus on loopback.
+type server struct{ address string }
+
+func (p *server) start(t *testing.T, dir string, ruleFiles []string, targets ...string) {
+	t.Helper()
+	config := write(t, filepath.Join(dir, "prometheus.yaml"), map[string]any{
+		"global": map[string]any{"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"}, "rule_files": ruleFiles,
+		"scrape_configs": []any{map[string]any{"job_name": "limpet", "static_configs": []any{map[string]any{"targets": targets}}}},
+	})
+	launch(t, prometheus.Prometheus, "", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
+	for _, target := range targets {
+		testenv.Within(t, 2*time.Minute, func() error { return p.hasData(t.Context(), fmt.Sprintf(`up{instance=%q} == 1`, target)) })
+	}
+	testenv.Within(t, time.Minute, func() error { return p.hasData(t.Context(), "limpet_leader == 1") })
+	testenv.Within(t, time.Minute, func() error { return p.hasData(t.Context(), "limpet_agent_audit_timestamp_seconds > 0") })
+}
+
+// returns fails the test when a query returns nothing.
+func (p *server) returns(t *testing.T, what, query string) {
+	t.Helper()
+	var err error
+	deadline := time.Now().Add(15 * time.Second)
+	for err = p.hasData(t.Context(), query); err != nil && time.Now().Before(deadline); err = p.hasData(t.Context(), query) {
+		select {
+		case <-t.Context().Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+var errNoData = errors.New("the query returns no data")
+
+func (p *server) hasData(ctx context.Context, query string) error {
+	var data struct{ Result []any }
+	if err := p.get(ctx, "/api/v1/query?query="+url.QueryEscape(query), &data); err != nil {
+		return fmt.Errorf("%s: %w", query, err)
+	}
+	if len(data.Result) == 0 {
+		return fmt.Errorf("%s: %w", query, errNoData)
+	}
+	return nil
+}
+
+// evaluates waits until each rule was evaluated, and fails for a rule that cannot be.
+func (p *server) evaluates(t *testing.T, count int) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		var data struct {
+			Groups []struct {
+				Rules []struct{ Name, Health, LastError string }
+			}
+		}
+		if err := p.get(t.Context(), "/api/v1/rules", &data); err != nil {
+			return err
+		}
+		found := 0
+		for _, group := range data.Groups {
+			for _, rule := range group.Rules {
+				if found++; rule.Health != "ok" {
+					return fmt.Errorf("the rule %s is %s: %s", rule.Name, rule.Health, rule.LastError)
+				}
+			}
+		}
+		if found != count {
+			return fmt.Errorf("Prometheus has %d rules, want %d", found, count)
+		}
+		return nil
+	})
+}
+
+// get asks the API of Prometheus.
+func (p *server) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // it is read to its end
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("answer %s: %s", resp.Status, body)
+	}
+	return json.Unmarshal(body, &struct{ Data any }{into})
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // the program listens there next
+	return l.Addr().String()
+}
