@@ -28,7 +28,8 @@ func TestAnswersAreCountedAndTimed(t *testing.T) {
 	})})
 	for _, next = range []admission.Response{
 		admission.Allowed(""), admission.Patched("", jsonpatch.NewOperation("add", "/a", "b")), admission.Denied("no"),
-		{AdmissionResponse: admissionv1.AdmissionResponse{}}, admission.Errored(http.StatusServiceUnavailable, errors.New("no API server")),
+		{AdmissionResponse: admissionv1.AdmissionResponse{}},
+		admission.Errored(http.StatusServiceUnavailable, errors.New("no API server")),
 		admission.Errored(http.StatusBadRequest, errors.New("no pod")),
 	} {
 		handler.(*admission.Webhook).Handle(t.Context(), admission.Request{})
