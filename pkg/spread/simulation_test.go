@@ -317,8 +317,8 @@ func TestSchedulesWithSlowCaches(t *testing.T) {
 	if t.Logf("%s: %+v", noLinger, without); without.overfilled <= sum.overfilled {
 		t.Error("entries that stay for a while are of no use")
 	}
-	if sum.overfilled*50 > sum.created {
-		t.Errorf("%d of %d pods beyond a maximum, want at most 2 %%", sum.overfilled, sum.created)
+	if sum.overfilled*150 > sum.created || sum.most > 3 {
+		t.Errorf("%d of %d pods beyond a maximum, %d at a time: the documents say one in 200, and 3", sum.overfilled, sum.created, sum.most)
 	}
 }
 
