@@ -15,7 +15,12 @@ import (
 // the rest. Differences between state and containers count when two audits in a row find them:
 // pods start and end meanwhile.
 func (a *Agent) auditState(ctx context.Context) error {
-	auditor := audit.Auditor{Now: a.Now, NetNS: a.NetNS, Running: a.Running}
+	var attachments []reservation.Attachment
+	auditor := audit.Auditor{Now: a.Now, NetNS: a.NetNS, Running: a.Running, See: func(r persistence.Record) {
+		if r.Attachment != nil {
+			attachments = append(attachments, *r.Attachment)
+		}
+	}}
 	r, err := auditor.Audit(ctx, a.store)
 	if errors.Is(err, persistence.ErrNoState) { // no pod has had an address here
 		r, err = audit.Result{Unread: true}, nil
@@ -23,7 +28,7 @@ func (a *Agent) auditState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	left, podsErr := a.leftBehind(ctx, r.Report.Records.Attachments)
+	left, podsErr := a.leftBehind(ctx, attachments)
 	found := slices.Concat(violations(r.Findings), left)
 	confirmed := audit.Confirmed(a.found, found)
 	a.report(confirmed)

@@ -50,7 +50,7 @@ func TestAuditMendsTheIndex(t *testing.T) {
 	n.metricIs(t, "limpet_agent_recoveries_total index", 2)
 	n.metricIs(t, violationsOf+"index", 0)
 	n.stateIs(t, map[string]string{"web-0": "attached, retain 10m0s"})
-	if report, err := n.store.Audit(t.Context()); err != nil || len(report.Faults) > 0 {
+	if report, err := n.store.Audit(t.Context(), nil); err != nil || len(report.Faults) > 0 {
 		t.Errorf("afterwards: %v, %v", report.Faults, err)
 	}
 }

@@ -17,30 +17,44 @@ type Auditor struct {
 	// Running lists the attachments that sources other than the state know, and that a state in the directory must
 	// hold.
 	Running func(dir string) ([]reservation.Attachment, error)
+	// See, unless it is nil, gets each record that can be read.
+	See func(persistence.Record)
 }
 
 // Result is the outcome of one audit.
 type Result struct {
 	Report   persistence.Report
 	Findings []Finding
+	// More counts the findings that are not in the list, by severity.
+	More map[Severity]int
 	// Unread is true when the state could not be read, so that the report is empty.
 	Unread bool
 }
 
 // Audit gathers the evidence once and judges it.
 func (a Auditor) Audit(ctx context.Context, store *persistence.Store) (Result, error) {
-	report, err := store.Audit(ctx)
-	e := Evidence{Dir: store.Dir(), Report: report, Now: a.Now(), NetNS: a.NetNS}
+	if initialized, err := store.Initialized(); err == nil && !initialized {
+		return Result{}, persistence.ErrNoState
+	}
+	running, err := a.Running(store.Dir()) // before the records, which are not kept for later
+	if err != nil {
+		return Result{}, err
+	}
+	j := newJudge(a.Now(), a.NetNS, running)
+	report, err := store.Audit(ctx, func(r persistence.Record) {
+		j.see(r)
+		if a.See != nil {
+			a.See(r)
+		}
+	})
 	if unusable(err) {
-		e.Unreadable, err = err, nil
+		return Result{Report: report, Findings: []Finding{unreadable(store.Dir(), err)}, Unread: true}, nil
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	if e.Running, err = a.Running(store.Dir()); err != nil {
-		return Result{}, err
-	}
-	return Result{Report: report, Findings: Findings(e), Unread: e.Unreadable != nil}, nil
+	found, more := j.findings(store.Dir(), report)
+	return Result{Report: report, Findings: found, More: more}, nil
 }
 
 // Confirmed drops the fleeting findings that the audit before did not have: the state and the containers are not read

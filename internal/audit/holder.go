@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -51,30 +52,13 @@ func Who(o reservation.Owner, containerID string) string {
 	return "container " + ShortID(containerID)
 }
 
-// holder is an attachment or a reservation: exactly one of the two is not nil.
-type holder struct {
-	attached *reservation.Attachment
-	reserved *reservation.Reservation
-}
-
-func (h holder) network() string {
-	if h.attached != nil {
-		return h.attached.ID.Network
-	}
-	return h.reserved.Owner.Network
-}
-
-func (h holder) addresses() []netip.Addr {
-	if h.attached != nil {
-		return h.attached.Addresses
-	}
-	return h.reserved.Addresses
-}
+// holder is a record that holds addresses.
+type holder struct{ persistence.Record }
 
 // subject names the network and the addresses.
 func (h holder) subject() string {
-	parts := []string{h.network()}
-	for _, a := range h.addresses() {
+	parts := []string{h.Network()}
+	for _, a := range h.Addresses() {
 		parts = append(parts, a.String())
 	}
 	return strings.Join(parts, " ")
@@ -82,33 +66,19 @@ func (h holder) subject() string {
 
 // relation says how the holder holds the addresses.
 func (h holder) relation() string {
-	if h.attached != nil {
-		return "attached to " + Who(h.attached.Owner, h.attached.ID.ContainerID)
+	if h.Attachment != nil {
+		return "attached to " + Who(h.Attachment.Owner, h.Attachment.ID.ContainerID)
 	}
-	return "reserved for " + h.reserved.Owner.String()
+	return "reserved for " + h.Reservation.Owner.String()
 }
 
 // is reports whether the holder is the container of an attachment. A rebuilt state may know a container by its network
 // namespace only.
 func (h holder) is(a reservation.Attachment) bool {
-	return h.attached != nil && (h.attached.ID.ContainerID == a.ID.ContainerID || h.attached.NetNS.Path == a.NetNS.Path)
+	return h.Attachment != nil && (h.Attachment.ID.ContainerID == a.ID.ContainerID || h.Attachment.NetNS.Path == a.NetNS.Path)
 }
 
-// holders returns attachments and reservations, sorted by network and address.
-func holders(r reservation.Records) []holder {
-	var sorted []*holder // each sort of another type than pointers takes 10 kB of the plugin
-	for i := range r.Attachments {
-		sorted = append(sorted, &holder{attached: &r.Attachments[i]})
-	}
-	for i := range r.Reservations {
-		sorted = append(sorted, &holder{reserved: &r.Reservations[i]})
-	}
-	slices.SortFunc(sorted, func(a, b *holder) int {
-		return cmp.Or(cmp.Compare(a.network(), b.network()), slices.CompareFunc(a.addresses(), b.addresses(), netip.Addr.Compare), cmp.Compare(a.relation(), b.relation()))
-	})
-	all := make([]holder, len(sorted))
-	for i, h := range sorted {
-		all[i] = *h
-	}
-	return all
+// compare compares by network and addresses.
+func (h holder) compare(o holder) int {
+	return cmp.Or(cmp.Compare(h.Network(), o.Network()), slices.CompareFunc(h.Addresses(), o.Addresses(), netip.Addr.Compare))
 }

@@ -295,7 +295,7 @@ func (m *model) audit() {
 	if m.step%5 != 0 {
 		return
 	}
-	report, err := persistence.New(persistence.Options{Dir: m.dir}).Audit(m.t.Context())
+	report, err := persistence.New(persistence.Options{Dir: m.dir}).Audit(m.t.Context(), nil)
 	if err != nil && !errors.Is(err, persistence.ErrNoState) || len(report.Faults) > 0 {
 		m.t.Errorf("audit: %v, %v", report.Faults, err)
 	}

@@ -38,7 +38,8 @@ type Verdict struct {
 	Notes        int             `json:"notes"`
 	Findings     []audit.Finding `json:"findings"`
 
-	unread bool // the state could not be read, so there is nothing to count
+	unread bool                   // the state could not be read, so there is nothing to count
+	more   map[audit.Severity]int // findings that are not in the list
 }
 
 func (t *Tool) check(ctx context.Context, o options) error {
@@ -90,13 +91,13 @@ func (t *Tool) compare(ctx context.Context, o options) (Verdict, error) {
 	}
 	v := Verdict{
 		DataDir: o.dataDir, Bytes: r.Report.Size, Recoveries: r.Report.Recoveries, Findings: r.Findings, unread: r.Unread,
-		Attachments: len(r.Report.Records.Attachments), Reservations: len(r.Report.Records.Reservations),
+		Attachments: r.Report.Attachments, Reservations: r.Report.Reservations, more: r.More,
 	}
 	return v.counted(), nil
 }
 
 func (v Verdict) counted() Verdict {
-	v.Violations, v.Notes = 0, 0
+	v.Violations, v.Notes = v.more[audit.Violation], v.more[audit.Note]
 	if v.Findings == nil {
 		v.Findings = []audit.Finding{} // JSON shows an empty list as one
 	}
@@ -144,6 +145,13 @@ func (v Verdict) write(w io.Writer, output string) error {
 		}
 		if err := t.write(w); err != nil {
 			return err
+		}
+	}
+	for _, severity := range []audit.Severity{audit.Violation, audit.Note} {
+		if n := v.more[severity]; n > 0 {
+			if _, err := fmt.Fprintf(w, "and %s more\n", count(n, string(severity))); err != nil {
+				return err
+			}
 		}
 	}
 	if v.unread {

@@ -11,23 +11,27 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// find returns the holders that the operand names, and reads no other records than these and those that it may have
-// meant.
+// find returns the holders that the operand names.
 func (t *Tool) find(ctx context.Context, o options) ([]*Holder, error) {
-	var near []*Holder
-	err := o.store(nil).View(ctx, func(tx *persistence.Tx) error {
-		records, err := tx.RecordsWith(textsOf(o.operand)...)
-		near = t.holders(records, o.network)
-		return err
-	})
+	near, err := t.near(ctx, o)
 	if err != nil {
-		return nil, explain(err, o.dataDir)
+		return nil, err
 	}
 	found := match(near, o.operand)
 	if len(found) == 0 {
 		return nil, notFound(near, o.operand)
 	}
 	return found, nil
+}
+
+// near returns the holders that the operand names or may have meant, and reads no other records.
+func (t *Tool) near(ctx context.Context, o options) (near []*Holder, err error) {
+	err = o.store(nil).View(ctx, func(tx *persistence.Tx) error {
+		records, err := tx.RecordsWith(textsOf(o.operand)...)
+		near = t.holders(records, o.network)
+		return err
+	})
+	return near, explain(err, o.dataDir)
 }
 
 // textsOf returns texts of which each record has one that a query names or may have meant.

@@ -2,7 +2,6 @@ package ipamtool
 
 import (
 	"cmp"
-	"context"
 	"net/netip"
 	"slices"
 	"strings"
@@ -47,18 +46,7 @@ type Holder struct {
 	Sequence        uint64           `json:"sequence"`
 }
 
-// read returns the holders of addresses in one transaction.
-func (t *Tool) read(ctx context.Context, o options) ([]*Holder, error) {
-	var all []*Holder
-	err := o.store(nil).View(ctx, func(tx *persistence.Tx) error {
-		records, err := tx.Records()
-		all = t.holders(records, o.network)
-		return err
-	})
-	return all, explain(err, o.dataDir)
-}
-
-// holders returns attachments and reservations, sorted by network and address.
+// holders returns attachments and reservations of a network, or of all networks, sorted by network and address.
 func (t *Tool) holders(records reservation.Records, network string) []*Holder {
 	now := t.Now()
 	all := []*Holder{} // JSON shows an empty list as one
@@ -73,6 +61,14 @@ func (t *Tool) holders(records reservation.Records, network string) []*Holder {
 		return cmp.Or(cmp.Compare(a.Network, b.Network), slices.CompareFunc(a.IPs, b.IPs, netip.Addr.Compare))
 	})
 	return all
+}
+
+// holder returns the holder that a record describes.
+func (t *Tool) holder(r persistence.Record, now reservation.Moment) *Holder {
+	if r.Attachment != nil {
+		return t.attached(*r.Attachment, now)
+	}
+	return reserved(*r.Reservation, now)
 }
 
 func (t *Tool) attached(a reservation.Attachment, now reservation.Moment) *Holder {

@@ -1,15 +1,16 @@
 package ipamtool
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
@@ -18,21 +19,27 @@ var listCommand = command{
 	summary: "List the addresses in use or reserved on this node, and their holders",
 	example: "limpet-ipam list\nlimpet-ipam list --network limpet -o json | jq '.[] | select(.state == \"reserved\")'",
 	flags:   networkFlag,
-	run: func(t *Tool, ctx context.Context, o options) error {
-		all, err := t.read(ctx, o)
-		if err != nil {
+	run:     (*Tool).list,
+}
+
+// list writes one holder after the other. Neither the lock nor the holders are kept while it writes: the reader of its
+// output may be slow, and the state large.
+func (t *Tool) list(ctx context.Context, o options) error {
+	out := bufio.NewWriter(t.Stdout)
+	rows := newListWriter(t, o.output == "json", out)
+	err := o.store(nil).Snapshot(ctx, func(tx *persistence.Tx) error {
+		if err := tx.ByAddress(o.network, rows.measure, rows.write); err != nil {
 			return err
 		}
-		if o.output == "json" {
-			err = writeJSON(t.Stdout, all)
-		} else {
-			err = writeTable(t.Stdout, all)
-		}
-		if err == nil && len(all) == 0 && o.network != "" {
-			return t.checkNetwork(ctx, o)
-		}
+		return rows.end()
+	})
+	if err := explain(errors.Join(err, out.Flush()), o.dataDir); err != nil {
 		return err
-	},
+	}
+	if rows.n == 0 && o.network != "" {
+		return t.checkNetwork(ctx, o)
+	}
+	return nil
 }
 
 // checkNetwork fails for a network that the state does not know.
@@ -47,15 +54,6 @@ func (t *Tool) checkNetwork(ctx context.Context, o options) error {
 	}
 	return noError(fmt.Sprintf("no pod has had an address of a network %s here; the networks are: %s",
 		o.network, strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
-}
-
-func writeTable(w io.Writer, all []*Holder) error {
-	t := table{gap: 3}
-	t.row("NETWORK", "NAMESPACE", "POD", "IPS", "STATE", "CONTAINER", "LEFT", "AGE")
-	for _, h := range all {
-		t.row(h.Network, dash(h.Namespace), dash(h.Pod), h.addresses(), string(h.State), dash(audit.ShortID(h.ContainerID)), h.left(), human(h.AgeSeconds))
-	}
-	return t.write(w)
 }
 
 // left returns the time until the deadline of a reservation; any pod can have the addresses of a lapsed one.
@@ -77,10 +75,14 @@ func dash(s string) string {
 }
 
 func writeJSON(w io.Writer, v any) error {
+	return encoder(w).Encode(v)
+}
+
+func encoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return e
 }
 
 // human returns a duration in its two largest units: 9m30s, 2h5m, 3d4h.

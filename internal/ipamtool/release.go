@@ -28,17 +28,17 @@ var releaseCommand = command{
 }
 
 func (t *Tool) release(ctx context.Context, o options) error {
-	all, err := t.read(ctx, o) // before Update, which would create a state
+	near, err := t.near(ctx, o) // before Update, which would create a state
 	if err != nil {
 		return err
 	}
-	freed, err := planRelease(all, o.operand)
+	freed, err := planRelease(near, o.operand)
 	if err != nil {
 		return err
 	}
 	if !o.dryRun {
 		err = o.store(nil).Update(ctx, func(tx *persistence.Tx) error {
-			freed, err = t.free(tx, o)
+			freed, err = t.free(tx, freed, o)
 			return err
 		})
 		if err != nil {
@@ -120,11 +120,14 @@ func (h *Holder) refusal() error {
 		"end the container in its runtime, which frees the addresses", h.addresses(), h.who()))
 }
 
-// free plans again inside the transaction, because the state may have changed, and applies the plan.
-func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
-	records, err := tx.Records()
-	if err != nil {
-		return nil, err
+// free reads the chosen holders and plans again inside the transaction, because the state may have changed, and applies
+// the plan. A search for others would read the whole state under the lock.
+func (t *Tool) free(tx *persistence.Tx, chosen []*Holder, o options) ([]*Holder, error) {
+	var records reservation.Records
+	for _, h := range chosen {
+		if err := h.readAgain(tx, &records); err != nil {
+			return nil, err
+		}
 	}
 	freed, err := planRelease(t.holders(records, o.network), o.operand)
 	if err != nil {
@@ -134,7 +137,7 @@ func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
 		if h.State == Reserved {
 			err = tx.DeleteReservation(h.reservationOwner())
 		} else {
-			err = tx.DeleteAttachment(reservation.AttachmentID{Network: h.Network, ContainerID: h.ContainerID, IfName: h.Interface})
+			err = tx.DeleteAttachment(h.attachmentID())
 		}
 		if err == nil {
 			err = tx.PutReleased(h.Network, h.IPs, t.Now(), t.Now())
@@ -144,6 +147,27 @@ func (t *Tool) free(tx *persistence.Tx, o options) ([]*Holder, error) {
 		}
 	}
 	return freed, nil
+}
+
+// readAgain adds the record of a holder, if there is still one.
+func (h *Holder) readAgain(tx *persistence.Tx, to *reservation.Records) error {
+	if h.State == Reserved {
+		r, found, err := tx.Reservation(h.reservationOwner())
+		if found {
+			to.Reservations = append(to.Reservations, r)
+		}
+		return err
+	}
+	a, found, err := tx.Attachment(h.attachmentID())
+	if found {
+		to.Attachments = append(to.Attachments, a)
+	}
+	return err
+}
+
+// attachmentID names the attachment that a holder describes.
+func (h *Holder) attachmentID() reservation.AttachmentID {
+	return reservation.AttachmentID{Network: h.Network, ContainerID: h.ContainerID, IfName: h.Interface}
 }
 
 // unmirror removes the files that ipam.mirrorHostLocal keeps for released addresses.

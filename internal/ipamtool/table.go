@@ -17,7 +17,14 @@ type table struct {
 	widths []int // of the columns, in characters
 }
 
+// row adds a row that write writes.
 func (t *table) row(cells ...string) {
+	t.fit(cells)
+	t.rows = append(t.rows, cells)
+}
+
+// fit makes the columns wide enough for a row, and its cells printable.
+func (t *table) fit(cells []string) {
 	for n, c := range cells {
 		c = printable(c)
 		cells[n] = c
@@ -26,7 +33,6 @@ func (t *table) row(cells ...string) {
 		}
 		t.widths[n] = max(t.widths[n], utf8.RuneCountInString(c))
 	}
-	t.rows = append(t.rows, cells)
 }
 
 // printable escapes what would control a terminal: names come from container runtimes.
@@ -48,19 +54,28 @@ func printable(s string) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// write writes all rows. Nothing follows the last cell of a row.
+// write writes all rows.
 func (t *table) write(w io.Writer) error {
-	var text strings.Builder
+	var text strings.Builder // no writer of a strings.Builder fails
 	for _, row := range t.rows {
-		text.WriteString(t.indent)
-		for n, c := range row {
-			text.WriteString(c)
-			if n < len(row)-1 {
-				text.WriteString(strings.Repeat(" ", t.widths[n]-utf8.RuneCountInString(c)+t.gap))
-			}
-		}
-		text.WriteString("\n")
+		_ = t.writeRow(&text, row)
 	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// writeRow writes a row whose cells fit the columns. Nothing follows its last cell.
+func (t *table) writeRow(w io.Writer, cells []string) error {
+	var text strings.Builder
+	text.WriteString(t.indent)
+	for n, c := range cells {
+		c = printable(c)
+		text.WriteString(c)
+		if n < len(cells)-1 {
+			text.WriteString(strings.Repeat(" ", t.widths[n]-utf8.RuneCountInString(c)+t.gap))
+		}
+	}
+	text.WriteString("\n")
 	_, err := io.WriteString(w, text.String())
 	return err
 }

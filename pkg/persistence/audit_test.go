@@ -115,7 +115,7 @@ func TestAuditFindsFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := audited(t)
 			inside(t, filepath.Join(s.Dir(), "limpet.db"), tc.edit)
-			got, err := s.Audit(t.Context())
+			got, err := s.Audit(t.Context(), nil)
 			must(t, err)
 			for i := range got.Faults {
 				if got.Faults[i].Problem == "" {
@@ -146,7 +146,7 @@ func TestAuditLooksAtEveryPage(t *testing.T) {
 			must(t, err)
 			_, err = f.WriteAt([]byte{0, 0}, freelist(t, f)+tc.offset)
 			must(t, errors.Join(err, f.Close()))
-			report, err := s.Audit(t.Context())
+			report, err := s.Audit(t.Context(), nil)
 			if !errors.Is(err, tc.err) || (len(report.Faults) > 0) != tc.faults {
 				t.Errorf("error %v, faults %v", err, report.Faults)
 			}
@@ -176,7 +176,7 @@ func freelist(t *testing.T, f *os.File) int64 {
 func TestAuditNotesAMissingMarker(t *testing.T) {
 	s := audited(t)
 	for _, want := range []bool{true, false} {
-		got, err := s.Audit(t.Context())
+		got, err := s.Audit(t.Context(), nil)
 		must(t, err)
 		if got.Marked != want {
 			t.Errorf("marked: %t, want %t", got.Marked, want)

@@ -64,7 +64,7 @@ func TestCompactKeepsTheRecords(t *testing.T) {
 	if diff := cmp.Diff(want, records(t, s), byValue); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
-	report, err := s.Audit(t.Context())
+	report, err := s.Audit(t.Context(), nil)
 	must(t, err)
 	if len(report.Faults) != 0 {
 		t.Errorf("faults: %v", report.Faults)

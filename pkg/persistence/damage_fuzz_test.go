@@ -40,7 +40,7 @@ func FuzzDamagedFile(f *testing.F) {
 			t.Skip("the schema is newer, so the file is refused and left alone; damage_test.go tests that")
 		}
 		everything(t, s, 0, 0)
-		report, err := s.Audit(t.Context())
+		report, err := s.Audit(t.Context(), nil)
 		rebuilt, _ := filepath.Glob(filepath.Join(dir, "limpet.db.damaged-*"))
 		for _, fault := range report.Faults {
 			if len(rebuilt) > 0 || strings.Contains(fault.Problem, "can be handed out twice") {

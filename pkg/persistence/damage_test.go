@@ -273,7 +273,7 @@ func TestSmallBucketWithAWrongLength(t *testing.T) {
 	if err := s.View(t.Context(), func(*persistence.Tx) error { return nil }); heads == 0 || !errors.Is(err, persistence.ErrDamaged) {
 		t.Errorf("View: %v, want %v", err, persistence.ErrDamaged)
 	}
-	if _, err := s.Audit(t.Context()); !errors.Is(err, persistence.ErrDamaged) {
+	if _, err := s.Audit(t.Context(), nil); !errors.Is(err, persistence.ErrDamaged) {
 		t.Errorf("Audit: %v, want %v", err, persistence.ErrDamaged)
 	}
 }

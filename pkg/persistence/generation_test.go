@@ -114,7 +114,7 @@ func TestEarlierFileIsNoticed(t *testing.T) {
 			if err := s.View(t.Context(), func(*persistence.Tx) error { return nil }); !errors.Is(err, tc.want) {
 				t.Errorf("View: %v, want %v", err, tc.want)
 			}
-			r, err := s.Audit(t.Context())
+			r, err := s.Audit(t.Context(), nil)
 			must(t, err)
 			if found := slices.ContainsFunc(r.Faults, func(f persistence.Fault) bool { return f.Kind == persistence.FaultFile }); found != (tc.want != nil) {
 				t.Errorf("Audit: %v", r.Faults)

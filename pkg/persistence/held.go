@@ -251,17 +251,26 @@ func (t *Tx) Configured(network string) bool {
 // rebuild.
 func (t *Tx) Networks() (map[string][]byte, error) {
 	all := map[string][]byte{}
-	for _, bucket := range [][]byte{bucketAttachments, bucketReservations} {
-		c := t.tx.Bucket(bucket).Cursor()
-		for k, _ := c.First(); k != nil; {
-			network, _, _ := bytes.Cut(k, key("", ""))
-			all[string(network)] = nil
-			k, _ = c.Seek(append(bytes.Clone(network), 1)) // after all keys of the network
-		}
+	for _, network := range t.recordNetworks() {
+		all[network] = nil
 	}
 	err := t.tx.Bucket(bucketNetworks).ForEach(func(k, v []byte) error {
 		all[string(k)] = bytes.Clone(v)
 		return nil
 	})
 	return all, err
+}
+
+// recordNetworks returns the sorted names of the networks that occur in records.
+func (t *Tx) recordNetworks() (names []string) {
+	for _, bucket := range [][]byte{bucketAttachments, bucketReservations} {
+		c := t.tx.Bucket(bucket).Cursor()
+		for k, _ := c.First(); k != nil; {
+			network, _, _ := bytes.Cut(k, key("", ""))
+			names = append(names, string(network))
+			k, _ = c.Seek(append(bytes.Clone(network), 1)) // after all keys of the network
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

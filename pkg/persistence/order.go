@@ -92,10 +92,13 @@ func orderOf(all []reservation.Reservation) map[string][]byte {
 		end, age, value := orderEntries(r)
 		entries[string(end)], entries[string(age)] = value, value
 		k := string(orderKey(r.Owner.Network, ofNS, r.Owner.Namespace))
-		entries[k] = binary.BigEndian.AppendUint64(nil, number(entries[k])+1)
+		entries[k] = orderCount(number(entries[k]) + 1)
 	}
 	return entries
 }
+
+// orderCount returns a number of reservations as the order has it.
+func orderCount(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // number returns a stored number; 0 when there is none.
 func number(v []byte) uint64 {
@@ -163,7 +166,7 @@ func (t *Tx) changeOrder(r reservation.Reservation, by int) error {
 	}
 	var left []byte
 	if n > 0 {
-		left = binary.BigEndian.AppendUint64(nil, uint64(n))
+		left = orderCount(uint64(n))
 	}
 	if err := errors.Join(put(end, value), put(age, value), put(count, left)); err != nil {
 		return fmt.Errorf("order reservation of %s: %w", r.Owner, err)
@@ -188,22 +191,4 @@ func (t *Tx) inOrder(fn func() error) error {
 		}
 	}
 	return err
-}
-
-// compareOrder compares the order with the reservations, if it is kept.
-func (r *Report) compareOrder(t *Tx) {
-	if !t.orderKept() {
-		return // the next verb that needs the order makes it
-	}
-	want := orderOf(r.Records.Reservations)
-	_ = t.tx.Bucket(bucketOrder).ForEach(func(k, v []byte) error { // the function returns no error
-		if !bytes.Equal(want[string(k)], v) {
-			r.fault(FaultIndex, readable(k), "is in the order of reservations, and no reservation has this place")
-		}
-		delete(want, string(k))
-		return nil
-	})
-	if n := len(want); n > 0 {
-		r.fault(FaultIndex, "reservations", fmt.Sprintf("%d entries are missing in their order", n))
-	}
 }

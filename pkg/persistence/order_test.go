@@ -143,7 +143,7 @@ func TestTheOrderAgreesWithTheReservations(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		report, err := s.Audit(t.Context())
+		report, err := s.Audit(t.Context(), nil)
 		if err != nil || len(report.Faults) > 0 {
 			t.Fatalf("seed %d: audit: %v, %v", seed, report.Faults, err)
 		}
@@ -298,7 +298,7 @@ func TestAWrongOrderIsMadeAgain(t *testing.T) {
 					mark := binary.BigEndian.AppendUint64(nil, uint64(tx.ID()))
 					return errors.Join(edit(tx.Bucket([]byte("order"))), meta.Put([]byte("order"), append(mark, meta.Get([]byte("generation"))...)))
 				})
-				report, err := s.Audit(t.Context())
+				report, err := s.Audit(t.Context(), nil)
 				must(t, err)
 				if len(report.Faults) == 0 || slices.ContainsFunc(report.Faults, func(f persistence.Fault) bool { return f.Kind != persistence.FaultIndex }) {
 					t.Errorf("the audit found %v", report.Faults)
@@ -309,7 +309,7 @@ func TestAWrongOrderIsMadeAgain(t *testing.T) {
 					}
 				}
 				update(t, s, compareOrder)
-				report, err = s.Audit(t.Context())
+				report, err = s.Audit(t.Context(), nil)
 				must(t, err)
 				if len(report.Faults) > 0 || !orderMarked(t, s) {
 					t.Errorf("left %v", report.Faults)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Reindex rebuilds the indexes and counts of the state from its records, and returns the faults that this mends. No
@@ -15,7 +17,7 @@ func (s *Store) Reindex(ctx context.Context) (mended []Fault, err error) {
 	}
 	err = s.Update(ctx, func(tx *Tx) error {
 		var r Report
-		r.auditEntries(tx)
+		r.auditEntries(tx, nil)
 		mended = r.Faults
 		if len(mended) == 0 {
 			return ErrUnchanged
@@ -23,7 +25,7 @@ func (s *Store) Reindex(ctx context.Context) (mended []Fault, err error) {
 		if i := slices.IndexFunc(mended, func(f Fault) bool { return f.Kind != FaultIndex }); i >= 0 {
 			return fmt.Errorf("reindex: %s %s: %w", mended[i].Subject, mended[i].Problem, ErrDamaged)
 		}
-		return tx.reindex(r)
+		return tx.reindex()
 	})
 	if err != nil {
 		mended = nil
@@ -31,8 +33,8 @@ func (s *Store) Reindex(ctx context.Context) (mended []Fault, err error) {
 	return mended, err
 }
 
-// reindex fills new indexes from the records of a report.
-func (t *Tx) reindex(r Report) error {
+// reindex fills new indexes from the records, all of which can be read.
+func (t *Tx) reindex() error {
 	for _, name := range [][]byte{bucketHeld, bucketOwners} {
 		if err := t.tx.DeleteBucket(name); err != nil {
 			return fmt.Errorf("reindex: %w", err)
@@ -42,18 +44,20 @@ func (t *Tx) reindex(r Report) error {
 		}
 	}
 	t.ordered, t.orderKnown = false, true // the next verb that needs the order makes it
-	for _, a := range r.Records.Attachments {
+	err := each(t.tx.Bucket(bucketAttachments), nil, decodeAttachment, keyOfAttachment, func(a reservation.Attachment) error {
 		if err := t.hold(a.ID.Network, a.Addresses); err != nil {
 			return err
 		}
-		if err := t.indexOwner(a); err != nil {
-			return err
-		}
+		return t.indexOwner(a)
+	})
+	if err != nil {
+		return err
 	}
-	for _, s := range r.Records.Reservations {
-		if err := t.hold(s.Owner.Network, s.Addresses); err != nil {
-			return err
-		}
+	err = each(t.tx.Bucket(bucketReservations), nil, decodeReservation, keyOfReservation, func(r reservation.Reservation) error {
+		return t.hold(r.Owner.Network, r.Addresses)
+	})
+	if err != nil {
+		return err
 	}
 	return t.recount()
 }

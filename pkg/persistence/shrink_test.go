@@ -58,7 +58,7 @@ func TestAnEmptiedFileShrinks(t *testing.T) {
 	if diff := cmp.Diff(all, records(t, s), byValue); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
-	report, err := s.Audit(t.Context())
+	report, err := s.Audit(t.Context(), nil)
 	must(t, err)
 	if len(report.Faults) != 0 {
 		t.Errorf("faults: %v", report.Faults)

@@ -1,7 +1,9 @@
 package persistence
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -9,27 +11,120 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copiedSize is the largest state file that an audit copies, so that verbs need not wait for the rest of the audit. The
-// file of a node with some thousand pods is smaller.
-const copiedSize = 16 << 20
+// copiedToMemory is the largest state file whose copy is in memory. The file of a node with some thousand pods is
+// smaller.
+const copiedToMemory = 16 << 20
 
-// copyToMemory copies the database into a file without a name, while the caller holds the lock. The memory is free again
-// when the file is closed. It returns nil when there is no copy: the audit of the file itself then says why.
-func (s *Store) copyToMemory() *os.File {
+// Snapshot runs fn in one read-only transaction on a copy of the state. Verbs wait only while the file is copied, so fn
+// may take its time. Nothing is rebuilt. Buckets that an older version did not have can be missing.
+func (s *Store) Snapshot(ctx context.Context, fn func(*Tx) error) error {
+	return s.onCopy(ctx, nil, &bolt.Options{}, func(tx *bolt.Tx, marked uint64) error {
+		err := checkSchema(tx)
+		if err == nil {
+			err = errors.Join(checkRecordBuckets(tx), checkGeneration(tx, marked))
+		}
+		if err != nil {
+			return err
+		}
+		return fn(&Tx{tx: tx})
+	})
+}
+
+// onCopy copies the database under the lock, and runs fn on the copy without the lock. The function before runs under the
+// lock, unless it is nil. A database that cannot be copied is read under the lock. The marker names the generation.
+func (s *Store) onCopy(ctx context.Context, before func() error, o *bolt.Options, fn func(tx *bolt.Tx, marked uint64) error) error {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
+		return ErrNoState // without creating a lock file: the directory may belong to another program
+	}
+	o.Timeout, o.ReadOnly = s.wait, true
+	var copied *os.File
+	var marked uint64
+	read := func(db *bolt.DB) error { return db.View(func(tx *bolt.Tx) error { return fn(tx, marked) }) }
+	err := s.locked(ctx, unix.LOCK_SH, func() (err error) {
+		if err := s.present(); err != nil {
+			return err
+		}
+		if before != nil {
+			if err := before(); err != nil {
+				return err
+			}
+		}
+		if marked, err = s.markedGeneration(); err != nil {
+			return err
+		}
+		if copied = s.copyDatabase(); copied == nil {
+			return s.withDB(o, read)
+		}
+		return nil
+	})
+	if copied == nil {
+		return err
+	}
+	o.OpenFile = func(string, int, os.FileMode) (*os.File, error) { return checked(copied) }
+	return errors.Join(err, s.openAs(o, func(*os.File) error { return nil }, read))
+}
+
+// checkRecordBuckets fails for a file without the buckets of all versions.
+func checkRecordBuckets(tx *bolt.Tx) error {
+	for _, name := range [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld} {
+		if tx.Bucket(name) == nil {
+			return fmt.Errorf("bucket %s is missing: %w", name, ErrDamaged)
+		}
+	}
+	return nil
+}
+
+// copyDatabase copies the database into a file without a name, while the caller holds the lock. The space is free again
+// when the file is closed. It returns nil when there is no copy: reading the database itself then says why.
+func (s *Store) copyDatabase() *os.File {
 	from, err := os.OpenFile(filepath.Join(s.dir, databaseName), os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = from.Close() }() // the file was only read
-	if unix.Flock(int(from.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+	info, err := from.Stat()
+	if err != nil || unix.Flock(int(from.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
 		return nil // a process without the lock file writes: on a read-only file system no process can create the lock file
 	}
+	if info.Size() > copiedToMemory { // in memory the copy could be more than the limit of the agent
+		return s.copyToDisk(from, info.Size())
+	}
 	fd, err := unix.MemfdCreate(databaseName, unix.MFD_CLOEXEC)
+	return filled(fd, err, from)
+}
+
+// copyToDisk copies a file beside the database, where there is room for two copies. File systems that share blocks copy
+// at once.
+func (s *Store) copyToDisk(from *os.File, size int64) *os.File {
+	fd, err := unix.Open(s.dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil
+	}
+	if unix.IoctlFileClone(fd, int(from.Fd())) == nil {
+		return os.NewFile(uintptr(fd), databaseName)
+	}
+	var disk unix.Statfs_t
+	if err = unix.Fstatfs(fd, &disk); err == nil && int64(disk.Bavail)*disk.Bsize < 2*size { //nolint:unconvert // the types differ by architecture
+		err = unix.ENOSPC
+	}
+	if err != nil {
+		_ = unix.Close(fd) // nothing was written
+		return nil
+	}
+	return filled(fd, nil, from)
+}
+
+// filled copies a file into the new file of a descriptor, unless the error says that there is none. It returns nil when
+// the copy is not complete.
+func filled(fd int, err error, from *os.File) *os.File {
 	if err != nil {
 		return nil
 	}
 	to := os.NewFile(uintptr(fd), databaseName)
-	if err := sendAll(to, from); err != nil {
+	if _, err = from.Seek(0, 0); err == nil {
+		err = sendAll(to, from)
+	}
+	if err != nil {
 		_ = to.Close() // a copy that is not complete
 		return nil
 	}
@@ -39,22 +134,9 @@ func (s *Store) copyToMemory() *os.File {
 // sendAll copies a file in the kernel. io.Copy would do the same, and link 25 kB of code for other kinds of files.
 func sendAll(to, from *os.File) error {
 	for {
-		n, err := unix.Sendfile(int(to.Fd()), int(from.Fd()), nil, copiedSize)
+		n, err := unix.Sendfile(int(to.Fd()), int(from.Fd()), nil, copiedToMemory)
 		if n == 0 || err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
-}
-
-// auditDB audits the database, or a copy of it unless the copy is nil. The copy is closed. The marker
-// names the generation.
-func (s *Store) auditDB(r *Report, copied *os.File, marked uint64) error {
-	// Without PreLoadFreelist bbolt's check would read the free list in a goroutine in which no fault is caught.
-	o := &bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}
-	look := func(db *bolt.DB) error { return db.View(func(tx *bolt.Tx) error { return r.audit(tx, marked) }) }
-	if copied == nil {
-		return s.withDB(o, look)
-	}
-	o.OpenFile = func(string, int, os.FileMode) (*os.File, error) { return checked(copied) }
-	return s.openAs(o, func(*os.File) error { return nil }, look)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,62 @@ func TestAuditHoldsTheLockForACopy(t *testing.T) {
 	}
 }
 
+// TestASnapshotKeepsNoLock takes the lock and writes while a snapshot is read: of a small file, whose copy is in memory,
+// and of a large one, whose copy is on disk. The snapshot does not change, and no file is left.
+func TestASnapshotKeepsNoLock(t *testing.T) {
+	for _, n := range []int{10, 20_000} {
+		s, beside := filled(t, n), attachment(1)
+		beside.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+		count := func(tx *persistence.Tx) (found int) {
+			must(t, tx.ByAddress("", func(persistence.Record) error { return nil }, func(persistence.Record) error { found++; return nil }))
+			return found
+		}
+		must(t, s.Snapshot(t.Context(), func(tx *persistence.Tx) error {
+			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(beside) })
+			if got := count(tx); got != n {
+				t.Errorf("%d records in a snapshot of %d", got, n)
+			}
+			return nil
+		}))
+		files, err := os.ReadDir(s.Dir())
+		if must(t, err); len(files) != 3 {
+			t.Errorf("%v is left in the directory", files)
+		}
+	}
+}
+
+// TestByAddress reads networks and addresses in their order.
+func TestByAddress(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	var want []string
+	update(t, s, func(tx *persistence.Tx) error {
+		for i, at := range []string{"a 10.0.0.2", "a 10.0.0.10", "a fd00::2", "a-b 10.0.0.1", "b ::1", "b ::2"} {
+			network, addr, _ := strings.Cut(at, " ")
+			a := attachment(100 - i)
+			a.ID.Network, a.Owner.Network, a.Addresses = network, network, []netip.Addr{netip.MustParseAddr(addr)}
+			if want = append(want, at); i%2 == 0 {
+				must(t, tx.PutReservation(reserve(a)))
+			} else {
+				must(t, tx.PutAttachment(a))
+			}
+		}
+		return nil
+	})
+	for network, want := range map[string][]string{"": want, "a": want[:3], "none": nil} {
+		var got []string
+		before := 0
+		must(t, s.Snapshot(t.Context(), func(tx *persistence.Tx) error {
+			return tx.ByAddress(network, func(persistence.Record) error { before++; return nil }, func(r persistence.Record) error {
+				got = append(got, r.Network()+" "+r.Addresses()[0].String())
+				return nil
+			})
+		}))
+		if !slices.Equal(got, want) || before != len(want) {
+			t.Errorf("network %q: %q, %d before, want %q", network, got, before, want)
+		}
+	}
+}
+
 // besideAudits runs n audits, and returns how long a verb waited each time for the lock meanwhile.
 func besideAudits(t testing.TB, s *persistence.Store, n int) (audits int, waits []time.Duration) {
 	t.Helper()
@@ -31,7 +88,7 @@ func besideAudits(t testing.TB, s *persistence.Store, n int) (audits int, waits 
 	go func() {
 		var err error
 		for i := 0; i < n && err == nil; i++ {
-			_, err = s.Audit(t.Context())
+			_, err = s.Audit(t.Context(), nil)
 		}
 		done <- err
 	}()
@@ -86,7 +143,7 @@ func BenchmarkAudit(b *testing.B) {
 			must(b, err)
 			begin := cpuTime(b)
 			for b.Loop() {
-				_, err := s.Audit(b.Context())
+				_, err := s.Audit(b.Context(), nil)
 				must(b, err)
 			}
 			b.ReportMetric((cpuTime(b)-begin).Seconds()*1e3/float64(b.N), "cpu-ms/op")

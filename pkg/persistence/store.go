@@ -257,6 +257,10 @@ func (s *Store) openAs(o *bolt.Options, test func(*os.File) error, fn func(*bolt
 	case err != nil:
 		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
 	}
+	if o.ReadOnly {
+		read := fn
+		fn = func(db *bolt.DB) error { return boundResident(db, read) }
+	}
 	if err = test(file); err == nil {
 		err = fn(db)
 	}

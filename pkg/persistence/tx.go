@@ -269,18 +269,31 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 }
 
 // scan returns every record whose key begins with prefix.
-func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), keyOf func(T) []byte) ([]T, error) {
-	var all []T
+func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), keyOf func(T) []byte) (all []T, err error) {
+	err = each(b, prefix, decode, keyOf, func(r T) error {
+		all = append(all, r)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// each calls fn for every record whose key begins with prefix, until fn fails.
+func each[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), keyOf func(T) []byte, fn func(T) error) error {
 	c := b.Cursor()
 	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		r, err := decode(v)
+		if err == nil {
+			err = atKey(k, keyOf(r))
+		}
+		if err == nil {
+			err = fn(r)
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := atKey(k, keyOf(r)); err != nil {
-			return nil, err
-		}
-		all = append(all, r)
 	}
-	return all, nil
+	return nil
 }
