@@ -57,12 +57,13 @@ unit() {
 
 e2e() {
 	run test/e2e test/e2e -count=1 -timeout 30m
+	run release/chart/install release/chart/install -count=1 -timeout 20m
 }
 
 for suite in "$@"; do
 	case $suite in
 	unit) modules+=(test/cluster limpet release release/chart) ;;
-	e2e) modules+=(test/e2e) ;;
+	e2e) modules+=(test/e2e release/chart/install) ;;
 	*)
 		echo "test/run.sh: there is no suite $suite; unit and e2e are the suites" >&2
 		exit 2

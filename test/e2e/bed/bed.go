@@ -41,8 +41,18 @@ func images(repo string) []image.Image {
 	}
 }
 
-// Up starts a cluster and installs Limpet. Each edit may change what is started.
+// Up starts a cluster and installs Limpet as users do with kubectl. Each edit may change what is started.
 func Up(ctx context.Context, name, repo string, progress func(string, ...any), edits ...func(*cluster.Config)) (*Bed, error) {
+	return UpWith(ctx, name, repo, progress, func(ctx context.Context, b *Bed) error {
+		progress("installing Limpet: kubectl apply -k deploy/own-network")
+		return b.install(ctx)
+	}, edits...)
+}
+
+// UpWith starts a cluster without a pod network, and lets a function install Limpet there.
+func UpWith(
+	ctx context.Context, name, repo string, progress func(string, ...any), install func(context.Context, *Bed) error, edits ...func(*cluster.Config),
+) (*Bed, error) {
 	repo, err := filepath.Abs(repo)
 	if err != nil {
 		return nil, fmt.Errorf("find repository: %w", err)
@@ -61,8 +71,7 @@ func Up(ctx context.Context, name, repo string, progress func(string, ...any), e
 	}
 	b := &Bed{Cluster: c, Repo: repo}
 	if b.Client, err = c.Client(); err == nil {
-		progress("installing Limpet: kubectl apply -k deploy/own-network")
-		err = b.install(ctx)
+		err = install(ctx, b)
 	}
 	if err != nil {
 		return nil, errors.Join(err, cluster.Down(name))
