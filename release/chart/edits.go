@@ -26,6 +26,7 @@ var edits = []edit{
 	// Objects of CRDs are deleted with their CRD, so that no uninstall may delete one.
 	{"CustomResourceDefinition", "", []string{"  annotations:"}, "%s\n  helm.sh/resource-policy: keep"},
 	{"PrometheusRule", "", []string{"  labels:"}, "%s\n{{- with .Values.alerts.labels }}\n{{- toYaml . | nindent 4 }}\n{{- end }}"},
+	{"PodMonitor", "", []string{"  labels:"}, "%s\n{{- with .Values.alerts.labels }}\n{{- toYaml . | nindent 4 }}\n{{- end }}"},
 	{"NetworkPolicy", controller, []string{"- ipBlock:", "cidr: the-network-of-the-API-servers"},
 		"{{- range .Values.networkPolicy.apiServers }}\n- ipBlock:\n    cidr: {{ . | quote }}\n{{- end }}"},
 	{"NetworkPolicy", controller, []string{"kubernetes.io/metadata.name: monitoring"},

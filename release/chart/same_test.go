@@ -31,8 +31,13 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 		values string
 		want   map[string]string
 	}{
-		"default":           {"", base},
-		"own network":       {"network: {mode: own}", own},
+		"default":         {"", base},
+		"own network":     {"network: {mode: own}", own},
+		"adopted network": {"network: {mode: adopt}", kustomized(t, "adopt-network")},
+		"monitoring":      {"monitoring: {enabled: true}", kustomized(t, "default", "monitoring")},
+		"both of monitoring": {
+			"monitoring: {enabled: true}\nalerts: {enabled: true}", kustomized(t, "default", "monitoring"),
+		},
 		"pods from kubelet": {"pods: {source: kubelet}", kustomized(t, "default", "pods-from-kubelet")},
 		"pods from runtime": {"pods: {source: runtime}", kustomized(t, "default", "pods-from-runtime")},
 		"given certificate": {"certificate: {source: given}", given},

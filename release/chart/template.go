@@ -78,10 +78,19 @@ func (t *merged) addVariant(m manifests, v variant) error {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(theirs)) {
-		t.conditions[id] = append(t.conditions[id], v.condition)
+		if t.addedBefore(theirs[id]) {
+			t.conditions[id] = []string{some([]string{t.conditions[id][0], v.condition})}
+			continue
+		}
+		t.conditions[id] = []string{v.condition}
 		t.added = append(t.added, theirs[id])
 	}
 	return nil
+}
+
+// addedBefore tells whether another variant adds the same object.
+func (t *merged) addedBefore(o object) bool {
+	return slices.ContainsFunc(t.added, func(a object) bool { return a.id == o.id && slices.Equal(a.lines, o.lines) })
 }
 
 // print writes each object as a template.
@@ -107,7 +116,7 @@ func (t *merged) print() (map[string]string, error) {
 		}
 		name := o.id + ".yaml"
 		if _, twice := files[name]; twice {
-			return nil, fmt.Errorf("two variants add the object %s", o.id)
+			return nil, fmt.Errorf("two variants add different objects %s", o.id)
 		}
 		files[name] = w.String()
 	}

@@ -70,7 +70,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"agent: {resources: {limit: {}}}", "v1.37.0", "additional properties 'limit' not allowed"},
 		{"pods: {source: crio}", "v1.37.0", "at '/pods/source': value must be one of 'api', 'kubelet', 'runtime'"},
 		{"certificate: {source: certmanager}", "v1.37.0", "at '/certificate/source': value must be one of 'self', 'given', 'cert-manager'"},
-		{"network: {mode: mine}", "v1.37.0", "at '/network/mode': value must be one of 'none', 'own'"},
+		{"network: {mode: mine}", "v1.37.0", "at '/network/mode': value must be one of 'none', 'own', 'adopt'"},
 		{"alerts: {enabled: \"yes\"}", "v1.37.0", "at '/alerts/enabled': got string, want boolean"},
 		{"image: {pullPolicy: always}", "v1.37.0", "at '/image/pullPolicy': value must be one of"},
 		{"image: {registry: r.example/}", "v1.37.0", "at '/image/registry': 'r.example/' does not match"},

@@ -25,6 +25,7 @@ type variant struct {
 
 var variants = []variant{
 	{"own-network", `eq .Values.network.mode "own"`, false},
+	{"adopt-network", `eq .Values.network.mode "adopt"`, false},
 	{"pods-from-kubelet", `eq .Values.pods.source "kubelet"`, true},
 	{"pods-from-runtime", `eq .Values.pods.source "runtime"`, true},
 	{"given-certificate", `eq .Values.certificate.source "given"`, false},
@@ -33,7 +34,8 @@ var variants = []variant{
 	{"network-policy", ".Values.networkPolicy.enabled", true},
 	{"break-glass", ".Values.breakGlass.enabled", true},
 	{"alerts", ".Values.alerts.enabled", true},
+	{"monitoring", ".Values.monitoring.enabled", true},
 }
 
 // beside is directories of deploy that are no part of an installation.
-var beside = []string{"chart", "examples", "monitoring"}
+var beside = []string{"chart", "examples", "uninstall"}
