@@ -6,6 +6,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -26,6 +27,8 @@ type Image struct {
 	Files []string
 	// Args follow the entry point.
 	Args []string
+	// Architecture is that of this machine if it is empty.
+	Architecture string
 }
 
 // Write stores the images as one archive at path.
@@ -72,7 +75,7 @@ func build(i Image) (v1.Image, error) {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.OS, config.Architecture = "linux", cmp.Or(i.Architecture, runtime.GOARCH)
 	config.Config.Entrypoint = append([]string{"/" + filepath.Base(i.Files[0])}, i.Args...)
 	return mutate.ConfigFile(img, config)
 }

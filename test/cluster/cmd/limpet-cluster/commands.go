@@ -159,6 +159,7 @@ func node(ctx context.Context, args []string) error {
 func images(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("images", flag.ContinueOnError)
 	out := flags.String("out", "images.tar", "archive to write")
+	arch := flags.String("arch", "", "`architecture` of the binaries; empty for that of this machine")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -168,9 +169,28 @@ func images(_ context.Context, args []string) error {
 		if !ok {
 			return fmt.Errorf("image %q: want NAME=BINARY[,BINARY…]", arg)
 		}
-		all = append(all, image.Image{Name: name, Files: strings.Split(files, ",")})
+		all = append(all, image.Image{Name: name, Files: strings.Split(files, ","), Architecture: *arch})
 	}
 	return image.Write(*out, all)
+}
+
+// multiarch writes one image of several architectures, which a registry keeps under one name.
+func multiarch(_ context.Context, args []string) error {
+	flags := flag.NewFlagSet("multiarch", flag.ContinueOnError)
+	out := flags.String("out", "image.oci.tar", "archive to write")
+	name := flags.String("name", "", "`name` of the image with its tag")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var all []image.Image
+	for _, arg := range flags.Args() {
+		arch, files, ok := strings.Cut(arg, "=")
+		if !ok {
+			return fmt.Errorf("architecture %q: want ARCHITECTURE=BINARY[,BINARY…]", arg)
+		}
+		all = append(all, image.Image{Name: *name, Files: strings.Split(files, ","), Architecture: arch})
+	}
+	return image.WriteLayout(*out, all)
 }
 
 func buildAll(ctx context.Context, _ []string) error {

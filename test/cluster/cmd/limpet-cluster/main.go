@@ -29,8 +29,10 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
                               stop or start containerd, kubelet or kube-proxy on it
   limpet-cluster node [--name N] exec NODE -- CMD…
                               run a program on it
-  limpet-cluster images --out FILE NAME=BINARY[,BINARY…]…
+  limpet-cluster images --out FILE [--arch ARCHITECTURE] NAME=BINARY[,BINARY…]…
                               make container images of static binaries
+  limpet-cluster multiarch --out FILE --name NAME ARCHITECTURE=BINARY[,BINARY…]…
+                              make one image of several architectures, as an OCI archive
   limpet-cluster assets --dir DIR PROGRAM…
                               fill DIR with one link for each named program, such as etcd or
                               bridge, and remove other links; assets --help lists the programs
@@ -45,7 +47,7 @@ The cache is $LIMPET_CACHE, or limpet below the user's cache directory.
 type command func(ctx context.Context, args []string) error
 
 var commands = map[string]command{
-	"up": up, "down": down, "status": status, "kubeconfig": kubeconfig, "node": node, "images": images, "assets": assets, "build": buildAll,
+	"up": up, "down": down, "status": status, "kubeconfig": kubeconfig, "node": node, "images": images, "multiarch": multiarch, "assets": assets, "build": buildAll,
 	"version": version,
 	// for this program's own use
 	"forward": forward, "control-exec": controlExec, "node-spawn": nodeSpawn, "node-init": nodeInit,
