@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,7 +27,8 @@ func TestTheAgentAdoptsAndRestores(t *testing.T) {
 	if err := os.WriteFile(path, []byte(original), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--network=adopt", "--state-dir=" + state, "--cni-bin-dir=" + bin, "--cni-conf-dir=" + conf, "--address=" + freeAddress(t)}
+	address := freeAddress(t)
+	flags := []string{"--network=adopt", "--state-dir=" + state, "--cni-bin-dir=" + bin, "--cni-conf-dir=" + conf, "--address=" + address}
 	agent := startAgent(t, flags...)
 	testenv.Eventually(t, func() error {
 		data, err := os.ReadFile(path)
@@ -40,9 +41,14 @@ func TestTheAgentAdoptsAndRestores(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = agent.Wait() // it was killed
-	uninstall := exec.CommandContext(t.Context(), os.Args[0], append([]string{"uninstall", "--node-name=n1"}, flags...)...)
-	uninstall.Env = append(os.Environ(), agentVar+"=1")
-	out, err := uninstall.CombinedOutput()
+	uninstall := startAgent(t, append([]string{"uninstall", "--wait"}, flags...)...)
+	testenv.Eventually(t, func() error {
+		if got := get(t, "http://"+address+"/readyz"); !strings.Contains(got, "ok") {
+			return errors.New(got)
+		}
+		return nil
+	})
+	out, err := os.ReadFile(uninstall.Stdout.(*os.File).Name())
 	if err != nil || !strings.Contains(string(out), "Restored network configuration") || !strings.Contains(string(out), "the state and the log of the verbs stay") {
 		t.Errorf("uninstall: %v: %s", err, out)
 	}

@@ -90,7 +90,7 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 	switch command {
 	case "":
 	case "uninstall":
-		return agent.Uninstall(ctx, c)
+		return uninstall(ctx, c, o)
 	default: // such as a misspelled uninstall, which must not start an agent
 		return fmt.Errorf("%q is not a command: run limpet-agent --help", command)
 	}

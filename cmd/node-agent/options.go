@@ -35,6 +35,7 @@ type Options struct {
 	MaxReservedPercent int
 	Address            string
 	MetricsAddress     string
+	Wait               bool
 }
 
 // Default returns the options that fit the manifests in deploy/daemonset.
@@ -67,6 +68,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxReservedPercent, "max-reserved-percent", o.MaxReservedPercent, "percentage of the network's addresses that reservations may hold; with --network=own or adopt it is written as ipam.maxReservedPercent")
 	fs.StringVar(&o.Address, "address", o.Address, "address on which /healthz, /readyz and /metrics are served; 0 or empty: serve none")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address on which /metrics is served instead, alone; 0: serve none; empty: serve it on --address")
+	fs.BoolVar(&o.Wait, "wait", o.Wait, "with the command uninstall: try until no pod needs the plugin, then stay; /readyz on --address answers ok from then on")
 }
 
 // Validate returns an error for every option with an unusable value.

@@ -12,8 +12,12 @@ import (
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
 
-// errChanged means that another program has changed a file since it was read.
-var errChanged = errors.New("another program changed the file meanwhile")
+var (
+	// errChanged means that another program has changed a file since it was read.
+	errChanged = errors.New("another program changed the file meanwhile")
+	// errStuck means that the change of another program is in the temporary file, which stays.
+	errStuck = errors.New("the change could not be put back")
+)
 
 // swapFile replaces the content of a file if it is still the expected one. Readers see the old content or the new
 // one. The two files change places in one step, so that a change of another program at that moment is not lost.
@@ -31,7 +35,10 @@ func swapFile(path string, expected, content []byte) error {
 	if err == nil {
 		err = exchange(temp.Name(), path, expected)
 	}
-	if err = errors.Join(err, os.Remove(temp.Name())); err != nil {
+	if !errors.Is(err, errStuck) {
+		err = errors.Join(err, os.Remove(temp.Name()))
+	}
+	if err != nil {
 		return fmt.Errorf("replace %s: %w", path, err)
 	}
 	return nil
@@ -49,8 +56,11 @@ func exchange(temp, path string, expected []byte) error {
 	if err == nil && !bytes.Equal(was, expected) {
 		err = errChanged
 	}
-	if err != nil {
-		return errors.Join(err, swap())
+	if err == nil {
+		return nil
 	}
-	return nil
+	if again := swap(); again != nil {
+		err = fmt.Errorf("%w: it is in %s: %w: %w", errStuck, temp, again, err)
+	}
+	return err
 }

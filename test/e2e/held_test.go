@@ -93,7 +93,7 @@ func heldOn(ctx context.Context, node string) ([]holder, error) {
 	return held, nil
 }
 
-// pool is the NodeIPPool of a node.
+// pool is the sum of the NodeIPPools of a node.
 type pool struct {
 	Node               string
 	Attached, Reserved int
@@ -108,7 +108,8 @@ func poolsOf(ctx context.Context) (map[string]pool, error) {
 	err = json.Unmarshal(data, &decoded)
 	pools := map[string]pool{}
 	for _, p := range decoded.Items {
-		pools[p.Status.Node] = p.Status
+		sum := pools[p.Status.Node] // of all networks of the node
+		pools[p.Status.Node] = pool{Node: p.Status.Node, Attached: sum.Attached + p.Status.Attached, Reserved: sum.Reserved + p.Status.Reserved}
 	}
 	return pools, err
 }

@@ -60,7 +60,7 @@ func Adopt(in AdoptInput) AdoptDecision {
 	}
 	original := in.First.Data
 	if r := in.recordOf(in.First.Name); r != nil && r.is(original) {
-		original = r.Original // patched anew where the options have changed
+		original = r.Original // patched again where the options have changed
 	}
 	patched, err := patch(original, in.Options, in.Accepts)
 	switch {

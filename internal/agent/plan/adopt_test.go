@@ -36,16 +36,26 @@ func TestAdoptPatches(t *testing.T) {
 	}{
 		"a list": {data: bridgeList, want: `{"cniVersion":"1.0.0","name":"pods","mtu":9007199254740993,"plugins":[
 			{"type":"bridge","bridge":"cni0",` + asks + `,"ipam":{"type":"limpet-ipam","subnet":"10.1.0.0/24","mirrorHostLocal":true}},{"type":"portmap"}]}`},
-		"one plugin": {data: `{"name":"pods","type":"ptp","ipam":{"type":"host-local","subnet":"10.1.0.0/24"}}`,
-			want: `{"name":"pods","type":"ptp",` + asks + `,"ipam":{"type":"limpet-ipam","subnet":"10.1.0.0/24","mirrorHostLocal":true}}`},
-		"other capabilities stay": {data: `{"name":"pods","type":"macvlan","capabilities":{"ips":true},"ipam":{"type":"host-local"}}`,
-			want: `{"name":"pods","type":"macvlan","capabilities":{"ips":true,"io.kubernetes.cri.pod-annotations":true},"ipam":{"type":"limpet-ipam","mirrorHostLocal":true}}`},
-		"limits of the agent": {data: `{"name":"pods","type":"ipvlan","ipam":{"type":"host-local"}}`, change: func(o *plan.PluginOptions) { o.MaxRetain, o.SharePercent = time.Hour, 40 },
-			want: `{"name":"pods","type":"ipvlan",` + asks + `,"ipam":{"type":"limpet-ipam","mirrorHostLocal":true,"maxReservation":"1h0m0s","maxReservedPercent":40}}`},
-		"limits of the owner": {data: `{"name":"pods","type":"ptp","ipam":{"type":"host-local","maxReservedPercent":7}}`, change: func(o *plan.PluginOptions) { o.SharePercent = 40 },
-			want: `{"name":"pods","type":"ptp",` + asks + `,"ipam":{"type":"limpet-ipam","mirrorHostLocal":true,"maxReservedPercent":7}}`},
-		"the directory of the agent": {data: `{"name":"pods","type":"ptp","ipam":{"type":"host-local","dataDir":"/srv/cni/"}}`, change: func(o *plan.PluginOptions) { o.DataDir, o.StateDir = "/srv/cni", "/srv/cni" },
-			want: `{"name":"pods","type":"ptp",` + asks + `,"ipam":{"type":"limpet-ipam","dataDir":"/srv/cni/","mirrorHostLocal":true}}`},
+		"one plugin": {
+			data: `{"name":"pods","type":"ptp","ipam":{"type":"host-local","subnet":"10.1.0.0/24"}}`,
+			want: `{"name":"pods","type":"ptp",` + asks + `,"ipam":{"type":"limpet-ipam","subnet":"10.1.0.0/24","mirrorHostLocal":true}}`,
+		},
+		"other capabilities stay": {
+			data: `{"name":"pods","type":"macvlan","capabilities":{"ips":true},"ipam":{"type":"host-local"}}`,
+			want: `{"name":"pods","type":"macvlan","capabilities":{"ips":true,"io.kubernetes.cri.pod-annotations":true},"ipam":{"type":"limpet-ipam","mirrorHostLocal":true}}`,
+		},
+		"limits of the agent": {
+			data: `{"name":"pods","type":"ipvlan","ipam":{"type":"host-local"}}`, change: func(o *plan.PluginOptions) { o.MaxRetain, o.SharePercent = time.Hour, 40 },
+			want: `{"name":"pods","type":"ipvlan",` + asks + `,"ipam":{"type":"limpet-ipam","mirrorHostLocal":true,"maxReservation":"1h0m0s","maxReservedPercent":40}}`,
+		},
+		"limits of the owner": {
+			data: `{"name":"pods","type":"ptp","ipam":{"type":"host-local","maxReservedPercent":7}}`, change: func(o *plan.PluginOptions) { o.SharePercent = 40 },
+			want: `{"name":"pods","type":"ptp",` + asks + `,"ipam":{"type":"limpet-ipam","mirrorHostLocal":true,"maxReservedPercent":7}}`,
+		},
+		"the directory of the agent": {
+			data: `{"name":"pods","type":"ptp","ipam":{"type":"host-local","dataDir":"/srv/cni/"}}`, change: func(o *plan.PluginOptions) { o.DataDir, o.StateDir = "/srv/cni", "/srv/cni" },
+			want: `{"name":"pods","type":"ptp",` + asks + `,"ipam":{"type":"limpet-ipam","dataDir":"/srv/cni/","mirrorHostLocal":true}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := adoptInput(tc.data)

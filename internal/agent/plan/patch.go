@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -148,9 +149,7 @@ func checkDataDir(ipam object, o PluginOptions) error {
 // delegated returns what the IPAM plugin reads when the runtime runs a plugin of a list.
 func delegated(conf, plugin object) []byte {
 	all := object{}
-	for key, value := range plugin {
-		all[key] = value
-	}
+	maps.Copy(all, plugin)
 	all["name"], all["cniVersion"] = conf["name"], conf["cniVersion"]
 	data, err := json.Marshal(all)
 	if err != nil {

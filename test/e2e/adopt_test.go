@@ -1,0 +1,267 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
+)
+
+const (
+	foreignConf = "/etc/cni/net.d/05-pods.conflist" // in front of Limpet's own
+	// foreignNetwork is a network configuration as its owner writes it, in a form of its own.
+	foreignNetwork = `{"cniVersion": "1.0.0",   "name": "pods", "plugins": [
+	{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.245.3.0/24"}]]}} ] }
+`
+)
+
+// TestAnExistingNetworkIsAdopted gives a node the network of another owner, with running pods. The agents are rolled out
+// with --network=adopt, and later uninstalled. Other pods are created and deleted all the while.
+func TestAnExistingNetworkIsAdopted(t *testing.T) {
+	const node = "n3"
+	writeConf(t, node, foreignNetwork)
+	t.Cleanup(func() { backToOwn(t, node) })
+	apply(t, strings.Replace(set("guest", 3, retain, "10"), "    spec:\n      termination", "    spec:\n      nodeSelector: {kubernetes.io/hostname: "+node+"}\n      termination", 1))
+	before := pods(t, "guest", 3)
+	for _, p := range before {
+		if !strings.HasPrefix(p.Status.PodIP, "10.245.3.") {
+			t.Fatalf("%s has %s, want an address of the foreign network", p.Name, p.Status.PodIP)
+		}
+	}
+	agePlugins(t)
+	churn := startChurn(t)
+
+	t.Run("adopt", func(t *testing.T) {
+		kubectl(t, "apply", "-k", filepath.Join(theBed.Repo, "deploy/adopt-network"))
+		kubectl(t, "-n", bed.System, "rollout", "status", "daemonset/limpet-agent", "--timeout=90s")
+		awaitConf(t, node, "limpet-ipam")
+		untouched(t, before)
+		kubectl(t, "delete", "pod", "guest-1")
+		kept(t, only(before, "guest-1"), only(pods(t, "guest", 3), "guest-1"))
+	})
+	t.Run("again after the owner's change", func(t *testing.T) {
+		writeConf(t, node, foreignNetwork)
+		awaitConf(t, node, "limpet-ipam")
+		kubectl(t, "delete", "pod", "guest-2")
+		kept(t, only(before, "guest-2"), only(pods(t, "guest", 3), "guest-2"))
+		untouched(t, only(before, "guest-0"))
+	})
+	t.Run("uninstall", func(t *testing.T) {
+		running := pods(t, "guest", 3)
+		kubectl(t, "-n", bed.System, "delete", "daemonset", "limpet-agent")
+		uninstallOn(t, node)
+		awaitConf(t, node, "host-local")
+		if got := conf(t, node); got != foreignNetwork {
+			t.Errorf("the restored file is %q", got)
+		}
+		awaitLog(t, "still attached") // what keeps the plugin on the node
+		untouched(t, running)
+	})
+	churn.end(t)
+	kubectl(t, "delete", "pod", "-l", "app=guest", "--timeout=60s") // by host-local
+	for name, p := range pods(t, "guest", 3) {
+		if !strings.HasPrefix(p.Status.PodIP, "10.245.3.") {
+			t.Errorf("%s has %s after the uninstallation", name, p.Status.PodIP)
+		}
+	}
+	kubectl(t, "scale", "statefulset", "guest", "--replicas=0")
+	kubectl(t, "wait", "--for=delete", "pod", "-l", "app=guest", "--timeout=60s")
+}
+
+// backToOwn makes Limpet the network of all nodes again.
+func backToOwn(t *testing.T, node string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	kubectl(t, "-n", bed.System, "delete", "daemonset", "limpet-uninstall", "--ignore-not-found")
+	if _, err := theBed.Cluster.Exec(ctx, node, "rm", "-f", foreignConf); err != nil {
+		t.Error(err)
+	}
+	kubectl(t, "apply", "-k", filepath.Join(theBed.Repo, "deploy/own-network"))
+	if err := theBed.Cluster.WaitReady(ctx, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if err := theBed.AwaitLimpet(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := theBed.Cluster.Exec(ctx, node, "sh", "-c", "ip link delete cni0; rm -rf /var/lib/cni/networks/pods"); err != nil {
+		t.Error(err)
+	}
+	held, err := heldOn(ctx, node)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, h := range held { // host-local got their DEL; the agent would end them in five minutes
+		if h.Pod != "" && len(h.IPs) > 0 && strings.HasPrefix(h.IPs[0], "10.245.3.") {
+			if _, err := theBed.Cluster.Exec(ctx, node, tool, "release", h.Namespace+"/"+h.Pod); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector=spec.nodeName="+node) // it may be in the other network
+	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=60s")
+}
+
+// writeConf replaces the network configuration of a node in one step.
+func writeConf(t *testing.T, node, text string) {
+	t.Helper()
+	if _, err := theBed.Cluster.Exec(t.Context(), node, "sh", "-ec", `printf %s "$0" >`+foreignConf+`.new; mv `+foreignConf+`.new `+foreignConf, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func conf(t *testing.T, node string) string {
+	t.Helper()
+	out, err := theBed.Cluster.Exec(t.Context(), node, "cat", foreignConf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func awaitConf(t *testing.T, node, ipam string) {
+	t.Helper()
+	await(t, 30*time.Second, "the network configuration to name "+ipam, func(context.Context) (bool, string) {
+		text := conf(t, node)
+		return strings.Contains(text, `"`+ipam+`"`), text
+	})
+}
+
+// untouched fails for each pod that is not the same one, without a restart.
+func untouched(t *testing.T, before map[string]corev1.Pod) {
+	t.Helper()
+	for name, b := range before {
+		p, err := theBed.Client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.UID != b.UID || p.Status.PodIP != b.Status.PodIP || p.Status.ContainerStatuses[0].RestartCount != b.Status.ContainerStatuses[0].RestartCount || !bed.Ready(p) {
+			t.Errorf("%s was %s with %s, is %s with %s, Ready %t", name, b.UID, ips(b), p.UID, ips(*p), bed.Ready(p))
+		}
+		if _, err := theBed.Cluster.Exec(t.Context(), p.Spec.NodeName, "timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+p.Status.PodIP+"/8080"); err != nil {
+			t.Errorf("connect to %s: %v", name, err)
+		}
+	}
+}
+
+func only(all map[string]corev1.Pod, name string) map[string]corev1.Pod {
+	return map[string]corev1.Pod{name: all[name]}
+}
+
+// agePlugins gives each node a plugin with other bytes, which a new agent replaces while pods start and end.
+func agePlugins(t *testing.T) {
+	t.Helper()
+	for _, node := range theBed.Cluster.Nodes() {
+		if _, err := theBed.Cluster.Exec(t.Context(), node, "sh", "-ec", "cd /opt/cni/bin; cp -p limpet-ipam .older; echo older >>.older; mv .older limpet-ipam"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// uninstallOn applies deploy/uninstall for one node.
+func uninstallOn(t *testing.T, node string) {
+	t.Helper()
+	manifest, err := theBed.Kubectl(t.Context(), "kustomize", filepath.Join(theBed.Repo, "deploy/uninstall"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest = strings.Replace(manifest, "hostNetwork: true", "hostNetwork: true\n      nodeSelector: {kubernetes.io/hostname: "+node+"}", 1)
+	if _, err := theBed.KubectlIn(t.Context(), manifest, "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func awaitLog(t *testing.T, text string) {
+	t.Helper()
+	await(t, 30*time.Second, "the uninstallation to say "+text, func(ctx context.Context) (bool, string) {
+		out, err := theBed.Kubectl(ctx, "-n", bed.System, "logs", "-l", "app.kubernetes.io/name=limpet-uninstall")
+		return err == nil && strings.Contains(out, text), fmt.Sprint(out, err)
+	})
+}
+
+// churn creates and deletes a pod on each node, one after the other, until it ends.
+type churn struct {
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+	mu     sync.Mutex
+	pods   int
+	errs   []error
+}
+
+func startChurn(t *testing.T) *churn {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &churn{cancel: cancel}
+	t.Cleanup(func() { cancel(); c.wait.Wait() })
+	for _, node := range theBed.Cluster.Nodes() {
+		c.wait.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				err := c.live(context.WithoutCancel(ctx), fmt.Sprintf("churn-%s-%d", node, i), node)
+				c.mu.Lock()
+				c.pods++
+				if err != nil {
+					c.errs = append(c.errs, err)
+				}
+				c.mu.Unlock()
+			}
+		})
+	}
+	return c
+}
+
+// live is the life of one pod: it starts and ends within a minute, and no sandbox of it fails.
+func (c *churn) live(ctx context.Context, name, node string) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "churn"}},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "cilium/echoserver:latest", ImagePullPolicy: corev1.PullIfNotPresent}}},
+	}
+	api := theBed.Client.CoreV1().Pods("default")
+	if _, err := api.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	err := bed.Await(ctx, time.Minute, name+" to be Ready", func(ctx context.Context) (bool, string) {
+		p, err := api.Get(ctx, name, metav1.GetOptions{})
+		return err == nil && bed.Ready(p), fmt.Sprint(err)
+	})
+	if err != nil {
+		return err
+	}
+	grace := int64(1)
+	if err := api.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
+		return err
+	}
+	return bed.Await(ctx, time.Minute, name+" to be gone", func(ctx context.Context) (bool, string) {
+		_, err := api.Get(ctx, name, metav1.GetOptions{})
+		return err != nil, "it is there"
+	})
+}
+
+// end stops the churn. Each pod must have started and ended, without a failed sandbox.
+func (c *churn) end(t *testing.T) {
+	t.Helper()
+	c.cancel()
+	c.wait.Wait()
+	for _, err := range c.errs {
+		t.Error(err)
+	}
+	if c.pods < 6 {
+		t.Errorf("only %d pods were created and deleted", c.pods)
+	}
+	events, err := theBed.Client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events.Items {
+		if strings.HasPrefix(e.InvolvedObject.Name, "churn-") && (e.Reason == "FailedCreatePodSandBox" || e.Reason == "FailedKillPod") {
+			t.Errorf("%s: %s: %s", e.InvolvedObject.Name, e.Reason, e.Message)
+		}
+	}
+	t.Logf("%d pods were created and deleted", c.pods)
+}

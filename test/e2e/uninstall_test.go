@@ -1,0 +1,77 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
+)
+
+// TestTheWrongOrderHarmsNoPod deletes the CRDs while controllers and agents run, and then the namespace. Pods start and
+// end after each step, no pod stays in deletion, and Limpet can be installed again.
+func TestTheWrongOrderHarmsNoPod(t *testing.T) {
+	apply(t, set("order", 1, retain, "10"))
+	before := pods(t, "order", 1)
+	install := func(ctx context.Context) error {
+		if _, err := theBed.Kubectl(ctx, "apply", "-k", filepath.Join(theBed.Repo, "deploy/own-network")); err != nil {
+			return err
+		}
+		return theBed.AwaitLimpet(ctx)
+	}
+	t.Cleanup(func() {
+		if err := install(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	steps := []struct {
+		name string
+		args []string
+	}{
+		{"the CRDs first", []string{"delete", "-k", filepath.Join(theBed.Repo, "deploy/crds"), "--timeout=60s"}},
+		{"then the namespace", []string{"delete", "namespace", bed.System, "--timeout=120s"}},
+	}
+	for _, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			kubectl(t, step.args...)
+			kubectl(t, "delete", "pod", "order-0", "--timeout=60s")
+			await(t, time.Minute, "order-0 to be Ready again", func(ctx context.Context) (bool, string) {
+				p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, "order-0", metav1.GetOptions{})
+				return err == nil && p.UID != before["order-0"].UID && bed.Ready(p), fmt.Sprint(err)
+			})
+			for _, node := range theBed.Cluster.Nodes() {
+				if err := new(churn).live(t.Context(), "after-"+node, node); err != nil {
+					t.Error(err)
+				}
+			}
+			noneTerminating(t)
+		})
+	}
+	if err := install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := pods(t, "order", 1)
+	kubectl(t, "delete", "pod", "order-0")
+	kept(t, again, pods(t, "order", 1))
+}
+
+// noneTerminating waits until no pod is in deletion.
+func noneTerminating(t *testing.T) {
+	t.Helper()
+	await(t, time.Minute, "no pod to be in deletion", func(ctx context.Context) (bool, string) {
+		list, err := theBed.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, p := range list.Items {
+			if p.DeletionTimestamp != nil {
+				return false, p.Namespace + "/" + p.Name
+			}
+		}
+		return true, ""
+	})
+}
