@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: chart reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: chart release reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -120,6 +120,12 @@ sbom: images ## Write what a release says of itself into bin/release/: bills of 
 	bin/limpet-release sbom --dir bin/release $(BINARIES) bin/images.tar
 	bin/limpet-release provenance --out bin/release/provenance.intoto.json $(BINARIES) bin/images.tar
 	cd bin && sha256sum $(BINARIES:bin/%=%) images.tar release/*.json >release/SHA256SUMS
+
+# Where the plugin of kubectl is released for, beside the architectures of the nodes.
+PLUGIN_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+release: assets ## Write a release into bin/dist: binaries, images (REGISTRY=…), chart, manifests, bills of materials, checksums
+	VERSION=$(VERSION) REGISTRY=$(or $(REGISTRY),limpet-io) ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' PLUGIN_PLATFORMS='$(PLUGIN_PLATFORMS)' \
+	  PLUGIN_FLAGS='$(PLUGIN)' release/release.sh bin/dist
 
 reproducible: ## Build all binaries (or PACKAGES) in another directory with an empty cache, and compare them with a build from here
 	PLUGIN_FLAGS='$(PLUGIN)' release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin ./cmd/node-agent ./cmd/controller ./cmd/kubectl-limpet)
