@@ -16,13 +16,16 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: chart release reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: chaos chart release reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 demo: root build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
 	cd test/e2e && $(GO) run ./cmd/demo $(DEMO_FLAGS)
+
+chaos: root build ## Disturb clusters at random for 15 minutes each, with three seeds; writes docs/operate/chaos.md
+	cd test/e2e && $(GO) run ./cmd/chaos -seeds 3 -out docs/operate/chaos.md $(CHAOS_FLAGS)
 
 test: root build assets ## Run all tests: tables, the plugin as a process, a real API server, the cluster
 	test/run.sh unit e2e

@@ -51,6 +51,11 @@ func (c *Cluster) StopComponent(k Component) error {
 	return c.procs.end(string(k), unix.SIGTERM, 10*time.Second)
 }
 
+// KillComponent kills a component of the control plane, as a crash of it would.
+func (c *Cluster) KillComponent(k Component) error {
+	return c.procs.end(string(k), unix.SIGKILL, 10*time.Second)
+}
+
 func (c *Cluster) arguments(k Component) []string {
 	p := func(file string) string { return filepath.Join(c.pkiDir(), file) }
 	manager := func(kubeconfig string) []string {

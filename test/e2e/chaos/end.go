@@ -1,0 +1,127 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/disruptions"
+	"github.com/limpet-io/limpet/test/e2e/bed"
+)
+
+// recovery is how long all may take to be well again after the last fault.
+const recovery = 4 * time.Minute
+
+// atTheEnd waits until all pods are Ready again, and looks at what is left.
+func (r *runner) atTheEnd(ctx context.Context) error {
+	if err := bed.Await(ctx, recovery, "all pods to be Ready again", r.allReady); err != nil {
+		r.violate("%v", err)
+	}
+	if err := r.bed.AwaitLimpet(ctx); err != nil {
+		r.violate("%v", err)
+	}
+	if err := r.callAll(ctx); err != nil {
+		return err
+	}
+	for _, node := range r.bed.Cluster.Nodes() {
+		r.compare(ctx, node)
+	}
+	return ctx.Err()
+}
+
+// callAll asks each pod at each of its addresses for its name.
+func (r *runner) callAll(ctx context.Context) error {
+	list, err := r.bed.Client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		for _, ip := range p.Status.PodIPs {
+			var answer string
+			err := bed.Await(ctx, 20*time.Second, "a response", func(ctx context.Context) (bool, string) {
+				var err error
+				answer, err = r.bed.Call(ctx, p.Spec.NodeName, net.JoinHostPort(ip.IP, "8080"))
+				return err == nil, fmt.Sprint(err)
+			})
+			if err != nil || !strings.Contains(answer, "name="+p.Name+" ") {
+				r.violate("%s of %s on %s is answered by %q: %v", ip.IP, p.Name, p.Spec.NodeName, strings.TrimSpace(answer), err)
+			}
+		}
+	}
+	return nil
+}
+
+// pool is what a NodeIPPool says.
+type pool struct {
+	Status struct {
+		Node                            string
+		Total, Attached, Reserved, Free int64
+	}
+}
+
+// compare compares the state of a node, its NodeIPPool and its sandboxes.
+func (r *runner) compare(ctx context.Context, node string) {
+	var state string
+	err := bed.Await(ctx, bound, "state, pool and sandboxes to agree", func(ctx context.Context) (bool, string) {
+		if said, err := r.bed.Cluster.Exec(ctx, node, "/opt/cni/bin/limpet-ipam", "check"); err != nil {
+			return false, fmt.Sprintf("limpet-ipam check: %s %v", said, err)
+		}
+		out, err := r.bed.Kubectl(ctx, "get", "nodeippools", "-o", "json")
+		if err != nil {
+			return false, err.Error()
+		}
+		var all struct{ Items []pool }
+		if err := json.Unmarshal([]byte(out), &all); err != nil {
+			return false, err.Error()
+		}
+		seen, err := r.sandboxes(ctx, node)
+		if err != nil {
+			return false, err.Error()
+		}
+		running := map[string]bool{}
+		for _, s := range seen {
+			if len(s.Addrs) > 0 {
+				running[s.NetNS] = true
+			}
+		}
+		i := slices.IndexFunc(all.Items, func(p pool) bool { return p.Status.Node == node })
+		if i < 0 {
+			return false, "no NodeIPPool"
+		}
+		s := all.Items[i].Status
+		state = fmt.Sprintf("%d attached, %d reserved, %d free of %d, and %d sandboxes", s.Attached, s.Reserved, s.Free, s.Total, len(running))
+		return s.Attached+s.Reserved+s.Free == s.Total && int(s.Attached) == len(running), state
+	})
+	if err != nil {
+		r.violate("on %s: %v", node, err)
+		return
+	}
+	r.progress("         %s: %s", node, state)
+}
+
+// budgets checks the audit log.
+func (r *runner) budgets() error {
+	file, err := os.Open(r.bed.Cluster.AuditLog())
+	if err != nil {
+		return fmt.Errorf("check the budgets: %w", err)
+	}
+	defer file.Close()
+	all, err := disruptions.Read(file)
+	if err != nil {
+		return fmt.Errorf("check the budgets: %w", err)
+	}
+	events := slices.DeleteFunc(all, func(e disruptions.Event) bool { return e.Namespace != Namespace && e.Node == nil })
+	r.report.Budgets = disruptions.Check(events, disruptions.Options{Lag: 2 * time.Second, Replacement: 2 * time.Minute})
+	for _, v := range r.report.Budgets.Violations {
+		r.report.Violations = append(r.report.Violations, v.String())
+	}
+	return nil
+}
