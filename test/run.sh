@@ -56,7 +56,7 @@ unit() {
 }
 
 e2e() {
-	run test/e2e test/e2e -count=1 -timeout 30m
+	run test/e2e test/e2e -count=1 -timeout 45m
 	run release/chart/install release/chart/install -count=1 -timeout 20m
 }
 

@@ -11,30 +11,12 @@ import (
 // unless its name is "". Before that it calls first with each record, in no order: a table learns its widths. ByAddress
 // keeps 32 bytes of each record, which say where the record is.
 func (t *Tx) ByAddress(network string, first, fn func(Record) error) error {
-	file := mapOf(t.tx)
-	n := keys(t.tx.Bucket(bucketAttachments), file) + keys(t.tx.Bucket(bucketReservations), file)
-	all := make(addressEntries, 0, n) // grown, it would take twice as much
-	for n, name := range t.recordNetworks() {
-		if network != "" && name != network {
-			continue
-		}
-		for _, bucket := range recordBuckets {
-			c := t.tx.Bucket(bucket.name).Cursor()
-			prefix := key(name, "")
-			for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-				file.touch(1)
-				record, err := bucket.decode(k, v)
-				if err == nil {
-					err = first(record)
-				}
-				if err != nil {
-					return err
-				}
-				all = append(all, entryOf(record, n, v))
-			}
-		}
+	all, err := t.addressEntries(network, first)
+	if err != nil {
+		return err
 	}
 	sort.Sort(all)
+	file := mapOf(t.tx)
 	for i := range all {
 		file.touch(1)
 		record, err := all[i].record()
@@ -46,6 +28,34 @@ func (t *Tx) ByAddress(network string, first, fn func(Record) error) error {
 		}
 	}
 	return nil
+}
+
+// addressEntries calls fn with each record of a network, or of all, and returns where the records are.
+func (t *Tx) addressEntries(network string, fn func(Record) error) (addressEntries, error) {
+	file := mapOf(t.tx)
+	count := keys(t.tx.Bucket(bucketAttachments), file) + keys(t.tx.Bucket(bucketReservations), file)
+	all := make(addressEntries, 0, count) // grown, it would take twice as much
+	for n, name := range t.recordNetworks() {
+		if network != "" && name != network {
+			continue
+		}
+		for _, bucket := range recordBuckets {
+			c := t.tx.Bucket(bucket.name).Cursor()
+			prefix := key(name, "")
+			for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+				file.touch(1)
+				record, err := bucket.decode(k, v)
+				if err == nil {
+					err = fn(record)
+				}
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, entryOf(record, n, v))
+			}
+		}
+	}
+	return all, nil
 }
 
 // recordBuckets are the buckets of records, and functions that decode a record at its own key.

@@ -104,7 +104,7 @@ func (s *Store) copyToDisk(from *os.File, size int64) *os.File {
 		return os.NewFile(uintptr(fd), databaseName)
 	}
 	var disk unix.Statfs_t
-	if err = unix.Fstatfs(fd, &disk); err == nil && int64(disk.Bavail)*disk.Bsize < 2*size { //nolint:unconvert // the types differ by architecture
+	if err = unix.Fstatfs(fd, &disk); err == nil && int64(disk.Bavail)*disk.Bsize < 2*size {
 		err = unix.ENOSPC
 	}
 	if err != nil {

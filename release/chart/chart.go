@@ -118,7 +118,7 @@ func (r Release) ChartVersion() string {
 func named(text string, r Release) (string, error) {
 	for from, to := range map[string]string{"\nversion: 0.0.0\n": "\nversion: " + r.ChartVersion() + "\n", "\nappVersion: dev\n": fmt.Sprintf("\nappVersion: %q\n", r.Tag)} {
 		if strings.Count(text, from) != 1 {
-			return "", fmt.Errorf("Chart.yaml has no line %q", strings.TrimSpace(from))
+			return "", fmt.Errorf("the file Chart.yaml has no line %q", strings.TrimSpace(from))
 		}
 		text = strings.Replace(text, from, to, 1)
 	}

@@ -1,5 +1,7 @@
 package chart
 
+import "slices"
+
 // change is how a variant differs from the base, line by line.
 type change struct {
 	// before is the lines that stand before line i of the base, or after the last line for i = len(base).
@@ -45,7 +47,7 @@ func longest(a, b []string) [][]int {
 	for i := range common {
 		common[i] = make([]int, len(b)+1)
 	}
-	for i := len(a) - 1; i >= 0; i-- {
+	for i := range slices.Backward(a) {
 		for j := len(b) - 1; j >= 0; j-- {
 			if a[i] == b[j] {
 				common[i][j] = common[i+1][j+1] + 1

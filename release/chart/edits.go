@@ -27,10 +27,16 @@ var edits = []edit{
 	{"CustomResourceDefinition", "", []string{"  annotations:"}, "%s\n  helm.sh/resource-policy: keep"},
 	{"PrometheusRule", "", []string{"  labels:"}, "%s\n{{- with .Values.alerts.labels }}\n{{- toYaml . | nindent 4 }}\n{{- end }}"},
 	{"PodMonitor", "", []string{"  labels:"}, "%s\n{{- with .Values.alerts.labels }}\n{{- toYaml . | nindent 4 }}\n{{- end }}"},
-	{"NetworkPolicy", controller, []string{"- ipBlock:", "cidr: the-network-of-the-API-servers"},
-		"{{- range .Values.networkPolicy.apiServers }}\n- ipBlock:\n    cidr: {{ . | quote }}\n{{- end }}"},
-	{"NetworkPolicy", controller, []string{"kubernetes.io/metadata.name: monitoring"},
-		"kubernetes.io/metadata.name: {{ .Values.networkPolicy.prometheusNamespace | quote }}"},
+	{
+		"NetworkPolicy", controller,
+		[]string{"- ipBlock:", "cidr: the-network-of-the-API-servers"},
+		"{{- range .Values.networkPolicy.apiServers }}\n- ipBlock:\n    cidr: {{ . | quote }}\n{{- end }}",
+	},
+	{
+		"NetworkPolicy", controller,
+		[]string{"kubernetes.io/metadata.name: monitoring"},
+		"kubernetes.io/metadata.name: {{ .Values.networkPolicy.prometheusNamespace | quote }}",
+	},
 
 	{"Deployment", controller, []string{"replicas: 2"}, "replicas: {{ .Values.controller.replicas }}"},
 	{"Deployment", controller, []string{"image: limpet-io/limpet-controller:dev"}, `image: {{ include "limpet.image" (list . "controller") | quote }}`},

@@ -40,10 +40,14 @@ func TestValuesReachTheObjects(t *testing.T) {
 		{"controller: {nodeSelector: {pool: a}}", controller, "nodeSelector:\n        pool: a\n"},
 		{"controller: {extraVolumes: [{name: ca, secret: {secretName: x}}]}", controller, "volumes:\n      - name: ca\n        secret:\n          secretName: x\n"},
 		{"controller: {extraVolumeMounts: [{name: ca, mountPath: /c}]}", controller, "volumeMounts:\n        - mountPath: /c\n          name: ca\n"},
-		{"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28, \"fd00::/64\"]}", "networkpolicy_limpet-system_limpet-controller",
-			"- ipBlock:\n        cidr: \"10.0.0.0/28\"\n    - ipBlock:\n        cidr: \"fd00::/64\"\n"},
-		{"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28], prometheusNamespace: obs}", "networkpolicy_limpet-system_limpet-controller",
-			"kubernetes.io/metadata.name: \"obs\"\n"},
+		{
+			"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28, \"fd00::/64\"]}", "networkpolicy_limpet-system_limpet-controller",
+			"- ipBlock:\n        cidr: \"10.0.0.0/28\"\n    - ipBlock:\n        cidr: \"fd00::/64\"\n",
+		},
+		{
+			"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28], prometheusNamespace: obs}", "networkpolicy_limpet-system_limpet-controller",
+			"kubernetes.io/metadata.name: \"obs\"\n",
+		},
 		{"alerts: {enabled: true, labels: {release: prometheus}}", "prometheusrule_limpet-system_limpet-controller", "labels:\n    release: prometheus\n"},
 	}
 	for _, tc := range cases {

@@ -129,7 +129,7 @@ func conf(t *testing.T, node string) string {
 func awaitConf(t *testing.T, node, ipam string) {
 	t.Helper()
 	await(t, 30*time.Second, "the network configuration to name "+ipam, func(context.Context) (bool, string) {
-		text := conf(t, node)
+		text := conf(t, node) //nolint:contextcheck // it has the context of the test
 		return strings.Contains(text, `"`+ipam+`"`), text
 	})
 }

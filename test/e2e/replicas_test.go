@@ -47,7 +47,7 @@ func TestAnOutageOfTheAPIServerRestartsNoController(t *testing.T) {
 	}
 	stopped := time.Now()
 	err := bed.Await(t.Context(), time.Minute, "the end of the outage", func(context.Context) (bool, string) {
-		now := processesOf(t, replicas)
+		now := processesOf(t, replicas) //nolint:contextcheck // it has the context of the test
 		return time.Since(stopped) > 20*time.Second || !maps.Equal(now, processes), ""
 	})
 	if err := errors.Join(err, theBed.Cluster.StartComponent(cluster.APIServer)); err != nil {
@@ -96,10 +96,10 @@ func controllers(t *testing.T) map[string]corev1.Pod {
 				found[p.Name], nodes[p.Spec.NodeName] = p, true
 			}
 		}
-		if leads := leader(t, ""); len(found) == 2 && len(nodes) == 1 {
+		if leads := leader(t, ""); len(found) == 2 && len(nodes) == 1 { //nolint:contextcheck // it has the context of the test
 			for name := range found {
 				if name != leads {
-					kubectl(t, "-n", bed.System, "delete", "pod", name)
+					kubectl(t, "-n", bed.System, "delete", "pod", name) //nolint:contextcheck // it has the context of the test
 				}
 			}
 		}
@@ -123,7 +123,7 @@ func leader(t *testing.T, other string) (name string) {
 }
 
 // ofController runs a command for the PID of each controller on a node.
-const ofController = `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = limpet-controll ] && %s ${p#/proc/}; done; true`
+const ofController = `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null | cut -c1-11)" = limpet-cont ] && %s ${p#/proc/}; done; true`
 
 // signal sends a signal to the controller of a node.
 func signal(t *testing.T, node, name string) {

@@ -171,7 +171,7 @@ func (p *placing) replaces(ctx context.Context, f spread.Facts, in spread.Input,
 	}
 	size, unknown, err := p.size(ctx)
 	if err != nil || unknown != "" {
-		return false //nolint:nilerr // a pod is not refused because its creation cannot wait
+		return false // a pod is not refused because its creation cannot wait
 	}
 	pods := int64(f.OwnerPods)
 	if p.together() || len(p.Sizes.PathsOf(p.object)) > 0 {

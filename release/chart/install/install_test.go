@@ -149,7 +149,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	t.Log("helm uninstall, with a running pod and a reserved address")
 	c.kubectl("scale", "statefulset", "web", "--replicas=0")
 	c.await("the reservation of web-0", func(ctx context.Context) (bool, string) {
-		out := c.kubectl("get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='web-0')]}{.status.state}{end}")
+		out := c.kubectl("get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='web-0')]}{.status.state}{end}") //nolint:contextcheck // it has the context of the test
 		return out == "Reserved", out
 	})
 	c.kubectlIn(strings.ReplaceAll(set, "web", "stays"), "apply", "-f", "-")
@@ -196,8 +196,10 @@ func (c cluster) removed() {
 		}
 	}
 	crds := c.kubectl("get", "crd", "-o", "name")
-	for _, crd := range []string{"persistentpodstates.apps.kruise.io", "workloadspreads.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
-		"disruptionbooks.limpet.dev", "ipreservations.limpet.dev", "nodeippools.limpet.dev"} {
+	for _, crd := range []string{
+		"persistentpodstates.apps.kruise.io", "workloadspreads.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
+		"disruptionbooks.limpet.dev", "ipreservations.limpet.dev", "nodeippools.limpet.dev",
+	} {
 		if !strings.Contains(crds, "/"+crd+"\n") {
 			c.t.Errorf("helm uninstall deleted the CRD %s", crd)
 		}

@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/limpet-io/limpet/test/cluster/cluster"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/limpet-io/limpet/test/cluster/cluster"
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limpet-io/limpet/test/disruptions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/limpet-io/limpet/test/disruptions"
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 

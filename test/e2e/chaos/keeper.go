@@ -129,7 +129,7 @@ func (k *Keeper) judge(before home, p Pod, at time.Time) {
 	switch {
 	case before.Node == p.Node && slices.Equal(before.IPs, p.IPs):
 		k.Kept++
-	case from.Sub(before.ready) < shortLife || k.disturbed(before.Node, from, at, false) && !(p.Required && before.Node != p.Node):
+	case from.Sub(before.ready) < shortLife || k.disturbed(before.Node, from, at, false) && (!p.Required || before.Node == p.Node):
 		k.Excused++
 	default:
 		k.violate(at, "%s was on %s with %v until %s, and is on %s with %v", p.Name, before.Node, before.IPs, clockTime(from), p.Node, p.IPs)

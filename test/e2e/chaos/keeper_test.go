@@ -12,13 +12,14 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
-func life(name, uid, node string, ips ...string) chaos.Pod {
-	return chaos.Pod{Name: name, UID: uid, Node: node, IPs: ips, Asks: true}
+// life returns a life of db-0.
+func life(uid, node string, ips ...string) chaos.Pod {
+	return chaos.Pod{Name: "db-0", UID: uid, Node: node, IPs: ips, Asks: true}
 }
 
 // TestKeeper tells stories to a keeper. Each begins with db-0 on n1 with address a, Ready at 0.
 func TestKeeper(t *testing.T) {
-	db := life("db-0", "1", "n1", "a")
+	db := life("1", "n1", "a")
 	tests := map[string]struct {
 		tell                   func(k *chaos.Keeper)
 		rebuilt, kept, excused int
@@ -27,7 +28,7 @@ func TestKeeper(t *testing.T) {
 		"a pod comes back": {
 			tell: func(k *chaos.Keeper) {
 				k.Gone("db-0", "1", at(10))
-				k.Ready(life("db-0", "2", "n1", "a"), at(12))
+				k.Ready(life("2", "n1", "a"), at(12))
 			},
 			rebuilt: 1, kept: 1,
 		},
@@ -37,21 +38,21 @@ func TestKeeper(t *testing.T) {
 		"a pod moves without a reason": {
 			tell: func(k *chaos.Keeper) {
 				k.Gone("db-0", "1", at(10))
-				k.Ready(life("db-0", "2", "n2", "b"), at(12))
+				k.Ready(life("2", "n2", "b"), at(12))
 			},
 			rebuilt: 1, want: "db-0 was on n1",
 		},
 		"a pod comes back with another address": {
 			tell: func(k *chaos.Keeper) {
 				k.Gone("db-0", "1", at(10))
-				k.Ready(life("db-0", "2", "n1", "b"), at(12))
+				k.Ready(life("2", "n1", "b"), at(12))
 			},
 			rebuilt: 1, want: "db-0 was on n1 with [a]",
 		},
 		"a pod moves whose life was not seen for long": {
 			tell: func(k *chaos.Keeper) {
 				k.Gone("db-0", "1", at(2))
-				k.Ready(life("db-0", "2", "n2", "b"), at(4))
+				k.Ready(life("2", "n2", "b"), at(4))
 			},
 			rebuilt: 1, excused: 1,
 		},
@@ -59,7 +60,7 @@ func TestKeeper(t *testing.T) {
 			tell: func(k *chaos.Keeper) {
 				k.Disturb("n1", at(5))
 				k.Gone("db-0", "1", at(10))
-				k.Ready(life("db-0", "2", "n2", "b"), at(12))
+				k.Ready(life("2", "n2", "b"), at(12))
 			},
 			rebuilt: 1, excused: 1,
 		},
@@ -68,7 +69,7 @@ func TestKeeper(t *testing.T) {
 				k.Disturb("n1", at(5))
 				k.Settle("n1", at(8))
 				k.Gone("db-0", "1", at(10))
-				k.Ready(life("db-0", "2", "n2", "b"), at(12))
+				k.Ready(life("2", "n2", "b"), at(12))
 			},
 			rebuilt: 1, want: "db-0 was on n1",
 		},
@@ -76,7 +77,7 @@ func TestKeeper(t *testing.T) {
 			tell: func(k *chaos.Keeper) {
 				k.Disturb("n2", at(5))
 				k.Gone("db-0", "1", at(10))
-				k.Ready(life("db-0", "2", "n3", "b"), at(12))
+				k.Ready(life("2", "n3", "b"), at(12))
 			},
 			rebuilt: 1, want: "db-0 was on n1",
 		},
@@ -84,7 +85,7 @@ func TestKeeper(t *testing.T) {
 			tell: func(k *chaos.Keeper) {
 				k.Disturb("n1", at(5))
 				k.Gone("db-0", "1", at(10))
-				after := life("db-0", "2", "n2", "b")
+				after := life("2", "n2", "b")
 				after.Required = true
 				k.Ready(after, at(12))
 			},
@@ -101,7 +102,7 @@ func TestKeeper(t *testing.T) {
 			tell: func(k *chaos.Keeper) {
 				k.Disturb("n1", at(5))
 				k.Gone("db-0", "1", at(10))
-				k.Ready(life("db-0", "2", "n2", "b"), at(12))
+				k.Ready(life("2", "n2", "b"), at(12))
 				k.Settle("n1", at(20))
 				k.Ready(chaos.Pod{Name: "web-x", UID: "9", Node: "n1", IPs: []string{"a"}}, at(30))
 			},
@@ -122,7 +123,7 @@ func TestKeeper(t *testing.T) {
 			want: "web-x has a",
 		},
 		"the address of a pod changes while it lives": {
-			tell: func(k *chaos.Keeper) { k.Ready(life("db-0", "1", "n1", "b"), at(12)) },
+			tell: func(k *chaos.Keeper) { k.Ready(life("1", "n1", "b"), at(12)) },
 			want: "db-0 lives still on node n1",
 		},
 		"a lost state changes the address of a pod": {
@@ -130,7 +131,7 @@ func TestKeeper(t *testing.T) {
 				k.Disturb("n1", at(5))
 				k.Forget("n1", true)
 				k.Settle("n1", at(20))
-				k.Ready(life("db-0", "1", "n1", "b"), at(22))
+				k.Ready(life("1", "n1", "b"), at(22))
 				k.Ready(chaos.Pod{Name: "web-x", UID: "9", Node: "n1", IPs: []string{"a"}}, at(23))
 			},
 		},
@@ -140,7 +141,7 @@ func TestKeeper(t *testing.T) {
 				k.Forget("n1", true)
 				k.Settle("n1", at(20))
 				k.Ready(db, at(22))
-				k.Ready(life("db-0", "1", "n1", "b"), at(30))
+				k.Ready(life("1", "n1", "b"), at(30))
 			},
 			want: "db-0 lives still on node n1",
 		},

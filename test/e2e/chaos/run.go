@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/test/disruptions"
+
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -65,9 +66,7 @@ func (r *runner) lookAtPods(ctx context.Context, alive map[string]string) {
 			}
 		}
 		clear(alive)
-		for name, uid := range there {
-			alive[name] = uid
-		}
+		maps.Copy(alive, there)
 	})
 }
 

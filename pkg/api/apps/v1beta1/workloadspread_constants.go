@@ -48,6 +48,7 @@ const (
 // topology domains at 1 at most.
 const ScaleInBalanced = "balanced"
 
+// LabelSpreads and its values.
 const (
 	// LabelSpreads is on each namespace whose new pods the API server sends to the planners of spreads: the value is open
 	// or closed. The controller sets and removes it.

@@ -29,6 +29,7 @@ const (
 	AnnotationStableSeconds = "limpet.dev/stable-seconds"
 )
 
+// LabelBudgets and its values.
 const (
 	// LabelBudgets is on each namespace whose pods the API server sends to the guards: the value is open or closed. The
 	// controller sets and removes it.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	"github.com/limpet-io/limpet/test/disruptions"
+
 	"github.com/limpet-io/limpet/test/e2e/bed"
 	"github.com/limpet-io/limpet/test/e2e/chaos"
 )
