@@ -27,9 +27,9 @@ type Keeper struct {
 	held    map[string]holder
 	windows map[string][]window
 
-	// Rebuilt counts rebuilt pods: Kept came back, Excused did not have to.
-	Rebuilt, Kept, Excused int
-	Violations             []string
+	// Rebuilt counts rebuilt pods: Kept came back, FreeToMove did not have to.
+	Rebuilt, Kept, FreeToMove int
+	Violations                []string
 }
 
 // home is the last life of a pod that was Ready.
@@ -130,7 +130,7 @@ func (k *Keeper) judge(before home, p Pod, at time.Time) {
 	case before.Node == p.Node && slices.Equal(before.IPs, p.IPs):
 		k.Kept++
 	case from.Sub(before.ready) < shortLife || k.disturbed(before.Node, from, at, false) && (!p.Required || before.Node == p.Node):
-		k.Excused++
+		k.FreeToMove++
 	default:
 		k.violate(at, "%s was on %s with %v until %s, and is on %s with %v", p.Name, before.Node, before.IPs, clockTime(from), p.Node, p.IPs)
 	}

@@ -21,9 +21,9 @@ func life(uid, node string, ips ...string) chaos.Pod {
 func TestKeeper(t *testing.T) {
 	db := life("1", "n1", "a")
 	tests := map[string]struct {
-		tell                   func(k *chaos.Keeper)
-		rebuilt, kept, excused int
-		want                   string // a part of the only violation; none where empty
+		tell                      func(k *chaos.Keeper)
+		rebuilt, kept, freeToMove int
+		want                      string // a part of the only violation; none where empty
 	}{
 		"a pod comes back": {
 			tell: func(k *chaos.Keeper) {
@@ -54,7 +54,7 @@ func TestKeeper(t *testing.T) {
 				k.Gone("db-0", "1", at(2))
 				k.Ready(life("2", "n2", "b"), at(4))
 			},
-			rebuilt: 1, excused: 1,
+			rebuilt: 1, freeToMove: 1,
 		},
 		"a pod moves from a node that is disturbed": {
 			tell: func(k *chaos.Keeper) {
@@ -62,7 +62,7 @@ func TestKeeper(t *testing.T) {
 				k.Gone("db-0", "1", at(10))
 				k.Ready(life("2", "n2", "b"), at(12))
 			},
-			rebuilt: 1, excused: 1,
+			rebuilt: 1, freeToMove: 1,
 		},
 		"a pod moves from a node that was disturbed before": {
 			tell: func(k *chaos.Keeper) {
@@ -106,7 +106,7 @@ func TestKeeper(t *testing.T) {
 				k.Settle("n1", at(20))
 				k.Ready(chaos.Pod{Name: "web-x", UID: "9", Node: "n1", IPs: []string{"a"}}, at(30))
 			},
-			rebuilt: 1, excused: 1, want: "web-x has a",
+			rebuilt: 1, freeToMove: 1, want: "web-x has a",
 		},
 		"another pod gets an address after the state was lost": {
 			tell: func(k *chaos.Keeper) {
@@ -158,8 +158,8 @@ func TestKeeper(t *testing.T) {
 			k := chaos.NewKeeper()
 			k.Ready(db, at(0))
 			test.tell(k)
-			if k.Rebuilt != test.rebuilt || k.Kept != test.kept || k.Excused != test.excused {
-				t.Errorf("%d rebuilt, %d kept, %d excused", k.Rebuilt, k.Kept, k.Excused)
+			if k.Rebuilt != test.rebuilt || k.Kept != test.kept || k.FreeToMove != test.freeToMove {
+				t.Errorf("%d rebuilt, %d kept, %d free to move", k.Rebuilt, k.Kept, k.FreeToMove)
 			}
 			found := strings.Join(k.Violations, "\n")
 			if (test.want == "") != (found == "") || !strings.Contains(found, test.want) {

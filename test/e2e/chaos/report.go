@@ -6,14 +6,14 @@ import (
 )
 
 // Header is the head of a table of reports.
-const Header = `| seed | minutes | faults | rebuilt pods that ask | kept | excused | disruptions | refused | looks into sandboxes | violations |
+const Header = `| seed | minutes | faults | rebuilt pods that ask | kept | free to move | disruptions | refused | looks into sandboxes | violations |
 |---|---|---|---|---|---|---|---|---|---|
 `
 
 // Row returns a report as a row of the table.
 func (r Report) Row() string {
 	return fmt.Sprintf("| %d | %.0f | %d | %d | %d | %d | %d | %d | %d | %d |\n", r.Seed, r.Length.Minutes(), r.total(),
-		r.Rebuilt, r.Kept, r.Excused, r.Budgets.Disruptions, r.Budgets.Refusals, r.Looks, len(r.Violations))
+		r.Rebuilt, r.Kept, r.FreeToMove, r.Budgets.Disruptions, r.Budgets.Refusals, r.Looks, len(r.Violations))
 }
 
 // Kinds returns how often each kind of fault was done, in the order of the lanes.
@@ -49,13 +49,13 @@ func Page(rows, kinds string) string {
 all faults and their times: ` + "`make chaos CHAOS_FLAGS=\"-seed 7\"`" + ` does them again. Each row was one run.
 
 ` + Header + rows + `
-A pod is excused if its node was drained, had no power, no network or a damaged state when the pod was rebuilt, or if
+A pod is free to move if its node was drained, had no power, no network or a damaged state when the pod was rebuilt, or if
 the pod had been Ready for less than five seconds. A violation is one of these:
 
 * Two sandboxes have one address. All sandboxes of each node are looked into every two seconds.
 * A pod has an address that a node holds for another pod.
-* A pod does not come back to its node with its addresses, and is not excused. A pod that must return to its node is
-  never excused from the node.
+* A pod does not come back to its node with its addresses, and is not free to move. A pod that must return to its node is
+  never free to leave the node.
 * A budget is broken, or refuses without need. The audit log of the API server decides.
 * At the end a pod is not Ready, or another pod answers at its address.
 * At the end the state of a node, its NodeIPPool and its sandboxes disagree, or attached, reserved and free addresses

@@ -19,8 +19,8 @@ type Report struct {
 	// Faults counts what was done, by kind; Failed, what could not be done.
 	Faults map[Kind]int
 	Failed int
-	// Rebuilt, Kept and Excused are as in Keeper.
-	Rebuilt, Kept, Excused int
+	// Rebuilt, Kept and FreeToMove are as in Keeper.
+	Rebuilt, Kept, FreeToMove int
 	// Looks counts looks into the sandboxes of a node.
 	Looks int
 	// Budgets is what the audit log says of the budgets.
@@ -52,7 +52,7 @@ func Run(ctx context.Context, b *bed.Bed, seed uint64, length time.Duration, pro
 	err := r.atTheEnd(ctx)
 	stop()
 	watched.Wait()
-	r.report.Rebuilt, r.report.Kept, r.report.Excused = r.keeper.Rebuilt, r.keeper.Kept, r.keeper.Excused
+	r.report.Rebuilt, r.report.Kept, r.report.FreeToMove = r.keeper.Rebuilt, r.keeper.Kept, r.keeper.FreeToMove
 	r.report.Violations = append(r.keeper.Violations, r.report.Violations...)
 	if err == nil {
 		err = r.budgets()
