@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -82,6 +83,15 @@ func TestNetworksNamedAsFilesOfTheState(t *testing.T) {
 		if again := kubelet(t, call{verb: "ADD", container: "c2", args: pod("web-0", "u2"), conf: c}).addrs(); !slices.Equal(again, had) {
 			t.Errorf("%s: came back to %v, had %v", name, again, had)
 		}
+		ipam := maps.Clone(c["ipam"].(map[string]any))
+		ipam["mirrorHostLocal"] = true
+		c["ipam"] = ipam
+		refused := call{verb: "ADD", container: "c3", netns: "/none", args: pod("web-3", "u3"), conf: c}.run(t)
+		if refused.exit == 0 || refused.Code != 7 || !strings.HasPrefix(refused.Msg, "ipam.mirrorHostLocal: ") {
+			t.Errorf("%s, mirrored: exit %d, %s", name, refused.exit, refused.stdout)
+		}
+		kubelet(t, call{verb: "DEL", container: "c3", args: pod("web-3", "u3"), conf: c})
+		kubelet(t, call{verb: "DEL", container: "c2", args: pod("web-0", "u2"), conf: c})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -29,6 +30,9 @@ const DefaultAddWait = 10 * time.Second
 
 // maxAddWait is the longest AddWait. A kubelet gives a sandbox four minutes.
 const maxAddWait = time.Minute
+
+// stateFiles is how the names of the files of the state begin, which are in ipam.dataDir too.
+const stateFiles = "limpet."
 
 // ErrConfig is wrapped by every error about the network configuration.
 var ErrConfig = errors.New("invalid network configuration")
@@ -80,6 +84,9 @@ func ParseAdd(stdin []byte) (*Config, error) {
 		return nil, fmt.Errorf("name: a network with a name of %d bytes: %w", len(f.Name), ErrConfig)
 	}
 	c := newConfig(f)
+	if f.IPAM.MirrorHostLocal && !c.Mirror {
+		return nil, fmt.Errorf("ipam.mirrorHostLocal: the directory of network %q in ipam.dataDir has the name of a file of the state; rename the network: %w", f.Name, ErrConfig)
+	}
 	if err := c.readSettings(f.IPAM); err != nil {
 		return nil, err
 	}
@@ -157,6 +164,7 @@ func newConfig(f *file) *Config {
 	c.Mirror, c.ResolvConf = f.IPAM.MirrorHostLocal, f.IPAM.ResolvConf
 	if filepath.IsAbs(f.IPAM.DataDir) { // ADD refuses a relative path
 		c.DataDir = filepath.Clean(f.IPAM.DataDir)
+		c.Mirror = c.Mirror && !strings.HasPrefix(f.Name, stateFiles)
 	}
 	return c
 }
