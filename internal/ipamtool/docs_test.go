@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatal(pages, err)
 	}
+	pages = slices.DeleteFunc(pages, func(page string) bool { return filepath.Base(page) == "reference.md" }) // the help texts themselves
 	call := regexp.MustCompile("(?m)(?:`|^    (?:\\$ )?)(?:/opt/cni/bin/)?limpet-ipam( [^`|\n]+)")
 	found := 0
 	for _, page := range append(pages, "../../README.md") {
