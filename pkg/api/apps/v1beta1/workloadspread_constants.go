@@ -13,8 +13,8 @@ const (
 // Annotations, labels and gates that are Limpet's own.
 const (
 	// AnnotationSpreadFailure on a WorkloadSpread says what happens to new pods while the
-	// controller does not answer: SpreadClosed (the default) refuses them, SpreadOpen creates them
-	// without a subset.
+	// controller does not answer: Closed (the default) refuses them, Open creates them without a
+	// subset.
 	AnnotationSpreadFailure = "limpet.dev/failure-policy"
 	// AnnotationHomeSubset on a pod is the subset that would have the pod if pods could be scheduled
 	// there when the pod was created.
