@@ -37,7 +37,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	for _, want := range []string{
 		"| nodes, workloads, pods | 5, 10, 500 | 5, 10, 500 |", "| PersistentPodStates, recorded pods | 2, 100 | 10, 500 |",
 		"| lists of more than one object, writes at a restart | 0, ",
-		"| controllers that a restart of the API server ended | 0 | 0 | met |", "| writes of agents for a rebuild | ",
+		"| controllers that a restart of the API server ended | 0 | 0 | met |", "| writes of agents for a rebuild of 4 s | ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
