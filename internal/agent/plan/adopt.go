@@ -19,6 +19,9 @@ type Adopted struct {
 	Original []byte `json:"original"`
 	// Patched is the checksum of the content since then.
 	Patched [sha256.Size]byte `json:"patched"`
+	// Replaced is the checksum of the patch before that, of the same original. The file still has it if the agent ends
+	// between the record and the patch.
+	Replaced *[sha256.Size]byte `json:"replaced,omitempty"`
 }
 
 // AdoptInput is what the agent knows about the network configurations of its node.
@@ -58,11 +61,12 @@ func Adopt(in AdoptInput) AdoptDecision {
 	if d.Err = in.Problem; d.Err != nil {
 		return d
 	}
-	original := in.First.Data
-	if r := in.recordOf(in.First.Name); r != nil && r.is(original) {
-		original = r.Original // patched again where the options have changed
+	record := Adopted{Name: in.First.Name, Original: in.First.Data}
+	if r := in.recordOf(in.First.Name); r != nil && r.is(in.First.Data) {
+		sum := sha256.Sum256(in.First.Data)
+		record.Original, record.Replaced = r.Original, &sum // patched again where the options have changed
 	}
-	patched, err := patch(original, in.Options, in.Accepts)
+	patched, err := patch(record.Original, in.Options, in.Accepts)
 	switch {
 	case errors.Is(err, errOwn) || err == nil && bytes.Equal(patched, in.First.Data):
 		return d
@@ -74,9 +78,8 @@ func Adopt(in AdoptInput) AdoptDecision {
 		d.Err = fmt.Errorf("%s was changed back %d times within an hour: the next patch is at %s", in.First.Name, len(in.Patches), until.UTC().Format(time.RFC3339))
 		return d
 	}
-	d.Patched = patched
-	d.Records = append(slices.DeleteFunc(d.Records, func(r Adopted) bool { return r.Name == in.First.Name }),
-		Adopted{Name: in.First.Name, Original: original, Patched: sha256.Sum256(patched)})
+	d.Patched, record.Patched = patched, sha256.Sum256(patched)
+	d.Records = append(slices.DeleteFunc(d.Records, func(r Adopted) bool { return r.Name == record.Name }), record)
 	return d
 }
 
@@ -98,8 +101,11 @@ func (in AdoptInput) recordOf(name string) *Adopted {
 	return nil
 }
 
-// is reports whether a content is that of the patch.
-func (a Adopted) is(content []byte) bool { return sha256.Sum256(content) == a.Patched }
+// is reports whether a content is that of the patch, or that of the patch before.
+func (a Adopted) is(content []byte) bool {
+	sum := sha256.Sum256(content)
+	return sum == a.Patched || a.Replaced != nil && sum == *a.Replaced
+}
 
 // The bounds of a dispute with a program that changes the network configuration back. Each change makes the runtime
 // load its network again.

@@ -190,6 +190,30 @@ func TestAdoptAgain(t *testing.T) {
 	}
 }
 
+// TestAdoptIsInterruptedTwice has an agent that ends between record and patch: it has patched the file before, and
+// starts again with other options.
+func TestAdoptIsInterruptedTwice(t *testing.T) {
+	a := &adoption{in: adoptInput(bridgeList)}
+	a.holds([]byte(bridgeList))
+	first := a.d.Patched
+	for _, percent := range []int{10, 20} {
+		a.in.Options.SharePercent = percent
+		a.holds(first) // the agent ends here, and the file stays
+		to := plan.Restore(a.d.Records, a.in.Content)
+		if len(to.Files) != 1 || string(to.Files[0].Data) != bridgeList {
+			t.Errorf("restored with %d%%: %+v", percent, to)
+		}
+	}
+	a.holds(first)
+	if !strings.Contains(string(a.d.Patched), `"maxReservedPercent": 20`) {
+		t.Errorf("patched after the interruptions: %s, %v", a.d.Patched, a.d.Err)
+	}
+	a.holds(a.d.Patched)
+	if a.d.Patched != nil || a.d.Err != nil || len(a.d.Records) != 1 || string(a.d.Records[0].Original) != bridgeList {
+		t.Errorf("the patched file: %s, %v, records %v", a.d.Patched, a.d.Err, a.d.Records)
+	}
+}
+
 // TestAdoptNothing has nodes without a file that could be read.
 func TestAdoptNothing(t *testing.T) {
 	in := adoptInput(bridgeList)
