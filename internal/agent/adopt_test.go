@@ -133,6 +133,11 @@ func TestAPluginThatIsNamedStays(t *testing.T) {
 		t.Errorf("uninstall with an edited network: %v", err)
 	}
 	holds(t, path, string(edited))
+	elsewhere := n.Config
+	elsewhere.ConfDir = t.TempDir()
+	if err := agent.Uninstall(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "--cni-conf-dir") {
+		t.Errorf("uninstall with another directory: %v", err)
+	}
 	if err := os.Remove(filepath.Join(n.StateDir, "limpet.adopted")); err != nil {
 		t.Errorf("the record with the original: %v", err)
 	}

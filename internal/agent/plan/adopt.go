@@ -29,7 +29,7 @@ type AdoptInput struct {
 	// First is the file that the runtime uses; nil for none. Problem says why it cannot be read.
 	First   *ConfigFile
 	Problem error
-	// Content is the content of recorded files, by name. Missing files have none.
+	// Content is the content of recorded files, by name. Files that are missing, too large or no files have none.
 	Content map[string][]byte
 	Records []Adopted
 	Options PluginOptions
@@ -83,14 +83,24 @@ func Adopt(in AdoptInput) AdoptDecision {
 	return d
 }
 
-// current returns the records of files that still name limpet-ipam. Other files were replaced by their owner.
+// mostAbsent bounds the records of files that cannot be read. An owner may write each time under another name.
+const mostAbsent = 8
+
+// current returns the records of files that still name limpet-ipam, or that cannot be read now: the owner may put the
+// patched file back. Other files were replaced by their owner.
 func (in AdoptInput) current() []Adopted {
 	var current []Adopted
-	for _, r := range in.Records {
-		if content, is := in.Content[r.Name]; is && (r.is(content) || FindIPAM([]ConfigFile{{r.Name, content}}).By == IPAMLimpet) {
+	absent := 0
+	for _, r := range slices.Backward(in.Records) { // the newest is the last
+		content, is := in.Content[r.Name]
+		if !is {
+			absent++
+		}
+		if !is && absent <= mostAbsent || is && (r.is(content) || FindIPAM([]ConfigFile{{r.Name, content}}).By == IPAMLimpet) {
 			current = append(current, r)
 		}
 	}
+	slices.Reverse(current)
 	return current
 }
 
@@ -144,9 +154,11 @@ func Restore(records []Adopted, content map[string][]byte) Restoration {
 	for _, r := range records {
 		is, exists := content[r.Name]
 		switch {
-		case exists && r.is(is):
+		case !exists:
+			to.Left = append(to.Left, fmt.Errorf("%s, which the agent has patched, is missing or no regular file: uninstall with the --cni-conf-dir of the agent; if the file is gone for good, remove limpet.adopted from the state directory", r.Name))
+		case r.is(is):
 			to.Files = append(to.Files, ConfigFile{r.Name, r.Original})
-		case exists && FindIPAM([]ConfigFile{{r.Name, is}}).By == IPAMLimpet:
+		case FindIPAM([]ConfigFile{{r.Name, is}}).By == IPAMLimpet:
 			to.Left = append(to.Left, fmt.Errorf("%s was changed after the agent had patched it: set its ipam.type back to %s", r.Name, hostLocal))
 		}
 	}

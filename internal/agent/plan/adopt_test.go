@@ -224,8 +224,30 @@ func TestAdoptNothing(t *testing.T) {
 	in.First, in.Problem = nil, nil
 	in.Records = []plan.Adopted{{Name: "10-pods.conflist"}}
 	in.Content = nil
-	if d := plan.Adopt(in); !errors.Is(d.Err, plan.ErrNoNetwork) || d.Patched != nil || len(d.Records) > 0 {
+	if d := plan.Adopt(in); !errors.Is(d.Err, plan.ErrNoNetwork) || d.Patched != nil || len(d.Records) != 1 {
 		t.Errorf("no file: %+v", d)
+	}
+}
+
+// TestAdoptKeepsRecordsOfAbsentFiles has a patched file that cannot be read for a round, and an owner that uses a new
+// name each time.
+func TestAdoptKeepsRecordsOfAbsentFiles(t *testing.T) {
+	a := &adoption{in: adoptInput(bridgeList)}
+	a.holds([]byte(bridgeList))
+	patched, there := a.d.Patched, *a.in.First
+	for i := range 20 {
+		a.in.First = &plan.ConfigFile{Name: fmt.Sprintf("%d.conflist", i)}
+		a.holds([]byte(bridgeList))
+		if i == 0 {
+			a.in.First = &there
+			a.holds(patched)
+			if a.d.Patched != nil || a.d.Err != nil || string(a.d.Records[0].Original) != bridgeList {
+				t.Errorf("the patched file is back: %s, %v, records %v", a.d.Patched, a.d.Err, a.d.Records)
+			}
+		}
+	}
+	if n := len(a.d.Records); n != 9 || a.d.Records[n-1].Name != "19.conflist" || a.d.Records[0].Name != "11.conflist" {
+		t.Errorf("%d records: %v", n, a.d.Records)
 	}
 }
 
@@ -265,7 +287,7 @@ func TestRestore(t *testing.T) {
 	if len(to.Files) != 1 || to.Files[0].Name != "as-it-was" || string(to.Files[0].Data) != "original of as-it-was" {
 		t.Errorf("files %+v", to.Files)
 	}
-	if len(to.Left) != 1 || !strings.Contains(to.Left[0].Error(), "edited was changed") {
+	if got := fmt.Sprint(to.Left); len(to.Left) != 2 || !strings.Contains(got, "edited was changed") || !strings.Contains(got, "gone, which the agent has patched, is missing") {
 		t.Errorf("left %v", to.Left)
 	}
 }
