@@ -17,6 +17,7 @@ import (
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
 	controller "github.com/limpet-io/limpet/internal/controller/spread"
+	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/workloads"
@@ -35,7 +36,7 @@ var namespaces = []string{"limpet-system", "kruise-system"}
 // start runs the reconciler as cmd/controller does, with the rights of the controller.
 func start(t *testing.T) *prometheus.Registry {
 	t.Helper()
-	needs := []cluster.Needs{controller.Needs(), workloads.Needs(namespaces...)}
+	needs := []cluster.Needs{controller.Needs(), workloads.Needs(namespaces...), disruption.Needs()}
 	mgr := env.NewManager(t, cluster.CacheOptions(needs...))
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
 		t.Fatal(err)
@@ -51,11 +52,15 @@ func start(t *testing.T) *prometheus.Registry {
 	sizes := workloads.NewScales(mgr.GetClient(), mgr.GetAPIReader())
 	sizes.Kinds = kinds.Registry
 	registry := prometheus.NewRegistry()
+	entries := books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}})
+	judge := disruption.NewJudge(disruption.Options{
+		Reader: disruption.NewReader(mgr.GetCache(), mgr.GetClient()), Books: entries, Live: mgr.GetAPIReader(),
+		Clock: clock.RealClock{}, User: testenv.ControllerUser, Metrics: disruption.NewMetrics(registry),
+	})
 	r := &controller.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
 		Sizes: sizes, Kinds: kinds,
-		Books:   books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}),
-		Metrics: controller.NewMetrics(registry), Evictor: &evict.Evictor{Client: mgr.GetClient()},
+		Books: entries, Metrics: controller.NewMetrics(registry), Evictor: &evict.Evictor{Client: mgr.GetClient(), Budgets: judge},
 	}
 	if err := errors.Join(r.SetupWithManager(mgr), kinds.SetupWithManager(mgr)); err != nil {
 		t.Fatal(err)
