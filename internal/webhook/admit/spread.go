@@ -41,6 +41,7 @@ type Spread struct {
 	Metrics *SpreadMetrics
 
 	adopted adoptions
+	told    told
 }
 
 var _ Planner = (*Spread)(nil)
@@ -90,16 +91,17 @@ func (s *Spread) Plan(ctx context.Context, facts Facts) (Plan, error) {
 		return Plan{}, nil
 	}
 	label, proven, err := s.label(ctx, facts)
-	if err != nil || label == "" {
-		return Plan{}, err
-	}
 	p := &placing{Spread: s, facts: facts, owner: owner, closed: label == mark.Closed, proven: proven}
+	switch {
+	case err != nil:
+		return p.planUnread(err)
+	case label == "":
+		return Plan{}, nil
+	}
 	found, err := p.gather(ctx)
 	switch {
-	case err != nil && p.closed:
-		return Plan{}, fmt.Errorf("%w: %w", ErrEssential, err)
 	case err != nil:
-		return Plan{}, err
+		return p.planUnread(err)
 	case !found:
 		return Plan{Patch: podpatch.Patch{Drop: placedAnnotations}}, nil
 	}

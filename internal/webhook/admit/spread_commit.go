@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -118,11 +119,18 @@ const mostNote = 1000
 
 // report makes an event of the spread.
 func (p *placing) report(dryRun bool, reason spread.Reason, message string) {
-	if dryRun || p.Events == nil {
+	if !dryRun {
+		p.reportOn(p.object, reason, message)
+	}
+}
+
+// reportOn makes an event of an object.
+func (p *placing) reportOn(object runtime.Object, reason spread.Reason, message string) {
+	if p.Events == nil {
 		return
 	}
 	if len(message) > mostNote {
 		message = message[:mostNote]
 	}
-	p.Events.Eventf(p.object, nil, corev1.EventTypeWarning, string(reason), "PlacePod", "%s", message)
+	p.Events.Eventf(object, nil, corev1.EventTypeWarning, string(reason), "PlacePod", "%s", message)
 }

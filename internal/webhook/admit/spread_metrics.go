@@ -15,7 +15,7 @@ type SpreadMetrics struct{ decisions *prometheus.CounterVec }
 func NewSpreadMetrics(r prometheus.Registerer) *SpreadMetrics {
 	m := &SpreadMetrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "limpet_spread_decisions_total",
-		Help: "New pods of WorkloadSpreads by the reason for their subset. NoSubsetFits and SizeUnknown have none; NotBooked was chosen without the book; " +
+		Help: "New pods of WorkloadSpreads by the reason for their subset. NoSubsetFits, SizeUnknown and SpreadNotRead have none; NotBooked was chosen without the book; " +
 			"PatchFailed is counted in addition. Dry runs are not counted.",
 	}, []string{"reason"})}
 	for _, reason := range countedReasons {
@@ -28,7 +28,7 @@ func NewSpreadMetrics(r prometheus.Registerer) *SpreadMetrics {
 // countedReasons are the values of the label.
 var countedReasons = []spread.Reason{
 	spread.ReasonFilled, spread.ReasonEarlier, spread.ReasonReturns, spread.ReasonFull, spread.ReasonSkipped, spread.ReasonNoSubset,
-	spread.ReasonNoneFits, spread.ReasonBadPatch, spread.ReasonNotWanted, reasonSizeUnknown, reasonNotBooked,
+	spread.ReasonNoneFits, spread.ReasonBadPatch, spread.ReasonNotWanted, reasonSizeUnknown, reasonNotBooked, reasonNotRead,
 }
 
 // placed counts one pod. Nil metrics count nothing.

@@ -2,14 +2,17 @@ package admit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,9 +117,17 @@ func lenient(judge http.Handler) http.Handler {
 // slowBooks makes the API server answer no write of a book.
 var slowBooks atomic.Bool
 
+// unreadSpreads makes each read of spreads past the cache fail.
+var unreadSpreads atomic.Bool
+
+var errUnread = errors.New("the API server reads no spreads")
+
 type slowly struct{ http.RoundTripper }
 
 func (s slowly) RoundTrip(req *http.Request) (*http.Response, error) {
+	if unreadSpreads.Load() && req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/workloadspreads") {
+		return nil, errUnread
+	}
 	if slowBooks.Load() && req.Method == http.MethodPut && strings.Contains(req.URL.Path, "/disruptionbooks/") {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
@@ -143,8 +154,40 @@ func newSpread(ctx context.Context, mgr ctrl.Manager, c cache.Cache, reader *wor
 		Cached: c, Live: cluster.NewLiveReader(live, cluster.LimitUnproven), LiveProven: cluster.NewLiveReader(live, cluster.LimitProven),
 		Workloads: reader, Sizes: sizes, Tally: tally,
 		Books: books.New(books.Options{Client: live, Cached: c, Live: live, Clock: clock.RealClock{}}),
-		Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
+		Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"), Metrics: spreadMetrics(),
 	}, nil
+}
+
+// decisions has the metrics of all replicas.
+var decisions = prometheus.NewRegistry()
+
+// spreadMetrics are the metrics that all replicas share.
+var spreadMetrics = sync.OnceValue(func() *admit.SpreadMetrics { return admit.NewSpreadMetrics(decisions) })
+
+// decided is how many pods were counted for a reason.
+func decided(t testing.TB, reason string) float64 {
+	t.Helper()
+	families, err := decisions.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if labels := m.GetLabel(); len(labels) == 1 && labels[0].GetName() == "reason" && labels[0].GetValue() == reason {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("limpet_spread_decisions_total has no reason %s", reason)
+	return 0
+}
+
+// countedOnce fails unless a reason was counted once more than before.
+func countedOnce(t testing.TB, reason string, before float64) {
+	t.Helper()
+	if n := decided(t, reason) - before; n != 1 {
+		t.Errorf("%s was counted %v times, want once", reason, n)
+	}
 }
 
 // aSpread is a spread of a target over subsets. A subset is "name" or "name=max", and has the

@@ -271,9 +271,14 @@ func TestNoSubsetFits(t *testing.T) {
 	copied := generated(rs) // as from a template that was copied from a pod
 	copied.Annotations = map[string]string{appsv1beta1.AnnotationMatchedSpread: `{"name":"web","subset":"a","uid":"x"}`}
 	placed(t, "a", generated(rs))
+	before := decided(t, appsv1beta1.ReasonNoSubsetFits)
+	if err := c.Create(t.Context(), copied.DeepCopy(), client.DryRunAll); err != nil {
+		t.Error(err)
+	}
 	if err := c.Create(t.Context(), copied); err != nil || subsetOf(copied) != "" {
 		t.Errorf("subset %q, %v", subsetOf(copied), err)
 	}
+	countedOnce(t, appsv1beta1.ReasonNoSubsetFits, before)
 	env.RemoveAtEnd(t, copied)
 	if err := heard.Names("without a subset of WorkloadSpread web"); err != nil {
 		t.Error(err)
@@ -300,11 +305,16 @@ func TestAPatchThatCannotApply(t *testing.T) {
 	if first.Labels["subset"] != "a" || first.Annotations[pin.AnnotationNode] != "" {
 		t.Errorf("labels %v, annotations %v", first.Labels, first.Annotations)
 	}
+	before := decided(t, appsv1beta1.ReasonPatchFailed)
 	pod := generated(rs)
+	if err := c.Create(t.Context(), pod.DeepCopy(), client.DryRunAll); err != nil {
+		t.Error(err)
+	}
 	if err := c.Create(t.Context(), pod); err != nil || subsetOf(pod) != "b" || requires(pod, "b") != nil || !strings.HasPrefix(pod.Name, rs.Name) {
 		t.Errorf("pod %s, subset %q, %v, %v", pod.Name, subsetOf(pod), err, requires(pod, "b"))
 	}
 	env.RemoveAtEnd(t, pod)
+	countedOnce(t, appsv1beta1.ReasonPatchFailed, before)
 	if err := heard.Names("created without a patch"); err != nil {
 		t.Error(err)
 	}
