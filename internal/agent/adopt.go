@@ -52,10 +52,10 @@ func (a *Agent) applyAdoption(in plan.AdoptInput, d plan.AdoptDecision, now time
 		return nil
 	}
 	path := filepath.Join(a.ConfDir, in.First.Name)
+	a.patches = append(in.Patches, now) // also one that fails: the next ones make pauses
 	if err := swapFile(path, in.First.Data, d.Patched); err != nil {
 		return err
 	}
-	a.patches = append(in.Patches, now)
 	a.metrics.patches.Inc()
 	a.Log.Info("Patched network configuration", "path", path)
 	return nil

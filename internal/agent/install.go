@@ -52,9 +52,7 @@ func installBinary(from, to string) (is installation, err error) {
 }
 
 // installFile writes a file as a whole or not at all, and reports whether that changed
-// anything. The temporary file is in the same directory, because a runtime that watches the
-// directory sees only renames within it. It gets its mode before its name, because the
-// runtime may execute it at once. Its name has no suffix that a runtime reads.
+// anything.
 func installFile(path string, data []byte, mode fs.FileMode) (changed bool, err error) {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm() == mode {
@@ -64,17 +62,14 @@ func installFile(path string, data []byte, mode fs.FileMode) (changed bool, err 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, fmt.Errorf("make directory of %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), plan.TempPattern(filepath.Base(path)))
+	temp, err := writeTemp(path, data, mode)
+	if err == nil {
+		if err = unnamed(os.Rename(temp, path)); err != nil {
+			err = errors.Join(err, removeTemp(temp))
+		}
+	}
 	if err != nil {
 		return false, fmt.Errorf("install %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return false, fmt.Errorf("install %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
 	return true, nil
 }

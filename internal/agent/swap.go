@@ -16,7 +16,7 @@ var (
 	// errChanged means that another program has changed a file since it was read.
 	errChanged = errors.New("another program changed the file meanwhile")
 	// errStuck means that the change of another program is in the temporary file, which stays.
-	errStuck = errors.New("the change could not be put back")
+	errStuck = errors.New("it could not be put back")
 )
 
 // swapFile replaces the content of a file if it is still the expected one. Readers see the old content or the new
@@ -26,17 +26,15 @@ func swapFile(path string, expected, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("replace file: %w", err)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), plan.TempPattern(filepath.Base(path)))
-	if err != nil {
-		return fmt.Errorf("replace %s: %w", path, err)
-	}
-	_, err = temp.Write(content)
-	err = errors.Join(err, temp.Chmod(info.Mode().Perm()), temp.Sync(), temp.Close())
+	temp, err := writeTemp(path, content, info.Mode().Perm())
 	if err == nil {
-		err = exchange(temp.Name(), path, expected)
+		err = exchange(temp, path, expected)
+		if !errors.Is(err, errStuck) {
+			err = errors.Join(err, removeTemp(temp))
+		}
 	}
-	if !errors.Is(err, errStuck) {
-		err = errors.Join(err, os.Remove(temp.Name()))
+	if errors.Is(err, errStuck) {
+		return fmt.Errorf("replace %s: a file %s has a change of its owner: %w", path, plan.TempPattern(filepath.Base(path)), err)
 	}
 	if err != nil {
 		return fmt.Errorf("replace %s: %w", path, err)
@@ -50,9 +48,10 @@ func exchange(temp, path string, expected []byte) error {
 		return unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
 	}
 	if err := swap(); err != nil {
-		return fmt.Errorf("exchange with %s: %w", temp, err)
+		return fmt.Errorf("exchange: %w", err)
 	}
 	was, err := os.ReadFile(temp)
+	err = unnamed(err)
 	if err == nil && !bytes.Equal(was, expected) {
 		err = errChanged
 	}
@@ -60,7 +59,7 @@ func exchange(temp, path string, expected []byte) error {
 		return nil
 	}
 	if again := swap(); again != nil {
-		err = fmt.Errorf("%w: it is in %s: %w: %w", errStuck, temp, again, err)
+		err = fmt.Errorf("%w: %w: %w", errStuck, again, err)
 	}
 	return err
 }

@@ -35,7 +35,7 @@ type AdoptInput struct {
 	Options PluginOptions
 	// Accepts returns why limpet-ipam would refuse a configuration.
 	Accepts func(conf []byte) error
-	// Patches are the patches of the last hour, the oldest first.
+	// Patches are the patches of the last hour, also those that failed, the oldest first.
 	Patches []time.Time
 	Now     time.Time
 }
@@ -75,7 +75,7 @@ func Adopt(in AdoptInput) AdoptDecision {
 		return d
 	}
 	if until := contested(in.Patches); until.After(in.Now) {
-		d.Err = fmt.Errorf("%s was changed back %d times within an hour: the next patch is at %s", in.First.Name, len(in.Patches), until.UTC().Format(time.RFC3339))
+		d.Err = fmt.Errorf("%s was changed back, or its patch failed, %d times within an hour: the next patch is at %s", in.First.Name, len(in.Patches), until.UTC().Format(time.RFC3339))
 		return d
 	}
 	d.Patched, record.Patched = patched, sha256.Sum256(patched)
