@@ -156,7 +156,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}()
 	a.startHealth()
-	go a.show.Run(ctx)
+	defer a.startShow(ctx)()
 	tick := a.Clock.NewTicker(period)
 	defer tick.Stop()
 	for {
@@ -172,6 +172,36 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.lastFull = time.Time{} // the next round runs all steps
 		}
 	}
+}
+
+// startShow starts the loop that shows the state. The function that it returns ends the loop, when the loop has
+// shown how the last pods of the node ended: the node may be down for long.
+func (a *Agent) startShow(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.show.Run(ctx)
+	}()
+	return func() {
+		if a.Pace.Last > 0 {
+			a.step("state", func() error { return a.offerLast(ctx) })
+		}
+		stop()
+		<-done
+	}
+}
+
+// offerLast offers the state as the agent leaves it.
+func (a *Agent) offerLast(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.Pace.Last/2)
+	defer cancel()
+	networks, err := readState(ctx, a.store)
+	if err != nil {
+		return err
+	}
+	a.show.Offer(plan.Mirror(a.Node, nil, facts(networks), a.Now()))
+	return nil
 }
 
 // Ready returns an error until the plugin, and in own mode the network configuration, are

@@ -38,6 +38,7 @@ type bed struct {
 	node    string
 	clock   *clocktesting.FakeClock
 	network plan.Network
+	stop    func() // ends the loop
 
 	mu       sync.Mutex
 	requests []string      // method and resource
@@ -72,10 +73,11 @@ func newBed(t *testing.T, node string, pace show.Pace) *bed {
 		defer close(done)
 		b.Run(ctx)
 	}()
-	t.Cleanup(func() {
+	b.stop = func() {
 		stop()
 		<-done
-	})
+	}
+	t.Cleanup(b.stop)
 	return b
 }
 

@@ -27,12 +27,15 @@ type Pace struct {
 	// Ends is how long the addresses of a pod that has ended are shown as attached. A pod that is back
 	// within this time costs one write and not two. Readers know from the pod that it is gone.
 	Ends time.Duration
+	// Last bounds the pass that the loop makes when it ends; zero to make none. A restart of the node must not
+	// leave the addresses of pods that have ended shown as attached until the node is back.
+	Last time.Duration
 }
 
 // DefaultPace keeps 5 000 agents below two requests a second for each hundred of them, also in the first
 // minute after a restart of the API server.
 func DefaultPace() Pace {
-	return Pace{Start: 10 * time.Second, Reconnect: time.Minute, Counts: 15 * time.Second, Ends: 5 * time.Second}
+	return Pace{Start: 10 * time.Second, Reconnect: time.Minute, Counts: 15 * time.Second, Ends: 5 * time.Second, Last: 2 * time.Second}
 }
 
 // Config says what a loop shows, and where.
@@ -127,6 +130,22 @@ func (l *Loop) Run(ctx context.Context) {
 		})
 		l.wait(ctx, due)
 	}
+	l.lastPass(ctx)
+}
+
+// lastPass writes what else would wait for its time, after ctx has ended. A loop that has not asked the server
+// yet leaves the objects to the next agent.
+func (l *Loop) lastPass(ctx context.Context) {
+	if l.Pace.Last == 0 || l.memory.shown == nil {
+		return
+	}
+	l.Pace.Counts, l.Pace.Ends, l.memory.rest = 0, 0, time.Time{}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Pace.Last)
+	defer cancel()
+	l.Around(ctx, func() error {
+		_, err := l.passWithin(ctx, bounded)
+		return err
+	})
 }
 
 // wait returns when there are newer objects, when a namespace has come or gone, or when a time has come.

@@ -28,6 +28,7 @@ type memory struct {
 	retries  map[string]retry       // of objects that could not be written, by plan.Key
 	busy     retry                  // of everything
 	rest     time.Time              // until when nothing is written, after many writes
+	settled  bool                   // a pass has reached its end
 	differs  map[string]time.Time   // since when an object differs in what may soon be as it was, by plan.Key
 }
 

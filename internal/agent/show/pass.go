@@ -24,9 +24,17 @@ const (
 	reservedFor = 5 * time.Second
 )
 
-// pass makes the API show the wanted objects, as far as the server allows it now. It returns when the next
-// pass is due without news; zero if it is not. The error says what could not be shown.
+// pass makes one pass in its usual time.
 func (l *Loop) pass(ctx context.Context) (due time.Time, err error) {
+	bounded, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	return l.passWithin(ctx, bounded)
+}
+
+// passWithin makes the API show the wanted objects, as far as the server allows it now. Requests end with bounded,
+// and what begins with the pass ends with ctx. It returns when the next pass is due without news; zero if it is
+// not. The error says what could not be shown.
+func (l *Loop) passWithin(ctx, bounded context.Context) (due time.Time, err error) {
 	want, offered := l.latest()
 	now := l.Clock.Now()
 	switch m := &l.memory; {
@@ -38,8 +46,6 @@ func (l *Loop) pass(ctx context.Context) (due time.Time, err error) {
 		return m.rest, m.standing()
 	}
 	l.own(want)
-	bounded, cancel := context.WithTimeout(ctx, passTimeout)
-	defer cancel()
 	if err := l.listIfDue(bounded, now); err != nil {
 		return l.failed(ctx, err)
 	}
@@ -55,6 +61,7 @@ func (l *Loop) pass(ctx context.Context) (due time.Time, err error) {
 			return l.failed(ctx, err)
 		}
 	}
+	l.memory.settled = true
 	return earliest(due, l.nextRetry(now)), l.memory.standing()
 }
 
@@ -167,12 +174,13 @@ func (l *Loop) waitOf(c plan.Change, key string, now time.Time) time.Time {
 	return wait
 }
 
-// pauseOf returns how long a difference must last until it is written.
+// pauseOf returns how long a difference must last until it is written. An end that the first pass finds happened
+// before the agent started, and is written at once.
 func (l *Loop) pauseOf(c plan.Change, shown plan.Object) time.Duration {
 	switch {
 	case plan.CountsOnly(c, shown):
 		return l.Pace.Counts
-	case plan.EndOnly(c, shown):
+	case l.memory.settled && plan.EndOnly(c, shown):
 		return l.Pace.Ends
 	}
 	return 0
