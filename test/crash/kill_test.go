@@ -43,6 +43,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	}
 	lives := make([]int, *pods)
 	killed, answered, damages := 0, 0, 0
+	pace := 1.0 // how much slower than usual the machine is
 	for round := 0; killed < *kills; round++ {
 		if round > 10*(*kills) {
 			t.Fatalf("only %d of %d were killed: the machine is too fast for this test", killed, round*together)
@@ -50,7 +51,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		if round%20 == 19 && damage(t, filepath.Join(dir, "limpet.db"), r) {
 			damages++
 		}
-		attempts := attempt(t, dir, before, lives, r)
+		attempts := attempt(t, dir, before, lives, r, pace)
 		after, err := read(t.Context(), dir, mend)
 		for _, a := range attempts {
 			if a.answered {
@@ -58,6 +59,12 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			} else {
 				killed++
 			}
+		}
+		switch {
+		case answered < killed/10:
+			pace = min(pace*1.02, 20)
+		case answered > killed:
+			pace = max(pace/1.02, 0.05)
 		}
 		if err := errors.Join(err, compare(attempts, before, after)); err != nil {
 			t.Fatalf("seed %d, round %d: %v", seed, round, err)
@@ -99,7 +106,7 @@ type try struct {
 }
 
 // attempt runs verbs of different pods at once, and kills the processes.
-func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand) []*try {
+func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand, pace float64) []*try {
 	t.Helper()
 	var all []*try
 	var wg sync.WaitGroup
@@ -115,7 +122,7 @@ func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand) 
 			c = call(dir, a.verb, a.life, a.had)
 		}
 		// Between zero and a little more than a verb takes; short times are more frequent.
-		wait := time.Duration(r.IntN(4000)+r.IntN(1+r.IntN(12_000))) * time.Microsecond
+		wait := time.Duration(pace * float64(r.IntN(4000)+r.IntN(1+r.IntN(12_000))) * float64(time.Microsecond))
 		wg.Go(func() { a.run(t, c, wait) })
 		all = append(all, a)
 	}

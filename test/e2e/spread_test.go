@@ -220,3 +220,41 @@ func TestAdaptiveMovesOn(t *testing.T) {
 		t.Errorf("no event of the spread (%v)", err)
 	}
 }
+
+// TestABalancedScaleIn makes a Deployment smaller, step by step: its pods stay divided over the nodes.
+func TestABalancedScaleIn(t *testing.T) {
+	namespace(t, "balanced")
+	manifest := workload("Deployment", "balanced", "even", 9)
+	manifest = strings.Replace(manifest, "name: even, namespace: balanced", "name: even, namespace: balanced, annotations: {limpet.dev/scale-in-order: balanced}", 1)
+	manifest = strings.Replace(manifest, "    spec:\n", `    spec:
+      topologySpreadConstraints:
+        - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: even}}}
+`, 1)
+	apply(t, manifest)
+	for _, size := range []int{9, 7, 5, 4, 2} {
+		if size < 9 {
+			scale(t, "balanced", "even", size)
+		}
+		found, err := subsets.Ready(t.Context(), theBed, "balanced", "even", size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := map[string]int{}
+		for _, node := range theBed.Cluster.Nodes() {
+			count[node] = 0
+		}
+		for _, p := range found {
+			count[p.Spec.NodeName]++
+		}
+		least, most := size, 0
+		for _, n := range count {
+			least, most = min(least, n), max(most, n)
+		}
+		if most-least > 1 {
+			t.Errorf("%d pods are divided as %v", size, count)
+		}
+		if err := subsets.AwaitCosts(t.Context(), theBed, "balanced", "even"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
