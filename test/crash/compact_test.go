@@ -34,7 +34,7 @@ func TestCompactKilledAtAnyInstant(t *testing.T) {
 		ended := make(chan bool, 1)
 		wait := time.Duration(r.IntN(12_000)+r.IntN(1+r.IntN(20_000))) * time.Microsecond
 		go func() { ended <- runFor(t, compact(t.Context(), dir), wait) }()
-		attempts := attempt(t, dir, before, lives, r)
+		attempts := attempt(t, dir, before, lives, r, 1)
 		if <-ended {
 			done++
 		} else {
