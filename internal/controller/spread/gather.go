@@ -96,8 +96,12 @@ func (r *Reconciler) addPods(ctx context.Context, s *situation) error {
 			continue
 		}
 		m := &member{Pod: pod, owner: owner.UID, revision: appsv1beta1.VersionIgnored}
-		if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; owner.GroupKind() == replicaSets && hash != "" {
+		switch hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; {
+		case owner.GroupKind() != replicaSets:
+		case hash != "":
 			m.revision = hash
+		case owner.Target != target: // such as that of a Rollout; the webhook counts each by itself, too
+			m.revision = owner.Name
 		}
 		if match, err := matchOf(pod); err == nil && match.Name == s.object.Name {
 			m.subset = match.Subset

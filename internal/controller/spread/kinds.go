@@ -43,7 +43,9 @@ func (r *Reconciler) watchKinds(objects cache.Cache, c controller.Controller) {
 		trigger := func(ctx context.Context, q queue, o *metav1.PartialObjectMetadata) {
 			spreads := r.spreadsFor(ctx, o.Namespace, workload.Target{Group: kind.Group, Kind: kind.Kind, Name: o.Name})
 			for _, ws := range append(spreads, r.spreadsAbove(ctx, o.Namespace, kind.GroupKind())...) {
-				q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&ws)}, forgotten)
+				key := client.ObjectKeyFromObject(&ws)
+				r.memory.resize(key, r.Clock.Now().Add(forgotten))
+				q.AddAfter(reconcile.Request{NamespacedName: key}, forgotten)
 			}
 		}
 		return c.Watch(source.TypedKind(objects, workloads.Metadata(kind), metadataHandler{

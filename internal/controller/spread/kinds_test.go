@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,14 +18,79 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// spreadOfGame divides a workload of a further kind over two zones.
-func spreadOfGame(t *testing.T, ns string) *appsv1beta1.WorkloadSpread {
+// A spread of a StatefulSet follows its size, and counts its pods.
+func TestASpreadOfAStatefulSet(t *testing.T) {
+	start(t)
+	set := testenv.AStatefulSet("web", 4).In(env.Namespace(t)).StatefulSet
+	env.Create(t, set)
+	followsIts(t, set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), "replicas")
+}
+
+// A spread of a Job follows its parallelism, and counts its pods.
+func TestASpreadOfAJob(t *testing.T) {
+	start(t)
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "web"}}
+	job.Spec.Parallelism, job.Spec.Template.Spec = new(int32(4)), testenv.APod("web").Spec
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	env.Create(t, job)
+	followsIts(t, job, batchv1.SchemeGroupVersion.WithKind("Job"), "parallelism")
+}
+
+// followsIts fails unless the status of a spread over a workload of 4 follows its size and its pods.
+func followsIts(t *testing.T, o client.Object, kind schema.GroupVersionKind, field string) {
+	t.Helper()
+	ws := spreadOfTwo(t, o.GetNamespace(), kind, o.GetName())
+	pod := testenv.APod(o.GetName()+"-0").Of(o, kind).With(match, matched("x")).Pod
+	env.Create(t, pod)
+	shows(t, ws, "x:1/1 y:0/-1 Placed")
+	env.Patch(t, o, fmt.Sprintf(`{"spec":{%q:8}}`, field))
+	shows(t, ws, "x:1/3 y:0/-1 Placed")
+	env.Remove(t, pod)
+	shows(t, ws, "x:0/4 y:0/-1 Placed")
+}
+
+// A spread of a Rollout has the pods of its ReplicaSets, and follows its size. Each ReplicaSet is a
+// revision.
+func TestASpreadOfARollout(t *testing.T) {
+	start(t)
+	env.ServeRollouts(t)
+	ns := env.Namespace(t)
+	rollout := env.OfKind(t, testenv.Rollouts, ns, "web", map[string]any{"replicas": int64(4)})
+	ws := spreadOfTwo(t, ns, testenv.Rollouts, "web")
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
+	x := node(t, "x")
+	sets := []*appsv1.ReplicaSet{env.SetOfRollout(t, rollout, "web-1", 4), env.SetOfRollout(t, rollout, "web-2", 4)}
+	for _, set := range sets {
+		pod := testenv.APod(set.Name+"-a").Of(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")).On(x).Ready().Pod
+		env.Create(t, pod)
+		placed(t, pod, "x")
+	}
+	shows(t, ws, "x:2/0 y:0/-1 Placed")
+	env.Patch(t, rollout, `{"spec":{"replicas":8}}`)
+	shows(t, ws, "x:2/2 y:0/-1 Placed")
+	var now appsv1beta1.WorkloadSpread
+	env.Read(t, client.ObjectKeyFromObject(ws), &now)
+	for _, set := range sets {
+		if v := now.Status.VersionedSubsetStatuses[set.Name]; len(v) != 2 || v[0].Replicas != 1 || v[0].MissingReplicas != 3 {
+			t.Errorf("revision %s: %+v of %+v", set.Name, v, now.Status.VersionedSubsetStatuses)
+		}
+	}
+}
+
+// spreadOfTwo divides a workload over two zones, half of its pods in the first one.
+func spreadOfTwo(t *testing.T, ns string, kind schema.GroupVersionKind, name string) *appsv1beta1.WorkloadSpread {
 	t.Helper()
 	ws := &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ws"}}
-	ws.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "example.com/v1", Kind: "GameServerSet", Name: "game"}
+	ws.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: name}
 	ws.Spec.Subsets = []appsv1beta1.WorkloadSpreadSubset{{Name: "x", MaxReplicas: new(intstr.Parse("50%"))}, {Name: "y"}}
 	env.Create(t, ws)
 	return ws
+}
+
+// spreadOfGame divides a workload of a further kind over two zones.
+func spreadOfGame(t *testing.T, ns string) *appsv1beta1.WorkloadSpread {
+	t.Helper()
+	return spreadOfTwo(t, ns, testenv.GameServers, "game")
 }
 
 // The size of a named kind is followed as that of a Deployment is, and the pods of objects between

@@ -15,6 +15,8 @@ type memory struct {
 	// Zero is for a pod that has a gate.
 	spreads map[types.NamespacedName]map[types.UID]time.Time
 	patches map[attempt]string
+	// sized is when the size from before an event of the target is no longer remembered.
+	sized map[types.NamespacedName]time.Time
 }
 
 // mostPatches bounds the memory of patches.
@@ -74,9 +76,32 @@ func (m *memory) gates(spread types.NamespacedName, pods []*member, now time.Tim
 	return maps.Clone(next)
 }
 
+// resize remembers until when the size of a spread's target may be the former one.
+func (m *memory) resize(spread types.NamespacedName, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sized == nil {
+		m.sized = map[types.NamespacedName]time.Time{}
+	}
+	m.sized[spread] = until
+}
+
+// resizing is how long the size of a spread's target may still be the former one; 0 for no longer.
+// The queue drops a later event while an earlier one waits, so that each look asks for the next one.
+func (m *memory) resizing(spread types.NamespacedName, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := m.sized[spread].Sub(now)
+	if left <= 0 {
+		delete(m.sized, spread)
+	}
+	return max(0, left)
+}
+
 // forget removes a spread.
 func (m *memory) forget(spread types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.spreads, spread)
+	delete(m.sized, spread)
 }

@@ -71,6 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (time.Duration, error) {
+	resizing := r.memory.resizing(client.ObjectKeyFromObject(ws), r.Clock.Now())
 	s, err := r.gather(ctx, ws)
 	if err != nil {
 		return 0, err
@@ -94,7 +95,7 @@ func (r *Reconciler) reconcile(ctx context.Context, ws *appsv1beta1.WorkloadSpre
 	if err != nil {
 		return 0, err
 	}
-	again = sooner(sooner(again, later), actions.Again)
+	again = sooner(sooner(sooner(again, later), actions.Again), resizing)
 	if len(s.entries) > 0 || s.unknown != "" || len(s.nearer) > 0 {
 		again = sooner(again, lookAgain)
 	}

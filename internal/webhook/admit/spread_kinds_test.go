@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,4 +38,20 @@ func TestPodsBelowANamedKindAreSpread(t *testing.T) {
 	forged := env.OfKind(t, testenv.GameRooms, ns, "forged", map[string]any{}, owner)
 	forged.SetUID("of-another")
 	placed(t, "", testenv.APod("z").Of(forged, testenv.GameRooms).Pod)
+}
+
+// The pods of a Rollout are spread through its ReplicaSets, each by itself as the revisions of a
+// Deployment. The scale subresource of the Rollout tells its size.
+func TestPodsOfARolloutAreSpread(t *testing.T) {
+	serve(t)
+	env.ServeRollouts(t)
+	ns := env.Namespace(t)
+	rollout := env.OfKind(t, testenv.Rollouts, ns, "web", map[string]any{"replicas": int64(4)})
+	sets := []*appsv1.ReplicaSet{env.SetOfRollout(t, rollout, "web-1", 4), env.SetOfRollout(t, rollout, "web-2", 4)}
+	env.Create(t, aSpread(ns, "web", "argoproj.io/v1alpha1", "Rollout", "web", "a=25%", "b=25%", "c"))
+	for _, set := range sets {
+		sent(t, generated(set))
+		foreseen(t, "a", generated(set))
+		placed(t, "a b c", some(set, 3)...)
+	}
 }
