@@ -82,7 +82,8 @@ func (r *Reconciler) adoptable(ctx context.Context, s *situation) (fitting []*me
 	}
 	chosen := spread.Adopt(in)
 	fitting = slices.DeleteFunc(waiting, func(m *member) bool { return chosen[m.UID] == "" })
-	return fitting, len(fitting) < len(in.Pods), nil
+	s.outside = len(in.Pods) - len(fitting)
+	return fitting, s.outside > 0, nil
 }
 
 // unadopted are the pods with a node whose annotation names no subset that this spread has, the

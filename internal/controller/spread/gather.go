@@ -34,6 +34,8 @@ type situation struct {
 	// problem is why a patch does not apply; "" for none.
 	problem string
 	pods    []*member
+	// outside is how many pods without a subset run on nodes of no subset.
+	outside int
 	// nearer counts the pods of other spreads, whose targets are nearer to them, by spread.
 	nearer map[string]int
 	// entries are creations on their way, whose pods are not seen.

@@ -56,12 +56,13 @@ func (s *situation) status(a spread.Actions, now metav1.Time) appsv1beta1.Worklo
 	return out
 }
 
-// schedulable are the conditions of a subset. A subset of a fixed spread has none before the first
+// schedulable are the conditions of a subset. A subset of a fixed spread has Schedulable only while a
 // pod waits for a node.
 func (s *situation) schedulable(subset string, a spread.Actions, now metav1.Time) []metav1.Condition {
 	takes, adaptive := a.Schedulable[subset]
 	before := s.before(subset)
-	if !adaptive && a.Waits[subset] == 0 && meta.FindStatusCondition(before, appsv1beta1.ConditionSchedulable) == nil {
+	if !adaptive && a.Waits[subset] == 0 {
+		meta.RemoveStatusCondition(&before, appsv1beta1.ConditionSchedulable)
 		return before
 	}
 	c := metav1.Condition{
@@ -118,14 +119,7 @@ func (s *situation) placed() metav1.Condition {
 		no.Message = "maxReplicas are percentages, and " + s.unknown
 		return no
 	}
-	without := 0
-	for _, m := range s.pods {
-		if !slices.ContainsFunc(s.says.Subsets, func(o spread.Subset) bool { return o.Name == m.subset }) {
-			without++
-		}
-	}
-	if without > 0 {
-		no.Message = fmt.Sprintf("%d of %d pods have no subset; remedy: raise maxReplicas or add a subset without it, and delete these pods", without, len(s.pods))
+	if no.Message = s.withoutSubset(); no.Message != "" {
 		return no
 	}
 	if s.problem != "" {
@@ -133,6 +127,31 @@ func (s *situation) placed() metav1.Condition {
 		return no
 	}
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonPlaced, Message: "pods get a subset"}
+}
+
+// withoutSubset tells how many pods have no subset, and what helps; "" for none. A pod with a node is
+// adopted whether slots are free or not, unless no subset has its node.
+func (s *situation) withoutSubset() string {
+	without, pending := 0, 0
+	for _, m := range s.pods {
+		if slices.ContainsFunc(s.says.Subsets, func(o spread.Subset) bool { return o.Name == m.subset }) {
+			continue
+		}
+		if without++; m.Spec.NodeName == "" {
+			pending++
+		}
+	}
+	if without == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d pods have no subset", without, len(s.pods))
+	if s.outside > 0 {
+		text += fmt.Sprintf("; %d run on nodes of no subset; remedy: add these nodes to a subset, or delete these pods", s.outside)
+	}
+	if pending > 0 {
+		text += fmt.Sprintf("; %d have no node yet; remedy: raise maxReplicas or add a subset without it, and delete these pods", pending)
+	}
+	return text
 }
 
 // patchProblem tells which patch does not apply to a pod of its subset; "" for none. The cache

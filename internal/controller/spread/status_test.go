@@ -45,6 +45,8 @@ func TestStatusTellsOfPodsWithoutASubset(t *testing.T) {
 	a.pod(t, "p1", node(t, "z"))
 	a.pod(t, "p2", "", match, matched("gone"))
 	shows(t, ws, "x:0/1 y:0/-1 NoSubsetFits")
+	says(t, ws, appsv1beta1.ConditionPlaced, "2 of 2 pods have no subset; 1 run on nodes of no subset; remedy: add these nodes to a subset, or delete these pods; "+
+		"1 have no node yet; remedy: raise maxReplicas or add a subset without it, and delete these pods")
 }
 
 func TestStatusTellsOfAPatchThatDoesNotApply(t *testing.T) {

@@ -60,8 +60,25 @@ func TestAFixedSubsetWithoutNodesIsTold(t *testing.T) {
 		t.Errorf("%v subsets are counted as skipped", n)
 	}
 	env.Remove(t, waits)
-	shows(t, ws, "x:0/2/Sufficient y:0/-1 Placed")
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
 	env.Told(t, ws, controller.ReasonRecovered, "no pod of subset x waits")
+}
+
+// The subsets of a spread that is not adaptive any more lose the condition.
+func TestASpreadThatIsFixedAgain(t *testing.T) {
+	start(t)
+	a := anApp(t, 2)
+	waits := a.pod(t, "p1", "", match, matched("x"))
+	refusedSince(t, waits, time.Now().Add(-time.Minute))
+	ws := spreadOf(t, a, "2", func(ws *appsv1beta1.WorkloadSpread) {
+		adaptive(300, appsv1beta1.ReturnNever)(ws)
+		ws.Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds = new(int32(3600))
+	}, "x", "y")
+	shows(t, ws, "x:1/1/Sufficient y:0/-1/Sufficient Placed")
+	env.Patch(t, ws, `{"spec":{"scheduleStrategy":{"type":"Fixed","adaptive":null}}}`)
+	shows(t, ws, "x:1/1/PodWaits y:0/-1 Placed")
+	env.Remove(t, waits)
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
 }
 
 // The last subset of an adaptive spread is not skipped. It is told like a subset of a fixed spread.
@@ -83,7 +100,7 @@ func TestPodsOfARemovedSubsetAreAdopted(t *testing.T) {
 	ws := spreadOf(t, a, "2", nil, "x", "y")
 	placed(t, inX, "x")
 	shows(t, ws, "x:1/1 y:0/-1 NoSubsetFits")
-	says(t, ws, appsv1beta1.ConditionPlaced, "1 of 2 pods")
+	says(t, ws, appsv1beta1.ConditionPlaced, "1 of 2 pods have no subset; 1 run on nodes of no subset; remedy: add these nodes to a subset, or delete these pods")
 	env.Remove(t, inY)
 	shows(t, ws, "x:1/1 y:0/-1 Placed")
 }
