@@ -51,6 +51,9 @@ func (a *Agent) applyAdoption(in plan.AdoptInput, d plan.AdoptDecision, now time
 	if d.Patched == nil {
 		return nil
 	}
+	if err := syncDir(a.StateDir); err != nil { // the original must not be lost before the patch
+		return fmt.Errorf("record patched network configuration: %w", err)
+	}
 	path := filepath.Join(a.ConfDir, in.First.Name)
 	a.patches = append(in.Patches, now) // also one that fails: the next ones make pauses
 	if err := swapFile(path, in.First.Data, d.Patched); err != nil {

@@ -193,11 +193,13 @@ func (n *node) isTold(t *testing.T, text string) {
 func TestNoChangeOfTheOwnerIsLost(t *testing.T) {
 	n, path := adopting(t, "adopt-4")
 	n.start(t)
-	const last = 4
-	for i := range last {
+	for i := range 2 {
 		n.rewrite(t, path, n.bridgeOf(fmt.Sprintf("cni%d", i)))
+		writes := 0
 		testenv.Eventually(t, func() error { // at any moment of the agent's round
-			n.rewrite(t, path, n.bridgeOf(fmt.Sprintf("cni%d", i)))
+			if writes++; writes < 100 { // for two rounds: with more failed patches the agent makes long pauses
+				n.rewrite(t, path, n.bridgeOf(fmt.Sprintf("cni%d", i)))
+			}
 			if got, _ := n.metric(t, "limpet_agent_network_patches_total"); got <= float64(i) {
 				return fmt.Errorf("%v patches", got)
 			}

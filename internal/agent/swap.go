@@ -28,7 +28,7 @@ func swapFile(path string, expected, content []byte) error {
 	}
 	temp, err := writeTemp(path, content, info.Mode().Perm())
 	if err == nil {
-		err = exchange(temp, path, expected)
+		err = exchange(temp, path, content, expected)
 		if !errors.Is(err, errStuck) {
 			err = errors.Join(err, removeTemp(temp))
 		}
@@ -36,30 +36,35 @@ func swapFile(path string, expected, content []byte) error {
 	if errors.Is(err, errStuck) {
 		return fmt.Errorf("replace %s: a file %s has a change of its owner: %w", path, plan.TempPattern(filepath.Base(path)), err)
 	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
 	if err != nil {
 		return fmt.Errorf("replace %s: %w", path, err)
 	}
 	return nil
 }
 
-// exchange swaps two files, and swaps them back if the second one did not have the expected content.
-func exchange(temp, path string, expected []byte) error {
-	swap := func() error {
-		return unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+// mostSwaps bounds the writes of other programs that one exchange puts back.
+const mostSwaps = 20
+
+// exchange swaps two files. If the second one did not have the expected content, exchange swaps them back, and again if
+// another program has written meanwhile: path ends with the last change, and temp with what was put in its place.
+func exchange(temp, path string, placed, expected []byte) error {
+	for i := range mostSwaps {
+		if err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE); err != nil && i == 0 {
+			return fmt.Errorf("exchange: %w", err)
+		} else if err != nil {
+			return fmt.Errorf("%w: %w", errStuck, err)
+		}
+		taken, err := os.ReadFile(temp)
+		switch {
+		case err == nil && bytes.Equal(taken, expected) && i == 0:
+			return nil
+		case err == nil && bytes.Equal(taken, expected):
+			return errChanged
+		}
+		placed, expected = taken, placed
 	}
-	if err := swap(); err != nil {
-		return fmt.Errorf("exchange: %w", err)
-	}
-	was, err := os.ReadFile(temp)
-	err = unnamed(err)
-	if err == nil && !bytes.Equal(was, expected) {
-		err = errChanged
-	}
-	if err == nil {
-		return nil
-	}
-	if again := swap(); again != nil {
-		err = fmt.Errorf("%w: %w: %w", errStuck, again, err)
-	}
-	return err
+	return errStuck
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/testenv"
 )
 
 // TestAFailedReplacementHasOneText fails again and again: an error is logged and told once for each text.
@@ -26,9 +27,8 @@ func TestAFailedReplacementHasOneText(t *testing.T) {
 		"a directory in the way":   func() error { _, err := installFile(directory, nil, 0o600); return err },
 		"no file to exchange": func() error {
 			temp, err := writeTemp(directory, nil, 0o600)
-			return errors.Join(err, exchange(temp, absent, nil), removeTemp(temp))
+			return errors.Join(err, exchange(temp, absent, nil, nil), removeTemp(temp))
 		},
-		"no content to compare": func() error { return exchange(t.TempDir(), directory, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var errno unix.Errno
@@ -57,6 +57,43 @@ func TestAFailedPatchCounts(t *testing.T) {
 		}
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != "of the owner" {
+		t.Errorf("the file is %q, %v", data, err)
+	}
+}
+
+// TestTheLastOfManyChangesStays has an owner that writes before an exchange and again before it is undone. A pipe stands
+// for the first change: its reader waits for the owner.
+func TestTheLastOfManyChangesStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "10-pods.conflist")
+	temp, err := writeTemp(path, []byte("patched"), 0o600)
+	pipe, last := path+".pipe", path+".last"
+	if err := errors.Join(err, unix.Mkfifo(path, 0o600), os.Link(path, pipe), os.WriteFile(last, []byte("last"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- exchange(temp, path, []byte("patched"), []byte("as it was read")) }()
+	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the reader
+	if err == nil {
+		err = errors.Join(os.Rename(last, path), w.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, func() error {
+		if w, err := os.OpenFile(pipe, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil { // the pipe has a reader again
+			_ = w.Close()
+		}
+		select {
+		case err = <-done:
+			return nil
+		default:
+			return errors.New("the exchange has not ended")
+		}
+	})
+	if !errors.Is(err, errChanged) {
+		t.Errorf("the exchange ends with %v", err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "last" {
 		t.Errorf("the file is %q, %v", data, err)
 	}
 }

@@ -27,6 +27,15 @@ func writeTemp(path string, data []byte, mode fs.FileMode) (temp string, err err
 
 func removeTemp(temp string) error { return unnamed(os.Remove(temp)) }
 
+// syncDir makes the names in a directory survive a power loss.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return firstOf(d.Sync(), d.Close())
+}
+
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
