@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -184,6 +185,13 @@ func restoreNetworks(c Config) (left []error, err error) {
 	}
 	if len(to.Left) > 0 {
 		return to.Left, nil // the record stays, with the original content
+	}
+	_, foreign, err := removeTemps(c, time.Time{}, math.MinInt64) // while the records tell which are the agent's
+	if err != nil {
+		return nil, err
+	}
+	if len(foreign) > 0 {
+		c.Log.Info("Left files that may be changes of the owner of a network configuration", "paths", foreign)
 	}
 	return nil, writeAdopted(c.StateDir, nil)
 }

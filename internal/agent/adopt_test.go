@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/limpet-io/limpet/internal/agent"
 	"github.com/limpet-io/limpet/internal/cni/netconf"
@@ -83,6 +84,20 @@ func TestAnAdoptedNetworkIsRestored(t *testing.T) {
 		isPatched(t, path, "cni1")
 		n.metricIs(t, "limpet_agent_network_patches_total", 2)
 		n.metricIs(t, "limpet_agent_network_ipam limpet-ipam", 1)
+		for i, text := range []string{n.bridgeOf("cni1"), n.bridgeOf("cni1")[:30], n.bridgeOf("cni2")} { // of patches that were killed
+			temp, then := filepath.Join(n.ConfDir, fmt.Sprintf(".10-pods.conflist.%d.limpet", i)), time.Now().Add(-time.Hour)
+			n.write(t, temp+".new", text)
+			if err := errors.Join(os.Chtimes(temp+".new", then, then), os.Rename(temp+".new", temp)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.metricIs(t, "limpet_agent_recoveries_total file", 2)
+		testenv.Eventually(t, func() error {
+			if got, _ := n.metric(t, "limpet_agent_failures_total leftovers"); got == 0 {
+				return errors.New("the change of the owner is not told")
+			}
+			return nil
+		})
 	})
 	err := agent.Uninstall(t.Context(), n.Config)
 	if err == nil || !strings.Contains(err.Error(), "still attached") {
@@ -94,6 +109,12 @@ func TestAnAdoptedNetworkIsRestored(t *testing.T) {
 	}
 	if _, err := os.Stat(binary); err != nil {
 		t.Errorf("the plugin, which the DEL of the pod may need: %v", err)
+	}
+	if left, err := os.ReadDir(n.ConfDir); err != nil || len(left) != 2 || left[0].Name() != ".10-pods.conflist.2.limpet" {
+		t.Errorf("files of network configurations: %v, %v; want the change of the owner, and the restored file", left, err)
+	}
+	if err := os.Remove(filepath.Join(n.ConfDir, ".10-pods.conflist.2.limpet")); err != nil {
+		t.Error(err)
 	}
 	n.release(t, reservation.AttachmentID{Network: "net", ContainerID: "c-web-0", IfName: "eth0"})
 	if err := agent.Uninstall(t.Context(), n.Config); err != nil {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
@@ -72,36 +71,4 @@ func installFile(path string, data []byte, mode fs.FileMode) (changed bool, err 
 		return false, fmt.Errorf("install %s: %w", path, err)
 	}
 	return true, nil
-}
-
-// removeLeftovers deletes the temporary files that interrupted installations have left.
-func (a *Agent) removeLeftovers(now time.Time) error {
-	removed, err := removeTemps(a.Config, now, plan.LeftoverGrace)
-	a.metrics.recovered(recoveredFile, removed)
-	if removed > 0 {
-		a.Log.Info("Removed files of interrupted installations", "count", removed)
-	}
-	return err
-}
-
-// removeTemps deletes the temporary files of installations that are old enough, and returns
-// their number.
-func removeTemps(c Config, now time.Time, grace time.Duration) (removed int, err error) {
-	records, err := readAdopted(c.StateDir)
-	errs := []error{err}
-	paths := []string{filepath.Join(c.BinDir, plan.PluginName), filepath.Join(c.ConfDir, plan.ConflistName), filepath.Join(c.StateDir, adoptedFile)}
-	for _, r := range records {
-		paths = append(paths, filepath.Join(c.ConfDir, filepath.Base(r.Name)))
-	}
-	for _, path := range paths {
-		files, err := filesIn(filepath.Dir(path))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("look for files of interrupted installations: %w", err))
-			continue
-		}
-		n, err := removeFiles(filepath.Dir(path), plan.Leftovers(files, filepath.Base(path), now, grace))
-		removed += n
-		errs = append(errs, err)
-	}
-	return removed, errors.Join(errs...)
 }

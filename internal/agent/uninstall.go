@@ -32,7 +32,7 @@ func Uninstall(ctx context.Context, c Config) error {
 	if err := pluginInUse(ctx, c); err != nil {
 		return err
 	}
-	_, err = removeTemps(c, time.Time{}, math.MinInt64) // of any age: no agent runs
+	_, _, err = removeTemps(c, time.Time{}, math.MinInt64) // of any age: no agent runs
 	if err = errors.Join(err, remove(filepath.Join(c.BinDir, plan.PluginName))); err != nil {
 		return err
 	}

@@ -117,6 +117,11 @@ func (a Adopted) is(content []byte) bool {
 	return sum == a.Patched || a.Replaced != nil && sum == *a.Replaced
 }
 
+// Wrote reports whether a content, or its beginning, is one that the agent has written or replaced. It may be deleted.
+func (a Adopted) Wrote(content []byte) bool {
+	return a.is(content) || bytes.HasPrefix(a.Original, content)
+}
+
 // The bounds of a dispute with a program that changes the network configuration back. Each change makes the runtime
 // load its network again.
 const (
