@@ -19,12 +19,15 @@ func TestTheAgentAdoptsAndRestores(t *testing.T) {
 	state, bin, conf := filepath.Join(dir, "state"), filepath.Join(dir, "bin"), filepath.Join(dir, "conf")
 	path := filepath.Join(conf, "10-pods.conflist")
 	original := fmt.Sprintf(`{"cniVersion":"1.0.0",  "name":"pods","plugins":[{"type":"bridge","ipam":{"type":"host-local","dataDir":%q,"subnet":"10.1.0.0/24"}}]}`, state)
-	for _, d := range []string{state, conf} {
+	for _, d := range []string{state, conf, bin} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.WriteFile(path, []byte(original), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "bridge"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
@@ -55,7 +58,7 @@ func TestTheAgentAdoptsAndRestores(t *testing.T) {
 	if data, err := os.ReadFile(path); err != nil || string(data) != original {
 		t.Errorf("after the uninstallation: %s, %v", data, err)
 	}
-	if files, err := os.ReadDir(bin); err != nil || len(files) > 0 {
+	if files, err := os.ReadDir(bin); err != nil || len(files) != 1 || files[0].Name() != "bridge" {
 		t.Errorf("plugins after the uninstallation: %v, %v", files, err)
 	}
 }

@@ -22,7 +22,7 @@ func (a *Agent) adoptNetwork() error {
 		return nil // the runtime would not find limpet-ipam
 	}
 	now := a.Clock.Now()
-	in := plan.AdoptInput{Options: a.pluginOptions(), Accepts: a.Accepts, Patches: recent(a.patches, now), Now: now}
+	in := plan.AdoptInput{Options: a.pluginOptions(), Binaries: binaries(a.BinDir), Accepts: a.Accepts, Patches: recent(a.patches, now), Now: now}
 	names, err := configNames(a.ConfDir)
 	if err != nil {
 		return err
@@ -74,6 +74,17 @@ func (a *Agent) adopted(err error) {
 	}
 	a.notAdopted.Store(&why)
 	a.metrics.setAdopted(err == nil)
+}
+
+// binaries returns the interface plugins that a directory has.
+func binaries(dir string) []string {
+	var found []string
+	for _, name := range plan.InterfacePlugins {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 // recent returns the times that still count.

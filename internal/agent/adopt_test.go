@@ -21,6 +21,7 @@ func adopting(t *testing.T, name string) (*node, string) {
 	t.Helper()
 	n := newNode(t, name)
 	n.Adopt = true
+	n.write(t, filepath.Join(n.BinDir, "bridge"), "plugin")
 	n.Accepts = func(conf []byte) error {
 		_, err := netconf.ParseStatus(conf)
 		return err
@@ -184,6 +185,9 @@ func TestANetworkThatCannotBeAdoptedIsTold(t *testing.T) {
 	n.rewrite(t, path, unusable)
 	n.isTold(t, "limpet-ipam refuses this configuration")
 	holds(t, path, unusable)
+
+	n.rewrite(t, path, strings.Replace(n.bridgeOf("cni0"), `"type":"bridge"`, `"type":"ptp"`, 1))
+	n.isTold(t, `plugin "ptp" is not in the directory of --cni-bin-dir`)
 
 	target := filepath.Join(t.TempDir(), "target")
 	n.write(t, target, n.bridgeOf("cni0"))

@@ -33,6 +33,8 @@ type AdoptInput struct {
 	Content map[string][]byte
 	Records []Adopted
 	Options PluginOptions
+	// Binaries are the interface plugins in the directory in which the agent installs limpet-ipam.
+	Binaries []string
 	// Accepts returns why limpet-ipam would refuse a configuration.
 	Accepts func(conf []byte) error
 	// Patches are the patches of the last hour, also those that failed, the oldest first.
@@ -70,7 +72,10 @@ func Adopt(in AdoptInput) AdoptDecision {
 	switch {
 	case errors.Is(err, errOwn) || err == nil && bytes.Equal(patched, in.First.Data):
 		return d
-	case err != nil:
+	case err == nil:
+		err = in.findable(patched)
+	}
+	if err != nil {
 		d.Err = fmt.Errorf("%s is left as it is: %w", in.First.Name, err)
 		return d
 	}
@@ -81,6 +86,22 @@ func Adopt(in AdoptInput) AdoptDecision {
 	d.Patched, record.Patched = patched, sha256.Sum256(patched)
 	d.Records = append(slices.DeleteFunc(d.Records, func(r Adopted) bool { return r.Name == record.Name }), record)
 	return d
+}
+
+// findable returns an error if the runtime seems to look for plugins elsewhere. It would not find limpet-ipam.
+func (in AdoptInput) findable(patched []byte) error {
+	conf, err := decodeObject(patched)
+	if err != nil {
+		return err
+	}
+	for _, plugin := range pluginsOf(conf) {
+		ipam, _ := plugin["ipam"].(object)
+		name, _ := plugin["type"].(string)
+		if ipam["type"] == PluginName && !slices.Contains(in.Binaries, name) {
+			return fmt.Errorf("plugin %.64q is not in the directory of --cni-bin-dir: run the agent with the directory in which the runtime looks for plugins", name)
+		}
+	}
+	return nil
 }
 
 // mostAbsent bounds the records of files that cannot be read. An owner may write each time under another name.

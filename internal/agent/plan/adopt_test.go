@@ -22,8 +22,9 @@ const bridgeList = `{"cniVersion":"1.0.0","name":"pods","mtu":9007199254740993,"
 func adoptInput(data string) plan.AdoptInput {
 	return plan.AdoptInput{
 		First: &plan.ConfigFile{Name: "10-pods.conflist", Data: []byte(data)}, Content: map[string][]byte{"10-pods.conflist": []byte(data)},
-		Options: plan.PluginOptions{StateDir: "/var/lib/cni/limpet", MaxRetain: reservation.DefaultMaxRetain, SharePercent: reservation.DefaultSharePercent},
-		Accepts: func([]byte) error { return nil }, Now: time.Unix(10000, 0),
+		Options:  plan.PluginOptions{StateDir: "/var/lib/cni/limpet", MaxRetain: reservation.DefaultMaxRetain, SharePercent: reservation.DefaultSharePercent},
+		Binaries: []string{"bridge", "ptp", "macvlan", "ipvlan"},
+		Accepts:  func([]byte) error { return nil }, Now: time.Unix(10000, 0),
 	}
 }
 
@@ -107,10 +108,12 @@ func TestAdoptLeavesAlone(t *testing.T) {
 		"another directory":           {`{"name":"a","type":"ptp","ipam":{"type":"host-local","dataDir":"/run/x"}}`, "--state-dir"},
 		"a directory that is no text": {`{"name":"a","type":"ptp","ipam":{"type":"host-local","dataDir":7}}`, "ipam.dataDir is no text"},
 		"refused by the plugin":       {`{"name":"a","type":"ptp","ipam":{"type":"host-local","x":"bad"}}`, "limpet-ipam refuses this configuration: bad range"},
+		"a plugin that is elsewhere":  {`{"name":"a","plugins":[{"type":"ptp","ipam":{"type":"host-local"}},{"type":"bridge","ipam":{"type":"host-local"}}]}`, `plugin "bridge" is not in the directory of --cni-bin-dir`},
 		"refused in the second":       {`{"name":"a","plugins":[{"type":"ptp","ipam":{"type":"host-local"}},{"type":"ptp","ipam":{"type":"host-local","x":"bad"}}]}`, "bad range"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := adoptInput(tc.data)
+			in.Binaries = []string{"ptp", "macvlan"}
 			in.Accepts = func(conf []byte) error {
 				if strings.Contains(string(conf), `"bad"`) {
 					return errors.New("bad range")
@@ -164,7 +167,13 @@ func TestAdoptAgain(t *testing.T) {
 	if a.d.Patched != nil || a.d.Err != nil || string(a.d.Records[0].Original) != bridgeList {
 		t.Errorf("the patched file: %s, %v, records %v", a.d.Patched, a.d.Err, a.d.Records)
 	}
-	a.in.Options.SharePercent = 10
+	binaries := a.in.Binaries
+	a.in.Binaries = nil // while an update replaces them
+	a.holds(patched)
+	if a.d.Patched != nil || a.d.Err != nil || len(a.d.Records) != 1 {
+		t.Errorf("the patched file without the binary: %s, %v, records %v", a.d.Patched, a.d.Err, a.d.Records)
+	}
+	a.in.Binaries, a.in.Options.SharePercent = binaries, 10
 	a.holds(patched)
 	if !strings.Contains(string(a.d.Patched), `"maxReservedPercent": 10`) || string(a.d.Records[0].Original) != bridgeList {
 		t.Errorf("with another limit: %s, records %v", a.d.Patched, a.d.Records)

@@ -17,8 +17,8 @@ import (
 // hostLocal is the type of the IPAM plugin that limpet-ipam replaces in a network that is adopted.
 const hostLocal = "host-local"
 
-// interfacePlugins pass their whole configuration on to the IPAM plugin, with the annotations of the pod.
-var interfacePlugins = []string{"bridge", "ptp", "macvlan", "ipvlan"}
+// InterfacePlugins pass their whole configuration on to the IPAM plugin, with the annotations of the pod.
+var InterfacePlugins = []string{"bridge", "ptp", "macvlan", "ipvlan"}
 
 // errOwn means that a network configuration names limpet-ipam without a patch.
 var errOwn = errors.New("the network configuration names " + PluginName)
@@ -93,8 +93,8 @@ func patchPlugin(plugin object, o PluginOptions) (bool, error) {
 		return false, nil
 	}
 	name, _ := plugin["type"].(string)
-	if !slices.Contains(interfacePlugins, name) {
-		return false, fmt.Errorf("plugin %.64q is none of %s", name, strings.Join(interfacePlugins, ", "))
+	if !slices.Contains(InterfacePlugins, name) {
+		return false, fmt.Errorf("plugin %.64q is none of %s", name, strings.Join(InterfacePlugins, ", "))
 	}
 	if err := errors.Join(oneSpelling(plugin, "type", "ipam", "capabilities"), oneSpelling(ipam, "type", "dataDir"), checkDataDir(ipam, o)); err != nil {
 		return false, err
