@@ -35,13 +35,7 @@ const (
 
 // commit chooses the subset of the pod, and returns what the subset adds to the pod.
 func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
-	timeout := openTimeout
-	if p.closed {
-		timeout = closedTimeout
-	}
-	now := p.Clock.Now()
-	timeout = min(timeout-now.Sub(p.facts.Now), answerWithin(ctx, now))
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.left(ctx))
 	defer cancel()
 	decide := p.choose
 	if p.byOrdinal() {
@@ -66,6 +60,15 @@ func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
 		return Addition{Patch: podpatch.Patch{Drop: placedAnnotations}, Warnings: []string{warning}}, nil
 	}
 	return p.addition(o, dryRun), nil
+}
+
+// left is how long the choice of a subset may still take.
+func (p *placing) left(ctx context.Context) time.Duration {
+	timeout, now := openTimeout, p.Clock.Now()
+	if p.closed {
+		timeout = closedTimeout
+	}
+	return min(timeout-now.Sub(p.facts.Now), answerWithin(ctx, now))
 }
 
 // byOrdinal tells whether the pod's ordinal decides about its subset: where the target is a

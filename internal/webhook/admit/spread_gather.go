@@ -90,12 +90,19 @@ func (p *placing) find(ctx context.Context) error {
 		return nil
 	}
 	live, err := p.newest(ctx)
-	if err != nil {
+	switch {
+	case err != nil && p.closed:
 		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", errNewest, err)
 	}
 	p.object = p.covering(ctx, live)
 	return nil
 }
+
+// errNewest is returned in an open namespace where the API server does not answer whether the pod
+// has a spread that is too new for the cache. Most such pods have none.
+var errNewest = errors.New("a new spread cannot be looked for")
 
 const (
 	// mostNamed is how many spreads may have targets of one name and different kinds.
@@ -105,12 +112,14 @@ const (
 )
 
 // newest reads the spreads of all owners of the pod past the cache, at the same time. Requests
-// about the same owner share a read.
+// about the same owner share a read. Half of the time is left for the choice of the subset.
 func (p *placing) newest(ctx context.Context) ([]appsv1beta1.WorkloadSpread, error) {
 	reader := p.Live
 	if p.proven {
 		reader = p.LiveProven
 	}
+	ctx, cancel := context.WithTimeout(ctx, p.left(ctx)/2)
+	defer cancel()
 	found, errs := make([][]appsv1beta1.WorkloadSpread, len(p.chain)), make([]error, len(p.chain))
 	var reads sync.WaitGroup
 	for i, owner := range p.chain {

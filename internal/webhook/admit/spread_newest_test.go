@@ -1,6 +1,7 @@
 package admit_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -147,6 +148,41 @@ func TestPodsWithoutASpreadShareTheirReads(t *testing.T) {
 	// Each forged owner costs one read. The pods of the Deployment share reads of two names.
 	if n := traffic.Count("/namespaces/"+ns+"/") - many; n > many/2 {
 		t.Errorf("%d reads for %d pods of one Deployment, want few", n, many)
+	}
+}
+
+// A read past the cache that fails refuses no pod of an open namespace, whether or not the pod keeps its address, and
+// takes no more than half of the time of the request.
+func TestALookForANewSpreadRefusesNoPod(t *testing.T) {
+	serve(t)
+	open, closed := env.Namespace(t), env.Namespace(t)
+	opened := aSpread(open, "other", "apps/v1", "StatefulSet", "other", "a")
+	opened.Annotations = map[string]string{appsv1beta1.AnnotationSpreadFailure: appsv1beta1.SpreadOpen}
+	env.Create(t, opened, aSpread(closed, "other", "apps/v1", "StatefulSet", "other", "a"))
+	ofSpreads, traffic := late(t)
+	ofRetained := *ofSpreads
+	ofRetained.Labelled = false
+	traffic.Hold(t, "/workloadspreads")
+	ask := func(webhook *admit.Creation, ns string) admission.Response {
+		db := testenv.AStatefulSet("db", 2).In(ns).StatefulSet
+		db.UID = "db"
+		req := createIn(t, testenv.APod("db-0").In(ns).OwnedBy(db).With(retainAnnotation, "10"), false)
+		ctx, cancel := context.WithTimeout(t.Context(), 4500*time.Millisecond) // of these, 2.5 s are for the way of the answer
+		defer cancel()
+		answer := webhook.Handle(ctx, req)
+		if ctx.Err() != nil {
+			t.Error("the read used up the time of the request")
+		}
+		return answer
+	}
+	for name, webhook := range map[string]*admit.Creation{"of spreads": ofSpreads, "of retained pods": &ofRetained} {
+		answer := ask(webhook, open)
+		if got := chosen(t, answer); got != "" || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "without a subset") {
+			t.Errorf("the webhook %s gives subset %q with warnings %q", name, got, answer.Warnings)
+		}
+		if answer := ask(webhook, closed); answer.Allowed {
+			t.Errorf("the webhook %s allows a pod of a closed namespace: %+v", name, answer)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -23,12 +24,15 @@ import (
 const reasonNotRead spread.Reason = "SpreadNotRead"
 
 // planUnread is the plan for a pod whose spread could not be read. Pods of closed namespaces and pods
-// that ask for their address are refused, and their owners try again.
+// that ask for their address are refused, and their owners try again. In an open namespace, a failed
+// look for a new spread alone refuses no pod.
 func (p *placing) planUnread(cause error) (Plan, error) {
 	_, retained := p.facts.Pod.Annotations[reservation.RetainAnnotation]
 	switch {
 	case p.closed:
 		return Plan{}, fmt.Errorf("%w: %w", ErrEssential, cause)
+	case errors.Is(cause, errNewest):
+		return Plan{Commit: p.unread(cause)}, nil
 	case retained || !p.facts.Labelled:
 		return Plan{}, cause
 	}

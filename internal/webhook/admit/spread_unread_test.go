@@ -64,13 +64,10 @@ func TestAPodWhoseSpreadCannotBeReadIsTold(t *testing.T) {
 	if told > 1 {
 		t.Errorf("%d events of further owners, want one of the other replica at most", told)
 	}
-	for name, pod := range map[string]client.Object{
-		"of a closed namespace":     generated(ofClosed),
-		"that asks for its address": testenv.APod("kept-0").In(ns).Of(rs, replicaSets).With(retainAnnotation, "10").Pod,
-	} {
-		if err := env.Client.Create(t.Context(), pod); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), errUnread.Error()) {
-			t.Errorf("a pod %s: %v", name, err)
-		}
+	admitted(t, testenv.APod("kept-0").In(ns).Of(rs, replicaSets).With(retainAnnotation, "10").Pod)
+	err := env.Client.Create(t.Context(), generated(ofClosed))
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), errUnread.Error()) {
+		t.Errorf("a pod of a closed namespace: %v", err)
 	}
 }
 
