@@ -34,8 +34,9 @@ var (
 	// LimitProven is for pods of existing workloads. Reads of the same object are one.
 	LimitProven = LiveLimits{AtOnce: 8, Waiting: math.MaxInt32, Total: math.MaxInt32}
 	// LimitLabelled is for pods of namespaces whose label the cache shows. Their owners can be
-	// invented, so that these reads have a client of their own.
-	LimitLabelled = LiveLimits{AtOnce: 4, Waiting: math.MaxInt32, Total: math.MaxInt32}
+	// invented, so that these reads have a client of their own, and no more of them wait than of
+	// LimitUnproven.
+	LimitLabelled = LiveLimits{AtOnce: 4, Waiting: 12, Total: math.MaxInt32}
 )
 
 // ErrCrowded is returned for a read where too many reads wait.
