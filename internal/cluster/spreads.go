@@ -44,6 +44,8 @@ func LiveSpreadsOf(
 	switch {
 	case apierrors.IsBadRequest(err):
 		return SpreadsOf(ctx, cached, namespace, t)
+	case NotServed(err):
+		return nil, nil
 	case err == nil && list.Continue != "":
 		err = ErrManySpreads
 	}

@@ -68,7 +68,7 @@ func (j *Judge) covering(ctx context.Context, r Request, chain []workload.Owner)
 	if len(one.Items) > 0 || r.Own {
 		return j.reader.covering(ctx, pod, chain)
 	}
-	if err := j.unproven.List(ctx, &list, in); err != nil {
+	if err := j.unproven.List(ctx, &list, in); err != nil && !cluster.NotServed(err) { // without the kind there are no budgets
 		return nil, fmt.Errorf("list budgets of namespace %s: %w", pod.Namespace, err)
 	}
 	var all []*policyv1beta1.PodUnavailableBudget

@@ -17,6 +17,7 @@ import (
 func TestTheWrongOrderHarmsNoPod(t *testing.T) {
 	apply(t, set("order", 1, retain, "10"))
 	before := pods(t, "order", 1)
+	labelled(t)
 	install := func(ctx context.Context) error {
 		if _, err := theBed.Kubectl(ctx, "apply", "-k", filepath.Join(theBed.Repo, "deploy/own-network")); err != nil {
 			return err
@@ -57,6 +58,28 @@ func TestTheWrongOrderHarmsNoPod(t *testing.T) {
 	again := pods(t, "order", 1)
 	kubectl(t, "delete", "pod", "order-0")
 	kept(t, again, pods(t, "order", 1))
+}
+
+// labelled makes a budget and a spread, so that the API server asks the webhooks about the pods of the namespace.
+func labelled(t *testing.T) {
+	t.Helper()
+	apply(t, `apiVersion: policy.kruise.io/v1beta1
+kind: PodUnavailableBudget
+metadata: {name: order, namespace: default}
+spec: {selector: {matchLabels: {app: order}}, maxUnavailable: 1}
+`)
+	apply(t, `apiVersion: apps.kruise.io/v1beta1
+kind: WorkloadSpread
+metadata: {name: order, namespace: default}
+spec: {targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: order}, subsets: [{name: all}]}
+`)
+	await(t, time.Minute, "the labels of the namespace", func(ctx context.Context) (bool, string) {
+		ns, err := theBed.Client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return ns.Labels["limpet.dev/budgets"] != "" && ns.Labels["limpet.dev/spreads"] != "", fmt.Sprint(ns.Labels)
+	})
 }
 
 // noneTerminating waits until no pod is in deletion.
