@@ -94,9 +94,10 @@ func storm(tb testing.TB, creations, size, atOnce int) (*census, *census) {
 	left.Store(int64(creations))
 	var workers sync.WaitGroup
 	var failed atomic.Pointer[error]
+	var refused refusals
 	for i := range atOnce {
 		workers.Go(func() {
-			if err := churn(tb.Context(), c, rs, &left, size/atOnce+min(1, max(0, size%atOnce-i))); err != nil {
+			if err := churn(tb.Context(), c, rs, &left, &refused, size/atOnce+min(1, max(0, size%atOnce-i))); err != nil {
 				failed.Store(&err)
 			}
 		})
@@ -104,6 +105,9 @@ func storm(tb testing.TB, creations, size, atOnce int) (*census, *census) {
 	workers.Wait()
 	if err := failed.Load(); err != nil {
 		tb.Fatal(*err)
+	}
+	if n := refused.count.Load(); n > 0 {
+		tb.Errorf("%d creations were refused, such as with %v, want none", n, *refused.last.Load())
 	}
 	final := &census{subsets: map[types.UID]string{}}
 	var pods corev1.PodList
@@ -147,8 +151,14 @@ func watchPods(tb testing.TB, c client.WithWatch, ns string) *watchtools.RetryWa
 	return w
 }
 
+// refusals are the creations that the webhook refused.
+type refusals struct {
+	count atomic.Int64
+	last  atomic.Pointer[error]
+}
+
 // churn creates some pods, and replaces the oldest of them while creations are left.
-func churn(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet, left *atomic.Int64, size int) error {
+func churn(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet, left *atomic.Int64, refused *refusals, size int) error {
 	var own []*corev1.Pod
 	for left.Add(-1) >= 0 {
 		if len(own) == size {
@@ -157,7 +167,7 @@ func churn(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet, left *at
 			}
 			own = own[1:]
 		}
-		pod, err := createUntilAccepted(ctx, c, rs)
+		pod, err := createUntilAccepted(ctx, c, rs, refused)
 		if err != nil {
 			return err
 		}
@@ -166,18 +176,21 @@ func churn(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet, left *at
 	return nil
 }
 
-// createUntilAccepted creates a pod, as the controller of a ReplicaSet does: a refused creation is tried again.
-func createUntilAccepted(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet) (pod *corev1.Pod, err error) {
+// createUntilAccepted creates a pod, as the controller of a ReplicaSet does: a refused creation is tried again, and
+// counted.
+func createUntilAccepted(ctx context.Context, c client.Client, rs *appsv1.ReplicaSet, refused *refusals) (pod *corev1.Pod, err error) {
 	for range 20 {
 		pod = generated(rs)
 		if err = c.Create(ctx, pod); !apierrors.IsServiceUnavailable(err) && !apierrors.IsInternalError(err) {
 			return pod, err
 		}
+		refused.count.Add(1)
+		refused.last.Store(&err)
 	}
 	return pod, err
 }
 
-// Two replicas never overfill a subset, however pods come and go.
+// Two replicas never overfill a subset, however pods come and go, and refuse no pod.
 func TestTwoReplicasNeverOverfillASubset(t *testing.T) {
 	serve(t)
 	seen, _ := storm(t, 200, 20, 10)
