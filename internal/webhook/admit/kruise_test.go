@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,17 +110,29 @@ func TestAnAdvancedStatefulSetIsSpreadByOrdinal(t *testing.T) {
 }
 
 // The annotations for StatefulSets of Kubernetes have no effect on those of OpenKruise, which has
-// such rules of its own: no gate of Limpet holds their pods back.
+// such rules of its own: no gate of Limpet holds their pods back, and the set keeps its partition.
 func TestKindsOfOthersAreLeftAlone(t *testing.T) {
 	serve(t)
 	env.ServeKinds(t)
 	ns := env.Namespace(t)
-	set := env.OfKind(t, testenv.KruiseSets, ns, "web", map[string]any{"replicas": int64(3), "podManagementPolicy": "Parallel"})
+	set := env.OfKind(t, testenv.KruiseSets, ns, "web", map[string]any{
+		"replicas": int64(3), "podManagementPolicy": "Parallel",
+		"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"partition": int64(1)}},
+	})
 	env.Patch(t, set, `{"metadata":{"annotations":{"limpet.dev/scale-out-limit":"1","limpet.dev/partition":"50%"}}}`)
+	want := set.DeepCopy()
 	pod := testenv.OfKruise(testenv.APod("web-0").Of(set, testenv.KruiseSets).Pod, "first")
 	admitted(t, pod)
 	testenv.KeepsKruise(t, pod, "first")
 	if len(pod.Spec.SchedulingGates) > 0 {
 		t.Errorf("gates %v", pod.Spec.SchedulingGates)
+	}
+	env.Patch(t, set, `{"spec":{"revision":"second"}}`) // an update, as of a rollout
+	want.Object["spec"].(map[string]any)["revision"] = "second"
+	if diff := cmp.Diff(want.Object["spec"], set.Object["spec"]); diff != "" {
+		t.Errorf("the set (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"limpet.dev/scale-out-limit": "1", "limpet.dev/partition": "50%"}, set.GetAnnotations()); diff != "" {
+		t.Errorf("annotations of the set (-want +got):\n%s", diff)
 	}
 }
