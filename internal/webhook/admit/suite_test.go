@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,15 +16,20 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
+	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/admit"
+	"github.com/limpet-io/limpet/internal/webhook/guard"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 const hostname = corev1.LabelHostname
@@ -35,7 +41,7 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
-		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
+		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme, policyv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
 // serving is the manager whose webhooks the API server asks; nil before the first test
@@ -55,12 +61,13 @@ func serve(t testing.TB) {
 		return
 	}
 	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs(namespaces...), admit.SpreadNeeds()}
-	serving = env.RunWebhooks(t, cluster.CacheOptions(needs...), func(mgr ctrl.Manager) (map[string]http.Handler, error) {
+	all := append(slices.Clone(needs), disruption.Needs())
+	serving = env.RunWebhooks(t, cluster.CacheOptions(all...), func(mgr ctrl.Manager) (map[string]http.Handler, error) {
 		served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 		if err != nil {
 			return nil, err
 		}
-		if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
+		if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), all...); err != nil {
 			return nil, err
 		}
 		reader := &workloads.Reader{
@@ -77,9 +84,21 @@ func serve(t testing.TB) {
 		}
 		pins := &admit.Pin{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), LiveProven: mgr.GetAPIReader(), Workloads: reader, Sightings: sightings, Clock: clock.RealClock{}}
 		handlers, err := serveSpreads(t, mgr, needs, reader, pins, &admit.ScaleOut{Workloads: reader})
+		if err == nil {
+			handlers[guard.Path] = guardOf(mgr)
+		}
 		return handlers, errors.Join(err, watcher.SetupWithManager(mgr))
 	})
 	answers(t)
+}
+
+// guardOf asks the budgets of namespaces with their label.
+func guardOf(mgr ctrl.Manager) http.Handler {
+	judge := disruption.NewJudge(disruption.Options{
+		Reader: disruption.NewReader(mgr.GetCache(), mgr.GetClient()), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, User: testenv.ControllerUser,
+		Books: books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}),
+	})
+	return &webhook.Admission{Handler: &guard.Handler{Guards: []guard.Guard{guard.Budgets{By: judge}}, Live: mgr.GetAPIReader()}}
 }
 
 // answers waits until the API server asks the webhook.
