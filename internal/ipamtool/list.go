@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
@@ -23,16 +26,29 @@ var listCommand = command{
 }
 
 // list writes one holder after the other. Neither the lock nor the holders are kept while it writes: the reader of its
-// output may be slow, and the state large.
+// output may be slow, and the state large. Where the state cannot be copied, list writes into memory first.
 func (t *Tool) list(ctx context.Context, o options) error {
 	out := bufio.NewWriter(t.Stdout)
 	rows := newListWriter(t, o.output == "json", out)
-	err := o.store(nil).Snapshot(ctx, func(tx *persistence.Tx) error {
+	var kept *os.File
+	err := o.store(nil).Snapshot(ctx, func(tx *persistence.Tx, locked bool) (err error) {
+		if locked {
+			if kept, err = memory(); err != nil {
+				return err
+			}
+			out.Reset(kept)
+		}
 		if err := tx.ByAddress(o.network, rows.measure, rows.write); err != nil {
 			return err
 		}
-		return rows.end()
+		if err := rows.end(); err != nil || !locked {
+			return err
+		}
+		return out.Flush()
 	})
+	if kept != nil {
+		err = errors.Join(err, copyText(t.Stdout, kept), kept.Close())
+	}
 	if err := explain(errors.Join(err, out.Flush()), o.dataDir); err != nil {
 		return err
 	}
@@ -40,6 +56,33 @@ func (t *Tool) list(ctx context.Context, o options) error {
 		return t.checkNetwork(ctx, o)
 	}
 	return nil
+}
+
+// memory returns a file that is in memory only.
+func memory() (*os.File, error) {
+	fd, err := unix.MemfdCreate("list", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make file in memory: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "list"), nil
+}
+
+// copyText copies a file from its start.
+func copyText(to io.Writer, from *os.File) error {
+	buffer := make([]byte, 64<<10)
+	for at := int64(0); ; {
+		n, err := from.ReadAt(buffer, at)
+		at += int64(n)
+		if _, failed := to.Write(buffer[:n]); failed != nil {
+			return failed
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read file in memory: %w", err)
+		}
+	}
 }
 
 // checkNetwork fails for a network that the state does not know.

@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/limpet-io/limpet/internal/ipamtool"
+	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -17,6 +21,49 @@ func TestList(t *testing.T) {
 	n := newNode(t)
 	n.fill()
 	n.golden("list.txt", "list", "list --network dmz", "list -o json --network dmz", "list --network none", "list --network none -o json")
+}
+
+// lockingReader takes the exclusive lock of a state for each text that it gets, as a verb does.
+type lockingReader struct {
+	n    node
+	text bytes.Buffer
+}
+
+func (r *lockingReader) Write(text []byte) (int, error) {
+	l, err := flock.Lock(r.n.Context(), filepath.Join(r.n.dir, "limpet.lock"), unix.LOCK_EX, time.Second)
+	if err != nil {
+		return 0, err
+	}
+	r.text.Write(text)
+	return len(text), l.Close()
+}
+
+// TestListKeepsNoLockWithoutACopy lists a state whose file seems larger than the disk, so that there is no room for a copy.
+func TestListKeepsNoLockWithoutACopy(t *testing.T) {
+	n := newNode(t)
+	n.fill()
+	want, _ := n.on("list")
+	var disk unix.Statfs_t
+	if err := unix.Statfs(n.dir, &disk); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(n.dir, "limpet.db"), 2*int64(disk.Bavail)*disk.Bsize); err != nil { // without blocks
+		t.Fatal(err)
+	}
+	err := n.store.Snapshot(t.Context(), func(_ *persistence.Tx, locked bool) error {
+		if !locked {
+			t.Error("there is room for a copy")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &lockingReader{n: n}
+	tool := ipamtool.Tool{Now: func() reservation.Moment { return n.now }, NetNS: machine.StatNetNS, Stdout: r, Stderr: r}
+	if exit := tool.Run(t.Context(), []string{"list", "--data-dir", n.dir}); exit != ipamtool.ExitDone || r.text.String() != want {
+		t.Errorf("exit %d: %s, want %s", exit, &r.text, want)
+	}
 }
 
 func TestShow(t *testing.T) {

@@ -96,7 +96,7 @@ func (s *Store) Audit(ctx context.Context, see func(Record)) (Report, error) {
 	var r Report
 	// Without PreLoadFreelist bbolt's check would read the free list in a goroutine in which no fault is caught.
 	o := &bolt.Options{PreLoadFreelist: true}
-	err := s.onCopy(ctx, func() error { return s.auditFiles(&r) }, o, func(tx *bolt.Tx, marked uint64) error {
+	err := s.onCopy(ctx, func() error { return s.auditFiles(&r) }, o, func(tx *bolt.Tx, marked uint64, _ bool) error {
 		return r.audit(tx, marked, see)
 	})
 	return r, err

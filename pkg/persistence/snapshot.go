@@ -16,9 +16,10 @@ import (
 const copiedToMemory = 16 << 20
 
 // Snapshot runs fn in one read-only transaction on a copy of the state. Verbs wait only while the file is copied, so fn
-// may take its time. Nothing is rebuilt. Buckets that an older version did not have can be missing.
-func (s *Store) Snapshot(ctx context.Context, fn func(*Tx) error) error {
-	return s.onCopy(ctx, nil, &bolt.Options{}, func(tx *bolt.Tx, marked uint64) error {
+// may take its time, unless it is told that it holds the lock: then there is no room for a copy. Nothing is rebuilt.
+// Buckets that an older version did not have can be missing.
+func (s *Store) Snapshot(ctx context.Context, fn func(tx *Tx, locked bool) error) error {
+	return s.onCopy(ctx, nil, &bolt.Options{}, func(tx *bolt.Tx, marked uint64, locked bool) error {
 		err := checkSchema(tx)
 		if err == nil {
 			err = errors.Join(checkRecordBuckets(tx), checkGeneration(tx, marked))
@@ -26,20 +27,22 @@ func (s *Store) Snapshot(ctx context.Context, fn func(*Tx) error) error {
 		if err != nil {
 			return err
 		}
-		return fn(&Tx{tx: tx})
+		return fn(&Tx{tx: tx}, locked)
 	})
 }
 
 // onCopy copies the database under the lock, and runs fn on the copy without the lock. The function before runs under the
 // lock, unless it is nil. A database that cannot be copied is read under the lock. The marker names the generation.
-func (s *Store) onCopy(ctx context.Context, before func() error, o *bolt.Options, fn func(tx *bolt.Tx, marked uint64) error) error {
+func (s *Store) onCopy(ctx context.Context, before func() error, o *bolt.Options, fn func(tx *bolt.Tx, marked uint64, locked bool) error) error {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return ErrNoState // without creating a lock file: the directory may belong to another program
 	}
 	o.Timeout, o.ReadOnly = s.wait, true
 	var copied *os.File
 	var marked uint64
-	read := func(db *bolt.DB) error { return db.View(func(tx *bolt.Tx) error { return fn(tx, marked) }) }
+	read := func(db *bolt.DB) error {
+		return db.View(func(tx *bolt.Tx) error { return fn(tx, marked, copied == nil) })
+	}
 	err := s.locked(ctx, unix.LOCK_SH, func() (err error) {
 		if err := s.present(); err != nil {
 			return err
