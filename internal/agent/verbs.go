@@ -51,6 +51,10 @@ func (l *verbLog) read(take func(line []byte)) error {
 		if left -= n; left <= 0 || !l.replaced() {
 			return nil
 		}
+		n, err = l.readFile(left, take) // what was written between the end and the renaming
+		if left -= n; left <= 0 || err != nil {
+			return err
+		}
 		l.close()
 	}
 	return nil
@@ -62,8 +66,8 @@ func (l *verbLog) open() error {
 		return nil
 	}
 	atEnd := !l.begun
-	l.begun = true
 	f, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	l.begun = l.begun || err == nil || errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ELOOP) // a link is no log either
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -78,6 +78,42 @@ func TestALogThatBeginsLaterIsReadFromItsStart(t *testing.T) {
 	f.reads("one")
 }
 
+// A log that cannot be opened at first may hold lines from before the agent.
+func TestALogThatOpensLaterIsReadFromItsEnd(t *testing.T) {
+	f := newVerbFile(t)
+	dir := filepath.Join(filepath.Dir(f.path), "log")
+	f.path = dir
+	f.append("a file where the directory should be\n")
+	f.path = filepath.Join(dir, "ipam.log")
+	if err := f.read(func(line []byte) { t.Errorf("read %q", line) }); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("read from no directory: %v", err)
+	}
+	f.must(errors.Join(os.Remove(dir), os.Mkdir(dir, 0o700)))
+	f.append("before the agent\n")
+	f.reads()
+	f.append("one\n")
+	f.reads("one")
+}
+
+// A verb that has opened the log may write its line after the agent has read to the end.
+func TestALineBeforeTheRenamingIsRead(t *testing.T) {
+	f := newVerbFile(t)
+	f.reads()
+	f.append("one\n")
+	var got []string
+	f.must(f.read(func(line []byte) {
+		got = append(got, string(line))
+		if len(got) == 1 { // the end was read together with this line
+			f.append("two\n")
+			f.must(os.Rename(f.path, f.path+".1"))
+			f.append("three\n")
+		}
+	}))
+	if diff := cmp.Diff([]string{"one", "two", "three"}, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
 // A line of any length costs as much memory as the longest that is read.
 func TestLongLinesOfTheLogAreNotKept(t *testing.T) {
 	f := newVerbFile(t)
