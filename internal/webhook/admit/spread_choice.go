@@ -55,7 +55,7 @@ func (p *placing) choose(ctx context.Context, dryRun bool) (outcome, error) {
 			if len(o.rules.Subsets) == 0 {
 				return o, ctx.Err()
 			}
-			return p.unbooked(context.WithoutCancel(ctx), o.rules, ctx.Err())
+			return p.unwritten(context.WithoutCancel(ctx), o.rules, ctx.Err())
 		}
 	}
 }
@@ -86,6 +86,9 @@ func (p *placing) try(ctx context.Context, dryRun, last bool) (outcome, error) {
 	o, err := p.decide(ctx, rules, book, last)
 	if err != nil || dryRun || o.wait || !o.enter {
 		return o, err
+	}
+	if o.wait = ctx.Err() != nil; o.wait { // no entry can be tried
+		return o, nil
 	}
 	var failed error
 	_, err = p.Books.Decide(ctx, p.object.Namespace, owners, func(book ledger.Book) (ledger.Book, bool) {
@@ -124,6 +127,17 @@ func (p *placing) unbooked(ctx context.Context, rules spread.Spread, cause error
 	o.Message = fmt.Sprintf("the pod goes to subset %s without an entry: %v", o.Subset, cause)
 	log.FromContext(ctx).Error(cause, "Pod is placed without an entry", "spread", p.object.Name, "subset", o.Subset)
 	return o, nil
+}
+
+// unwritten is unbooked for a pod whose entry was not tried to be written. In a closed namespace such a
+// pod is refused where its subset has a maximum: all such pods would get the same free slot.
+func (p *placing) unwritten(ctx context.Context, rules spread.Spread, cause error) (outcome, error) {
+	o, err := p.unbooked(ctx, rules, cause)
+	limited := slices.ContainsFunc(rules.Subsets, func(s spread.Subset) bool { return s.Name == o.Subset && s.Max != nil })
+	if err == nil && p.closed && limited {
+		return outcome{}, cause
+	}
+	return o, err
 }
 
 // decide chooses a subset by a book. The same function decides for a look and for the
