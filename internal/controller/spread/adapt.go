@@ -19,7 +19,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// mostMoved is how many pods of a spread are deleted in a second.
+// mostMoved is how many pods of a spread are deleted in one look. The rest of a spread of more than
+// 5 000 pods lasts longer than a second, and so does the time until the next look.
 const mostMoved = 50
 
 // decide asks spread.Adapt.

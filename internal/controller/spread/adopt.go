@@ -18,7 +18,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/spread"
 )
 
-// mostAdopted is how many pods of a spread are adopted in a second.
+// mostAdopted is how many pods of a spread are adopted in one look. The rest of a spread of more than
+// 5 000 pods lasts longer than a second, and so does the time until the next look.
 const mostAdopted = 50
 
 // adopt gives pods a subset that were there before the spread, the oldest first.

@@ -64,7 +64,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
 	again, err := r.reconcile(ctx, &ws)
+	return r.result(req, again, err)
+}
+
+// result ends a look. A spread does not rest after a failure: the queue forgets how often a look has
+// failed when the next one is put off, and would repeat the failure after each rest.
+func (r *Reconciler) result(req ctrl.Request, again time.Duration, err error) (ctrl.Result, error) {
 	if err != nil {
+		r.pace.forget(req.NamespacedName)
 		return ctrl.Result{}, fmt.Errorf("reconcile WorkloadSpread %s: %w", req, err)
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
