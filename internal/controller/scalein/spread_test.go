@@ -2,6 +2,7 @@ package scalein_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,7 +90,7 @@ func TestACostOfAUserLikeOneOfOpenKruiseStays(t *testing.T) {
 	x := node(t, "x")
 	aSpread(t, a, intstr.FromInt32(1), "x", "y")
 	pods := map[string]*corev1.Pod{"by-template": a.pod(t, "by-template", x, match, matched("in-x"), costOf, "100")}
-	for _, name := range []string{"by-kubectl", "by-both", "by-kruise"} {
+	for _, name := range []string{"by-kubectl", "by-both", "by-status", "by-kruise"} {
 		pods[name] = a.pod(t, name, x, match, matched("in-x"))
 	}
 	writeCost(t, pods["by-kubectl"], "100", "kubectl-annotate")
@@ -98,11 +99,16 @@ func TestACostOfAUserLikeOneOfOpenKruiseStays(t *testing.T) {
 	if err := env.Client.Patch(t.Context(), pods["by-both"], client.RawPatch(types.ApplyPatchType, []byte(both)), client.FieldOwner("gitops")); err != nil {
 		t.Fatal(err)
 	}
+	writeCost(t, pods["by-status"], "100", kruise)
+	status := strings.Replace(both, "by-both", "by-status", 1)
+	if err := env.Client.Status().Patch(t.Context(), pods["by-status"], client.RawPatch(types.ApplyPatchType, []byte(status)), client.FieldOwner("gitops")); err != nil {
+		t.Fatal(err)
+	}
 	writeCost(t, pods["by-kruise"], "-200", kruise)
 	r, _ := start(t)
 	have(t, a.Namespace, map[string]string{"by-kruise": "-100"}) // beyond the maximum of 1
-	env.Told(t, a.Deployment, controller.ReasonForeignCost, "[by-both by-kubectl by-template]")
-	for _, name := range []string{"by-template", "by-kubectl", "by-both"} {
+	env.Told(t, a.Deployment, controller.ReasonForeignCost, "[by-both by-kubectl by-status by-template]")
+	for _, name := range []string{"by-template", "by-kubectl", "by-both", "by-status"} {
 		env.Read(t, client.ObjectKeyFromObject(pods[name]), pods[name])
 		if got := pods[name].Annotations; got[costOf] != "100" || got[markOf] != "" {
 			t.Errorf("pod %s has the cost %q and the mark %q, want the user's 100", name, got[costOf], got[markOf])

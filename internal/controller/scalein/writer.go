@@ -28,12 +28,13 @@ func byKruise(pod *corev1.Pod) bool {
 }
 
 // writtenBy tells whether a program wrote the deletion cost of a pod, and no other program did.
-// Without an answer in the managed fields, such as after too many writers, the cost is a user's.
+// A write by a subresource counts, too: the policy of the controller judges in the same way. Without
+// an answer in the managed fields, such as after too many writers, the cost is a user's.
 func writtenBy(pod *corev1.Pod, manager string) (wrote bool) {
 	for i := range pod.ManagedFields {
 		entry := &pod.ManagedFields[i]
 		switch {
-		case entry.Subresource != "" || !hasCost(entry.FieldsV1):
+		case !hasCost(entry.FieldsV1):
 		case entry.Manager != manager:
 			return false
 		default:
