@@ -63,10 +63,11 @@ func judgePatch(raw []byte, path *field.Path) field.ErrorList {
 	if len(errs) > 0 {
 		return errs
 	}
-	if _, err := patched(someTemplate, raw); err != nil {
+	pod, err := patched(someTemplate, raw)
+	if err != nil {
 		return field.ErrorList{field.Invalid(path, short(string(raw)), err.Error())}
 	}
-	return nil
+	return judgePod(podOf(someTemplate), pod, true, raw, path)
 }
 
 // judgeOnTemplate refuses a patch that makes an invalid pod from the template of the workload.
@@ -85,7 +86,31 @@ func judgeOnTemplate(template *corev1.PodTemplateSpec, raw []byte, path *field.P
 				"adds the container %q without an image; remedy: an image, or the name of a container of the workload: %s", short(c.Name), containers(template))))
 		}
 	}
-	return errs
+	if len(errs) > 0 {
+		return errs
+	}
+	return judgePod(podOf(template), pod, false, raw, path)
+}
+
+// podOf is a pod of a template, as it reaches the webhook of new pods: the API server has made limits
+// the requests of containers that have none.
+func podOf(template *corev1.PodTemplateSpec) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: *template.Spec.DeepCopy()}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			for name, limit := range r.Limits {
+				if _, set := r.Requests[name]; set {
+					continue
+				}
+				if r.Requests == nil {
+					r.Requests = corev1.ResourceList{}
+				}
+				r.Requests[name] = limit
+			}
+		}
+	}
+	return pod
 }
 
 // mostContainers bounds the names in a message.
@@ -116,7 +141,7 @@ func patched(template *corev1.PodTemplateSpec, raw []byte) (*corev1.Pod, error) 
 }
 
 func mergedInto(template *corev1.PodTemplateSpec, raw []byte) ([]byte, error) {
-	before, err := json.Marshal(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
+	before, err := json.Marshal(podOf(template))
 	if err != nil {
 		return nil, fmt.Errorf("encode pod template: %w", err)
 	}

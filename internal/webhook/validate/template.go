@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,10 +24,23 @@ func templateOf(t workload.Target) (client.Object, func() *corev1.PodTemplateSpe
 		return o, func() *corev1.PodTemplateSpec { return &o.Spec.Template }
 	case schema.GroupKind{Group: appsv1.GroupName, Kind: "StatefulSet"}:
 		o := &appsv1.StatefulSet{}
-		return o, func() *corev1.PodTemplateSpec { return &o.Spec.Template }
+		return o, func() *corev1.PodTemplateSpec { return withClaims(&o.Spec) }
 	case schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}:
 		o := &batchv1.Job{}
 		return o, func() *corev1.PodTemplateSpec { return &o.Spec.Template }
 	}
 	return nil, nil
+}
+
+// withClaims is the pod template of a StatefulSet with the volumes that its pods get for its claims.
+func withClaims(set *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
+	template := set.Template.DeepCopy()
+	for i := range set.VolumeClaimTemplates {
+		name := set.VolumeClaimTemplates[i].Name
+		template.Spec.Volumes = slices.DeleteFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+		}})
+	}
+	return template
 }
