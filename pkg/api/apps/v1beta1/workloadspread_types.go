@@ -230,8 +230,8 @@ type WorkloadSpreadSubsetStatus struct {
 	// +optional
 	CreatingPods map[string]metav1.Time `json:"creatingPods,omitempty"`
 
-	// deletingPods maps the names of pods whose deletion was allowed, and that are not yet seen to
-	// be gone, to the time of that decision. Written by the controller.
+	// deletingPods is a field of OpenKruise, with the names of pods whose deletion was allowed. Limpet
+	// leaves it empty: a pod has its slot until it terminates.
 	// +optional
 	DeletingPods map[string]metav1.Time `json:"deletingPods,omitempty"`
 }
