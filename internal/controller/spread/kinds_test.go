@@ -40,10 +40,11 @@ func TestASpreadOfAJob(t *testing.T) {
 func followsIts(t *testing.T, o client.Object, kind schema.GroupVersionKind, field string) {
 	t.Helper()
 	ws := spreadOfTwo(t, o.GetNamespace(), kind, o.GetName())
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
+	env.Patch(t, o, fmt.Sprintf(`{"spec":{%q:8}}`, field)) // before pods: their events would do, too
+	shows(t, ws, "x:0/4 y:0/-1 Placed")
 	pod := testenv.APod(o.GetName()+"-0").Of(o, kind).With(match, matched("x")).Pod
 	env.Create(t, pod)
-	shows(t, ws, "x:1/1 y:0/-1 Placed")
-	env.Patch(t, o, fmt.Sprintf(`{"spec":{%q:8}}`, field))
 	shows(t, ws, "x:1/3 y:0/-1 Placed")
 	env.Remove(t, pod)
 	shows(t, ws, "x:0/4 y:0/-1 Placed")
