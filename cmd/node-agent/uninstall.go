@@ -32,9 +32,10 @@ func uninstall(ctx context.Context, c agent.Config, o Options) error {
 	go serve(ctx, o.Address, probes, c.Log)
 	tick := c.Clock.NewTicker(uninstallPeriod)
 	defer tick.Stop()
+	tries := agent.Uninstallation{Config: c}
 	for said := ""; ; {
 		if !done.Load() {
-			err := agent.Uninstall(ctx, c)
+			err := tries.Try(ctx)
 			done.Store(err == nil)
 			if err != nil && err.Error() != said {
 				said = err.Error()

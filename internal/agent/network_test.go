@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	corev1 "k8s.io/api/core/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/limpet-io/limpet/internal/agent"
 	"github.com/limpet-io/limpet/internal/agent/plan"
@@ -250,6 +252,37 @@ func TestUninstall(t *testing.T) {
 	}
 	notFound(t, binary)
 	n.stateIs(t, map[string]string{"web-1": "reserved", "web-2": "attached, retain 10m0s"})
+}
+
+// TestUninstallReadsTheStateOnlyAsNeeded tries again and again while a pod is attached: verbs wait while it reads.
+func TestUninstallReadsTheStateOnlyAsNeeded(t *testing.T) {
+	inNetNS(t)
+	n := newNode(t, "uninstall-2")
+	now := clocktesting.NewFakeClock(time.Unix(10000, 0))
+	n.Clock = now
+	web := reservation.AttachmentID{Network: "net", ContainerID: "c-web-0", IfName: "eth0"}
+	n.attach(t, "default", "web-0", "u0", n.liveNetNS(), 0)
+	u := agent.Uninstallation{Config: n.Config}
+	attached := func(step string, want bool) {
+		t.Helper()
+		err := u.Try(t.Context())
+		if (err != nil) != want || want && !strings.Contains(err.Error(), "still attached") {
+			t.Errorf("%s: %v, want attached %t", step, err, want)
+		}
+	}
+	attached("at first", true)
+	n.write(t, filepath.Join(n.NetNSDir, "other"), "")
+	if err := os.Remove(n.liveNetNS()); err != nil {
+		t.Fatal(err)
+	}
+	now.Step(29 * time.Second)
+	attached("without a verb", true)
+	now.Step(time.Second)
+	attached("after a while", false)
+	n.attach(t, "default", "web-0", "u0", filepath.Join(n.NetNSDir, "other"), 0)
+	attached("after a verb", true)
+	n.release(t, web)
+	attached("after another verb", false)
 }
 
 func notFound(t *testing.T, path string) {
