@@ -2,17 +2,15 @@ package ipamtool
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
@@ -30,13 +28,10 @@ var listCommand = command{
 func (t *Tool) list(ctx context.Context, o options) error {
 	out := bufio.NewWriter(t.Stdout)
 	rows := newListWriter(t, o.output == "json", out)
-	var kept *os.File
-	err := o.store(nil).Snapshot(ctx, func(tx *persistence.Tx, locked bool) (err error) {
+	var kept bytes.Buffer
+	err := o.store(nil).Snapshot(ctx, func(tx *persistence.Tx, locked bool) error {
 		if locked {
-			if kept, err = memory(); err != nil {
-				return err
-			}
-			out.Reset(kept)
+			out.Reset(&kept)
 		}
 		if err := tx.ByAddress(o.network, rows.measure, rows.write); err != nil {
 			return err
@@ -46,8 +41,9 @@ func (t *Tool) list(ctx context.Context, o options) error {
 		}
 		return out.Flush()
 	})
-	if kept != nil {
-		err = errors.Join(err, copyText(t.Stdout, kept), kept.Close())
+	if kept.Len() > 0 {
+		_, failed := kept.WriteTo(t.Stdout)
+		err = errors.Join(err, failed)
 	}
 	if err := explain(errors.Join(err, out.Flush()), o.dataDir); err != nil {
 		return err
@@ -56,33 +52,6 @@ func (t *Tool) list(ctx context.Context, o options) error {
 		return t.checkNetwork(ctx, o)
 	}
 	return nil
-}
-
-// memory returns a file that is in memory only.
-func memory() (*os.File, error) {
-	fd, err := unix.MemfdCreate("list", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("make file in memory: %w", err)
-	}
-	return os.NewFile(uintptr(fd), "list"), nil
-}
-
-// copyText copies a file from its start.
-func copyText(to io.Writer, from *os.File) error {
-	buffer := make([]byte, 64<<10)
-	for at := int64(0); ; {
-		n, err := from.ReadAt(buffer, at)
-		at += int64(n)
-		if _, failed := to.Write(buffer[:n]); failed != nil {
-			return failed
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read file in memory: %w", err)
-		}
-	}
 }
 
 // checkNetwork fails for a network that the state does not know.
