@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +15,6 @@ import (
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
-
-// ending is how long programs of the control plane go on without the API server before they end.
-const ending = 20 * time.Second
 
 // action does a fault, and returns when the fault has ended.
 type action func(ctx context.Context, r *runner, f Fault, random *rand.Rand) error
@@ -67,7 +63,7 @@ var actions = map[Kind]action{
 	KillKubelet:    kill("kubelet"),
 	KillAPIServer: func(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
 		killed := r.bed.Cluster.KillComponent(cluster.APIServer)
-		return errors.Join(killed, r.wait(ctx, f.For), r.bed.Cluster.StartComponent(cluster.APIServer), r.startControllers(ctx))
+		return errors.Join(killed, r.wait(ctx, f.For), r.bed.Cluster.StartComponent(cluster.APIServer))
 	},
 	Drain:         drain,
 	PowerLoss:     powerLoss,
@@ -76,23 +72,15 @@ var actions = map[Kind]action{
 	RollBackState: rollBackState,
 }
 
-// startControllers starts the scheduler and the controller manager when they end because the API server did not answer,
-// as a kubelet does for static pods.
-func (r *runner) startControllers(ctx context.Context) error {
-	for deadline := time.Now().Add(ending); time.Now().Before(deadline); {
-		for _, s := range r.bed.Cluster.Status() {
-			k := cluster.Component(s.Name)
-			if (k == cluster.Scheduler || k == cluster.ControllerManager) && s.PID == 0 {
-				if err := r.bed.Cluster.StartComponent(k); err != nil {
-					return err
-				}
-			}
-		}
-		if err := r.wait(ctx, time.Second); err != nil {
-			return err
+// startControllers starts the scheduler and the controller manager when they have ended, as a kubelet does for static
+// pods. Both end by themselves: where the API server does not answer, and where a cache of theirs contradicts itself.
+func (r *runner) startControllers(ctx context.Context) {
+	for _, s := range r.bed.Cluster.Status() {
+		k := cluster.Component(s.Name)
+		if (k == cluster.Scheduler || k == cluster.ControllerManager) && s.PID == 0 && ctx.Err() == nil {
+			r.progress("         %s has ended, and is started again: %v", k, r.bed.Cluster.StartComponent(k))
 		}
 	}
-	return nil
 }
 
 // each does something to some pods, chosen at random. Pods that are gone and budgets that refuse

@@ -35,6 +35,7 @@ func (r *runner) watch(ctx context.Context) *sync.WaitGroup {
 			}
 		})
 	}
+	every(time.Second, r.startControllers)
 	alive := map[string]string{}
 	every(200*time.Millisecond, func(ctx context.Context) { r.lookAtPods(ctx, alive) })
 	for _, node := range r.bed.Cluster.Nodes() {
