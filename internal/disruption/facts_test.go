@@ -329,7 +329,7 @@ func TestAPodWithAnotherAddressIsDisplaced(t *testing.T) {
 }
 
 // A pod starts elsewhere before the agent of its former node shows that the earlier life has ended.
-// A node that shows it for ever is silent: the pod's place is the new node then.
+// A node that goes on to show it is silent: the pod's place is the new node then.
 func TestAPodElsewhereIsDisplacedBeforeItsFormerNodeTells(t *testing.T) {
 	reader, in := readerWith(t, nil)
 	home, other, ns := env.Node(t), env.Node(t), env.Namespace(t)

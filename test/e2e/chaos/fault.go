@@ -3,7 +3,7 @@
 // violation can be looked for again.
 //
 //	Schedule   what is done when (pure)
-//	Keeper     which pods must come back where, and which addresses nobody else may get (pure)
+//	Keeper     which pods must come back where, and which addresses no other pod may get (pure)
 //	Run        does and watches it on a cluster, and looks at what is left at the end
 package chaos
 
