@@ -27,9 +27,7 @@ func TestOneOfTwoControllersIsLost(t *testing.T) {
 	frozen := replicas[former]
 	t.Cleanup(func() {
 		signal(t, frozen.Spec.NodeName, "CONT") // it ends as another replica leads, and is started again
-		if err := theBed.AwaitLimpet(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		restarted(t, frozen)
 	})
 	signal(t, frozen.Spec.NodeName, "STOP")
 	kubectl(t, "delete", "pod", "survives-0", "--timeout=30s")
@@ -41,14 +39,14 @@ func TestOneOfTwoControllersIsLost(t *testing.T) {
 // longer than the leader's term. The same processes run afterwards, and the same replica leads.
 func TestAnOutageOfTheAPIServerRestartsNoController(t *testing.T) {
 	replicas := controllers(t)
-	processes, before := processesOf(t, replicas), leaseOf(t)
+	processes, before := running(t, replicas), leaseOf(t)
 	if err := theBed.Cluster.StopComponent(cluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	stopped := time.Now()
 	err := bed.Await(t.Context(), time.Minute, "the end of the outage", func(context.Context) (bool, string) {
-		now := processesOf(t, replicas) //nolint:contextcheck // it has the context of the test
-		return time.Since(stopped) > 20*time.Second || !maps.Equal(now, processes), ""
+		now, err := processesOf(t, replicas) //nolint:contextcheck // it has the context of the test
+		return time.Since(stopped) > 20*time.Second || err == nil && !maps.Equal(now, processes), ""
 	})
 	if err := errors.Join(err, theBed.Cluster.StartComponent(cluster.APIServer)); err != nil {
 		t.Fatal(err)
@@ -64,7 +62,7 @@ func TestAnOutageOfTheAPIServerRestartsNoController(t *testing.T) {
 		}
 		return after.Spec.RenewTime.After(stopped.Add(20 * time.Second)), after.Spec.RenewTime.String()
 	})
-	if now := processesOf(t, replicas); !maps.Equal(now, processes) {
+	if now := running(t, replicas); !maps.Equal(now, processes) {
 		t.Errorf("the processes were %v, are %v", processes, now)
 	}
 }
@@ -133,16 +131,53 @@ func signal(t *testing.T, node, name string) {
 	}
 }
 
+// restarted waits until the container of a replica was started again and is Ready. The status of
+// the pod says Ready for a moment after its process has ended, so the count of restarts decides.
+func restarted(t *testing.T, before corev1.Pod) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	err := bed.Await(ctx, 2*time.Minute, before.Name+" to be restarted", func(ctx context.Context) (bool, string) {
+		p, err := theBed.Client.CoreV1().Pods(bed.System).Get(ctx, before.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return restarts(p) > restarts(&before) && bed.Ready(p), fmt.Sprintf("%d restarts, Ready %t", restarts(p), bed.Ready(p))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func restarts(p *corev1.Pod) (n int32) {
+	for _, c := range p.Status.ContainerStatuses {
+		n += c.RestartCount
+	}
+	return n
+}
+
+// running waits until each replica has a process, and returns their PIDs by node.
+func running(t *testing.T, replicas map[string]corev1.Pod) (found map[string]string) {
+	t.Helper()
+	await(t, time.Minute, "a process of each controller", func(context.Context) (bool, string) {
+		var err error
+		found, err = processesOf(t, replicas) //nolint:contextcheck // it has the context of the test
+		return err == nil, fmt.Sprint(err)
+	})
+	return found
+}
+
 // processesOf returns the PIDs of the controllers by node.
-func processesOf(t *testing.T, replicas map[string]corev1.Pod) map[string]string {
+func processesOf(t *testing.T, replicas map[string]corev1.Pod) (map[string]string, error) {
 	t.Helper()
 	found := map[string]string{}
 	for _, p := range replicas {
 		out, err := theBed.Cluster.Exec(t.Context(), p.Spec.NodeName, "sh", "-c", fmt.Sprintf(ofController, "echo"))
-		if err != nil || len(out) == 0 {
-			t.Errorf("find controller on %s: %v: %q", p.Spec.NodeName, err, out)
+		if err != nil {
+			return nil, fmt.Errorf("find controller on %s: %w: %q", p.Spec.NodeName, err, out)
 		}
-		found[p.Spec.NodeName] = strings.TrimSpace(string(out))
+		if found[p.Spec.NodeName] = strings.TrimSpace(string(out)); found[p.Spec.NodeName] == "" {
+			return nil, fmt.Errorf("no controller runs on %s", p.Spec.NodeName)
+		}
 	}
-	return found
+	return found, nil
 }
