@@ -66,14 +66,14 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 		untouched(t, running)
 	})
 	churn.end(t)
-	kubectl(t, "delete", "pod", "-l", "app=guest", "--timeout=60s") // by host-local
+	kubectl(t, "delete", "pod", "-l", "app=guest", "--timeout=120s") // by host-local
 	for name, p := range pods(t, "guest", 3) {
 		if !strings.HasPrefix(p.Status.PodIP, "10.245.3.") {
 			t.Errorf("%s has %s after the uninstallation", name, p.Status.PodIP)
 		}
 	}
 	kubectl(t, "scale", "statefulset", "guest", "--replicas=0")
-	kubectl(t, "wait", "--for=delete", "pod", "-l", "app=guest", "--timeout=60s")
+	kubectl(t, "wait", "--for=delete", "pod", "-l", "app=guest", "--timeout=120s")
 }
 
 // backToOwn makes Limpet the network of all nodes again.
@@ -106,7 +106,7 @@ func backToOwn(t *testing.T, node string) {
 		}
 	}
 	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector=spec.nodeName="+node) // it may be in the other network
-	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=60s")
+	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=120s")
 }
 
 // writeConf replaces the network configuration of a node in one step.
@@ -128,7 +128,7 @@ func conf(t *testing.T, node string) string {
 
 func awaitConf(t *testing.T, node, ipam string) {
 	t.Helper()
-	await(t, 30*time.Second, "the network configuration to name "+ipam, func(context.Context) (bool, string) {
+	await(t, time.Minute, "the network configuration to name "+ipam, func(context.Context) (bool, string) {
 		text := conf(t, node) //nolint:contextcheck // it has the context of the test
 		return strings.Contains(text, `"`+ipam+`"`), text
 	})
@@ -180,7 +180,7 @@ func uninstallOn(t *testing.T, node string) {
 
 func awaitLog(t *testing.T, text string) {
 	t.Helper()
-	await(t, 30*time.Second, "the uninstallation to say "+text, func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the uninstallation to say "+text, func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "-n", bed.System, "logs", "-l", "app.kubernetes.io/name=limpet-uninstall")
 		return err == nil && strings.Contains(out, text), fmt.Sprint(out, err)
 	})

@@ -100,7 +100,7 @@ spec:
 `)
 	kubectl(t, "apply", "-f", "testdata/podunavailablebudget.yaml")
 	kubectl(t, "rollout", "status", "-n", "web", "deployment/web-server", "--timeout=90s")
-	await(t, 30*time.Second, "the numbers of the budget", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the numbers of the budget", func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "pub", "-n", "web", "web-server-pub", "--no-headers")
 		return err == nil && strings.HasPrefix(strings.Join(strings.Fields(out), " "), "web-server-pub 3 5 2 5 True"), fmt.Sprint(out, err)
 	})
@@ -151,7 +151,7 @@ metadata: {name: break-glass-of-budgets, namespace: glass}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: break-glass-of-budgets}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "limpet.dev:break-glass"}]
 `)
-	await(t, 20*time.Second, "the API server to know the binding", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the API server to know the binding", func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, remove...)
 		return err == nil, fmt.Sprint(out, err)
 	})

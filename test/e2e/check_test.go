@@ -75,7 +75,7 @@ func TestAReservationIsReleasedByHand(t *testing.T) {
 		}
 		return true, string(out)
 	})
-	await(t, 30*time.Second, "its IPReservation to go", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "its IPReservation to go", func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='freed-0')]}{.status.state}{end}")
 		return err == nil && out == "", out
 	})

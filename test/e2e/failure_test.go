@@ -202,7 +202,7 @@ func TestANodeThatIsHeardAgain(t *testing.T) {
 	powerOff(t, home.Spec.NodeName)
 	leaseOverdue(t, home.Spec.NodeName)
 	kubectl(t, "delete", "pod", home.Name, "--force", "--grace-period=0")
-	await(t, 20*time.Second, "a rebuilt pod behind a scheduling gate", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "a rebuilt pod behind a scheduling gate", func(ctx context.Context) (bool, string) {
 		p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, home.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()

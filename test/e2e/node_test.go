@@ -169,7 +169,7 @@ func TestTheAgentCanBeDeletedAndInstalledAgain(t *testing.T) {
 	if err := install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, 30*time.Second, "the address to be shown again", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the address to be shown again", func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='tended-0')]}{.status.state}{end}")
 		return err == nil && out == "Attached", fmt.Sprint(out, err)
 	})

@@ -54,7 +54,7 @@ func joinAgain(t *testing.T, node string) {
 		t.Fatal(err)
 	}
 	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector", "spec.nodeName="+node)
-	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=60s")
+	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=120s")
 }
 
 // mostOfANode returns a CPU request that fits on a node once and not twice.

@@ -30,7 +30,7 @@ func TestOneOfTwoControllersIsLost(t *testing.T) {
 		restarted(t, frozen)
 	})
 	signal(t, frozen.Spec.NodeName, "STOP")
-	kubectl(t, "delete", "pod", "survives-0", "--timeout=30s")
+	kubectl(t, "delete", "pod", "survives-0", "--timeout=120s")
 	kept(t, before, pods(t, "survives", 1))
 	leader(t, former)
 }

@@ -21,7 +21,7 @@ func TestARequiredPodWaitsForItsNode(t *testing.T) {
 	waits(t, home)
 	kubectl(t, "uncordon", home.Spec.NodeName)
 	kept(t, before, pods(t, "bound", 1))
-	await(t, 30*time.Second, "no pod to be waiting", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "no pod to be waiting", func(ctx context.Context) (bool, string) {
 		c, err := waiting(ctx, "bound")
 		return strings.HasPrefix(c, "False NoneWaits "), fmt.Sprint(c, err)
 	})
@@ -79,7 +79,7 @@ func requiredPod(t *testing.T) (map[string]corev1.Pod, corev1.Pod) {
 func waits(t *testing.T, home corev1.Pod) {
 	t.Helper()
 	what := []string{"node " + home.Spec.NodeName + " is cordoned", "uncordon it", "PersistentPodState bound with limpet.dev/release-after or limpet.dev/release-on"}
-	await(t, 30*time.Second, "the condition to name node and remedy", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the condition to name node and remedy", func(ctx context.Context) (bool, string) {
 		c, err := waiting(ctx, "bound")
 		return strings.HasPrefix(c, "True NodeCordoned ") && containsAll(c, append(what, home.Name)), fmt.Sprint(c, err)
 	})
@@ -96,7 +96,7 @@ func waits(t *testing.T, home corev1.Pod) {
 // warned waits until a warning event about an object contains all parts.
 func warned(t *testing.T, reason, uid string, what ...string) {
 	t.Helper()
-	await(t, 30*time.Second, "event "+reason, func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "event "+reason, func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "events", "--field-selector=type=Warning,reason="+reason+",involvedObject.uid="+uid,
 			"-o", "jsonpath={.items[*].message}")
 		return containsAll(out, what), fmt.Sprint(out, err)

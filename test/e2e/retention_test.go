@@ -51,10 +51,11 @@ func TestAnAddressOutlivesLateDELs(t *testing.T) {
 	kubectl(t, "delete", "pod", "late-0")
 	after := pods(t, "late", 1)
 	kept(t, before, after)
+	attached(t, after["late-0"])
 	rebuilt := time.Now()
 	await(t, 100*time.Second, "more than the reservation's minute to pass with the address attached", func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='late-0')]}{.status.state}{end}")
-		if err != nil || time.Since(rebuilt) > 5*time.Second && out != "Attached" {
+		if err != nil || out != "Attached" {
 			t.Fatalf("state %q, %v", out, err)
 		}
 		return time.Since(rebuilt) > 75*time.Second, out
@@ -75,7 +76,7 @@ func TestAReservationLapses(t *testing.T) {
 		}
 		return out
 	}
-	await(t, 30*time.Second, "the address to be reserved", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the address to be reserved", func(ctx context.Context) (bool, string) {
 		s := state(ctx)
 		return s == "Reserved", s
 	})
@@ -114,7 +115,7 @@ func TestWithoutAController(t *testing.T) {
 		out, err := theBed.Kubectl(ctx, "get", "statefulset", "others", "-o", "jsonpath={.status.readyReplicas}")
 		return out == "2", fmt.Sprint(out, err)
 	})
-	kubectl(t, "delete", "pod", "others-0", "asks-0", "--timeout=30s")
+	kubectl(t, "delete", "pod", "others-0", "asks-0", "--timeout=120s")
 	comesHome(t, open)
 	if err := back(t.Context()); err != nil {
 		t.Fatal(err)

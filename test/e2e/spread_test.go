@@ -210,7 +210,7 @@ func TestAdaptiveMovesOn(t *testing.T) {
 		"  scheduleStrategy: {type: Adaptive, adaptive: {rescheduleCriticalSeconds: 3, recoverySeconds: 600}}\n"))
 	apply(t, workload("Deployment", "adaptive", "web", 4))
 	spreadAs(t, "adaptive", "web", map[string]int{"b in zone-b": 4})
-	await(t, 30*time.Second, "the condition of subset a", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the condition of subset a", func(ctx context.Context) (bool, string) {
 		out, err := theBed.Kubectl(ctx, "get", "ws", "-n", "adaptive", "web", "-o",
 			"jsonpath={range .status.subsetStatuses[?(@.name=='a')].conditions[?(@.type=='Schedulable')]}{.status} {.reason}{end}")
 		return err == nil && out == "False PodUnschedulable", fmt.Sprint(out, err)

@@ -34,7 +34,7 @@ func TestAPodOfANodeThatFellSilentBeforeItRan(t *testing.T) {
 	}
 	kubectl(t, "delete", "pod", home.Name, "--force", "--grace-period=0")
 	var hangs corev1.Pod
-	await(t, 10*time.Second, "the next pod to be bound to the silent node", func(ctx context.Context) (bool, string) {
+	await(t, time.Minute, "the next pod to be bound to the silent node", func(ctx context.Context) (bool, string) {
 		p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, home.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()

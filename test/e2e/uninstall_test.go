@@ -33,13 +33,13 @@ func TestTheWrongOrderHarmsNoPod(t *testing.T) {
 		name string
 		args []string
 	}{
-		{"the CRDs first", []string{"delete", "-k", filepath.Join(theBed.Repo, "deploy/crds"), "--timeout=60s"}},
+		{"the CRDs first", []string{"delete", "-k", filepath.Join(theBed.Repo, "deploy/crds"), "--timeout=120s"}},
 		{"then the namespace", []string{"delete", "namespace", bed.System, "--timeout=120s"}},
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
 			kubectl(t, step.args...)
-			kubectl(t, "delete", "pod", "order-0", "--timeout=60s")
+			kubectl(t, "delete", "pod", "order-0", "--timeout=120s")
 			await(t, time.Minute, "order-0 to be Ready again", func(ctx context.Context) (bool, string) {
 				p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, "order-0", metav1.GetOptions{})
 				return err == nil && p.UID != before["order-0"].UID && bed.Ready(p), fmt.Sprint(err)
