@@ -28,6 +28,12 @@ estimate() {
 	fi
 }
 
+# shown leaves out the lines that name each test at its start. An interrupt does not end it before the tests have cleaned up.
+shown() (
+	trap '' INT
+	grep -v --line-buffered '^=== '
+)
+
 # run NAME DIRECTORY FLAGS… runs the tests of one module, or of its packages in $only. Results are never taken
 # from the cache: tests build programs, which Go does not count among what a result depends on.
 run() {
@@ -35,7 +41,7 @@ run() {
 	shift 2
 	echo "== tests of $name"
 	(cd "$dir" && estimate $([[ " $* " == *" -race "* ]] && echo -race))
-	(cd "$dir" && "${GO:-go}" test "$@" "${only:-./...}") 2>&1 | tee -i "$log.log" || result=FAILED
+	(cd "$dir" && "${GO:-go}" test "$@" "${only:-./...}") 2>&1 | tee -i "$log.log" | shown || result=FAILED
 	printf '%-21s %-6s %4d s\n' "$name" "$result" $((SECONDS - start)) >"$log.result"
 }
 
@@ -56,7 +62,7 @@ unit() {
 }
 
 e2e() {
-	run test/e2e test/e2e -count=1 -timeout 45m
+	run test/e2e test/e2e -v -count=1 -timeout 45m # it takes long: the time of each test shows how far it is
 	run release/chart/install release/chart/install -count=1 -timeout 20m
 }
 
