@@ -43,9 +43,21 @@ func TestRebuildsInEveryOrdinaryWay(t *testing.T) {
 	}
 }
 
-// TestAnAddressOutlivesLateDELs checks that a DEL which the kubelet repeats for the former pod
-// does not end the attachment of the rebuilt pod.
-func TestAnAddressOutlivesLateDELs(t *testing.T) {
+// TestReservationsOfOneMinute lets a minute pass for two pods at once: one that is rebuilt and runs,
+// and one that stays away.
+func TestReservationsOfOneMinute(t *testing.T) {
+	for name, check := range map[string]func(*testing.T){"outlive late DELs": outlivesLateDELs, "lapse": lapses} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t)
+		})
+	}
+}
+
+// outlivesLateDELs checks that a DEL which the kubelet repeats for the former pod does not end the
+// attachment of the rebuilt pod.
+func outlivesLateDELs(t *testing.T) {
+	t.Helper()
 	apply(t, set("late", 1, retain, "1"))
 	before := pods(t, "late", 1)
 	kubectl(t, "delete", "pod", "late-0")
@@ -64,8 +76,9 @@ func TestAnAddressOutlivesLateDELs(t *testing.T) {
 	kept(t, after, pods(t, "late", 1))
 }
 
-// TestAReservationLapses checks that a reservation ends at its deadline.
-func TestAReservationLapses(t *testing.T) {
+// lapses checks that a reservation ends at its deadline.
+func lapses(t *testing.T) {
+	t.Helper()
 	apply(t, set("lapse", 1, retain, "1"))
 	pods(t, "lapse", 1)
 	kubectl(t, "scale", "statefulset", "lapse", "--replicas=0")
