@@ -85,7 +85,7 @@ func backToOwn(t *testing.T, node string) {
 		t.Error(err)
 	}
 	kubectl(t, "apply", "-k", filepath.Join(theBed.Repo, "deploy/own-network"))
-	if err := theBed.Cluster.WaitReady(ctx, time.Minute); err != nil {
+	if err := theBed.Cluster.WaitReady(ctx, 3*time.Minute); err != nil {
 		t.Error(err)
 	}
 	if err := theBed.AwaitLimpet(ctx); err != nil {

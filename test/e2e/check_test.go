@@ -50,7 +50,7 @@ func checkStates(t *testing.T) {
 func onEachNode(t *testing.T, command string) {
 	t.Helper()
 	for _, node := range theBed.Cluster.Nodes() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		out, err := theBed.Cluster.Exec(ctx, node, tool, command)
 		cancel()
 		if err != nil && !strings.Contains(err.Error(), "no state was created yet") {

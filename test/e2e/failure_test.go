@@ -150,7 +150,7 @@ func (f failure) run(t *testing.T, name string) affected {
 		until = b.staysReserved(t)
 	}
 	repair()
-	if err := errors.Join(theBed.Cluster.WaitReady(t.Context(), time.Minute), theBed.AwaitLimpet(t.Context())); err != nil {
+	if err := errors.Join(theBed.Cluster.WaitReady(t.Context(), 3*time.Minute), theBed.AwaitLimpet(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "delete", "pod", b.home.Name)
@@ -213,7 +213,7 @@ func TestANodeThatIsHeardAgain(t *testing.T) {
 	after := pods(t, "heard", 1)
 	kept(t, before, after)
 	attached(t, after["heard-0"])
-	if err := errors.Join(theBed.Cluster.WaitReady(t.Context(), time.Minute), theBed.AwaitLimpet(t.Context())); err != nil {
+	if err := errors.Join(theBed.Cluster.WaitReady(t.Context(), 3*time.Minute), theBed.AwaitLimpet(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }

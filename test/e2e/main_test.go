@@ -111,7 +111,7 @@ func apply(t *testing.T, manifest string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
 		if _, err := theBed.KubectlIn(ctx, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil {
 			t.Error(err)

@@ -28,7 +28,7 @@ func TestNoTwoSandboxesHoldOneAddressAfterAForceDelete(t *testing.T) {
 	stop := fmt.Sprintf("/run/holders-%d", time.Now().UnixNano())
 	printed := make(chan string, 1)
 	go func() {
-		out, err := theBed.Cluster.Exec(context.WithoutCancel(t.Context()), node, "timeout", "120", "sh", "-c", holders.Script, stop)
+		out, err := theBed.Cluster.Exec(context.WithoutCancel(t.Context()), node, "timeout", "600", "sh", "-c", holders.Script, stop)
 		if err != nil {
 			out = fmt.Append(out, err)
 		}
@@ -139,7 +139,7 @@ func TestAReservationSurvivesAPowerCycle(t *testing.T) {
 	if err := theBed.Cluster.PowerOn(node); err != nil {
 		t.Fatal(err)
 	}
-	if err := theBed.Cluster.WaitReady(t.Context(), time.Minute); err != nil {
+	if err := theBed.Cluster.WaitReady(t.Context(), 3*time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "scale", "statefulset", "dark", "--replicas=1")

@@ -50,7 +50,7 @@ func joinAgain(t *testing.T, node string) {
 	t.Helper()
 	powerOn(t, node)
 	ctx := context.WithoutCancel(t.Context()) // the context of a failed test has ended
-	if err := errors.Join(theBed.Cluster.WaitReady(ctx, time.Minute), theBed.AwaitLimpet(ctx)); err != nil {
+	if err := errors.Join(theBed.Cluster.WaitReady(ctx, 3*time.Minute), theBed.AwaitLimpet(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector", "spec.nodeName="+node)

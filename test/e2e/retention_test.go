@@ -23,7 +23,7 @@ func TestRebuildsInEveryOrdinaryWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
 		if _, err := theBed.Kubectl(ctx, "delete", "-f", "testdata/statefulset-annotations.yaml"); err != nil {
 			t.Error(err)

@@ -20,12 +20,12 @@ func TestAPodOfANodeThatFellSilentBeforeItRan(t *testing.T) {
 	home := onANodeWithoutController(t, "strands")
 	node := home.Spec.NodeName
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
 		if err := theBed.Cluster.StartService(ctx, node, "kubelet"); err != nil {
 			t.Error(err)
 		}
-		if err := theBed.Cluster.WaitReady(ctx, time.Minute); err != nil {
+		if err := theBed.Cluster.WaitReady(ctx, 3*time.Minute); err != nil {
 			t.Error(err)
 		}
 	})

@@ -86,7 +86,7 @@ func (b *Bed) install(ctx context.Context) error {
 	if _, err := b.Kubectl(ctx, "apply", "-k", filepath.Join(b.Repo, "deploy/own-network")); err != nil {
 		return err
 	}
-	if err := b.Cluster.WaitReady(ctx, time.Minute); err != nil {
+	if err := b.Cluster.WaitReady(ctx, 3*time.Minute); err != nil {
 		return err
 	}
 	return b.AwaitLimpet(ctx)

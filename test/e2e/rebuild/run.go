@@ -69,7 +69,7 @@ func (r *Runner) call(ctx context.Context, result Result) string {
 	}
 	for _, ip := range ips {
 		var answer string
-		err := bed.Await(ctx, 10*time.Second, "a response", func(ctx context.Context) (bool, string) {
+		err := bed.Await(ctx, time.Minute, "a response", func(ctx context.Context) (bool, string) {
 			var err error
 			answer, err = r.Bed.Call(ctx, result.After.Node, net.JoinHostPort(ip, "8080"))
 			return err == nil, fmt.Sprint(err)

@@ -120,7 +120,7 @@ func withoutController(pod string) func(context.Context, *Runner) error {
 		if err := r.delete(ctx, pod); err != nil {
 			return err
 		}
-		err := bed.Await(ctx, 30*time.Second, pod+" to be gone", func(ctx context.Context) (bool, string) {
+		err := bed.Await(ctx, time.Minute, pod+" to be gone", func(ctx context.Context) (bool, string) {
 			left, err := r.observe(ctx)
 			_, there := left[pod]
 			return err == nil && !there, "it is still there"
