@@ -38,22 +38,33 @@ type Builder struct {
 	// Progress is told what is built and for how long.
 	Progress Progress
 
-	pace pace
+	pace  pace
+	total int // the number of components that are asked for
 }
 
 // All builds every component that is not in the cache, and returns the directory
 // of each.
 func (b *Builder) All(ctx context.Context) (map[string]string, error) {
-	dirs, err := b.places(ctx)
+	return b.build(ctx, components)
+}
+
+// Needed builds the components that every cluster needs, and returns the directory of each.
+func (b *Builder) Needed(ctx context.Context) (map[string]string, error) {
+	return b.build(ctx, needed())
+}
+
+func (b *Builder) build(ctx context.Context, wanted []component) (map[string]string, error) {
+	b.total = len(wanted)
+	dirs, err := b.places(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
-	todo := slices.DeleteFunc(slices.Clone(components), func(c component) bool { return checkContents(c, dirs[c.name]) == nil })
+	todo := slices.DeleteFunc(slices.Clone(wanted), func(c component) bool { return checkContents(c, dirs[c.name]) == nil })
 	if len(todo) > 0 {
 		_, all := b.pace.left(todo, 0)
 		b.Progress("to build: %s; %s on two cores, once: later runs take it from the cache", names(todo), about(all))
 	}
-	for _, c := range components {
+	for _, c := range wanted {
 		if i := slices.IndexFunc(todo, func(t component) bool { return t.name == c.name }); i >= 0 {
 			err = b.one(ctx, c, dirs[c.name], todo[i:])
 		} else {
@@ -66,13 +77,13 @@ func (b *Builder) All(ctx context.Context) (map[string]string, error) {
 	return dirs, nil
 }
 
-// places returns the directory of each component in the cache, whether it is built or not.
-func (b *Builder) places(ctx context.Context) (map[string]string, error) {
+// places returns the directory of each wanted component in the cache, whether it is built or not.
+func (b *Builder) places(ctx context.Context, wanted []component) (map[string]string, error) {
 	if err := os.MkdirAll(filepath.Join(b.Cache, "build"), 0o755); err != nil {
 		return nil, fmt.Errorf("make cache: %w", err)
 	}
 	dirs := map[string]string{}
-	for _, c := range components {
+	for _, c := range wanted {
 		hash, err := b.hash(ctx, c)
 		if err != nil {
 			return nil, err
@@ -116,7 +127,7 @@ func names(todo []component) string {
 }
 
 func (b *Builder) compile(ctx context.Context, c component, dir string, todo []component) error {
-	src, err := b.source(c)
+	src, err := b.source(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -128,6 +139,9 @@ func (b *Builder) compile(ctx context.Context, c component, dir string, todo []c
 	args := []string{"build", "-trimpath", "-ldflags", c.ldflags, "-o", temp + "/"}
 	if c.tags != "" {
 		args = append(args, "-tags", c.tags)
+	}
+	if c.main != nil {
+		args = append(args, ".")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "tool")...)
 	cmd.Dir = src
@@ -155,7 +169,7 @@ func (b *Builder) compile(ctx context.Context, c component, dir string, todo []c
 }
 
 // source lays the component's build module out in a directory of its own.
-func (b *Builder) source(c component) (string, error) {
+func (b *Builder) source(ctx context.Context, c component) (string, error) {
 	src, err := os.MkdirTemp("", "limpet-build-"+c.name+"-")
 	if err != nil {
 		return "", fmt.Errorf("lay out %s: %w", c.name, err)
@@ -166,6 +180,11 @@ func (b *Builder) source(c component) (string, error) {
 			err = os.WriteFile(filepath.Join(src, "go"+ext), data, 0o644)
 		}
 		if err != nil {
+			return "", fmt.Errorf("lay out %s: %w", c.name, err)
+		}
+	}
+	if c.main != nil {
+		if err := c.main.write(ctx, src); err != nil {
 			return "", fmt.Errorf("lay out %s: %w", c.name, err)
 		}
 	}
@@ -188,6 +207,9 @@ func (b *Builder) hash(ctx context.Context, c component) (string, error) {
 		h.Write(data)
 	}
 	fmt.Fprintf(h, "%s|%s|%v", c.ldflags, c.tags, c.rename) // the tools in the .mod file say which programs
+	if c.main != nil {
+		fmt.Fprintf(h, "|%v", *c.main)
+	}
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
@@ -197,7 +219,7 @@ const interval = 15 * time.Second
 // tick tells how long a build takes and how much is left, every interval until stop.
 func (b *Builder) tick(c component, todo []component) (stop func()) {
 	start, pace := time.Now(), b.pace
-	what := fmt.Sprintf("building %s %s (%d/%d)", c.name, c.version, len(components)-len(todo)+1, len(components))
+	what := fmt.Sprintf("building %s %s (%d/%d)", c.name, c.version, b.total-len(todo)+1, b.total)
 	tell := func() {
 		elapsed := time.Since(start)
 		current, all := pace.left(todo, elapsed)

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,6 +18,10 @@ type component struct {
 	programs []string
 	// usual is how long a first build takes, with its downloads, on two cores.
 	usual time.Duration
+	// main is the package main of the module itself, if it is one of the programs.
+	main *rootMain
+	// onDemand is set where only some tests need the component: a cluster starts without it.
+	onDemand bool
 }
 
 const (
@@ -24,6 +29,10 @@ const (
 	etcdVersion       = "v3.7.3"
 	containerdVersion = "v2.4.2"
 	cniVersion        = "v1.9.1"
+	flannelVersion    = "v0.28.10"
+	// flannelPluginVersion is the last one of the CNI plugins with the plugin of flannel. The module that
+	// has it today is on no proxy.
+	flannelPluginVersion = "v0.9.1"
 )
 
 // components lists the slowest first, so that its progress is what one sees.
@@ -39,6 +48,15 @@ var components = []component{
 		programs: []string{"containerd", "containerd-shim-runc-v2", "ctr"}, usual: 95 * time.Second,
 	},
 	{
+		name: "flannel", version: flannelVersion, ldflags: "-s -w -X github.com/flannel-io/flannel/pkg/version.Version=" + flannelVersion,
+		rename: map[string]string{"install_conf": "install-conf"}, programs: []string{"flanneld", "install-conf"}, usual: 75 * time.Second,
+		main: &rootMain{module: "github.com/flannel-io/flannel", without: []string{
+			"github.com/flannel-io/flannel/pkg/backend/tencentvpc", // it needs a module that is on no proxy
+			"github.com/flannel-io/flannel/pkg/backend/udp",        // it needs a C compiler
+		}},
+		onDemand: true,
+	},
+	{
 		name: "etcd", version: etcdVersion, ldflags: "-s -w", rename: map[string]string{"server": "etcd"},
 		programs: []string{"etcd"}, usual: 30 * time.Second,
 	},
@@ -47,6 +65,16 @@ var components = []component{
 		ldflags:  "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=" + cniVersion,
 		programs: []string{"bridge", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "ptp"}, usual: 10 * time.Second,
 	},
+	{
+		name: "flannelplugin", version: flannelPluginVersion,
+		ldflags:  "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=" + flannelPluginVersion,
+		programs: []string{"flannel"}, usual: 5 * time.Second, onDemand: true,
+	},
+}
+
+// needed returns the components that every cluster needs.
+func needed() []component {
+	return slices.DeleteFunc(slices.Clone(components), func(c component) bool { return c.onDemand })
 }
 
 // kubernetesStamp sets the version that the API server and the nodes report; the

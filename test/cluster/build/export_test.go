@@ -1,6 +1,9 @@
 package build
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // What the tests look at.
 var (
@@ -30,7 +33,10 @@ func (b *Builder) Hash(ctx context.Context, name, ldflags string) (string, error
 }
 
 // Source lays out the build module of a component.
-func (b *Builder) Source(name string) (string, error) { return b.source(component{name: name}) }
+func (b *Builder) Source(ctx context.Context, name string) (string, error) {
+	i := slices.IndexFunc(components, func(c component) bool { return c.name == name })
+	return b.source(ctx, components[i])
+}
 
 // Versions lists the version of each component.
 func Versions() map[string]string {

@@ -56,7 +56,7 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if _, err := os.Stat(stateDir(config.Name)); err == nil {
 		return nil, fmt.Errorf("cluster %[1]q is there already; take it down first: bin/limpet-cluster down --name %[1]s", config.Name)
 	}
-	dirs, err := Build(ctx, config)
+	dirs, err := builder(config).Needed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +69,16 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 }
 
 // Build builds what is not in the cache and returns the directories of the
-// binaries by component: kubernetes, etcd, containerd, cni.
+// binaries by component: kubernetes, etcd, containerd, cni, and what only some tests need.
 func Build(ctx context.Context, config Config) (map[string]string, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	b := build.Builder{Cache: config.Cache, Modules: testcluster.Modules, Progress: config.Progress}
-	return b.All(ctx)
+	return builder(config).All(ctx)
+}
+
+func builder(config Config) *build.Builder {
+	return &build.Builder{Cache: config.Cache, Modules: testcluster.Modules, Progress: config.Progress}
 }
 
 // Attach returns a cluster that another process started.

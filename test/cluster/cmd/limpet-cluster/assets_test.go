@@ -17,7 +17,7 @@ func TestComponentsOfPrograms(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("components (-want +got):\n%s", diff)
 	}
-	if _, err := componentsOf([]string{"etcd", "flanneld"}); err == nil {
+	if _, err := componentsOf([]string{"etcd", "calico"}); err == nil {
 		t.Error("a program of no component is accepted")
 	}
 }
