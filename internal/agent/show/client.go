@@ -85,13 +85,14 @@ func resourceOf(o plan.Object) string {
 	}
 }
 
-// Create creates an object, and fills it with the answer.
+// Create creates an object, and fills it with the answer. Fields that the answer lacks stay: the CRD of an earlier
+// version drops what it does not know, and the loop must not write such a field again and again.
 func (c *Client) Create(ctx context.Context, o plan.Object) error {
 	client, resource := c.resource(o)
 	return c.to(client.Post(), o, resource).Body(o).Do(ctx).Into(o)
 }
 
-// Update replaces an object, and fills it with the answer.
+// Update replaces an object, and fills it with the answer, as Create does.
 func (c *Client) Update(ctx context.Context, o plan.Object) error {
 	client, resource := c.resource(o)
 	return c.to(client.Put(), o, resource).Name(o.GetName()).Body(o).Do(ctx).Into(o)

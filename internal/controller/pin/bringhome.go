@@ -13,11 +13,19 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
+// errDropped tells that a CRD of an earlier version is installed, which does not keep the note that a pod returns.
+// Without the note a pod would be deleted again and again.
+var errDropped = errors.New("the CRD of PersistentPodStates drops returningAt: apply the CRDs of this version")
+
 // bringHome deletes a pod that returns to its home, under its budgets. The status says already that
 // the pod returns, and the webhook plans the next pod of its name for its home. A pod that its
 // budgets keep, or that has changed, is looked at again later.
 func (r *Recorder) bringHome(ctx context.Context, state *appsv1beta1.PersistentPodState, pod *corev1.Pod) error {
 	if pod == nil {
+		return nil
+	}
+	if home := state.Status.PodStates[pod.Name].Home; home == nil || home.ReturningAt == nil {
+		r.reporter().notRecorded(state, fmt.Errorf("bring pod %s home: %w", pod.Name, errDropped))
 		return nil
 	}
 	deleted, err := r.Evictor.Delete(ctx, pod)
