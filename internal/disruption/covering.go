@@ -2,10 +2,8 @@ package disruption
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -53,27 +51,4 @@ func matching(candidates []*policyv1beta1.PodUnavailableBudget, pod *corev1.Pod,
 		}
 	}
 	return found
-}
-
-// covering returns the budgets that cover the pod of a request. The API server asks about pods
-// of namespaces with budgets alone: where the cache shows none, it may not show the first one
-// yet.
-func (j *Judge) covering(ctx context.Context, r Request, chain []workload.Owner) ([]covering, error) {
-	pod := r.Pod
-	var one, list policyv1beta1.PodUnavailableBudgetList
-	in := client.InNamespace(pod.Namespace)
-	if err := j.reader.cached.List(ctx, &one, in, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list budgets of namespace %s: %w", pod.Namespace, err)
-	}
-	if len(one.Items) > 0 || r.Own {
-		return j.reader.covering(ctx, pod, chain)
-	}
-	if err := j.unproven.List(ctx, &list, in); err != nil && !cluster.NotServed(err) { // without the kind there are no budgets
-		return nil, fmt.Errorf("list budgets of namespace %s: %w", pod.Namespace, err)
-	}
-	var all []*policyv1beta1.PodUnavailableBudget
-	for i := range list.Items {
-		all = append(all, &list.Items[i])
-	}
-	return matching(all, pod, chain), nil
 }

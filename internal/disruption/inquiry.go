@@ -29,8 +29,13 @@ func (j *Judge) inquire(ctx context.Context, r Request) (inquiry, error) {
 	if c.chain, err = cluster.ChainOf(ctx, j.reader.cached, r.Pod); err != nil {
 		return c, err
 	}
-	if c.covering, err = j.covering(ctx, r, c.chain); err != nil {
+	if c.covering, err = j.reader.covering(ctx, r.Pod, c.chain); err != nil {
 		return c, err
+	}
+	if len(c.covering) == 0 {
+		if c.covering, err = j.unseen(ctx, &c); err != nil {
+			return c, err
+		}
 	}
 	if len(c.covering) == 0 && r.Verb != budget.VerbEvict {
 		return c, nil

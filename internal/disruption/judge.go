@@ -22,8 +22,11 @@ type Options struct {
 	Reader *Reader
 	Books  *books.Books
 	// Live reads PodDisruptionBudgets, and pods that are not Ready, past the cache.
-	Live  client.Reader
-	Clock clock.Clock
+	Live client.Reader
+	// Newest reads the budgets of a namespace past the cache, at a rate of its own: users can cause any number of
+	// these reads. Without it, Live reads them.
+	Newest client.Reader
+	Clock  clock.Clock
 	// MaxReservation is the longest reservation that the plugin is configured with.
 	MaxReservation time.Duration
 	// User is the controller's own user name.
@@ -39,7 +42,7 @@ type Judge struct {
 	reader         *Reader
 	books          *books.Books
 	live           *cluster.LiveReader
-	unproven       *cluster.LiveReader
+	newest         *cluster.LiveReader
 	turns          *turns
 	clock          clock.Clock
 	maxReservation time.Duration
@@ -50,9 +53,12 @@ type Judge struct {
 
 // NewJudge makes a Judge.
 func NewJudge(o Options) *Judge {
+	if o.Newest == nil {
+		o.Newest = o.Live
+	}
 	return &Judge{
 		reader: o.Reader, books: o.Books, live: cluster.NewLiveReader(o.Live, cluster.LimitProven),
-		unproven: cluster.NewLiveReader(o.Live, cluster.LimitUnproven), turns: newTurns(), clock: o.Clock,
+		newest: cluster.NewLiveReader(o.Newest, limitUnseen), turns: newTurns(), clock: o.Clock,
 		maxReservation: o.MaxReservation, user: o.User, nodeEnders: o.NodeEnders, metrics: o.Metrics,
 	}
 }
