@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
@@ -32,7 +31,7 @@ func (s *Store) compact() (before, after int64, err error) {
 	}
 	// The open database keeps out even processes that do not share the lock file, until the new file has the name.
 	// Then withDB of such a process notices the replacement.
-	err = s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true, PreLoadFreelist: true}, func(db *bolt.DB) error {
+	err = s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true}, func(db *bolt.DB) error {
 		before, after, err = s.replace(db)
 		return err
 	})
@@ -80,10 +79,7 @@ func (s *Store) replace(db *bolt.DB) (before, after int64, err error) {
 
 // copyTo writes a copy of the database without free pages, and syncs the copy.
 func copyTo(temp string, from *bolt.DB) error {
-	err := from.View(func(tx *bolt.Tx) error {
-		return errors.Join(checkSchema(tx), pageFaults(tx))
-	})
-	if err != nil {
+	if err := errors.Join(from.View(checkSchema), checkPages(from.Path())); err != nil {
 		return err
 	}
 	to, err := bolt.Open(temp, 0o600, nil)
@@ -91,44 +87,13 @@ func copyTo(temp string, from *bolt.DB) error {
 		return fmt.Errorf("compact state: %w", err)
 	}
 	err = bolt.Compact(to, from, 0) // in one transaction, whose commit syncs
-	if err == nil {
-		err = to.View(pageFaults)
-	}
 	if err := errors.Join(err, to.Close()); err != nil {
 		return fmt.Errorf("compact state: %w", err)
 	}
+	if err := checkPages(temp); err != nil {
+		return fmt.Errorf("compact state: %w", err)
+	}
 	return reserve(temp)
-}
-
-// readAll reads every entry, in the goroutine in which openDB catches faults. bbolt's own check reads in another
-// goroutine, where a missing page would end the process.
-func readAll(tx *bolt.Tx) error {
-	sum, file := crc32.NewIEEE(), mapOf(tx)
-	return tx.ForEach(func(name []byte, b *bolt.Bucket) error {
-		return b.ForEach(func(k, v []byte) error {
-			if v == nil && b.Bucket(k) != nil {
-				return fmt.Errorf("bucket %q in bucket %q: %w", k, name, ErrDamaged) // no bucket of a state has buckets
-			}
-			file.touch(1)
-			_, _ = sum.Write(k) // a hash never fails
-			_, _ = sum.Write(v)
-			return nil
-		})
-	})
-}
-
-// pageFaults returns the first fault that bbolt finds in a file.
-func pageFaults(tx *bolt.Tx) error {
-	first := readAll(tx)
-	if first != nil {
-		return first
-	}
-	for err := range tx.Check() { // read to the end, or the goroutine of the check leaks
-		if first == nil {
-			first = fmt.Errorf("%w: %w", err, ErrDamaged)
-		}
-	}
-	return first
 }
 
 // sizes returns the sizes of two files.

@@ -19,7 +19,7 @@ const copiedToMemory = 16 << 20
 // may take its time, unless it is told that it holds the lock: then there is no room for a copy. Nothing is rebuilt.
 // Buckets that an older version did not have can be missing.
 func (s *Store) Snapshot(ctx context.Context, fn func(tx *Tx, locked bool) error) error {
-	return s.onCopy(ctx, nil, &bolt.Options{}, func(tx *bolt.Tx, marked uint64, locked bool) error {
+	return s.onCopy(ctx, nil, func(tx *bolt.Tx, marked uint64, copied *os.File) error {
 		err := checkSchema(tx)
 		if err == nil {
 			err = errors.Join(checkRecordBuckets(tx), checkGeneration(tx, marked))
@@ -27,21 +27,22 @@ func (s *Store) Snapshot(ctx context.Context, fn func(tx *Tx, locked bool) error
 		if err != nil {
 			return err
 		}
-		return fn(&Tx{tx: tx}, locked)
+		return fn(&Tx{tx: tx}, copied == nil)
 	})
 }
 
 // onCopy copies the database under the lock, and runs fn on the copy without the lock. The function before runs under the
-// lock, unless it is nil. A database that cannot be copied is read under the lock. The marker names the generation.
-func (s *Store) onCopy(ctx context.Context, before func() error, o *bolt.Options, fn func(tx *bolt.Tx, marked uint64, locked bool) error) error {
+// lock, unless it is nil. A database that cannot be copied is read under the lock, and copied is nil then. The marker
+// names the generation.
+func (s *Store) onCopy(ctx context.Context, before func() error, fn func(tx *bolt.Tx, marked uint64, copied *os.File) error) error {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return ErrNoState // without creating a lock file: the directory may belong to another program
 	}
-	o.Timeout, o.ReadOnly = s.wait, true
+	o := &bolt.Options{Timeout: s.wait, ReadOnly: true}
 	var copied *os.File
 	var marked uint64
 	read := func(db *bolt.DB) error {
-		return db.View(func(tx *bolt.Tx) error { return fn(tx, marked, copied == nil) })
+		return db.View(func(tx *bolt.Tx) error { return fn(tx, marked, copied) })
 	}
 	err := s.locked(ctx, unix.LOCK_SH, func() (err error) {
 		if err := s.present(); err != nil {

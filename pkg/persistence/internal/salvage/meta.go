@@ -27,6 +27,7 @@ const (
 type meta struct {
 	pageSize int64
 	root     uint64 // page of the root bucket
+	freeList uint64 // page of the list of free pages; noFreeList when the file has none
 	pages    uint64 // highest page in use, plus one
 	txid     uint64
 }
@@ -72,7 +73,7 @@ func readMeta(file io.ReaderAt, at int64) (meta, error) {
 	_, _ = sum.Write(raw[:metaSize-8]) // a hash never fails
 	m := meta{
 		pageSize: int64(word.Uint32(raw[8:])), root: word.Uint64(raw[16:]),
-		pages: word.Uint64(raw[40:]), txid: word.Uint64(raw[48:]),
+		freeList: word.Uint64(raw[32:]), pages: word.Uint64(raw[40:]), txid: word.Uint64(raw[48:]),
 	}
 	if word.Uint32(raw) != metaMagic || word.Uint32(raw[4:]) != metaVersion || word.Uint64(raw[56:]) != sum.Sum64() || m.pageSize < 1024 {
 		return meta{}, fmt.Errorf("meta page at %d is invalid: %w", at, ErrDamaged)

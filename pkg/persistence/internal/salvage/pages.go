@@ -33,14 +33,19 @@ type element struct {
 	child      uint64
 }
 
-// openPages finds the page size, and the root of the newest valid meta page; the root is 0 when none is valid.
-func openPages(file io.ReaderAt, size int64) (p *pages, root uint64) {
-	var newest meta
+// newestMeta returns the newest valid meta page; its page size is 0 when none is valid.
+func newestMeta(file io.ReaderAt, size int64) (newest meta) {
 	for at := int64(0); at < size && at <= 1<<16; at = max(1024, at*2) { // pages are of 1 KiB to 64 KiB
 		if m, err := readMeta(file, at); err == nil && m.txid >= newest.txid && (at == 0 || at == m.pageSize) {
 			newest = m
 		}
 	}
+	return newest
+}
+
+// openPages finds the page size, and the root of the newest valid meta page; the root is 0 when none is valid.
+func openPages(file io.ReaderAt, size int64) (p *pages, root uint64) {
+	newest := newestMeta(file, size)
 	p = &pages{file: file, size: newest.pageSize, visited: map[uint64]bool{}}
 	if p.size == 0 {
 		p.size = 4096
