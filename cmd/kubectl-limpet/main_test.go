@@ -2,11 +2,14 @@ package main
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -208,6 +211,46 @@ func unpack(t *testing.T, path string) map[string]string {
 			t.Fatal(err)
 		}
 		files[header.Name] = string(text)
+	}
+}
+
+// TestUI opens the address that the command prints, and ends the command as Ctrl-C does.
+func TestUI(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	printed, out := io.Pipe()
+	root := newRoot(surroundings{out: out, err: io.Discard, now: time.Now})
+	root.SetArgs([]string{"--kubeconfig", kubeconfig(t, env.Config), "ui", "-n", "shop"})
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	line, err := bufio.NewReader(printed).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, token, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "open ")), "#")
+	if !strings.HasPrefix(address, "http://127.0.0.1:") || len(token) < 20 {
+		t.Fatalf("the command printed %q, want an address on loopback with a token", line)
+	}
+	ask, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"live", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	if !lines.Scan() || lines.Text() != "event: board" || !lines.Scan() || !strings.Contains(lines.Text(), `"namespace":"shop"`) {
+		t.Errorf("the stream begins with %q, want a board of the namespace shop", lines.Text())
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the end by Ctrl-C: %v", err)
+	}
+	if _, err := command(t, env.Config, "ui", "--refresh", "1s"); err == nil || !strings.Contains(err.Error(), "--refresh") {
+		t.Errorf("--refresh 1s: %v, want an error that names the flag", err)
 	}
 }
 

@@ -66,7 +66,7 @@ func newRoot(around surroundings) *cobra.Command {
 	c.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVarP(&c.format, "output", "o", "table", "format: table, wide, json or yaml")
 	complete(root, "output", formats)
-	root.AddCommand(c.status(), c.pod(), c.explain(), c.plan(), c.audit(), c.bundle())
+	root.AddCommand(c.status(), c.pod(), c.explain(), c.plan(), c.audit(), c.bundle(), c.ui())
 	return root
 }
 

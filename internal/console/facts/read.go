@@ -60,6 +60,8 @@ var (
 		f.DisruptionBudgets = append(f.DisruptionBudgets, l.Items...)
 	})
 	ReplicaSets = listOf("replicasets.apps", true, func(f *Facts, l *appsv1.ReplicaSetList) { f.ReplicaSets = append(f.ReplicaSets, l.Items...) })
+	// Books tell who asked for the pods that budgets let go.
+	Books = listOf("disruptionbooks.limpet.dev", true, func(f *Facts, l *limpetv1alpha1.DisruptionBookList) { f.Books = append(f.Books, l.Items...) })
 )
 
 // Read reads the parts that a command needs. A part that the user may not read, or that the

@@ -1,0 +1,156 @@
+// Package board plans what the page of `kubectl limpet ui` shows: the addresses of each node, the
+// places of the pods of each workload, and the holders of the units of each budget. Plan is a pure
+// function from facts. A board is bounded, whatever the objects of a cluster say.
+package board
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+)
+
+// Parts are the facts that Plan needs, without events.
+var Parts = []facts.Part{
+	facts.Nodes, facts.Pods, facts.Pools, facts.Kept, facts.States,
+	facts.Budgets, facts.DisruptionBudgets, facts.ReplicaSets, facts.Books,
+}
+
+// Section is a part of the page.
+type Section string
+
+// Sections of the page.
+const (
+	Addresses Section = "addresses"
+	Workloads Section = "workloads"
+	Budgets   Section = "budgets"
+)
+
+// Note is a sentence about a section as a whole: what was not read or is left out.
+type Note struct {
+	Section Section `json:"section"`
+	Text    string  `json:"text"`
+}
+
+// Board is what the page shows.
+type Board struct {
+	// Namespace is the only one whose objects were read; empty for all.
+	Namespace string `json:"namespace"`
+	// Partial tells that not all pods and reservations were read: an address without a known holder
+	// may have one.
+	Partial   bool       `json:"partial"`
+	Nodes     []Node     `json:"nodes"`
+	Workloads []Workload `json:"workloads"`
+	Budgets   []Budget   `json:"budgets"`
+	Notes     []Note     `json:"notes"`
+}
+
+// Plan returns the board of facts. The namespace is the one that was read; empty for all.
+func Plan(f *facts.Facts, namespace string) Board {
+	b := Board{Namespace: namespace, Notes: unread(f.Unread), Partial: namespace != "" || missing(f.Unread, "pods", "ipreservations.limpet.dev")}
+	if namespace != "" {
+		b.Notes = append(b.Notes, Note{Addresses, "only namespace " + namespace + " was read: addresses of pods of other namespaces are shown as unknown"})
+	}
+	b.Nodes = keep(&b, Addresses, "nodes", nodes(f), mostNodes)
+	b.Workloads = keep(&b, Workloads, "PersistentPodStates", workloads(f), mostWorkloads)
+	b.Budgets = keep(&b, Budgets, "budgets", budgets(f), mostBudgets)
+	return b
+}
+
+// unread says at each section what it lacks.
+func unread(kinds []facts.Unread) []Note {
+	sections := map[string][]Section{
+		"nodes": {Addresses}, "nodeippools.limpet.dev": {Addresses}, "ipreservations.limpet.dev": {Addresses, Workloads},
+		"pods": {Addresses, Workloads, Budgets}, "persistentpodstates.apps.kruise.io": {Workloads}, "events": {Workloads},
+	}
+	notes := []Note{}
+	for _, u := range kinds {
+		of := sections[u.Kind]
+		if of == nil {
+			of = []Section{Budgets}
+		}
+		for _, s := range of {
+			notes = append(notes, Note{s, "not read: " + u.Kind + ": " + u.Reason})
+		}
+	}
+	return notes
+}
+
+func missing(kinds []facts.Unread, any ...string) bool {
+	return slices.ContainsFunc(kinds, func(u facts.Unread) bool { return slices.Contains(any, u.Kind) })
+}
+
+// key names an object, or what is about it.
+type key struct{ namespace, name string }
+
+// entry is a part of a board before it is made.
+type entry[T any] struct {
+	key
+	make func() T
+}
+
+func compare[T any](a, b entry[T]) int {
+	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+}
+
+// keep makes at most a number of entries, and notes how many are left out. Namespaces take turns: a tenant with very
+// many objects displaces no other.
+func keep[T any](b *Board, s Section, what string, all []entry[T], most int) []T {
+	if left := len(all) - most; left > 0 {
+		b.Notes = append(b.Notes, Note{s, fmt.Sprintf("%d %s are left out: the page shows %d", left, what, most)})
+		all = inTurn(all)[:most]
+		slices.SortStableFunc(all, compare[T])
+	}
+	made := make([]T, len(all))
+	for i, e := range all {
+		made[i] = e.make()
+	}
+	return made
+}
+
+// inTurn returns the first entry of each namespace, then the second of each, and so on.
+func inTurn[T any](all []entry[T]) []entry[T] {
+	type placed struct {
+		turn int
+		of   entry[T]
+	}
+	turns, order := map[string]int{}, make([]placed, len(all))
+	for i, e := range all {
+		order[i] = placed{turns[e.namespace], e}
+		turns[e.namespace]++
+	}
+	slices.SortStableFunc(order, func(a, b placed) int { return cmp.Compare(a.turn, b.turn) })
+	sorted := make([]entry[T], len(all))
+	for i, p := range order {
+		sorted[i] = p.of
+	}
+	return sorted
+}
+
+// Bounds of a board. The text of a tenant's object is cut at longest bytes.
+const (
+	mostNodes     = 1000
+	mostWorkloads = 1000
+	mostBudgets   = 1000
+	mostPods      = 200 // of one workload
+	mostPast      = 8   // of one pod
+	mostHolders   = 50  // of one budget, and the same number of requests that wait
+	mostUsed      = 1024
+	mostSets      = 16
+	longest       = 400
+)
+
+// short cuts a text.
+func short(text string) string {
+	if len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// byName orders names with numbers at their ends as people count: web-2 is before web-10.
+func byName(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}

@@ -1,0 +1,205 @@
+package board
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// Budget is a PodUnavailableBudget or a PodDisruptionBudget.
+type Budget struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Allowed is how many further pods may become unavailable.
+	Allowed   int32 `json:"allowed"`
+	Available int32 `json:"available"`
+	Desired   int32 `json:"desired"`
+	Total     int32 `json:"total"`
+	// Problem is why the budget is not enforced.
+	Problem string   `json:"problem,omitempty"`
+	Holders []Holder `json:"holders"`
+	// Waiting are requests that were refused and may come again.
+	Waiting []Holder `json:"waiting"`
+	// More is the number of holders and requests that are left out.
+	More int `json:"more"`
+}
+
+// Holder is a pod that holds a unit of a budget, or waits for one.
+type Holder struct {
+	Pod string `json:"pod"`
+	// Why is how the pod became unavailable.
+	Why string `json:"why"`
+	// By is the user who asked.
+	By    string       `json:"by,omitempty"`
+	Since *metav1.Time `json:"since,omitempty"`
+}
+
+// guards are the facts that budgets need, by the names of pods and budgets.
+type guards struct {
+	// unready are pods of a namespace that are not available.
+	unready map[string][]*corev1.Pod
+	sets    map[types.UID]*metav1.ObjectMeta
+	// asked is who asked for a pod that may go.
+	asked map[key]Holder
+	// waiting are the refused requests by the budgets that they are about. A book has the UID of its budget as its name,
+	// and may be that of several budgets: decisions about a pod name them.
+	waiting map[key][]Holder
+}
+
+// budgets returns all budgets in the order of their names. The board makes only those that it keeps.
+func budgets(f *facts.Facts) []entry[Budget] {
+	g := guards{map[string][]*corev1.Pod{}, map[types.UID]*metav1.ObjectMeta{}, map[key]Holder{}, map[key][]Holder{}}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if of := g.unready[p.Namespace]; !ended && len(of) < mostUnready && (p.DeletionTimestamp != nil || !workload.Ready(p)) {
+			g.unready[p.Namespace] = append(of, p)
+		}
+	}
+	for i := range f.ReplicaSets {
+		g.sets[f.ReplicaSets[i].UID] = &f.ReplicaSets[i].ObjectMeta
+	}
+	for i := range f.Books {
+		g.read(&f.Books[i])
+	}
+	all := []entry[Budget]{}
+	for i := range f.Budgets {
+		b := &f.Budgets[i]
+		all = append(all, entry[Budget]{key{b.Namespace, b.Name}, func() Budget { return g.own(b) }})
+	}
+	for i := range f.DisruptionBudgets {
+		b := &f.DisruptionBudgets[i]
+		all = append(all, entry[Budget]{key{b.Namespace, b.Name}, func() Budget { return g.foreign(b) }})
+	}
+	slices.SortStableFunc(all, compare[Budget])
+	return all
+}
+
+// read adds what a book tells.
+func (g guards) read(book *limpetv1alpha1.DisruptionBook) {
+	for _, e := range book.Entries {
+		if e.Pod != "" {
+			g.asked[key{book.Namespace, e.Pod}] = Holder{By: short(e.By), Since: new(metav1.NewTime(e.Since.Time))}
+		}
+	}
+	named := map[string][]string{}
+	for _, d := range book.Decisions {
+		for _, b := range d.Budgets {
+			if !slices.Contains(named[d.Pod], b) && len(named[d.Pod]) < mostHolders {
+				named[d.Pod] = append(named[d.Pod], b)
+			}
+		}
+	}
+	for _, w := range book.Waiting {
+		h := Holder{Pod: w.Pod, Why: "was refused and may come again", By: short(w.By), Since: new(metav1.NewTime(w.Since.Time))}
+		for _, b := range named[w.Pod] {
+			k := key{book.Namespace, b}
+			g.waiting[k] = append(g.waiting[k], h)
+		}
+	}
+}
+
+// mostUnready is how many unavailable pods of a namespace are compared with its budgets.
+const mostUnready = 200
+
+// own returns a PodUnavailableBudget. Its units are held by pods that may go, and by pods that are not available.
+func (g guards) own(b *policyv1beta1.PodUnavailableBudget) Budget {
+	s := &b.Status
+	r := Budget{
+		Kind: "PodUnavailableBudget", Namespace: b.Namespace, Name: b.Name,
+		Allowed: s.UnavailableAllowed, Available: s.CurrentAvailable, Desired: s.DesiredAvailable, Total: s.TotalReplicas,
+	}
+	if c := meta.FindStatusCondition(s.Conditions, policyv1beta1.ConditionEnforced); c == nil {
+		r.Problem = "limpet-controller has not read it yet"
+	} else if c.Status != metav1.ConditionTrue {
+		r.Problem = short(c.Reason + ": " + c.Message)
+	}
+	held := map[string]Holder{}
+	for name, at := range s.DisruptedPods {
+		held[name] = Holder{Pod: name, Why: "may be deleted or evicted", Since: &at}
+	}
+	for name, at := range s.UnavailablePods {
+		held[name] = Holder{Pod: name, Why: "may be changed in place", Since: &at}
+	}
+	if matcher, err := budget.MatcherOf(b); err == nil {
+		g.unavailable(held, b.Namespace, func(p *corev1.Pod) bool { return matcher.Covers(p, g.chain(p)) })
+	}
+	for name, h := range held {
+		if asked, ok := g.asked[key{b.Namespace, name}]; ok {
+			h.By, h.Since = asked.By, asked.Since
+			held[name] = h
+		}
+	}
+	r.Waiting = slices.Clone(g.waiting[key{b.Namespace, b.Name}])
+	return r.bounded(held)
+}
+
+// foreign returns a PodDisruptionBudget.
+func (g guards) foreign(b *policyv1.PodDisruptionBudget) Budget {
+	s := &b.Status
+	r := Budget{
+		Kind: "PodDisruptionBudget", Namespace: b.Namespace, Name: b.Name,
+		Allowed: s.DisruptionsAllowed, Available: s.CurrentHealthy, Desired: s.DesiredHealthy, Total: s.ExpectedPods,
+	}
+	held := map[string]Holder{}
+	for name, at := range s.DisruptedPods {
+		held[name] = Holder{Pod: name, Why: "may be evicted", Since: &at}
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil {
+		g.unavailable(held, b.Namespace, func(p *corev1.Pod) bool { return selector.Matches(labels.Set(p.Labels)) })
+	}
+	return r.bounded(held)
+}
+
+// unavailable adds the pods of a budget that are not available.
+func (g guards) unavailable(held map[string]Holder, namespace string, covers func(*corev1.Pod) bool) {
+	for _, p := range g.unready[namespace] {
+		if _, ok := held[p.Name]; !ok && covers(p) {
+			h := Holder{Pod: p.Name, Why: "is not available: " + podState(p), Since: &p.CreationTimestamp}
+			if p.DeletionTimestamp != nil {
+				h.Since = p.DeletionTimestamp
+			}
+			held[p.Name] = h
+		}
+	}
+}
+
+// bounded puts the holders into the budget in the order of their names.
+func (r Budget) bounded(held map[string]Holder) Budget {
+	r.Holders = []Holder{}
+	for _, h := range held {
+		r.Holders = append(r.Holders, h)
+	}
+	if r.Waiting == nil {
+		r.Waiting = []Holder{}
+	}
+	for _, list := range []*[]Holder{&r.Holders, &r.Waiting} {
+		slices.SortFunc(*list, func(a, b Holder) int { return byName(a.Pod, b.Pod) })
+		more := max(0, len(*list)-mostHolders)
+		*list, r.More = (*list)[:len(*list)-more], r.More+more
+	}
+	return r
+}
+
+// chain returns the controllers of a pod: its ReplicaSet, then the Deployment.
+func (g guards) chain(pod *corev1.Pod) []workload.Owner {
+	owners, _ := workload.Chain(pod, func(o workload.Owner) (metav1.Object, error) {
+		if set := g.sets[o.UID]; set != nil {
+			return set, nil
+		}
+		return nil, nil //nolint:nilnil // an owner that is not known ends the chain
+	})
+	return owners
+}

@@ -1,0 +1,174 @@
+package board
+
+import (
+	"maps"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/fit"
+)
+
+// Node is a node with its networks.
+type Node struct {
+	Name     string    `json:"name"`
+	State    string    `json:"state"`
+	Networks []Network `json:"networks"`
+}
+
+// Network is the pool of one network of a node. The numbers are those of its agent.
+type Network struct {
+	Name     string `json:"name"`
+	Total    int64  `json:"total"`
+	Attached int64  `json:"attached"`
+	Reserved int64  `json:"reserved"`
+	Free     int64  `json:"free"`
+	// Problems are conditions of the pool that need a hand.
+	Problems []string `json:"problems"`
+	Sets     []Set    `json:"sets"`
+}
+
+// Set is a range set. A pod has one address of each.
+type Set struct {
+	Ranges []Range `json:"ranges"`
+	// Whole tells that the set is small enough to draw each of its addresses. Otherwise only those in use are drawn.
+	Whole bool   `json:"whole"`
+	Used  []Used `json:"used"`
+	// More is the number of used addresses that are left out.
+	More int `json:"more"`
+}
+
+// Use says how an address is used.
+type Use string
+
+// Uses of an address. Disputed is an address that is reserved for one pod while another has it.
+const (
+	Attached Use = "A"
+	Reserved Use = "R"
+	Disputed Use = "D"
+)
+
+// Used is an address with its holder.
+type Used struct {
+	IP  string `json:"ip"`
+	Use Use    `json:"use"`
+	Pod string `json:"pod"`
+	// Other is the second holder of a disputed address.
+	Other string `json:"other,omitempty"`
+	// Until is when the reservation ends; unset while the pod runs.
+	Until *metav1.Time `json:"until,omitempty"`
+
+	address netip.Addr
+}
+
+// nodes returns the nodes in the order of their names. A pool without a node has its place too.
+func nodes(f *facts.Facts) []entry[Node] {
+	found, used := map[string]*Node{}, holders(f)
+	for i := range f.Nodes {
+		found[f.Nodes[i].Name] = &Node{Name: f.Nodes[i].Name, State: state(&f.Nodes[i]), Networks: []Network{}}
+	}
+	for i := range f.Pools {
+		s := &f.Pools[i].Status
+		node := found[s.Node]
+		if node == nil {
+			node = &Node{Name: s.Node, State: "Unknown", Networks: []Network{}}
+			found[s.Node] = node
+		}
+		node.Networks = append(node.Networks, network(s, used[s.Node]))
+	}
+	all := []entry[Node]{}
+	for _, name := range slices.SortedFunc(maps.Keys(found), byName) {
+		slices.SortFunc(found[name].Networks, func(a, b Network) int { return strings.Compare(a.Name, b.Name) })
+		all = append(all, entry[Node]{key{name, name}, func() Node { return *found[name] }})
+	}
+	return all
+}
+
+func state(node *corev1.Node) string {
+	switch {
+	case !fit.Ready(node):
+		return "NotReady"
+	case node.Spec.Unschedulable:
+		return "Cordoned"
+	}
+	return "Ready"
+}
+
+// network returns the pool of one network with the addresses that are used on its node.
+func network(s *limpetv1alpha1.NodeIPPoolStatus, used map[netip.Addr]Used) Network {
+	n := Network{Name: short(s.Network), Total: s.Total, Attached: s.Attached, Reserved: s.Reserved, Free: s.Free, Problems: []string{}, Sets: []Set{}}
+	for _, kind := range []string{limpetv1alpha1.ConditionExhausted, limpetv1alpha1.ConditionShareReached} {
+		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			n.Problems = append(n.Problems, short(c.Reason+": "+c.Message))
+		}
+	}
+	for _, text := range s.Ranges[:min(len(s.Ranges), mostSets)] {
+		n.Sets = append(n.Sets, set(text, used))
+	}
+	return n
+}
+
+func set(text string, used map[netip.Addr]Used) Set {
+	ranges, size := parse(text)
+	s := Set{Ranges: ranges, Whole: size.Cmp(big.NewInt(mostUsed)) <= 0, Used: []Used{}}
+	for address, u := range used {
+		if slices.ContainsFunc(ranges, func(r Range) bool { return r.contains(address) }) {
+			s.Used = append(s.Used, u)
+		}
+	}
+	slices.SortFunc(s.Used, func(a, b Used) int { return a.address.Compare(b.address) })
+	s.More = max(0, len(s.Used)-mostUsed)
+	s.Used = s.Used[:len(s.Used)-s.More]
+	return s
+}
+
+// holders returns who has the addresses of each node: pods, and those for whom addresses are reserved.
+func holders(f *facts.Facts) map[string]map[netip.Addr]Used {
+	all := map[string]map[netip.Addr]Used{}
+	of := func(node string) map[netip.Addr]Used {
+		if all[node] == nil {
+			all[node] = map[netip.Addr]Used{}
+		}
+		return all[node]
+	}
+	for i := range f.Reservations {
+		r := &f.Reservations[i]
+		use := Attached
+		if r.Status.State == limpetv1alpha1.IPReserved {
+			use = Reserved
+		}
+		for text := range strings.SplitSeq(r.Status.IPs, ",") {
+			if a, err := netip.ParseAddr(text); err == nil {
+				of(r.Status.Node)[a] = Used{IP: text, Use: use, Pod: short(r.Namespace + "/" + r.Status.Pod), Until: r.Status.Until, address: a}
+			}
+		}
+	}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		if p.Spec.HostNetwork || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, ip := range p.Status.PodIPs {
+			if a, err := netip.ParseAddr(ip.IP); err == nil {
+				u := of(p.Spec.NodeName)
+				u[a] = attach(u[a], Used{IP: ip.IP, Use: Attached, Pod: p.Namespace + "/" + p.Name, address: a})
+			}
+		}
+	}
+	return all
+}
+
+// attach returns the use of an address that a pod has. A reservation for another pod disputes it.
+func attach(before, pod Used) Used {
+	if before.Pod != "" && before.Pod != pod.Pod {
+		pod.Use, pod.Other, pod.Until = Disputed, before.Pod, before.Until
+	}
+	return pod
+}

@@ -1,0 +1,207 @@
+package board
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
+)
+
+// Workload is the target of a PersistentPodState with its pods.
+type Workload struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Target    string `json:"target"`
+	Kept      int64  `json:"kept"`
+	Moved     int64  `json:"moved"`
+	Lost      int64  `json:"lost"`
+	// Problems are conditions that need a hand.
+	Problems []string `json:"problems"`
+	Pods     []Pod    `json:"pods"`
+	// More is the number of pods that are left out.
+	More int `json:"more"`
+}
+
+// Pod is a pod name of a workload. The pod itself may not exist now.
+type Pod struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Node  string `json:"node"`
+	IPs   string `json:"ips"`
+	// RecordedNode, RecordedIPs and RecordedAt are the place where the pod was last Ready.
+	RecordedNode string       `json:"recordedNode"`
+	RecordedIPs  string       `json:"recordedIPs"`
+	RecordedAt   *metav1.Time `json:"recordedAt,omitempty"`
+	// Waiting is why the required place does not take the pod.
+	Waiting string `json:"waiting,omitempty"`
+	// Until is when the reservation of its addresses ends.
+	Until *metav1.Time `json:"until,omitempty"`
+	// Past is what became of the pod, the newest first.
+	Past []Past `json:"past"`
+}
+
+// Past is a rebuild, or another event that Limpet told of the pod.
+type Past struct {
+	Time time.Time `json:"time"`
+	// What is Kept, Moved, Lost or the reason of another event.
+	What string `json:"what"`
+	Text string `json:"text"`
+}
+
+// known are the facts by the pods that they are about.
+type known struct {
+	pods  map[key]*corev1.Pod
+	owned map[key][]*corev1.Pod // by controller, as kind/name
+	until map[key]*metav1.Time
+	past  map[key][]Past
+}
+
+// workloads returns the targets of all PersistentPodStates. The board makes only those that it keeps.
+func workloads(f *facts.Facts) []entry[Workload] {
+	k := known{map[key]*corev1.Pod{}, map[key][]*corev1.Pod{}, map[key]*metav1.Time{}, past(f.Events)}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		k.pods[key{p.Namespace, p.Name}] = p
+		if c := metav1.GetControllerOf(p); c != nil {
+			owner := key{p.Namespace, c.Kind + "/" + c.Name}
+			k.owned[owner] = append(k.owned[owner], p)
+		}
+	}
+	for i := range f.Reservations {
+		if r := &f.Reservations[i]; r.Status.State == limpetv1alpha1.IPReserved {
+			k.until[key{r.Namespace, r.Status.Pod}] = r.Status.Until
+		}
+	}
+	all := []entry[Workload]{}
+	for i := range f.States {
+		s := &f.States[i]
+		all = append(all, entry[Workload]{key{s.Namespace, s.Name}, func() Workload { return k.workload(s) }})
+	}
+	slices.SortFunc(all, compare[Workload])
+	return all
+}
+
+func (k known) workload(s *appsv1beta1.PersistentPodState) Workload {
+	target := s.Spec.TargetReference.Kind + "/" + s.Spec.TargetReference.Name
+	w := Workload{Namespace: s.Namespace, Name: s.Name, Target: target, Problems: problems(s.Status.Conditions), Pods: []Pod{}}
+	if n := s.Status.Rebuilds; n != nil {
+		w.Kept, w.Moved, w.Lost = n.Kept, n.Moved, n.Lost
+	}
+	names := map[string]bool{}
+	for name := range s.Status.PodStates {
+		names[name] = true
+	}
+	for _, p := range k.owned[key{s.Namespace, target}] {
+		names[p.Name] = true
+	}
+	sorted := slices.SortedFunc(maps.Keys(names), byName)
+	w.More = max(0, len(sorted)-mostPods)
+	for _, name := range sorted[:len(sorted)-w.More] {
+		w.Pods = append(w.Pods, k.pod(s, name))
+	}
+	return w
+}
+
+func (k known) pod(s *appsv1beta1.PersistentPodState, name string) Pod {
+	pod, record := key{s.Namespace, name}, s.Status.PodStates[name]
+	p := Pod{
+		Name: name, State: "None", RecordedNode: record.NodeName, RecordedIPs: record.IPs, RecordedAt: record.RecordedAt,
+		Until: k.until[pod], Past: slices.Clone(k.past[pod]),
+	}
+	if now := k.pods[pod]; now != nil {
+		p.State, p.Node, p.IPs = podState(now), now.Spec.NodeName, pin.Addresses(now)
+	}
+	if record.Waiting != nil {
+		p.Waiting = short(record.Waiting.Reason)
+	}
+	if n := s.Status.Rebuilds; n != nil && n.Last != nil && n.Last.Pod == name {
+		p.Past = withLast(p.Past, *n.Last)
+	}
+	p.Past = append([]Past{}, p.Past[:min(len(p.Past), mostPast)]...)
+	return p
+}
+
+// withLast adds the last rebuild of a workload, which outlives its event. The event is left out.
+func withLast(told []Past, last appsv1beta1.Rebuild) []Past {
+	const apart = 10 * time.Second
+	told = slices.DeleteFunc(told, func(p Past) bool {
+		return p.What == string(last.Outcome) && p.Time.Sub(last.Time.Time).Abs() < apart
+	})
+	text := fmt.Sprintf("%s with %s → %s with %s", last.From.NodeName, last.From.IPs, last.To.NodeName, last.To.IPs)
+	for _, why := range []string{last.Cause, last.Message} {
+		if why != "" {
+			text += "; " + why
+		}
+	}
+	told = append(told, Past{Time: last.Time.Time, What: string(last.Outcome), Text: short(text)})
+	slices.SortStableFunc(told, func(a, b Past) int { return b.Time.Compare(a.Time) })
+	return told
+}
+
+// past returns what Limpet told of each pod, the newest first.
+func past(events []corev1.Event) map[key][]Past {
+	told := map[key][]Past{}
+	for i := range events {
+		e := &events[i]
+		if e.InvolvedObject.Kind != "Pod" {
+			continue
+		}
+		pod := key{e.Namespace, e.InvolvedObject.Name}
+		told[pod] = append(told[pod], Past{Time: timeOf(e), What: short(e.Reason), Text: short(e.Message)})
+	}
+	for _, of := range told {
+		slices.SortStableFunc(of, func(a, b Past) int { return b.Time.Compare(a.Time) })
+	}
+	return told
+}
+
+// timeOf returns when an event was last seen. The two versions of the API use different fields.
+func timeOf(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// problems returns the conditions of a PersistentPodState that need a hand.
+func problems(conditions []metav1.Condition) []string {
+	found := []string{}
+	for kind, bad := range map[string]metav1.ConditionStatus{
+		appsv1beta1.ConditionRecording: metav1.ConditionFalse, appsv1beta1.ConditionWaiting: metav1.ConditionTrue,
+	} {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == bad {
+			found = append(found, short(c.Reason+": "+c.Message))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// podState is the state of a pod as one word.
+func podState(p *corev1.Pod) string {
+	switch {
+	case p.DeletionTimestamp != nil:
+		return "Terminating"
+	case workload.Ready(p):
+		return "Ready"
+	case p.Status.Phase == corev1.PodRunning:
+		return "NotReady"
+	}
+	return cmp.Or(string(p.Status.Phase), "Pending")
+}
