@@ -30,6 +30,7 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // feature is one part of the controller. Whatever the controller does for users stands in
@@ -86,6 +87,8 @@ type shared struct {
 	leading client.Client
 	// leader returns the identity of the replica that leads; nil without an election.
 	leader func() string
+	// lead waits until this replica leads; nil without an election.
+	lead func(context.Context) error
 }
 
 // features lists what the controller does. Planners and guards are asked in this order.
@@ -238,13 +241,15 @@ func pinReconcilers(s shared) []reconciler {
 	c, live, metric := s.leading, s.mgr.GetAPIReader(), pincontroller.NewMetrics(metrics.Registry)
 	generator := &pincontroller.Generator{Client: c, Events: s.events}
 	leases := &pincontroller.LeaseMonitor{Live: live, Clock: s.clock}
+	teller := &pincontroller.Teller{Client: c, Cache: s.mgr.GetCache(), Clock: s.clock, Events: s.events, Pace: pin.UsualPace, Lead: s.lead}
 	return []reconciler{
+		teller,
 		generator,
 		&pincontroller.Adviser{Client: c, Workloads: s.reader, MaxReservation: s.options.MaxReservation, Clock: s.clock, Events: s.events},
 		&pincontroller.KindGenerator{Generator: generator, Live: live, Watcher: s.watcher},
 		&pincontroller.Recorder{
 			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,
-			Events: s.events, Metrics: metric, Evictor: s.evictor, Leases: leases,
+			Events: s.events, Teller: teller, Metrics: metric, Evictor: s.evictor, Leases: leases,
 		},
 		&pincontroller.Nominator{Client: s.mgr.GetClient(), Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events, Leases: leases},
 		&pincontroller.Resyncer{Client: c, Workloads: s.reader, Clock: s.clock},

@@ -5,6 +5,7 @@
 //	Generator  makes the PersistentPodStates that StatefulSets ask for by annotation
 //	KindGenerator  does the same for each further kind of workload
 //	Nominator  nominates the recorded node of a gated pod, and opens its gate
+//	Teller     gathers what happens to addresses into few events
 //	Resyncer   makes a workload create its pods again, after the API server refused them
 //	           because no webhook answered
 package pin

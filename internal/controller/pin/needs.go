@@ -37,6 +37,7 @@ func Needs() cluster.Needs {
 		Objects: []cluster.Need{
 			cluster.Of(podAnnotations, cluster.Owners, cluster.Phase, cluster.Requests(), podPlace, podGate, podRefusal),
 			cluster.Of(cluster.Labels, nodeFitness),
+			cluster.Of(cluster.Labels[*corev1.Namespace]),
 			cluster.Of(cluster.OwnAnnotations, setProgress),
 			cluster.Of(cluster.OwnAnnotations, deploymentTemplate),
 			cluster.Of(cluster.OwnAnnotations, jobTemplate),

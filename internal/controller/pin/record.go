@@ -36,7 +36,9 @@ type Recorder struct {
 	MaxReservation time.Duration
 	Clock          clock.PassiveClock
 	Events         events.EventRecorder
-	Metrics        *Metrics
+	// Teller tells which pods were kept.
+	Teller  *Teller
+	Metrics *Metrics
 	// Evictor deletes the pods that are released.
 	Evictor *evict.Evictor
 	// Leases tell whether the node of a pod that is deleted by force is still silent.
@@ -128,6 +130,6 @@ func (r *Recorder) gatherer() gatherer {
 	return gatherer{client: r.Client, workloads: r.Workloads, maxReservation: r.MaxReservation, clock: r.Clock}
 }
 
-func (r *Recorder) reporter() reporter { return reporter{r.Events, r.Metrics} }
+func (r *Recorder) reporter() reporter { return reporter{r.Events, r.Metrics, r.Teller} }
 
 func (r *Recorder) releaser() releaser { return releaser{r.Evictor, r.Leases, r.reporter()} }

@@ -18,23 +18,27 @@ import (
 type reporter struct {
 	events  events.EventRecorder
 	metrics *Metrics
+	teller  *Teller
 }
 
 // rebuilds reports rebuilds. It is called once they are in the status, so that none is
-// reported twice.
+// reported twice. Pods that were kept are told by the teller, which gathers them; a pod that was not has
+// its own event at once.
 func (r reporter) rebuilds(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 	for _, rebuild := range rebuilds {
 		r.metrics.rebuilt(rebuild)
 		i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Name == rebuild.Pod })
-		kind, note := corev1.EventTypeNormal, fmt.Sprintf("on node %s with %s", rebuild.To.NodeName, rebuild.To.IPs)
+		note := fmt.Sprintf("on node %s with %s", rebuild.To.NodeName, rebuild.To.IPs)
 		before := fmt.Sprintf(", before on node %s with %s", rebuild.From.NodeName, rebuild.From.IPs)
 		switch {
 		case rebuild.Outcome != appsv1beta1.Kept:
-			kind, note = corev1.EventTypeWarning, fmt.Sprintf("%s%s; %s: %s", note, before, rebuild.Cause, rebuild.Message)
+			note = fmt.Sprintf("%s%s; %s: %s", note, before, rebuild.Cause, rebuild.Message)
+			r.events.Eventf(&in.Pods[i], in.State, corev1.EventTypeWarning, string(rebuild.Outcome), "Rebuild", "%s", note)
+			continue
 		case rebuild.Message != "":
 			note += before + "; " + rebuild.Message
 		}
-		r.events.Eventf(&in.Pods[i], in.State, kind, string(rebuild.Outcome), "Rebuild", "%s", note)
+		r.teller.returned(in.State, &in.Pods[i], rebuild, note)
 	}
 }
 

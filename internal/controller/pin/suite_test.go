@@ -18,6 +18,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/workloads"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 const hostname = corev1.LabelHostname
@@ -39,6 +40,7 @@ type manager struct {
 	reader  *workloads.Reader
 	watcher *workloads.Watcher
 	metrics *prometheus.Registry
+	teller  *controller.Teller
 	elected <-chan struct{} // of the nominator
 }
 
@@ -61,13 +63,23 @@ func newManager(t *testing.T) *manager {
 		Registry: m.reader.Registry, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: namespaces,
 		Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
 	}
+	m.teller = &controller.Teller{
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), Clock: testenv.HastyClock{}, Events: mgr.GetEventRecorder("limpet-controller"), Pace: hasty,
+	}
 	return m
 }
+
+// hasty is a pace in which each event comes soon.
+var hasty = func() pin.Pace {
+	p := pin.UsualPace
+	p.Returned, p.Reserved, p.Ended, p.Conflict, p.Between = 0, 0, 0, 0, 0
+	return p
+}()
 
 // start runs the reconcilers under test, and no others, until the test ends.
 func (m *manager) start(t *testing.T, reconcilers ...reconciler) {
 	t.Helper()
-	for _, r := range append([]reconciler{m.watcher}, reconcilers...) {
+	for _, r := range append([]reconciler{m.watcher, m.teller}, reconcilers...) {
 		if err := r.SetupWithManager(m); err != nil {
 			t.Fatalf("set up %T: %v", r, err)
 		}
@@ -78,7 +90,7 @@ func (m *manager) start(t *testing.T, reconcilers ...reconciler) {
 func (m *manager) recorder() *controller.Recorder {
 	return &controller.Recorder{
 		Client: m.GetClient(), Workloads: m.reader, Watcher: m.watcher, MaxReservation: time.Hour, Clock: clock.RealClock{},
-		Events: m.GetEventRecorder("limpet-controller"), Metrics: controller.NewMetrics(m.metrics), Evictor: &evict.Evictor{Client: m.GetClient()},
+		Events: m.GetEventRecorder("limpet-controller"), Teller: m.teller, Metrics: controller.NewMetrics(m.metrics), Evictor: &evict.Evictor{Client: m.GetClient()},
 		Leases: &controller.LeaseMonitor{Live: m.GetAPIReader(), Clock: clock.RealClock{}},
 	}
 }

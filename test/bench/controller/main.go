@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/test/bench/measure"
 	"github.com/limpet-io/limpet/test/programs"
 )
@@ -71,9 +72,10 @@ type scale struct {
 	nodes, sets, replicas int
 	rate                  int // of creations, a second
 	memoryOnly            bool
+	settle                time.Duration // until the events of rebuilds are there
 }
 
-var full = scale{nodes: 100, sets: 200, replicas: 50, rate: 50}
+var full = scale{nodes: 100, sets: 200, replicas: 50, rate: 50, settle: pin.UsualPace.Between + 4*pin.UsualPace.Returned}
 
 func (s scale) pods() int { return s.sets * s.replicas }
 

@@ -153,7 +153,7 @@ func (r *report) requests(w *strings.Builder) {
 	fmt.Fprintf(w, `
 ## Requests of the controller
 
-By the API server's audit log; its lease is left out. A rebuild costs %.1f writes: the nomination, the gate, the record, the event.
+By the API server's audit log; its lease is left out. A rebuild costs %.1f writes: the nomination, the gate, the record, and the event of a pod that returns alone.
 
 | request | of what | at a start | %d records | %d records of %d sets at once | %d creates | %d rebuilds |
 |---|---|---|---|---|---|---|

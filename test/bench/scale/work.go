@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -19,6 +20,7 @@ type work struct {
 	Rest     counts
 	Rebuilds int
 	Rebuild  counts
+	Events   int // of the rebuilds
 	// Calm is the times of rebuilds with two controllers, Failed those while the leader is killed.
 	CalmOpened, CalmRecorded, FailedOpened, FailedRecorded measure.Sample
 	// After is the requests after the API server was ready again.
@@ -103,10 +105,11 @@ func (b *bench) rebuildAll(ctx context.Context, p *player, w *work) (err error) 
 		return err
 	}
 	w.Rebuilds = len(w.CalmOpened)
-	if err := wait(ctx, min(b.size.Rest, 20*time.Second)); err != nil { // events and pools come later
+	if err := wait(ctx, min(b.size.Rest*4/3, pin.UsualPace.Between+4*pin.UsualPace.Returned)); err != nil { // the last events come later
 		return err
 	}
-	w.Rebuild, err = b.countAll()
+	t, err := b.audit.next()
+	w.Rebuild, w.Events = counts{t.requests(), t.writes()}, t[request{verb: "create", resource: "events"}]
 	return err
 }
 

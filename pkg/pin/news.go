@@ -1,0 +1,164 @@
+package pin
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Reasons of the events about the addresses of pods.
+const (
+	ReasonReserved  = "Reserved"     // a pod ended, and its addresses are reserved for it
+	ReasonReturned  = "Returned"     // several pods of a workload are Ready again in their places; a single pod has the event Kept
+	ReasonExpired   = CauseExpired   // the time of a reservation is over, and its pod did not come back to it
+	ReasonReclaimed = CauseReclaimed // a reserved address went to another pod, because no other was left
+	ReasonConflict  = "Conflict"     // two pods have one address
+)
+
+// News is what happened to the addresses of one pod.
+type News struct {
+	Reason    string
+	Namespace string
+	// Workload is what the news of several pods are gathered by.
+	Workload string
+	Pod      string
+	UID      types.UID
+	Node     string
+	IPs      string
+	// Until is the end of the reservation.
+	Until time.Time
+	// Other is the other pod of Reclaimed and Conflict.
+	Other types.NamespacedName
+	// About is the workload, where it is known without a read.
+	About *corev1.ObjectReference
+	// By is the object that the event of a single pod is related to.
+	By *corev1.ObjectReference
+	// Text is what the event of a single pod says; empty for what the other fields say.
+	Text string
+}
+
+// WorkloadName returns the name of the StatefulSet that would give a pod its name, or else the name
+// of the pod. The news of pods whose objects are gone are gathered by it.
+func WorkloadName(pod string) string {
+	if i := strings.LastIndexByte(pod, '-'); i > 0 {
+		return pod[:i]
+	}
+	return pod
+}
+
+// Digest is the news of one workload and one reason, for one event.
+type Digest struct {
+	Reason, Namespace, Workload string
+	News                        []News
+	// More is how many further pods there are.
+	More int
+	// LeftOut is how many news of the namespace no event tells.
+	LeftOut int
+}
+
+const (
+	// longestDigest is how long the text of an event may be; the API allows 1024 bytes.
+	longestDigest = 1000
+	// mostNamed is how many pods an event names.
+	mostNamed = 10
+)
+
+// Warning tells whether an operator should look at a digest.
+func (d Digest) Warning() bool { return warns(d.Reason) }
+
+func warns(reason string) bool { return reason == ReasonReclaimed || reason == ReasonConflict }
+
+// Single tells whether a digest is about one pod.
+func (d Digest) Single() bool { return len(d.News)+d.More == 1 }
+
+// Text returns what the event of a digest says.
+func (d Digest) Text() string {
+	left := ""
+	if d.LeftOut > 0 {
+		left = fmt.Sprintf("; %d further news of this namespace were left out", d.LeftOut)
+	}
+	if d.Single() {
+		text := d.News[0].Text
+		if text == "" {
+			text = d.News[0].sentence()
+		}
+		return shortened(text, longestDigest-len(left)) + left
+	}
+	return d.list(longestDigest-len(left)) + left
+}
+
+// sentence tells the news of one pod.
+func (n News) sentence() string {
+	switch n.Reason {
+	case ReasonReserved:
+		return fmt.Sprintf("pod %s has ended, and %s stays reserved for it on node %s until %s", n.Pod, n.IPs, n.Node, clockTime(n.Until))
+	case ReasonExpired:
+		return fmt.Sprintf("the reservation of %s on node %s for pod %s has ended, and the pod did not come back to it", n.IPs, n.Node, n.Pod)
+	case ReasonReclaimed:
+		return fmt.Sprintf("%s got %s of node %s, which was reserved for pod %s until %s: no other address was left", n.other(), n.IPs, n.Node, n.Pod, clockTime(n.Until))
+	case ReasonConflict:
+		return fmt.Sprintf("pod %s and %s both have %s on node %s; look with: limpet-ipam check", n.Pod, n.other(), n.IPs, n.Node)
+	}
+	return fmt.Sprintf("pod %s is on node %s with %s", n.Pod, n.Node, n.IPs)
+}
+
+// other names the other pod to the users of a namespace, who may know the pods of no other one.
+func (n News) other() string {
+	if n.Other.Namespace != n.Namespace {
+		return "a pod of another namespace"
+	}
+	return "pod " + n.Other.Name
+}
+
+// list tells the news of several pods, and names as many as have room.
+func (d Digest) list(room int) string {
+	const more = len(" and 1000000 more")
+	text := d.head()
+	for i, n := range d.News {
+		item := fmt.Sprintf(" %s (%s on %s),", n.Pod, n.IPs, n.Node)
+		if i == mostNamed || len(text)+len(item)+more > room {
+			return fmt.Sprintf("%s and %d more", text, len(d.News)-i+d.More)
+		}
+		text += item
+	}
+	if d.More > 0 {
+		return fmt.Sprintf("%s and %d more", text, d.More)
+	}
+	return strings.TrimSuffix(text, ",")
+}
+
+func (d Digest) head() string {
+	n := len(d.News) + d.More
+	switch d.Reason {
+	case ReasonReserved:
+		first := d.News[0].Until
+		for _, news := range d.News {
+			if news.Until.Before(first) {
+				first = news.Until
+			}
+		}
+		return fmt.Sprintf("%d pods have ended, and their addresses stay reserved for them, the first until %s:", n, clockTime(first))
+	case ReasonReturned:
+		return fmt.Sprintf("%d pods are Ready again in their places:", n)
+	case ReasonExpired:
+		return fmt.Sprintf("%d reservations have ended, and their pods did not come back to them:", n)
+	case ReasonReclaimed:
+		return fmt.Sprintf("%d reserved addresses went to other pods, because no others were left:", n)
+	case ReasonConflict:
+		return fmt.Sprintf("%d pods have addresses that other pods have too; look with: limpet-ipam check:", n)
+	}
+	return fmt.Sprintf("%d pods:", n)
+}
+
+func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
+
+// shortened cuts a text that is longer than an event may be.
+func shortened(text string, room int) string {
+	if len(text) <= room {
+		return text
+	}
+	return strings.ToValidUTF8(text[:room-len("…")], "") + "…"
+}
