@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: chaos chart release reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: chaos chart release reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-upgrade test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ test-unit: build assets ## Run all tests but those that need the three-node clus
 
 test-e2e: build ## Run the end-to-end tests on a separate three-node cluster
 	test/run.sh e2e
+
+test-upgrade: root build ## Upgrade from an earlier commit (FROM=COMMIT) and back, in every order; writes docs/operate/upgrade.md
+	test/e2e/cmd/upgrade/earlier.sh "$(FROM)" -out docs/operate/upgrade.md $(UPGRADE_FLAGS)
 
 test-fresh: assets ## Check that the built components and Go's caches are all that tests need
 	test/programs/fresh.sh
@@ -90,7 +93,7 @@ cluster-up: root build ## Start a three-node cluster with Limpet for your own ex
 
 cluster-down: root ## Stop the cluster of cluster-up; ALL=1 also those that an interrupted demo, test or benchmark left
 	@test -x $(CLUSTER) || $(MAKE) --no-print-directory harness
-	for name in limpet $(if $(ALL),demo e2e bench chart chaos); do $(CLUSTER) down --name $$name; done
+	for name in limpet $(if $(ALL),demo e2e bench chart chaos upgrade); do $(CLUSTER) down --name $$name; done
 	rm -f kubeconfig bin/kubectl
 
 generate: ## Regenerate deepcopy functions and CRDs

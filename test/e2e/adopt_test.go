@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
+	"github.com/limpet-io/limpet/test/e2e/churn"
 )
 
 const (
@@ -37,7 +37,7 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 		}
 	}
 	agePlugins(t)
-	churn := startChurn(t)
+	endChurn := startChurn(t)
 
 	t.Run("adopt", func(t *testing.T) {
 		kubectl(t, "apply", "-k", filepath.Join(theBed.Repo, "deploy/adopt-network"))
@@ -65,7 +65,7 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 		awaitLog(t, "still attached") // what keeps the plugin on the node
 		untouched(t, running)
 	})
-	churn.end(t)
+	endChurn()
 	kubectl(t, "delete", "pod", "-l", "app=guest", "--timeout=120s") // by host-local
 	for name, p := range pods(t, "guest", 3) {
 		if !strings.HasPrefix(p.Status.PodIP, "10.245.3.") {
@@ -186,82 +186,28 @@ func awaitLog(t *testing.T, text string) {
 	})
 }
 
-// churn creates and deletes a pod on each node, one after the other, until it ends.
-type churn struct {
-	cancel context.CancelFunc
-	wait   sync.WaitGroup
-	mu     sync.Mutex
-	pods   int
-	errs   []error
-}
-
-func startChurn(t *testing.T) *churn {
+// startChurn creates and deletes a pod on each node, one after the other, until the function that it returns is called.
+// Each pod must have started and ended, without a failed sandbox.
+func startChurn(t *testing.T) (end func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &churn{cancel: cancel}
-	t.Cleanup(func() { cancel(); c.wait.Wait() })
-	for _, node := range theBed.Cluster.Nodes() {
-		c.wait.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				err := c.live(context.WithoutCancel(ctx), fmt.Sprintf("churn-%s-%d", node, i), node)
-				c.mu.Lock()
-				c.pods++
-				if err != nil {
-					c.errs = append(c.errs, err)
-				}
-				c.mu.Unlock()
-			}
-		})
-	}
-	return c
-}
-
-// live is the life of one pod: it starts and ends within a minute, and no sandbox of it fails.
-func (c *churn) live(ctx context.Context, name, node string) error {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "churn"}},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "cilium/echoserver:latest", ImagePullPolicy: corev1.PullIfNotPresent}}},
-	}
-	api := theBed.Client.CoreV1().Pods("default")
-	if _, err := api.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	err := bed.Await(ctx, time.Minute, name+" to be Ready", func(ctx context.Context) (bool, string) {
-		p, err := api.Get(ctx, name, metav1.GetOptions{})
-		return err == nil && bed.Ready(p), fmt.Sprint(err)
-	})
-	if err != nil {
-		return err
-	}
-	grace := int64(1)
-	if err := api.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
-		return err
-	}
-	return bed.Await(ctx, time.Minute, name+" to be gone", func(ctx context.Context) (bool, string) {
-		_, err := api.Get(ctx, name, metav1.GetOptions{})
-		return err != nil, "it is there"
-	})
-}
-
-// end stops the churn. Each pod must have started and ended, without a failed sandbox.
-func (c *churn) end(t *testing.T) {
-	t.Helper()
-	c.cancel()
-	c.wait.Wait()
-	for _, err := range c.errs {
-		t.Error(err)
-	}
-	if c.pods < 6 {
-		t.Errorf("only %d pods were created and deleted", c.pods)
-	}
-	events, err := theBed.Client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range events.Items {
-		if strings.HasPrefix(e.InvolvedObject.Name, "churn-") && (e.Reason == "FailedCreatePodSandBox" || e.Reason == "FailedKillPod") {
-			t.Errorf("%s: %s: %s", e.InvolvedObject.Name, e.Reason, e.Message)
+	const prefix = "churn"
+	c := churn.Start(t.Context(), theBed, "default", prefix)
+	t.Cleanup(func() { c.Stop() })
+	return func() {
+		pods, errs := c.Stop()
+		for _, err := range errs {
+			t.Error(err)
 		}
+		if pods < 6 {
+			t.Errorf("only %d pods were created and deleted", pods)
+		}
+		failed, err := churn.FailedSandboxes(t.Context(), theBed, "default", prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range failed {
+			t.Error(f)
+		}
+		t.Logf("%d pods were created and deleted", pods)
 	}
-	t.Logf("%d pods were created and deleted", c.pods)
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
+	"github.com/limpet-io/limpet/test/e2e/churn"
 )
 
 // TestTheWrongOrderHarmsNoPod deletes the CRDs while controllers and agents run, and then the namespace. Pods start and
@@ -45,7 +46,7 @@ func TestTheWrongOrderHarmsNoPod(t *testing.T) {
 				return err == nil && p.UID != before["order-0"].UID && bed.Ready(p), fmt.Sprint(err)
 			})
 			for _, node := range theBed.Cluster.Nodes() {
-				if err := new(churn).live(t.Context(), "after-"+node, node); err != nil {
+				if err := churn.Live(t.Context(), theBed, "default", "after-"+node, node); err != nil {
 					t.Error(err)
 				}
 			}
