@@ -109,7 +109,7 @@ reference: build ## Write docs/operate/reference.md from the source and the help
 	cd tools && $(GO) run ./reference -root .. -out ../docs/operate/reference.md
 
 verify: generate reference lint licences score sbom ## Check that generated code is fresh, code formatted and linted, modules tidy, files short, words plain
-	git diff --exit-code -- deploy/crds docs/operate/reference.md 'pkg/api/**/zz_generated*'
+	git diff --exit-code -- deploy/crds deploy/node-network docs/operate/reference.md 'pkg/api/**/zz_generated*'
 	for m in $(TIDY); do (cd $$m && $(GO) mod tidy -diff); done
 	! git ls-files '*.go' | grep -vE 'zz_generated|_test\.go$$' | xargs wc -l | awk '$$2 != "total" && $$1 > 400' | grep .
 	$(GO) test ./test/docs ./test/words

@@ -83,6 +83,10 @@ type Agent struct {
 
 	pluginInstalled, networkInstalled atomic.Bool
 
+	decided  plan.OwnNetworkDecision // in own mode; as of the last round
+	recorded *plan.NodeNetwork       // the NodeNetwork as the state directory has it; nil without one
+	lookedUp bool                    // whether that was read
+
 	patches    []time.Time            // of the network configuration, within the last hour
 	notAdopted atomic.Pointer[string] // why the network is not adopted; nil before the first attempt
 
@@ -200,7 +204,7 @@ func (a *Agent) offerLast(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.show.Offer(plan.Mirror(a.Node, nil, facts(networks), a.Now()))
+	a.show.Offer(plan.Mirror(a.Node, nil, plan.WithOwnNetwork(facts(networks), a.decided), a.Now()))
 	return nil
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/internal/agent/show"
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 const (
@@ -33,6 +35,7 @@ const (
 // that are read. It also holds the handle on the kernel's routes.
 type clusterView struct {
 	nodes  toolscache.SharedIndexInformer // nil unless in own mode
+	nets   toolscache.SharedIndexInformer // of the NodeNetwork; nil unless in own mode
 	pods   toolscache.SharedIndexInformer // nil when the API server is not the source of pods
 	links  *netlink.Handle
 	filled atomic.Bool
@@ -47,7 +50,8 @@ func newClusterView(client *show.Client, c Config) (*clusterView, error) {
 	if c.OwnNetwork {
 		all := toolscache.NewListWatchFromClient(client.Core, "nodes", "", fields.Everything())
 		v.nodes = toolscache.NewSharedIndexInformer(newSpread(c, 0, c.Pace.Reconnect/nodesSooner).listWatch(all), &corev1.Node{}, 0, nil)
-		err = v.nodes.SetTransform(stripNode)
+		err = v.nodes.SetTransform(func(o any) (any, error) { return stripNode(o, c.Node) })
+		v.watchNodeNetwork(client, c)
 	}
 	if err == nil && c.Pods == nil {
 		err = v.watchPods(client, c)
@@ -88,16 +92,19 @@ func (v *clusterView) watchPods(client *show.Client, c Config) error {
 func (v *clusterView) start(ctx context.Context) error {
 	var running sync.WaitGroup
 	var synced []toolscache.InformerSynced
-	if v.nodes != nil {
-		if _, err := v.nodes.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	for _, in := range []toolscache.SharedIndexInformer{v.nodes, v.nets} {
+		if in == nil {
+			continue
+		}
+		if _, err := in.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { v.notify() },
 			UpdateFunc: func(old, now any) { v.notifyIfChanged(old, now) },
 			DeleteFunc: func(any) { v.notify() },
 		}); err != nil {
-			return fmt.Errorf("watch nodes: %w", err)
+			return fmt.Errorf("watch nodes and their settings: %w", err)
 		}
-		running.Go(func() { v.nodes.RunWithContext(ctx) })
-		synced = append(synced, v.nodes.HasSynced)
+		running.Go(func() { in.RunWithContext(ctx) })
+		synced = append(synced, in.HasSynced)
 	}
 	if v.pods != nil {
 		running.Go(func() { v.pods.RunWithContext(ctx) })
@@ -117,13 +124,20 @@ func (v *clusterView) notify() {
 	}
 }
 
-// notifyIfChanged skips updates of a Node that change no route, such as heartbeats.
+// notifyIfChanged skips updates that change neither a route nor a setting, such as heartbeats of a Node.
 func (v *clusterView) notifyIfChanged(old, now any) {
-	a, ok := old.(*corev1.Node)
-	b, ok2 := now.(*corev1.Node)
-	if !ok || !ok2 || !apiequality.Semantic.DeepEqual(a.Spec, b.Spec) || !apiequality.Semantic.DeepEqual(a.Status, b.Status) {
-		v.notify()
+	switch a := old.(type) {
+	case *corev1.Node:
+		b, ok := now.(*corev1.Node)
+		if ok && apiequality.Semantic.DeepEqual(a.Spec, b.Spec) && apiequality.Semantic.DeepEqual(a.Status, b.Status) && maps.Equal(a.Labels, b.Labels) {
+			return
+		}
+	case *v1alpha1.NodeNetwork:
+		if b, ok := now.(*v1alpha1.NodeNetwork); ok && a.UID == b.UID && a.Generation == b.Generation {
+			return // the controller writes the status
+		}
 	}
+	v.notify()
 }
 
 // synced reports whether the cache has been filled once.
@@ -179,12 +193,16 @@ func stripPod(o any) (any, error) {
 	return &stripped, nil
 }
 
-func stripNode(o any) (any, error) {
+// stripNode drops what the agent does not read of a Node. Labels are read of its own node alone.
+func stripNode(o any, own string) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {
 		return o, nil
 	}
 	n.Spec, n.Status = corev1.NodeSpec{PodCIDRs: n.Spec.PodCIDRs}, corev1.NodeStatus{Addresses: n.Status.Addresses}
-	n.ManagedFields, n.Annotations, n.Labels = nil, nil, nil
+	n.ManagedFields, n.Annotations = nil, nil
+	if n.Name != own {
+		n.Labels = nil
+	}
 	return n, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -18,13 +19,27 @@ func (a *Agent) setUpNetwork() error {
 	if err != nil {
 		return err
 	}
-	d := plan.OwnNetwork(plan.OwnNetworkInput{Node: a.Node, Nodes: a.cluster.allNodes(), ConfigNames: names, Options: a.pluginOptions()})
+	settings, err := a.settings()
+	if err != nil {
+		return err
+	}
+	in := plan.OwnNetworkInput{Node: a.Node, Nodes: a.cluster.allNodes(), ConfigNames: names, Options: a.pluginOptions(), Settings: settings, Accepts: a.Accepts}
+	if settings != nil {
+		if in.NodeMTU, err = nodeMTU(a.cluster.links, plan.InternalIPs(a.Node, in.Nodes)); err != nil {
+			return err
+		}
+	}
+	d := plan.OwnNetwork(in)
+	a.decided = d
 	if d.Foreign != "" {
 		a.networkInstalled.Store(true)
 		return fmt.Errorf("%s is the node's network configuration: it and the routes are left as they are; remove it, or run the agent with --network=none", filepath.Join(a.ConfDir, d.Foreign))
 	}
-	err = errors.Join(ApplyRoutes(a.cluster.links, d.Routes), d.Err)
+	err = errors.Join(ApplyRoutes(a.cluster.links, d.Routes, d.Stay...), d.Err)
 	if d.Err != nil {
+		if settings != nil && slices.Contains(names, plan.ConflistName) {
+			a.networkInstalled.Store(true) // with the settings that the node had before
+		}
 		return err
 	}
 	return errors.Join(err, a.installConflist(d))
@@ -42,7 +57,7 @@ func (a *Agent) installConflist(d plan.OwnNetworkDecision) error {
 	path := filepath.Join(a.ConfDir, plan.ConflistName)
 	changed, err := installFile(path, d.Conflist, 0o644)
 	if changed {
-		a.Log.Info("Installed network configuration", "path", path, "podCIDRs", d.PodCIDRs)
+		a.Log.Info("Installed network configuration", "path", path, "ranges", d.Ranges)
 	}
 	a.networkInstalled.Store(err == nil)
 	return err

@@ -82,7 +82,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
-	a.show.Offer(plan.Mirror(a.Node, nil, facts(networks), a.Now())) // the loop knows the owner
+	a.show.Offer(plan.Mirror(a.Node, nil, plan.WithOwnNetwork(facts(networks), a.decided), a.Now())) // the loop knows the owner
 	return nil
 }
 

@@ -17,13 +17,13 @@ const routeProtocol netlink.RouteProtocol = 0x4c
 
 // ApplyRoutes adds, replaces and removes the agent's routes on this node until they are the
 // wanted ones. Routes of other programs stay. Where such a route has the same target, the
-// wanted route fails.
-func ApplyRoutes(h *netlink.Handle, want []plan.Route) error {
+// wanted route fails. Routes to the targets in stay are left as they are.
+func ApplyRoutes(h *netlink.Handle, want []plan.Route, stay ...netip.Prefix) error {
 	have, err := ownRoutes(h)
 	if err != nil {
 		return err
 	}
-	d := plan.RouteChanges(have, want)
+	d := plan.RouteChanges(have, want, stay...)
 	var errs []error
 	for _, r := range d.Add {
 		if err := h.RouteAdd(toNetlink(r)); err != nil {

@@ -69,7 +69,8 @@ func removeNetwork(c Config) error {
 	}
 	defer links.Close()
 	left, err := restoreNetworks(c)
-	return errors.Join(err, errors.Join(left...), remove(filepath.Join(c.ConfDir, plan.ConflistName)), ApplyRoutes(links, nil))
+	return errors.Join(err, errors.Join(left...), remove(filepath.Join(c.ConfDir, plan.ConflistName)),
+		remove(filepath.Join(c.StateDir, settingsFile)), ApplyRoutes(links, nil))
 }
 
 // pluginNamed returns an error while a network configuration names the plugin.

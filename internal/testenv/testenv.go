@@ -114,7 +114,7 @@ func start(assets string, options map[string]string, register []func(*runtime.Sc
 	}
 	env.server = &envtest.Environment{
 		BinaryAssetsDirectory:    assets,
-		CRDDirectoryPaths:        []string{filepath.Join(root, "deploy", "crds")},
+		CRDDirectoryPaths:        []string{filepath.Join(root, "deploy", "crds"), filepath.Join(root, "deploy", "node-network")},
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: time.Minute, // builds on a busy machine make it slow
 	}

@@ -34,6 +34,9 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 		"default":         {"", base},
 		"own network":     {"network: {mode: own}", own},
 		"adopted network": {"network: {mode: adopt}", kustomized(t, "adopt-network")},
+		"settings of nodes": {
+			"network: {mode: own, settings: true}", kustomized(t, "own-network", "node-network"),
+		},
 		"monitoring":      {"monitoring: {enabled: true}", kustomized(t, "default", "monitoring")},
 		"both of monitoring": {
 			"monitoring: {enabled: true}\nalerts: {enabled: true}", kustomized(t, "default", "monitoring"),

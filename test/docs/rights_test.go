@@ -20,7 +20,7 @@ import (
 // and what it permits to a thief.
 func TestEveryRightIsExplained(t *testing.T) {
 	var want, got []string
-	for _, dir := range []string{"controller", "daemonset"} {
+	for _, dir := range []string{"controller", "daemonset", "node-network"} {
 		want = append(want, rightsIn(t, filepath.Join(root, "deploy", dir, "rbac.yaml"))...)
 	}
 	for _, line := range section(t, "docs/operate/security.md", "## Rights") {

@@ -36,7 +36,7 @@ func deploy(t *testing.T) {
 		return
 	}
 	env.AsController(t)
-	for _, o := range env.Manifest(t, "deploy/daemonset/rbac.yaml") {
+	for _, o := range append(env.Manifest(t, "deploy/daemonset/rbac.yaml"), env.Manifest(t, "deploy/node-network/rbac.yaml")...) {
 		if err := env.Client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -15,7 +13,6 @@ const (
 	// ConflistName is the file name of the network configuration of own mode.
 	ConflistName = "10-limpet.conflist"
 
-	networkName = "limpet"
 	// annotationsCapability makes a runtime pass a pod's annotations to the plugin.
 	annotationsCapability = "io.kubernetes.cri.pod-annotations"
 )
@@ -32,20 +29,20 @@ type PluginOptions struct {
 }
 
 // conflist returns the network configuration of own mode. It chains ptp, which routes each
-// address by itself, with one range set per pod CIDR of the node, and portmap for host
-// ports. Nothing is masqueraded: pods see each other's addresses. Options that have the
-// plugin's default value are left out.
-func conflist(podCIDRs []string, o PluginOptions) ([]byte, error) {
+// address by itself, with the range sets of the node, and portmap for host ports. Nothing is
+// masqueraded: pods see each other's addresses. Options that have the plugin's default value
+// are left out.
+func conflist(sets [][]netip.Prefix, mtu int32, o PluginOptions) object {
 	var ranges [][]object
 	var routes []object
-	for _, text := range podCIDRs {
-		cidr, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, fmt.Errorf("pod CIDR of the node: %w", err)
+	for _, set := range sets {
+		var alternatives []object
+		for _, p := range set {
+			alternatives = append(alternatives, object{"subnet": p.String()})
 		}
-		ranges = append(ranges, []object{{"subnet": cidr.Masked().String()}})
+		ranges = append(ranges, alternatives)
 		defaultRoute := "0.0.0.0/0"
-		if cidr.Addr().Is6() {
+		if set[0].Addr().Is6() {
 			defaultRoute = "::/0"
 		}
 		routes = append(routes, object{"dst": defaultRoute})
@@ -60,15 +57,13 @@ func conflist(podCIDRs []string, o PluginOptions) ([]byte, error) {
 	if o.SharePercent != reservation.DefaultSharePercent {
 		ipam["maxReservedPercent"] = o.SharePercent
 	}
-	return json.MarshalIndent(object{
+	ptp := object{"type": "ptp", "ipMasq": false, "capabilities": object{annotationsCapability: true}, "ipam": ipam}
+	if mtu != 0 {
+		ptp["mtu"] = mtu
+	}
+	return object{
 		"cniVersion": "1.1.0",
-		"name":       networkName,
-		"plugins": []object{
-			{
-				"type": "ptp", "ipMasq": false, "capabilities": object{annotationsCapability: true},
-				"ipam": ipam,
-			},
-			{"type": "portmap", "capabilities": object{"portMappings": true}, "snat": true},
-		},
-	}, "", "  ")
+		"name":       NetworkName,
+		"plugins":    []object{ptp, {"type": "portmap", "capabilities": object{"portMappings": true}, "snat": true}},
+	}
 }

@@ -38,6 +38,9 @@ func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha
 	if s.Share != nil {
 		s.Conditions = append(s.Conditions, shareReached(s, refuse))
 	}
+	if n.Configured != nil {
+		s.Conditions = append(s.Conditions, *n.Configured)
+	}
 	for i := range s.Conditions {
 		s.Conditions[i].LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	}

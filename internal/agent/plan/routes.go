@@ -38,6 +38,18 @@ func Routes(self string, nodes []corev1.Node) []Route {
 	return routes
 }
 
+// InternalIPs returns the internal IPs of a node.
+func InternalIPs(node string, nodes []corev1.Node) (ips []netip.Addr) {
+	for _, n := range nodes {
+		for _, a := range n.Status.Addresses {
+			if ip, err := netip.ParseAddr(a.Address); n.Name == node && a.Type == corev1.NodeInternalIP && err == nil {
+				ips = append(ips, ip)
+			}
+		}
+	}
+	return ips
+}
+
 func internalIP(n corev1.Node, v4 bool) (netip.Addr, bool) {
 	for _, a := range n.Status.Addresses {
 		ip, err := netip.ParseAddr(a.Address)
@@ -56,8 +68,9 @@ type RouteDecision struct {
 }
 
 // RouteChanges compares the routes that the agent has made with the routes it wants.
-// Routes that others made are not in have, and are therefore never removed or replaced.
-func RouteChanges(have, want []Route) RouteDecision {
+// Routes that others made are not in have, and are therefore never removed or replaced. Routes to the targets in stay are
+// left as they are.
+func RouteChanges(have, want []Route, stay ...netip.Prefix) RouteDecision {
 	var d RouteDecision
 	for _, r := range want {
 		switch {
@@ -69,7 +82,7 @@ func RouteChanges(have, want []Route) RouteDecision {
 		}
 	}
 	for _, r := range have {
-		if !slices.ContainsFunc(want, r.sameTarget) {
+		if !slices.ContainsFunc(want, r.sameTarget) && !slices.Contains(stay, r.To) {
 			d.Remove = append(d.Remove, r)
 		}
 	}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -15,4 +17,6 @@ type Network struct {
 	Reservations []reservation.Reservation
 	// Limits bound the reservations; nil until a verb has stored them.
 	Limits *reservation.Limits
+	// Configured tells how the node took the settings of the NodeNetwork; nil without one, and for other networks.
+	Configured *metav1.Condition
 }

@@ -29,8 +29,9 @@ type Client struct {
 	// HTTP holds the connections, which other clients of the agent share.
 	HTTP *http.Client
 	// Core reads and writes objects of the core group.
-	Core       *rest.RESTClient
-	limpet     *rest.RESTClient
+	Core *rest.RESTClient
+	// Limpet reads and writes objects of limpet.dev.
+	Limpet     *rest.RESTClient
 	parameters runtime.ParameterCodec
 }
 
@@ -59,7 +60,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if c.Core, err = client("/api", runtime.ContentTypeProtobuf, corev1.SchemeGroupVersion); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	if c.limpet, err = client("/apis", runtime.ContentTypeJSON, v1alpha1.GroupVersion); err != nil {
+	if c.Limpet, err = client("/apis", runtime.ContentTypeJSON, v1alpha1.GroupVersion); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	return c, nil
@@ -68,7 +69,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 // resource returns the client and the resource of an object that the agent writes.
 func (c *Client) resource(o plan.Object) (*rest.RESTClient, string) {
 	if resource := resourceOf(o); resource != "events" {
-		return c.limpet, resource
+		return c.Limpet, resource
 	}
 	return c.Core, "events"
 }
@@ -123,7 +124,7 @@ func (c *Client) list(ctx context.Context, resource, node, version string, into 
 		LabelSelector:   v1alpha1.LabelNode + "=" + v1alpha1.NodeLabel(node),
 		ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}
-	return c.limpet.Get().Resource(resource).VersionedParams(&ofNode, c.parameters).MaxRetries(0).Do(ctx).Into(into)
+	return c.Limpet.Get().Resource(resource).VersionedParams(&ofNode, c.parameters).MaxRetries(0).Do(ctx).Into(into)
 }
 
 // watchNamed watches the metadata of one object of the core group by its name. The first event shows the

@@ -7,4 +7,6 @@
 package v1alpha1
 
 //go:generate go tool -modfile=../../../../tools/go.mod controller-gen object crd:crdVersions=v1 paths=. output:crd:dir=../../../../deploy/crds
+//go:generate mv ../../../../deploy/crds/limpet.dev_nodenetworks.yaml ../../../../deploy/node-network/limpet.dev_nodenetworks.yaml
 //go:generate go run -C ../../../../tools ./crdtimes ../deploy/crds
+//go:generate go run -C ../../../../tools ./crdtimes ../deploy/node-network

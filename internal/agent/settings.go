@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+)
+
+// settingsFile is the name of the file in the state directory with the NodeNetwork as the agent last saw it.
+const settingsFile = "limpet.nodenetwork"
+
+// settings returns the settings of the NodeNetwork; nil without one. Those of a deleted one stay: pods have addresses
+// of its ranges.
+func (a *Agent) settings() (*plan.NodeNetwork, error) {
+	path := filepath.Join(a.StateDir, settingsFile)
+	if !a.lookedUp {
+		var err error
+		if a.recorded, err = readSettings(path); err != nil {
+			return nil, err
+		}
+		a.lookedUp = true
+	}
+	now, there := a.cluster.nodeNetwork()
+	switch {
+	case there && (a.recorded == nil || !apiequality.Semantic.DeepEqual(*a.recorded, now)):
+		data, err := json.Marshal(now)
+		if err == nil {
+			_, err = installFile(path, data, 0o600)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("record NodeNetwork: %w", err)
+		}
+		a.recorded = &now
+		a.Log.Info("The NodeNetwork changed", "generation", now.Generation)
+	case there || a.recorded == nil:
+	case a.recorded.Empty():
+		if err := remove(path); err != nil {
+			return nil, err
+		}
+		a.recorded = nil
+	default:
+		last := *a.recorded
+		last.Deleted = true
+		return &last, nil
+	}
+	return a.recorded, nil
+}
+
+func readSettings(path string) (*plan.NodeNetwork, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the recorded NodeNetwork: %w", err)
+	}
+	n := &plan.NodeNetwork{}
+	if err := json.Unmarshal(data, n); err != nil {
+		return nil, fmt.Errorf("decode the recorded NodeNetwork %s: %w", path, err)
+	}
+	return n, nil
+}
+
+// nodeMTU returns the smallest MTU of the interfaces that have the addresses; 0 if none has.
+func nodeMTU(h *netlink.Handle, ips []netip.Addr) (int, error) {
+	links, err := h.LinkList()
+	if err != nil {
+		return 0, fmt.Errorf("list interfaces: %w", err)
+	}
+	all, err := h.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return 0, fmt.Errorf("list addresses: %w", err)
+	}
+	least := 0
+	for _, a := range all {
+		ip, _ := netip.AddrFromSlice(a.IP)
+		for _, l := range links {
+			if mtu := l.Attrs().MTU; l.Attrs().Index == a.LinkIndex && slices.Contains(ips, ip.Unmap()) && (least == 0 || mtu < least) {
+				least = mtu
+			}
+		}
+	}
+	return least, nil
+}
