@@ -229,7 +229,7 @@ func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) error {
 }
 
 // openAs opens the file that o.OpenFile returns, runs fn if the file passes the test, and closes the file. bbolt panics or
-// faults on its memory map when the file is damaged; both become ErrDamaged.
+// faults on its memory map when the file is damaged; both become ErrDamaged. A panic of fn stays one.
 func (s *Store) openAs(o *bolt.Options, test func(*os.File) error, fn func(*bolt.DB) error) (err error) {
 	path := filepath.Join(s.dir, databaseName)
 	var file *os.File // opened for bbolt, which leaves the file locked when it panics
@@ -243,6 +243,9 @@ func (s *Store) openAs(o *bolt.Options, test func(*os.File) error, fn func(*bolt
 	defer func() {
 		if p := recover(); p != nil {
 			abandon(file)
+			if !fileAtFault(p) {
+				panic(p) // with the stack of the first panic
+			}
 			err = fmt.Errorf("read %s: %v: %w", path, p, ErrDamaged)
 		}
 	}()
