@@ -124,7 +124,8 @@ func events(f *facts.Facts, namespace, name string) []Told {
 	told := []Told{}
 	for _, e := range f.Events {
 		about := e.InvolvedObject
-		if e.Namespace != namespace || !isPod(&about, name) && !isPod(e.Related, name) {
+		gathered := e.ReportingController == facts.Controller && pin.Names(e.Message, name)
+		if e.Namespace != namespace || !isPod(&about, name) && !isPod(e.Related, name) && !gathered {
 			continue
 		}
 		told = append(told, Told{Time: timeOf(e), Reason: e.Reason, Message: e.Message, Object: about.Kind + "/" + about.Name})

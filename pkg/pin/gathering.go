@@ -8,18 +8,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pace says how long news wait for others, and how many events there may be.
+// Pace says how long notices wait for others, and how many events there may be.
 type Pace struct {
-	// Returned, Reserved, Ended and Conflict are how long the first news of a workload wait. News that
+	// Returned, Reserved, Ended and Conflict are how long the first notices of a workload wait. Notices that
 	// are not true any more then are dropped: of a pod that was away for some seconds, only its return is told.
 	Returned, Reserved, Ended, Conflict time.Duration
 	// Between is the time between two events of one reason about one workload.
 	Between time.Duration
-	// Late is how much later than that news may be told where there are too many events. Later ones are left out.
+	// Late is how much later than that notices may be told where there are too many events. Later ones are left out.
 	Late time.Duration
 	// OfNamespace and OfAll bound the events of a namespace, and of all together.
 	OfNamespace, OfAll Rate
-	// KeptOfNamespace and KeptOfAll bound how many news wait.
+	// KeptOfNamespace and KeptOfAll bound how many notices wait.
 	KeptOfNamespace, KeptOfAll int
 }
 
@@ -31,7 +31,7 @@ var UsualPace = Pace{
 	KeptOfNamespace: 1_000, KeptOfAll: 10_000,
 }
 
-// perDigest is how many news of a digest are kept one by one; further ones are counted.
+// perDigest is how many notices of a digest are kept one by one; further ones are counted.
 const perDigest = 200
 
 func (p Pace) hold(reason string) time.Duration {
@@ -46,46 +46,46 @@ func (p Pace) hold(reason string) time.Duration {
 	return p.Returned
 }
 
-// Gathering gathers the news of workloads into digests. It is not safe for concurrent use.
+// Gathering gathers the notices of workloads into digests. It is not safe for concurrent use.
 type Gathering struct {
 	Pace Pace
 
 	piles  map[pileKey]*pile
 	told   map[pileKey]time.Time // the last event
-	spaces map[string]*newsroom
+	spaces map[string]*waitingRoom
 	all    bucket
 	kept   int
 }
 
 type pileKey struct{ namespace, reason, workload string }
 
-// pile is news that wait.
+// pile is notices that wait.
 type pile struct {
-	news []News
-	more int
-	due  time.Time
+	notices []Notice
+	more    int
+	due     time.Time
 }
 
-// newsroom is what is known of a namespace.
-type newsroom struct {
+// waitingRoom is what is known of a namespace.
+type waitingRoom struct {
 	bucket  bucket
 	kept    int
 	leftOut int
 }
 
-// Add adds news.
-func (g *Gathering) Add(now time.Time, n News) {
+// Add adds a notice.
+func (g *Gathering) Add(now time.Time, n Notice) {
 	if g.piles == nil {
-		g.piles, g.told, g.spaces = map[pileKey]*pile{}, map[pileKey]time.Time{}, map[string]*newsroom{}
+		g.piles, g.told, g.spaces = map[pileKey]*pile{}, map[pileKey]time.Time{}, map[string]*waitingRoom{}
 	}
 	space := g.spaces[n.Namespace]
 	if space == nil {
-		space = &newsroom{}
+		space = &waitingRoom{}
 		g.spaces[n.Namespace] = space
 	}
 	key := pileKey{n.Namespace, n.Reason, n.Workload}
 	p := g.piles[key]
-	if g.full(space, n.Reason) || p != nil && len(p.news) >= perDigest {
+	if g.full(space, n.Reason) || p != nil && len(p.notices) >= perDigest {
 		if p != nil {
 			p.more++
 		} else {
@@ -100,16 +100,16 @@ func (g *Gathering) Add(now time.Time, n News) {
 		}
 		g.piles[key] = p
 	}
-	if n.Reason == ReasonConflict && slices.ContainsFunc(p.news, func(o News) bool { return o.UID == n.UID }) {
+	if n.Reason == ReasonConflict && slices.ContainsFunc(p.notices, func(o Notice) bool { return o.UID == n.UID }) {
 		return // seen by each of the two pods
 	}
-	p.news = append(p.news, n)
+	p.notices = append(p.notices, n)
 	space.kept++
 	g.kept++
 }
 
-// full tells whether no further news may wait. There is always some room for warnings.
-func (g *Gathering) full(space *newsroom, reason string) bool {
+// full tells whether no further notices may wait. There is always some room for warnings.
+func (g *Gathering) full(space *waitingRoom, reason string) bool {
 	most, all := g.Pace.KeptOfNamespace, g.Pace.KeptOfAll
 	if warns(reason) {
 		most, all = most+most/10, all+all/10
@@ -117,31 +117,31 @@ func (g *Gathering) full(space *newsroom, reason string) bool {
 	return space.kept >= most || g.kept >= all
 }
 
-// Kept returns how many news wait.
+// Kept returns how many notices wait.
 func (g *Gathering) Kept() int { return g.kept }
 
 // Due removes the digests that are due and returns those for which there may be events now. Others
-// wait. confirm says which news are still true, and may complete them.
-func (g *Gathering) Due(now time.Time, confirm func(*News) bool) []Digest {
+// wait. confirm says which notices are still true, and may complete them.
+func (g *Gathering) Due(now time.Time, confirm func(*Notice) bool) []Digest {
 	var digests []Digest
 	for _, key := range g.inTurns(now) {
 		space := g.spaces[key.namespace]
 		p := g.piles[key]
 		if !g.all.has(now, g.Pace.OfAll) || !space.bucket.has(now, g.Pace.OfNamespace) {
 			if now.Sub(p.due) > g.Pace.Late {
-				space.leftOut += len(p.news) + p.more
+				space.leftOut += len(p.notices) + p.more
 				g.drop(key)
 			}
 			continue
 		}
 		g.drop(key)
 		d := Digest{Reason: key.reason, Namespace: key.namespace, Workload: key.workload, More: p.more}
-		for _, n := range p.news {
+		for _, n := range p.notices {
 			if confirm(&n) {
-				d.News = append(d.News, n)
+				d.Notices = append(d.Notices, n)
 			}
 		}
-		if len(d.News) == 0 { // then nothing is known of the others
+		if len(d.Notices) == 0 { // then nothing is known of the others
 			continue
 		}
 		d.LeftOut, space.leftOut = space.leftOut, 0
@@ -193,7 +193,7 @@ func urgency(reason string) int {
 }
 
 func (g *Gathering) drop(key pileKey) {
-	n := len(g.piles[key].news)
+	n := len(g.piles[key].notices)
 	delete(g.piles, key)
 	g.spaces[key.namespace].kept -= n
 	g.kept -= n
@@ -213,7 +213,7 @@ func (g *Gathering) forget(now time.Time) {
 	}
 }
 
-// Refer returns a reference to the pod of news.
-func (n News) Refer() *corev1.ObjectReference {
+// Refer returns a reference to the pod of a notice.
+func (n Notice) Refer() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: n.Namespace, Name: n.Pod, UID: n.UID}
 }

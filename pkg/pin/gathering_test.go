@@ -14,25 +14,25 @@ import (
 )
 
 // told is the digests of a time, as reason and number of pods.
-func told(g *pin.Gathering, at time.Time, confirm func(*pin.News) bool) (all []string) {
+func told(g *pin.Gathering, at time.Time, confirm func(*pin.Notice) bool) (all []string) {
 	for _, d := range g.Due(at, confirm) {
-		all = append(all, fmt.Sprintf("%s %d", d.Reason, len(d.News)+d.More))
+		all = append(all, fmt.Sprintf("%s %d", d.Reason, len(d.Notices)+d.More))
 	}
 	return all
 }
 
-func always(*pin.News) bool { return true }
+func always(*pin.Notice) bool { return true }
 
-func aNews(reason, namespace string, i int) pin.News {
+func aNotice(reason, namespace string, i int) pin.Notice {
 	pod := fmt.Sprintf("web-%d", i)
-	return pin.News{
+	return pin.Notice{
 		Reason: reason, Namespace: namespace, Workload: pin.WorkloadName(pod), Pod: pod, UID: types.UID(fmt.Sprint("u", i)), Node: "n1",
 		IPs: fmt.Sprintf("10.0.1.%d", i), Until: now.Add(time.Duration(10+i) * time.Minute),
 	}
 }
 
 // Events of a workload, by the second since the beginning in which they are told.
-func TestNewsOfAWorkloadAreGathered(t *testing.T) {
+func TestNoticesOfAWorkloadAreGathered(t *testing.T) {
 	const returned, reserved = pin.ReasonReturned, pin.ReasonReserved
 	every := func(pods int, gap time.Duration) (at []time.Duration) {
 		for i := range pods {
@@ -61,7 +61,7 @@ func TestNewsOfAWorkloadAreGathered(t *testing.T) {
 				for i, add := range tc.at {
 					for _, reason := range tc.reasons {
 						if add == at {
-							g.Add(now.Add(at), aNews(reason, "team", i))
+							g.Add(now.Add(at), aNotice(reason, "team", i))
 						}
 					}
 				}
@@ -81,18 +81,18 @@ func TestNewsOfAWorkloadAreGathered(t *testing.T) {
 	}
 }
 
-// News are dropped that are not true any more when they would be told, and cost no event.
-func TestNewsThatAreOverAreNotTold(t *testing.T) {
+// Notices are dropped that are not true any more when they would be told, and cost no event.
+func TestNoticesThatAreOverAreNotTold(t *testing.T) {
 	g := pin.Gathering{Pace: pin.UsualPace}
 	for i := range 4 {
-		g.Add(now, aNews(pin.ReasonReserved, "team", i))
-		g.Add(now, aNews(pin.ReasonReserved, "other", i))
+		g.Add(now, aNotice(pin.ReasonReserved, "team", i))
+		g.Add(now, aNotice(pin.ReasonReserved, "other", i))
 	}
-	stays := func(n *pin.News) bool { return n.Namespace == "team" && n.Pod != "web-0" }
+	stays := func(n *pin.Notice) bool { return n.Namespace == "team" && n.Pod != "web-0" }
 	if got := told(&g, now.Add(10*time.Second), stays); !slices.Equal(got, []string{"Reserved 3"}) {
 		t.Errorf("told %q, want the three pods that are away", got)
 	}
-	g.Add(now.Add(11*time.Second), aNews(pin.ReasonReserved, "other", 5))
+	g.Add(now.Add(11*time.Second), aNotice(pin.ReasonReserved, "other", 5))
 	if got := told(&g, now.Add(21*time.Second), always); !slices.Equal(got, []string{"Reserved 1"}) {
 		t.Errorf("told %q, want the pod at once: nothing was told of its workload", got)
 	}
@@ -106,15 +106,15 @@ func TestEventsOfANamespaceAreBounded(t *testing.T) {
 	for second := range while {
 		at := now.Add(time.Duration(second) * time.Second)
 		for i := range 50 {
-			n := aNews(pin.ReasonReserved, "evil", i)
+			n := aNotice(pin.ReasonReserved, "evil", i)
 			n.Workload = fmt.Sprint("app", (second*50+i)%5000)
 			g.Add(at, n)
 		}
 		if second == while-100 {
-			g.Add(at, aNews(pin.ReasonReclaimed, "evil", 1))
+			g.Add(at, aNotice(pin.ReasonReclaimed, "evil", 1))
 		}
 		if second == while-10 {
-			g.Add(at, aNews(pin.ReasonReturned, "good", 1))
+			g.Add(at, aNotice(pin.ReasonReturned, "good", 1))
 		}
 		good := 0
 		for _, d := range g.Due(at, always) {
@@ -126,13 +126,13 @@ func TestEventsOfANamespaceAreBounded(t *testing.T) {
 			if d.Warning() {
 				warned = second
 			}
-			leftOut = leftOut || strings.Contains(d.Text(), "further news of this namespace were left out")
+			leftOut = leftOut || strings.Contains(d.Text(), "further notices of this namespace were left out")
 		}
 		if want := second == while-5; (good == 1) != want {
 			t.Errorf("second %d: %d events of the other namespace", second, good)
 		}
 		if g.Kept() > pin.UsualPace.KeptOfNamespace*11/10 {
-			t.Fatalf("%d news wait", g.Kept())
+			t.Fatalf("%d notices wait", g.Kept())
 		}
 	}
 	if warned < while-85 || warned > while-80 {
@@ -149,7 +149,7 @@ func TestEventsOfAllNamespacesAreBounded(t *testing.T) {
 	for second := range 200 {
 		at := now.Add(time.Duration(second) * time.Second)
 		for i := range 30 {
-			n := aNews(pin.ReasonReturned, fmt.Sprint("team", i), second)
+			n := aNotice(pin.ReasonReturned, fmt.Sprint("team", i), second)
 			n.Workload = fmt.Sprint("app", second)
 			g.Add(at, n)
 		}
@@ -172,8 +172,8 @@ func TestEventsOfAllNamespacesAreBounded(t *testing.T) {
 func TestAConflictIsToldOnceForEachPod(t *testing.T) {
 	g := pin.Gathering{Pace: pin.UsualPace}
 	for range 3 {
-		g.Add(now, aNews(pin.ReasonConflict, "team", 1))
-		g.Add(now, aNews(pin.ReasonConflict, "team", 2))
+		g.Add(now, aNotice(pin.ReasonConflict, "team", 1))
+		g.Add(now, aNotice(pin.ReasonConflict, "team", 2))
 	}
 	if got := told(&g, now.Add(time.Minute), always); !slices.Equal(got, []string{"Conflict 2"}) {
 		t.Errorf("told %q", got)
@@ -184,16 +184,16 @@ func TestTextOfADigest(t *testing.T) {
 	of := func(reason string, pods, more int) pin.Digest {
 		d := pin.Digest{Reason: reason, Namespace: "team", More: more}
 		for i := range pods {
-			n := aNews(reason, "team", i+1)
+			n := aNotice(reason, "team", i+1)
 			n.Other = types.NamespacedName{Namespace: "team", Name: "db-0"}
-			d.News = append(d.News, n)
+			d.Notices = append(d.Notices, n)
 		}
 		return d
 	}
 	elsewhere := of(pin.ReasonReclaimed, 1, 0)
-	elsewhere.News[0].Other.Namespace = "payroll"
+	elsewhere.Notices[0].Other.Namespace = "payroll"
 	own := of(pin.ReasonReturned, 1, 0)
-	own.News[0].Text = "on node n1 with 10.0.1.1"
+	own.Notices[0].Text = "on node n1 with 10.0.1.1"
 	left := of(pin.ReasonExpired, 1, 0)
 	left.LeftOut = 7
 	cases := map[string]struct {
@@ -205,7 +205,7 @@ func TestTextOfADigest(t *testing.T) {
 		"returned":                     {own, "on node n1 with 10.0.1.1"},
 		"returned, several":            {of(pin.ReasonReturned, 3, 0), "3 pods are Ready again in their places: web-1 (10.0.1.1 on n1), web-2 (10.0.1.2 on n1), web-3 (10.0.1.3 on n1)"},
 		"returned, more than are kept": {of(pin.ReasonReturned, 1, 9), "10 pods are Ready again in their places: web-1 (10.0.1.1 on n1), and 9 more"},
-		"expired, and others left out": {left, "the reservation of 10.0.1.1 on node n1 for pod web-1 has ended, and the pod did not come back to it; 7 further news of this namespace were left out"},
+		"expired, and others left out": {left, "the reservation of 10.0.1.1 on node n1 for pod web-1 has ended, and the pod did not come back to it; 7 further notices of this namespace were left out"},
 		"reclaimed":                    {of(pin.ReasonReclaimed, 1, 0), "pod db-0 got 10.0.1.1 of node n1, which was reserved for pod web-1 until 2026-01-02 03:15:05 UTC: no other address was left"},
 		"reclaimed by another tenant":  {elsewhere, "a pod of another namespace got 10.0.1.1 of node n1, which was reserved for pod web-1 until 2026-01-02 03:15:05 UTC: no other address was left"},
 		"conflict":                     {of(pin.ReasonConflict, 1, 0), "pod web-1 and pod db-0 both have 10.0.1.1 on node n1; look with: limpet-ipam check"},
@@ -226,9 +226,9 @@ func TestTextOfADigestIsBounded(t *testing.T) {
 			for _, length := range []int{1, 63, 253, 3000} {
 				d := pin.Digest{Reason: reason, Namespace: "team", LeftOut: 1_000_000, More: 100_000 * (pods - 1)}
 				for i := range pods {
-					n := aNews(reason, "team", i)
+					n := aNotice(reason, "team", i)
 					n.Pod, n.IPs, n.Node = strings.Repeat("ä", length), strings.Repeat("1", length), strings.Repeat("n", length)
-					d.News = append(d.News, n)
+					d.Notices = append(d.Notices, n)
 				}
 				if text := d.Text(); len(text) > 1024 || text == "" || !strings.HasSuffix(text, "left out") {
 					t.Errorf("%s of %d pods with names of %d signs: %d bytes: %s", reason, pods, length, len(text), text)

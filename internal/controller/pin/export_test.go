@@ -32,9 +32,9 @@ func OfNode(ctx context.Context, c client.Client, node client.Object) (labels, s
 // NodeEvents pass the events of nodes.
 var NodeEvents = []predicate.Funcs{nodeRelabelled, schedulabilityChanged}
 
-// Waiting is how many news wait to be told.
+// Waiting is how many notices wait to be told.
 func (t *Teller) Waiting() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.news.Kept()
+	return t.gathering.Kept()
 }

@@ -26,14 +26,14 @@ import (
 type sight struct {
 	client client.Client
 	clock  clock.PassiveClock
-	add    func(pin.News)
+	add    func(pin.Notice)
 }
 
 // earlyEnd is how much earlier than its end a reservation may vanish and still count as over: the
 // clocks of nodes differ.
 const earlyEnd = 30 * time.Second
 
-// follow adds news until end is called. What was there before is no news.
+// follow adds notices until end is called. What was there before gives no notice.
 func (s sight) follow(ctx context.Context, informers cache.Informers) (end func(), err error) {
 	handlers := []struct {
 		of      client.Object
@@ -73,7 +73,7 @@ func (s sight) reservationChanged(from, to any) {
 	if !ok || !also || before.UID != after.UID || before.Status.Until != nil || after.Status.Until == nil {
 		return
 	}
-	s.add(newsOf(pin.ReasonReserved, after))
+	s.add(noticeOf(pin.ReasonReserved, after))
 }
 
 // reservationDeleted sees that a reservation is over, or that its addresses may be another pod's.
@@ -89,15 +89,15 @@ func (s sight) reservationDeleted(ctx context.Context, o any) {
 	if err != nil || !cluster.Believed(node, r.Status.Node, r.OwnerReferences) { // only a cache that ends returns an error
 		return
 	}
-	n := newsOf(pin.ReasonReclaimed, r)
+	n := noticeOf(pin.ReasonReclaimed, r)
 	if !s.clock.Now().Before(n.Until.Add(-earlyEnd)) {
 		n.Reason = pin.ReasonExpired
 	}
 	s.add(n)
 }
 
-func newsOf(reason string, r *limpetv1alpha1.IPReservation) pin.News {
-	return pin.News{
+func noticeOf(reason string, r *limpetv1alpha1.IPReservation) pin.Notice {
+	return pin.Notice{
 		Reason: reason, Namespace: r.Namespace, Workload: pin.WorkloadName(r.Status.Pod), Pod: r.Status.Pod, UID: types.UID(r.Status.PodUID),
 		Node: r.Status.Node, IPs: r.Status.IPs, Until: r.Status.Until.Time,
 	}
@@ -124,15 +124,15 @@ func (s sight) conflict(pod, other *corev1.Pod) {
 	if _, asks := pod.Annotations[reservation.RetainAnnotation]; !asks {
 		return
 	}
-	n := pin.News{
+	n := pin.Notice{
 		Reason: pin.ReasonConflict, Namespace: pod.Namespace, Workload: pin.WorkloadName(pod.Name), Pod: pod.Name, UID: pod.UID,
 		Node: pod.Spec.NodeName, IPs: pin.Addresses(pod), Other: types.NamespacedName{Namespace: other.Namespace, Name: other.Name},
 	}
 	s.add(n)
 }
 
-// confirm tells whether news are still true when they are told.
-func (s sight) confirm(ctx context.Context, n *pin.News) (bool, error) {
+// confirm tells whether notices are still true when they are told.
+func (s sight) confirm(ctx context.Context, n *pin.Notice) (bool, error) {
 	switch n.Reason {
 	case pin.ReasonReserved:
 		return s.shows(ctx, n, func(r *limpetv1alpha1.IPReservation) bool {
@@ -155,7 +155,7 @@ func (s sight) confirm(ctx context.Context, n *pin.News) (bool, error) {
 }
 
 // shows tells whether an agent shows a reservation of the pod's name with its addresses on its node.
-func (s sight) shows(ctx context.Context, n *pin.News, fits func(*limpetv1alpha1.IPReservation) bool) (bool, error) {
+func (s sight) shows(ctx context.Context, n *pin.Notice, fits func(*limpetv1alpha1.IPReservation) bool) (bool, error) {
 	held, err := cluster.ReservationsOf(ctx, s.client, types.NamespacedName{Namespace: n.Namespace, Name: n.Pod})
 	if err != nil {
 		return false, fmt.Errorf("confirm event %s: %w", n.Reason, err)
@@ -166,7 +166,7 @@ func (s sight) shows(ctx context.Context, n *pin.News, fits func(*limpetv1alpha1
 }
 
 // taken finds the other pod that has the addresses, and notes it.
-func (s sight) taken(ctx context.Context, n *pin.News, pod *corev1.Pod) (bool, error) {
+func (s sight) taken(ctx context.Context, n *pin.Notice, pod *corev1.Pod) (bool, error) {
 	if pod == nil {
 		pod = &corev1.Pod{}
 		pod.Namespace, pod.Name, pod.Spec.NodeName = n.Namespace, n.Pod, n.Node

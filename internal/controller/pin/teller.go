@@ -24,7 +24,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// tellInterval is the time between two looks for news that are due.
+// tellInterval is the time between two looks for notices that are due.
 const tellInterval = time.Second
 
 // Teller makes the events about the addresses of pods. It gathers what happens to the pods of a workload
@@ -39,14 +39,14 @@ type Teller struct {
 	// Lead waits until this replica leads; nil without an election.
 	Lead func(context.Context) error
 
-	mu    sync.Mutex
-	news  pin.Gathering
-	sight sight
+	mu        sync.Mutex
+	gathering pin.Gathering
+	sight     sight
 }
 
 // SetupWithManager runs the teller on every leader.
 func (t *Teller) SetupWithManager(mgr ctrl.Manager) error {
-	t.news.Pace, t.sight = t.Pace, sight{t.Client, t.Clock, t.add}
+	t.gathering.Pace, t.sight = t.Pace, sight{t.Client, t.Clock, t.add}
 	return mgr.Add(t)
 }
 
@@ -72,16 +72,16 @@ func (t *Teller) Start(ctx context.Context) error {
 	}
 }
 
-// add adds news.
-func (t *Teller) add(n pin.News) {
+// add adds a notice.
+func (t *Teller) add(n pin.Notice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.news.Add(t.Clock.Now(), n)
+	t.gathering.Add(t.Clock.Now(), n)
 }
 
 // returned adds a pod that was kept, with what the event says if the pod stays alone.
 func (t *Teller) returned(state *appsv1beta1.PersistentPodState, pod *corev1.Pod, rebuild appsv1beta1.Rebuild, text string) {
-	n := pin.News{
+	n := pin.Notice{
 		Reason: pin.ReasonReturned, Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Node: rebuild.To.NodeName, IPs: rebuild.To.IPs, Text: text,
 		By: referTo(state, appsv1beta1.GroupVersion.WithKind("PersistentPodState")),
 	}
@@ -97,7 +97,7 @@ func (t *Teller) returned(state *appsv1beta1.PersistentPodState, pod *corev1.Pod
 func (t *Teller) tell(ctx context.Context) {
 	t.mu.Lock()
 	var failed error
-	digests := t.news.Due(t.Clock.Now(), func(n *pin.News) bool {
+	digests := t.gathering.Due(t.Clock.Now(), func(n *pin.Notice) bool {
 		holds, err := t.sight.confirm(ctx, n)
 		if err != nil {
 			failed = err
@@ -125,7 +125,7 @@ func (t *Teller) write(ctx context.Context, d pin.Digest) error {
 	case err != nil || ns.DeletionTimestamp != nil: // it takes no events
 		return nil
 	}
-	kind, first := corev1.EventTypeNormal, d.News[0]
+	kind, first := corev1.EventTypeNormal, d.Notices[0]
 	if d.Warning() {
 		kind = corev1.EventTypeWarning
 	}
@@ -148,7 +148,7 @@ func (t *Teller) write(ctx context.Context, d pin.Digest) error {
 
 // about returns the object for an event about the pods of a workload: the workload, or else its
 // PersistentPodState, or else the first pod.
-func (t *Teller) about(ctx context.Context, n pin.News) (*corev1.ObjectReference, error) {
+func (t *Teller) about(ctx context.Context, n pin.Notice) (*corev1.ObjectReference, error) {
 	if n.About != nil {
 		return n.About, nil
 	}

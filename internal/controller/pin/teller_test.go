@@ -52,12 +52,12 @@ func startTelling(t *testing.T) telling {
 	return m
 }
 
-// waiting waits until so many news wait.
+// waiting waits until so many notices wait.
 func (m telling) waiting(t *testing.T, want int) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		if got := m.teller.Waiting(); got != want {
-			return fmt.Errorf("%d news wait, want %d", got, want)
+			return fmt.Errorf("%d notices wait, want %d", got, want)
 		}
 		return nil
 	})

@@ -18,11 +18,11 @@ const (
 	ReasonConflict  = "Conflict"     // two pods have one address
 )
 
-// News is what happened to the addresses of one pod.
-type News struct {
+// Notice is what happened to the addresses of one pod.
+type Notice struct {
 	Reason    string
 	Namespace string
-	// Workload is what the news of several pods are gathered by.
+	// Workload is what the notices of several pods are gathered by.
 	Workload string
 	Pod      string
 	UID      types.UID
@@ -41,7 +41,7 @@ type News struct {
 }
 
 // WorkloadName returns the name of the StatefulSet that would give a pod its name, or else the name
-// of the pod. The news of pods whose objects are gone are gathered by it.
+// of the pod. The notices of pods whose objects are gone are gathered by it.
 func WorkloadName(pod string) string {
 	if i := strings.LastIndexByte(pod, '-'); i > 0 {
 		return pod[:i]
@@ -49,13 +49,13 @@ func WorkloadName(pod string) string {
 	return pod
 }
 
-// Digest is the news of one workload and one reason, for one event.
+// Digest is the notices of one workload and one reason, for one event.
 type Digest struct {
 	Reason, Namespace, Workload string
-	News                        []News
+	Notices                     []Notice
 	// More is how many further pods there are.
 	More int
-	// LeftOut is how many news of the namespace no event tells.
+	// LeftOut is how many notices of the namespace no event tells.
 	LeftOut int
 }
 
@@ -72,26 +72,26 @@ func (d Digest) Warning() bool { return warns(d.Reason) }
 func warns(reason string) bool { return reason == ReasonReclaimed || reason == ReasonConflict }
 
 // Single tells whether a digest is about one pod.
-func (d Digest) Single() bool { return len(d.News)+d.More == 1 }
+func (d Digest) Single() bool { return len(d.Notices)+d.More == 1 }
 
 // Text returns what the event of a digest says.
 func (d Digest) Text() string {
 	left := ""
 	if d.LeftOut > 0 {
-		left = fmt.Sprintf("; %d further news of this namespace were left out", d.LeftOut)
+		left = fmt.Sprintf("; %d further notices of this namespace were left out", d.LeftOut)
 	}
 	if d.Single() {
-		text := d.News[0].Text
+		text := d.Notices[0].Text
 		if text == "" {
-			text = d.News[0].sentence()
+			text = d.Notices[0].sentence()
 		}
 		return shortened(text, longestDigest-len(left)) + left
 	}
 	return d.list(longestDigest-len(left)) + left
 }
 
-// sentence tells the news of one pod.
-func (n News) sentence() string {
+// sentence tells the notice of one pod.
+func (n Notice) sentence() string {
 	switch n.Reason {
 	case ReasonReserved:
 		return fmt.Sprintf("pod %s has ended, and %s stays reserved for it on node %s until %s", n.Pod, n.IPs, n.Node, clockTime(n.Until))
@@ -106,21 +106,21 @@ func (n News) sentence() string {
 }
 
 // other names the other pod to the users of a namespace, who may know the pods of no other one.
-func (n News) other() string {
+func (n Notice) other() string {
 	if n.Other.Namespace != n.Namespace {
 		return "a pod of another namespace"
 	}
 	return "pod " + n.Other.Name
 }
 
-// list tells the news of several pods, and names as many as have room.
+// list tells the notices of several pods, and names as many as have room.
 func (d Digest) list(room int) string {
 	const more = len(" and 1000000 more")
 	text := d.head()
-	for i, n := range d.News {
+	for i, n := range d.Notices {
 		item := fmt.Sprintf(" %s (%s on %s),", n.Pod, n.IPs, n.Node)
 		if i == mostNamed || len(text)+len(item)+more > room {
-			return fmt.Sprintf("%s and %d more", text, len(d.News)-i+d.More)
+			return fmt.Sprintf("%s and %d more", text, len(d.Notices)-i+d.More)
 		}
 		text += item
 	}
@@ -130,14 +130,17 @@ func (d Digest) list(room int) string {
 	return strings.TrimSuffix(text, ",")
 }
 
+// Names tells whether the text of a digest of several pods names a pod.
+func Names(text, pod string) bool { return strings.Contains(text, " "+pod+" (") }
+
 func (d Digest) head() string {
-	n := len(d.News) + d.More
+	n := len(d.Notices) + d.More
 	switch d.Reason {
 	case ReasonReserved:
-		first := d.News[0].Until
-		for _, news := range d.News {
-			if news.Until.Before(first) {
-				first = news.Until
+		first := d.Notices[0].Until
+		for _, notice := range d.Notices {
+			if notice.Until.Before(first) {
+				first = notice.Until
 			}
 		}
 		return fmt.Sprintf("%d pods have ended, and their addresses stay reserved for them, the first until %s:", n, clockTime(first))
