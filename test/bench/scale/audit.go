@@ -88,12 +88,28 @@ func (t tally) add(line []byte) error {
 // house is what a controller does whatever happens: it holds its lease.
 func (q request) house() bool { return q.resource == "leases" || q.resource == "" }
 
-// writes counts what changes an object, events among it.
+// changes tells whether a request changes an object, events among them.
+func (q request) changes() bool {
+	return !q.house() && !slices.Contains([]string{"get", "list", "watch"}, q.verb)
+}
+
+// writes counts what changes an object.
 func (t tally) writes() int {
 	n := 0
 	for q, times := range t {
-		if !q.house() && !slices.Contains([]string{"get", "list", "watch"}, q.verb) {
+		if q.changes() {
 			n += times
+		}
+	}
+	return n
+}
+
+// written counts what changes an object, by verb and kind.
+func (t tally) written() map[string]int {
+	n := map[string]int{}
+	for q, times := range t {
+		if q.changes() {
+			n[q.verb+" "+q.resource] += times
 		}
 	}
 	return n

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/limpet-io/limpet/test/bench/measure"
@@ -54,13 +56,22 @@ func (w *work) tables(to *strings.Builder) {
 
 A controller has %s of resident memory, at most %s.
 
-The requests of the controllers follow the rebuilds, not the number of nodes. Of the writes of the %d rebuilds, %d are events: pods of a StatefulSet that return within some seconds are gathered into one. A pod that returns alone costs one event.
+The requests of the controllers follow the rebuilds, not the number of nodes. Pods of a StatefulSet that return within seconds have one event together; a pod that returns alone has its own. Writes of the %d rebuilds: %s.
 `,
 		w.Fleet.Nodes, w.Fleet.Pods, w.Fleet.Records, rebuildRate, measure.Megabytes(w.Etcd),
 		w.Seconds, w.Rest.Requests, w.Rest.Writes, w.Rebuilds, w.Rebuild.Requests, w.Rebuild.Writes, w.AfterSeconds, w.After.Requests, w.After.Writes,
 		w.CalmOpened, worst(w.CalmOpened), w.CalmRecorded, worst(w.CalmRecorded),
 		w.FailedOpened, worst(w.FailedOpened), w.FailedRecorded, worst(w.FailedRecorded),
-		measure.Millis(w.FirstAfter), measure.Megabytes(w.Resident), measure.Megabytes(w.Most), w.Rebuilds, w.Events)
+		measure.Millis(w.FirstAfter), measure.Megabytes(w.Resident), measure.Megabytes(w.Most), w.Rebuilds, w.writtenText())
+}
+
+// writtenText lists the writes of the rebuilds.
+func (w *work) writtenText() string {
+	kinds := make([]string, 0, len(w.Written))
+	for _, kind := range slices.Sorted(maps.Keys(w.Written)) {
+		kinds = append(kinds, fmt.Sprintf("%d `%s`", w.Written[kind], kind))
+	}
+	return strings.Join(kinds, ", ")
 }
 
 func worst(s measure.Sample) string { return measure.Millis(s.Worst()) }

@@ -20,7 +20,7 @@ type work struct {
 	Rest     counts
 	Rebuilds int
 	Rebuild  counts
-	Events   int // of the rebuilds
+	Written  map[string]int // the writes of the rebuilds, by what they are
 	// Calm is the times of rebuilds with two controllers, Failed those while the leader is killed.
 	CalmOpened, CalmRecorded, FailedOpened, FailedRecorded measure.Sample
 	// After is the requests after the API server was ready again.
@@ -109,7 +109,7 @@ func (b *bench) rebuildAll(ctx context.Context, p *player, w *work) (err error) 
 		return err
 	}
 	t, err := b.audit.next()
-	w.Rebuild, w.Events = counts{t.requests(), t.writes()}, t[request{verb: "create", resource: "events"}]
+	w.Rebuild, w.Written = counts{t.requests(), t.writes()}, t.written()
 	return err
 }
 
