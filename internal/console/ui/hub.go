@@ -23,11 +23,11 @@ type Hub struct {
 	pages   int
 	opened  chan struct{} // holds a token once a page was opened
 	changed chan struct{} // is closed by the next look
-	news    news
+	found   found
 }
 
-// news is what the last look found. version counts the boards that differ.
-type news struct {
+// found is what the last look found. version counts the boards that differ.
+type found struct {
 	version int
 	board   []byte
 	at      time.Time
@@ -98,16 +98,16 @@ func (h *Hub) once(ctx context.Context) ([]byte, error) {
 func (h *Hub) tell(data []byte, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.news.trouble = ""
+	h.found.trouble = ""
 	switch {
 	case err != nil:
-		h.news.trouble = err.Error()
-	case !bytes.Equal(data, h.news.board):
-		h.news.board = data
-		h.news.version++
+		h.found.trouble = err.Error()
+	case !bytes.Equal(data, h.found.board):
+		h.found.board = data
+		h.found.version++
 	}
 	if err == nil {
-		h.news.at = h.clock.Now()
+		h.found.at = h.clock.Now()
 	}
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -134,9 +134,9 @@ func (h *Hub) close() {
 	h.pages--
 }
 
-// now returns the news, and a channel that the next look closes.
-func (h *Hub) now() (news, <-chan struct{}) {
+// now returns what was found, and a channel that the next look closes.
+func (h *Hub) now() (found, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.news, h.changed
+	return h.found, h.changed
 }

@@ -135,7 +135,7 @@ func TestNewsAreToldOnce(t *testing.T) {
 			t.Errorf("namespace %s: %q, want one that begins with %q", step.namespace, got, step.event)
 		}
 	}
-	if got := (news{version: 3, board: []byte("{}"), trouble: "gone"}).since(0); len(got) != 2 {
+	if got := (found{version: 3, board: []byte("{}"), trouble: "gone"}).since(0); len(got) != 2 {
 		t.Errorf("a page that opens in trouble gets %q, want the last board and the trouble", got)
 	}
 }

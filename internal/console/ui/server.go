@@ -144,7 +144,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream writes news until the client leaves.
+// stream writes what is found until the client leaves.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -174,7 +174,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // since returns the events for a page that has seen a version.
-func (n news) since(seen int) [][]byte {
+func (n found) since(seen int) [][]byte {
 	var events [][]byte
 	at, _ := json.Marshal(n.at) // a time of this century can be written
 	switch {

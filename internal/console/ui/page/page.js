@@ -92,6 +92,7 @@ class Grid {
   show(items, counts) {
     this.root.setAttribute("aria-label", `${this.label}: ${counts}`);
     this.items = items;
+    this.root.tabIndex = items.length ? 0 : -1;
     const cells = this.root.children;
     while (cells.length > items.length) this.root.lastChild.remove();
     items.forEach((a, i) => {
