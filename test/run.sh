@@ -52,6 +52,7 @@ nodes() {
 
 packages() {
 	run limpet . -race -count=1 -shuffle=on -timeout 20m
+	run test/console test/console -count=1 -shuffle=on -timeout 10m
 	run release release -count=1 -shuffle=on -timeout 20m
 	only=. run release/chart release/chart -count=1 -shuffle=on -timeout 20m
 }
@@ -68,7 +69,7 @@ e2e() {
 
 for suite in "$@"; do
 	case $suite in
-	unit) modules+=(test/cluster limpet release release/chart) ;;
+	unit) modules+=(test/cluster limpet test/console release release/chart) ;;
 	e2e) modules+=(test/e2e release/chart/install) ;;
 	*)
 		echo "test/run.sh: there is no suite $suite; unit and e2e are the suites" >&2

@@ -104,7 +104,7 @@ func checkout(t *testing.T, stub string) string {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	for file, text := range map[string]string{"go": stub, "test/run.sh": string(script), "test/cluster/x": "", "test/e2e/x": "", "release/x": "", "release/chart/install/x": ""} {
+	for file, text := range map[string]string{"go": stub, "test/run.sh": string(script), "test/cluster/x": "", "test/console/x": "", "test/e2e/x": "", "release/x": "", "release/chart/install/x": ""} {
 		path := filepath.Join(root, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
