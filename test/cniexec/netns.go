@@ -24,6 +24,15 @@ func NewNetNS() (n NetNS, err error) {
 	return n, err
 }
 
+// OpenNetNS opens a network namespace that has a name.
+func OpenNetNS(path string) (n NetNS, err error) {
+	n.file, err = os.Open(path)
+	return n, err
+}
+
+// Close forgets the namespace; what runs in it stays.
+func (n NetNS) Close() error { return n.file.Close() }
+
 // In runs fn, and the processes that it starts, inside the namespace.
 func (n NetNS) In(fn func() error) error {
 	return onThread(func() error {

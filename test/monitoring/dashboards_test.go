@@ -58,6 +58,7 @@ func dashboards(t *testing.T) map[string]dashboard {
 }
 
 var (
+	labelValues = regexp.MustCompile(`^label_values\((\w+(?:\{.*\})?), (\w+)\)$`)
 	counter     = regexp.MustCompile(`\blimpet_\w+_(total|count|bucket)\b`)
 	rated       = regexp.MustCompile(`\b(rate|increase)\(limpet_\w+(\{[^}]*\})?\[(\$__rate_interval|\$__range|24h)\]\)`)
 	theSource   = source{"prometheus", "${datasource}"}

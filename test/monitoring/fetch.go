@@ -13,6 +13,15 @@ import (
 // Programs are the paths of Prometheus and its tool.
 type Programs struct{ Prometheus, Promtool string }
 
+// Cache returns the directory outside of the repository that keeps Prometheus.
+func Cache() (string, error) {
+	if cache := os.Getenv("LIMPET_CACHE"); cache != "" {
+		return cache, nil
+	}
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "limpet"), err
+}
+
 // Fetch returns Debian's Prometheus, unpacked in a directory of the cache. Nothing is installed,
 // and no service starts. Only the first call for a cache needs apt-get, dpkg-deb and a network.
 func Fetch(ctx context.Context, cache string) (Programs, error) {

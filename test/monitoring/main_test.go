@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -31,15 +30,10 @@ func TestMain(m *testing.M) {
 
 // start fetches Prometheus while /var/lib is the machine's, where apt keeps its lists.
 func start(m *testing.M) (int, error) {
-	cache := os.Getenv("LIMPET_CACHE")
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return 0, err
-		}
-		cache = filepath.Join(dir, "limpet")
+	cache, err := monitoring.Cache()
+	if err != nil {
+		return 0, err
 	}
-	var err error
 	if prometheus, err = monitoring.Fetch(context.Background(), cache); err != nil {
 		return 0, err
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/limpet-io/limpet/test/monitoring"
 )
 
 // alert is a rule of deploy/alerts.
@@ -43,9 +45,10 @@ func rules(t *testing.T, dir string) (alerts []alert, files []string) {
 		for _, group := range object.Spec.Groups {
 			alerts = append(alerts, group.Rules...)
 		}
-		var whole struct{ Spec any }
-		read(t, path, &whole)
-		files = append(files, write(t, filepath.Join(dir, filepath.Base(path)), whole.Spec))
+	}
+	files, count, err := monitoring.WriteRules(root, dir)
+	if err != nil || count != len(alerts) {
+		t.Fatalf("wrote %d of %d rules: %v", count, len(alerts), err)
 	}
 	if len(alerts) < 20 {
 		t.Fatalf("found %d alerts in %v: the test tests little", len(alerts), paths)

@@ -1,19 +1,11 @@
 package monitoring_test
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,20 +15,12 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/monitoring"
 	"github.com/limpet-io/limpet/test/programs"
 )
 
 // agentUser is the service account of deploy/daemonset.
 const agentUser = "system:serviceaccount:limpet-system:limpet-agent"
-
-var (
-	labelValues = regexp.MustCompile(`^label_values\((\w+(?:\{.*\})?), (\w+)\)$`)
-	selector    = regexp.MustCompile(`limpet_\w+(\{[^}]*\})?`)
-	// variables stand for what a person chooses in Grafana.
-	variables = strings.NewReplacer(
-		"$__rate_interval", "10s", "$__range", "10s", "$instance", ".*", "$namespace", "shop", "$workload", "db",
-	)
-)
 
 // TestEachQueryReturnsData has a real Prometheus scrape a controller and an agent. Each query of
 // each dashboard and of each variable returns data. Prometheus loads each rule and evaluates it
@@ -46,34 +30,19 @@ func TestEachQueryReturnsData(t *testing.T) {
 	alerts, files := rules(t, dir)
 	rebuild := build(t, dir)
 	workload(t)
-	p := &server{address: freeAddress(t)}
+	p := &server{monitoring.Server{Address: freeAddress(t)}}
 	p.start(t, dir, files, controller(t, dir), agent(t, dir))
 	rebuild()
 	p.returns(t, "verbs", `limpet_plugin_verb_seconds_count{verb="DEL",outcome="freed"} == 1`) // of an ADD that has no result
 	p.returns(t, "verbs", `limpet_plugin_verb_seconds_count{verb="ADD",outcome="new"} == 1`)
-	queries := 0
-	for file, d := range dashboards(t) {
-		for _, v := range d.Templating.List[1:] {
-			m := labelValues.FindStringSubmatch(variables.Replace(v.Definition))
-			p.returns(t, file+": variable "+v.Name, fmt.Sprintf(`count by (%s) (%s)`, m[2], m[1]))
-		}
-		for _, panel := range d.Panels {
-			for _, target := range panel.Targets {
-				queries++
-				p.returns(t, file+": "+panel.Title, variables.Replace(target.Expr))
-			}
-		}
+	queries, err := monitoring.Queries(root, "shop", "db")
+	if err != nil || len(queries) < 90 {
+		t.Errorf("asked %d queries: the test tests little; %v", len(queries), err)
 	}
-	for _, a := range alerts {
-		for _, series := range selector.FindAllString(a.Expr, -1) {
-			queries++
-			p.returns(t, a.Alert, "count("+series+")")
-		}
+	for _, q := range queries {
+		p.returns(t, q.Of, q.Expr)
 	}
-	if queries < 90 {
-		t.Errorf("asked %d queries: the test tests little", queries)
-	}
-	p.evaluates(t, len(alerts))
+	testenv.Eventually(t, func() error { return p.Evaluated(t.Context(), len(alerts)) })
 }
 
 // build builds the programs, and starts a pod with limpet-ipam. rebuild ends the pod and starts it again.
@@ -179,20 +148,24 @@ func launch(t *testing.T, program, kubeconfig string, args ...string) {
 }
 
 // server is a Prometheus on loopback.
-type server struct{ address string }
+type server struct{ monitoring.Server }
 
-func (p *server) start(t *testing.T, dir string, ruleFiles []string, targets ...string) {
+func (p *server) start(t *testing.T, dir string, ruleFiles []string, addresses ...string) {
 	t.Helper()
-	config := write(t, filepath.Join(dir, "prometheus.yaml"), map[string]any{
-		"global": map[string]any{"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"}, "rule_files": ruleFiles,
-		"scrape_configs": []any{map[string]any{"job_name": "limpet", "static_configs": []any{map[string]any{"targets": targets}}}},
-	})
-	launch(t, prometheus.Prometheus, "", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
-	for _, target := range targets {
-		testenv.Within(t, 2*time.Minute, func() error { return p.hasData(t.Context(), fmt.Sprintf(`up{instance=%q} == 1`, target)) })
+	var targets []monitoring.Target
+	for _, address := range addresses {
+		targets = append(targets, monitoring.Target{Address: address})
 	}
-	testenv.Within(t, time.Minute, func() error { return p.hasData(t.Context(), "limpet_leader == 1") })
-	testenv.Within(t, time.Minute, func() error { return p.hasData(t.Context(), "limpet_agent_audit_timestamp_seconds > 0") })
+	args, err := p.Arguments(dir, 500*time.Millisecond, ruleFiles, targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch(t, prometheus.Prometheus, "", args...)
+	for _, address := range addresses {
+		testenv.Within(t, 2*time.Minute, func() error { return p.HasData(t.Context(), fmt.Sprintf(`up{instance=%q} == 1`, address)) })
+	}
+	testenv.Within(t, time.Minute, func() error { return p.HasData(t.Context(), "limpet_leader == 1") })
+	testenv.Within(t, time.Minute, func() error { return p.HasData(t.Context(), "limpet_agent_audit_timestamp_seconds > 0") })
 }
 
 // returns fails the test when a query returns nothing.
@@ -200,7 +173,7 @@ func (p *server) returns(t *testing.T, what, query string) {
 	t.Helper()
 	var err error
 	deadline := time.Now().Add(15 * time.Second)
-	for err = p.hasData(t.Context(), query); err != nil && time.Now().Before(deadline); err = p.hasData(t.Context(), query) {
+	for err = p.HasData(t.Context(), query); err != nil && time.Now().Before(deadline); err = p.HasData(t.Context(), query) {
 		select {
 		case <-t.Context().Done():
 		case <-time.After(500 * time.Millisecond):
@@ -209,69 +182,6 @@ func (p *server) returns(t *testing.T, what, query string) {
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
-}
-
-var errNoData = errors.New("the query returns no data")
-
-func (p *server) hasData(ctx context.Context, query string) error {
-	var data struct{ Result []any }
-	if err := p.get(ctx, "/api/v1/query?query="+url.QueryEscape(query), &data); err != nil {
-		return fmt.Errorf("%s: %w", query, err)
-	}
-	if len(data.Result) == 0 {
-		return fmt.Errorf("%s: %w", query, errNoData)
-	}
-	return nil
-}
-
-// evaluates waits until each rule was evaluated, and fails for a rule that cannot be.
-func (p *server) evaluates(t *testing.T, count int) {
-	t.Helper()
-	testenv.Eventually(t, func() error {
-		var data struct {
-			Groups []struct {
-				Rules []struct{ Name, Health, LastError string }
-			}
-		}
-		if err := p.get(t.Context(), "/api/v1/rules", &data); err != nil {
-			return err
-		}
-		found := 0
-		for _, group := range data.Groups {
-			for _, rule := range group.Rules {
-				if found++; rule.Health != "ok" {
-					return fmt.Errorf("the rule %s is %s: %s", rule.Name, rule.Health, rule.LastError)
-				}
-			}
-		}
-		if found != count {
-			return fmt.Errorf("Prometheus has %d rules, want %d", found, count)
-		}
-		return nil
-	})
-}
-
-// get asks the API of Prometheus.
-func (p *server) get(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+path, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }() // it is read to its end
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("answer %s: %s", resp.Status, body)
-	}
-	return json.Unmarshal(body, &struct{ Data any }{into})
 }
 
 func freeAddress(t *testing.T) string {

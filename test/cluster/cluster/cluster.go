@@ -272,6 +272,9 @@ func (c *Cluster) LogDir() string { return c.logDir() }
 // AuditLog is the file that the API server writes, if the cluster has an audit policy.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.logDir(), "audit.log") }
 
+// ControlNetNS returns the path of the control plane's network namespace, which reaches nodes and pods.
+func (c *Cluster) ControlNetNS() string { return filepath.Join(netnsDir, controlNetNS(c.Name)) }
+
 // Disk returns where a node's etc, var and opt are, its logs in var/log.
 func (c *Cluster) Disk(node string) string { return c.disk(node) }
 
