@@ -153,6 +153,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		if err := c.layDisk(i, c.dirs["cni"]); err != nil {
 			return fmt.Errorf("disk of %s: %w", nodeName(i), err)
 		}
+		if err := c.mountCNIDisk(nodeName(i)); err != nil {
+			return err
+		}
 		if err := c.PowerOn(nodeName(i)); err != nil {
 			return err
 		}
@@ -177,6 +180,7 @@ func Down(name string) error {
 		errs = append(errs, procs.end(p, unix.SIGKILL, 5*time.Second)) // nothing of it is to be kept
 	}
 	errs = append(errs, killCgroup(name), takeBack(filepath.Join(stateDir(name), lentFile)), removeNetNSOf(name))
+	errs = append(errs, unmountCNIDisks(name))
 	errs = append(errs, retry(func() error { return os.RemoveAll(dataDir(name)) }), os.RemoveAll(stateDir(name)))
 	for _, parent := range []string{dataDir(""), stateDir("")} {
 		_ = os.Remove(parent) // other clusters may be in it

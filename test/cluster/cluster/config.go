@@ -29,6 +29,9 @@ type Config struct {
 	// AuditPolicy is an audit policy for the API server, which then writes AuditLog; no log is
 	// written when empty.
 	AuditPolicy string
+	// CNIDisk is the size of a file system of its own for each node's /var/lib/cni, such as 16m, so that tests can fill
+	// it; part of the node's disk when empty.
+	CNIDisk string
 	// IPv4Only leaves IPv6 out, as is done anyway where the kernel has none.
 	IPv4Only bool
 	// Self is the limpet-cluster binary, which the nodes' first processes run; this

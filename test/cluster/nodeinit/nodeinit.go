@@ -89,7 +89,7 @@ func assemble(c Config) error {
 		{"bind /usr", bind("/usr", "usr", unix.MS_RDONLY)},
 		{"link /bin and others", func() error { return linkMerged(root) }},
 		{"bind /etc", bind(filepath.Join(c.Disk, "etc"), "etc", 0)},
-		{"bind /var", bind(filepath.Join(c.Disk, "var"), "var", 0)},
+		{"bind /var", bind(filepath.Join(c.Disk, "var"), "var", unix.MS_REC)},
 		{"bind /opt", bind(filepath.Join(c.Disk, "opt"), "opt", 0)},
 		{"bind /dev", bind("/dev", "dev", unix.MS_REC)},
 		{"mount /proc", func() error { return unix.Mount("proc", at("proc"), "proc", 0, "") }},
