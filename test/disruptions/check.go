@@ -46,6 +46,9 @@ func (v Violation) String() string {
 type Options struct {
 	// Lag is how long a cache may not know of a loss that no request announced.
 	Lag time.Duration
+	// Seen, if set, returns the time up to which a watch of the observer itself had shown all changes at a given time.
+	// Lag counts from there: where the API server is slow to show changes, no cache can know them.
+	Seen func(time.Time) time.Time
 	// Replacement is how long it may take until a unit that is free is granted: it covers the
 	// entry of a request that was allowed and then failed.
 	Replacement time.Duration
@@ -201,7 +204,7 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 		c.Disruptions++
 		c.judge(e, b, before, v)
 		c.place(e, b, before, v)
-		if b.youngerThan(e.Received.Add(-c.Lag)) {
+		if b.youngerThan(c.known(e.Received)) {
 			b.losses = append(b.losses, e.Done) // no entry of this budget: other decisions could not know
 		}
 		b.busy()
@@ -213,7 +216,7 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 // decision. A pod that was not available at the decision may go, if no other decision since then
 // needed the pod.
 func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
-	from := e.Received.Add(-c.Lag)
+	from := c.known(e.Received)
 	have, need, unknown := c.current(b, e.Done), b.lowest(from), b.lost(from)
 	spare := have + unknown - need
 	if ready := before.ReadySince.Add(b.Stable); !ready.After(from) {
@@ -226,10 +229,20 @@ func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
 	}
 }
 
+// known returns the time up to which a decision at a given time must have known all changes.
+func (c *checker) known(at time.Time) time.Time {
+	if c.Seen != nil {
+		if seen := c.Seen(at); seen.Before(at) {
+			at = seen
+		}
+	}
+	return at.Add(-c.Lag)
+}
+
 // short finds a pod that runs, is not available, and went voluntarily while its budget was short.
 // A pod that became Ready, or was started, while the request ran, was not so at the decision.
 func (c *checker) short(e Event, b *budget, before *pod, v Vector) {
-	from := e.Received.Add(-c.Lag)
+	from := c.known(e.Received)
 	serves := before.Ready && !before.marked() && !before.ReadySince.After(from)
 	protected := b.ProtectUnready && !before.Pending && !before.started.After(from)
 	if !serves && !protected || before.Deleting || before.Finished || !b.protects(before) || !b.judges(v) {

@@ -25,10 +25,10 @@ var staying = []Vector{Update, Resize, Leave, ScaleIn, Teardown}
 // controller may have been a scale-in when it was admitted.
 func (c *checker) place(e Event, b *budget, before *pod, v Vector) {
 	since, closed := c.closed[before.Node]
-	if !b.KeepPlace || !before.KeepsPlace || !closed || slices.Contains(staying, v) || strings.HasPrefix(e.User, controllers) || b.youngerThan(e.Received.Add(-c.Lag)) {
+	if !b.KeepPlace || !before.KeepsPlace || !closed || slices.Contains(staying, v) || strings.HasPrefix(e.User, controllers) || b.youngerThan(c.known(e.Received)) {
 		return
 	}
-	if since.Before(e.Received.Add(-c.Lag)) {
+	if since.Before(c.known(e.Received)) {
 		c.violate(Place, e, b, before.Name, "%s by %s from node %s, which takes no pods since %s", v, e.User, before.Node, clock(since))
 	}
 }
