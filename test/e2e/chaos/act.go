@@ -70,6 +70,7 @@ var actions = map[Kind]action{
 	Partition:     partition,
 	DamageState:   damageState,
 	RollBackState: rollBackState,
+	FillDisk:      fillDisk,
 }
 
 // startControllers starts the scheduler and the controller manager when they have ended, as a kubelet does for static

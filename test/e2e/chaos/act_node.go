@@ -81,11 +81,15 @@ func (r *runner) withoutPower(ctx context.Context, f Fault, meanwhile func() err
 	return errors.Join(err, r.settle(ctx, f.Node, r.nodeReady(f.Node)))
 }
 
-// partition drops what a node receives from others.
+// cutNetwork drops what the node and its pods receive from other nodes and from the control plane.
+const cutNetwork = "add table inet chaos; " +
+	"add chain inet chaos in { type filter hook input priority -300 ; policy accept ; }; add rule inet chaos in iifname eth0 drop; " +
+	"add chain inet chaos through { type filter hook forward priority -300 ; policy accept ; }; add rule inet chaos through iifname eth0 drop"
+
+// partition cuts a node's network.
 func partition(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
 	r.keep(func(k *Keeper, now time.Time) { k.Disturb(f.Node, now) })
-	_, err := r.bed.Cluster.Exec(ctx, f.Node, "nft",
-		"add table inet chaos; add chain inet chaos in { type filter hook input priority -300 ; policy drop ; }; add rule inet chaos in iif lo accept")
+	_, err := r.bed.Cluster.Exec(ctx, f.Node, "nft", cutNetwork)
 	_, mended := r.bed.Cluster.Exec(context.WithoutCancel(ctx), f.Node, "true")
 	if waited := r.wait(ctx, f.For); err == nil && mended == nil {
 		_, mended = r.bed.Cluster.Exec(context.WithoutCancel(ctx), f.Node, "nft", "delete table inet chaos")

@@ -32,6 +32,13 @@ func (r *runner) atTheEnd(ctx context.Context) error {
 	}
 	for _, node := range r.bed.Cluster.Nodes() {
 		r.compare(ctx, node)
+		err := bed.Await(ctx, bound, "all pods of "+node+" and no others to answer by ARP", func(ctx context.Context) (bool, string) {
+			wrong, err := r.strangers(ctx, node)
+			return err == nil && wrong == "", fmt.Sprint(wrong, err)
+		})
+		if err != nil {
+			r.violate("%v", err)
+		}
 	}
 	return ctx.Err()
 }
@@ -119,7 +126,11 @@ func (r *runner) budgets() error {
 		return fmt.Errorf("check the budgets: %w", err)
 	}
 	events := slices.DeleteFunc(all, func(e disruptions.Event) bool { return e.Namespace != Namespace && e.Node == nil })
-	r.report.Budgets = disruptions.Check(events, disruptions.Options{Lag: 2 * time.Second, Replacement: 2 * time.Minute})
+	o := disruptions.Options{Lag: 2 * time.Second, Replacement: 2 * time.Minute}
+	strict := len(disruptions.Check(events, o).Violations)
+	o.Seen = r.sights.Seen(events)
+	r.report.Budgets, r.report.Behind = disruptions.Check(events, o), r.sights.Longest(events)
+	r.report.Unknown = strict - len(r.report.Budgets.Violations)
 	for _, v := range r.report.Budgets.Violations {
 		r.report.Violations = append(r.report.Violations, v.String())
 	}

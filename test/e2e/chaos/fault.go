@@ -33,6 +33,7 @@ const (
 	Partition       Kind = "cut a node's network"
 	DamageState     Kind = "damage a state file"
 	RollBackState   Kind = "roll a state file back"
+	FillDisk        Kind = "fill a disk"
 )
 
 // lanes are kinds that follow each other. Faults of different lanes overlap, so that a pod is
@@ -48,7 +49,7 @@ var lanes = []lane{
 		pause: 8 * time.Second, spread: 10 * time.Second,
 	},
 	{
-		kinds: []Kind{Drain, PowerLoss, Partition, DamageState, RollBackState},
+		kinds: []Kind{Drain, PowerLoss, Partition, DamageState, RollBackState, FillDisk},
 		pause: 30 * time.Second, spread: 20 * time.Second,
 	},
 }
@@ -68,6 +69,7 @@ var lasts = map[Kind][2]time.Duration{
 	PowerLoss:     {2 * time.Second, 30 * time.Second},
 	Partition:     {5 * time.Second, 30 * time.Second},
 	RollBackState: {5 * time.Second, 15 * time.Second},
+	FillDisk:      {10 * time.Second, 30 * time.Second},
 }
 
 // Fault is one disturbance.

@@ -2,21 +2,24 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 // Header is the head of a table of reports.
-const Header = `| seed | minutes | faults | rebuilt pods that ask | kept | free to move | disruptions | refused | looks into sandboxes | violations |
-|---|---|---|---|---|---|---|---|---|---|
+const Header = `| seed | version | minutes | faults | not done | rebuilt | kept | free to move | disruptions | refused | watch behind | unknown | looks | by ARP | violations |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
 // Row returns a report as a row of the table.
 func (r Report) Row() string {
-	return fmt.Sprintf("| %d | %.0f | %d | %d | %d | %d | %d | %d | %d | %d |\n", r.Seed, r.Length.Minutes(), r.total(),
-		r.Rebuilt, r.Kept, r.FreeToMove, r.Budgets.Disruptions, r.Budgets.Refusals, r.Looks, len(r.Violations))
+	return fmt.Sprintf("| %d | %s | %.0f | %d | %d | %d | %d | %d | %d | %d | %.1f s | %d | %d | %d | %d |\n", r.Seed, r.Version, r.Length.Minutes(), r.total(), r.Failed,
+		r.Rebuilt, r.Kept, r.FreeToMove, r.Budgets.Disruptions, r.Budgets.Refusals, r.Behind.Seconds(), r.Unknown, r.Looks, r.Asked, len(r.Violations))
 }
 
-// Kinds returns how often each kind of fault was done, in the order of the lanes.
+// Kinds returns a line with the number of faults of each kind, in the order of the lanes.
 func (r Report) Kinds() string {
 	var parts []string
 	told := map[Kind]bool{}
@@ -28,7 +31,7 @@ func (r Report) Kinds() string {
 			told[k] = true
 		}
 	}
-	return strings.Join(parts, ", ")
+	return fmt.Sprintf("* Seed %d: %s.\n", r.Seed, strings.Join(parts, ", "))
 }
 
 func (r Report) total() int {
@@ -39,32 +42,84 @@ func (r Report) total() int {
 	return n
 }
 
-// Page returns the document with the rows of all seeds, and how often each kind of fault was done.
-func Page(rows, kinds string) string {
-	return `# Chaos
+// Page returns the document with a report. It keeps the lines that an earlier document has for other seeds.
+func Page(earlier string, r Report) string {
+	rows, kinds := map[uint64]string{r.Seed: r.Row()}, map[uint64]string{r.Seed: r.Kinds()}
+	for line := range strings.Lines(earlier) {
+		if seed, ok := seedOf(line, "| ", " |"); ok && seed != r.Seed && strings.Count(line, "|") == strings.Count(r.Row(), "|") {
+			rows[seed] = line
+		}
+		if seed, ok := seedOf(line, "* Seed ", ":"); ok && seed != r.Seed {
+			kinds[seed] = line
+		}
+	}
+	return fmt.Sprintf(page, Header+inOrder(rows), inOrder(kinds))
+}
 
+// seedOf returns the number between the beginning of a line and an end.
+func seedOf(line, begin, end string) (uint64, bool) {
+	rest, found := strings.CutPrefix(line, begin)
+	number, _, ended := strings.Cut(rest, end)
+	seed, err := strconv.ParseUint(number, 10, 64)
+	return seed, found && ended && err == nil
+}
+
+// inOrder returns the lines by their seeds.
+func inOrder(lines map[uint64]string) string {
+	var all strings.Builder
+	for _, seed := range slices.Sorted(maps.Keys(lines)) {
+		all.WriteString(lines[seed])
+	}
+	return all.String()
+}
+
+const page = "# Chaos\n" + `
 <!-- Made by make chaos. -->
 
-` + "`make chaos`" + ` disturbs a three-node cluster at random and watches whether Limpet's promises hold. A seed decides
-all faults and their times: ` + "`make chaos CHAOS_FLAGS=\"-seed 7\"`" + ` does them again. Each row was one run.
+` + "`make chaos`" + ` disturbs a three-node cluster at random and watches whether Limpet's promises hold. A seed decides all
+faults and their times. ` + "`make chaos CHAOS_FLAGS=\"-seed 7 -seeds 1\"`" + ` does those of seed 7 again, for as long as the
+kinds of faults are the same. Each row is one run of the version in it. ` + "`make test`" + ` has a run of two minutes.
 
-` + Header + rows + `
-A pod is free to move if its node was drained, had no power, no network or a damaged state when the pod was rebuilt, or if
-the pod had been Ready for less than five seconds. A violation is one of these:
+%s
+* *Not done* counts faults that failed as a whole or in part. Most are drains that a budget stopped, and requests while
+  the API server or all controllers were away.
+* *Rebuilt* counts pods that ask for a reservation.
+* *Watch behind* is the longest time after which a watch of the test itself showed a change. Outages of the API server
+  count.
+* *Unknown* counts disruptions that a budget would have refused, had the API server shown the loss of another pod in
+  time: neither Limpet nor the watch of the test itself knew of it.
+* *Looks* counts looks into all sandboxes of a node, and *by ARP* how often all addresses of a node were asked for.
+
+A pod is free to move if its node was drained, had no power, no network or a damaged state when the pod was rebuilt, or
+if the pod had been Ready for less than five seconds. A violation is one of these:
 
 * Two sandboxes have one address. All sandboxes of each node are looked into every two seconds.
+* Two sandboxes answer by ARP for one address for longer than two seconds. All addresses are asked for every four
+  seconds.
 * A pod has an address that a node holds for another pod.
-* A pod does not come back to its node with its addresses, and is not free to move. A pod that must return to its node is
-  never free to leave the node.
-* A budget is broken, or refuses without need. The audit log of the API server decides.
-* At the end a pod is not Ready, or another pod answers at its address.
+* A pod does not come back to its node with its addresses, and is not free to move. A pod that must return to its node
+  is never free to leave the node. A pod of a node whose disk was full is not free to move.
+* A budget is broken, or refuses without need. The audit log of the API server decides. A decision must know each change
+  two seconds after the watch of the test itself has shown it.
+* At the end a pod is not Ready, another pod answers at its address, or a sandbox answers for an address of no pod.
 * At the end the state of a node, its NodeIPPool and its sandboxes disagree, or attached, reserved and free addresses
   are not all of them.
 
-What was done:
+## What was done
 
-` + kinds + `
-Not done here: steps of the clock, which all nodes share with this machine, and full disks. ` +
-		"`TestClockSteps`" + ` and ` + "`test/crash`" + ` cover them without a cluster.
+%s
+A full disk is the file system of ` + "`/var/lib/cni`" + `: the state of limpet-ipam and the runtime's CNI results. Other files
+of a node are on the disk of the machine, which is not filled. ` + "`TestDiskFull`" + ` (test/crash) fills disks at other
+moments.
+
+## Steps of the clock
+
+No seed steps the clock. CLOCK_REALTIME belongs to the machine: a time namespace has offsets for CLOCK_MONOTONIC and
+CLOCK_BOOTTIME alone, which ` + "`cat /proc/self/timens_offsets`" + ` shows. A step would reach all nodes, the control plane and
+all other programs of the machine. These tests step the clock of the code instead:
+
+| what steps | test |
+|---|---|
+| the wall clock between a DEL and the next ADD, also over a reboot | ` + "`TestClockSteps`" + ` (internal/cni) |
+| the clocks with which deadlines are stored and read | ` + "`TestDeadlineLeft`" + ` (pkg/reservation) |
 `
-}

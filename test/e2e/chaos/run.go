@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,15 +18,21 @@ import (
 type Report struct {
 	Seed   uint64
 	Length time.Duration
+	// Version is the version of Limpet.
+	Version string
 	// Faults counts what was done, by kind; Failed, what could not be done.
 	Faults map[Kind]int
 	Failed int
 	// Rebuilt, Kept and FreeToMove are as in Keeper.
 	Rebuilt, Kept, FreeToMove int
-	// Looks counts looks into the sandboxes of a node.
-	Looks int
+	// Looks counts looks into the sandboxes of a node, and Asked how often all addresses of a node were asked for by ARP.
+	Looks, Asked int
 	// Budgets is what the audit log says of the budgets.
 	Budgets disruptions.Result
+	// Behind is how long after a change a watch of the observer showed it, at the most. Unknown counts what would be a
+	// violation of a budget, had the observer's watch not been late too.
+	Behind  time.Duration
+	Unknown int
 	// Violations are the broken promises.
 	Violations []string
 }
@@ -33,6 +41,8 @@ type Report struct {
 type runner struct {
 	bed      *bed.Bed
 	progress func(string, ...any)
+	ranges   map[string][]netip.Addr // of each node
+	sights   *Sights
 
 	mutex  sync.Mutex // guards what follows
 	keeper *Keeper
@@ -42,7 +52,7 @@ type runner struct {
 // Run disturbs a cluster with the faults of a seed, and watches it. The cluster's audit log must
 // be of disruptions.AuditPolicy, and its probes must run. An error tells that the run proves nothing.
 func Run(ctx context.Context, b *bed.Bed, seed uint64, length time.Duration, progress func(string, ...any)) (Report, error) {
-	r := &runner{bed: b, progress: progress, keeper: NewKeeper(), report: Report{Seed: seed, Length: length, Faults: map[Kind]int{}}}
+	r := &runner{bed: b, progress: progress, ranges: map[string][]netip.Addr{}, sights: NewSights(), keeper: NewKeeper(), report: Report{Seed: seed, Length: length, Faults: map[Kind]int{}}}
 	if err := r.setUp(ctx); err != nil {
 		return r.report, err
 	}
@@ -62,6 +72,14 @@ func Run(ctx context.Context, b *bed.Bed, seed uint64, length time.Duration, pro
 
 // setUp makes the workloads, and waits until all pods are Ready and recorded.
 func (r *runner) setUp(ctx context.Context) error {
+	if err := r.findRanges(ctx); err != nil {
+		return err
+	}
+	version, err := r.bed.Cluster.Exec(ctx, r.bed.Cluster.Nodes()[0], "/opt/cni/bin/limpet-ipam", "version")
+	if err != nil {
+		return err
+	}
+	r.report.Version = strings.Fields(string(version) + " ? ?")[1]
 	if _, err := r.bed.Kubectl(ctx, "create", "namespace", Namespace); err != nil {
 		return err
 	}

@@ -36,10 +36,15 @@ func (r *runner) watch(ctx context.Context) *sync.WaitGroup {
 		})
 	}
 	every(time.Second, r.startControllers)
+	for resource, open := range r.openers() {
+		from := ""
+		every(100*time.Millisecond, func(ctx context.Context) { from = r.follow(ctx, resource, open, from) })
+	}
 	alive := map[string]string{}
 	every(200*time.Millisecond, func(ctx context.Context) { r.lookAtPods(ctx, alive) })
 	for _, node := range r.bed.Cluster.Nodes() {
 		every(2*time.Second, func(ctx context.Context) { r.lookIntoSandboxes(ctx, node) })
+		every(4*time.Second, func(ctx context.Context) { r.askByARP(ctx, node) })
 	}
 	return &all
 }

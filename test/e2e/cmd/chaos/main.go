@@ -7,9 +7,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
-	"strings"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ type options struct {
 	seed      uint64
 	seeds     int
 	length    time.Duration
+	name      string
 	repo, out string
 }
 
@@ -32,8 +34,9 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "first seed; a seed decides all faults of its run")
 	flag.IntVar(&o.seeds, "seeds", 1, "number of seeds, each with a new cluster")
 	flag.DurationVar(&o.length, "length", 15*time.Minute, "length of the run of one seed")
+	flag.StringVar(&o.name, "name", "chaos", "name of the cluster")
 	flag.StringVar(&o.repo, "repo", "../..", "root of the repository, with its binaries in bin")
-	flag.StringVar(&o.out, "out", "", "also write the table to this `file`, relative to the root of the repository")
+	flag.StringVar(&o.out, "out", "", "also add the row of each seed to the table in this `file`, relative to the root of the repository")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -45,24 +48,19 @@ func main() {
 
 // run runs all seeds, also after one of them found violations.
 func run(ctx context.Context, o options) error {
-	var rows, kinds strings.Builder
 	violations := 0
 	for i := range o.seeds {
 		report, err := one(ctx, o, o.seed+uint64(i))
 		if err != nil {
 			return fmt.Errorf("seed %d: %w", o.seed+uint64(i), err)
 		}
-		fmt.Print("\n", chaos.Header, report.Row(), "\n")
+		fmt.Print("\n", chaos.Header, report.Row(), report.Kinds(), "\n")
 		for _, v := range report.Violations {
 			fmt.Println("violation:", v)
 		}
 		violations += len(report.Violations)
-		rows.WriteString(report.Row())
-		fmt.Fprintf(&kinds, "* Seed %d: %s.\n", report.Seed, report.Kinds())
-	}
-	if o.out != "" {
-		if err := os.WriteFile(o.repo+"/"+o.out, []byte(chaos.Page(rows.String(), kinds.String())), 0o644); err != nil { //nolint:gosec // it is a document
-			return fmt.Errorf("write the table: %w", err)
+		if err := write(o, report); err != nil {
+			return err
 		}
 	}
 	if violations > 0 {
@@ -71,17 +69,36 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
+// write adds a report to the document, if one is wanted.
+func write(o options, report chaos.Report) error {
+	if o.out == "" {
+		return nil
+	}
+	path := filepath.Join(o.repo, o.out)
+	earlier, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the table: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(chaos.Page(string(earlier), report)), 0o644); err != nil { //nolint:gosec // it is a document
+		return fmt.Errorf("write the table: %w", err)
+	}
+	return nil
+}
+
 // one runs one seed on a new cluster.
 func one(ctx context.Context, o options, seed uint64) (report chaos.Report, err error) {
 	progress := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	progress("seed %d, %s", seed, o.length)
-	b, err := bed.Up(ctx, "chaos", o.repo, progress, func(c *cluster.Config) { c.AuditPolicy = disruptions.AuditPolicy })
+	b, err := bed.Up(ctx, o.name, o.repo, progress, func(c *cluster.Config) {
+		c.AuditPolicy, c.CNIDisk = disruptions.AuditPolicy, chaos.DiskSize
+	})
 	if err != nil {
 		return report, err
 	}
 	defer func() {
 		if err != nil || len(report.Violations) > 0 {
 			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(ctx), b))
+			err = errors.Join(err, keepLogs(b, filepath.Join(o.repo, "bin", fmt.Sprintf("%s-seed-%d", o.name, seed))))
 		}
 		err = errors.Join(err, b.Down())
 	}()
@@ -89,4 +106,27 @@ func one(ctx context.Context, o options, seed uint64) (report chaos.Report, err 
 		return report, err
 	}
 	return chaos.Run(ctx, b, seed, o.length, progress)
+}
+
+// keepLogs powers the nodes off, and copies the logs of the control plane, the audit log among them, and of the nodes.
+func keepLogs(b *bed.Bed, dir string) error {
+	from := map[string]string{"control": b.Cluster.LogDir()}
+	for _, node := range b.Cluster.Nodes() {
+		from[node] = filepath.Join(b.Cluster.Disk(node), "var/log")
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove earlier logs: %w", err)
+	}
+	for _, node := range b.Cluster.Nodes() { // so that no log goes while it is copied
+		if err := b.Cluster.PowerOff(node); err != nil {
+			return fmt.Errorf("keep logs: %w", err)
+		}
+	}
+	for name, logs := range from {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(logs)); err != nil {
+			return fmt.Errorf("keep the logs of %s: %w", name, err)
+		}
+	}
+	fmt.Println("logs:", dir)
+	return nil
 }

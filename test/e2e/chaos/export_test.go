@@ -1,0 +1,4 @@
+package chaos
+
+// AskByARP is what tests need of askByARP.
+var AskByARP = askNode
