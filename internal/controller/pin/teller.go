@@ -122,7 +122,7 @@ func (t *Teller) write(ctx context.Context, d pin.Digest) error {
 	switch err := t.Client.Get(ctx, client.ObjectKey{Name: d.Namespace}, &ns, client.UnsafeDisableDeepCopy); {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get namespace %s: %w", d.Namespace, err)
-	case err != nil || ns.DeletionTimestamp != nil: // it takes no events
+	case ns.DeletionTimestamp != nil: // it takes no events
 		return nil
 	}
 	kind, first := corev1.EventTypeNormal, d.Notices[0]

@@ -88,8 +88,8 @@ func podsOf(t *testing.T, set testenv.StatefulSet, node string, n int) (pods []*
 // Three pods of a StatefulSet come back together: one event on the StatefulSet names them, and the pods
 // have none. A pod that comes back alone has its own.
 func TestPodsThatReturnTogetherHaveOneEvent(t *testing.T) {
-	m := startTelling(t)
 	home, set := env.Node(t), preferring(t)
+	m := startTelling(t)
 	again := func(n, returned int) []*corev1.Pod {
 		pods := podsOf(t, set, home.Name, n)
 		m.waiting(t, returned)
@@ -205,12 +205,11 @@ func cachedAt(t *testing.T, m telling, pod *corev1.Pod) {
 // that asks for its address, and does not name a pod of another namespace. Pods that ask for nothing, as
 // those of the host's network, have none.
 func TestTwoPodsWithOneAddressAreTold(t *testing.T) {
-	m := startTelling(t)
 	home, ns := env.Node(t), env.Namespace(t)
 	asks := testenv.APod("db-0").In(ns).On(home.Name).At("10.0.1.5").With(reservation.RetainAnnotation, "10").Ready().Pod
 	env.Create(t, asks)
 	held(t, asks)
-	cachedAt(t, m, asks)
+	m := startTelling(t)
 	plain := testenv.APod("payroll").In(env.Namespace(t)).On(home.Name).At("10.0.1.5").Ready().Pod
 	host := testenv.APod("agent").In(ns).On(home.Name).At("192.0.2.1").Ready().Pod
 	second := testenv.APod("proxy").In(ns).On(home.Name).At("192.0.2.1").Ready().Pod
