@@ -65,7 +65,7 @@ func (t *Teller) Start(ctx context.Context) error {
 		}
 		if t.Lead != nil {
 			if err := t.Lead(ctx); err != nil {
-				return nil //nolint:nilerr // the context has ended
+				return nil // the context has ended
 			}
 		}
 		t.tell(ctx)
