@@ -63,7 +63,7 @@ unit() {
 }
 
 e2e() {
-	run test/e2e test/e2e -v -count=1 -timeout 45m # it takes long: the time of each test shows how far it is
+	run test/e2e test/e2e -v -p 1 -count=1 -timeout 45m # packages start clusters; the time of each test shows how far it is
 	run release/chart/install release/chart/install -count=1 -timeout 20m
 }
 

@@ -49,7 +49,7 @@ func TestEveryModuleRunsAndFailuresComeLast(t *testing.T) {
 func TestClusterDownEndsItsOwnCluster(t *testing.T) {
 	for argument, want := range map[string]string{
 		"":      "for name in limpet ;",
-		"ALL=1": "for name in limpet demo e2e bench chart chaos;",
+		"ALL=1": "for name in limpet demo e2e bench chart chaos upgrade flannel;",
 	} {
 		args := []string{"--no-print-directory", "--dry-run", "cluster-down"}
 		if argument != "" {

@@ -39,9 +39,9 @@ func run(m *testing.M) int {
 	if err := theBed.Probe(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "start probes:", err)
 	} else {
-		duplicates := watchDuplicates(ctx)
+		duplicates := theBed.WatchDuplicates(ctx)
 		code = m.Run()
-		if found := duplicates.stop(); len(found) > 0 {
+		if found := duplicates.Stop(); len(found) > 0 {
 			fmt.Fprintf(os.Stderr, "FAIL: two running pods had the same address: %v\n", found)
 			code = 1
 		}
@@ -54,53 +54,6 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return code
-}
-
-// duplicates watches for running pods with the same address, which rule 1 of
-// docs/design/0001-architecture.md forbids.
-type duplicates struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	found  []string
-}
-
-func watchDuplicates(ctx context.Context) *duplicates {
-	ctx, cancel := context.WithCancel(ctx)
-	t := &duplicates{cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(t.done)
-		for ctx.Err() == nil {
-			if pods, err := theBed.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
-				t.look(pods.Items)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
-			}
-		}
-	}()
-	return t
-}
-
-func (t *duplicates) look(pods []corev1.Pod) {
-	holder := map[string]string{}
-	for _, p := range pods {
-		if p.Spec.HostNetwork || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
-			continue
-		}
-		for _, ip := range p.Status.PodIPs {
-			if other, taken := holder[ip.IP]; taken {
-				t.found = append(t.found, fmt.Sprintf("%s: %s and %s", ip.IP, other, p.Name))
-			}
-			holder[ip.IP] = p.Name
-		}
-	}
-}
-
-func (t *duplicates) stop() []string {
-	t.cancel()
-	<-t.done
-	return t.found
 }
 
 // apply applies a manifest and removes it when the test ends.

@@ -105,7 +105,7 @@ func (b *Bed) AwaitLimpet(ctx context.Context) error {
 		}
 		ok := d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas && d.Status.ReadyReplicas == *d.Spec.Replicas &&
 			d.Status.Replicas == *d.Spec.Replicas &&
-			s.Status.ObservedGeneration == s.Generation && s.Status.DesiredNumberScheduled == 3 && s.Status.NumberReady == 3
+			s.Status.ObservedGeneration == s.Generation && int(s.Status.DesiredNumberScheduled) == len(b.Cluster.Nodes()) && s.Status.NumberReady == s.Status.DesiredNumberScheduled
 		return ok, fmt.Sprintf("%d controllers and %d agents are ready", d.Status.ReadyReplicas, s.Status.NumberReady)
 	})
 }

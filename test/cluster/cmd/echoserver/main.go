@@ -1,6 +1,6 @@
 // Command echoserver stands in for any small server in the tests: it answers with
 // its name and both ends of the connection. As `echoserver get URL` it is the
-// client, and under the name of pause it does nothing until it is told to stop.
+// client, as `echoserver hold ADDRESS` a client that keeps one connection, and under the name of pause it does nothing until it is told to stop.
 package main
 
 import (
@@ -29,6 +29,8 @@ func run() int {
 		<-ctx.Done()
 	case len(os.Args) == 3 && os.Args[1] == "get":
 		err = get(ctx, os.Args[2])
+	case len(os.Args) == 3 && os.Args[1] == "hold":
+		err = hold(ctx, os.Args[2])
 	default:
 		err = serve(ctx)
 	}
