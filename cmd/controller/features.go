@@ -15,6 +15,7 @@ import (
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
 	budgetcontroller "github.com/limpet-io/limpet/internal/controller/budget"
+	networkcontroller "github.com/limpet-io/limpet/internal/controller/nodenetwork"
 	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
 	spreadcontroller "github.com/limpet-io/limpet/internal/controller/spread"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
@@ -93,7 +94,7 @@ type shared struct {
 
 // features lists what the controller does. Planners and guards are asked in this order.
 func features(o Options) []feature {
-	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts()}
+	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts(), nodeNetworks()}
 }
 
 // kindsOfWorkload keeps up to date which kinds of workload have pods that return.
@@ -163,6 +164,18 @@ func spreads() feature {
 			}}
 		},
 		reconcilers: spreadReconcilers,
+	}
+}
+
+// nodeNetworks tells which nodes have the settings of the NodeNetwork.
+func nodeNetworks() feature {
+	return feature{
+		name:    "node network",
+		schemes: []func(*runtime.Scheme) error{limpetv1alpha1.AddToScheme},
+		needs:   networkcontroller.Needs(),
+		reconcilers: func(s shared) []reconciler {
+			return []reconciler{&networkcontroller.Reporter{Client: s.leading, Live: s.mgr.GetAPIReader(), Clock: s.clock}}
+		},
 	}
 }
 

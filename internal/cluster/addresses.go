@@ -42,6 +42,15 @@ func PoolsOf(ctx context.Context, r client.Reader, node string) ([]limpetv1alpha
 	return believed(ctx, r, list.Items, poolBy)
 }
 
+// Pools returns the NodeIPPools of all nodes that their agents wrote.
+func Pools(ctx context.Context, r client.Reader) ([]limpetv1alpha1.NodeIPPool, error) {
+	var list limpetv1alpha1.NodeIPPoolList
+	if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list NodeIPPools: %w", err)
+	}
+	return believed(ctx, r, list.Items, poolBy)
+}
+
 func reservationBy(r *limpetv1alpha1.IPReservation) (node string, owners []metav1.OwnerReference) {
 	return r.Status.Node, r.OwnerReferences
 }

@@ -81,6 +81,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"networkPolicy: {enabled: true}", "v1.37.0", "at '/networkPolicy/apiServers': minItems: got 0, want 1"},
 		{"networkPolicy: {enabled: true, apiServers: [10.0.0.1]}", "v1.37.0", "at '/networkPolicy/apiServers/0': '10.0.0.1' does not match"},
 		{"mutatingPolicy: {enabled: true}", "v1.35.0", "mutatingPolicy.enabled needs Kubernetes 1.36 or later: this cluster has v1.35.0"},
+		{"network: {mode: own, settings: true}", "v1.30.4", "network.settings needs Kubernetes 1.31 or later: this cluster has v1.30.4"},
+		{"network: {settings: true}", "v1.37.0", "network.settings needs network.mode=own"},
 		{"pods: {source: kubelet}", "v1.36.2", "pods.source=kubelet needs Kubernetes 1.37 or later: this cluster has v1.36.2"},
 	}
 	for _, tc := range cases {

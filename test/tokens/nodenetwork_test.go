@@ -10,7 +10,7 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// Agents read the NodeNetwork. No token of Limpet changes it.
+// Agents and controller read the NodeNetwork. The controller writes its status. No token of Limpet changes its spec.
 func TestTheNodeNetworkIsTheAdministrators(t *testing.T) {
 	deploy(t)
 	own, other := env.Node(t), env.Node(t)
@@ -29,6 +29,12 @@ func TestTheNodeNetworkIsTheAdministrators(t *testing.T) {
 	allowed(t, ofAgent, list(&limpetv1alpha1.NodeNetworkList{}, named))
 	allowed(t, ofAgent, create(tells(own)))
 	env.RemoveAtEnd(t, tells(own))
+	allowed(t, ofController, get(o))
+	allowed(t, ofController, patchStatus(o, `{"status":{"nodes":1},"spec":{"mtu":9000},"metadata":{"labels":{"a":"b"}}}`))
+	env.Read(t, client.ObjectKeyFromObject(o), o)
+	if o.Spec.MTU != 1450 || len(o.Labels) != 0 || o.Status.Nodes != 1 {
+		t.Errorf("after a write of the status: %+v", o)
+	}
 	for who, c := range map[string]client.Client{"agent": ofAgent, "controller": ofController} {
 		for what, do := range map[string]request{
 			"create":     create(absent),
@@ -42,6 +48,5 @@ func TestTheNodeNetworkIsTheAdministrators(t *testing.T) {
 	}
 	refused(t, ofAgent, byRole, patchStatus(o, `{"status":{"nodes":2}}`))
 	refused(t, ofAgent, denied, create(tells(other)))
-	refused(t, ofController, byRole, patchStatus(o, `{"status":{"nodes":2}}`))
 	refused(t, ofController, byRole, list(&limpetv1alpha1.NodeNetworkList{}))
 }

@@ -180,7 +180,7 @@ func poolUsage(from, to *limpetv1alpha1.NodeIPPool) {
 	if length > maxRanges {
 		s.Ranges = nil
 	}
-	to.Status = limpetv1alpha1.NodeIPPoolStatus{Node: s.Node, Ranges: s.Ranges, Total: s.Total, Free: s.Free}
+	to.Status.Node, to.Status.Ranges, to.Status.Total, to.Status.Free = s.Node, s.Ranges, s.Total, s.Free
 }
 
 // addressesOf are the keys of the index of pods by address.
