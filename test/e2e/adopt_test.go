@@ -201,13 +201,13 @@ func startChurn(t *testing.T) (end func()) {
 		if pods < 6 {
 			t.Errorf("only %d pods were created and deleted", pods)
 		}
-		failed, err := churn.FailedSandboxes(t.Context(), theBed, "default", prefix)
+		failed, slow, err := churn.FailedSandboxes(t.Context(), theBed, "default", prefix)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range failed {
 			t.Error(f)
 		}
-		t.Logf("%d pods were created and deleted", pods)
+		t.Logf("%d pods were created and deleted; slow kernel: %q", pods, slow)
 	}
 }

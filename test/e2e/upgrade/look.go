@@ -19,7 +19,7 @@ func verbs(ctx context.Context, b *bed.Bed, since time.Time) (adds int, failed [
 		}
 		for line := range strings.Lines(string(out)) {
 			var l struct {
-				Time                          time.Time
+				Time                       time.Time
 				Verb, Outcome, Pod, Reason string
 			}
 			if json.Unmarshal([]byte(line), &l) != nil || l.Time.Before(since) {

@@ -19,9 +19,12 @@ func (o Order) String() string {
 // Orders returns every order of the parts.
 func Orders() []Order {
 	return []Order{
-		{CRDs, Controller, Agent}, {CRDs, Agent, Controller},
-		{Controller, CRDs, Agent}, {Controller, Agent, CRDs},
-		{Agent, CRDs, Controller}, {Agent, Controller, CRDs},
+		{CRDs, Controller, Agent},
+		{CRDs, Agent, Controller},
+		{Controller, CRDs, Agent},
+		{Controller, Agent, CRDs},
+		{Agent, CRDs, Controller},
+		{Agent, Controller, CRDs},
 	}
 }
 

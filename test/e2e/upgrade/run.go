@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,6 +37,7 @@ type Runner struct {
 	Older, New Version
 	Progress   func(string, ...any)
 	begun      int
+	seen       []string // events
 }
 
 // Run takes all parts up or down in an order. The cluster's audit log must be of AuditPolicy.
@@ -103,27 +105,35 @@ func (r *Runner) look(ctx context.Context, s Step, start time.Time, report *Repo
 	if err != nil {
 		return err
 	}
-	for message, n := range messages {
+	for _, message := range slices.Sorted(maps.Keys(messages)) {
+		n := messages[message]
 		report.Errors += n
 		r.Progress("    %d times: %s", n, message)
 		if n > loop {
 			report.violate(s, fmt.Sprintf("%d times in the log: %s", n, message))
 		}
 	}
-	sandboxes, err := churn.FailedSandboxes(ctx, r.Bed, namespace, "")
+	sandboxes, slow, err := churn.FailedSandboxes(ctx, r.Bed, namespace, "")
 	if err != nil {
 		return err
 	}
-	report.violate(s, sandboxes...)
+	for _, event := range r.unseen(slow) {
+		r.Progress("    slow kernel: %s", event)
+	}
+	report.violate(s, r.unseen(sandboxes)...)
 	return nil
 }
 
-// violate adds violations. An event that is still there is no new one.
+// unseen returns the events that no step before has seen.
+func (r *Runner) unseen(events []string) []string {
+	found := slices.DeleteFunc(slices.Clone(events), func(e string) bool { return slices.Contains(r.seen, e) })
+	r.seen = append(r.seen, found...)
+	return found
+}
+
 func (r *Report) violate(s Step, found ...string) {
 	for _, f := range found {
-		if v := fmt.Sprintf("%s: %s", s, f); !slices.Contains(r.Violations, v) {
-			r.Violations = append(r.Violations, v)
-		}
+		r.Violations = append(r.Violations, fmt.Sprintf("%s: %s", s, f))
 	}
 }
 

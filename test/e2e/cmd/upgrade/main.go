@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
+	"slices"
 	"syscall"
 
 	"github.com/limpet-io/limpet/test/cluster/cluster"
@@ -21,8 +21,7 @@ import (
 )
 
 type options struct {
-	name, repo, from, out string
-	orders                int
+	name, repo, from, out, order string
 }
 
 func main() {
@@ -30,8 +29,8 @@ func main() {
 	flag.StringVar(&o.name, "name", "upgrade", "`name` of the cluster")
 	flag.StringVar(&o.repo, "repo", "../..", "root of the repository, with its binaries in bin")
 	flag.StringVar(&o.from, "from", "", "`directory` with a checkout of the earlier commit, with its binaries in bin")
-	flag.StringVar(&o.out, "out", "", "also replace the table in this `file`, relative to the root of the repository")
-	flag.IntVar(&o.orders, "orders", len(upgrade.Orders()), "number of orders")
+	flag.StringVar(&o.out, "out", "", "after all orders, replace the table in this `file`, relative to the root of the repository")
+	flag.StringVar(&o.order, "order", "", "only this order, such as \"CRDs, controller, agent\"; all when empty")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -43,35 +42,29 @@ func main() {
 
 func run(ctx context.Context, o options) (err error) {
 	progress := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	orders := upgrade.Orders()
+	if o.order != "" {
+		orders = slices.DeleteFunc(orders, func(order upgrade.Order) bool { return order.String() != o.order })
+	}
+	if len(orders) == 0 {
+		return fmt.Errorf("there is no order %q", o.order)
+	}
 	r, err := start(ctx, o, progress)
 	if err != nil {
 		return err
 	}
-	violations := 0
 	defer func() {
-		if err != nil || violations > 0 {
+		if err != nil {
 			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(ctx), r.Bed))
 		}
 		err = errors.Join(err, r.Bed.Down())
 	}()
-	var rows strings.Builder
-	for _, order := range upgrade.Orders()[:o.orders] {
-		for _, up := range []bool{true, false} {
-			progress("%s, up %t", order, up)
-			report, err := r.Run(ctx, order, up)
-			if err != nil {
-				return err
-			}
-			progress("%s", report.Row())
-			for _, v := range report.Violations {
-				progress("violation: %s", v)
-			}
-			rows.WriteString(report.Row())
-			violations += len(report.Violations)
-		}
+	rows, violations, err := runAll(ctx, r, orders)
+	if err != nil {
+		return err
 	}
-	if o.out != "" {
-		if err := upgrade.WriteTable(filepath.Join(o.repo, o.out), rows.String()); err != nil {
+	if o.out != "" && o.order == "" {
+		if err := upgrade.WriteTable(filepath.Join(o.repo, o.out), rows); err != nil {
 			return err
 		}
 	}
@@ -79,6 +72,25 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("%d violations", violations)
 	}
 	return nil
+}
+
+// runAll runs each order up and down. It returns the rows of the table.
+func runAll(ctx context.Context, r *upgrade.Runner, orders []upgrade.Order) (rows string, violations int, err error) {
+	for _, order := range orders {
+		for _, up := range []bool{true, false} {
+			report, err := r.Run(ctx, order, up)
+			if err != nil {
+				return rows, violations, err
+			}
+			r.Progress("%s", report.Row())
+			for _, v := range report.Violations {
+				r.Progress("violation: %s", v)
+			}
+			rows += report.Row()
+			violations += len(report.Violations)
+		}
+	}
+	return rows, violations, nil
 }
 
 // start starts a cluster with the earlier commit and the workloads.
