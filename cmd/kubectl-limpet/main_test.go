@@ -240,7 +240,7 @@ func TestUI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }() // the command ends meanwhile
 	lines := bufio.NewScanner(answer.Body)
 	if !lines.Scan() || lines.Text() != "event: board" || !lines.Scan() || !strings.Contains(lines.Text(), `"namespace":"shop"`) {
 		t.Errorf("the stream begins with %q, want a board of the namespace shop", lines.Text())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -138,13 +139,13 @@ func withLast(told []Past, last appsv1beta1.Rebuild) []Past {
 	told = slices.DeleteFunc(told, func(p Past) bool {
 		return p.What == string(last.Outcome) && p.Time.Sub(last.Time.Time).Abs() < apart
 	})
-	text := fmt.Sprintf("%s with %s → %s with %s", last.From.NodeName, last.From.IPs, last.To.NodeName, last.To.IPs)
+	text := []string{fmt.Sprintf("%s with %s → %s with %s", last.From.NodeName, last.From.IPs, last.To.NodeName, last.To.IPs)}
 	for _, why := range []string{last.Cause, last.Message} {
 		if why != "" {
-			text += "; " + why
+			text = append(text, why)
 		}
 	}
-	told = append(told, Past{Time: last.Time.Time, What: string(last.Outcome), Text: short(text)})
+	told = append(told, Past{Time: last.Time.Time, What: string(last.Outcome), Text: short(strings.Join(text, "; "))})
 	slices.SortStableFunc(told, func(a, b Past) int { return b.Time.Compare(a.Time) })
 	return told
 }

@@ -128,8 +128,11 @@ func TestNewsAreToldOnce(t *testing.T) {
 		return events
 	}
 	for _, step := range []struct{ namespace, event string }{
-		{"a", "event: board\ndata: {"}, {"a", "event: same\ndata: {\"at\""}, {"b", "event: board\ndata: {"},
-		{"broken", "event: trouble\ndata: {\"text\":\"no answer\"}\n\n"}, {"b", "event: same\ndata: {"},
+		{"a", "event: board\ndata: {"},
+		{"a", "event: same\ndata: {\"at\""},
+		{"b", "event: board\ndata: {"},
+		{"broken", "event: trouble\ndata: {\"text\":\"no answer\"}\n\n"},
+		{"b", "event: same\ndata: {"},
 	} {
 		if got := tell(step.namespace); len(got) != 1 || got[0][:len(step.event)] != step.event {
 			t.Errorf("namespace %s: %q, want one that begins with %q", step.namespace, got, step.event)

@@ -61,7 +61,7 @@ func request(t *testing.T, address, method, path string, headers map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { answer.Body.Close() })
+	t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
 }
 
@@ -138,7 +138,9 @@ func TestTheStreamIsBoundedAndEnds(t *testing.T) {
 	if answer := live(); answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a page beyond the bound got status %d", answer.StatusCode)
 	}
-	first.Body.Close()
+	if err := first.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
 	testenv.Within(t, time.Minute, func() error {
 		if answer := live(); answer.StatusCode != http.StatusOK {
 			return errors.New("the place of a closed page stays taken")
@@ -166,7 +168,7 @@ func TestStalledConnectionsDelayNoOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { c.Close() })
+		t.Cleanup(func() { _ = c.Close() })
 	}
 	if answer := request(t, address, "GET", "/", nil); answer.StatusCode != http.StatusOK {
 		t.Errorf("a newcomer got status %d", answer.StatusCode)
