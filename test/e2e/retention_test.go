@@ -44,9 +44,9 @@ func TestRebuildsInEveryOrdinaryWay(t *testing.T) {
 }
 
 // TestReservationsOfOneMinute lets a minute pass for two pods at once: one that is rebuilt and runs,
-// and one that stays away.
+// and one that stays away. Prometheus measures meanwhile.
 func TestReservationsOfOneMinute(t *testing.T) {
-	for name, check := range map[string]func(*testing.T){"outlive late DELs": outlivesLateDELs, "lapse": lapses} {
+	for name, check := range map[string]func(*testing.T){"outlive late DELs": outlivesLateDELs, "lapse": lapses, "are measured": areMeasured} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			check(t)
