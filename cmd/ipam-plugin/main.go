@@ -26,6 +26,7 @@ import (
 const about = "limpet-ipam: IPAM plugin that keeps a pod's addresses reserved while it is rebuilt; limpet-ipam --help shows what it does by hand"
 
 func main() {
+	growStack(len(os.Args))
 	os.Exit(run())
 }
 
