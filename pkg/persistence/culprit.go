@@ -39,5 +39,5 @@ func culprit() string {
 // standard reports whether a function is of the standard library: its import path begins without a domain.
 func standard(function string) bool {
 	domain, _, inPath := strings.Cut(function, "/")
-	return !strings.HasPrefix(function, "main.") && !(inPath && strings.Contains(domain, "."))
+	return !strings.HasPrefix(function, "main.") && (!inPath || !strings.Contains(domain, "."))
 }
