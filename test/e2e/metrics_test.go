@@ -83,7 +83,7 @@ func areMeasured(t *testing.T) {
 // targets and the rules.
 func scrape(t *testing.T) (p monitoring.Server, targets, rules int) {
 	t.Helper()
-	cache, err := monitoring.Cache()
+	cache, err := monitoring.Cache(os.Getenv(monitoring.CacheVar))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,13 @@ import (
 // Programs are the paths of Prometheus and its tool.
 type Programs struct{ Prometheus, Promtool string }
 
-// Cache returns the directory outside of the repository that keeps Prometheus.
-func Cache() (string, error) {
-	if cache := os.Getenv("LIMPET_CACHE"); cache != "" {
-		return cache, nil
+// CacheVar is the environment variable that may name another cache.
+const CacheVar = "LIMPET_CACHE"
+
+// Cache returns the directory outside of the repository that keeps Prometheus: the named one, if any.
+func Cache(named string) (string, error) {
+	if named != "" {
+		return named, nil
 	}
 	dir, err := os.UserCacheDir()
 	return filepath.Join(dir, "limpet"), err

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // start fetches Prometheus while /var/lib is the machine's, where apt keeps its lists.
 func start(m *testing.M) (int, error) {
-	cache, err := monitoring.Cache()
+	cache, err := monitoring.Cache(os.Getenv(monitoring.CacheVar))
 	if err != nil {
 		return 0, err
 	}

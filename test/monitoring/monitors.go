@@ -29,7 +29,7 @@ func Monitors(root string) (all []Monitor, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read PodMonitors: %w", err)
 	}
-	for _, text := range strings.Split(string(data), "\n---\n") {
+	for text := range strings.SplitSeq(string(data), "\n---\n") {
 		var o struct {
 			Metadata struct{ Name, Namespace string }
 			Spec     struct {

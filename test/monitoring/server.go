@@ -83,7 +83,7 @@ func (s *Server) Evaluated(ctx context.Context, rules int) error {
 		}
 	}
 	if found != rules {
-		return fmt.Errorf("Prometheus has %d rules, want %d", found, rules)
+		return fmt.Errorf("found %d rules, want %d", found, rules)
 	}
 	return nil
 }
