@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-
 	"github.com/vishvananda/netlink"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
