@@ -12,8 +12,9 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
-	"github.com/limpet-io/limpet/test/console/browser"
 	"github.com/limpet-io/limpet/test/programs"
+
+	"github.com/limpet-io/limpet/test/console/browser"
 )
 
 var (

@@ -106,8 +106,15 @@ func keyboard(t *testing.T, b *tab) {
 		b.press(kb.Tab)
 	}
 	for _, step := range []struct{ key, says string }{
-		{"", "10.0.0.2 attached to "}, {kb.ArrowRight, "10.0.0.3 reserved for "}, {kb.ArrowRight, "10.0.0.4 free"}, {kb.ArrowDown, "10.0.0.36 free"},
-		{kb.ArrowUp, "10.0.0.4 free"}, {kb.ArrowLeft, "10.0.0.3 reserved for "}, {kb.End, "10.0.0.254 free"}, {kb.ArrowRight, "10.0.0.254 free"}, {kb.Home, "10.0.0.2 attached to "},
+		{"", "10.0.0.2 attached to "},
+		{kb.ArrowRight, "10.0.0.3 reserved for "},
+		{kb.ArrowRight, "10.0.0.4 free"},
+		{kb.ArrowDown, "10.0.0.36 free"},
+		{kb.ArrowUp, "10.0.0.4 free"},
+		{kb.ArrowLeft, "10.0.0.3 reserved for "},
+		{kb.End, "10.0.0.254 free"},
+		{kb.ArrowRight, "10.0.0.254 free"},
+		{kb.Home, "10.0.0.2 attached to "},
 	} {
 		if step.key != "" {
 			b.press(step.key)

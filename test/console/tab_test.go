@@ -18,14 +18,13 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/console/ui"
 	"github.com/limpet-io/limpet/internal/endpoint"
 	"github.com/limpet-io/limpet/internal/testenv"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // limit is how long a condition may take on a busy machine.

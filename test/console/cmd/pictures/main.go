@@ -12,11 +12,11 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-	"k8s.io/utils/clock"
-
 	"github.com/limpet-io/limpet/internal/console/board"
 	"github.com/limpet-io/limpet/internal/console/ui"
 	"github.com/limpet-io/limpet/internal/endpoint"
+	"k8s.io/utils/clock"
+
 	"github.com/limpet-io/limpet/test/console/browser"
 	"github.com/limpet-io/limpet/test/console/scene"
 )
@@ -52,7 +52,7 @@ func run(ctx context.Context, dir string) error {
 		return err
 	}
 	shown := board.Plan(scene.At(time.Now()), "")
-	look := func(context.Context) (board.Board, error) { return shown, nil }
+	look := func(ctx context.Context) (board.Board, error) { return shown, ctx.Err() }
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- ui.Serve(ctx, listener, ui.NewHub(look, clock.RealClock{}, time.Second), "picture") }()
