@@ -11,6 +11,7 @@ import (
 
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	"github.com/limpet-io/limpet/test/cluster/image"
+
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limpet-io/limpet/test/e2e/bed"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
 // flannel is the manifest of flannel.
@@ -104,7 +105,7 @@ func (n *network) changeOver(t *testing.T) {
 func (n *network) addressesReturn(t *testing.T) {
 	name := n.backend + "-1"
 	first := n.rebuild(t, n.pods(t, 4)[name])
-	if _, ours := n.held(t, first); !ours {
+	if !n.held(t, first) {
 		t.Fatalf("%s has %s on %s, which limpet-ipam does not know", name, first.Status.PodIP, first.Spec.NodeName)
 	}
 	if !n.mirrored(t, first) {
@@ -125,7 +126,7 @@ func (n *network) addressesReturn(t *testing.T) {
 func (n *network) changeBack(t *testing.T) {
 	ours := n.pods(t, 8)
 	for name, p := range ours {
-		if _, held := n.held(t, p); !held {
+		if !n.held(t, p) {
 			delete(ours, name)
 		}
 	}

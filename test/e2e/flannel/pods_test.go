@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limpet-io/limpet/test/e2e/bed"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
-// pods returns the pods of the StatefulSet by name when so many are Ready and recorded on their nodes.
+// pods returns the pods of the StatefulSet by name when so many are Ready.
 func (n *network) pods(t *testing.T, want int) map[string]corev1.Pod {
 	t.Helper()
 	found := map[string]corev1.Pod{}
@@ -118,7 +119,7 @@ func (n *network) awaitPlugin(t *testing.T, node string, limpet bool) {
 	t.Helper()
 	for i := range 10 {
 		name := fmt.Sprintf("first-%s-%t-%d", node, limpet, i)
-		_, ours := n.held(t, n.create(t, name, node))
+		ours := n.held(t, n.create(t, name, node))
 		kubectl(t, n.bed, "delete", "pod", name, "--timeout=60s")
 		if ours == limpet {
 			return
@@ -140,18 +141,16 @@ type holder struct {
 	IPs        []string
 }
 
-// held returns the entry of a pod with its address in limpet-ipam list.
-func (n *network) held(t *testing.T, p corev1.Pod) (holder, bool) {
+// held reports whether limpet-ipam list shows the address of a pod as attached to it.
+func (n *network) held(t *testing.T, p corev1.Pod) bool {
 	t.Helper()
 	all, err := n.list(t.Context(), p.Spec.NodeName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(h holder) bool { return h.Pod == p.Name && slices.Contains(h.IPs, p.Status.PodIP) })
-	if i < 0 {
-		return holder{}, false
-	}
-	return all[i], all[i].State == "attached"
+	return slices.ContainsFunc(all, func(h holder) bool {
+		return h.Pod == p.Name && h.State == "attached" && slices.Contains(h.IPs, p.Status.PodIP)
+	})
 }
 
 func (n *network) list(ctx context.Context, node string) ([]holder, error) {
