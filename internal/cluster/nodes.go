@@ -34,3 +34,13 @@ func Nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 	}
 	return nodes, nil
 }
+
+// NodeReadiness is a Part that keeps whether a node is Ready, and since when. Parts of several features copy the
+// condition, and a part that left the time out would take it from the others.
+func NodeReadiness(from, to *corev1.Node) {
+	for _, c := range from.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		}
+	}
+}

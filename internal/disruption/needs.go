@@ -40,11 +40,7 @@ func podNode(from, to *corev1.Pod) {
 // nodeTaints keeps whether a node takes pods.
 func nodeTaints(from, to *corev1.Node) {
 	to.Spec.Unschedulable, to.Spec.Taints, to.Status.Allocatable = from.Spec.Unschedulable, from.Spec.Taints, from.Status.Allocatable
-	for _, c := range from.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
-		}
-	}
+	cluster.NodeReadiness(from, to)
 }
 
 // poolNode keeps which node a pool is of.

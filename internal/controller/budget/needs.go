@@ -13,7 +13,7 @@ import (
 func Needs() cluster.Needs {
 	return cluster.Needs{Objects: []cluster.Need{
 		cluster.Of(podEnd),
-		cluster.Of(nodeReadiness),
+		cluster.Of(cluster.NodeReadiness),
 		cluster.Of(cluster.Labels[*corev1.Namespace], cluster.OwnAnnotations[*corev1.Namespace]),
 		cluster.Of(cluster.DisruptionBudgetSelector),
 	}}
@@ -34,13 +34,4 @@ func podEnd(from, to *corev1.Pod) {
 	})
 	c := from.Status.Conditions[i]
 	to.Status.Conditions = append(to.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
-}
-
-// nodeReadiness keeps whether the kubelet of a node reports.
-func nodeReadiness(from, to *corev1.Node) {
-	for _, c := range from.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
-		}
-	}
 }

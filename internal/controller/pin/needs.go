@@ -116,11 +116,7 @@ func keepRefusal(from, to *corev1.Pod, message string) {
 func nodeFitness(from, to *corev1.Node) {
 	to.Status.Allocatable = from.Status.Allocatable
 	to.Spec.Unschedulable, to.Spec.Taints, to.Spec.PodCIDRs = from.Spec.Unschedulable, from.Spec.Taints, from.Spec.PodCIDRs
-	for _, c := range from.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
-		}
-	}
+	cluster.NodeReadiness(from, to)
 }
 
 // setProgress keeps whether a StatefulSet lacks pods, and what its pods ask for.

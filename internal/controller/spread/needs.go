@@ -77,11 +77,7 @@ func podVerdict(from, to *corev1.Pod) {
 func nodeRoom(from, to *corev1.Node) {
 	to.Status.Allocatable = from.Status.Allocatable
 	to.Spec.Unschedulable, to.Spec.Taints = from.Spec.Unschedulable, from.Spec.Taints
-	for _, c := range from.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
-		}
-	}
+	cluster.NodeReadiness(from, to)
 }
 
 var (
