@@ -67,8 +67,8 @@ func Check(events []Event, o Options) Result {
 	sorted, wrong := order(events)
 	c := &checker{state: newState(), Options: o, Result: Result{Violations: wrong}}
 	for _, e := range sorted {
-		if e.Verb == "deletecollection" && e.Code >= 300 {
-			c.collections = append(c.collections, e)
+		if e.Verb == "deletecollection" && e.Code >= 300 || e.Code < 300 && e.Resource == "pods" && e.deletes() {
+			c.deletions = append(c.deletions, e)
 		}
 	}
 	for _, e := range sorted {
@@ -95,9 +95,9 @@ type checker struct {
 	*state
 	Options
 	Result
-	// collections are the requests for deletecollection that failed. Such a request may have
-	// deleted pods before it failed.
-	collections []Event
+	// deletions are the requests for deletecollection that failed, and the deletions of single pods. The first may have
+	// deleted pods before they failed. Of the second, those without grace write twice, and answer after the second write.
+	deletions []Event
 }
 
 func (c *checker) violate(rule Rule, e Event, b *budget, pod, format string, args ...any) {
@@ -131,14 +131,14 @@ func (c *checker) podEvent(e Event) {
 	vector := Lost
 	switch {
 	case after.Deleting && !before.Deleting && !e.deletes() && !before.Finished:
-		i := slices.IndexFunc(c.collections, func(failed Event) bool {
-			return failed.Namespace == e.Namespace && failed.Received.Before(e.Done)
+		i := slices.IndexFunc(c.deletions, func(d Event) bool {
+			return d.Namespace == e.Namespace && d.Received.Before(e.Done) && (d.Verb == "deletecollection" || d.Name == e.Name && d.Done.After(e.Received))
 		})
 		if i < 0 {
 			c.violate(Gap, e, nil, e.Pod.Name, "the pod terminates, and no request of the log deleted it")
 			break
 		}
-		vector, e.Received, e.User = c.vectorOf(c.collections[i], before), c.collections[i].Received, c.collections[i].User
+		vector, e.Received, e.User = c.vectorOf(c.deletions[i], before), c.deletions[i].Received, c.deletions[i].User
 	case after.Deleting && !before.Deleting:
 		vector = c.vectorOf(e, before)
 	case after.Images != before.Images:

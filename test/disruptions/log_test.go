@@ -134,6 +134,12 @@ func (l *log) ends(name string) *log {
 	return l.status(name, func(p *disruptions.Pod) { p.Deleting = true })
 }
 
+// forced deletes a pod without grace. The kubelet patches the pod after the first write, and changes nothing.
+func (l *log) forced(name string) *log {
+	l.ends(name).slow(10 * time.Millisecond)
+	return l.delete(person, name).slow(2 * time.Second)
+}
+
 func (l *log) sleep(d time.Duration) *log { l.now = l.now.Add(d); return l }
 
 // slow lets the last event have begun earlier.

@@ -70,6 +70,7 @@ func withoutLate(sorted, others []Event) ([]Event, []Violation) {
 	}
 	var kept []Event
 	var wrong []Violation
+	unlogged := withUnloggedWrite(sorted)
 	var first Event // of the later versions, the one that was answered first
 	for _, e := range slices.Backward(sorted) {
 		late := first.Version > 0 && first.Done.Before(e.Received.Add(-clockStep))
@@ -77,7 +78,7 @@ func withoutLate(sorted, others []Event) ([]Event, []Violation) {
 			continue
 		}
 		kept = append(kept, e)
-		if late {
+		if late && !unlogged[e.Version] {
 			wrong = append(wrong, Violation{
 				Rule: Order, At: e.Done, Version: e.Version, Pod: e.Name,
 				Text: fmt.Sprintf("version %d was asked for at %s, and version %d was answered at %s", e.Version, clock(e.Received), first.Version, clock(first.Done)),
@@ -89,6 +90,24 @@ func withoutLate(sorted, others []Event) ([]Event, []Violation) {
 	}
 	slices.Reverse(kept)
 	return kept, wrong
+}
+
+// withUnloggedWrite returns versions of patches of pods that may have changed nothing: the version is of a write which the
+// log does not have. The binding to a node is such a write, and the first of the two writes of a deletion without grace.
+func withUnloggedWrite(sorted []Event) map[uint64]bool {
+	found := map[uint64]bool{}
+	last := map[string]*Pod{}
+	for _, e := range sorted {
+		if e.Pod == nil {
+			continue
+		}
+		before := last[e.Pod.UID]
+		if before != nil && e.Verb == "patch" {
+			found[e.Version] = before.Node == "" && e.Pod.Node != "" || !before.Deleting && e.Pod.Deleting
+		}
+		last[e.Pod.UID] = e.Pod
+	}
+	return found
 }
 
 // merge inserts the changes without a version.
