@@ -37,7 +37,7 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 		"settings of nodes": {
 			"network: {mode: own, settings: true}", kustomized(t, "own-network", "node-network"),
 		},
-		"monitoring":      {"monitoring: {enabled: true}", kustomized(t, "default", "monitoring")},
+		"monitoring": {"monitoring: {enabled: true}", kustomized(t, "default", "monitoring")},
 		"both of monitoring": {
 			"monitoring: {enabled: true}\nalerts: {enabled: true}", kustomized(t, "default", "monitoring"),
 		},
