@@ -148,6 +148,15 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.startControlPlane(ctx); err != nil {
 		return err
 	}
+	if err := c.bootNodes(ctx); err != nil {
+		return err
+	}
+	c.config.Progress("%d nodes registered after %.1f s", c.config.Nodes, time.Since(begin).Seconds())
+	return nil
+}
+
+// bootNodes starts all nodes with new disks, and waits until the API server knows them.
+func (c *Cluster) bootNodes(ctx context.Context) error {
 	c.config.Progress("booting %d nodes", c.config.Nodes)
 	for i := 1; i <= c.config.Nodes; i++ {
 		if err := c.layDisk(i, c.dirs["cni"]); err != nil {
@@ -160,11 +169,7 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.awaitNodes(ctx); err != nil {
-		return err
-	}
-	c.config.Progress("%d nodes registered after %.1f s", c.config.Nodes, time.Since(begin).Seconds())
-	return nil
+	return c.awaitNodes(ctx)
 }
 
 // Down ends a cluster and removes all that it made, also when Up was killed

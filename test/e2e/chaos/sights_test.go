@@ -13,10 +13,13 @@ import (
 // showed the first one at 1, and the second and third one at 8. A StatefulSet's came at 2, and was shown at 2.
 func TestSights(t *testing.T) {
 	events := []disruptions.Event{
-		{Resource: "pods", Version: 10, Done: at(1)}, {Resource: "pods", Version: 20, Done: at(2)}, {Resource: "pods", Version: 30, Done: at(3)},
+		{Resource: "pods", Version: 10, Done: at(1)},
+		{Resource: "pods", Version: 20, Done: at(2)},
+		{Resource: "pods", Version: 30, Done: at(3)},
 		{Resource: "statefulsets", Version: 25, Done: at(2)},
 		{Resource: "pods", Version: 99, Done: at(100)}, // never shown
-		{Resource: "nodes", Version: 5, Done: at(0)}, {Resource: "pods", Done: at(0)},
+		{Resource: "nodes", Version: 5, Done: at(0)},
+		{Resource: "pods", Done: at(0)},
 	}
 	s := chaos.NewSights()
 	s.Show("pods", 10, at(1))
