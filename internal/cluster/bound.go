@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -25,10 +26,11 @@ func (n Need) AtMost(most int, writer func(client.Object) string) Need {
 	return n
 }
 
-// informers makes informers, and those of bounded needs without the objects that are too many.
+// informers makes informers that reconnect soon, and those of bounded needs without the objects that are too many.
 // Pods are packed, unless a feature needs whole ones.
 func informers(byKind map[reflect.Type]*Need, indexes map[reflect.Type]map[string]Index) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		lw = reconnect(lw, clock.RealClock{})
 		kind := reflect.TypeOf(o)
 		need := byKind[kind]
 		if need != nil && need.most > 0 {

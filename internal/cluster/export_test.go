@@ -21,3 +21,6 @@ func (r *LiveReader) Waits(key client.ObjectKey, requests int) error {
 	}
 	return nil
 }
+
+// Reconnect returns a lister and watcher that reconnects by a clock.
+var Reconnect = reconnect
