@@ -72,10 +72,9 @@ func emptyLimpet(ctx context.Context, dir string) error {
 	})
 }
 
-// fillReserved stores n reservations for pods named pod-0, pod-1, ….
-func fillReserved(ctx context.Context, dir string, n int) error {
+// fillReserved stores n reservations for pods named pod-0, pod-1, …, which begin now.
+func fillReserved(ctx context.Context, dir string, n int, now reservation.Moment) error {
 	return persistence.New(persistence.Options{Dir: dir}).Update(ctx, func(tx *persistence.Tx) error {
-		now := reservation.Moment{Wall: time.Now()}
 		for i, a := 0, firstAddress; i < n; i, a = i+1, a.Next() {
 			name := fmt.Sprintf("pod-%d", i)
 			seq, err := tx.NextSeq()

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
+	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -52,6 +55,7 @@ var scenarios = []scenario{
 	{name: "50 000 reserved", used: 50_000, rounds: 200, repeat: 1, prepare: reserved, steps: []step{add, end, claim, unclaim}, limpetOnly: true},
 	{name: "0 in use, pods that ask", rounds: 300, repeat: 1, prepare: asking(inUse), steps: []step{add, end}},
 	{name: atTheShare, used: 10_000, rounds: 200, repeat: 1, prepare: asking(reserved), steps: []step{add, end}, limpetOnly: true},
+	{name: afterARestart, used: 10_000, rounds: 200, repeat: 1, prepare: asking(reservedBefore), steps: []step{add, end}, limpetOnly: true},
 	{name: allEnded, used: 50_000, rounds: 200, repeat: 1, prepare: emptied, steps: []step{add, end}, limpetOnly: true},
 }
 
@@ -59,6 +63,8 @@ var scenarios = []scenario{
 const atTheShare = "10 000 reserved, the share, pods that ask"
 
 const (
+	// afterARestart is the same with reservations that began before a restart of the node.
+	afterARestart = "10 000 reserved before a restart of the node, the share, pods that ask"
 	nothingInUse  = "0 in use"
 	fiftyThousand = "50 000 in use"
 	allEnded      = "50 000 have ended"
@@ -66,7 +72,18 @@ const (
 
 func inUse(ctx context.Context, c *candidate, n int) error { return c.fill(ctx, c.dir, n) }
 
-func reserved(ctx context.Context, c *candidate, n int) error { return fillReserved(ctx, c.dir, n) }
+func reserved(ctx context.Context, c *candidate, n int) error {
+	clocks, err := machine.ReadClocks(machine.BootIDPath, time.Now)
+	if err != nil {
+		return err
+	}
+	return fillReserved(ctx, c.dir, n, clocks())
+}
+
+// reservedBefore prepares a state whose reservations began before a restart of the machine.
+func reservedBefore(ctx context.Context, c *candidate, n int) error {
+	return fillReserved(ctx, c.dir, n, reservation.Moment{Wall: time.Now()})
+}
 
 // asking prepares a state for pods that ask for a reservation.
 func asking(prepare func(context.Context, *candidate, int) error) func(context.Context, *candidate, int) error {
