@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -14,6 +15,7 @@ import (
 //   - What the library for certificates finds missing before it has made it, or before the
 //     manifests are applied. It looks again at each change.
 //   - A kind of workload that is not served any more. The PersistentPodStates report that.
+//   - An event in a namespace that is being deleted.
 func quiet(log logr.Logger) logr.Logger { return logr.New(quietSink{LogSink: log.GetSink()}) }
 
 type quietSink struct {
@@ -30,7 +32,8 @@ const metadataType = "*v1.PartialObjectMetadata"
 // Error logs an error, or what is none.
 func (s quietSink) Error(err error, message string, values ...any) {
 	missing, unformed := apierrors.IsNotFound(err), err != nil && strings.Contains(err.Error(), "not well-formed")
-	if apierrors.IsConflict(err) || missing && slices.Contains(values, any(metadataType)) || s.certificates && (missing || unformed) {
+	ending := apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	if ending || apierrors.IsConflict(err) || missing && slices.Contains(values, any(metadataType)) || s.certificates && (missing || unformed) {
 		s.Info(0, message, append([]any{"cause", err.Error()}, values...)...)
 		return
 	}

@@ -7,13 +7,17 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestWhatIsLoggedAsAnError(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods"}
 	conflict, missing := apierrors.NewConflict(resource, "a", errors.New("changed")), apierrors.NewNotFound(resource, "a")
+	ending := apierrors.NewForbidden(resource, "a", errors.New("the namespace ends"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	cases := map[string]struct {
 		logger string
 		err    error
@@ -28,6 +32,7 @@ func TestWhatIsLoggedAsAnError(t *testing.T) {
 		"a named kind that is not served":      {"cache", missing, []any{"type", metadataType}, false},
 		"a kind of Limpet that is not served":  {"cache", missing, []any{"type", "*v1beta1.PersistentPodState"}, true},
 		"a named kind that may not be watched": {"cache", apierrors.NewForbidden(resource, "", errors.New("no")), []any{"type", metadataType}, true},
+		"an object in a namespace that ends":   {"events", ending, nil, false},
 		"no error at all":                      {"x", nil, nil, true},
 	}
 	for name, tc := range cases {

@@ -46,6 +46,7 @@ type Env struct {
 	names   atomic.Int64 // of Name
 	granted bool         // AsController has applied rbac.yaml
 	ends    []func()     // what runs until the server stops
+	beside  atomic.Pointer[envtest.Environment]
 }
 
 // Main runs the tests of one package with an API server in *into. assets is the value
@@ -91,11 +92,42 @@ func endings() <-chan os.Signal {
 // stopOn ends the API server, and then the test run, at the first signal.
 func (e *Env) stopOn(signals <-chan os.Signal) {
 	got := (<-signals).(syscall.Signal)
+	if other := e.beside.Load(); other != nil {
+		_ = other.Stop() // the run ends anyhow, and the next line tells of failures
+	}
 	if err := e.server.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop test API server:", err)
 	}
 	signal.Reset(got)
 	_ = syscall.Kill(os.Getpid(), got) // a signal to oneself arrives
+}
+
+// Beside replaces *into by another API server until the test ends. It is for tests that change CRDs: an
+// API server serves a changed kind from new caches, which are behind for moments, and other tests would
+// see that.
+func Beside(t testing.TB, into **Env) {
+	t.Helper()
+	former := *into
+	env, err := start(former.server.BinaryAssetsDirectory, nil, nil)
+	if err != nil {
+		t.Fatalf("start API server of the test: %v", err)
+	}
+	former.beside.Store(env.server)
+	t.Cleanup(func() {
+		*into = former
+		former.beside.Store(nil)
+		for _, end := range slices.Backward(env.ends) {
+			end()
+		}
+		if err := env.server.Stop(); err != nil {
+			t.Errorf("stop API server of the test: %v", err)
+		}
+	})
+	env.Scheme = former.Scheme
+	if env.Client, err = client.New(env.Config, client.Options{Scheme: env.Scheme}); err != nil {
+		t.Fatalf("make client of the test: %v", err)
+	}
+	*into = env
 }
 
 func start(assets string, options map[string]string, register []func(*runtime.Scheme) error) (*Env, error) {

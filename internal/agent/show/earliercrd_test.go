@@ -19,6 +19,7 @@ import (
 // version lack fields that came later. The objects are written once, and again after each list, which is once an hour.
 // After an upgrade of the CRDs the fields are shown.
 func TestFieldsThatAnEarlierCRDLacks(t *testing.T) {
+	testenv.Beside(t, &env)
 	ns := env.Namespace(t)
 	whole := withoutOptionalFields(t, ns)
 	b := newBed(t, "earlier", show.Pace{Counts: 15 * time.Second, Ends: 5 * time.Second})

@@ -35,6 +35,7 @@ func TestAPodIsBroughtHome(t *testing.T) {
 // TestAnEarlierCRDBringsNoPodHome has a CRD that drops the note that a pod returns. No pod is deleted until the CRD
 // keeps the note: without it, a pod that cannot return would be deleted again and again.
 func TestAnEarlierCRDBringsNoPodHome(t *testing.T) {
+	testenv.Beside(t, &env)
 	a := goAway(t)
 	whole := withoutReturningAt(t, a.state)
 	a.fit(t)

@@ -50,14 +50,19 @@ func newStepped(t *testing.T) stepped {
 	return s
 }
 
-// reconcile looks at a StatefulSet's PersistentPodState once, and says when to look again.
+// reconcile looks at a StatefulSet's PersistentPodState once, and says when to look again. It looks again
+// while the cache is behind, as the controller does after a conflict.
 func (s stepped) reconcile(t *testing.T, set testenv.StatefulSet) (again time.Duration) {
 	t.Helper()
-	result, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result.RequeueAfter
+	testenv.Eventually(t, func() error {
+		result, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		if err != nil && !cluster.Conflict(err) {
+			t.Fatal(err)
+		}
+		again = result.RequeueAfter
+		return err
+	})
+	return again
 }
 
 func (s stepped) wait(d time.Duration) { s.at.SetTime(s.at.Now().Add(d)) }
