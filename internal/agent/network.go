@@ -19,9 +19,9 @@ func (a *Agent) setUpNetwork() error {
 	if err != nil {
 		return err
 	}
-	settings, err := a.settings()
-	if err != nil {
-		return err
+	settings, unrecorded := a.settings()
+	if settings == nil && unrecorded != nil {
+		return unrecorded
 	}
 	in := plan.OwnNetworkInput{Node: a.Node, Nodes: a.cluster.allNodes(), ConfigNames: names, Options: a.pluginOptions(), Settings: settings, Accepts: a.Accepts}
 	if settings != nil {
@@ -40,9 +40,11 @@ func (a *Agent) setUpNetwork() error {
 		if settings != nil && slices.Contains(names, plan.ConflistName) {
 			a.networkInstalled.Store(true) // with the settings that the node had before
 		}
-		return err
+		return errors.Join(err, unrecorded)
 	}
-	return errors.Join(err, a.installConflist(d))
+	err = errors.Join(err, a.installConflist(d))
+	a.decided.Failed(err)
+	return errors.Join(err, unrecorded)
 }
 
 func (a *Agent) pluginOptions() plan.PluginOptions {

@@ -20,17 +20,17 @@ import (
 const settingsFile = "limpet.nodenetwork"
 
 // settings returns the settings of the NodeNetwork; nil without one. Those of a deleted one stay: pods have addresses
-// of its ranges.
+// of its ranges. An error beside settings says that they are not recorded, so that a restart may not know them.
 func (a *Agent) settings() (*plan.NodeNetwork, error) {
 	path := filepath.Join(a.StateDir, settingsFile)
+	now, there := a.cluster.nodeNetwork()
 	if !a.lookedUp {
-		var err error
-		if a.recorded, err = readSettings(path); err != nil {
+		recorded, err := readSettings(path)
+		if err != nil && !there {
 			return nil, err
 		}
-		a.lookedUp = true
+		a.recorded, a.lookedUp = recorded, true // a record that cannot be read is replaced
 	}
-	now, there := a.cluster.nodeNetwork()
 	switch {
 	case there && (a.recorded == nil || !apiequality.Semantic.DeepEqual(*a.recorded, now)):
 		data, err := json.Marshal(now)
@@ -38,7 +38,7 @@ func (a *Agent) settings() (*plan.NodeNetwork, error) {
 			_, err = installFile(path, data, 0o600)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("record NodeNetwork: %w", err)
+			return &now, fmt.Errorf("record NodeNetwork: %w", err)
 		}
 		a.recorded = &now
 		a.Log.Info("The NodeNetwork changed", "generation", now.Generation)

@@ -66,6 +66,40 @@ func (n *node) configuredIs(t *testing.T, reason string, generation int64, word 
 	})
 }
 
+// A record that cannot be read, or written, keeps no node from the settings and the routes of the object.
+func TestADamagedRecordOfTheNodeNetworkIsReplaced(t *testing.T) {
+	inNetNS(t)
+	n := newNode(t, "net-3")
+	n.OwnNetwork, n.Accepts = true, func([]byte) error { return nil }
+	env.Create(t, peer("net-3", []string{"10.5.3.0/24"}, "192.0.2.1"))
+	o := nodeNetwork("net-3 Further 10.205.3.0/24")
+	env.Create(t, o)
+	record := filepath.Join(n.StateDir, "limpet.nodenetwork")
+	if err := os.MkdirAll(n.StateDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(record, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.start(t)
+	n.conflistHas(t, 0, 2)
+	n.configuredIs(t, v1alpha1.ReasonApplied, 1, "")
+	testenv.Eventually(t, func() error {
+		if data, err := os.ReadFile(record); err != nil || len(data) < 2 {
+			return fmt.Errorf("record %q: %w", data, err)
+		}
+		return nil
+	})
+	if err := os.Remove(record); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(record, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env.Change(t, o, func() { o.Spec.MTU = 1400 })
+	n.conflistHas(t, 1400, 2)
+}
+
 // TestAgentsApplyTheNodeNetwork runs the agents of two nodes: they take their settings, refuse what they cannot have,
 // and keep what they have when the object is deleted, also over a restart.
 func TestAgentsApplyTheNodeNetwork(t *testing.T) {

@@ -18,7 +18,7 @@ const mostBeside = 64
 
 // limitUnseen bounds the lists of budgets of one namespace. All requests of a namespace ask for the same list, so
 // that at most one list waits.
-var limitUnseen = cluster.LiveLimits{AtOnce: 2, Waiting: 2, Total: math.MaxInt32}
+var limitUnseen = cluster.LiveLimits{AtOnce: 1, Waiting: 1, Total: math.MaxInt32}
 
 // unseen returns the budgets that cover a pod and that the cache does not show yet. The cache shows no budget that
 // covers the pod.
@@ -43,7 +43,7 @@ func (j *Judge) unseen(ctx context.Context, c *inquiry) ([]covering, error) {
 			return nil, err
 		}
 	}
-	return j.stored(ctx, c, client.Limit(mostBeside))
+	return j.stored(ctx, c, client.Limit(mostBeside+1))
 }
 
 // budgets returns how many budgets a namespace has in the cache, up to a bound.

@@ -98,7 +98,7 @@ func (n Notice) sentence() string {
 	case ReasonExpired:
 		return fmt.Sprintf("the reservation of %s on node %s for pod %s has ended, and the pod did not come back to it", n.IPs, n.Node, n.Pod)
 	case ReasonReclaimed:
-		return fmt.Sprintf("%s got %s of node %s, which was reserved for pod %s until %s: no other address was left", n.other(), n.IPs, n.Node, n.Pod, clockTime(n.Until))
+		return fmt.Sprintf("%s got %s of node %s, which was reserved for pod %s until %s", n.other(), n.IPs, n.Node, n.Pod, clockTime(n.Until))
 	case ReasonConflict:
 		return fmt.Sprintf("pod %s and %s both have %s on node %s; look with: limpet-ipam check", n.Pod, n.other(), n.IPs, n.Node)
 	}
@@ -132,6 +132,15 @@ func (d Digest) list(room int) string {
 
 // Names tells whether the text of a digest of several pods names a pod.
 func Names(text, pod string) bool { return strings.Contains(text, " "+pod+" (") }
+
+// Named returns the pods that the text of a digest of several pods names.
+func Named(text string) (pods []string) {
+	parts := strings.Split(text, " (")
+	for _, part := range parts[:len(parts)-1] {
+		pods = append(pods, part[strings.LastIndexByte(part, ' ')+1:])
+	}
+	return pods
+}
 
 func (d Digest) head() string {
 	n := len(d.Notices) + d.More

@@ -39,6 +39,15 @@ type problem struct {
 func (p problem) Error() string { return p.err.Error() }
 func (p problem) Unwrap() error { return p.err }
 
+// Failed notes that the routes or the network configuration of a decision could not be set.
+func (d *OwnNetworkDecision) Failed(err error) {
+	if err != nil && d.Configured != nil {
+		c := *d.Configured
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonFailed, bounded(err.Error())
+		d.Configured = &c
+	}
+}
+
 // maxConfigured is the longest message of the condition Configured, in bytes.
 const maxConfigured = 512
 
@@ -57,8 +66,12 @@ func configured(n NodeNetwork, err error, note string) *metav1.Condition {
 		c.Reason = v1alpha1.ReasonNodeNetworkDeleted
 		c.Message = "the NodeNetwork was deleted: its settings stay on this node until there is another one"
 	}
-	c.Message = strings.ToValidUTF8(c.Message[:min(len(c.Message), maxConfigured)], "")
+	c.Message = bounded(c.Message)
 	return c
+}
+
+func bounded(message string) string {
+	return strings.ToValidUTF8(message[:min(len(message), maxConfigured)], "")
 }
 
 // claim is addresses that belong to a node.

@@ -176,6 +176,21 @@ func TestADeletedNodeNetworkStays(t *testing.T) {
 	}
 }
 
+// TestAFailedWriteIsTold says that settings which were decided are not those of the node.
+func TestAFailedWriteIsTold(t *testing.T) {
+	d := decide(v1alpha1.NodeNetworkSpec{MTU: 1400})
+	before := d.Configured
+	d.Failed(nil)
+	if d.Configured != before || d.Configured.Reason != v1alpha1.ReasonApplied {
+		t.Errorf("condition %+v without an error", d.Configured)
+	}
+	d.Failed(errors.New("no space left on device"))
+	if c := d.Configured; c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonFailed || !strings.Contains(c.Message, "no space") || c.ObservedGeneration != before.ObservedGeneration {
+		t.Errorf("condition %+v", c)
+	}
+	(&plan.OwnNetworkDecision{}).Failed(errors.New("no space left on device")) // without a NodeNetwork
+}
+
 // TestAConditionIsShort bounds what an agent writes about a setting.
 func TestAConditionIsShort(t *testing.T) {
 	d := decide(v1alpha1.NodeNetworkSpec{}, func(in *plan.OwnNetworkInput) {

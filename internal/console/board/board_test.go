@@ -49,6 +49,7 @@ func TestAddresses(t *testing.T) {
 		"two ranges in a set":           {[]string{"10.0.0.2-10.0.0.3,10.0.1.2-10.0.1.3"}, []testenv.Pod{pod("b", "10.0.1.3"), pod("a", "10.0.0.2")}, nil, []string{"true 10.0.0.2=A:shop/a 10.0.1.3=A:shop/b"}},
 		"two families":                  {[]string{"10.0.0.2-10.0.0.9", "fd00::2-fd00::ffff:ffff"}, []testenv.Pod{pod("a", "10.0.0.2", "fd00::2")}, nil, []string{"true 10.0.0.2=A:shop/a", "false fd00::2=A:shop/a"}},
 		"a set that cannot be read":     {[]string{"<img src=x>"}, []testenv.Pod{pod("a", "10.0.0.2")}, nil, []string{"true"}},
+		"addresses in a second form":    {[]string{"::ffff:10.0.0.2-::ffff:10.0.0.9", "fe80::1%x-fe80::9%x"}, []testenv.Pod{pod("a", "::ffff:10.0.0.3", "fe80::2%x")}, nil, []string{"true", "true"}},
 		"a range that ends before":      {[]string{"10.0.0.9-10.0.0.2"}, []testenv.Pod{pod("a", "10.0.0.2")}, nil, []string{"true"}},
 		"reserved":                      {[]string{"10.0.0.2-10.0.0.9"}, nil, []*limpetv1alpha1.IPReservation{testenv.AReservation(pod("a", "10.0.0.2").Pod, now)}, []string{"true 10.0.0.2=R:shop/a until 12:10"}},
 		"reserved, and the pod is back": {[]string{"10.0.0.2-10.0.0.9"}, []testenv.Pod{pod("a", "10.0.0.2")}, []*limpetv1alpha1.IPReservation{testenv.AReservation(pod("a", "10.0.0.2").Pod, now)}, []string{"true 10.0.0.2=A:shop/a"}},
@@ -120,11 +121,14 @@ func TestWorkloads(t *testing.T) {
 			Reason: reason, Message: "said", LastTimestamp: metav1.NewTime(at),
 		}
 	}
+	gathered := event("web", "Returned", now.Add(2*time.Hour))
+	gathered.InvolvedObject.Kind, gathered.ReportingController = "StatefulSet", facts.Controller
+	gathered.Message = "2 pods are Ready again in their places: web-0 (10.0.0.4 on n1), web-10 (10.0.0.5 on n1)"
 	pod := testenv.APod("web-2").In("shop").On("n2").At("10.0.1.2").OwnedBy(set.StatefulSet).Ready()
 	fresh := testenv.APod("web-0").In("shop").OwnedBy(set.StatefulSet)
 	b := board.Plan(&facts.Facts{
 		Now: now, States: []appsv1beta1.PersistentPodState{*state.PersistentPodState}, Pods: []corev1.Pod{*pod.Pod, *fresh.Pod},
-		Events: []corev1.Event{event("web-2", "Moved", now.Add(time.Second)), event("web-2", "Kept", now.Add(-time.Hour)), event("web-2", "Kept", now.Add(time.Hour)), event("else", "Kept", now)},
+		Events: []corev1.Event{event("web-2", "Moved", now.Add(time.Second)), event("web-2", "Kept", now.Add(-time.Hour)), event("web-2", "Kept", now.Add(time.Hour)), event("else", "Kept", now), gathered},
 	}, "")
 	w := b.Workloads[0]
 	var got []string
@@ -136,9 +140,9 @@ func TestWorkloads(t *testing.T) {
 		got = append(got, line)
 	}
 	want := []string{
-		`web-0 Pending on "" recorded ""`,
+		`web-0 Pending on "" recorded ""; 14:00 Returned ` + gathered.Message,
 		`web-2 Ready on "n2" recorded "n2"; 13:00 Kept said; 12:00 Moved n1 with 10.0.0.2 → n2 with 10.0.1.2; NodeGone; told; 11:00 Kept said`,
-		`web-10 None on "" recorded "n1"`,
+		`web-10 None on "" recorded "n1"; 14:00 Returned ` + gathered.Message,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)

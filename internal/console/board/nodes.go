@@ -145,7 +145,7 @@ func holders(f *facts.Facts) map[string]map[netip.Addr]Used {
 			use = Reserved
 		}
 		for text := range strings.SplitSeq(r.Status.IPs, ",") {
-			if a, err := netip.ParseAddr(text); err == nil {
+			if a, ok := address(text); ok {
 				of(r.Status.Node)[a] = Used{IP: text, Use: use, Pod: short(r.Namespace + "/" + r.Status.Pod), Until: r.Status.Until, address: a}
 			}
 		}
@@ -156,7 +156,7 @@ func holders(f *facts.Facts) map[string]map[netip.Addr]Used {
 			continue
 		}
 		for _, ip := range p.Status.PodIPs {
-			if a, err := netip.ParseAddr(ip.IP); err == nil {
+			if a, ok := address(ip.IP); ok {
 				u := of(p.Spec.NodeName)
 				u[a] = attach(u[a], Used{IP: ip.IP, Use: Attached, Pod: p.Namespace + "/" + p.Name, address: a})
 			}

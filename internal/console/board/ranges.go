@@ -20,9 +20,9 @@ func parse(set string) (ranges []Range, size *big.Int) {
 	size = new(big.Int)
 	for text := range strings.SplitSeq(set, ",") {
 		from, to, _ := strings.Cut(text, "-")
-		first, err := netip.ParseAddr(from)
-		last, err2 := netip.ParseAddr(to)
-		if err != nil || err2 != nil || first.Zone() != "" || first.BitLen() != last.BitLen() || last.Less(first) {
+		first, ok := address(from)
+		last, also := address(to)
+		if !ok || !also || first.BitLen() != last.BitLen() || last.Less(first) {
 			continue
 		}
 		count := new(big.Int).Sub(number(last), number(first))
@@ -31,6 +31,15 @@ func parse(set string) (ranges []Range, size *big.Int) {
 		ranges = append(ranges, Range{First: first.String(), Count: count.String(), first: first, last: last})
 	}
 	return ranges, size
+}
+
+// plain tells whether the page can count with an address: one that has no zone, and no second form.
+func plain(a netip.Addr) bool { return a.Zone() == "" && !a.Is4In6() }
+
+// address reads an address with which the page can count.
+func address(text string) (a netip.Addr, ok bool) {
+	a, err := netip.ParseAddr(text)
+	return a, err == nil && plain(a)
 }
 
 func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }

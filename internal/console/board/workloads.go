@@ -155,16 +155,30 @@ func past(events []corev1.Event) map[key][]Past {
 	told := map[key][]Past{}
 	for i := range events {
 		e := &events[i]
-		if e.InvolvedObject.Kind != "Pod" {
-			continue
+		for _, name := range podsOf(e) {
+			pod := key{e.Namespace, name}
+			told[pod] = append(told[pod], Past{Time: timeOf(e), What: short(e.Reason), Text: short(e.Message)})
 		}
-		pod := key{e.Namespace, e.InvolvedObject.Name}
-		told[pod] = append(told[pod], Past{Time: timeOf(e), What: short(e.Reason), Text: short(e.Message)})
 	}
 	for _, of := range told {
 		slices.SortStableFunc(of, func(a, b Past) int { return b.Time.Compare(a.Time) })
 	}
 	return told
+}
+
+// podsOf returns the pods of which an event tells. The controller gathers what happens to the pods of a workload.
+func podsOf(e *corev1.Event) []string {
+	if e.InvolvedObject.Kind == "Pod" {
+		return []string{e.InvolvedObject.Name}
+	}
+	var pods []string
+	if e.ReportingController == facts.Controller {
+		pods = pin.Named(e.Message)
+	}
+	if e.Related != nil && e.Related.Kind == "Pod" && !slices.Contains(pods, e.Related.Name) {
+		pods = append(pods, e.Related.Name)
+	}
+	return pods
 }
 
 // timeOf returns when an event was last seen. The two versions of the API use different fields.

@@ -286,11 +286,14 @@ async function read(token) {
   const answer = await fetch("/live", { headers: { Authorization: "Bearer " + token } });
   if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim()), { final: answer.status === 401 || answer.status === 403 });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (let rest = ""; ;) {
+  for (let parts = []; ;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const events = (rest + value).split("\n\n");
-    rest = events.pop();
+    const before = parts.length ? parts[parts.length - 1].slice(-1) : "";
+    parts.push(value);
+    if (!(before + value).includes("\n\n")) continue; // a board has many pieces, which are joined once
+    const events = parts.join("").split("\n\n");
+    parts = [events.pop()];
     for (const e of events) { const [first, second] = e.split("\n"); take(first.slice(7), second.slice(6)); }
   }
 }
