@@ -62,23 +62,20 @@ func withoutRepeats(sorted []Event) ([]Event, []Violation) {
 // shows without a version: a deletion of a pod that an eviction has deleted. All other answers
 // that came late contradict the order.
 func withoutLate(sorted, others []Event) ([]Event, []Violation) {
-	unseen := map[string]bool{}
-	for _, e := range others {
-		if e.endsUnseen() {
-			unseen[e.Namespace+"/"+e.Name] = true
-		}
-	}
+	ends := endsOf(sorted, others)
 	var kept []Event
 	var wrong []Violation
-	unlogged := withUnloggedWrite(sorted)
-	var first Event // of the later versions, the one that was answered first
+	repeats := repeatsUnlogged(sorted)
+	earliest := map[string]Event{} // by pod, of the later versions, the one that was answered first
+	var first Event                // the same of all objects
 	for _, e := range slices.Backward(sorted) {
-		late := first.Version > 0 && first.Done.Before(e.Received.Add(-clockStep))
-		if late && e.Pod != nil && e.deletes() && unseen[e.Namespace+"/"+e.Name] {
+		after := func(x Event) bool { return x.Version > 0 && x.Done.Before(e.Received.Add(-clockStep)) }
+		late := after(first)
+		if late && e.Pod != nil && e.deletes() && ends.unseen[e.Namespace+"/"+e.Name] {
 			continue
 		}
 		kept = append(kept, e)
-		if late && !unlogged[e.Version] {
+		if why := repeats[e.Version]; late && (why == "" || after(earliest[e.Pod.UID]) || why == toEnd && !ends.asked(e, first.Done)) {
 			wrong = append(wrong, Violation{
 				Rule: Order, At: e.Done, Version: e.Version, Pod: e.Name,
 				Text: fmt.Sprintf("version %d was asked for at %s, and version %d was answered at %s", e.Version, clock(e.Received), first.Version, clock(first.Done)),
@@ -87,23 +84,62 @@ func withoutLate(sorted, others []Event) ([]Event, []Violation) {
 		if first.Version == 0 || e.Done.Before(first.Done) {
 			first = e
 		}
+		if e.Pod != nil && (earliest[e.Pod.UID].Version == 0 || e.Done.Before(earliest[e.Pod.UID].Done)) {
+			earliest[e.Pod.UID] = e
+		}
 	}
 	slices.Reverse(kept)
 	return kept, wrong
 }
 
-// withUnloggedWrite returns versions of patches of pods that may have changed nothing: the version is of a write which the
+// podEnds are the requests of the log that delete pods, by namespace and name.
+type podEnds struct {
+	unseen map[string]bool      // by a request whose answer has no version
+	first  map[string]time.Time // when the first request came
+}
+
+func endsOf(sorted, others []Event) podEnds {
+	ends := podEnds{map[string]bool{}, map[string]time.Time{}}
+	for _, e := range slices.Concat(sorted, others) {
+		name := e.Namespace + "/" + e.Name
+		if e.endsUnseen() {
+			ends.unseen[name] = true
+		}
+		if known, ok := ends.first[name]; (e.deletes() || e.endsUnseen()) && (!ok || e.Received.Before(known)) {
+			ends.first[name] = e.Received
+		}
+	}
+	return ends
+}
+
+// asked tells whether a request to delete the pod of an event came before a moment.
+func (p podEnds) asked(e Event, at time.Time) bool {
+	first, ok := p.first[e.Namespace+"/"+e.Name]
+	return ok && first.Before(at.Add(clockStep))
+}
+
+// The writes that the log may not have.
+const (
+	toNode = "to a node"
+	toEnd  = "to its end"
+)
+
+// repeatsUnlogged returns versions of patches of pods that may have changed nothing: the version is of a write which the
 // log does not have. The binding to a node is such a write, and the first of the two writes of a deletion without grace.
-func withUnloggedWrite(sorted []Event) map[uint64]bool {
-	found := map[uint64]bool{}
+func repeatsUnlogged(sorted []Event) map[uint64]string {
+	found := map[uint64]string{}
 	last := map[string]*Pod{}
 	for _, e := range sorted {
 		if e.Pod == nil {
 			continue
 		}
 		before := last[e.Pod.UID]
-		if before != nil && e.Verb == "patch" {
-			found[e.Version] = before.Node == "" && e.Pod.Node != "" || !before.Deleting && e.Pod.Deleting
+		switch {
+		case before == nil || e.Verb != "patch":
+		case before.Node == "" && e.Pod.Node != "":
+			found[e.Version] = toNode
+		case !before.Deleting && e.Pod.Deleting:
+			found[e.Version] = toEnd
 		}
 		last[e.Pod.UID] = e.Pod
 	}
