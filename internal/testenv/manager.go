@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,6 +45,7 @@ func (e *Env) AsController(t testing.TB) *rest.Config {
 			e.apply(t, o)
 		}
 		e.awaitRights(t, as)
+		e.awaitPolicies(t, as)
 		e.granted = true
 	}
 	return as
@@ -71,6 +73,25 @@ func (e *Env) awaitRights(t testing.TB, as *rest.Config) {
 		}
 		return c.List(t.Context(), &corev1.NodeList{}, client.Limit(1))
 	})
+}
+
+// awaitPolicies waits until the policies of pods hold: an API server learns them some moments later.
+func (e *Env) awaitPolicies(t testing.TB, as *rest.Config) {
+	t.Helper()
+	c, err := client.New(as, client.Options{Scheme: e.Scheme, Mapper: e.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := APod("probe").In(controllerNamespace).Pod
+	e.Create(t, pod)
+	Eventually(t, func() error {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"foreign":"yes"}}}`))
+		if err := c.Patch(t.Context(), pod.DeepCopy(), patch, client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("patch pod %s: %w, want the policies to refuse it", pod.Name, err)
+		}
+		return nil
+	})
+	e.Remove(t, pod)
 }
 
 // Manifest decodes the objects of a file of the repository, as users apply it.
