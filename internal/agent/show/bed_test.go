@@ -216,6 +216,7 @@ func (b *bed) reserve(ns, pod string, length time.Duration) {
 func (b *bed) end() {
 	for _, a := range b.network.Attachments {
 		b.reserve(a.Owner.Namespace, a.Owner.Pod, a.Retain)
+		b.network.Reservations[len(b.network.Reservations)-1].UID = a.UID
 	}
 	b.network.Attachments = nil
 }
