@@ -30,7 +30,7 @@ func (b *bucket) full(now time.Time, r Rate) bool {
 func (b *bucket) take() { b.used++ }
 
 func (b *bucket) refill(now time.Time, r Rate) {
-	if b.used == 0 || now.Before(b.from) { // a clock that was set back begins anew
+	if b.used == 0 || now.Before(b.from) { // a clock that was set back counts from now on
 		b.from = now
 		return
 	}

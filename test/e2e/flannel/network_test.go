@@ -50,7 +50,7 @@ type network struct {
 	bed                *bed.Bed
 	backend, namespace string
 	nodes              []string
-	// unmoved are pods that nobody deletes. One of them has an open connection to the other on another node.
+	// unmoved are pods that the test does not delete. One of them has an open connection to the other on another node.
 	unmoved map[string]corev1.Pod
 	caller  string
 }

@@ -1,5 +1,5 @@
 "use strict";
-// The page shows a board, which the stream /live sends anew when it changes. Names come from objects that anyone may
+// The page shows a board, which the stream /live sends again when it changes. Names come from objects that anyone may
 // write. So all text is set as text: the page makes no HTML.
 
 const byId = (id) => document.getElementById(id);
