@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/version"
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -45,20 +47,38 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, v1alpha1.AddToScheme))
 }
 
+// TestVersionOfTheProcess runs the agent without a node, state or API server, for its version.
+func TestVersionOfTheProcess(t *testing.T) {
+	for _, argument := range []string{"version", "--version"} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], argument)
+		cmd.Env = append(os.Environ(), agentVar+"=1", "KUBECONFIG=/nonexistent")
+		out, err := cmd.CombinedOutput()
+		if want := "limpet-agent " + version.String() + "\n"; err != nil || string(out) != want {
+			t.Errorf("limpet-agent %s: %v, want %q, got\n%s", argument, err, want, out)
+		}
+	}
+}
+
 // TestAgentProcess runs the agent with the rights that deploy/daemonset gives it at the API
 // server, and without root's capabilities. The agent stores what a pod asks for, shows it,
-// answers probes and ends on SIGTERM.
+// answers probes and ends on SIGTERM. It is the first start on its node, and its log has no error.
 func TestAgentProcess(t *testing.T) {
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limpet-system"}})
 	grant(t)
+	awaitRights(t)
 	enforce(t)
 	state := filepath.Join(t.TempDir(), "state")
 	pod := testenv.APod("web-0").On("n1").With(reservation.RetainAnnotation, "10")
 	env.Create(t, pod.Pod)
-	attach(t, state, string(pod.UID))
-
 	address := freeAddress(t)
 	cmd := startAgent(t, "--state-dir="+state, "--address="+address)
+	testenv.Eventually(t, func() error {
+		if got := get(t, "http://"+address+"/readyz"); !strings.Contains(got, "ok") {
+			return fmt.Errorf("an agent without a state is not ready: %s", got)
+		}
+		return nil
+	})
+	attach(t, state, string(pod.UID))
 	testenv.Eventually(t, func() error {
 		var list v1alpha1.IPReservationList
 		if err := env.Client.List(t.Context(), &list, client.MatchingLabels{v1alpha1.LabelNode: "n1"}); err != nil {
@@ -86,11 +106,30 @@ func TestAgentProcess(t *testing.T) {
 			t.Errorf("GET %s: %q lacks %q", path, got, want)
 		}
 	}
+	noErrors(t, cmd)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("agent after SIGTERM: %v", err)
+	}
+}
+
+// errorLine is a line that the logger writes for an error.
+var errorLine = regexp.MustCompile(`(?m)^E\d{4} .*$|"err"=.*$`)
+
+// noErrors fails the test for each error line in the log of an agent.
+func noErrors(t *testing.T, agent *exec.Cmd) {
+	t.Helper()
+	text, err := os.ReadFile(agent.Stderr.(*os.File).Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) == 0 {
+		t.Error("the agent logs nothing")
+	}
+	for _, line := range errorLine.FindAllString(string(text), -1) {
+		t.Errorf("agent: %s", line)
 	}
 }
 

@@ -86,6 +86,7 @@ type Agent struct {
 	decided  plan.OwnNetworkDecision // in own mode; as of the last round
 	recorded *plan.NodeNetwork       // the NodeNetwork as the state directory has it; nil without one
 	lookedUp bool                    // whether that was read
+	started  time.Time               // when the agent began to run
 
 	patches    []time.Time            // of the network configuration, within the last hour
 	notAdopted atomic.Pointer[string] // why the network is not adopted; nil before the first attempt
@@ -152,6 +153,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer release()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	a.started = a.Clock.Now()
 	watching := make(chan error, 2)
 	go func() { watching <- a.cluster.start(ctx) }()
 	go func() {
@@ -204,7 +206,7 @@ func (a *Agent) offerLast(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.show.Offer(plan.Mirror(a.Node, nil, plan.WithOwnNetwork(facts(networks), a.decided), a.Now()))
+	a.offer(networks)
 	return nil
 }
 

@@ -104,7 +104,14 @@ func (v *clusterView) start(ctx context.Context) error {
 			return fmt.Errorf("watch nodes and their settings: %w", err)
 		}
 		running.Go(func() { in.RunWithContext(ctx) })
-		synced = append(synced, in.HasSynced)
+	}
+	if v.nodes != nil {
+		synced = append(synced, v.nodes.HasSynced)
+		running.Go(func() { // routes do not wait for an optional kind
+			if toolscache.WaitForCacheSync(ctx.Done(), v.nets.HasSynced) {
+				v.notify()
+			}
+		})
 	}
 	if v.pods != nil {
 		running.Go(func() { v.pods.RunWithContext(ctx) })

@@ -84,7 +84,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		lapsed: prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_reservations_lapsed_total", Help: "Reservations freed because their deadline had passed."}),
 		orphans: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "limpet_reservations_orphaned_total",
-			Help: "Reservations ended before their deadline because no pod will claim them, by cause: workload (its pods never return under their names), namespace (it is gone).",
+			Help: "Reservations ended before their deadline because no pod shall claim them, by cause: workload (its pods never return under their names), namespace (it is gone), released (a user gave them up).",
 		}, []string{"cause"}),
 		ended:     prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_ended_total", Help: "Attachments ended because their sandbox was gone without a DEL."}),
 		corrected: prometheus.NewCounter(prometheus.CounterOpts{Name: "limpet_attachments_corrected_total", Help: "Attachments whose stored retention differed from what the pod asks for."}),
@@ -115,7 +115,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredIndex, recoveredState} {
 		m.recoveries.WithLabelValues(kind)
 	}
-	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace} {
+	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace, plan.CauseReleased} {
 		m.orphans.WithLabelValues(string(cause))
 	}
 	r.MustRegister(m.orphans, m.violations, m.recoveries, m.audited, m.podsFrom, m.ages)

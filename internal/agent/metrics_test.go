@@ -19,7 +19,7 @@ func TestLabelsOfTheAgentAreBounded(t *testing.T) {
 		"kind":    "constants of internal/audit",
 		"source":  "kubelet, runtime, api",
 		"step":    "constants in round.go",
-		"cause":   "workload, namespace",
+		"cause":   "workload, namespace, released",
 		"verb":    "constants of internal/agent/plan",
 		"outcome": "constants of internal/agent/plan",
 		"code":    "constants of internal/agent/plan",

@@ -19,15 +19,18 @@ func (a *Agent) setUpNetwork() error {
 	if err != nil {
 		return err
 	}
-	settings, unrecorded := a.settings()
-	if settings == nil && unrecorded != nil {
-		return unrecorded
+	settings, told, unrecorded := a.settings()
+	in := plan.OwnNetworkInput{
+		Node: a.Node, Nodes: a.cluster.allNodes(), ConfigNames: names, Options: a.pluginOptions(), Settings: settings,
+		Untold: !told, Waited: a.Clock.Since(a.started) >= untold && unrecorded == nil, Accepts: a.Accepts,
 	}
-	in := plan.OwnNetworkInput{Node: a.Node, Nodes: a.cluster.allNodes(), ConfigNames: names, Options: a.pluginOptions(), Settings: settings, Accepts: a.Accepts}
 	if settings != nil {
 		if in.NodeMTU, err = nodeMTU(a.cluster.links, plan.InternalIPs(a.Node, in.Nodes)); err != nil {
 			return err
 		}
+	}
+	if conflist, err := os.ReadFile(filepath.Join(a.ConfDir, plan.ConflistName)); err == nil { // without it no range is applied
+		in.Applied = plan.Applied(conflist)
 	}
 	d := plan.OwnNetwork(in)
 	a.decided = d
@@ -37,7 +40,7 @@ func (a *Agent) setUpNetwork() error {
 	}
 	err = errors.Join(ApplyRoutes(a.cluster.links, d.Routes, d.Stay...), d.Err)
 	if d.Err != nil {
-		if settings != nil && slices.Contains(names, plan.ConflistName) {
+		if (settings != nil || !told) && slices.Contains(names, plan.ConflistName) {
 			a.networkInstalled.Store(true) // with the settings that the node had before
 		}
 		return errors.Join(err, unrecorded)

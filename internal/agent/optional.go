@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,49 +23,77 @@ import (
 // the agent may not read. The longest is twice as long.
 const lookAgain = 2 * time.Minute
 
+// untold is how long an agent waits for an API server that does not tell whether there is a NodeNetwork.
+const untold = time.Minute
+
 // watchNodeNetwork makes the cache of the NodeNetwork. Without its CRD, or the right to read it, the cache is empty.
 func (v *clusterView) watchNodeNetwork(client *show.Client, c Config) {
 	named := fields.OneTermEqualSelector(metav1.ObjectNameField, v1alpha1.NodeNetworkName)
-	of := optional(toolscache.NewListWatchFromClient(client.Limpet, "nodenetworks", "", named), c.Clock)
+	all := toolscache.NewListWatchFromClient(client.Limpet, "nodenetworks", "", named)
+	of := (&optional{clock: c.Clock, ready: client.Ready}).listWatch(all)
 	v.nets = toolscache.NewSharedIndexInformer(newSpread(c, 0, c.Pace.Reconnect).listWatch(of), &v1alpha1.NodeNetwork{}, 0, nil)
 }
 
-// nodeNetwork returns the NodeNetwork in the cache.
-func (v *clusterView) nodeNetwork() (plan.NodeNetwork, bool) {
+// nodeNetwork returns the NodeNetwork in the cache. It is not told while the API server has not said whether there is one.
+func (v *clusterView) nodeNetwork() (n plan.NodeNetwork, there, told bool) {
+	told = v.nets.HasSynced() // asked first: what is stored later was told as well
 	for _, o := range stored[v1alpha1.NodeNetwork](v.nets) {
 		if o.Name == v1alpha1.NodeNetworkName {
-			return plan.NodeNetwork{Spec: o.Spec, Generation: o.Generation}, true
+			return plan.NodeNetwork{Spec: o.Spec, Generation: o.Generation}, true, told
 		}
 	}
-	return plan.NodeNetwork{}, false
+	return plan.NodeNetwork{}, false, told
 }
 
-// optional returns requests for a kind of which there is nothing while it is not served. A watch stays open then and
-// tells nothing for some minutes, so that thousands of agents do not ask all the time.
-func optional(of *toolscache.ListWatch, c clock.WithTicker) *toolscache.ListWatch {
+// optional is a kind of which there is nothing while it is not served, or not to this agent.
+type optional struct {
+	clock clock.WithTicker
+	// ready reports whether the API server that answered is ready.
+	ready func(context.Context) bool
+
+	mu      sync.Mutex
+	refused time.Time // when the first of the last refusals came; zero after another answer
+}
+
+// listWatch returns requests for the kind. A watch of nothing stays open and tells nothing for some minutes, so that
+// thousands of agents do not ask all the time.
+func (k *optional) listWatch(of *toolscache.ListWatch) *toolscache.ListWatch {
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := of.ListWithContext(ctx, o)
-			if missing(err) {
+			if k.missing(ctx, err) {
 				return &v1alpha1.NodeNetworkList{ListMeta: metav1.ListMeta{ResourceVersion: "0"}}, nil
 			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := of.WatchWithContext(ctx, o)
-			switch {
-			case !missing(err):
-				return w, err
-			case o.SendInitialEvents != nil: // the cache lists instead, and learns that there is nothing
+			switch gone := k.missing(ctx, err); {
+			case o.SendInitialEvents != nil && (gone || apierrors.IsForbidden(err)): // the cache lists instead, and learns why
 				return nil, apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("NodeNetwork").GroupKind(), "", nil)
+			case gone:
+				return newSilence(ctx, k.clock, lookAgain+time.Duration(rand.Float64()*float64(lookAgain))), nil
 			}
-			return newSilence(ctx, c, lookAgain+time.Duration(rand.Float64()*float64(lookAgain))), nil
+			return w, err
 		},
 	}
 }
 
-// missing reports whether the API server does not serve a kind, or not to this agent.
-func missing(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
+// missing reports whether the API server does not serve a kind, or not to this agent. An API server that starts refuses
+// what it will allow when it knows all roles, so a refusal counts when the server is ready, or after a while. A server
+// that does not know all kinds yet answers 503 and not 404.
+func (k *optional) missing(ctx context.Context, err error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !apierrors.IsForbidden(err) {
+		k.refused = time.Time{}
+		return apierrors.IsNotFound(err)
+	}
+	if k.refused.IsZero() {
+		k.refused = k.clock.Now()
+	}
+	return k.clock.Since(k.refused) >= untold || k.ready(ctx)
+}
 
 // silence is a watch that tells nothing and ends after a time.
 type silence struct {

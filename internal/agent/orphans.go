@@ -13,10 +13,10 @@ import (
 // orphanGrace is how long a namespace must be gone until its reservations end.
 const orphanGrace = time.Hour
 
-// freeOrphans deletes the reservations that no pod will claim. The state file is written only when there are
-// some. The transaction decides again: owners may have returned since the state was read.
+// freeOrphans deletes the reservations that no pod will claim, and those that users give up. The state file is written
+// only when there are some. The transaction decides again: owners may have returned since the state was read.
 func (a *Agent) freeOrphans(ctx context.Context, networks []network) error {
-	in := plan.OrphansInput{Now: a.Clock.Now(), Gone: a.show.Gone(), Grace: a.OrphanGrace}
+	in := plan.OrphansInput{Now: a.Now(), Gone: a.show.Gone(), Grace: a.OrphanGrace, Marks: a.show.Marks()}
 	for _, n := range networks {
 		in.Reservations = append(in.Reservations, n.Reservations...)
 	}
@@ -30,13 +30,13 @@ func (a *Agent) freeOrphans(ctx context.Context, networks []network) error {
 	if len(orphans) == 0 {
 		return nil
 	}
-	freed, err := freeEarly(ctx, a.store, orphans, a.Now())
+	freed, err := freeEarly(ctx, a.store, orphans, in.Now)
 	if err != nil {
 		return err
 	}
 	for cause, n := range freed {
 		a.metrics.orphans.WithLabelValues(string(cause)).Add(float64(n))
-		a.Log.Info("Freed reservations that no pod will claim", "cause", cause, "count", n)
+		a.Log.Info("Freed reservations before their time", "cause", cause, "count", n)
 	}
 	return nil
 }

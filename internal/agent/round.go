@@ -82,8 +82,18 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
-	a.show.Offer(plan.Mirror(a.Node, nil, plan.WithOwnNetwork(facts(networks), a.decided), a.Now())) // the loop knows the owner
+	a.offer(networks)
 	return nil
+}
+
+// offer hands the objects of the state to the loop that shows them, which knows the owner. While the agent does not know
+// how its node takes the NodeNetwork, the pool stays as it is: a restart must not take its condition away.
+func (a *Agent) offer(networks []network) {
+	var hold []string
+	if a.OwnNetwork && !a.decided.Told {
+		hold = append(hold, plan.PoolKey(a.Node, plan.NetworkName))
+	}
+	a.show.Offer(plan.Mirror(a.Node, nil, plan.WithOwnNetwork(facts(networks), a.decided), a.Now()), hold...)
 }
 
 // aroundPass makes each pass over the API objects a step, and reports what else the API should know.

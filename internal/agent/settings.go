@@ -20,40 +20,45 @@ import (
 const settingsFile = "limpet.nodenetwork"
 
 // settings returns the settings of the NodeNetwork; nil without one. Those of a deleted one stay: pods have addresses
-// of its ranges. An error beside settings says that they are not recorded, so that a restart may not know them.
-func (a *Agent) settings() (*plan.NodeNetwork, error) {
+// of its ranges. They are not told while the API server has not said whether there is a NodeNetwork: then they are those
+// of the record. An error says that they are not recorded, so that a restart may not know them.
+func (a *Agent) settings() (s *plan.NodeNetwork, told bool, err error) {
 	path := filepath.Join(a.StateDir, settingsFile)
-	now, there := a.cluster.nodeNetwork()
+	now, there, told := a.cluster.nodeNetwork()
 	if !a.lookedUp {
 		recorded, err := readSettings(path)
 		if err != nil && !there {
-			return nil, err
+			return nil, false, err
 		}
 		a.recorded, a.lookedUp = recorded, true // a record that cannot be read is replaced
 	}
 	switch {
 	case there && (a.recorded == nil || !apiequality.Semantic.DeepEqual(*a.recorded, now)):
-		data, err := json.Marshal(now)
-		if err == nil {
-			_, err = installFile(path, data, 0o600)
-		}
-		if err != nil {
-			return &now, fmt.Errorf("record NodeNetwork: %w", err)
+		if err := record(path, now); err != nil {
+			return &now, true, fmt.Errorf("record NodeNetwork: %w", err)
 		}
 		a.recorded = &now
 		a.Log.Info("The NodeNetwork changed", "generation", now.Generation)
-	case there || a.recorded == nil:
+	case there || !told || a.recorded == nil:
 	case a.recorded.Empty():
 		if err := remove(path); err != nil {
-			return nil, err
+			return nil, true, err
 		}
 		a.recorded = nil
 	default:
 		last := *a.recorded
 		last.Deleted = true
-		return &last, nil
+		return &last, true, nil
 	}
-	return a.recorded, nil
+	return a.recorded, there || told, nil
+}
+
+func record(path string, n plan.NodeNetwork) error {
+	data, err := json.Marshal(n)
+	if err == nil {
+		_, err = installFile(path, data, 0o600)
+	}
+	return err
 }
 
 func readSettings(path string) (*plan.NodeNetwork, error) {

@@ -105,6 +105,7 @@ func Record(in RecordInput) Recording {
 	var out Recording
 	var active, ready map[string]bool
 	active, ready, out.Rebuilds = see(in, status.PodStates)
+	forget(in, status.PodStates)
 	for name, r := range status.PodStates {
 		status.PodStates[name] = completed(in.State, r, in.Nodes[r.NodeName])
 	}

@@ -21,9 +21,9 @@ var ofWorkloads = []string{
 // otherNames are the names with the prefix limpet.dev/ that no user gives to a workload, or that
 // are not for workloads. A copied one is no mistake in writing.
 var otherNames = []string{
-	AnnotationFormer, AnnotationMayReturn, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter,
+	AnnotationForget, AnnotationFormer, AnnotationMayReturn, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter,
 	AnnotationUnpinned, Gate, LabelGenerated,
-	"limpet.dev/ignored-pod-selector", "limpet.dev/node", "limpet.dev/nudged", "limpet.dev/selects-no-pod", "limpet.dev/v1beta1-annotations",
+	"limpet.dev/ignored-pod-selector", "limpet.dev/node", "limpet.dev/nudged", "limpet.dev/release", "limpet.dev/selects-no-pod", "limpet.dev/v1beta1-annotations",
 	appsv1beta1.AnnotationDeletionCost, appsv1beta1.AnnotationExpectedUpdated, appsv1beta1.AnnotationHomeSubset,
 	appsv1beta1.AnnotationSpreadFailure, appsv1beta1.AnnotationSpreadsIdleSince, appsv1beta1.GateScaleOut, appsv1beta1.LabelSpreads,
 	policyv1beta1.AnnotationFailurePolicy, policyv1beta1.AnnotationIdleSince, policyv1beta1.AnnotationKeepPlace,

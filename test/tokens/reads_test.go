@@ -33,6 +33,7 @@ func TestWhatAStolenTokenOfAnAgentReads(t *testing.T) {
 	for what, do := range map[string]request{
 		"a reservation of another node":      get(theirs),
 		"the reservations of all namespaces": list(&limpetv1alpha1.IPReservationList{}),
+		"the reservations, by a watch":       first(watcher, &limpetv1alpha1.IPReservationList{}),
 		"a pool of another node":             get(theirPool),
 		"the pods of all nodes":              list(&corev1.PodList{}),
 		"a namespace, by a watch":            first(watcher, &corev1.NamespaceList{}, named),
@@ -49,7 +50,6 @@ func TestWhatAStolenTokenOfAnAgentReads(t *testing.T) {
 		"update a namespace":           update(namespace, func(n *corev1.Namespace) { n.Labels["limpet.dev/pin"] = "open" }),
 		"delete a namespace":           remove(namespace),
 		"delete all namespaces":        removeAll(&corev1.Namespace{}),
-		"watch reservations":           first(watcher, &limpetv1alpha1.IPReservationList{}),
 		"watch pools":                  first(watcher, &limpetv1alpha1.NodeIPPoolList{}),
 		"watch secrets":                first(watcher, &corev1.SecretList{}, client.InNamespace("limpet-system")),
 		"watch config maps":            first(watcher, &corev1.ConfigMapList{}),

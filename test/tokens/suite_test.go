@@ -36,9 +36,11 @@ func deploy(t *testing.T) {
 		return
 	}
 	env.AsController(t)
-	for _, o := range append(env.Manifest(t, "deploy/daemonset/rbac.yaml"), env.Manifest(t, "deploy/node-network/rbac.yaml")...) {
-		if err := env.Client.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
+	for _, path := range []string{"deploy/daemonset/rbac.yaml", "deploy/node-network/rbac.yaml", "deploy/node-network/policy.yaml"} {
+		for _, o := range env.Manifest(t, path) {
+			if err := env.Client.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	deployed = true

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -72,110 +71,6 @@ func configured(n NodeNetwork, err error, note string) *metav1.Condition {
 
 func bounded(message string) string {
 	return strings.ToValidUTF8(message[:min(len(message), maxConfigured)], "")
-}
-
-// claim is addresses that belong to a node.
-type claim struct {
-	prefix netip.Prefix
-	node   string
-	use    v1alpha1.RangeUse // empty for a pod CIDR, or for an address of the node itself
-}
-
-func (c claim) String() string {
-	if c.use == "" {
-		return fmt.Sprintf("%s of node %s", c.prefix, c.node)
-	}
-	return fmt.Sprintf("range %s of node %s", c.prefix, c.node)
-}
-
-// rangeClaims returns the ranges of a NodeNetwork. The API server has refused others than CIDRs.
-func rangeClaims(ranges []v1alpha1.NodeRange) []claim {
-	var claims []claim
-	for _, r := range ranges {
-		if p, err := netip.ParsePrefix(r.CIDR); err == nil {
-			claims = append(claims, claim{p.Masked(), r.Node, r.Use})
-		}
-	}
-	return claims
-}
-
-// nodeClaims returns the pod CIDRs of nodes, and their own addresses.
-func nodeClaims(nodes []corev1.Node) (podCIDRs, addresses []claim) {
-	for _, n := range nodes {
-		for _, text := range n.Spec.PodCIDRs {
-			if p, err := netip.ParsePrefix(text); err == nil {
-				podCIDRs = append(podCIDRs, claim{prefix: p.Masked(), node: n.Name})
-			}
-		}
-		for _, a := range n.Status.Addresses {
-			if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-				addresses = append(addresses, claim{prefix: netip.PrefixFrom(ip, ip.BitLen()), node: n.Name})
-			}
-		}
-	}
-	return podCIDRs, addresses
-}
-
-// sharedWith returns another claim that has addresses of a range: a range or a pod CIDR of another node, or an address
-// of any node.
-func sharedWith(r claim, ranges, podCIDRs, addresses []claim) (claim, bool) {
-	other := func(c claim) bool { return c.node != r.node && c.prefix.Overlaps(r.prefix) }
-	for _, claims := range [][]claim{ranges, podCIDRs} {
-		if i := slices.IndexFunc(claims, other); i >= 0 {
-			return claims[i], true
-		}
-	}
-	if i := slices.IndexFunc(addresses, func(c claim) bool { return c.prefix.Overlaps(r.prefix) }); i >= 0 {
-		return addresses[i], true
-	}
-	return claim{}, false
-}
-
-// checkShared returns an error if another node has addresses of this node.
-func checkShared(self string, nodes []corev1.Node, ranges []claim) error {
-	podCIDRs, addresses := nodeClaims(nodes)
-	for _, r := range ranges {
-		if r.node != self {
-			continue
-		}
-		if other, shared := sharedWith(r, ranges, podCIDRs, addresses); shared {
-			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: take another range", r, other)}
-		}
-	}
-	for _, own := range podCIDRs {
-		if own.node != self {
-			continue
-		}
-		if i := slices.IndexFunc(ranges, func(r claim) bool { return r.node != self && r.prefix.Overlaps(own.prefix) }); i >= 0 {
-			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: give that node another range", own, ranges[i])}
-		}
-	}
-	return nil
-}
-
-// RangeRoutes lists the routes to the ranges of other nodes. A range that shares addresses with others gets no route,
-// but keeps the one that it has: a more specific route would take packets from the pods of another node.
-func RangeRoutes(self string, nodes []corev1.Node, ranges []v1alpha1.NodeRange) (routes []Route, stay []netip.Prefix) {
-	claims := rangeClaims(ranges)
-	if len(claims) == 0 {
-		return nil, nil
-	}
-	podCIDRs, addresses := nodeClaims(nodes)
-	for _, r := range claims {
-		i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == r.node })
-		if r.node == self || i < 0 {
-			continue
-		}
-		if _, shared := sharedWith(r, claims, podCIDRs, addresses); shared {
-			stay = append(stay, r.prefix)
-			continue
-		}
-		within := func(c claim) bool { return c.node == r.node && c.prefix == r.prefix } // it has a route already
-		if via, found := internalIP(nodes[i], r.prefix.Addr().Is4()); found && !slices.ContainsFunc(podCIDRs, within) {
-			routes = append(routes, Route{To: r.prefix, Via: via})
-		}
-	}
-	return routes, stay
 }
 
 // rangeSets returns the range sets of a node: one for each family, with the pod CIDR or the ranges that stand instead of

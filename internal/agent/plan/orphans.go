@@ -44,11 +44,13 @@ const (
 	CauseWorkload Cause = "workload"
 	// CauseNamespace is a namespace that is gone for longer than the grace.
 	CauseNamespace Cause = "namespace"
+	// CauseReleased is a user who gives the reservation up.
+	CauseReleased Cause = "released"
 )
 
 // OrphansInput holds the reservations of a node, and what may end them.
 type OrphansInput struct {
-	Now          time.Time
+	Now          reservation.Moment
 	Reservations []reservation.Reservation
 	Pods         PodList // empty while they are not known
 	// Gone says since when namespaces are terminating or gone.
@@ -56,9 +58,11 @@ type OrphansInput struct {
 	// Grace is how long a namespace must be gone. A namespace that is created again earlier finds its
 	// reservations.
 	Grace time.Duration
+	// Marks are the reservations that users give up.
+	Marks []Mark
 }
 
-// Orphan is a reservation that no pod will claim.
+// Orphan is a reservation that no pod shall claim.
 type Orphan struct {
 	reservation.Reservation
 	Cause Cause
@@ -73,13 +77,20 @@ func Orphans(in OrphansInput) []Orphan {
 		}
 	}
 	var all []Orphan
+	marks := make(map[reservation.Owner]Mark, len(in.Marks))
+	for _, m := range in.Marks {
+		marks[m.Owner] = m
+	}
 	for _, r := range in.Reservations {
+		mark, marked := marks[r.Owner]
 		since, gone := in.Gone[r.Owner.Namespace]
 		switch {
 		case r.UID != "" && passing[types.UID(r.UID)]:
 			all = append(all, Orphan{r, CauseWorkload})
-		case gone && in.Now.Sub(since) >= in.Grace:
+		case gone && in.Now.Wall.Sub(since) >= in.Grace:
 			all = append(all, Orphan{r, CauseNamespace})
+		case marked && mark.means(r, in.Now):
+			all = append(all, Orphan{r, CauseReleased})
 		}
 	}
 	return all

@@ -64,7 +64,7 @@ func TestOrphans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := plan.Orphans(plan.OrphansInput{
-				Now: now.Wall, Reservations: []reservation.Reservation{r}, Pods: plan.PodList{Items: tc.pods}, Gone: tc.gone, Grace: time.Hour,
+				Now: now, Reservations: []reservation.Reservation{r}, Pods: plan.PodList{Items: tc.pods}, Gone: tc.gone, Grace: time.Hour,
 			})
 			if ended := len(got) == 1 && got[0].Cause == tc.want; ended != (tc.want != "") || len(got) > 1 {
 				t.Errorf("orphans %+v, want the cause %q", got, tc.want)

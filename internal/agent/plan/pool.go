@@ -31,6 +31,11 @@ func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus 
 	return s
 }
 
+// PoolKey returns the key of the pool of a node and network.
+func PoolKey(node, network string) string {
+	return Key(&v1alpha1.NodeIPPool{ObjectMeta: metav1.ObjectMeta{Name: objectName(node, network)}})
+}
+
 func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha1.NodeIPPool {
 	s := PoolStatus(node, n, reserved)
 	refuse := n.Limits != nil && n.Limits.Share.Refuse

@@ -67,9 +67,19 @@ type RouteDecision struct {
 	Remove  []Route
 }
 
+// allIPv4 and allIPv6 are all addresses of a family.
+var allIPv4, allIPv6 = netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+
+func allOf(family netip.Addr) netip.Prefix {
+	if family.Is4() {
+		return allIPv4
+	}
+	return allIPv6
+}
+
 // RouteChanges compares the routes that the agent has made with the routes it wants.
 // Routes that others made are not in have, and are therefore never removed or replaced. Routes to the targets in stay are
-// left as they are.
+// left as they are; all are if stay has allIPv4 and allIPv6.
 func RouteChanges(have, want []Route, stay ...netip.Prefix) RouteDecision {
 	var d RouteDecision
 	for _, r := range want {
@@ -82,7 +92,8 @@ func RouteChanges(have, want []Route, stay ...netip.Prefix) RouteDecision {
 		}
 	}
 	for _, r := range have {
-		if !slices.ContainsFunc(want, r.sameTarget) && !slices.Contains(stay, r.To) {
+		stays := slices.Contains(stay, r.To) || slices.Contains(stay, allOf(r.To.Addr()))
+		if !slices.ContainsFunc(want, r.sameTarget) && !stays {
 			d.Remove = append(d.Remove, r)
 		}
 	}

@@ -100,7 +100,7 @@ func (h through) RoundTrip(r *http.Request) (*http.Response, error) {
 	verb := r.Method
 	if r.URL.Query().Get("watch") != "" {
 		verb = "WATCH"
-		if resource != "nodes" {
+		if resource != "nodes" && resource != "ipreservations" {
 			resource = "namespaces"
 		}
 	}

@@ -86,6 +86,11 @@ func resourceOf(o plan.Object) string {
 	}
 }
 
+// Ready reports whether the API server says that it is ready: it knows all roles then.
+func (c *Client) Ready(ctx context.Context) bool {
+	return c.Core.Get().AbsPath("/readyz").MaxRetries(0).Do(ctx).Error() == nil
+}
+
 // Create creates an object, and fills it with the answer. Fields that the answer lacks stay: the CRD of an earlier
 // version drops what it does not know, and the loop must not write such a field again and again.
 func (c *Client) Create(ctx context.Context, o plan.Object) error {
@@ -135,4 +140,15 @@ func (c *Client) watchNamed(ctx context.Context, resource, name string, atMost t
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: "0", TimeoutSeconds: &seconds, Watch: true,
 	}
 	return c.Core.Get().Resource(resource).VersionedParams(&named, c.parameters).SetHeader("Accept", metadataOnly).MaxRetries(0).Watch(ctx)
+}
+
+// watchMarked watches the IPReservations of one node and one namespace that users give up, from the memory of the
+// server; those of all namespaces without one.
+func (c *Client) watchMarked(ctx context.Context, node, ns string, atMost time.Duration) (watch.Interface, error) {
+	seconds := int64(atMost / time.Second)
+	marked := metav1.ListOptions{
+		LabelSelector: v1alpha1.LabelNode + "=" + v1alpha1.NodeLabel(node) + "," + v1alpha1.LabelRelease, ResourceVersion: "0",
+		TimeoutSeconds: &seconds, Watch: true,
+	}
+	return c.Limpet.Get().NamespaceIfScoped(ns, ns != metav1.NamespaceAll).Resource("ipreservations").VersionedParams(&marked, c.parameters).MaxRetries(0).Watch(ctx)
 }

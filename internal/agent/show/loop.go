@@ -62,11 +62,13 @@ type Loop struct {
 
 	node       ownNode
 	namespaces namespaces
+	marks      marks
 	memory     memory
 	offered    chan struct{} // receives when there are newer objects
 
 	mu   sync.Mutex
-	want []plan.Object // as offered last; nil before
+	want []plan.Object   // as offered last; nil before
+	hold map[string]bool // keys of objects that stay as they are
 }
 
 // New returns a loop that has not connected yet.
@@ -84,6 +86,7 @@ func New(c Config) (*Loop, error) {
 	l := &Loop{Config: c, Client: client, offered: make(chan struct{}, 1)}
 	l.memory.reset()
 	l.namespaces.init(l)
+	l.marks.loop, l.marks.of = l, map[string]*marked{}
 	if l.Owner == nil {
 		l.Owner = l.node.owner
 		l.node.watched = true
@@ -91,22 +94,30 @@ func New(c Config) (*Loop, error) {
 	return l, nil
 }
 
-// Offer replaces the objects that the API should show. The loop never changes them.
-func (l *Loop) Offer(objects []plan.Object) {
+// Offer replaces the objects that the API should show. The loop never changes them. The objects with the keys in hold
+// stay as the API has them, whether or not they are among the others.
+func (l *Loop) Offer(objects []plan.Object, hold ...string) {
 	l.mu.Lock()
-	l.want = objects
+	l.want, l.hold = objects, map[string]bool{}
+	for _, key := range hold {
+		l.hold[key] = true
+	}
 	l.mu.Unlock()
+	l.notify()
+}
+
+func (l *Loop) notify() {
 	select {
 	case l.offered <- struct{}{}:
 	default: // a notification is pending
 	}
 }
 
-// latest returns the objects that were offered last; false before.
-func (l *Loop) latest() ([]plan.Object, bool) {
+// latest returns the objects that were offered last, and the keys of those that stay as they are; false before.
+func (l *Loop) latest() (want []plan.Object, hold map[string]bool, offered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.want, l.want != nil
+	return l.want, l.hold, l.want != nil
 }
 
 // Run works until ctx ends. An API server that does not answer blocks its callers, so the loop needs a
@@ -117,6 +128,7 @@ func (l *Loop) Run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer l.namespaces.stopAll()
+	defer l.marks.follow(ctx, nil)
 	l.waitForStart(ctx)
 	if l.node.watched {
 		running.Go(func() { l.watchOwnNode(ctx) })
@@ -184,9 +196,9 @@ func (l *Loop) waitForStart(ctx context.Context) {
 			return
 		case <-l.offered:
 		}
-		now, _ := l.latest()
+		now, _, _ := l.latest()
 		if first != nil && len(plan.Changes(byKey(first), now, nil)) > 0 {
-			l.Offer(now) // for the first pass
+			l.notify() // for the first pass
 			return
 		}
 		first = now

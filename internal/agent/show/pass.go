@@ -19,8 +19,8 @@ const (
 	// relist is about how often the loop lists what the API server has, to undo what others have changed or
 	// deleted.
 	relist = time.Hour
-	// reservedFor is the age from which the namespace of a reservation is watched. Most pods are back
-	// earlier.
+	// reservedFor is the age from which the namespace of a reservation is watched, and whether a user gives it up.
+	// Most pods are back earlier.
 	reservedFor = 5 * time.Second
 )
 
@@ -35,7 +35,7 @@ func (l *Loop) pass(ctx context.Context) (due time.Time, err error) {
 // and what begins with the pass ends with ctx. It returns when the next pass is due without news; zero if it is
 // not. The error says what could not be shown.
 func (l *Loop) passWithin(ctx, bounded context.Context) (due time.Time, err error) {
-	want, offered := l.latest()
+	want, hold, offered := l.latest()
 	now := l.Clock.Now()
 	switch m := &l.memory; {
 	case !offered:
@@ -50,7 +50,7 @@ func (l *Loop) passWithin(ctx, bounded context.Context) (due time.Time, err erro
 		return l.failed(ctx, err)
 	}
 	l.followNamespaces(ctx, want, now)
-	changes, due := l.dueChanges(want, now)
+	changes, due := l.dueChanges(want, hold, now)
 	if len(changes) > passWrites {
 		changes = changes[:passWrites]
 		l.memory.rest = now.Add(passGap)
@@ -114,7 +114,8 @@ func (l *Loop) listIfDue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// followNamespaces watches the namespaces that may have taken objects with them, and forgets those objects.
+// followNamespaces watches the namespaces that may have taken objects with them, and forgets those objects. A node with
+// reservations also watches what users mark.
 func (l *Loop) followNamespaces(ctx context.Context, want []plan.Object, now time.Time) {
 	wanted, reserved := map[string]bool{}, []string{}
 	for _, o := range want {
@@ -126,6 +127,7 @@ func (l *Loop) followNamespaces(ctx context.Context, want []plan.Object, now tim
 		wanted[ns] = true
 	}
 	l.namespaces.follow(ctx, wanted, reserved)
+	l.marks.follow(ctx, reserved)
 	for key, o := range l.memory.shown {
 		if o.GetNamespace() != "" && l.namespaces.outlived(o) {
 			delete(l.memory.shown, key)
@@ -140,9 +142,9 @@ func began(r *v1alpha1.IPReservation) time.Time {
 }
 
 // dueChanges returns the changes that are written now, in turns of their namespaces, and when the next are due.
-func (l *Loop) dueChanges(want []plan.Object, now time.Time) (changes []plan.Change, due time.Time) {
+func (l *Loop) dueChanges(want []plan.Object, hold map[string]bool, now time.Time) (changes []plan.Change, due time.Time) {
 	m, keys := &l.memory, map[string]bool{}
-	for _, c := range plan.InTurns(plan.Changes(m.shown, want, nil)) {
+	for _, c := range plan.InTurns(plan.Changes(m.shown, want, hold)) {
 		key := plan.Key(c.Object)
 		keys[key] = true
 		switch wait := l.waitOf(c, key, now); {

@@ -26,10 +26,12 @@ func TestANodeWithoutChangesWritesNothing(t *testing.T) {
 
 	b.passTime(t, 10*time.Second)
 	b.asks(t, "WATCH namespaces")
-	b.wants(t, "after 5 s of a reservation", map[string]int{"WATCH namespaces": 1})
+	b.asks(t, "WATCH ipreservations")
+	b.wants(t, "after 5 s of a reservation", map[string]int{"WATCH namespaces": 1, "WATCH ipreservations": 1})
 	b.passTime(t, 3*time.Hour)
 	got := b.since()
 	delete(got, "WATCH namespaces") // opened again every few minutes
+	delete(got, "WATCH ipreservations")
 	if lists := got["GET ipreservations"]; lists < 2 || lists > 4 || len(got) != 2 || got["GET nodeippools"] != lists {
 		t.Errorf("requests of three hours: %v, want one list of each kind an hour", got)
 	}

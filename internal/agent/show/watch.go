@@ -26,13 +26,18 @@ type watcher struct {
 	silent func()
 }
 
-// keepWatching passes the events of one object to a watcher until ctx ends. A watch that ends at its time is
-// opened again at once. One that ends earlier has lost its server, as those of all agents have.
+// keepWatching passes the events of one object to a watcher until ctx ends.
 func (l *Loop) keepWatching(ctx context.Context, resource, name string, to watcher) {
+	l.keepOpen(ctx, func(atMost time.Duration) error { return l.watchOnce(ctx, resource, name, atMost, to) })
+}
+
+// keepOpen opens a watch again and again until ctx ends. A watch that ends at its time is opened again at once. One
+// that ends earlier has lost its server, as those of all agents have.
+func (l *Loop) keepOpen(ctx context.Context, once func(atMost time.Duration) error) {
 	for failures := 0; ctx.Err() == nil; {
 		atMost := watchFor + time.Duration(l.Random()*float64(watchFor))
 		opened := l.Clock.Now()
-		err := l.watchOnce(ctx, resource, name, atMost, to)
+		err := once(atMost)
 		lasted := l.Clock.Since(opened)
 		if err == nil && lasted >= atMost-time.Second {
 			failures = 0

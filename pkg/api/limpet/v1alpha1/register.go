@@ -21,3 +21,7 @@ var AddToScheme = schemeBuilder.AddToScheme
 
 // LabelNode is the label with the node whose agent alone writes the object: NodeLabel of its name.
 const LabelNode = "limpet.dev/node"
+
+// LabelRelease is the label of an IPReservation that its user gives up: Releases of its status. The agent of the
+// node ends the reservation then.
+const LabelRelease = "limpet.dev/release"

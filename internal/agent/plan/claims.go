@@ -1,0 +1,176 @@
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// claim is addresses that belong to a node.
+type claim struct {
+	prefix netip.Prefix
+	node   string
+	use    v1alpha1.RangeUse // empty for a pod CIDR, or for an address of the node itself
+}
+
+func (c claim) String() string {
+	if c.use == "" {
+		return fmt.Sprintf("%s of node %s", c.prefix, c.node)
+	}
+	return fmt.Sprintf("range %s of node %s", c.prefix, c.node)
+}
+
+// rangeClaims returns the ranges of a NodeNetwork. The API server has refused others than CIDRs.
+func rangeClaims(ranges []v1alpha1.NodeRange) []claim {
+	var claims []claim
+	for _, r := range ranges {
+		if p, err := netip.ParsePrefix(r.CIDR); err == nil {
+			claims = append(claims, claim{p.Masked(), r.Node, r.Use})
+		}
+	}
+	return claims
+}
+
+// nodeClaims returns the pod CIDRs of nodes, and their own addresses: those to which routes lead, one of each family. A
+// kubelet writes the addresses of its Node, and may write many that it does not have.
+func nodeClaims(nodes []corev1.Node) (podCIDRs, addresses []claim) {
+	for _, n := range nodes {
+		for _, text := range n.Spec.PodCIDRs {
+			if p, err := netip.ParsePrefix(text); err == nil {
+				podCIDRs = append(podCIDRs, claim{prefix: p.Masked(), node: n.Name})
+			}
+		}
+		for _, v4 := range []bool{true, false} {
+			if ip, found := internalIP(n, v4); found {
+				addresses = append(addresses, claim{prefix: netip.PrefixFrom(ip, ip.BitLen()), node: n.Name})
+			}
+		}
+	}
+	return podCIDRs, addresses
+}
+
+// sharedWith returns another claim that has addresses of a range: a range or a pod CIDR of another node, or one of the
+// addresses of nodes.
+func sharedWith(r claim, ranges, podCIDRs, addresses []claim) (claim, bool) {
+	other := func(c claim) bool { return c.node != r.node && c.prefix.Overlaps(r.prefix) }
+	for _, claims := range [][]claim{ranges, podCIDRs} {
+		if i := slices.IndexFunc(claims, other); i >= 0 {
+			return claims[i], true
+		}
+	}
+	if i := slices.IndexFunc(addresses, func(c claim) bool { return c.prefix.Overlaps(r.prefix) }); i >= 0 {
+		return addresses[i], true
+	}
+	return claim{}, false
+}
+
+// checkShared returns an error if another node has addresses of this node.
+func checkShared(self string, nodes []corev1.Node, ranges []claim) error {
+	podCIDRs, addresses := nodeClaims(nodes)
+	addresses = slices.DeleteFunc(addresses, func(a claim) bool { return a.node != self }) // see disputed
+	for _, r := range ranges {
+		if r.node != self {
+			continue
+		}
+		if other, shared := sharedWith(r, ranges, podCIDRs, addresses); shared {
+			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: take another range", r, other)}
+		}
+	}
+	for _, own := range podCIDRs {
+		if own.node != self {
+			continue
+		}
+		if i := slices.IndexFunc(ranges, func(r claim) bool { return r.node != self && r.prefix.Overlaps(own.prefix) }); i >= 0 {
+			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: give that node another range", own, ranges[i])}
+		}
+	}
+	return nil
+}
+
+// disputed returns an address of another node in a range of this node, whose kubelet may have invented it.
+func disputed(r claim, nodes []corev1.Node) (claim, bool) {
+	_, addresses := nodeClaims(nodes)
+	i := slices.IndexFunc(addresses, func(a claim) bool { return a.node != r.node && a.prefix.Overlaps(r.prefix) })
+	if i < 0 {
+		return claim{}, false
+	}
+	return addresses[i], true
+}
+
+// undisputed returns those of a node's ranges that new pods may get addresses of. A range with the address of another
+// node is left out, unless the node has it already: then the address came later, and the note says so. A range that
+// stands instead of a pod CIDR cannot be left out: the node keeps what it had. The problem tells what is left out.
+func undisputed(mine []claim, nodes []corev1.Node, applied []netip.Prefix) (left []claim, note string, leftOut, err error) {
+	without := 0
+	for _, r := range mine {
+		other, found := disputed(r, nodes)
+		p := problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: take another range, or look why that node has such an address", r, other)}
+		switch {
+		case !found:
+		case slices.Contains(applied, r.prefix):
+			note = fmt.Sprintf("%s shares addresses with %s, which came later: the range stays", r, other)
+		case r.use == v1alpha1.RangeInstead:
+			return nil, "", nil, p
+		default:
+			without++
+			leftOut = cmp.Or(leftOut, error(p))
+			continue
+		}
+		left = append(left, r)
+	}
+	if without > 0 {
+		leftOut = problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("all settings but %d are applied: %w", without, leftOut)}
+	}
+	return left, note, leftOut, nil
+}
+
+// Applied returns the ranges of a network configuration; none of one that cannot be read.
+func Applied(conflist []byte) (ranges []netip.Prefix) {
+	var conf struct {
+		Plugins []struct {
+			IPAM struct {
+				Ranges [][]struct{ Subnet netip.Prefix }
+			}
+		}
+	}
+	if json.Unmarshal(conflist, &conf) != nil {
+		return nil
+	}
+	for _, p := range conf.Plugins {
+		for _, r := range slices.Concat(p.IPAM.Ranges...) {
+			ranges = append(ranges, r.Subnet)
+		}
+	}
+	return ranges
+}
+
+// RangeRoutes lists the routes to the ranges of other nodes. A range that shares addresses with others gets no route,
+// but keeps the one that it has: a more specific route would take packets from the pods of another node.
+func RangeRoutes(self string, nodes []corev1.Node, ranges []v1alpha1.NodeRange) (routes []Route, stay []netip.Prefix) {
+	claims := rangeClaims(ranges)
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	podCIDRs, addresses := nodeClaims(nodes)
+	for _, r := range claims {
+		i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == r.node })
+		if r.node == self || i < 0 {
+			continue
+		}
+		if _, shared := sharedWith(r, claims, podCIDRs, addresses); shared {
+			stay = append(stay, r.prefix)
+			continue
+		}
+		within := func(c claim) bool { return c.node == r.node && c.prefix == r.prefix } // it has a route already
+		if via, found := internalIP(nodes[i], r.prefix.Addr().Is4()); found && !slices.ContainsFunc(podCIDRs, within) {
+			routes = append(routes, Route{To: r.prefix, Via: via})
+		}
+	}
+	return routes, stay
+}
