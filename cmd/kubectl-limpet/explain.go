@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ evictions. Exit status 1 tells that budgets refuse.`,
 		Example: "  kubectl limpet explain eviction web-0 -n shop",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			made, namespace, err := c.client()
+			made, namespace, err := c.client(func(next http.RoundTripper) http.RoundTripper { return atOnce{next} })
 			if err != nil {
 				return err
 			}

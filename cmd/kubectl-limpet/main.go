@@ -1,5 +1,6 @@
 // Command kubectl-limpet is a plugin of kubectl. It tells what Limpet keeps, what needs a hand,
-// and what an eviction or a drain would do. It reads the API alone, with the rights of its user.
+// and what an eviction or a drain would do, and releases reservations. It works through the API alone, with the rights
+// of its user.
 package main
 
 import (
@@ -32,7 +33,10 @@ func run() int {
 	defer stop()
 	around := surroundings{
 		out: os.Stdout, err: os.Stderr, now: time.Now,
-		colour: os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(os.Stdout.Fd())),
+		colour: coloured(os.Getenv("NO_COLOR"), term.IsTerminal(int(os.Stdout.Fd()))),
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		around.in = os.Stdin
 	}
 	switch err := newRoot(around).ExecuteContext(ctx); {
 	case err == nil:
@@ -44,3 +48,6 @@ func run() int {
 		return exitError
 	}
 }
+
+// coloured tells whether the output has colours: on a terminal, unless its user set NO_COLOR (no-color.org).
+func coloured(noColor string, terminal bool) bool { return terminal && noColor == "" }

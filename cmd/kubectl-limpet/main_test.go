@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -86,6 +88,36 @@ func TestStatusOfAClusterWithoutLimpet(t *testing.T) {
 	text, _ := command(t, env.Config, "status")
 	if !strings.Contains(text, "limpet-controller is not installed") || strings.Contains(text, "\x1b") {
 		t.Errorf("the table does not name the missing controller, or is coloured:\n%s", text)
+	}
+}
+
+func TestColoursAreForTerminals(t *testing.T) {
+	for _, tc := range []struct {
+		noColor        string
+		terminal, want bool
+	}{{"", true, true}, {"1", true, false}, {"", false, false}, {"1", false, false}} {
+		if got := coloured(tc.noColor, tc.terminal); got != tc.want {
+			t.Errorf("NO_COLOR=%q, terminal %t: %t", tc.noColor, tc.terminal, got)
+		}
+	}
+	var out bytes.Buffer
+	root := newRoot(surroundings{out: &out, err: io.Discard, now: time.Now, colour: true})
+	root.SetArgs([]string{"--kubeconfig", kubeconfig(t, env.Config), "status"})
+	if err := root.ExecuteContext(t.Context()); !errors.Is(err, errNo) || !strings.Contains(out.String(), "\x1b[31mBroken\x1b[0m") {
+		t.Errorf("status on a terminal: %v, want Broken in red\n%s", err, out.String())
+	}
+}
+
+// TestAReportIsTheSameInYAML compares both forms for scripts.
+func TestAReportIsTheSameInYAML(t *testing.T) {
+	want, err := as[console.StatusReport](t, env.Config, "status")
+	text, errYAML := command(t, env.Config, "status", "-o", "yaml")
+	var got console.StatusReport
+	if bad := yaml.UnmarshalStrict([]byte(text), &got); bad != nil || !errors.Is(err, errNo) || !errors.Is(errYAML, errNo) {
+		t.Fatalf("JSON %v, YAML %v: %v in\n%s", err, errYAML, bad, text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-JSON +YAML:\n%s", diff)
 	}
 }
 

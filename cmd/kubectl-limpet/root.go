@@ -12,6 +12,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -24,7 +25,8 @@ import (
 )
 
 const long = `kubectl limpet tells what Limpet keeps, what needs a hand, and what an eviction or a drain
-would do. It reads the API alone, with your rights, and names what you may not read.
+would do. It works through the API alone, with your rights, and names what you may not read. Only
+the command release changes anything.
 
 Exit status: 0 for yes or well, 1 for no (broken, refused, contradicting), 2 for a command that
 could not do its work.`
@@ -32,6 +34,7 @@ could not do its work.`
 // surroundings are what main gives to the commands.
 type surroundings struct {
 	out, err io.Writer
+	in       io.Reader // a terminal whose user can answer; nil without one
 	now      func() time.Time
 	// colour tells that the output is a terminal whose user wants colours.
 	colour bool
@@ -54,7 +57,10 @@ func newRoot(around surroundings) *cobra.Command {
 		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if _, names := cmd.Annotations[namesToo]; names && c.format == formatName {
+				return nil
+			}
 			if !slices.Contains(formats, c.format) {
 				return fmt.Errorf("flag --output: %q is not one of table, wide, json and yaml", c.format)
 			}
@@ -66,9 +72,12 @@ func newRoot(around surroundings) *cobra.Command {
 	c.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVarP(&c.format, "output", "o", "table", "format: table, wide, json or yaml")
 	complete(root, "output", formats)
-	root.AddCommand(c.status(), c.pod(), c.explain(), c.plan(), c.audit(), c.bundle(), c.ui())
+	root.AddCommand(c.status(), c.pod(), c.explain(), c.plan(), c.audit(), c.release(), c.bundle(), c.ui())
 	return root
 }
+
+// formatName is the format that prints names alone, and namesToo is the annotation of a command that has it.
+const formatName, namesToo = "name", "format-name"
 
 var formats = []string{"table", "wide", "json", "yaml"}
 
@@ -76,13 +85,17 @@ func complete(cmd *cobra.Command, flag string, values []string) {
 	utilruntime.Must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 }
 
-// client returns a client with the rights of the user, and the namespace of the command.
-func (c *commands) client() (client.Client, string, error) {
+// client returns a client with the rights of the user, and the namespace of the command. Each of wraps may change
+// requests and answers.
+func (c *commands) client(wraps ...transport.WrapperFunc) (client.Client, string, error) {
 	rest, err := c.config.ToRESTConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	rest.QPS, rest.Burst = 50, 100
+	for _, w := range wraps {
+		rest.Wrap(w)
+	}
 	namespace, _, err := c.config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, "", fmt.Errorf("read the namespace of the kubeconfig: %w", err)

@@ -5,7 +5,8 @@
 //	PlanDrain   what becomes of the pods of nodes that are drained, and which budgets wait
 //	Audit       which addresses contradict each other
 //	Eviction    whether one pod may be evicted now, as the API server answers
+//	PlanRelease which reservations a user gives up; Ask marks them, and nothing else here writes
 //
-// All but Eviction are pure functions from facts to a report. A report is printed as a table, or
+// All but Eviction and Ask are pure functions from facts to a report. A report is printed as a table, or
 // as JSON or YAML with the names of its fields.
 package console

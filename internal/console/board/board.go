@@ -53,9 +53,9 @@ func Plan(f *facts.Facts, namespace string) Board {
 	if namespace != "" {
 		b.Notes = append(b.Notes, Note{Addresses, "only namespace " + namespace + " was read: addresses of pods of other namespaces are shown as unknown"})
 	}
-	b.Nodes = keep(&b, Addresses, "nodes", nodes(f), mostNodes)
-	b.Workloads = keep(&b, Workloads, "PersistentPodStates", workloads(f), mostWorkloads)
-	b.Budgets = keep(&b, Budgets, "budgets", budgets(f), mostBudgets)
+	b.Nodes = keepParts(&b, Addresses, "nodes", "addresses in use", nodes(f), mostNodes, mostAllUsed)
+	b.Workloads = keepParts(&b, Workloads, "PersistentPodStates", "pods", workloads(f), mostWorkloads, mostAllPods)
+	b.Budgets = keepParts(&b, Budgets, "budgets", "holders and requests", budgets(f), mostBudgets, mostAllHolders)
 	return b
 }
 
@@ -91,8 +91,8 @@ type entry[T any] struct {
 	make func() T
 }
 
-func compare[T any](a, b entry[T]) int {
-	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+func (k key) compare(other key) int {
+	return cmp.Or(strings.Compare(k.namespace, other.namespace), strings.Compare(k.name, other.name))
 }
 
 // keep makes at most a number of entries, and notes how many are left out. Namespaces take turns: a tenant with very
@@ -101,7 +101,7 @@ func keep[T any](b *Board, s Section, what string, all []entry[T], most int) []T
 	if left := len(all) - most; left > 0 {
 		b.Notes = append(b.Notes, Note{s, fmt.Sprintf("%d %s are left out: the page shows %d", left, what, most)})
 		all = inTurn(all)[:most]
-		slices.SortStableFunc(all, compare[T])
+		slices.SortStableFunc(all, func(a, b entry[T]) int { return a.compare(b.key) })
 	}
 	made := make([]T, len(all))
 	for i, e := range all {
@@ -131,15 +131,19 @@ func inTurn[T any](all []entry[T]) []entry[T] {
 
 // Bounds of a board. The text of a tenant's object is cut at longest bytes.
 const (
-	mostNodes     = 1000
-	mostWorkloads = 1000
-	mostBudgets   = 1000
-	mostPods      = 200 // of one workload
-	mostPast      = 8   // of one pod
-	mostHolders   = 50  // of one budget, and the same number of requests that wait
-	mostUsed      = 1024
-	mostSets      = 16
-	longest       = 400
+	mostNodes      = 1000
+	mostWorkloads  = 1000
+	mostBudgets    = 1000
+	mostPods       = 200 // of one workload
+	mostPast       = 8   // of one pod
+	mostHolders    = 50  // of one budget, and the same number of requests that wait
+	mostNetworks   = 16  // of one node
+	mostUsed       = 1024
+	mostSets       = 16
+	mostAllPods    = 5_000   // of all workloads together
+	mostAllHolders = 5_000   // of all budgets together
+	mostAllUsed    = 100_000 // of all nodes together
+	longest        = 400
 )
 
 // short cuts a text.

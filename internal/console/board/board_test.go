@@ -253,6 +253,84 @@ func TestABoardIsBounded(t *testing.T) {
 	}
 }
 
+// TestAllEntriesTogetherAreBounded has one tenant with very many pods, addresses and requests in many objects, none of
+// which is too large alone. Another namespace loses nothing by that, and each section tells what it leaves out.
+func TestAllEntriesTogetherAreBounded(t *testing.T) {
+	const states, pods, nodes = 600, 150, 700
+	f := &facts.Facts{Now: now}
+	state := func(namespace, name string) appsv1beta1.PersistentPodState {
+		s := appsv1beta1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		s.Status.PodStates = map[string]appsv1beta1.PodState{}
+		for n := range pods {
+			s.Status.PodStates[fmt.Sprint(name, "-", n)] = appsv1beta1.PodState{NodeName: "n1"}
+		}
+		return s
+	}
+	guarded := func(namespace, name string) policyv1beta1.PodUnavailableBudget {
+		b := policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		b.Status.DisruptedPods = map[string]metav1.Time{}
+		for n := range 50 {
+			b.Status.DisruptedPods[fmt.Sprint("p", n)] = metav1.NewTime(now)
+		}
+		return b
+	}
+	for n := range states {
+		f.States = append(f.States, state("a-tenant", fmt.Sprint("s", n)))
+		f.Budgets = append(f.Budgets, guarded("a-tenant", fmt.Sprint("b", n)))
+	}
+	f.States, f.Budgets = append(f.States, state("shop", "web")), append(f.Budgets, guarded("shop", "web"))
+	for n := range nodes {
+		name := fmt.Sprint("n", n)
+		f.Pools = append(f.Pools, pool(name, "lan", fmt.Sprintf("10.%d.%d.0-10.%d.%d.255", n/250, n%250, n/250, n%250)))
+		for i := range pods {
+			f.Pods = append(f.Pods, *testenv.APod(fmt.Sprint("p", n, "-", i)).In("a-tenant").On(name).At(fmt.Sprintf("10.%d.%d.%d", n/250, n%250, i)).Ready().Pod)
+		}
+	}
+	for n := range 100 {
+		f.Pools = append(f.Pools, pool("n0", fmt.Sprintf("other-%03d", n), "10.200.0.0-10.200.0.1"))
+	}
+	b := board.Plan(f, "")
+	shown := 0
+	for _, w := range b.Workloads {
+		shown += len(w.Pods)
+		if w.Namespace == "shop" && (len(w.Pods) != pods || w.More != 0) || w.Namespace != "shop" && len(w.Pods)+w.More != pods {
+			t.Errorf("workload %s/%s shows %d pods and leaves out %d", w.Namespace, w.Name, len(w.Pods), w.More)
+		}
+	}
+	held := 0
+	for _, g := range b.Budgets {
+		held += len(g.Holders)
+		if g.Namespace == "shop" && (len(g.Holders) != 50 || g.More != 0) || g.Namespace != "shop" && len(g.Holders)+g.More != 50 {
+			t.Errorf("budget %s/%s shows %d holders and leaves out %d", g.Namespace, g.Name, len(g.Holders), g.More)
+		}
+	}
+	used := 0
+	for _, n := range b.Nodes {
+		for _, w := range n.Networks {
+			for _, s := range w.Sets {
+				used += len(s.Used)
+				if s.More > 0 && s.Whole {
+					t.Errorf("node %s: a set that leaves out %d addresses is drawn whole, and shows these as free", n.Name, s.More)
+				}
+			}
+		}
+		if len(n.Networks) > 16 || len(n.Networks)+n.More > 1 != (n.Name == "n0") {
+			t.Errorf("node %s shows %d networks and leaves out %d", n.Name, len(n.Networks), n.More)
+		}
+	}
+	if shown != 5_000 || held != 5_000 || used != 100_000 {
+		t.Errorf("the page shows %d pods, %d holders and %d addresses", shown, held, used)
+	}
+	want := []board.Note{
+		{Section: board.Addresses, Text: "5000 addresses in use are left out: the page shows 100000 of all nodes together"},
+		{Section: board.Workloads, Text: "85150 pods are left out: the page shows 5000 of all PersistentPodStates together"},
+		{Section: board.Budgets, Text: "25050 holders and requests are left out: the page shows 5000 of all budgets together"},
+	}
+	if diff := cmp.Diff(want, b.Notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}
+
 func TestWhatIsNotReadIsTold(t *testing.T) {
 	tests := map[string]struct {
 		namespace, kind string

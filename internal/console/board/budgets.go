@@ -2,6 +2,7 @@ package board
 
 import (
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -59,7 +60,7 @@ type guards struct {
 }
 
 // budgets returns all budgets in the order of their names. The board makes only those that it keeps.
-func budgets(f *facts.Facts) []entry[Budget] {
+func budgets(f *facts.Facts) []sized[Budget] {
 	g := guards{map[string][]*corev1.Pod{}, map[types.UID]*metav1.ObjectMeta{}, map[key]Holder{}, map[key][]Holder{}}
 	for i := range f.Pods {
 		p := &f.Pods[i]
@@ -74,17 +75,32 @@ func budgets(f *facts.Facts) []entry[Budget] {
 	for i := range f.Books {
 		g.read(&f.Books[i])
 	}
-	all := []entry[Budget]{}
+	all := []sized[Budget]{}
+	add := func(o metav1.Object, read func() Budget) {
+		whole := sync.OnceValue(read)
+		all = append(all, sized[Budget]{
+			key: key{o.GetNamespace(), o.GetName()}, parts: func() int { return len(whole().Holders) + len(whole().Waiting) },
+			cut: func(most int) Budget { return whole().cut(most) },
+		})
+	}
 	for i := range f.Budgets {
 		b := &f.Budgets[i]
-		all = append(all, entry[Budget]{key{b.Namespace, b.Name}, func() Budget { return g.own(b) }})
+		add(b, func() Budget { return g.own(b) })
 	}
 	for i := range f.DisruptionBudgets {
 		b := &f.DisruptionBudgets[i]
-		all = append(all, entry[Budget]{key{b.Namespace, b.Name}, func() Budget { return g.foreign(b) }})
+		add(b, func() Budget { return g.foreign(b) })
 	}
-	slices.SortStableFunc(all, compare[Budget])
+	slices.SortStableFunc(all, func(a, b sized[Budget]) int { return a.compare(b.key) })
 	return all
+}
+
+// cut leaves out what exceeds a number of holders and requests: requests first.
+func (r Budget) cut(most int) Budget {
+	r.More += max(0, len(r.Holders)+len(r.Waiting)-most)
+	r.Holders = r.Holders[:min(len(r.Holders), most)]
+	r.Waiting = r.Waiting[:min(len(r.Waiting), most-len(r.Holders))]
+	return r
 }
 
 // read adds what a book tells.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +22,8 @@ type Node struct {
 	Name     string    `json:"name"`
 	State    string    `json:"state"`
 	Networks []Network `json:"networks"`
+	// More is the number of networks that are left out.
+	More int `json:"more"`
 }
 
 // Network is the pool of one network of a node. The numbers are those of its agent.
@@ -69,26 +72,66 @@ type Used struct {
 }
 
 // nodes returns the nodes in the order of their names. A pool without a node has its place too.
-func nodes(f *facts.Facts) []entry[Node] {
-	found, used := map[string]*Node{}, holders(f)
+func nodes(f *facts.Facts) []sized[Node] {
+	found, pools, used := map[string]*Node{}, map[string][]*limpetv1alpha1.NodeIPPoolStatus{}, holders(f)
 	for i := range f.Nodes {
 		found[f.Nodes[i].Name] = &Node{Name: f.Nodes[i].Name, State: state(&f.Nodes[i]), Networks: []Network{}}
 	}
 	for i := range f.Pools {
 		s := &f.Pools[i].Status
-		node := found[s.Node]
-		if node == nil {
-			node = &Node{Name: s.Node, State: "Unknown", Networks: []Network{}}
-			found[s.Node] = node
+		if found[s.Node] == nil {
+			found[s.Node] = &Node{Name: short(s.Node), State: "Unknown", Networks: []Network{}}
 		}
-		node.Networks = append(node.Networks, network(s, used[s.Node]))
+		pools[s.Node] = append(pools[s.Node], s)
 	}
-	all := []entry[Node]{}
+	all := []sized[Node]{}
 	for _, name := range slices.SortedFunc(maps.Keys(found), byName) {
-		slices.SortFunc(found[name].Networks, func(a, b Network) int { return strings.Compare(a.Name, b.Name) })
-		all = append(all, entry[Node]{key{name, name}, func() Node { return *found[name] }})
+		whole := sync.OnceValue(func() Node { return found[name].with(pools[name], used[name]) })
+		all = append(all, sized[Node]{
+			key: key{name, name}, parts: func() int { return sum(whole().used()) }, cut: func(most int) Node { return whole().cut(most) },
+		})
 	}
 	return all
+}
+
+// with returns a node with its networks in the order of their names.
+func (n *Node) with(pools []*limpetv1alpha1.NodeIPPoolStatus, used map[netip.Addr]Used) Node {
+	slices.SortFunc(pools, func(a, b *limpetv1alpha1.NodeIPPoolStatus) int { return strings.Compare(a.Network, b.Network) })
+	whole := *n
+	whole.More = max(0, len(pools)-mostNetworks)
+	for _, s := range pools[:len(pools)-whole.More] {
+		whole.Networks = append(whole.Networks, network(s, used))
+	}
+	return whole
+}
+
+// sets returns all range sets of a node.
+func (n Node) sets() (sets []*Set) {
+	for i := range n.Networks {
+		for j := range n.Networks[i].Sets {
+			sets = append(sets, &n.Networks[i].Sets[j])
+		}
+	}
+	return sets
+}
+
+// used returns how many addresses are used of each range set.
+func (n Node) used() (numbers []int) {
+	for _, s := range n.sets() {
+		numbers = append(numbers, len(s.Used))
+	}
+	return numbers
+}
+
+// cut leaves out what exceeds a number of addresses. A set that lacks some is not drawn whole: they would look free.
+func (n Node) cut(most int) Node {
+	shares := share(n.used(), most)
+	for i, s := range n.sets() {
+		if left := len(s.Used) - shares[i]; left > 0 {
+			s.Used, s.More, s.Whole = s.Used[:shares[i]], s.More+left, false
+		}
+	}
+	return n
 }
 
 func state(node *corev1.Node) string {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,7 +70,7 @@ type known struct {
 }
 
 // workloads returns the targets of all PersistentPodStates. The board makes only those that it keeps.
-func workloads(f *facts.Facts) []entry[Workload] {
+func workloads(f *facts.Facts) []sized[Workload] {
 	k := known{map[key]*corev1.Pod{}, map[key][]*corev1.Pod{}, map[key]*metav1.Time{}, past(f.Events)}
 	for i := range f.Pods {
 		p := &f.Pods[i]
@@ -84,34 +85,47 @@ func workloads(f *facts.Facts) []entry[Workload] {
 			k.until[key{r.Namespace, r.Status.Pod}] = r.Status.Until
 		}
 	}
-	all := []entry[Workload]{}
+	all := []sized[Workload]{}
 	for i := range f.States {
 		s := &f.States[i]
-		all = append(all, entry[Workload]{key{s.Namespace, s.Name}, func() Workload { return k.workload(s) }})
+		names := sync.OnceValue(func() []string { return k.names(s) })
+		all = append(all, sized[Workload]{
+			key: key{s.Namespace, s.Name}, parts: func() int { return min(len(names()), mostPods) },
+			cut: func(most int) Workload { return k.workload(s, names(), most) },
+		})
 	}
-	slices.SortFunc(all, compare[Workload])
+	slices.SortFunc(all, func(a, b sized[Workload]) int { return a.compare(b.key) })
 	return all
 }
 
-func (k known) workload(s *appsv1beta1.PersistentPodState) Workload {
-	target := s.Spec.TargetReference.Kind + "/" + s.Spec.TargetReference.Name
-	w := Workload{Namespace: s.Namespace, Name: s.Name, Target: target, Problems: problems(s.Status.Conditions), Pods: []Pod{}}
+func targetOf(s *appsv1beta1.PersistentPodState) string {
+	return s.Spec.TargetReference.Kind + "/" + s.Spec.TargetReference.Name
+}
+
+// workload returns a workload with the first of its pods.
+func (k known) workload(s *appsv1beta1.PersistentPodState, names []string, most int) Workload {
+	w := Workload{
+		Namespace: s.Namespace, Name: s.Name, Target: short(targetOf(s)), Problems: problems(s.Status.Conditions), Pods: []Pod{}, More: len(names) - most,
+	}
 	if n := s.Status.Rebuilds; n != nil {
 		w.Kept, w.Moved, w.Lost = n.Kept, n.Moved, n.Lost
 	}
+	for _, name := range names[:most] {
+		w.Pods = append(w.Pods, k.pod(s, name))
+	}
+	return w
+}
+
+// names returns the names of all pods of a workload: those that are recorded, and those that exist.
+func (k known) names(s *appsv1beta1.PersistentPodState) []string {
 	names := map[string]bool{}
 	for name := range s.Status.PodStates {
 		names[name] = true
 	}
-	for _, p := range k.owned[key{s.Namespace, target}] {
+	for _, p := range k.owned[key{s.Namespace, targetOf(s)}] {
 		names[p.Name] = true
 	}
-	sorted := slices.SortedFunc(maps.Keys(names), byName)
-	w.More = max(0, len(sorted)-mostPods)
-	for _, name := range sorted[:len(sorted)-w.More] {
-		w.Pods = append(w.Pods, k.pod(s, name))
-	}
-	return w
+	return slices.SortedFunc(maps.Keys(names), byName)
 }
 
 func (k known) pod(s *appsv1beta1.PersistentPodState, name string) Pod {

@@ -130,7 +130,7 @@ class Card {
   text(n) { return n.name + " " + n.networks.flatMap((w) => w.sets.flatMap((s) => s.used.map((u) => u.ip + " " + u.pod))).join(" "); }
   show(n) {
     this.node = n;
-    const shape = JSON.stringify([n.name, n.networks.map((w) => [w.name, w.sets.map((s) => s.ranges)])]);
+    const shape = JSON.stringify([n.name, n.networks.map((w) => [w.name, w.sets.map((s) => [s.ranges, s.whole, s.more])]), n.more]);
     if (shape !== this.shape) this.build(n, shape);
     this.state.textContent = n.state;
     this.state.className = n.state === "Ready" ? "tag good" : "tag bad";
@@ -158,11 +158,12 @@ class Card {
         const grid = new Grid(`Addresses of node ${n.name}, network ${w.name}`);
         this.grids.push(grid);
         return make("div", "", make("p", "soft", s.ranges.map((r) => `${r.first} and ${BigInt(r.count) - 1n} more`).join(", ") +
-          (s.whole ? "" : ": only addresses in use are drawn")), grid.root);
+          (s.whole ? "" : ": only addresses in use are drawn") + (s.more ? `, ${s.more} of these are left out` : "")), grid.root);
       });
       return make("div", "", parts[0], parts[1], ...grids, parts[2]);
     });
-    this.root.replaceChildren(make("h3", "", n.name), this.state, ...(networks.length ? networks : [make("p", "soft", "no pool of addresses")]));
+    this.root.replaceChildren(make("h3", "", n.name), this.state, ...(networks.length ? networks : [make("p", "soft", "no pool of addresses")]),
+      n.more ? make("p", "note", `${n.more} networks are left out`) : "");
   }
   draw() {
     const sets = this.node.networks.flatMap((w) => w.sets.map((s) => [s, w]));
