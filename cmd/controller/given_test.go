@@ -139,7 +139,9 @@ func TestOverlaysForAGivenCertificate(t *testing.T) {
 	all := keys("deploy/default")
 	for path, more := range map[string][]string{
 		"deploy/given-certificate": nil,
-		"deploy/cert-manager":      {"Certificate limpet-controller", "Issuer limpet-controller"},
+		"deploy/cert-manager": {
+			"Certificate limpet-controller", "Certificate limpet-controller-authority", "Issuer limpet-controller", "Issuer limpet-controller-self-signed",
+		},
 	} {
 		t.Run(path, func(t *testing.T) {
 			var added, missing []string

@@ -5,9 +5,11 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/limpet-io/limpet/internal/version"
 )
 
-// A word that is no command starts no controller.
+// TestUnknownCommandsAreRefused runs the controller as a process. A word that is no command starts no controller.
 func TestUnknownCommandsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args     []string
@@ -15,7 +17,8 @@ func TestUnknownCommandsAreRefused(t *testing.T) {
 		want     string
 	}{
 		"an unknown command": {[]string{"uninstall"}, 2, "uninstall"},
-		"the version":        {[]string{"version"}, 0, "limpet-controller"},
+		"the version":        {[]string{"version"}, 0, "limpet-controller " + version.String()},
+		"the version's flag": {[]string{"--version"}, 0, "limpet-controller " + version.String()},
 		"the help":           {[]string{"--help"}, 0, "limpet-controller version"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func (s selective) OnAdd(o any, initial bool) {
 	s.ResourceEventHandler.OnAdd(o, initial)
 }
 
-// NewPods makes a handler of pods one that gets none of those that were there when it began.
-func NewPods(h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
-	return selective{h, NoneFirst}
+// Beginning makes a handler of pods one that first refuses some of those that were there when it began.
+func Beginning(first First, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
+	return selective{h, first}
 }

@@ -14,6 +14,9 @@ var (
 	RecordChanged = recordChanged
 )
 
+// MayBeRefused is what the Resyncer looks at.
+var MayBeRefused = mayBeRefused
+
 // Resync is one pass of a Resyncer.
 func (n *Resyncer) Resync(ctx context.Context) error { return n.resync(ctx) }
 

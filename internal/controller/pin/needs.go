@@ -151,7 +151,7 @@ func nodeOfPool(o client.Object) string { return o.(*limpetv1alpha1.NodeIPPool).
 // have up to four bytes; the texts of agents have one byte each.
 const maxStatus = 2 << 10
 
-// reservationHolder keeps which node holds which addresses for whom.
+// reservationHolder keeps which node holds which addresses for whom, and whether the user gives this reservation up.
 func reservationHolder(from, to *limpetv1alpha1.IPReservation) {
 	s := from.Status
 	if len(s.Node)+len(s.Interface)+len(s.Pod)+len(s.PodUID)+len(s.IPs) > maxStatus {
@@ -159,6 +159,9 @@ func reservationHolder(from, to *limpetv1alpha1.IPReservation) {
 	}
 	to.Status = limpetv1alpha1.IPReservationStatus{
 		Node: s.Node, Interface: s.Interface, Pod: s.Pod, PodUID: s.PodUID, IPs: s.IPs, Until: s.Until, RetainMinutes: s.RetainMinutes,
+	}
+	if mark := s.Releases(); mark != "" && from.Labels[limpetv1alpha1.LabelRelease] == mark {
+		to.Labels = map[string]string{limpetv1alpha1.LabelRelease: mark}
 	}
 }
 

@@ -48,6 +48,31 @@ func TestResyncContinuesAfterARefusal(t *testing.T) {
 	}
 }
 
+// TestTheSearchReadsFewStatefulSets has the index hold those alone that the search every two seconds has to read: of a
+// set that has all its pods, or asks for no reservation, a webhook refuses none.
+func TestTheSearchReadsFewStatefulSets(t *testing.T) {
+	for name, tc := range map[string]struct {
+		asks         bool
+		replicas, is int32
+		want         bool
+	}{
+		"lacks a pod":                       {asks: true, replicas: 3, is: 2, want: true},
+		"has all":                           {asks: true, replicas: 3, is: 3},
+		"lacks a pod, and asks for nothing": {replicas: 3, is: 2},
+		"is scaled away":                    {asks: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := testenv.AStatefulSet("web", tc.replicas).StatefulSet
+			if set.Status.Replicas = tc.is; tc.asks {
+				set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
+			}
+			if got := controller.MayBeRefused(set); got != tc.want {
+				t.Errorf("read by the search: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestAStatefulSetWhosePodWasRefusedIsWokenUp(t *testing.T) {
 	m := newManager(t)
 	m.start(t, m.resyncer())

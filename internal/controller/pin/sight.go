@@ -33,7 +33,11 @@ type sight struct {
 // clocks of nodes differ.
 const earlyEnd = 30 * time.Second
 
-// follow adds notices until end is called. What was there before gives no notice.
+// asksFirst passes the pods that ask to keep their addresses when a leader starts. A conflict that lasts concerns each
+// leader: the one before may have ended before it told.
+func asksFirst(pod cluster.Outline) bool { return pod.Annotated(reservation.RetainAnnotation) }
+
+// follow adds notices until end is called. Of what was there before, only two pods with one address give notices.
 func (s sight) follow(ctx context.Context, informers cache.Informers) (end func(), err error) {
 	handlers := []struct {
 		of      client.Object
@@ -42,7 +46,7 @@ func (s sight) follow(ctx context.Context, informers cache.Informers) (end func(
 		{&limpetv1alpha1.IPReservation{}, toolscache.ResourceEventHandlerFuncs{
 			UpdateFunc: s.reservationChanged, DeleteFunc: func(o any) { s.reservationDeleted(ctx, o) },
 		}},
-		{&corev1.Pod{}, cluster.NewPods(toolscache.ResourceEventHandlerFuncs{
+		{&corev1.Pod{}, cluster.Beginning(asksFirst, toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(o any) { s.podStarted(ctx, nil, o) }, UpdateFunc: func(before, o any) { s.podStarted(ctx, before, o) },
 		})},
 	}
@@ -76,13 +80,17 @@ func (s sight) reservationChanged(from, to any) {
 	s.add(noticeOf(pin.ReasonReserved, after))
 }
 
-// reservationDeleted sees that a reservation is over, or that its addresses may be another pod's.
+// reservationDeleted sees that a reservation is over, or that its addresses may be another pod's. One that its user gave
+// up is no news to the user, and the addresses were not taken from the pod.
 func (s sight) reservationDeleted(ctx context.Context, o any) {
 	if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
 	}
 	r, ok := o.(*limpetv1alpha1.IPReservation)
 	if !ok || r.Status.Until == nil {
+		return
+	}
+	if _, given := r.Labels[limpetv1alpha1.LabelRelease]; given {
 		return
 	}
 	node, err := cluster.Node(ctx, s.client, r.Status.Node)

@@ -76,15 +76,15 @@ var hasty = func() pin.Pace {
 	return p
 }()
 
-// start runs the reconcilers under test, and no others, until the test ends.
-func (m *manager) start(t *testing.T, reconcilers ...reconciler) {
+// start runs the reconcilers under test, and no others, until the test ends or stop is called.
+func (m *manager) start(t *testing.T, reconcilers ...reconciler) (stop func()) {
 	t.Helper()
 	for _, r := range append([]reconciler{m.watcher, m.teller}, reconcilers...) {
 		if err := r.SetupWithManager(m); err != nil {
 			t.Fatalf("set up %T: %v", r, err)
 		}
 	}
-	env.Start(t, m)
+	return env.Start(t, m)
 }
 
 func (m *manager) recorder() *controller.Recorder {

@@ -29,7 +29,7 @@ const tellInterval = time.Second
 
 // Teller makes the events about the addresses of pods. It gathers what happens to the pods of a workload
 // within some seconds into one event, so that a rollout of many pods costs a few. The Teller runs on
-// the leader, and tells what changes while it leads: a start repeats nothing.
+// the leader, and tells what changes while it leads. A start repeats nothing but conflicts that last.
 type Teller struct {
 	Client client.Client
 	Cache  cache.Informers
@@ -50,7 +50,7 @@ func (t *Teller) SetupWithManager(mgr ctrl.Manager) error {
 	return mgr.Add(t)
 }
 
-// Start tells until the context ends. What waits then is not told: the next leader does not know of it.
+// Start tells until the context ends. What waits then is not told, except conflicts: the next leader sees these again.
 func (t *Teller) Start(ctx context.Context) error {
 	end, err := t.sight.follow(ctx, t.Cache)
 	if err != nil {

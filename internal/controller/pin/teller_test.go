@@ -41,15 +41,23 @@ type telling struct {
 
 func startTelling(t *testing.T) telling {
 	t.Helper()
-	m, begun := telling{newManager(t), clocktesting.NewFakePassiveClock(time.Now())}, make(chan struct{})
+	m, _ := leadTelling(t)
+	return m
+}
+
+// leadTelling is like startTelling, with a function that ends this leader.
+func leadTelling(t *testing.T) (m telling, stop func()) {
+	t.Helper()
+	begun := make(chan struct{})
+	m = telling{newManager(t), clocktesting.NewFakePassiveClock(time.Now())}
 	m.teller.Clock, m.teller.Pace = tellerClock{FakePassiveClock: m.at, begun: sync.OnceFunc(func() { close(begun) })}, pin.UsualPace
-	m.start(t, m.recorder())
+	stop = m.start(t, m.recorder())
 	select {
 	case <-begun:
 	case <-time.After(time.Minute):
 		t.Fatal("the teller has not begun")
 	}
-	return m
+	return m, stop
 }
 
 // waiting waits until so many notices wait.
@@ -174,11 +182,15 @@ func TestTheLifeOfAReservationIsTold(t *testing.T) {
 	env.Remove(t, forged)
 	env.Remove(t, shown[0])
 	other := testenv.APod("other").In(set.Namespace).On(home.Name).At("10.0.1.6").Ready().Pod
-	env.Create(t, other)
+	next := testenv.APod("next").In(set.Namespace).On(home.Name).At("10.0.1.7").Ready().Pod
+	env.Create(t, other, next)
+	env.Read(t, client.ObjectKeyFromObject(shown[2]), shown[2])
+	env.Patch(t, shown[2], fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, limpetv1alpha1.LabelRelease, shown[2].Status.Releases()))
 	env.Remove(t, shown[1]) // 10.0.1.6 is given to another pod
-	env.Remove(t, shown[2]) // released by hand
-	m.waiting(t, 3)
+	env.Remove(t, shown[2]) // its user gave 10.0.1.7 up
+	m.waiting(t, 2)
 	cachedAt(t, m, other)
+	cachedAt(t, m, next)
 	m.pass(pin.UsualPace.Ended)
 	env.Told(t, set.StatefulSet, pin.ReasonExpired, "the reservation of 10.0.1.5 on node "+home.Name+" for pod web-0 has ended")
 	env.Told(t, set.StatefulSet, pin.ReasonReclaimed, "pod other got 10.0.1.6")
@@ -224,4 +236,35 @@ func TestTwoPodsWithOneAddressAreTold(t *testing.T) {
 			t.Errorf("pod %s has %d events", pod.Name, n)
 		}
 	}
+}
+
+// The leader that saw a conflict ends before it tells. The next leader sees what lasts, and tells it. A conflict that
+// has ended in between is not told, nor are pods that ask for nothing.
+func TestTheNextLeaderTellsAConflict(t *testing.T) {
+	home, ns := env.Node(t), env.Namespace(t)
+	var asking []*corev1.Pod
+	for i := range 3 {
+		pod := testenv.APod(fmt.Sprint("db-", i)).In(ns).On(home.Name).At(fmt.Sprint("10.0.1.", 5+i)).With(reservation.RetainAnnotation, "10").Ready().Pod
+		env.Create(t, pod)
+		held(t, pod)
+		asking = append(asking, pod)
+	}
+	_, stop := leadTelling(t)
+	second := testenv.APod("second").In(ns).On(home.Name).At("10.0.1.5").Ready().Pod
+	brief := testenv.APod("brief").In(ns).On(home.Name).At("10.0.1.6").Ready().Pod
+	env.Create(t, second, brief)
+	stop()
+	env.Remove(t, brief)
+
+	m := startTelling(t)
+	m.waiting(t, 1)
+	m.pass(pin.UsualPace.Conflict)
+	env.Told(t, asking[0], pin.ReasonConflict, "pod db-0 and pod second both have 10.0.1.5 on node "+home.Name)
+	m.waiting(t, 0)
+	for _, pod := range []*corev1.Pod{asking[1], asking[2], second} {
+		if n := env.CountEvents(t, pod, pin.ReasonConflict); n != 0 {
+			t.Errorf("pod %s has %d events", pod.Name, n)
+		}
+	}
+	env.ToldOnce(t, asking[0], pin.ReasonConflict)
 }
