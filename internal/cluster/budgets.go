@@ -25,6 +25,14 @@ func Budget(from, to *policyv1beta1.PodUnavailableBudget) {
 	ignoresScale(from, to)
 }
 
+// KeptBudget returns what the cache keeps of a PodUnavailableBudget, in memory of its own.
+func KeptBudget(from *policyv1beta1.PodUnavailableBudget) *policyv1beta1.PodUnavailableBudget {
+	to := &policyv1beta1.PodUnavailableBudget{}
+	keepIdentity(from, to)
+	Budget(from, to)
+	return to
+}
+
 var ignoresScale = NamedAnnotations[*policyv1beta1.PodUnavailableBudget](64, policyv1beta1.AnnotationIgnoreScale)
 
 // DisruptionBudgetSelector keeps which pods a PodDisruptionBudget selects.

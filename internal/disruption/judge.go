@@ -58,7 +58,7 @@ func NewJudge(o Options) *Judge {
 	}
 	return &Judge{
 		reader: o.Reader, books: o.Books, live: cluster.NewLiveReader(o.Live, cluster.LimitProven),
-		newest: cluster.NewLiveReader(o.Newest, limitUnseen), turns: newTurns(), clock: o.Clock,
+		newest: cluster.NewLiveReader(pages{o.Newest}, limitUnseen), turns: newTurns(), clock: o.Clock,
 		maxReservation: o.MaxReservation, user: o.User, nodeEnders: o.NodeEnders, metrics: o.Metrics,
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/budget"
 )
 
-// mostBeside is how many budgets a namespace may have for its uncovered pods to be looked up past the cache. A
-// budget may have 256 KiB of annotations, so that this bounds the memory of a list.
+// mostBeside is how many budgets a namespace may have for its uncovered pods to be looked up past the cache: a list has
+// few pages.
 const mostBeside = 64
 
 // limitUnseen bounds the lists of budgets of one namespace. All requests of a namespace ask for the same list, so

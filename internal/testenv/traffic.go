@@ -1,7 +1,9 @@
 package testenv
 
 import (
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ type Traffic struct {
 
 	mu    sync.Mutex
 	paths []string
+	sizes []int         // of the answers that have ended
 	held  string        // part of the paths that are held up; "" for none
 	gate  chan struct{} // closed to let them pass
 }
@@ -77,5 +80,38 @@ func (r *Traffic) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, req.Context().Err()
 		}
 	}
-	return r.next.RoundTrip(req)
+	answer, err := r.next.RoundTrip(req)
+	if err == nil {
+		answer.Body = &counted{ReadCloser: answer.Body, by: r}
+	}
+	return answer, err
+}
+
+// Largest returns the size of the largest answer that was read.
+func (r *Traffic) Largest() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Max(append([]int{0}, r.sizes...))
+}
+
+// counted is the body of an answer.
+type counted struct {
+	io.ReadCloser
+	by   *Traffic
+	size int
+}
+
+// Read counts what is read.
+func (c *counted) Read(into []byte) (int, error) {
+	n, err := c.ReadCloser.Read(into)
+	c.size += n
+	return n, err
+}
+
+// Close notes the size of the answer.
+func (c *counted) Close() error {
+	c.by.mu.Lock()
+	c.by.sizes = append(c.by.sizes, c.size)
+	c.by.mu.Unlock()
+	return c.ReadCloser.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	admissionapi "k8s.io/api/admission/v1"
@@ -168,5 +169,62 @@ func TestPodsWithoutABudgetShareTheirReads(t *testing.T) {
 	}
 	if n := traffic.Count("/namespaces/" + ns + lists); n > many/4 { // two at a time, and each lasts for seconds
 		t.Errorf("%d reads of budgets for %d pods, want few", n, many)
+	}
+}
+
+// A tenant has large budgets, and ten thousand requests about pods without a budget. No answer of the API server holds
+// more than a few budgets, all requests share few lists, and a budget on the last page holds.
+func TestLargeBudgetsAreReadInPages(t *testing.T) {
+	const budgets, page, text, requests = 20, 8, 200 << 10, 10_000
+	handler, cached, traffic := late(t)
+	ns := guarded(t)
+	for i := range budgets {
+		large := aBudget(ns, fmt.Sprintf("b%02d", i), "other", intstr.FromInt32(1))
+		large.Annotations = map[string]string{"example.com/text": strings.Repeat("x", text)}
+		put(t, large)
+	}
+	put(t, aBudget(ns, "late", "web", intstr.FromInt32(0)))
+	testenv.Eventually(t, func() error {
+		return cached.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: fmt.Sprintf("b%02d", budgets-1)}, &policyv1beta1.PodUnavailableBudget{})
+	})
+	set, pods := podsOf(t, ns, 2)
+	for _, o := range []client.Object{set.StatefulSet, pods[0], pods[1]} {
+		known(t, cached, o)
+	}
+	if answer := handler.Handle(t.Context(), deletionBy(t, "tenant", pods[0], false)); answer.Allowed || answer.Result.Details == nil || len(answer.Result.Details.Causes) != 1 {
+		t.Errorf("answer %+v, want the refusal of the budget on the last page", answer.Result)
+	}
+	const reads = (budgets + 1 + page - 1) / page
+	if n := traffic.Count("/namespaces/" + ns + lists); n != reads {
+		t.Errorf("%d reads of %d budgets, want %d", n, budgets+1, reads)
+	}
+	req := deletionBy(t, "tenant", testenv.APod("bare").In(ns).On("n1").Ready().Pod, false)
+	release := traffic.Hold(t, "/namespaces/"+ns+lists)
+	answers := make(chan admission.Response, requests)
+	for range requests {
+		go func() { answers <- handler.Handle(t.Context(), req) }()
+	}
+	testenv.Eventually(t, func() error {
+		if n := traffic.Count("/namespaces/" + ns + lists); n < reads+1 {
+			return fmt.Errorf("%d reads, want one that waits", n)
+		}
+		return nil
+	})
+	release()
+	refused := 0
+	for range requests {
+		if answer := <-answers; !answer.Allowed {
+			refused++
+			if answer.Result.Code != http.StatusTooManyRequests {
+				t.Fatalf("answer %+v", answer.Result)
+			}
+		}
+	}
+	t.Logf("%d of %d requests are to be tried again, after %d reads of %d bytes at most", refused, requests, traffic.Count(lists), traffic.Largest())
+	if n := traffic.Count("/namespaces/" + ns + lists); n > requests/10 {
+		t.Errorf("%d reads of budgets for %d requests", n, requests)
+	}
+	if n := traffic.Largest(); n < text || n > (page+1)*text {
+		t.Errorf("the largest answer has %d bytes, want %d budgets at most", n, page)
 	}
 }
