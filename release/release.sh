@@ -65,12 +65,11 @@ done
 "$work/limpet-release" krew --version "$VERSION" "${plugins[@]}" >"$out/krew.yaml"
 
 (cd release/chart && "$GO" run ./cmd/limpet-chart --deploy ../../deploy --version "$VERSION" --registry "$REGISTRY" --tag "$VERSION" --archive "$out")
-for variant in default own-network given-certificate cert-manager alerts; do
-	bin/assets/kubectl kustomize "deploy/$variant" |
-		sed "s|image: limpet-io/\(limpet-[a-z]*\):dev|image: $REGISTRY/\1:$VERSION|" >"$out/install-$variant.yaml"
+for file in install=default install-own-network=own-network install-adopt-network=adopt-network install-given-certificate=given-certificate \
+	install-cert-manager=cert-manager alerts=alerts monitoring=monitoring uninstall=uninstall; do
+	bin/assets/kubectl kustomize "deploy/${file#*=}" |
+		sed "s|image: limpet-io/\(limpet-[a-z]*\):dev|image: $REGISTRY/\1:$VERSION|" >"$out/${file%=*}.yaml"
 done
-mv "$out/install-default.yaml" "$out/install.yaml"
-mv "$out/install-alerts.yaml" "$out/alerts.yaml"
 
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
 "$work/limpet-release" check --dir "$out" --architectures "$ARCHITECTURES"

@@ -70,31 +70,36 @@ func helm(t *testing.T, files map[string]string, namespace, kubernetes, values s
 	if err != nil {
 		return nil, err
 	}
-	byID := map[string]string{}
+	return byID(rendered), nil
+}
+
+// byID names rendered files as kustomized does, and leaves out the notes and the empty ones.
+func byID(rendered map[string]string) map[string]string {
+	named := map[string]string{}
 	for name, text := range rendered {
 		if path.Base(name) != "NOTES.txt" && strings.TrimSpace(text) != "" {
-			byID[strings.TrimSuffix(path.Base(name), ".yaml")] = text
+			named[strings.TrimSuffix(path.Base(name), ".yaml")] = text
 		}
 	}
-	return byID, nil
+	return named
 }
 
 // template renders the chart, which must succeed.
 func template(t *testing.T, values string) map[string]string {
 	t.Helper()
-	byID, err := helm(t, files(t), "default", "v1.37.0", values)
+	rendered, err := helm(t, files(t), "default", "v1.37.0", values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return byID
+	return rendered
 }
 
 // kustomized renders a directory of manifests, or directories on top of deploy/default.
 func kustomized(t *testing.T, dir string, added ...string) map[string]string {
 	t.Helper()
-	byID, err := chart.Rendered(deploy, dir, added...)
+	rendered, err := chart.Rendered(deploy, dir, added...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return byID
+	return rendered
 }

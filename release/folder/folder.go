@@ -31,8 +31,8 @@ const sums = "SHA256SUMS"
 // Expected returns the names of the files that a release must have, but for the chart, whose name has the version.
 func Expected(architectures []string) []string {
 	names := []string{
-		sums, "alerts.yaml", "install.yaml", "install-cert-manager.yaml", "install-given-certificate.yaml", "install-own-network.yaml",
-		"krew.yaml", "limpet-agent.oci.tar", "limpet-controller.oci.tar",
+		sums, "alerts.yaml", "monitoring.yaml", "install.yaml", "install-adopt-network.yaml", "install-cert-manager.yaml",
+		"install-given-certificate.yaml", "install-own-network.yaml", "uninstall.yaml", "krew.yaml", "limpet-agent.oci.tar", "limpet-controller.oci.tar",
 	}
 	for _, arch := range architectures {
 		on := "-linux-" + arch
