@@ -22,6 +22,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 const (
@@ -56,7 +57,7 @@ type bench struct {
 	server     *envtest.Environment
 	config     *rest.Config
 	client     client.Client
-	audit      audit
+	audit      measure.Audit
 	controlled *process
 	records    *records
 	cluster    cluster
@@ -69,7 +70,7 @@ func (b *bench) start(ctx context.Context) error {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return fmt.Errorf("write audit policy: %w", err)
 	}
-	b.audit.path = filepath.Join(b.dir, "audit.log")
+	b.audit.Path = filepath.Join(b.dir, "audit.log")
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsv1beta1.AddToScheme(scheme), policyv1beta1.AddToScheme(scheme), limpetv1alpha1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("register kinds: %w", err)
@@ -78,7 +79,7 @@ func (b *bench) start(ctx context.Context) error {
 		Scheme: scheme, BinaryAssetsDirectory: b.assets, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
 		CRDDirectoryPaths: []string{filepath.Join(b.root, "deploy", "crds")},
 	}
-	b.server.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", b.audit.path)
+	b.server.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", b.audit.Path)
 	config, err := b.server.Start()
 	if err != nil {
 		return fmt.Errorf("start API server: %w", err)

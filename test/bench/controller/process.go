@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +16,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 var errNotReady = errors.New("not ready")
@@ -35,7 +33,7 @@ type process struct {
 
 // startController runs the controller as the Deployment does, and waits until it is ready.
 func (b *bench) startController(ctx context.Context) error {
-	ports, err := freePorts(ctx, 2)
+	ports, err := measure.FreePorts(ctx, 2)
 	if err != nil {
 		return err
 	}
@@ -146,64 +144,14 @@ func (p *process) stop() error {
 }
 
 // memory returns the resident memory now, and the highest so far, in bytes.
-func (p *process) memory() (now, highest int64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0, fmt.Errorf("look at the controller's memory: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseInt(f[1], 10, 64) // other lines have no number
-		switch f[0] {
-		case "VmRSS:":
-			now = kib << 10
-		case "VmHWM:":
-			highest = kib << 10
-		}
-	}
-	return now, highest, nil
-}
+func (p *process) memory() (now, highest int64, err error) { return measure.Memory(p.cmd.Process.Pid) }
 
-func (p *process) lastLines() []byte {
-	text, _ := os.ReadFile(p.log) // it is a help for a person
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	return bytes.Join(lines[max(0, len(lines)-20):], nil)
-}
-
-func freePorts(ctx context.Context, n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer func() { _ = l.Close() }() // all of them at the end, so that they differ
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports, nil
-}
+func (p *process) lastLines() []byte { return measure.LastLines(p.log) }
 
 // longestWait is the bound for each change that the cluster makes.
 const longestWait = 3 * time.Minute
 
 // poll asks until there is no error, or returns the last one.
 func poll(ctx context.Context, bound time.Duration, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return err
-		}
-	}
+	return measure.Poll(ctx, bound, 20*time.Millisecond, ask)
 }

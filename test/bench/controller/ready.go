@@ -81,7 +81,7 @@ func (b *bench) fill(ctx context.Context, r *report) error {
 		return err
 	}
 	r.filled, r.fill = n, time.Since(begin)
-	_, err = b.audit.next()
+	_, err = b.audit.Next()
 	return err
 }
 
@@ -91,7 +91,7 @@ func (b *bench) trickle(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	if _, err = b.audit.next(); err != nil {
+	if _, err = b.audit.Next(); err != nil {
 		return err
 	}
 	if _, err := b.steadily(ctx, 20, b.size.trickle(), b.become(pods)); err != nil {
@@ -100,7 +100,7 @@ func (b *bench) trickle(ctx context.Context, r *report) error {
 	if r.recorded, err = b.records.since(ctx, pods.ready); err != nil {
 		return err
 	}
-	r.recordRequests, err = b.audit.next()
+	r.recordRequests, err = b.audit.Next()
 	return err
 }
 
@@ -113,13 +113,13 @@ func (b *bench) burst(ctx context.Context, r *report) (err error) {
 
 // burstOfSets makes all pods of a few StatefulSets Ready at once, as after a rollout.
 func (b *bench) burstOfSets(ctx context.Context, r *report) (err error) {
-	if _, err = b.audit.next(); err != nil {
+	if _, err = b.audit.Next(); err != nil {
 		return err
 	}
 	if r.burstOfSets, err = b.allAtOnce(ctx, b.size.spread(), b.size.wholeSets()*b.size.replicas); err != nil {
 		return err
 	}
-	if r.burstRequests, err = b.audit.next(); err != nil {
+	if r.burstRequests, err = b.audit.Next(); err != nil {
 		return err
 	}
 	r.full, _, err = b.controlled.memory()
@@ -142,7 +142,7 @@ func (b *bench) restart(ctx context.Context, r *report) error {
 	if err := b.controlled.stop(); err != nil {
 		return err
 	}
-	if _, err := b.audit.next(); err != nil {
+	if _, err := b.audit.Next(); err != nil {
 		return err
 	}
 	if err := b.startController(ctx); err != nil {
@@ -150,7 +150,7 @@ func (b *bench) restart(ctx context.Context, r *report) error {
 	}
 	var err error
 	r.start = b.controlled.ready
-	if r.startRequests, err = b.audit.next(); err != nil {
+	if r.startRequests, err = b.audit.Next(); err != nil {
 		return err
 	}
 	return b.pointWebhooks(ctx, b.controlled.webhookPort)

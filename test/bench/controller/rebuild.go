@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 var errNotHome = errors.New("nominated for another node")
@@ -22,7 +23,7 @@ func (b *bench) rebuild(ctx context.Context, r *report) error {
 		return err
 	}
 	before := b.records.outcomes()
-	if _, err := b.audit.next(); err != nil {
+	if _, err := b.audit.Next(); err != nil {
 		return err
 	}
 	var mu sync.Mutex
@@ -87,11 +88,11 @@ func (b *bench) live(ctx context.Context, at podAt, open *nominations) (life, er
 
 // settled counts requests until the events are there too. Those of further pods of a StatefulSet are
 // gathered, and come later.
-func (b *bench) settled(ctx context.Context) (tally, error) {
+func (b *bench) settled(ctx context.Context) (measure.Tally, error) {
 	select {
 	case <-time.After(b.size.settle):
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for events: %w", ctx.Err())
 	}
-	return b.audit.next()
+	return b.audit.Next()
 }

@@ -27,11 +27,11 @@ type report struct {
 	start              time.Duration
 	idle, full         int64 // memory
 	highest            int64 // of the controller that was restarted
-	recordRequests     tally
-	burstRequests      tally
-	startRequests      tally
-	createRequests     tally
-	rebuildRequests    tally
+	recordRequests     measure.Tally
+	burstRequests      measure.Tally
+	startRequests      measure.Tally
+	createRequests     measure.Tally
+	rebuildRequests    measure.Tally
 }
 
 // added is what the first of two kinds of pod takes longer than the second.
@@ -68,15 +68,19 @@ func (r *report) targets() []measure.Target {
 	webhook.Met, webhook.Why = r.webhook.P99() <= 10*time.Millisecond, whyTail
 	byPin, byNothing := added(r.creates[pinned:]), added(r.creates[plain:])
 	highest := max(r.full, r.highest)
-	conflicts := r.burstRequests.conflicts() + r.recordRequests.conflicts() + r.rebuildRequests.conflicts()
-	lists := r.createRequests.lists() + r.rebuildRequests.lists() + r.recordRequests.lists()
+	conflicts := r.burstRequests.Conflicts() + r.recordRequests.Conflicts() + r.rebuildRequests.Conflicts()
+	lists := r.createRequests.Lists() + r.rebuildRequests.Lists() + r.recordRequests.Lists()
 	return []measure.Target{
 		within("Ready → recorded, p50 / p99", r.recorded, 10*time.Millisecond, 25*time.Millisecond),
 		burst,
 		webhook,
 		{What: "added to the creation of a pinned pod, median", Limit: "≤ 1.5 ms", Got: measure.Millis(byPin) + " ms", Met: byPin <= 1500*time.Microsecond, Why: r.whyPinned()},
 		{What: "added to the creation of a pod that asks for nothing, median", Limit: "nothing (below 0.2 ms)", Got: measure.Millis(byNothing) + " ms", Met: byNothing <= 200*time.Microsecond, Why: whyPlain},
-		{What: fmt.Sprintf("controller's memory with %d recorded pods", r.size.pods()), Limit: "≤ 250 MB", Got: measure.Megabytes(highest), Met: highest <= 250e6},
+		{
+			What: fmt.Sprintf("controller's memory with %d recorded pods", r.size.pods()), Limit: "≤ 250 MB", Got: measure.Megabytes(highest), Met: highest <= 250e6,
+			Why: "the heap may grow to GOMEMLIMIT, which is 400 MiB as in the manifests: the highest depends on how much garbage is made at a time. " +
+				"The scene memory of make bench-scale has 15 times as many pods within the same limit.",
+		},
 		{What: "lists of more than one object while it works", Limit: "0", Got: fmt.Sprint(lists), Met: lists == 0},
 		{What: "writes refused because of a conflict", Limit: "0", Got: fmt.Sprint(conflicts), Met: conflicts == 0},
 		{What: fmt.Sprintf("kept, of %d rebuilds", r.size.rebuilds()), Limit: "all", Got: fmt.Sprint(r.kept), Met: r.kept == r.size.rebuilds() && r.lost == 0},
@@ -157,20 +161,20 @@ By the API server's audit log; its lease is left out. A rebuild costs %.1f write
 
 | request | of what | at a start | %d records | %d records of %d sets at once | %d creates | %d rebuilds |
 |---|---|---|---|---|---|---|
-`, float64(r.rebuildRequests.writes())/float64(r.size.rebuilds()), len(r.recorded), len(r.burstOfSets), r.size.wholeSets(),
+`, float64(r.rebuildRequests.Writes())/float64(r.size.rebuilds()), len(r.recorded), len(r.burstOfSets), r.size.wholeSets(),
 		r.size.creates(), r.size.rebuilds())
-	columns := []tally{r.startRequests, r.recordRequests, r.burstRequests, r.createRequests, r.rebuildRequests}
-	all := tally{}
+	columns := []measure.Tally{r.startRequests, r.recordRequests, r.burstRequests, r.createRequests, r.rebuildRequests}
+	all := measure.Tally{}
 	for _, t := range columns {
 		for q := range t {
 			all[q]++
 		}
 	}
-	for _, q := range all.sorted() {
-		if q.house() {
+	for _, q := range all.Sorted() {
+		if q.House() {
 			continue
 		}
-		fmt.Fprintf(w, "| %s %s | %s |", q.verb, q.resource, q.scope)
+		fmt.Fprintf(w, "| %s %s | %s |", q.Verb, q.Resource, q.Scope)
 		for _, t := range columns {
 			fmt.Fprintf(w, " %d |", t[q])
 		}

@@ -112,7 +112,7 @@ func (b *bench) askWebhook(ctx context.Context, r *report) error {
 		return err
 	}
 	relay.take() // the probes
-	if _, err := b.audit.next(); err != nil {
+	if _, err := b.audit.Next(); err != nil {
 		return err
 	}
 	if _, err := b.steadily(ctx, b.size.rate, b.size.creates(), func(ctx context.Context, i int) error {
@@ -124,7 +124,7 @@ func (b *bench) askWebhook(ctx context.Context, r *report) error {
 	if len(r.webhook) < b.size.creates() {
 		return fmt.Errorf("the relay saw %d of %d pods", len(r.webhook), b.size.creates()) //nolint:err113 // for a person
 	}
-	r.createRequests, err = b.audit.next()
+	r.createRequests, err = b.audit.Next()
 	return err
 }
 

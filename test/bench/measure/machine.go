@@ -53,15 +53,23 @@ func LookAround(dir string) (Machine, error) {
 
 // String prints the machine in one line.
 func (m Machine) String() string {
-	return fmt.Sprintf("%s, %d cores, %.0f GB; Linux %s; state on %s, where a flush takes %s ms; load %.1f at the start",
-		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, Millis(m.Flush), m.Load)
+	return fmt.Sprintf("%s; load %.1f at the start", m.Hardware(), m.Load)
 }
 
-// Precedence returns a note for the report when this process precedes other processes, by its
-// scheduling policy or its priority, and "" for a normal process.
+// Hardware prints what is the same in each run on the machine.
+func (m Machine) Hardware() string {
+	return fmt.Sprintf("%s, %d cores, %.0f GB; Linux %s; state on %s, where a flush takes %s ms",
+		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, Millis(m.Flush))
+}
+
+// Precedence returns a note for the report when this process precedes other processes or follows them, by
+// its scheduling policy or its priority, and "" for a normal process.
 func Precedence() string {
 	const why = ", because the machine had other work"
 	if attr, err := unix.SchedGetAttr(0, 0); err == nil && attr.Policy != unix.SCHED_NORMAL {
+		if attr.Policy == unix.SCHED_IDLE || attr.Policy == unix.SCHED_BATCH {
+			return "; behind all other work of the machine"
+		}
 		return "; at a real-time priority" + why
 	}
 	if priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && priority > 20 { // the kernel returns 20 less the nice value

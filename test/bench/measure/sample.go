@@ -1,5 +1,5 @@
 // Package measure is shared by the benchmarks: samples of durations with their quantiles,
-// target values, and a description of the machine.
+// target values, a description of the machine, processes, and the audit log of an API server.
 package measure
 
 import (

@@ -31,6 +31,9 @@ type candidate struct {
 // subnet has room for 65 000 addresses.
 const subnet = `{"subnet":"10.1.0.0/16"}`
 
+// largeSubnet has room for 1 000 000 addresses.
+const largeSubnet = `{"subnet":"10.0.0.0/12"}`
+
 func newHostLocal(b cniexec.Binaries, dir string) *candidate {
 	return &candidate{name: "host-local", plugin: b.HostLocal(), dir: filepath.Join(dir, "host-local"), ranges: subnet, fill: fillHostLocal, had: map[string]string{}}
 }

@@ -12,7 +12,10 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-var firstAddress = netip.MustParseAddr("10.1.0.2")
+var (
+	firstAddress   = netip.MustParseAddr("10.1.0.2")
+	firstOfMillion = netip.MustParseAddr("10.0.0.2")
+)
 
 // fillHostLocal writes host-local's files for n addresses in use, with the cursor at the last
 // address.
@@ -36,8 +39,31 @@ func fillHostLocal(_ context.Context, dir string, n int) error {
 
 // fillLimpet stores n attachments, with the cursor at the last address.
 func fillLimpet(ctx context.Context, dir string, n int) error {
+	return attach(ctx, dir, 0, n, firstAddress)
+}
+
+// inOne is how many attachments a transaction stores.
+const inOne = 50_000
+
+// fillMillion stores n attachments in a range of a /12.
+func fillMillion(ctx context.Context, dir string, n int) error {
+	a := firstOfMillion
+	for from := 0; from < n; from += inOne {
+		to := min(from+inOne, n)
+		if err := attach(ctx, dir, from, to, a); err != nil {
+			return err
+		}
+		for range to - from {
+			a = a.Next()
+		}
+	}
+	return nil
+}
+
+// attach stores the attachments of some numbers at the addresses from a on, with the cursor at the last one.
+func attach(ctx context.Context, dir string, from, to int, a netip.Addr) error {
 	return persistence.New(persistence.Options{Dir: dir}).Update(ctx, func(tx *persistence.Tx) error {
-		for i, a := 0, firstAddress; i < n; i, a = i+1, a.Next() {
+		for i, a := from, a; i < to; i, a = i+1, a.Next() {
 			name := fmt.Sprintf("used-%d", i)
 			seq, err := tx.NextSeq()
 			if err != nil {
@@ -50,6 +76,9 @@ func fillLimpet(ctx context.Context, dir string, n int) error {
 			})
 			if err != nil {
 				return err
+			}
+			if i < to-1 {
+				continue
 			}
 			if err := tx.SetCursor(network, 0, a); err != nil {
 				return err

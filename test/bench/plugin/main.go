@@ -84,6 +84,7 @@ func (b bench) all(ctx context.Context) (report, error) {
 	if r.plugins, err = describePlugins(b.binaries); err != nil {
 		return r, err
 	}
+	var large []memory
 	for _, s := range scenarios {
 		if !strings.Contains(s.name, b.only) {
 			continue
@@ -93,6 +94,7 @@ func (b bench) all(ctx context.Context) (report, error) {
 			return r, err
 		}
 		r.scenarios = append(r.scenarios, p)
+		large = append(large, p.peaks...)
 	}
 	for _, l := range loads {
 		if !strings.Contains(l.name(), b.only) {
@@ -112,6 +114,7 @@ func (b bench) all(ctx context.Context) (report, error) {
 		}
 		r.memory = append(r.memory, m)
 	}
+	r.memory = append(r.memory, large...)
 	r.took = time.Since(b.begin)
 	return r, nil
 }

@@ -61,6 +61,7 @@ func peak(ctx context.Context, call cniexec.Call) (int64, error) {
 // memory is the highest peak of an ADD or DEL, in bytes, with used addresses in use.
 type memory struct {
 	used              int
+	of                string // the scenario that measured it; "" for none
 	hostLocal, limpet int64
 }
 
@@ -75,15 +76,25 @@ func measureMemory(ctx context.Context, b bench, used int) (memory, error) {
 		if err := c.fill(ctx, c.dir, used); err != nil {
 			return m, err
 		}
-		for range 5 {
-			for _, verb := range []string{"ADD", "DEL"} {
-				p, err := peak(ctx, c.call(verb, "new"))
-				if err != nil {
-					return m, err
-				}
-				*to = max(*to, p)
-			}
+		highest, err := highestPeak(ctx, c)
+		if err != nil {
+			return m, err
 		}
+		*to = highest
 	}
 	return m, nil
+}
+
+// highestPeak returns the highest peak of some ADDs and DELs.
+func highestPeak(ctx context.Context, c *candidate) (highest int64, err error) {
+	for range 5 {
+		for _, verb := range []string{"ADD", "DEL"} {
+			p, err := peak(ctx, c.call(verb, "new"))
+			if err != nil {
+				return 0, err
+			}
+			highest = max(highest, p)
+		}
+	}
+	return highest, nil
 }

@@ -62,12 +62,10 @@ func (r report) markdown() string {
 	p := r.plugins
 	fmt.Fprintf(&w, `# Benchmarks
 
-Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and upstream host-local in turns. Each call is a process that gets its configuration
-on standard input. The pods ask for no retention, unless a state says so. Read the ratios: absolute times hold for this machine only.
+Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and upstream host-local in turns. Each call is a process that gets its configuration on standard input. The pods ask for no retention, unless a state says so. Read the ratios: absolute times hold for this machine only.
 
 * %s
-* a process of limpet-ipam that does nothing takes %s ms, one of host-local %s ms; limpet-ipam waits for two flushes in each
-  verb that writes, and host-local for none
+* a process of limpet-ipam that does nothing takes %s ms, one of host-local %s ms; limpet-ipam waits for two flushes in each verb that writes, and host-local for none
 * host-local %s (%s), limpet-ipam of this commit (%s), both %s, stripped, without cgo
 * %s, %.0f s in all%s
 
@@ -87,7 +85,14 @@ on standard input. The pods ask for no retention, unless a state says so. Read t
 	}
 	w.WriteString("\n## Memory of one process\n\nThe highest resident memory of an ADD or DEL, including mapped pages of the state file.\n\n| in use | host-local | limpet-ipam |\n|---|---|---|\n")
 	for _, m := range r.memory {
-		fmt.Fprintf(&w, "| %d | %s | %s |\n", m.used, measure.Megabytes(m.hostLocal), measure.Megabytes(m.limpet))
+		hostLocal, used := "–", fmt.Sprint(m.used)
+		if m.hostLocal > 0 {
+			hostLocal = measure.Megabytes(m.hostLocal)
+		}
+		if m.of != "" {
+			used += ", of a /12"
+		}
+		fmt.Fprintf(&w, "| %s | %s | %s |\n", used, hostLocal, measure.Megabytes(m.limpet))
 	}
 	return measure.Fold(w.String())
 }

@@ -22,8 +22,10 @@ type scenario struct {
 	// prepare creates the state.
 	prepare func(ctx context.Context, c *candidate, n int) error
 	steps   []step
-	// limpetOnly leaves out host-local, which has no reservations.
+	// limpetOnly leaves out host-local, which has no reservations, or would take hours.
 	limpetOnly bool
+	// memory tells to measure the memory of the verbs, too.
+	memory bool
 }
 
 // step is a verb whose duration is measured.
@@ -50,6 +52,7 @@ var scenarios = []scenario{
 	{name: "1 000 in use", used: 1000, rounds: 150, repeat: 1, prepare: inUse, steps: []step{add, end, unknown}},
 	{name: "10 000 in use", used: 10_000, rounds: 60, repeat: 2, prepare: inUse, steps: []step{add, end, unknown}},
 	{name: fiftyThousand, used: 50_000, rounds: 25, repeat: 8, prepare: inUse, steps: []step{add, end, unknown}},
+	{name: aMillion, used: 1_000_000, rounds: 200, repeat: 1, prepare: million, steps: []step{add, end, unknown}, limpetOnly: true, memory: true},
 	{name: "10 000 in use, the only free one behind the cursor", used: 10_000, rounds: 40, repeat: 3, prepare: fullButOne, steps: []step{add, end}},
 	{name: "50 000 in use, the only free one behind the cursor", used: 50_000, rounds: 15, repeat: 8, prepare: fullButOne, steps: []step{add, end}},
 	{name: "50 000 reserved", used: 50_000, rounds: 200, repeat: 1, prepare: reserved, steps: []step{add, end, claim, unclaim}, limpetOnly: true},
@@ -67,10 +70,17 @@ const (
 	afterARestart = "10 000 reserved before a restart of the node, the share, pods that ask"
 	nothingInUse  = "0 in use"
 	fiftyThousand = "50 000 in use"
+	aMillion      = "1 000 000 in use of a /12"
 	allEnded      = "50 000 have ended"
 )
 
 func inUse(ctx context.Context, c *candidate, n int) error { return c.fill(ctx, c.dir, n) }
+
+// million prepares a state of the largest range that is measured.
+func million(ctx context.Context, c *candidate, n int) error {
+	c.ranges = largeSubnet
+	return fillMillion(ctx, c.dir, n)
+}
 
 func reserved(ctx context.Context, c *candidate, n int) error {
 	clocks, err := machine.ReadClocks(machine.BootIDPath, time.Now)
@@ -129,6 +139,7 @@ func (t times) pair() measure.Sample {
 type scenarioResult struct {
 	scenario
 	hostLocal, limpet, empty times
+	peaks                    []memory
 }
 
 // participant is a candidate in a scenario.
@@ -168,6 +179,16 @@ func (s scenario) run(ctx context.Context, b bench) (scenarioResult, error) {
 		if err := s.round(ctx, all, i); err != nil {
 			return p, err
 		}
+	}
+	for _, one := range all {
+		if !s.memory {
+			break
+		}
+		highest, err := highestPeak(ctx, one.candidate)
+		if err != nil {
+			return p, err
+		}
+		p.peaks = append(p.peaks, memory{used: one.used, limpet: highest, of: s.name})
 	}
 	return p, nil
 }

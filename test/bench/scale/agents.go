@@ -17,6 +17,7 @@ import (
 	"github.com/limpet-io/limpet/internal/agent/show"
 	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 // agentAccount is whom the API server takes the agents for.
@@ -90,7 +91,7 @@ func newAgent(f fleet, i int, config *rest.Config) (*agent, error) {
 func (a *agent) offerOften(ctx context.Context) {
 	for {
 		a.offer()
-		if wait(ctx, offerInterval) != nil {
+		if measure.Wait(ctx, offerInterval) != nil {
 			return
 		}
 	}

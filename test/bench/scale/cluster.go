@@ -26,6 +26,7 @@ import (
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 const (
@@ -60,10 +61,11 @@ type bench struct {
 	config      *rest.Config
 	client      client.Client
 	scheme      *runtime.Scheme
-	audit       audit
+	audit       measure.Audit
 	controllers []*process
 	raw         rest.Interface
 	restarted   *exec.Cmd // the API server that was started again
+	heapLimit   string    // of the controllers
 }
 
 // start brings up etcd and the API server.
@@ -73,7 +75,7 @@ func (b *bench) start(ctx context.Context) error {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return fmt.Errorf("write audit policy: %w", err)
 	}
-	b.audit.path = filepath.Join(b.dir, "audit.log")
+	b.audit.Path = filepath.Join(b.dir, "audit.log")
 	b.scheme = runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(b.scheme), appsv1beta1.AddToScheme(b.scheme), limpetv1alpha1.AddToScheme(b.scheme)); err != nil {
 		return fmt.Errorf("register kinds: %w", err)
@@ -82,7 +84,7 @@ func (b *bench) start(ctx context.Context) error {
 		Scheme: b.scheme, BinaryAssetsDirectory: b.assets, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
 		CRDDirectoryPaths: []string{filepath.Join(b.root, "deploy", "crds")},
 	}
-	b.server.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", b.audit.path)
+	b.server.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", b.audit.Path)
 	b.server.ControlPlane.Etcd = &envtest.Etcd{DataDir: filepath.Join(b.dir, "etcd")}
 	b.server.ControlPlane.Etcd.Configure().Set("quota-backend-bytes", "8589934592").Set("max-txn-ops", "1024").Set("max-request-bytes", "33554432")
 	if err := os.Mkdir(b.server.ControlPlane.Etcd.DataDir, 0o700); err != nil {

@@ -40,6 +40,22 @@ type player struct {
 	pods []int // whose turn has not come
 }
 
+// takeOneOfEach takes the turns of at most n pods, each of another workload.
+func (p *player) takeOneOfEach(n int) *player {
+	taken := &player{b: p.b, f: p.f}
+	var rest []int
+	last := -1
+	for _, i := range p.pods {
+		if w := i / perWorkload; w != last && len(taken.pods) < n {
+			taken.pods, last = append(taken.pods, i), w
+			continue
+		}
+		rest = append(rest, i)
+	}
+	p.pods = rest
+	return taken
+}
+
 // rebuilds rebuilds pods at a rate, and returns how long they took.
 func (p *player) rebuilds(ctx context.Context, n, rate int) (opened, recorded measure.Sample, err error) {
 	var wg sync.WaitGroup

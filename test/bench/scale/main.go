@@ -56,21 +56,29 @@ func run() int {
 // scale is how much of everything.
 type scale struct {
 	Nodes, Pods int // of the scene memory
+	// RecordedNodes and RecordedPods are those of the scene recorded.
+	RecordedNodes, RecordedPods int
 	// WorkNodes and WorkPods are those of the scenes work and agents.
 	WorkNodes, WorkPods int
 	Rest                time.Duration // that is observed
 	Rebuilds            int
+	Bound               time.Duration // of a scene
+	HeapLimit           string        // of the controllers; "" for what the sizing table says
 }
 
-var full = scale{Nodes: 5000, Pods: 150_000, WorkNodes: 1000, WorkPods: 30_000, Rest: time.Minute, Rebuilds: 300}
+var full = scale{Nodes: 5000, Pods: 150_000, RecordedNodes: 2000, RecordedPods: 60_000, WorkNodes: 1000, WorkPods: 30_000, Rest: time.Minute, Rebuilds: 300, Bound: 15 * time.Minute}
 
 func (s *scale) flags(f *flag.FlagSet) {
 	f.IntVar(&s.Nodes, "nodes", s.Nodes, "nodes of the scene memory")
 	f.IntVar(&s.Pods, "pods", s.Pods, "pods of the scene memory")
+	f.IntVar(&s.RecordedNodes, "recorded-nodes", s.RecordedNodes, "nodes of the scene recorded")
+	f.IntVar(&s.RecordedPods, "recorded-pods", s.RecordedPods, "pods of the scene recorded; the tables have a column for each number that ever ran")
 	f.IntVar(&s.WorkNodes, "work-nodes", s.WorkNodes, "nodes of the scenes work and agents")
 	f.IntVar(&s.WorkPods, "work-pods", s.WorkPods, "pods of the scenes work and agents")
 	f.DurationVar(&s.Rest, "rest", s.Rest, "how long a cluster at rest is observed")
 	f.IntVar(&s.Rebuilds, "rebuilds", s.Rebuilds, "rebuilt pods")
+	f.StringVar(&s.HeapLimit, "heap-limit", s.HeapLimit, "GOMEMLIMIT of the controllers; by default that of the table in docs/operate/operations.md")
+	f.DurationVar(&s.Bound, "bound", s.Bound, "how long a scene may take")
 }
 
 // scene is a part of the benchmark with a cluster of its own.
@@ -79,12 +87,29 @@ type scene struct {
 	run  func(context.Context, *bench, *results) error
 }
 
+// column is the name under which the results are kept.
+func (s scene) column(size scale) string {
+	if s.name == sceneRecorded {
+		return recordedColumn(size.RecordedPods)
+	}
+	return s.name
+}
+
+const (
+	sceneMemory   = "memory"
+	sceneRecorded = "recorded"
+	sceneWork     = "work"
+	sceneAgents   = "agents"
+)
+
+func recordedColumn(pods int) string { return fmt.Sprintf("%s %d", sceneRecorded, pods) }
+
 func scenes() []scene {
 	return []scene{
-		{"memory", measureMemory},
-		{"recorded", measureRecorded},
-		{"work", measureWork},
-		{"agents", measureAgents},
+		{sceneMemory, measureMemory},
+		{sceneRecorded, measureRecorded},
+		{sceneWork, measureWork},
+		{sceneAgents, measureAgents},
 	}
 }
 
@@ -127,14 +152,22 @@ func runScene(ctx context.Context, p place, size scale, s scene, r *results) (er
 	if r.Machine, err = measure.LookAround(p.dir); err != nil {
 		return err
 	}
-	r.Size = size
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, size.Bound)
 	b := &bench{place: p, size: size, scene: s.name, begin: time.Now(), endWatches: cancel}
-	defer func() { err = errors.Join(b.told(err), b.stop()) }()
+	defer func() {
+		stopped := b.stop()
+		if err == nil && stopped != nil { // what the scene measured counts, and the data of its processes goes
+			b.progress("stop: %v", stopped)
+			return
+		}
+		err = errors.Join(b.told(err), stopped)
+	}()
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	err = s.run(ctx, b, r)
-	r.Took[s.name] = time.Since(b.begin)
-	return err
+	if err = s.run(ctx, b, r); err != nil {
+		return err
+	}
+	r.Ran[s.column(size)] = ran{r.Machine.Day, time.Since(b.begin), r.Machine.Load, measure.Precedence()}
+	return nil
 }

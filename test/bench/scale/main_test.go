@@ -2,15 +2,27 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 )
+
+// TestSkipPast reads a text byte by byte, and one that never comes.
+func TestSkipPast(t *testing.T) {
+	if err := skipPast(iotest.OneByteReader(strings.NewReader("ababc, abc")), []byte("abc")); err != nil {
+		t.Error(err)
+	}
+	if err := skipPast(strings.NewReader("ababab"), []byte("abc")); !errors.Is(err, errNoEnd) {
+		t.Errorf("without the text: %v, want %v", err, errNoEnd)
+	}
+}
 
 // TestBenchmarkOfASmallCluster runs each scene with a few pods. Its times are of no interest, only
 // that there are any, and that a later run shows the scenes of an earlier one.
@@ -28,7 +40,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	small, file, text := scale{Nodes: 5, Pods: 500, WorkNodes: 5, WorkPods: 500, Rebuilds: 20, Rest: 2 * time.Second}, filepath.Join(t.TempDir(), "results.json"), ""
+	small, file, text := scale{Nodes: 5, Pods: 500, RecordedNodes: 5, RecordedPods: 500, WorkNodes: 5, WorkPods: 500, Rebuilds: 20, Rest: 2 * time.Second, Bound: 5 * time.Minute}, filepath.Join(t.TempDir(), "results.json"), ""
 	for _, name := range sceneNames() {
 		if text, err = measureScenes(ctx, p, small, file, []string{name}); err != nil {
 			t.Fatal(err)
@@ -37,6 +49,8 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	for _, want := range []string{
 		"| nodes, workloads, pods | 5, 10, 500 | 5, 10, 500 |", "| PersistentPodStates, recorded pods | 2, 100 | 10, 500 |",
 		"| lists of more than one object, writes at a restart | 0, ",
+		"\n| recorded 500 | " + time.Now().Format("2006-"), "\n| work | ", "\nMeasured on " + time.Now().Format("2006-"),
+		"| 2 rebuilds, each of another workload | ",
 		"| controllers that a restart of the API server ended | 0 | 0 | met |", "| writes of agents for a rebuild of 4 s | ",
 	} {
 		if !strings.Contains(text, want) {

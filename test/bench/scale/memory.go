@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 // start is what a controller took to be ready beside all objects, and what it had then.
 type start struct {
 	Ready                time.Duration
-	Processor            time.Duration // until ready
+	Processor, Server    time.Duration // of the controller and of the API server, until ready
 	AtReady, Later, Most int64         // resident bytes: when ready, after the wait, and the highest
 	Writes, Lists        int
 }
@@ -26,6 +27,7 @@ type memory struct {
 	// First is the first start, which generates and records.
 	First, Again start
 	Recorded     time.Duration // from the first readiness to the last record
+	Limit        string        // of the heap
 	FirstWrites  int
 	// Rest is the requests in a minute with nothing to do.
 	RestRequests, RestWrites int
@@ -39,14 +41,17 @@ func measureMemory(ctx context.Context, b *bench, r *results) (err error) {
 }
 
 // measureRecorded measures the worst case: each pod is recorded.
-func measureRecorded(ctx context.Context, b *bench, r *results) (err error) {
-	r.Recorded, err = b.controllerBeside(ctx, fleet{nodes: b.size.Nodes, pods: b.size.Pods, recorded: 100, made: time.Now()})
+func measureRecorded(ctx context.Context, b *bench, r *results) error {
+	m, err := b.controllerBeside(ctx, fleet{nodes: b.size.RecordedNodes, pods: b.size.RecordedPods, recorded: 100, made: time.Now()})
+	if err == nil {
+		r.AllRecorded[b.size.RecordedPods] = m
+	}
 	return err
 }
 
 // controllerBeside starts a controller beside all objects, twice.
 func (b *bench) controllerBeside(ctx context.Context, f fleet) (*memory, error) {
-	m := &memory{}
+	m := &memory{Limit: b.limitHeap(f.records())}
 	m.Fleet.Nodes, m.Fleet.Pods, m.Fleet.Sets, m.Fleet.Records, m.Fleet.Workloads = f.nodes, f.pods, f.sets(), f.records(), f.workloads()
 	err := b.fill(ctx, f)
 	if err != nil {
@@ -67,11 +72,11 @@ func (b *bench) controllerBeside(ctx context.Context, f fleet) (*memory, error) 
 	if err := first.stop(); err != nil {
 		return nil, err
 	}
-	counts, err := b.audit.next()
+	counts, err := b.audit.Next()
 	if err != nil {
 		return nil, err
 	}
-	m.FirstWrites = counts.writes()
+	m.FirstWrites = counts.Writes()
 	if m.Etcd, err = b.etcdBytes(); err != nil {
 		return nil, err
 	}
@@ -111,13 +116,26 @@ func (b *bench) fill(ctx context.Context, f fleet) error {
 	if err != nil {
 		return err
 	}
-	return b.visible(ctx, f.pods)
+	if err := b.visible(ctx, f.pods); err != nil {
+		return err
+	}
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	if err := poll(ctx, longestWait, b.watchAsOthers); err != nil {
+		return err
+	}
+	return b.settle(ctx)
 }
 
 // measureStart starts a controller, and looks again after a while.
 func (b *bench) measureStart(ctx context.Context, later time.Duration) (s start, err error) {
 	b.progress("start the controller")
-	if _, err = b.audit.next(); err != nil {
+	if _, err = b.audit.Next(); err != nil {
+		return s, err
+	}
+	before, err := b.serverProcessor()
+	if err != nil {
 		return s, err
 	}
 	p, err := b.startController(ctx)
@@ -125,21 +143,27 @@ func (b *bench) measureStart(ctx context.Context, later time.Duration) (s start,
 		return s, err
 	}
 	s.Ready = p.ready
+	after, err := b.serverProcessor()
+	if err != nil {
+		return s, err
+	}
+	s.Server = after - before
 	if s.AtReady, _, err = p.memory(); err != nil {
 		return s, err
 	}
 	if s.Processor, err = p.processor(); err != nil {
 		return s, err
 	}
-	b.progress("ready after %.1f s with %d MB", s.Ready.Seconds(), s.AtReady/1e6)
-	if err := wait(ctx, later); err != nil {
+	b.progress("ready after %.1f s with %d MB; processor time: controller %.1f s, API server %.1f s", s.Ready.Seconds(), s.AtReady/1e6,
+		s.Processor.Seconds(), s.Server.Seconds())
+	if err := measure.Wait(ctx, later); err != nil {
 		return s, err
 	}
 	if s.Later, s.Most, err = p.memory(); err != nil {
 		return s, err
 	}
-	counts, err := b.audit.next()
-	s.Writes, s.Lists = counts.writes(), counts.lists()
+	counts, err := b.audit.Next()
+	s.Writes, s.Lists = counts.Writes(), counts.Lists()
 	b.progress("%d MB, at most %d MB; %d writes", s.Later/1e6, s.Most/1e6, s.Writes)
 	return s, err
 }
@@ -149,7 +173,7 @@ func (b *bench) recorded(ctx context.Context, f fleet) error {
 	b.progress("wait for %d records", f.records())
 	told := time.Now()
 	return poll(ctx, longestWait, func(ctx context.Context) error {
-		if err := wait(ctx, time.Second); err != nil {
+		if err := measure.Wait(ctx, time.Second); err != nil {
 			return err
 		}
 		var list v1beta1.PersistentPodStateList
@@ -178,18 +202,18 @@ func (b *bench) rest(ctx context.Context, m *memory) error {
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, b.size.Rest); err != nil {
+	if err := measure.Wait(ctx, b.size.Rest); err != nil {
 		return err
 	}
 	after, err := p.processor()
 	if err != nil {
 		return err
 	}
-	counts, err := b.audit.next()
+	counts, err := b.audit.Next()
 	if err != nil {
 		return err
 	}
-	m.RestRequests, m.RestWrites, m.RestProcessor = counts.requests(), counts.writes(), after-before
+	m.RestRequests, m.RestWrites, m.RestProcessor = counts.Requests(), counts.Writes(), after-before
 	b.progress("at rest: %d requests, %d writes, %s of a processor in a minute", m.RestRequests, m.RestWrites, m.RestProcessor)
 	return nil
 }

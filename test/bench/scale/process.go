@@ -1,23 +1,21 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
 var errNotReady = errors.New("not ready")
@@ -32,12 +30,25 @@ type process struct {
 	err                  error
 }
 
-// memoryLimit is what docs/operate/operations.md advises for the largest cluster.
-const memoryLimit = "GOMEMLIMIT=520MiB"
+// limitHeap sets GOMEMLIMIT of the controllers, by default to what docs/operate/operations.md advises for a large cluster by
+// its recorded pods.
+func (b *bench) limitHeap(records int) string {
+	b.heapLimit = b.size.HeapLimit
+	switch {
+	case b.heapLimit != "":
+	case records > 60_000:
+		b.heapLimit = "1800MiB"
+	case records > 30_000:
+		b.heapLimit = "520MiB"
+	default: // as in deploy/controller/deployment.yaml
+		b.heapLimit = "400MiB"
+	}
+	return b.heapLimit
+}
 
 // startController runs the controller as the Deployment does, and waits until it is ready.
 func (b *bench) startController(ctx context.Context) (*process, error) {
-	ports, err := freePorts(ctx, 3)
+	ports, err := measure.FreePorts(ctx, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +62,7 @@ func (b *bench) startController(ctx context.Context) (*process, error) {
 	}
 	p.cmd = exec.CommandContext(ctx, b.controller, fmt.Sprintf("--webhook-port=%d", p.webhookPort), "--health-address="+p.health,
 		"--metrics-address="+p.metrics, "--dns-names=localhost", "--cert-dir="+filepath.Join(b.dir, "certificate"))
-	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, memoryLimit)
+	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "GOMEMLIMIT="+b.heapLimit)
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, fmt.Errorf("start controller: %w", err)
@@ -140,86 +151,17 @@ func (p *process) end(signal os.Signal) error {
 }
 
 // memory returns the resident memory now, and the highest so far, in bytes.
-func (p *process) memory() (now, highest int64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0, fmt.Errorf("look at the controller's memory: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseInt(f[1], 10, 64) // other lines have no number
-		switch f[0] {
-		case "VmRSS:":
-			now = kib << 10
-		case "VmHWM:":
-			highest = kib << 10
-		}
-	}
-	return now, highest, nil
-}
+func (p *process) memory() (now, highest int64, err error) { return measure.Memory(p.cmd.Process.Pid) }
 
 // processor returns the processor time of the process so far.
-func (p *process) processor() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("look at the controller's time: %w", err)
-	}
-	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	user, _ := strconv.Atoi(f[11]) // the kernel writes numbers
-	system, _ := strconv.Atoi(f[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, nil
-}
+func (p *process) processor() (time.Duration, error) { return measure.Processor(p.cmd.Process.Pid) }
 
-func (p *process) lastLines() []byte {
-	text, _ := os.ReadFile(p.log) // it is a help for a person
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	return bytes.Join(lines[max(0, len(lines)-20):], nil)
-}
-
-func freePorts(ctx context.Context, n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer func() { _ = l.Close() }() // all of them at the end, so that they differ
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports, nil
-}
+func (p *process) lastLines() []byte { return measure.LastLines(p.log) }
 
 // longestWait is the bound for each change that the cluster makes.
 const longestWait = 5 * time.Minute
 
 // poll asks until there is no error, or returns the last one.
 func poll(ctx context.Context, bound time.Duration, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// wait waits, unless the context ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return measure.Poll(ctx, bound, 50*time.Millisecond, ask)
 }

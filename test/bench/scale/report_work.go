@@ -9,6 +9,9 @@ import (
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
+// perAlone is how many writes the rebuild of a pod that returned alone caused.
+func (w *work) perAlone() float64 { return float64(w.Alone.Writes) / float64(max(1, w.Alones)) }
+
 // perRebuild is how many writes a rebuild caused.
 func (w *work) perRebuild() float64 { return float64(w.Rebuild.Writes) / float64(max(1, w.Rebuilds)) }
 
@@ -34,16 +37,17 @@ func (w *work) targets() []measure.Target {
 }
 
 // tables are what the scene with two controllers found.
-func (w *work) tables(to *strings.Builder) {
+func (w *work) tables(to *strings.Builder, day string) {
 	fmt.Fprintf(to, `
 ## Two controllers
 
-%d nodes, %d pods, %d of them recorded, and two controllers. The benchmark plays StatefulSet controller, scheduler and kubelets, at %d rebuilds a second, and creates the pods as the webhook makes them. There are no agents. etcd's file has %s.
+Measured on %s. %d nodes, %d pods, %d of them recorded, and two controllers. The benchmark plays StatefulSet controller, scheduler and kubelets, at %d rebuilds a second, and creates the pods as the webhook makes them. There are no agents. etcd's file has %s.
 
 | what | requests | writes |
 |---|---|---|
 | %.0f s at rest | %d | %d |
 | %d rebuilds | %d | %d |
+| %d rebuilds, each of another workload | %d | %d |
 | %.0f s after a restart of the API server, with one rebuild | %d | %d |
 
 | what | ms, median / 99th percentile | worst |
@@ -56,20 +60,21 @@ func (w *work) tables(to *strings.Builder) {
 
 A controller has %s of resident memory, at most %s.
 
-The requests of the controllers follow the rebuilds, not the number of nodes. Pods of a StatefulSet that return within seconds have one event together; a pod that returns alone has its own. Writes of the %d rebuilds: %s.
+The requests of the controllers follow the rebuilds, not the number of nodes. After the death of a leader the other replica waits 10 s for the Lease, in a cluster of any size. Pods of a StatefulSet that return within seconds have one event together; a pod that returns alone has its own. Writes of the %d rebuilds: %s. Writes of the %d pods that return alone: %s.
 `,
-		w.Fleet.Nodes, w.Fleet.Pods, w.Fleet.Records, rebuildRate, measure.Megabytes(w.Etcd),
-		w.Seconds, w.Rest.Requests, w.Rest.Writes, w.Rebuilds, w.Rebuild.Requests, w.Rebuild.Writes, w.AfterSeconds, w.After.Requests, w.After.Writes,
+		day, w.Fleet.Nodes, w.Fleet.Pods, w.Fleet.Records, rebuildRate, measure.Megabytes(w.Etcd),
+		w.Seconds, w.Rest.Requests, w.Rest.Writes, w.Rebuilds, w.Rebuild.Requests, w.Rebuild.Writes,
+		w.Alones, w.Alone.Requests, w.Alone.Writes, w.AfterSeconds, w.After.Requests, w.After.Writes,
 		w.CalmOpened, worst(w.CalmOpened), w.CalmRecorded, worst(w.CalmRecorded),
 		w.FailedOpened, worst(w.FailedOpened), w.FailedRecorded, worst(w.FailedRecorded),
-		measure.Millis(w.FirstAfter), measure.Megabytes(w.Resident), measure.Megabytes(w.Most), w.Rebuilds, w.writtenText())
+		measure.Millis(w.FirstAfter), measure.Megabytes(w.Resident), measure.Megabytes(w.Most), w.Rebuilds, writtenText(w.Written), w.Alones, writtenText(w.AloneWritten))
 }
 
-// writtenText lists the writes of the rebuilds.
-func (w *work) writtenText() string {
-	kinds := make([]string, 0, len(w.Written))
-	for _, kind := range slices.Sorted(maps.Keys(w.Written)) {
-		kinds = append(kinds, fmt.Sprintf("%d `%s`", w.Written[kind], kind))
+// writtenText lists writes by what they are.
+func writtenText(written map[string]int) string {
+	kinds := make([]string, 0, len(written))
+	for _, kind := range slices.Sorted(maps.Keys(written)) {
+		kinds = append(kinds, fmt.Sprintf("%d `%s`", written[kind], kind))
 	}
 	return strings.Join(kinds, ", ")
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/limpet-io/limpet/test/bench/measure"
@@ -13,18 +17,45 @@ import (
 
 // results is what scenes found, of this run and of earlier ones.
 type results struct {
-	Machine  measure.Machine
-	Size     scale
-	Took     map[string]time.Duration
-	Memory   *memory
-	Recorded *memory
-	Work     *work
-	Agents   *agentWork
+	Machine measure.Machine // of the last run
+	Ran     map[string]ran
+	Memory  *memory
+	// AllRecorded has the clusters of which each pod is recorded, by their pods.
+	AllRecorded map[int]*memory
+	Work        *work
+	Agents      *agentWork
 }
+
+// ran tells when a scene ran.
+type ran struct {
+	Day        string
+	Took       time.Duration
+	Load       float64 // of the machine at the start
+	Precedence string
+}
+
+// runs returns the names of the scenes that ran, in their order.
+func (r *results) runs() []string {
+	return slices.SortedFunc(maps.Keys(r.Ran), func(a, b string) int {
+		at := func(name string) int { return slices.Index(sceneNames(), strings.Fields(name)[0]) }
+		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+}
+
+// day returns when a scene ran.
+func (r *results) day(name string) string {
+	if ran, ok := r.Ran[name]; ok {
+		return ran.Day
+	}
+	return "–"
+}
+
+// sizes returns the sizes of the clusters of which each pod is recorded.
+func (r *results) sizes() []int { return slices.Sorted(maps.Keys(r.AllRecorded)) }
 
 // readResults reads what earlier runs found.
 func readResults(path string) (*results, error) {
-	r := &results{Took: map[string]time.Duration{}}
+	r := &results{Ran: map[string]ran{}, AllRecorded: map[int]*memory{}}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil

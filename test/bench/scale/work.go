@@ -21,6 +21,10 @@ type work struct {
 	Rebuilds int
 	Rebuild  counts
 	Written  map[string]int // the writes of the rebuilds, by what they are
+	// Alone is the requests of rebuilds of which each is the only one of its workload.
+	Alones       int
+	Alone        counts
+	AloneWritten map[string]int
 	// Calm is the times of rebuilds with two controllers, Failed those while the leader is killed.
 	CalmOpened, CalmRecorded, FailedOpened, FailedRecorded measure.Sample
 	// After is the requests after the API server was ready again.
@@ -40,6 +44,7 @@ var errNoLeader = errors.New("no controller leads")
 // and a restart of the API server.
 func measureWork(ctx context.Context, b *bench, r *results) error {
 	f := fleet{nodes: b.size.WorkNodes, pods: b.size.WorkPods, recorded: 20, made: time.Now()}
+	b.limitHeap(f.records())
 	w := &work{}
 	w.Fleet.Nodes, w.Fleet.Pods, w.Fleet.Records = f.nodes, f.pods, f.records()
 	p := &player{b: b, f: f, pods: f.recordedPods()}
@@ -47,7 +52,7 @@ func measureWork(ctx context.Context, b *bench, r *results) error {
 		name string
 		run  func(context.Context, *player, *work) error
 	}{
-		{"begin", b.beginWork}, {"rest", b.restAll}, {"rebuild", b.rebuildAll}, {"fail over", b.failOver}, {"restart the API server", b.outlive},
+		{"begin", b.beginWork}, {"rest", b.restAll}, {"rebuild", b.rebuildAll}, {"rebuild alone", b.rebuildAlone}, {"fail over", b.failOver}, {"restart the API server", b.outlive},
 	} {
 		b.progress("%s", step.name)
 		if err := step.run(ctx, p, w); err != nil {
@@ -70,10 +75,10 @@ func (b *bench) beginWork(ctx context.Context, p *player, w *work) error {
 	if err := b.recorded(ctx, p.f); err != nil {
 		return err
 	}
-	if err := wait(ctx, min(b.size.Rest, 20*time.Second)); err != nil { // what a start leaves to do
+	if err := measure.Wait(ctx, min(b.size.Rest, 20*time.Second)); err != nil { // what a start leaves to do
 		return err
 	}
-	_, err := b.audit.next()
+	_, err := b.audit.Next()
 	if err != nil {
 		return err
 	}
@@ -83,13 +88,13 @@ func (b *bench) beginWork(ctx context.Context, p *player, w *work) error {
 
 // countAll counts the requests since the last call.
 func (b *bench) countAll() (counts, error) {
-	t, err := b.audit.next()
-	return counts{t.requests(), t.writes()}, err
+	t, err := b.audit.Next()
+	return counts{t.Requests(), t.Writes()}, err
 }
 
 func (b *bench) restAll(ctx context.Context, _ *player, w *work) (err error) {
 	begin := time.Now()
-	if err := wait(ctx, b.size.Rest); err != nil {
+	if err := measure.Wait(ctx, b.size.Rest); err != nil {
 		return err
 	}
 	w.Seconds = time.Since(begin).Seconds()
@@ -105,11 +110,30 @@ func (b *bench) rebuildAll(ctx context.Context, p *player, w *work) (err error) 
 		return err
 	}
 	w.Rebuilds = len(w.CalmOpened)
-	if err := wait(ctx, min(b.size.Rest*4/3, pin.UsualPace.Between+4*pin.UsualPace.Returned)); err != nil { // the last events come later
+	w.Rebuild, w.Written, err = b.countAfter(ctx, min(b.size.Rest*4/3, pin.UsualPace.Between+4*pin.UsualPace.Returned))
+	return err
+}
+
+// countAfter counts the requests when the last events are there.
+func (b *bench) countAfter(ctx context.Context, late time.Duration) (counts, map[string]int, error) {
+	if err := measure.Wait(ctx, late); err != nil {
+		return counts{}, nil, err
+	}
+	t, err := b.audit.Next()
+	return counts{t.Requests(), t.Writes()}, t.Written(), err
+}
+
+// mostAlone is how many pods are rebuilt alone.
+const mostAlone = 20
+
+// rebuildAlone rebuilds one pod of each of some workloads.
+func (b *bench) rebuildAlone(ctx context.Context, p *player, w *work) (err error) {
+	alone := p.takeOneOfEach(mostAlone)
+	w.Alones = len(alone.pods)
+	if _, _, err = alone.rebuilds(ctx, w.Alones, rebuildRate); err != nil {
 		return err
 	}
-	t, err := b.audit.next()
-	w.Rebuild, w.Written = counts{t.requests(), t.writes()}, t.written()
+	w.Alone, w.AloneWritten, err = b.countAfter(ctx, min(b.size.Rest, 4*pin.UsualPace.Returned)) // these workloads had no event before
 	return err
 }
 
@@ -121,7 +145,7 @@ func (b *bench) failOver(ctx context.Context, p *player, w *work) error {
 	}
 	killed := make(chan error, 1)
 	go func() {
-		err := wait(ctx, min(3*time.Second, b.size.Rest/4))
+		err := measure.Wait(ctx, min(3*time.Second, b.size.Rest/4))
 		if err == nil {
 			err = b.controllers[at].end(syscall.SIGKILL)
 		}
@@ -168,7 +192,7 @@ func (b *bench) outlive(ctx context.Context, p *player, w *work) error {
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, b.size.Rest-time.Since(begin)); err != nil {
+	if err := measure.Wait(ctx, b.size.Rest-time.Since(begin)); err != nil {
 		return err
 	}
 	w.AfterSeconds = time.Since(begin).Seconds()
