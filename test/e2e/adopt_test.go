@@ -15,26 +15,35 @@ import (
 	"github.com/limpet-io/limpet/test/e2e/churn"
 )
 
-const (
-	foreignConf = "/etc/cni/net.d/05-pods.conflist" // in front of Limpet's own
-	// foreignNetwork is a network configuration as its owner writes it, in a form of its own.
-	foreignNetwork = `{"cniVersion": "1.0.0",   "name": "pods", "plugins": [
-	{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.245.3.0/24"}]]}} ] }
-`
-)
+const foreignConf = "/etc/cni/net.d/05-pods.conflist" // in front of Limpet's own
 
-// TestAnExistingNetworkIsAdopted gives a node the network of another owner, with running pods. The agents are rolled out
+// foreign is the network of another owner on one node.
+type foreign struct {
+	node, prefix string
+	set          string // the StatefulSet whose pods are on the node
+	conf         string // as the owner writes it, in a form of its own
+}
+
+var foreigners = []foreign{
+	{node: "n2", prefix: "10.245.2.", set: "link", conf: `{"name": "pods", "cniVersion": "1.0.0", "plugins": [{"type": "ptp",
+  "ipam": {"ranges": [[{"subnet": "10.245.2.0/24"}]], "type": "host-local"}}]}`},
+	{node: "n3", prefix: "10.245.3.", set: "guest", conf: `{"cniVersion": "1.0.0",   "name": "pods", "plugins": [
+	{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.245.3.0/24"}]]}} ] }
+`},
+}
+
+// TestAnExistingNetworkIsAdopted gives two nodes networks of another owner, with running pods. The agents are rolled out
 // with --network=adopt, and later uninstalled. Other pods are created and deleted all the while.
 func TestAnExistingNetworkIsAdopted(t *testing.T) {
-	const node = "n3"
-	writeConf(t, node, foreignNetwork)
-	t.Cleanup(func() { backToOwn(t, node) })
-	apply(t, strings.Replace(set("guest", 3, retain, "10"), "    spec:\n      termination", "    spec:\n      nodeSelector: {kubernetes.io/hostname: "+node+"}\n      termination", 1))
-	before := pods(t, "guest", 3)
-	for _, p := range before {
-		if !strings.HasPrefix(p.Status.PodIP, "10.245.3.") {
-			t.Fatalf("%s has %s, want an address of the foreign network", p.Name, p.Status.PodIP)
-		}
+	t.Cleanup(func() { backToOwn(t) })
+	before := map[string]map[string]corev1.Pod{}
+	for _, f := range foreigners {
+		writeConf(t, f.node, f.conf)
+		apply(t, strings.Replace(set(f.set, 3, retain, "10"), "    spec:\n      termination", "    spec:\n      nodeSelector: {kubernetes.io/hostname: "+f.node+"}\n      termination", 1))
+	}
+	for _, f := range foreigners {
+		before[f.set] = pods(t, f.set, 3)
+		f.serves(t, before[f.set])
 	}
 	agePlugins(t)
 	endChurn := startChurn(t)
@@ -42,47 +51,76 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 	t.Run("adopt", func(t *testing.T) {
 		kubectl(t, "apply", "-k", filepath.Join(theBed.Repo, "deploy/adopt-network"))
 		kubectl(t, "-n", bed.System, "rollout", "status", "daemonset/limpet-agent", "--timeout=90s")
-		awaitConf(t, node, "limpet-ipam")
-		untouched(t, before)
-		kubectl(t, "delete", "pod", "guest-1")
-		kept(t, only(before, "guest-1"), only(pods(t, "guest", 3), "guest-1"))
+		for _, f := range foreigners {
+			awaitConf(t, f.node, "limpet-ipam")
+			untouched(t, before[f.set])
+			f.rebuilds(t, before[f.set], "-1")
+		}
 	})
 	t.Run("again after the owner's change", func(t *testing.T) {
-		writeConf(t, node, foreignNetwork)
-		awaitConf(t, node, "limpet-ipam")
-		kubectl(t, "delete", "pod", "guest-2")
-		kept(t, only(before, "guest-2"), only(pods(t, "guest", 3), "guest-2"))
-		untouched(t, only(before, "guest-0"))
+		for _, f := range foreigners {
+			writeConf(t, f.node, f.conf)
+			awaitConf(t, f.node, "limpet-ipam")
+			f.rebuilds(t, before[f.set], "-2")
+			untouched(t, only(before[f.set], f.set+"-0"))
+		}
 	})
 	t.Run("uninstall", func(t *testing.T) {
-		running := pods(t, "guest", 3)
-		kubectl(t, "-n", bed.System, "delete", "daemonset", "limpet-agent")
-		uninstallOn(t, node)
-		awaitConf(t, node, "host-local")
-		if got := conf(t, node); got != foreignNetwork {
-			t.Errorf("the restored file is %q", got)
+		running := map[string]map[string]corev1.Pod{}
+		for _, f := range foreigners {
+			running[f.set] = pods(t, f.set, 3)
 		}
-		awaitLog(t, "still attached") // what keeps the plugin on the node
-		untouched(t, running)
+		kubectl(t, "-n", bed.System, "delete", "daemonset", "limpet-agent")
+		uninstallOnForeign(t)
+		for _, f := range foreigners {
+			awaitConf(t, f.node, "host-local")
+			if got := readConf(t, f.node); got != f.conf {
+				t.Errorf("the restored file of %s is %q", f.node, got)
+			}
+		}
+		awaitLog(t, "still attached") // what keeps the plugin on the nodes
+		for _, f := range foreigners {
+			untouched(t, running[f.set])
+		}
 	})
 	endChurn()
-	kubectl(t, "delete", "pod", "-l", "app=guest", "--timeout=120s") // by host-local
-	for name, p := range pods(t, "guest", 3) {
-		if !strings.HasPrefix(p.Status.PodIP, "10.245.3.") {
-			t.Errorf("%s has %s after the uninstallation", name, p.Status.PodIP)
+	for _, f := range foreigners {
+		kubectl(t, "delete", "pod", "-l", "app="+f.set, "--timeout=120s") // by host-local
+	}
+	for _, f := range foreigners {
+		f.serves(t, pods(t, f.set, 3))
+		kubectl(t, "scale", "statefulset", f.set, "--replicas=0")
+		kubectl(t, "wait", "--for=delete", "pod", "-l", "app="+f.set, "--timeout=120s")
+	}
+}
+
+// serves fails for each pod that has no address of the network.
+func (f foreign) serves(t *testing.T, all map[string]corev1.Pod) {
+	t.Helper()
+	for name, p := range all {
+		if !strings.HasPrefix(p.Status.PodIP, f.prefix) {
+			t.Fatalf("%s has %s, want an address of the foreign network %s", name, p.Status.PodIP, f.prefix)
 		}
 	}
-	kubectl(t, "scale", "statefulset", "guest", "--replicas=0")
-	kubectl(t, "wait", "--for=delete", "pod", "-l", "app=guest", "--timeout=120s")
+}
+
+// rebuilds deletes one pod, which must keep its address.
+func (f foreign) rebuilds(t *testing.T, before map[string]corev1.Pod, ordinal string) {
+	t.Helper()
+	kubectl(t, "delete", "pod", f.set+ordinal)
+	kept(t, only(before, f.set+ordinal), only(pods(t, f.set, 3), f.set+ordinal))
 }
 
 // backToOwn makes Limpet the network of all nodes again.
-func backToOwn(t *testing.T, node string) {
+func backToOwn(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	kubectl(t, "-n", bed.System, "delete", "daemonset", "limpet-uninstall", "--ignore-not-found")
-	if _, err := theBed.Cluster.Exec(ctx, node, "rm", "-f", foreignConf); err != nil {
-		t.Error(err)
+	for _, f := range foreigners {
+		kubectl(t, "label", "node", f.node, foreignLabel+"-")
+		if _, err := theBed.Cluster.Exec(ctx, f.node, "rm", "-f", foreignConf); err != nil {
+			t.Error(err)
+		}
 	}
 	kubectl(t, "apply", "-k", filepath.Join(theBed.Repo, "deploy/own-network"))
 	if err := theBed.Cluster.WaitReady(ctx, 3*time.Minute); err != nil {
@@ -91,22 +129,30 @@ func backToOwn(t *testing.T, node string) {
 	if err := theBed.AwaitLimpet(ctx); err != nil {
 		t.Error(err)
 	}
-	if _, err := theBed.Cluster.Exec(ctx, node, "sh", "-c", "ip link delete cni0; rm -rf /var/lib/cni/networks/pods"); err != nil {
+	for _, f := range foreigners {
+		f.forget(ctx, t)
+	}
+	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=120s")
+}
+
+// forget removes what the network has left on its node.
+func (f foreign) forget(ctx context.Context, t *testing.T) {
+	t.Helper()
+	if _, err := theBed.Cluster.Exec(ctx, f.node, "sh", "-c", "ip link delete cni0; rm -rf /var/lib/cni/networks/pods"); err != nil {
 		t.Error(err)
 	}
-	held, err := heldOn(ctx, node)
+	held, err := heldOn(ctx, f.node)
 	if err != nil {
 		t.Error(err)
 	}
 	for _, h := range held { // host-local got their DEL; the agent would end them in five minutes
-		if h.Pod != "" && len(h.IPs) > 0 && strings.HasPrefix(h.IPs[0], "10.245.3.") {
-			if _, err := theBed.Cluster.Exec(ctx, node, tool, "release", h.Namespace+"/"+h.Pod); err != nil {
+		if h.Pod != "" && len(h.IPs) > 0 && strings.HasPrefix(h.IPs[0], f.prefix) {
+			if _, err := theBed.Cluster.Exec(ctx, f.node, tool, "release", h.Namespace+"/"+h.Pod); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector=spec.nodeName="+node) // it may be in the other network
-	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=120s")
+	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector=spec.nodeName="+f.node) // it may be in the other network
 }
 
 // writeConf replaces the network configuration of a node in one step.
@@ -117,7 +163,7 @@ func writeConf(t *testing.T, node, text string) {
 	}
 }
 
-func conf(t *testing.T, node string) string {
+func readConf(t *testing.T, node string) string {
 	t.Helper()
 	out, err := theBed.Cluster.Exec(t.Context(), node, "cat", foreignConf)
 	if err != nil {
@@ -129,7 +175,7 @@ func conf(t *testing.T, node string) string {
 func awaitConf(t *testing.T, node, ipam string) {
 	t.Helper()
 	await(t, time.Minute, "the network configuration to name "+ipam, func(context.Context) (bool, string) {
-		text := conf(t, node) //nolint:contextcheck // it has the context of the test
+		text := readConf(t, node) //nolint:contextcheck // it has the context of the test
 		return strings.Contains(text, `"`+ipam+`"`), text
 	})
 }
@@ -165,14 +211,20 @@ func agePlugins(t *testing.T) {
 	}
 }
 
-// uninstallOn applies deploy/uninstall for one node.
-func uninstallOn(t *testing.T, node string) {
+// foreignLabel is on the nodes with a foreign network.
+const foreignLabel = "foreign-network"
+
+// uninstallOnForeign applies deploy/uninstall for the nodes with a foreign network.
+func uninstallOnForeign(t *testing.T) {
 	t.Helper()
+	for _, f := range foreigners {
+		kubectl(t, "label", "node", f.node, foreignLabel+"=yes")
+	}
 	manifest, err := theBed.Kubectl(t.Context(), "kustomize", filepath.Join(theBed.Repo, "deploy/uninstall"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest = strings.Replace(manifest, "hostNetwork: true", "hostNetwork: true\n      nodeSelector: {kubernetes.io/hostname: "+node+"}", 1)
+	manifest = strings.Replace(manifest, "hostNetwork: true", "hostNetwork: true\n      nodeSelector: {"+foreignLabel+": \"yes\"}", 1)
 	if _, err := theBed.KubectlIn(t.Context(), manifest, "apply", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}

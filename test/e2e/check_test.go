@@ -76,7 +76,7 @@ func TestAReservationIsReleasedByHand(t *testing.T) {
 		return true, string(out)
 	})
 	await(t, time.Minute, "its IPReservation to go", func(ctx context.Context) (bool, string) {
-		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='freed-0')]}{.status.state}{end}")
+		out, err := shownState(ctx, "freed-0")
 		return err == nil && out == "", out
 	})
 }

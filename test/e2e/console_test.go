@@ -1,12 +1,14 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // limpet runs kubectl-limpet with the rights of an administrator, and returns what it prints.
@@ -65,5 +67,33 @@ func TestKubectlLimpet(t *testing.T) {
 	list, err := exec.CommandContext(t.Context(), "tar", "-tzf", path).Output()
 	if err != nil || !strings.Contains(string(list), "logs/limpet-controller-") {
 		t.Errorf("support bundle: %v, no log of the controller in\n%s", err, list)
+	}
+	givenUp(t)
+}
+
+// givenUp scales asked-1 away and releases its addresses with the rights of an editor of the namespace. The running
+// asked-0 keeps its own.
+func givenUp(t *testing.T) {
+	t.Helper()
+	apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: asked-editor}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: editor}]
+`)
+	before := pods(t, "asked", 2)["asked-1"].Status.PodIP
+	kubectl(t, "scale", "statefulset", "asked", "--replicas=1")
+	await(t, time.Minute, "the addresses of asked-1 to be reserved", func(ctx context.Context) (bool, string) {
+		out, err := shownState(ctx, "asked-1")
+		return err == nil && out == "Reserved", out
+	})
+	limpet(t, "release", "asked-1", "--dry-run=server", "--as=editor")
+	if text := limpet(t, "release", "asked-1", "--as=editor", "--timeout", "2m"); !strings.Contains(text, before) || !strings.Contains(text, "Freed") {
+		t.Errorf("release: want %s freed in\n%s", before, text)
+	}
+	out, err := theBed.Kubectl(t.Context(), "get", "ipreservations", "-o", "jsonpath={range .items[*]}{.status.pod}={.status.state} {end}")
+	if err != nil || strings.Contains(out, "asked-1=") || !strings.Contains(out, "asked-0=Attached") {
+		t.Errorf("after the release: %v, %s", err, out)
 	}
 }

@@ -63,36 +63,6 @@ func failures(t *testing.T) map[string]failure {
 			},
 			repair: func(t *testing.T, _ string) { kubectl(t, "delete", "pod", "filler", "--grace-period=1") },
 		},
-		"silent": { // the node condition is still Ready
-			cause: func(t *testing.T, home corev1.Pod) {
-				powerOff(t, home.Spec.NodeName)
-				leaseOverdue(t, home.Spec.NodeName)
-				kubectl(t, "delete", "pod", home.Name, "--force", "--grace-period=0")
-			},
-			repair: powerOn,
-			down:   true,
-		},
-		"not ready": {
-			spec: "      tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 1}]\n",
-			cause: func(t *testing.T, home corev1.Pod) {
-				powerOff(t, home.Spec.NodeName)
-				terminating(t, home)
-				kubectl(t, "delete", "pod", home.Name, "--force", "--grace-period=0")
-			},
-			repair: powerOn,
-			down:   true,
-		},
-		"out of service": {
-			cause: func(t *testing.T, home corev1.Pod) {
-				powerOff(t, home.Spec.NodeName)
-				kubectl(t, "taint", "node", home.Spec.NodeName, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
-			},
-			repair: func(t *testing.T, node string) {
-				powerOn(t, node)
-				kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service-")
-			},
-			down: true,
-		},
 		"deleted": {
 			cause: func(t *testing.T, home corev1.Pod) {
 				powerOff(t, home.Spec.NodeName)
@@ -109,7 +79,7 @@ func failures(t *testing.T) map[string]failure {
 // that the node keeps the addresses reserved until the deadline. The pod stays on the other
 // node after its node has recovered.
 func TestNodeFate(t *testing.T) {
-	var returned []affected
+	returned := outage(t)
 	all := failures(t)
 	for _, down := range []bool{true, false} { // a node needs a minute to recover
 		for name, f := range all {

@@ -58,8 +58,48 @@ func notShown(t *testing.T, pod corev1.Pod) {
 
 // shown returns state and deadline of the pod's addresses on a node, as the API shows them.
 func shown(ctx context.Context, node, pod string) (string, error) {
-	return theBed.Kubectl(ctx, "get", "ipreservations", "-l", "limpet.dev/node="+node,
-		"-o", "jsonpath={range .items[?(@.status.pod=='"+pod+"')]}{.status.state} {.status.until}{end}")
+	all, err := reservations(ctx)
+	text := ""
+	for _, r := range all {
+		if r.Node == node && r.Pod == pod {
+			text += r.State + " " + r.Until
+		}
+	}
+	return text, err
+}
+
+// shownState returns the state of the pod's addresses on all nodes, as the API shows it.
+func shownState(ctx context.Context, pod string) (string, error) {
+	all, err := reservations(ctx)
+	text := ""
+	for _, r := range all {
+		if r.Pod == pod {
+			text += r.State
+		}
+	}
+	return text, err
+}
+
+// reservation is the status of an IPReservation.
+type reservation struct{ Node, Pod, State, Until string }
+
+// reservations reads the IPReservations of namespace default. It does not start kubectl: tests ask many times.
+func reservations(ctx context.Context) ([]reservation, error) {
+	data, err := theBed.Client.CoreV1().RESTClient().Get().AbsPath("/apis/limpet.dev/v1alpha1/namespaces/default/ipreservations").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list IPReservations: %w", err)
+	}
+	var decoded struct {
+		Items []struct{ Status reservation }
+	}
+	if err := json.Unmarshal(data, &decoded); err != nil {
+		return nil, fmt.Errorf("decode IPReservations: %w: %s", err, data)
+	}
+	var all []reservation
+	for _, r := range decoded.Items {
+		all = append(all, r.Status)
+	}
+	return all, nil
 }
 
 // holderOf returns the entry of a pod in limpet-ipam list; the zero holder without one.

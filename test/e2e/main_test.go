@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx := context.Background()
 	var err error
-	theBed, err = bed.Up(ctx, "e2e", "../..", func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+	theBed, err = bed.UpWith(ctx, "e2e", "../..", func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		func(ctx context.Context, b *bed.Bed) error { return b.Install(ctx, "testdata/own-network") },
 		func(c *cluster.Config) { c.AuditPolicy = disruptions.AuditPolicy })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start cluster:", err)

@@ -170,7 +170,7 @@ func TestTheAgentCanBeDeletedAndInstalledAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, time.Minute, "the address to be shown again", func(ctx context.Context) (bool, string) {
-		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='tended-0')]}{.status.state}{end}")
+		out, err := shownState(ctx, "tended-0")
 		return err == nil && out == "Attached", fmt.Sprint(out, err)
 	})
 }
@@ -185,7 +185,7 @@ func scaleToZero(t *testing.T, name string) {
 		if err != nil || len(list.Items) > 0 {
 			return false, fmt.Sprint("pods are left ", err)
 		}
-		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='"+name+"-0')]}{.status.state}{end}")
+		out, err := shownState(ctx, name+"-0")
 		return err == nil && out == "Reserved", fmt.Sprint(out, err)
 	})
 }

@@ -66,7 +66,7 @@ func outlivesLateDELs(t *testing.T) {
 	attached(t, after["late-0"])
 	rebuilt := time.Now()
 	await(t, 100*time.Second, "more than the reservation's minute to pass with the address attached", func(ctx context.Context) (bool, string) {
-		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='late-0')]}{.status.state}{end}")
+		out, err := shownState(ctx, "late-0")
 		if err != nil || out != "Attached" {
 			t.Fatalf("state %q, %v", out, err)
 		}
@@ -83,7 +83,7 @@ func lapses(t *testing.T) {
 	pods(t, "lapse", 1)
 	kubectl(t, "scale", "statefulset", "lapse", "--replicas=0")
 	state := func(ctx context.Context) string {
-		out, err := theBed.Kubectl(ctx, "get", "ipreservations", "-o", "jsonpath={range .items[?(@.status.pod=='lapse-0')]}{.status.state}{end}")
+		out, err := shownState(ctx, "lapse-0")
 		if err != nil {
 			return err.Error()
 		}

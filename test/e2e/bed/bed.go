@@ -14,6 +14,7 @@ import (
 
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	"github.com/limpet-io/limpet/test/cluster/image"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -45,7 +46,7 @@ func images(repo string) []image.Image {
 func Up(ctx context.Context, name, repo string, progress func(string, ...any), edits ...func(*cluster.Config)) (*Bed, error) {
 	return UpWith(ctx, name, repo, progress, func(ctx context.Context, b *Bed) error {
 		progress("installing Limpet: kubectl apply -k deploy/own-network")
-		return b.install(ctx)
+		return b.Install(ctx, filepath.Join(b.Repo, "deploy/own-network"))
 	}, edits...)
 }
 
@@ -82,8 +83,9 @@ func UpWith(
 // Down stops the cluster and removes it.
 func (b *Bed) Down() error { return cluster.Down(b.Cluster.Name) }
 
-func (b *Bed) install(ctx context.Context) error {
-	if _, err := b.Kubectl(ctx, "apply", "-k", filepath.Join(b.Repo, "deploy/own-network")); err != nil {
+// Install applies a kustomization that makes Limpet the network, and waits until all nodes and all of Limpet are ready.
+func (b *Bed) Install(ctx context.Context, kustomization string) error {
+	if _, err := b.Kubectl(ctx, "apply", "-k", kustomization); err != nil {
 		return err
 	}
 	if err := b.Cluster.WaitReady(ctx, 3*time.Minute); err != nil {
@@ -92,7 +94,7 @@ func (b *Bed) install(ctx context.Context) error {
 	return b.AwaitLimpet(ctx)
 }
 
-// AwaitLimpet waits until every agent and every replica of the controller is ready.
+// AwaitLimpet waits until every agent and every replica of the controller is ready, and none of a former template is left.
 func (b *Bed) AwaitLimpet(ctx context.Context) error {
 	return Await(ctx, 2*time.Minute, "Limpet to be ready", func(ctx context.Context) (bool, string) {
 		d, err := b.Client.AppsV1().Deployments(System).Get(ctx, "limpet-controller", metav1.GetOptions{})
@@ -103,11 +105,22 @@ func (b *Bed) AwaitLimpet(ctx context.Context) error {
 		if err != nil {
 			return false, err.Error()
 		}
-		ok := d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas && d.Status.ReadyReplicas == *d.Spec.Replicas &&
-			d.Status.Replicas == *d.Spec.Replicas &&
-			s.Status.ObservedGeneration == s.Generation && int(s.Status.DesiredNumberScheduled) == len(b.Cluster.Nodes()) && s.Status.NumberReady == s.Status.DesiredNumberScheduled
-		return ok, fmt.Sprintf("%d controllers and %d agents are ready", d.Status.ReadyReplicas, s.Status.NumberReady)
+		ok := controllersReady(d) && agentsReady(s, len(b.Cluster.Nodes()))
+		return ok, fmt.Sprintf("%d controllers and %d agents are ready, %d and %d of them updated",
+			d.Status.ReadyReplicas, s.Status.NumberReady, d.Status.UpdatedReplicas, s.Status.UpdatedNumberScheduled)
 	})
+}
+
+// controllersReady tells whether all replicas are ready, and no rollout is under way.
+func controllersReady(d *appsv1.Deployment) bool {
+	s, want := d.Status, *d.Spec.Replicas
+	return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == want && s.ReadyReplicas == want && s.Replicas == want
+}
+
+// agentsReady tells whether the agents of all nodes are ready, and no rollout is under way.
+func agentsReady(d *appsv1.DaemonSet, nodes int) bool {
+	s, want := d.Status, int32(nodes)
+	return s.ObservedGeneration == d.Generation && s.DesiredNumberScheduled == want && s.UpdatedNumberScheduled == want && s.NumberReady == want
 }
 
 // Kubectl runs kubectl and returns standard output and standard error.

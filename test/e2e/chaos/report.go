@@ -19,19 +19,37 @@ func (r Report) Row() string {
 		r.Rebuilt, r.Kept, r.FreeToMove, r.Budgets.Disruptions, r.Budgets.Refusals, r.Behind.Seconds(), r.Unknown, r.Looks, r.Asked, len(r.Violations))
 }
 
-// Kinds returns a line with the number of faults of each kind, in the order of the lanes.
+// Kinds returns a row with the number of faults of each kind, in the order of the lanes.
 func (r Report) Kinds() string {
-	var parts []string
-	told := map[Kind]bool{}
+	var cells strings.Builder
+	fmt.Fprintf(&cells, "| %d |", r.Seed)
+	for _, k := range kinds() {
+		fmt.Fprintf(&cells, " %d |", r.Faults[k])
+	}
+	return cells.String() + "\n"
+}
+
+// KindsHeader returns the head of a table of these rows.
+func KindsHeader() string {
+	var names, rule strings.Builder
+	for _, k := range kinds() {
+		fmt.Fprintf(&names, " %s |", k)
+		rule.WriteString("---|")
+	}
+	return "| seed |" + names.String() + "\n|---|" + rule.String() + "\n"
+}
+
+// kinds returns each kind of fault once.
+func kinds() []Kind {
+	var all []Kind
 	for _, l := range lanes {
 		for _, k := range l.kinds {
-			if !told[k] {
-				parts = append(parts, fmt.Sprintf("%s: %d", k, r.Faults[k]))
+			if !slices.Contains(all, k) {
+				all = append(all, k)
 			}
-			told[k] = true
 		}
 	}
-	return fmt.Sprintf("* Seed %d: %s.\n", r.Seed, strings.Join(parts, ", "))
+	return all
 }
 
 func (r Report) total() int {
@@ -42,24 +60,26 @@ func (r Report) total() int {
 	return n
 }
 
-// Page returns the document with a report. It keeps the lines that an earlier document has for other seeds.
+// Page returns the document with a report. It keeps the rows that an earlier document has for other seeds.
 func Page(earlier string, r Report) string {
-	rows, kinds := map[uint64]string{r.Seed: r.Row()}, map[uint64]string{r.Seed: r.Kinds()}
+	rows, faults := map[uint64]string{r.Seed: r.Row()}, map[uint64]string{r.Seed: r.Kinds()}
 	for line := range strings.Lines(earlier) {
-		if seed, ok := seedOf(line, "| ", " |"); ok && seed != r.Seed && strings.Count(line, "|") == strings.Count(r.Row(), "|") {
+		seed, ok := seedOf(line)
+		switch cells := strings.Count(line, "|"); {
+		case !ok || seed == r.Seed:
+		case cells == strings.Count(r.Row(), "|"):
 			rows[seed] = line
-		}
-		if seed, ok := seedOf(line, "* Seed ", ":"); ok && seed != r.Seed {
-			kinds[seed] = line
+		case cells == strings.Count(r.Kinds(), "|"):
+			faults[seed] = line
 		}
 	}
-	return fmt.Sprintf(page, Header+inOrder(rows), inOrder(kinds))
+	return fmt.Sprintf(page, Header+inOrder(rows), KindsHeader()+inOrder(faults))
 }
 
-// seedOf returns the number between the beginning of a line and an end.
-func seedOf(line, begin, end string) (uint64, bool) {
-	rest, found := strings.CutPrefix(line, begin)
-	number, _, ended := strings.Cut(rest, end)
+// seedOf returns the seed in the first cell of a row.
+func seedOf(row string) (uint64, bool) {
+	rest, found := strings.CutPrefix(row, "| ")
+	number, _, ended := strings.Cut(rest, " |")
 	seed, err := strconv.ParseUint(number, 10, 64)
 	return seed, found && ended && err == nil
 }

@@ -54,7 +54,7 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return fmt.Errorf("seed %d: %w", o.seed+uint64(i), err)
 		}
-		fmt.Print("\n", chaos.Header, report.Row(), report.Kinds(), "\n")
+		fmt.Print("\n", chaos.Header, report.Row(), "\n", chaos.KindsHeader(), report.Kinds(), "\n")
 		for _, v := range report.Violations {
 			fmt.Println("violation:", v)
 		}
