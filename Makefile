@@ -2,7 +2,7 @@
 SHELL    := /bin/bash -eo pipefail
 export GO ?= go
 export LIMPET_PROGRAMS := $(CURDIR)/bin/assets
-MODULES  := . test/cluster test/console test/e2e test/bench/rebuild release release/chart
+MODULES  := . test/certmanager test/cluster test/console test/e2e test/bench/rebuild release release/chart
 TIDY     := $(MODULES) tools tools/score tools/vuln $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: pictures chaos chart release reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-upgrade test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: pictures chaos chart release reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-pin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ test-upgrade: root build ## Upgrade from an earlier commit (FROM=COMMIT) and bac
 test-fresh: assets ## Check that the built components and Go's caches are all that tests need
 	test/programs/fresh.sh
 
+test-cert-manager: assets ## Run the controllers of cert-manager with deploy/cert-manager
+	cd test/certmanager && $(GO) test -count=1 ./...
+
 pictures: ## Take the pictures of `kubectl limpet ui` in docs/operate/pictures, in a real browser
 	cd test/console && $(GO) run ./cmd/pictures -dir $(CURDIR)/docs/operate/pictures
 
@@ -49,6 +52,8 @@ bench: bench-plugin
 
 bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/benchmarks.md
 	CGO_ENABLED=0 $(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/operate/benchmarks.md $(BENCH_FLAGS)
+
+bench-pin: bench-controller ## The same as bench-controller
 
 bench-controller: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/benchmarks-pin.md
 	$(GO) run ./test/bench/controller -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-pin.md $(BENCH_FLAGS)

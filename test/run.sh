@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of the modules of each named suite, also after one has failed, and lists all
 # failures at the end. The end-to-end tests wait for pods most of the time, so the other suite
-# runs beside them, with a lower priority. Usage: test/run.sh unit|e2e…
+# runs beside them, with a lower priority, and the cluster of the chart after this suite.
+# Usage: test/run.sh unit|e2e…
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=bin/logs
@@ -53,6 +54,7 @@ nodes() {
 packages() {
 	run limpet . -race -count=1 -shuffle=on -timeout 20m
 	run test/console test/console -count=1 -shuffle=on -timeout 10m
+	run test/certmanager test/certmanager -count=1 -shuffle=on -timeout 15m
 	run release release -count=1 -shuffle=on -timeout 20m
 	only=. run release/chart release/chart -count=1 -shuffle=on -timeout 20m
 }
@@ -62,14 +64,22 @@ unit() {
 	packages
 }
 
-e2e() {
+end_to_end() {
 	run test/e2e test/e2e -v -p 1 -count=1 -timeout 45m # packages start clusters; the time of each test shows how far it is
+}
+
+installation() {
 	run release/chart/install release/chart/install -count=1 -timeout 20m
+}
+
+e2e() {
+	end_to_end
+	installation
 }
 
 for suite in "$@"; do
 	case $suite in
-	unit) modules+=(test/cluster limpet test/console release release/chart) ;;
+	unit) modules+=(test/cluster limpet test/console test/certmanager release release/chart) ;;
 	e2e) modules+=(test/e2e release/chart/install) ;;
 	*)
 		echo "test/run.sh: there is no suite $suite; unit and e2e are the suites" >&2
@@ -81,11 +91,12 @@ done
 if [[ " $* " == *" unit "* && " $* " == *" e2e "* ]]; then
 	nodes
 	set -m
-	e2e </dev/null &
+	end_to_end </dev/null &
 	beside=$!
 	set +m
 	renice -n 10 -p $$ >/dev/null
 	packages
+	installation
 	echo "waiting for the end-to-end tests"
 	wait "$beside"
 else

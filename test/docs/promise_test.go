@@ -28,6 +28,7 @@ var promises = map[string]struct {
 }{
 	"hazards":                 {"docs/operate/hazards.md", "", "internal/cni", 40},
 	"what users see at edges": {"docs/operate/edges.md", "## What users see", "internal/controller/pin", 17},
+	"large clusters":          {"docs/operate/edges.md", "## Large clusters", "internal/agent/show", 7},
 	"what limpet-ipam does":   {"docs/operate/edges.md", "## What limpet-ipam does", "internal/cni", 6},
 	"states of a node":        {"docs/operate/node-states.md", "", "test/e2e", 9},
 	"what OpenKruise lacks":   {"docs/use/openkruise.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "internal/controller/pin", 10},
@@ -180,14 +181,14 @@ func sourceOf(t *testing.T, in string) source {
 	return s
 }
 
-// subtest is what a piece of Go calls a subtest: by the key of a table, by the field Name
+// subtest is what a piece of Go calls a subtest: by the key of a table, by the field name
 // of an entry, or in t.Run itself.
 func subtest(node ast.Node) string {
 	var e ast.Expr
 	switch node := node.(type) {
 	case *ast.KeyValueExpr:
 		e = node.Key
-		if id, ok := e.(*ast.Ident); ok && id.Name == "Name" {
+		if id, ok := e.(*ast.Ident); ok && strings.EqualFold(id.Name, "name") {
 			e = node.Value
 		}
 	case *ast.CallExpr:
