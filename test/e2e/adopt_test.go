@@ -131,6 +131,7 @@ func backToOwn(t *testing.T) {
 	}
 	for _, f := range foreigners {
 		f.forget(ctx, t)
+		kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector=spec.nodeName="+f.node) // it may be in the other network
 	}
 	kubectl(t, "rollout", "status", "daemonset/probe", "--timeout=120s")
 }
@@ -152,7 +153,6 @@ func (f foreign) forget(ctx context.Context, t *testing.T) {
 			}
 		}
 	}
-	kubectl(t, "delete", "pod", "-l", "app=probe", "--field-selector=spec.nodeName="+f.node) // it may be in the other network
 }
 
 // writeConf replaces the network configuration of a node in one step.
