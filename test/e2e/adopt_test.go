@@ -22,9 +22,14 @@ type foreign struct {
 	node, prefix string
 	set          string // the StatefulSet whose pods are on the node
 	conf         string // as the owner writes it, in a form of its own
+	link         string // the interface that pods share, which the network does not make
+	apart        bool   // the node cannot talk to its own pods
 }
 
 var foreigners = []foreign{
+	{node: "n1", prefix: "10.245.1.", set: "twin", link: "trunk", apart: true, conf: `{"cniVersion": "1.0.0", "name": "pods",
+	"plugins": [{"type": "macvlan", "master": "trunk", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.245.1.0/24"}]]}}]}
+`},
 	{node: "n2", prefix: "10.245.2.", set: "link", conf: `{"name": "pods", "cniVersion": "1.0.0", "plugins": [{"type": "ptp",
   "ipam": {"ranges": [[{"subnet": "10.245.2.0/24"}]], "type": "host-local"}}]}`},
 	{node: "n3", prefix: "10.245.3.", set: "guest", conf: `{"cniVersion": "1.0.0",   "name": "pods", "plugins": [
@@ -32,18 +37,22 @@ var foreigners = []foreign{
 `},
 }
 
-// TestAnExistingNetworkIsAdopted gives two nodes networks of another owner, with running pods. The agents are rolled out
-// with --network=adopt, and later uninstalled. Other pods are created and deleted all the while.
+// TestAnExistingNetworkIsAdopted gives the nodes networks of another owner, with running pods and an open connection
+// between two of them. The agents are rolled out with --network=adopt, and later uninstalled. Other pods are created and
+// deleted all the while. No network is one of ipvlan: the kernels of the tests have none.
 func TestAnExistingNetworkIsAdopted(t *testing.T) {
 	t.Cleanup(func() { backToOwn(t) })
-	before := map[string]map[string]corev1.Pod{}
+	before, callers := map[string]map[string]corev1.Pod{}, map[string]corev1.Pod{}
 	for _, f := range foreigners {
+		f.cable(t)
 		writeConf(t, f.node, f.conf)
 		apply(t, strings.Replace(set(f.set, 3, retain, "10"), "    spec:\n      termination", "    spec:\n      nodeSelector: {kubernetes.io/hostname: "+f.node+"}\n      termination", 1))
 	}
 	for _, f := range foreigners {
 		before[f.set] = pods(t, f.set, 3)
+		callers[f.set] = podOn(t, f.caller(), f.node, "hold", before[f.set][f.set+"-0"].Status.PodIP+":8080")
 		f.serves(t, before[f.set])
+		f.serves(t, only(callers, f.set))
 	}
 	agePlugins(t)
 	endChurn := startChurn(t)
@@ -53,8 +62,9 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 		kubectl(t, "-n", bed.System, "rollout", "status", "daemonset/limpet-agent", "--timeout=90s")
 		for _, f := range foreigners {
 			awaitConf(t, f.node, "limpet-ipam")
-			untouched(t, before[f.set])
+			f.untouched(t, before[f.set])
 			f.rebuilds(t, before[f.set], "-1")
+			unnoticed(t, before[f.set][f.set+"-0"], callers[f.set])
 		}
 	})
 	t.Run("again after the owner's change", func(t *testing.T) {
@@ -62,7 +72,8 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 			writeConf(t, f.node, f.conf)
 			awaitConf(t, f.node, "limpet-ipam")
 			f.rebuilds(t, before[f.set], "-2")
-			untouched(t, only(before[f.set], f.set+"-0"))
+			f.untouched(t, only(before[f.set], f.set+"-0"))
+			unnoticed(t, before[f.set][f.set+"-0"], callers[f.set])
 		}
 	})
 	t.Run("uninstall", func(t *testing.T) {
@@ -71,7 +82,7 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 			running[f.set] = pods(t, f.set, 3)
 		}
 		kubectl(t, "-n", bed.System, "delete", "daemonset", "limpet-agent")
-		uninstallOnForeign(t)
+		kubectl(t, "apply", "-k", filepath.Join(theBed.Repo, "deploy/uninstall"))
 		for _, f := range foreigners {
 			awaitConf(t, f.node, "host-local")
 			if got := readConf(t, f.node); got != f.conf {
@@ -80,7 +91,8 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 		}
 		awaitLog(t, "still attached") // what keeps the plugin on the nodes
 		for _, f := range foreigners {
-			untouched(t, running[f.set])
+			f.untouched(t, running[f.set])
+			unnoticed(t, before[f.set][f.set+"-0"], callers[f.set])
 		}
 	})
 	endChurn()
@@ -92,6 +104,23 @@ func TestAnExistingNetworkIsAdopted(t *testing.T) {
 		kubectl(t, "scale", "statefulset", f.set, "--replicas=0")
 		kubectl(t, "wait", "--for=delete", "pod", "-l", "app="+f.set, "--timeout=120s")
 	}
+}
+
+// cable makes the interface that the pods share. Its other end leads to nowhere.
+func (f foreign) cable(t *testing.T) {
+	t.Helper()
+	if f.link == "" {
+		return
+	}
+	if _, err := theBed.Cluster.Exec(t.Context(), f.node, "sh", "-ec", `ip link add "$0" type veth peer name nowhere
+		ip link set "$0" up; ip link set nowhere up`, f.link); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// caller is the name of a pod of the network that has an open connection to the first pod of the StatefulSet.
+func (f foreign) caller() string {
+	return f.set + "-caller"
 }
 
 // serves fails for each pod that has no address of the network.
@@ -117,7 +146,6 @@ func backToOwn(t *testing.T) {
 	ctx := context.WithoutCancel(t.Context())
 	kubectl(t, "-n", bed.System, "delete", "daemonset", "limpet-uninstall", "--ignore-not-found")
 	for _, f := range foreigners {
-		kubectl(t, "label", "node", f.node, foreignLabel+"-")
 		if _, err := theBed.Cluster.Exec(ctx, f.node, "rm", "-f", foreignConf); err != nil {
 			t.Error(err)
 		}
@@ -139,7 +167,7 @@ func backToOwn(t *testing.T) {
 // forget removes what the network has left on its node.
 func (f foreign) forget(ctx context.Context, t *testing.T) {
 	t.Helper()
-	if _, err := theBed.Cluster.Exec(ctx, f.node, "sh", "-c", "ip link delete cni0; rm -rf /var/lib/cni/networks/pods"); err != nil {
+	if _, err := theBed.Cluster.Exec(ctx, f.node, "sh", "-c", "ip link delete cni0; ip link delete trunk; rm -rf /var/lib/cni/networks/pods"); err != nil {
 		t.Error(err)
 	}
 	held, err := heldOn(ctx, f.node)
@@ -181,7 +209,7 @@ func awaitConf(t *testing.T, node, ipam string) {
 }
 
 // untouched fails for each pod that is not the same one, without a restart.
-func untouched(t *testing.T, before map[string]corev1.Pod) {
+func (f foreign) untouched(t *testing.T, before map[string]corev1.Pod) {
 	t.Helper()
 	for name, b := range before {
 		p, err := theBed.Client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
@@ -191,10 +219,21 @@ func untouched(t *testing.T, before map[string]corev1.Pod) {
 		if p.UID != b.UID || p.Status.PodIP != b.Status.PodIP || p.Status.ContainerStatuses[0].RestartCount != b.Status.ContainerStatuses[0].RestartCount || !bed.Ready(p) {
 			t.Errorf("%s was %s with %s, is %s with %s, Ready %t", name, b.UID, ips(b), p.UID, ips(*p), bed.Ready(p))
 		}
-		if _, err := theBed.Cluster.Exec(t.Context(), p.Spec.NodeName, "timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+p.Status.PodIP+"/8080"); err != nil {
+		if err := f.reach(t, p.Status.PodIP); err != nil {
 			t.Errorf("connect to %s: %v", name, err)
 		}
 	}
+}
+
+// reach connects to a pod, from its node or from another pod there.
+func (f foreign) reach(t *testing.T, ip string) error {
+	t.Helper()
+	if f.apart {
+		_, err := theBed.Kubectl(t.Context(), "exec", f.caller(), "--", "/echoserver", "get", "http://"+ip+":8080/")
+		return err
+	}
+	_, err := theBed.Cluster.Exec(t.Context(), f.node, "timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+ip+"/8080")
+	return err
 }
 
 func only(all map[string]corev1.Pod, name string) map[string]corev1.Pod {
@@ -208,25 +247,6 @@ func agePlugins(t *testing.T) {
 		if _, err := theBed.Cluster.Exec(t.Context(), node, "sh", "-ec", "cd /opt/cni/bin; cp -p limpet-ipam .older; echo older >>.older; mv .older limpet-ipam"); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// foreignLabel is on the nodes with a foreign network.
-const foreignLabel = "foreign-network"
-
-// uninstallOnForeign applies deploy/uninstall for the nodes with a foreign network.
-func uninstallOnForeign(t *testing.T) {
-	t.Helper()
-	for _, f := range foreigners {
-		kubectl(t, "label", "node", f.node, foreignLabel+"=yes")
-	}
-	manifest, err := theBed.Kubectl(t.Context(), "kustomize", filepath.Join(theBed.Repo, "deploy/uninstall"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest = strings.Replace(manifest, "hostNetwork: true", "hostNetwork: true\n      nodeSelector: {"+foreignLabel+": \"yes\"}", 1)
-	if _, err := theBed.KubectlIn(t.Context(), manifest, "apply", "-f", "-"); err != nil {
-		t.Fatal(err)
 	}
 }
 
