@@ -38,7 +38,7 @@ func (p Pace) hold(reason string) time.Duration {
 	switch reason {
 	case ReasonReserved:
 		return p.Reserved
-	case ReasonExpired, ReasonReclaimed:
+	case ReasonExpired, ReasonGivenUp, ReasonReclaimed:
 		return p.Ended
 	case ReasonConflict:
 		return p.Conflict

@@ -208,6 +208,8 @@ func TestTextOfADigest(t *testing.T) {
 		"expired, and others left out": {left, "the reservation of 10.0.1.1 on node n1 for pod web-1 has ended, and the pod did not come back to it; 7 further notices of this namespace were left out"},
 		"reclaimed":                    {of(pin.ReasonReclaimed, 1, 0), "pod db-0 got 10.0.1.1 of node n1, which was reserved for pod web-1 until 2026-01-02 03:15:05 UTC"},
 		"reclaimed by another tenant":  {elsewhere, "a pod of another namespace got 10.0.1.1 of node n1, which was reserved for pod web-1 until 2026-01-02 03:15:05 UTC"},
+		"given up":                     {of(pin.ReasonGivenUp, 1, 0), "a user gave up 10.0.1.1 on node n1, which was reserved for pod web-1 until 2026-01-02 03:15:05 UTC"},
+		"given up, several":            {of(pin.ReasonGivenUp, 2, 0), "users gave up the reservations of 2 pods: web-1 (10.0.1.1 on n1), web-2 (10.0.1.2 on n1)"},
 		"conflict":                     {of(pin.ReasonConflict, 1, 0), "pod web-1 and pod db-0 both have 10.0.1.1 on node n1; look with: limpet-ipam check"},
 	}
 	for name, tc := range cases {
@@ -221,7 +223,7 @@ func TestTextOfADigest(t *testing.T) {
 
 // The API refuses a longer text than 1024 bytes.
 func TestTextOfADigestIsBounded(t *testing.T) {
-	for _, reason := range []string{pin.ReasonReserved, pin.ReasonReturned, pin.ReasonExpired, pin.ReasonReclaimed, pin.ReasonConflict} {
+	for _, reason := range []string{pin.ReasonReserved, pin.ReasonReturned, pin.ReasonExpired, pin.ReasonGivenUp, pin.ReasonReclaimed, pin.ReasonConflict} {
 		for _, pods := range []int{1, 2, 11, 200} {
 			for _, length := range []int{1, 63, 253, 3000} {
 				d := pin.Digest{Reason: reason, Namespace: "team", LeftOut: 1_000_000, More: 100_000 * (pods - 1)}

@@ -79,7 +79,7 @@ type RebuildInput struct {
 // sandbox alone was rebuilt, as by a reboot, counts as rebuilt if its addresses changed.
 //
 // A pod without a retention request asked for its place only. Such a pod is kept in that
-// place, and its addresses are only told.
+// place, and its addresses are only told. The same holds for addresses that a user gave up.
 func Judge(in RebuildInput) *appsv1beta1.Rebuild {
 	from := appsv1beta1.Place{NodeName: in.Before.NodeName, IPs: in.Before.IPs}
 	to := appsv1beta1.Place{NodeName: in.Pod.Spec.NodeName, IPs: Addresses(in.Pod)}
@@ -90,14 +90,14 @@ func Judge(in RebuildInput) *appsv1beta1.Rebuild {
 		return nil // other addresses mean a rebuilt sandbox, which counts
 	}
 	r := &appsv1beta1.Rebuild{Pod: in.Pod.Name, From: from, To: to, Time: metav1.NewTime(in.Now.Truncate(time.Second))}
-	unasked := in.Before.RetainSeconds == 0
+	unasked := unaskedBecause(in.Before)
 	switch {
 	case equal(from, to):
 		r.Outcome = appsv1beta1.Kept
-	case unasked && from.NodeName == to.NodeName:
-		r.Outcome, r.Message = appsv1beta1.Kept, "the node is the same; the pod did not ask for its address to be kept"
-	case unasked && in.InPlace:
-		r.Outcome, r.Message = appsv1beta1.Kept, "the node has the labels that were asked for; the pod did not ask for its address to be kept"
+	case unasked != "" && from.NodeName == to.NodeName:
+		r.Outcome, r.Message = appsv1beta1.Kept, "the node is the same; "+unasked
+	case unasked != "" && in.InPlace:
+		r.Outcome, r.Message = appsv1beta1.Kept, "the node has the labels that were asked for; "+unasked
 	case from.NodeName != to.NodeName:
 		r.Outcome = appsv1beta1.Moved
 		r.Cause, r.Message = whyMoved(in)
@@ -106,6 +106,17 @@ func Judge(in RebuildInput) *appsv1beta1.Rebuild {
 		r.Cause, r.Message = whyLost(in)
 	}
 	return r
+}
+
+// unaskedBecause says why a pod has no claim to the addresses of its record; empty if it has one.
+func unaskedBecause(before appsv1beta1.PodState) string {
+	switch {
+	case before.RetainSeconds == 0:
+		return "the pod did not ask for its address to be kept"
+	case GaveUp(before):
+		return "a user gave the address up"
+	}
+	return ""
 }
 
 // whyMoved prefers what the webhook knew when it created the pod over the node's state now.

@@ -15,6 +15,7 @@ const (
 	ReasonReturned  = "Returned"     // several pods of a workload are Ready again in their places; a single pod has the event Kept
 	ReasonExpired   = CauseExpired   // the time of a reservation is over, and its pod did not come back to it
 	ReasonReclaimed = CauseReclaimed // a reserved address went to another pod, because no other was left
+	ReasonGivenUp   = "GivenUp"      // a user gave a reservation up, and its node has ended it
 	ReasonConflict  = "Conflict"     // two pods have one address
 )
 
@@ -97,6 +98,8 @@ func (n Notice) sentence() string {
 		return fmt.Sprintf("pod %s has ended, and %s stays reserved for it on node %s until %s", n.Pod, n.IPs, n.Node, clockTime(n.Until))
 	case ReasonExpired:
 		return fmt.Sprintf("the reservation of %s on node %s for pod %s has ended, and the pod did not come back to it", n.IPs, n.Node, n.Pod)
+	case ReasonGivenUp:
+		return fmt.Sprintf("a user gave up %s on node %s, which was reserved for pod %s until %s", n.IPs, n.Node, n.Pod, clockTime(n.Until))
 	case ReasonReclaimed:
 		return fmt.Sprintf("%s got %s of node %s, which was reserved for pod %s until %s", n.other(), n.IPs, n.Node, n.Pod, clockTime(n.Until))
 	case ReasonConflict:
@@ -157,6 +160,8 @@ func (d Digest) head() string {
 		return fmt.Sprintf("%d pods are Ready again in their places:", n)
 	case ReasonExpired:
 		return fmt.Sprintf("%d reservations have ended, and their pods did not come back to them:", n)
+	case ReasonGivenUp:
+		return fmt.Sprintf("users gave up the reservations of %d pods:", n)
 	case ReasonReclaimed:
 		return fmt.Sprintf("%d reserved addresses went to other pods, because no others were left:", n)
 	case ReasonConflict:

@@ -41,6 +41,8 @@ type RecordInput struct {
 	Namesakes map[string]*corev1.Pod
 	// NameTaken says which namesake had the addresses of which pod, as the last Recording did.
 	NameTaken map[string]types.UID
+	// GivenUp are the reservations that users gave up since the last Recording.
+	GivenUp []GivenUp
 	// Homeward is the pod of ReturnCandidates whose home has room for it and its addresses; "" for
 	// none.
 	Homeward string
@@ -102,6 +104,7 @@ func Record(in RecordInput) Recording {
 			status.PodStates[name] = r
 		}
 	}
+	giveUp(in.GivenUp, status.PodStates)
 	var out Recording
 	var active, ready map[string]bool
 	active, ready, out.Rebuilds = see(in, status.PodStates)

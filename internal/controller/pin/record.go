@@ -46,6 +46,7 @@ type Recorder struct {
 
 	last    sync.Map // lastRecording by the key of a PersistentPodState
 	orphans orphans
+	given   pendingGivenUp
 }
 
 // lastRecording is what a Recorder remembers of a PersistentPodState until the next time.
@@ -62,6 +63,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	switch err := r.Client.Get(ctx, req.NamespacedName, &state); {
 	case apierrors.IsNotFound(err):
 		r.last.Delete(req)
+		r.given.forget(req)
 		return r.orphans.release(ctx, req, r.Client, r.Clock.Now(), r.releaser())
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get PersistentPodState %s: %w", req, err)
@@ -79,6 +81,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
 	}
 	in.Gone, in.Unstored, in.NameTaken = last.gone, last.unstored, last.nameTaken
+	in.GivenUp = r.given.list(req)
 	return r.apply(ctx, req, in, pin.Record(in))
 }
 
@@ -91,6 +94,7 @@ func (r *Recorder) apply(ctx context.Context, req ctrl.Request, in pin.RecordInp
 	case err != nil:
 		return ctrl.Result{}, err
 	}
+	r.given.drop(req, in.GivenUp)
 	r.last.Store(req, lastRecording{
 		gone: recording.Gone, nameTaken: recording.NameTaken, unstored: recording.Unstored,
 		write: cluster.Write{Version: in.State.ResourceVersion, At: in.Now},

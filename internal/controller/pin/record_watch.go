@@ -19,6 +19,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
@@ -31,6 +32,7 @@ func (r *Recorder) SetupWithManager(mgr ctrl.Manager) error {
 		For(&appsv1beta1.PersistentPodState{}).
 		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(by.rival), builder.WithPredicates(createdOrDeleted)).
 		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), unbound, handler.EnqueueRequestsFromMapFunc(by.pod), recordChanged)).
+		Watches(&limpetv1alpha1.IPReservation{}, handler.EnqueueRequestsFromMapFunc(r.givenUp), builder.WithPredicates(becameGivenUp)).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(by.statefulSet)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.labels), builder.WithPredicates(nodeRelabelled)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by.schedulability), builder.WithPredicates(schedulabilityChanged)).

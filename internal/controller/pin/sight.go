@@ -80,8 +80,8 @@ func (s sight) reservationChanged(from, to any) {
 	s.add(noticeOf(pin.ReasonReserved, after))
 }
 
-// reservationDeleted sees that a reservation is over, or that its addresses may be another pod's. One that its user gave
-// up is no news to the user, and the addresses were not taken from the pod.
+// reservationDeleted sees that a reservation is over, or that its addresses may be another pod's. Addresses that a user
+// gave up were not taken from the pod, whichever pod has them now.
 func (s sight) reservationDeleted(ctx context.Context, o any) {
 	if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
@@ -90,15 +90,15 @@ func (s sight) reservationDeleted(ctx context.Context, o any) {
 	if !ok || r.Status.Until == nil {
 		return
 	}
-	if _, given := r.Labels[limpetv1alpha1.LabelRelease]; given {
-		return
-	}
 	node, err := cluster.Node(ctx, s.client, r.Status.Node)
 	if err != nil || !cluster.Believed(node, r.Status.Node, r.OwnerReferences) { // only a cache that ends returns an error
 		return
 	}
 	n := noticeOf(pin.ReasonReclaimed, r)
-	if !s.clock.Now().Before(n.Until.Add(-earlyEnd)) {
+	switch {
+	case givenUp(r):
+		n.Reason = pin.ReasonGivenUp
+	case !s.clock.Now().Before(n.Until.Add(-earlyEnd)):
 		n.Reason = pin.ReasonExpired
 	}
 	s.add(n)

@@ -188,14 +188,15 @@ func TestTheLifeOfAReservationIsTold(t *testing.T) {
 	env.Patch(t, shown[2], fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, limpetv1alpha1.LabelRelease, shown[2].Status.Releases()))
 	env.Remove(t, shown[1]) // 10.0.1.6 is given to another pod
 	env.Remove(t, shown[2]) // its user gave 10.0.1.7 up
-	m.waiting(t, 2)
+	m.waiting(t, 3)
 	cachedAt(t, m, other)
 	cachedAt(t, m, next)
 	m.pass(pin.UsualPace.Ended)
 	env.Told(t, set.StatefulSet, pin.ReasonExpired, "the reservation of 10.0.1.5 on node "+home.Name+" for pod web-0 has ended")
 	env.Told(t, set.StatefulSet, pin.ReasonReclaimed, "pod other got 10.0.1.6")
+	env.Told(t, set.StatefulSet, pin.ReasonGivenUp, "a user gave up 10.0.1.7 on node "+home.Name+", which was reserved for pod web-2 until ")
 	m.waiting(t, 0)
-	for _, reason := range []string{pin.ReasonReserved, pin.ReasonExpired, pin.ReasonReclaimed} {
+	for _, reason := range []string{pin.ReasonReserved, pin.ReasonExpired, pin.ReasonGivenUp, pin.ReasonReclaimed} {
 		env.ToldOnce(t, set.StatefulSet, reason)
 	}
 }

@@ -287,6 +287,12 @@ type PodState struct {
 	// +optional
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
 
+	// givenUpUID is the uid of this record once a user gave up the addresses that were reserved
+	// for it. A pod that returns with others has not lost these. Another uid than that of the
+	// record means nothing. Written by the controller.
+	// +optional
+	GivenUpUID types.UID `json:"givenUpUID,omitempty"`
+
 	// home is the place that the pod left because its node could not take it, and to which the
 	// annotation limpet.dev/return-after brings it back. Written by the controller; removed when
 	// the pod is there, or when its addresses are not reserved there any more.
