@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +26,7 @@ const releasePeriod = time.Second
 // release is what the flags of the command say.
 type release struct {
 	console.ReleaseQuery
+	selector   string
 	yes, waits bool
 	timeout    time.Duration
 	dryRun     string
@@ -37,7 +39,8 @@ func (c *commands) release() *cobra.Command {
 		Short: "Free addresses that are reserved for pods that will not return",
 		Long: `Free addresses that are reserved for pods that are away. The node's agent ends the reservations,
 and the command waits for that. Addresses that a pod has are never released: delete the pod first.
-A pod that returns later gets other addresses. Several reservations are listed, and released with
+A pod that returns later gets other addresses. A selector matches the labels of pods; those of pods
+that are away are taken from the pod template of their StatefulSet. Several reservations are listed, and released with
 --yes or when you agree.
 
 You need the right to patch ipreservations.limpet.dev, which editors of a namespace have. Exit
@@ -45,6 +48,7 @@ status 1 tells that some addresses are not free.`,
 		Example: `  kubectl limpet release web-0 -n shop
   kubectl limpet release 10.244.1.7 --dry-run=server
   kubectl limpet release web-0 --forget-place
+  kubectl limpet release -l app=web --dry-run=client
   kubectl limpet release --all --node n1 --yes --timeout 5m`,
 		Annotations:       map[string]string{namesToo: ""},
 		ValidArgsFunction: c.completeReserved,
@@ -54,6 +58,7 @@ status 1 tells that some addresses are not free.`,
 		},
 	}
 	cmd.Flags().BoolVar(&r.All, "all", false, "all reservations of the namespace, in place of names")
+	cmd.Flags().StringVarP(&r.selector, "selector", "l", "", "reservations of the pods with these labels, such as app=web,tier!=test, in place of names")
 	cmd.Flags().StringVar(&r.Node, "node", "", "reservations of this node only")
 	cmd.Flags().BoolVar(&r.Forget, "forget-place", false, "also forget where the pods ran, so that the next ones may start on any node")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask before several reservations are released")
@@ -70,16 +75,30 @@ func (r release) check() error {
 	switch {
 	case !slices.Contains(dryRuns, r.dryRun):
 		return fmt.Errorf("flag --dry-run: %q is not one of none, client and server", r.dryRun)
-	case r.All == (len(r.Names) > 0):
-		return errors.New("name pods or addresses, or give --all")
+	case r.ways() != 1:
+		return errors.New("name pods or addresses, or give --selector, or --all: one of these")
 	case slices.Contains(r.Names, ""):
 		return errors.New("a name is empty")
 	}
 	return nil
 }
 
+// ways returns in how many ways the user chooses reservations.
+func (r release) ways() (n int) {
+	for _, used := range []bool{len(r.Names) > 0, r.All, r.selector != ""} {
+		if used {
+			n++
+		}
+	}
+	return n
+}
+
 func (c *commands) runRelease(ctx context.Context, r release) error {
 	if err := r.check(); err != nil {
+		return err
+	}
+	parts, err := r.needs()
+	if err != nil {
 		return err
 	}
 	made, namespace, err := c.client()
@@ -87,10 +106,6 @@ func (c *commands) runRelease(ctx context.Context, r release) error {
 		return err
 	}
 	reader := facts.Reader{Client: made, Now: c.now}
-	parts := console.ReleaseParts
-	if r.Forget {
-		parts = append(slices.Clone(parts), facts.States)
-	}
 	f, err := reader.Read(ctx, namespace, parts...)
 	if err == nil {
 		err = readable(f)
@@ -122,12 +137,32 @@ func (c *commands) runRelease(ctx context.Context, r release) error {
 	return c.releaseVerdict(report, report.Count(bad...)+report.CountPlaces(bad...) == 0)
 }
 
+// needs returns what has to be read, and parses the selector.
+func (r *release) needs() (parts []facts.Part, err error) {
+	parts = slices.Clone(console.ReleaseParts)
+	if r.Forget {
+		parts = append(parts, facts.States)
+	}
+	if r.selector != "" {
+		if r.Selector, err = labels.Parse(r.selector); err != nil {
+			return nil, fmt.Errorf("flag --selector: %w", err)
+		}
+		if r.Selector.Empty() { // as of a blank
+			return nil, errors.New("flag --selector: it names no label, and would mean all pods; use --all for that")
+		}
+		parts = append(parts, facts.StatefulSets)
+	}
+	return parts, nil
+}
+
 // readable fails if the reservations could not be read.
 func readable(f *facts.Facts) error {
 	for _, u := range f.Unread {
 		switch {
 		case strings.HasPrefix(u.Kind, "ipreservations"):
 			return fmt.Errorf("read %s: %s; remedy: ClusterRole limpet-release, a part of edit and admin, allows to list and to release them", u.Kind, u.Reason)
+		case strings.HasPrefix(u.Kind, "statefulsets"):
+			return fmt.Errorf("read %s: %s; remedy: name the pods, since a selector needs the labels of StatefulSets", u.Kind, u.Reason)
 		case strings.HasPrefix(u.Kind, "persistentpodstates"):
 			return fmt.Errorf("read %s: %s; remedy: --forget-place needs the rights to list and to patch them", u.Kind, u.Reason)
 		}

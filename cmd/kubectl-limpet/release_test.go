@@ -143,6 +143,47 @@ func TestReleaseIsCareful(t *testing.T) {
 	}
 }
 
+// TestReleaseBySelector releases the pods of one StatefulSet, which are away, by their labels.
+func TestReleaseBySelector(t *testing.T) {
+	ns := env.Namespace(t)
+	env.Create(t, testenv.AStatefulSet("web", 0).In(ns).StatefulSet, testenv.AStatefulSet("db", 0).In(ns).StatefulSet)
+	reserved(t, ns, "web-0", "10.0.0.1", limpetv1alpha1.IPReserved)
+	reserved(t, ns, "web-1", "10.0.0.2", limpetv1alpha1.IPReserved)
+	reserved(t, ns, "db-0", "10.0.0.3", limpetv1alpha1.IPReserved)
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"app=web"}, "give --yes"},
+		{[]string{"=web"}, "--selector"},
+		{[]string{" "}, "--selector"},
+		{[]string{""}, "--selector"},
+		{[]string{"app=web", "--all"}, "one of these"},
+		{[]string{"app=web", "web-0"}, "one of these"},
+	} {
+		args := append([]string{"release", "-n", ns, "-l"}, tc.args...)
+		if _, err := command(t, env.Config, args...); err == nil || errors.Is(err, errNo) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("-l %q: %v, want an error with %q", tc.args, err, tc.want)
+		}
+	}
+	for _, dry := range []string{"client", "server"} {
+		text, err := command(t, env.Config, "release", "-l", "app=web", "-n", ns, "--dry-run", dry)
+		if err != nil || !strings.Contains(text, "web-0") || !strings.Contains(text, "web-1") || strings.Contains(text, "db-0") {
+			t.Errorf("--dry-run=%s: %v\n%s", dry, err, text)
+		}
+	}
+	if text, err := command(t, env.Config, "release", "-l", "app=wbe", "-n", ns); err != nil || !strings.Contains(text, "with the labels app=wbe") {
+		t.Errorf("labels that no pod has: %v\n%s", err, text)
+	}
+	if got := marks(t, ns); len(got) != 0 {
+		t.Errorf("released %v", got)
+	}
+	r, err := as[console.ReleaseReport](t, env.Config, "release", "--selector", "app=web", "-n", ns, "--yes", "--wait=false")
+	if got := marks(t, ns); err != nil || r.Count(console.Asked) != 2 || len(got) != 2 || got["db-0"] != "" {
+		t.Errorf("release: %v, %+v, marks %v", err, r, got)
+	}
+}
+
 func TestReleaseOffersReservedPods(t *testing.T) {
 	ns := env.Namespace(t)
 	reserved(t, ns, "web-0", "10.0.0.1", limpetv1alpha1.IPReserved)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
@@ -50,6 +51,7 @@ type Release struct {
 // ReleaseReport is what becomes of the reservations that a user gives up.
 type ReleaseReport struct {
 	Namespace    string    `json:"namespace"`
+	Selector     string    `json:"selector,omitempty"`
 	DryRun       bool      `json:"dryRun,omitempty"`
 	Reservations []Release `json:"reservations"`
 	// Places are the recorded places that are given up too, where the user asks for that.
@@ -62,6 +64,8 @@ type ReleaseQuery struct {
 	Names []string
 	// All means all reservations of the namespace.
 	All bool
+	// Selector means the reservations of the pods with these labels; nil for none. PlanRelease needs the StatefulSets then.
+	Selector labels.Selector
 	// Node restricts the query to one node; empty for all nodes.
 	Node string
 	// Forget gives up the recorded places of the pods, too.
@@ -72,11 +76,14 @@ type ReleaseQuery struct {
 // not released.
 func PlanRelease(f *facts.Facts, namespace string, q ReleaseQuery) (ReleaseReport, error) {
 	r := ReleaseReport{Namespace: namespace, Reservations: []Release{}}
+	if q.Selector != nil {
+		r.Selector = q.Selector.String()
+	}
 	for i := range f.Reservations {
 		o := &f.Reservations[i]
 		named := slices.ContainsFunc(q.Names, func(name string) bool { return holds(o, name) })
 		switch mark := o.Status.Releases(); {
-		case q.Node != "" && o.Status.Node != q.Node, !named && (!q.All || mark == "" && f.Pod(o.Namespace, o.Status.Pod) != nil):
+		case q.Node != "" && o.Status.Node != q.Node, !named && (!q.all(f, o) || mark == "" && f.Pod(o.Namespace, o.Status.Pod) != nil):
 		default:
 			r.Reservations = append(r.Reservations, releaseOf(f, o, mark))
 		}

@@ -40,6 +40,7 @@ type Facts struct {
 	Budgets           []policyv1beta1.PodUnavailableBudget
 	DisruptionBudgets []policyv1.PodDisruptionBudget
 	ReplicaSets       []appsv1.ReplicaSet
+	StatefulSets      []appsv1.StatefulSet
 	Books             []limpetv1alpha1.DisruptionBook
 
 	// Controllers, Agents, Mutating and Validating are what is installed; nil for nothing.

@@ -59,7 +59,10 @@ var (
 	DisruptionBudgets = listOf("poddisruptionbudgets.policy", true, func(f *Facts, l *policyv1.PodDisruptionBudgetList) {
 		f.DisruptionBudgets = append(f.DisruptionBudgets, l.Items...)
 	})
-	ReplicaSets = listOf("replicasets.apps", true, func(f *Facts, l *appsv1.ReplicaSetList) { f.ReplicaSets = append(f.ReplicaSets, l.Items...) })
+	ReplicaSets  = listOf("replicasets.apps", true, func(f *Facts, l *appsv1.ReplicaSetList) { f.ReplicaSets = append(f.ReplicaSets, l.Items...) })
+	StatefulSets = listOf("statefulsets.apps", true, func(f *Facts, l *appsv1.StatefulSetList) {
+		f.StatefulSets = append(f.StatefulSets, l.Items...)
+	})
 	// Books tell who asked for the pods that budgets let go.
 	Books = listOf("disruptionbooks.limpet.dev", true, func(f *Facts, l *limpetv1alpha1.DisruptionBookList) { f.Books = append(f.Books, l.Items...) })
 )

@@ -29,7 +29,11 @@ func Release(w io.Writer, s Style, r console.ReleaseReport) {
 	}
 	table(w, "POD\tRECORDED BY\tNODE\tOUTCOME\tMESSAGE", places)
 	if len(rows)+len(places) == 0 {
-		fmt.Fprintf(w, "nothing is reserved in namespace %s\n", r.Namespace)
+		of := ""
+		if r.Selector != "" {
+			of = " for pods of StatefulSets with the labels " + r.Selector
+		}
+		fmt.Fprintf(w, "nothing is reserved in namespace %s%s\n", r.Namespace, of)
 	}
 	if r.DryRun {
 		fmt.Fprintln(w, "dry run: nothing was released")
