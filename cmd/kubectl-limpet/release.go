@@ -39,9 +39,11 @@ func (c *commands) release() *cobra.Command {
 		Short: "Free addresses that are reserved for pods that will not return",
 		Long: `Free addresses that are reserved for pods that are away. The node's agent ends the reservations,
 and the command waits for that. Addresses that a pod has are never released: delete the pod first.
-A pod that returns later gets other addresses. A selector matches the labels of pods; those of pods
-that are away are taken from the pod template of their StatefulSet. Several reservations are listed, and released with
+A pod that returns later gets other addresses. Several reservations are listed, and released with
 --yes or when you agree.
+
+A selector matches the labels of pods. Those of a pod that is away are taken from the pod template of
+its StatefulSet.
 
 You need the right to patch ipreservations.limpet.dev, which editors of a namespace have. Exit
 status 1 tells that some addresses are not free.`,
