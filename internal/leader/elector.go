@@ -175,6 +175,9 @@ func (e *Elector) write(ctx context.Context, lease *coordinationv1.Lease, now ti
 	return nil
 }
 
+// reasonElected is the reason of the event on the Lease when a replica begins to lead.
+const reasonElected = "LeaderElection"
+
 // lead begins or prolongs the term, and lets the writes go on that wait for it.
 func (e *Elector) lead(ctx context.Context, until time.Time) {
 	e.mu.Lock()
@@ -185,7 +188,7 @@ func (e *Elector) lead(ctx context.Context, until time.Time) {
 	if !e.led {
 		log.FromContext(ctx).Info("This replica leads", "lease", e.Lease, "identity", e.Identity)
 		lease := &corev1.ObjectReference{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease", Namespace: e.Lease.Namespace, Name: e.Lease.Name}
-		e.Events.Eventf(lease, nil, corev1.EventTypeNormal, "LeaderElection", "Lead", "%s leads", e.Identity)
+		e.Events.Eventf(lease, nil, corev1.EventTypeNormal, reasonElected, "Lead", "%s leads", e.Identity)
 		e.led = true
 		close(e.elected)
 	}

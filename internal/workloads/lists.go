@@ -15,9 +15,9 @@ import (
 const (
 	// KindsConfigMap is the ConfigMap in which users of OpenKruise name further kinds.
 	KindsConfigMap = "kruise-configuration"
-	// KindsKey is the key in it that lists the kinds whose pods return.
+	// KindsKey is the key of the ConfigMap that lists the kinds whose pods return.
 	KindsKey = "PPS_Watch_Custom_Workload_WhiteList"
-	// SpreadKindsKey is the key in it that lists the kinds whose pods are spread.
+	// SpreadKindsKey is the key of the ConfigMap that lists the kinds whose pods are spread.
 	SpreadKindsKey = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 )
 

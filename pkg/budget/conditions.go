@@ -9,21 +9,21 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// Reasons of the conditions.
+// Reasons of the conditions Enforced and DisruptionAllowed.
 const (
-	EnforcedAll          = "Enforced"
-	EnforcedNoWebhook    = "WebhookMissing"
-	EnforcedOldWebhook   = "WebhookNotCurrent"
-	EnforcedNoLabel      = "NamespaceNotLabelled"
-	EnforcedNotCalled    = "NotCalled"
-	EnforcedNotProbed    = "NotProbed"
-	EnforcedNoPods       = "SelectorInvalid"
-	EnforcedOldRules     = "AnnotationInvalid"
-	DisruptionUnits      = "UnitsLeft"
-	DisruptionOpen       = "NothingProtected"
-	DisruptionExhausted  = "BudgetExhausted"
-	DisruptionImpossible = "NoPodMayGo"
-	DisruptionUnknown    = "SizeUnknown"
+	ReasonEnforced           = "Enforced"             // the guard is asked before a pod of the budget goes
+	ReasonNoWebhook          = "WebhookMissing"       // the webhook of the guard is not installed
+	ReasonOldWebhook         = "WebhookNotCurrent"    // the webhook of the guard lacks rules or the certificate authority of this version
+	ReasonNoLabel            = "NamespaceNotLabelled" // the namespace lacks its label, so that the API server does not ask the guard
+	ReasonNotCalled          = "NotCalled"            // a test request did not reach the guard, or a pod went without a question
+	ReasonNotProbed          = "NotProbed"            // the guard has not answered a test request yet
+	ReasonNoPods             = "SelectorInvalid"      // the selector or the target is invalid, and the budget covers no pod
+	ReasonOldRules           = "AnnotationInvalid"    // some annotations are invalid, and the defaults hold
+	ReasonDisruptionUnits    = "UnitsLeft"            // further pods may become unavailable
+	ReasonNothingProtected   = "NothingProtected"     // no pod must stay available, so all pods may go
+	ReasonDisruptionNone     = "BudgetExhausted"      // as many pods are unavailable as the budget allows
+	ReasonDisruptionNever    = "NoPodMayGo"           // the budget lets no pod go at this size
+	ReasonDisruptionSizeless = "SizeUnknown"          // the size of the workload cannot be read
 )
 
 // missedFor is how long a pod that went without a request to the guard counts against it.
@@ -60,29 +60,29 @@ func EnforcedOf(g Guard, now time.Time) metav1.Condition {
 	}
 	switch missed := g.Missed; {
 	case g.Problem != nil:
-		return no(EnforcedNoPods, fmt.Sprintf("The budget covers no pod: %s.", sentence(g.Problem.Error())))
+		return no(ReasonNoPods, fmt.Sprintf("The budget covers no pod: %s.", sentence(g.Problem.Error())))
 	case g.Missing:
-		return no(EnforcedNoWebhook, "The webhook of the guard is not installed: apply deploy/controller.")
+		return no(ReasonNoWebhook, "The webhook of the guard is not installed: apply deploy/controller.")
 	case g.Webhook != "":
-		return no(EnforcedOldWebhook, fmt.Sprintf("The webhook of the guard is not this version's: %s.", sentence(g.Webhook)))
+		return no(ReasonOldWebhook, fmt.Sprintf("The webhook of the guard is not this version's: %s.", sentence(g.Webhook)))
 	case g.Label == "" || g.Label != g.Wanted:
-		return no(EnforcedNoLabel, fmt.Sprintf("The namespace needs the label %s=%s and has %q.",
+		return no(ReasonNoLabel, fmt.Sprintf("The namespace needs the label %s=%s and has %q.",
 			policyv1beta1.LabelBudgets, clean(g.Wanted), clean(g.Label)))
 	case g.Probe != "":
-		return no(EnforcedNotCalled, fmt.Sprintf("A test request did not reach the guard: %s.", sentence(g.Probe)))
+		return no(ReasonNotCalled, fmt.Sprintf("A test request did not reach the guard: %s.", sentence(g.Probe)))
 	case !missed.IsZero() && missed.After(g.Called) && now.Sub(missed) < missedFor:
-		return no(EnforcedNotCalled, fmt.Sprintf("A pod went %s ago, and the guard was not asked.", age(now.Sub(missed))))
+		return no(ReasonNotCalled, fmt.Sprintf("A pod went %s ago, and the guard was not asked.", age(now.Sub(missed))))
 	case g.Unprobed:
-		return condition(policyv1beta1.ConditionEnforced, metav1.ConditionUnknown, EnforcedNotProbed,
+		return condition(policyv1beta1.ConditionEnforced, metav1.ConditionUnknown, ReasonNotProbed,
 			"No test request was sent to the guard yet.")
 	case g.Invalid != nil:
-		return no(EnforcedOldRules, fmt.Sprintf("Some annotations are invalid, and the defaults hold: %s.", sentence(g.Invalid.Error())))
+		return no(ReasonOldRules, fmt.Sprintf("Some annotations are invalid, and the defaults hold: %s.", sentence(g.Invalid.Error())))
 	}
 	silent := "Pods may go while the controller does not answer."
 	if g.Label == policyv1beta1.LabelBudgetsClosed {
 		silent = "No pod of the namespace may go while the controller does not answer."
 	}
-	return condition(policyv1beta1.ConditionEnforced, metav1.ConditionTrue, EnforcedAll, silent)
+	return condition(policyv1beta1.ConditionEnforced, metav1.ConditionTrue, ReasonEnforced, silent)
 }
 
 // DisruptionAllowedOf is the condition DisruptionAllowed: a further pod may become
@@ -93,15 +93,15 @@ func DisruptionAllowedOf(n Numbers, explained string) metav1.Condition {
 	}
 	switch {
 	case n.Unknown != "" && n.Allowed == 0:
-		return set(metav1.ConditionFalse, DisruptionUnknown, bounded("The budget "+explained))
+		return set(metav1.ConditionFalse, ReasonDisruptionSizeless, bounded("The budget "+explained))
 	case n.Desired == 0:
-		return set(metav1.ConditionTrue, DisruptionOpen, "No pod must stay available, so all pods may go.")
+		return set(metav1.ConditionTrue, ReasonNothingProtected, "No pod must stay available, so all pods may go.")
 	case n.Allowed > 0:
-		return set(metav1.ConditionTrue, DisruptionUnits, fmt.Sprintf("%d of %d pods may become unavailable.", n.Allowed, n.Total))
+		return set(metav1.ConditionTrue, ReasonDisruptionUnits, fmt.Sprintf("%d of %d pods may become unavailable.", n.Allowed, n.Total))
 	case n.Desired >= n.Total:
-		return set(metav1.ConditionFalse, DisruptionImpossible, bounded("No pod may go at this size: the budget "+explained))
+		return set(metav1.ConditionFalse, ReasonDisruptionNever, bounded("No pod may go at this size: the budget "+explained))
 	}
-	return set(metav1.ConditionFalse, DisruptionExhausted, bounded("The budget "+explained))
+	return set(metav1.ConditionFalse, ReasonDisruptionNone, bounded("The budget "+explained))
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

@@ -22,20 +22,20 @@ func TestEnforcedOf(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"all is well":          {func(*budget.Guard) {}, metav1.ConditionTrue, budget.EnforcedAll, "Pods may go while the controller does not answer"},
-		"a closed namespace":   {func(g *budget.Guard) { g.Label, g.Wanted = "closed", "closed" }, metav1.ConditionTrue, budget.EnforcedAll, "No pod of the namespace may go"},
-		"never called":         {func(g *budget.Guard) { g.Called = time.Time{} }, metav1.ConditionTrue, budget.EnforcedAll, ""},
-		"no webhook":           {func(g *budget.Guard) { g.Missing = true }, metav1.ConditionFalse, budget.EnforcedNoWebhook, "deploy/controller"},
-		"an old webhook":       {func(g *budget.Guard) { g.Webhook = "no rule for pods/resize" }, metav1.ConditionFalse, budget.EnforcedOldWebhook, "pods/resize"},
-		"no label":             {func(g *budget.Guard) { g.Label = "" }, metav1.ConditionFalse, budget.EnforcedNoLabel, "limpet.dev/budgets=open"},
-		"another label":        {func(g *budget.Guard) { g.Wanted = "closed" }, metav1.ConditionFalse, budget.EnforcedNoLabel, `has "open"`},
-		"a failed test":        {func(g *budget.Guard) { g.Probe = "timed out" }, metav1.ConditionFalse, budget.EnforcedNotCalled, "timed out"},
-		"no test yet":          {func(g *budget.Guard) { g.Unprobed = true }, metav1.ConditionUnknown, budget.EnforcedNotProbed, ""},
-		"a pod went unasked":   {func(g *budget.Guard) { g.Missed = now.Add(-30 * time.Second) }, metav1.ConditionFalse, budget.EnforcedNotCalled, "30 s ago"},
-		"unasked, then called": {func(g *budget.Guard) { g.Missed = now.Add(-2 * time.Minute) }, metav1.ConditionTrue, budget.EnforcedAll, ""},
-		"unasked long ago":     {func(g *budget.Guard) { g.Called, g.Missed = time.Time{}, now.Add(-time.Hour) }, metav1.ConditionTrue, budget.EnforcedAll, ""},
-		"a wrong annotation":   {func(g *budget.Guard) { g.Invalid = errors.New("write Open or Closed") }, metav1.ConditionFalse, budget.EnforcedOldRules, "Open or Closed"},
-		"a wrong selector":     {func(g *budget.Guard) { g.Problem = errors.New("empty") }, metav1.ConditionFalse, budget.EnforcedNoPods, "covers no pod"},
+		"all is well":          {func(*budget.Guard) {}, metav1.ConditionTrue, budget.ReasonEnforced, "Pods may go while the controller does not answer"},
+		"a closed namespace":   {func(g *budget.Guard) { g.Label, g.Wanted = "closed", "closed" }, metav1.ConditionTrue, budget.ReasonEnforced, "No pod of the namespace may go"},
+		"never called":         {func(g *budget.Guard) { g.Called = time.Time{} }, metav1.ConditionTrue, budget.ReasonEnforced, ""},
+		"no webhook":           {func(g *budget.Guard) { g.Missing = true }, metav1.ConditionFalse, budget.ReasonNoWebhook, "deploy/controller"},
+		"an old webhook":       {func(g *budget.Guard) { g.Webhook = "no rule for pods/resize" }, metav1.ConditionFalse, budget.ReasonOldWebhook, "pods/resize"},
+		"no label":             {func(g *budget.Guard) { g.Label = "" }, metav1.ConditionFalse, budget.ReasonNoLabel, "limpet.dev/budgets=open"},
+		"another label":        {func(g *budget.Guard) { g.Wanted = "closed" }, metav1.ConditionFalse, budget.ReasonNoLabel, `has "open"`},
+		"a failed test":        {func(g *budget.Guard) { g.Probe = "timed out" }, metav1.ConditionFalse, budget.ReasonNotCalled, "timed out"},
+		"no test yet":          {func(g *budget.Guard) { g.Unprobed = true }, metav1.ConditionUnknown, budget.ReasonNotProbed, ""},
+		"a pod went unasked":   {func(g *budget.Guard) { g.Missed = now.Add(-30 * time.Second) }, metav1.ConditionFalse, budget.ReasonNotCalled, "30 s ago"},
+		"unasked, then called": {func(g *budget.Guard) { g.Missed = now.Add(-2 * time.Minute) }, metav1.ConditionTrue, budget.ReasonEnforced, ""},
+		"unasked long ago":     {func(g *budget.Guard) { g.Called, g.Missed = time.Time{}, now.Add(-time.Hour) }, metav1.ConditionTrue, budget.ReasonEnforced, ""},
+		"a wrong annotation":   {func(g *budget.Guard) { g.Invalid = errors.New("write Open or Closed") }, metav1.ConditionFalse, budget.ReasonOldRules, "Open or Closed"},
+		"a wrong selector":     {func(g *budget.Guard) { g.Problem = errors.New("empty") }, metav1.ConditionFalse, budget.ReasonNoPods, "covers no pod"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -60,15 +60,15 @@ func TestDisruptionAllowedOf(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"units":          {most("2", pods(5)), pods(1), metav1.ConditionTrue, budget.DisruptionUnits, "1 of 5 pods"},
-		"none":           {most("1", pods(3)), pods(1), metav1.ConditionFalse, budget.DisruptionExhausted, "web-0 (evict by bob, 1 s ago)"},
-		"none ever":      {most("0", pods(3)), nil, metav1.ConditionFalse, budget.DisruptionImpossible, "at this size"},
-		"scaled to zero": {most("1", nil), nil, metav1.ConditionTrue, budget.DisruptionOpen, ""},
+		"units":          {most("2", pods(5)), pods(1), metav1.ConditionTrue, budget.ReasonDisruptionUnits, "1 of 5 pods"},
+		"none":           {most("1", pods(3)), pods(1), metav1.ConditionFalse, budget.ReasonDisruptionNone, "web-0 (evict by bob, 1 s ago)"},
+		"none ever":      {most("0", pods(3)), nil, metav1.ConditionFalse, budget.ReasonDisruptionNever, "at this size"},
+		"scaled to zero": {most("1", nil), nil, metav1.ConditionTrue, budget.ReasonNothingProtected, ""},
 		"unknown": {
-			with(most("1", pods(3)), func(b *budget.Budget) { b.Unknown = "no scale" }), nil, metav1.ConditionFalse, budget.DisruptionUnknown, "no scale",
+			with(most("1", pods(3)), func(b *budget.Budget) { b.Unknown = "no scale" }), nil, metav1.ConditionFalse, budget.ReasonDisruptionSizeless, "no scale",
 		},
 		"unknown and needless": {
-			with(least("1", pods(3)), func(b *budget.Budget) { b.Unknown = "no scale" }), nil, metav1.ConditionTrue, budget.DisruptionUnits, "2 of 3",
+			with(least("1", pods(3)), func(b *budget.Budget) { b.Unknown = "no scale" }), nil, metav1.ConditionTrue, budget.ReasonDisruptionUnits, "2 of 3",
 		},
 	}
 	for name, tc := range cases {

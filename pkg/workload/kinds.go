@@ -42,6 +42,22 @@ func StatefulSet(kind schema.GroupKind) bool {
 // kubernetesGroups are the API groups of the workloads of Kubernetes.
 var kubernetesGroups = []string{corev1.GroupName, appsv1.GroupName, batchv1.GroupName}
 
+// kindList is the JSON of a list of kinds. The comments of its keys stand in docs/operate/reference.md.
+type kindList struct {
+	// Workloads are the kinds of workload whose pods return under their names.
+	Workloads []kindKeys `json:"workloads"`
+}
+
+// kindKeys are the keys of one kind. OpenKruise writes them with capitals.
+type kindKeys struct {
+	// Group is the API group of the kind.
+	Group string `json:"Group"`
+	// Version is a version of the API group that has the kind. It is required.
+	Version string `json:"Version"`
+	// Kind is the name of the kind. It is required.
+	Kind string `json:"Kind"`
+}
+
 // KindsExample is a valid list of kinds, for messages.
 const KindsExample = `{"workloads":[{"Group":"example.com","Version":"v1","Kind":"GameServerSet"}]}`
 
@@ -54,15 +70,14 @@ func ParseKinds(text string) ([]schema.GroupVersionKind, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var list struct {
-		Workloads []schema.GroupVersionKind `json:"workloads"`
-	}
+	var list kindList
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		return nil, fmt.Errorf("%w: %w", errKinds, err)
 	}
 	var kinds []schema.GroupVersionKind
 	var errs []error
-	for i, kind := range list.Workloads {
+	for i, keys := range list.Workloads {
+		kind := schema.GroupVersionKind(keys)
 		switch ofKubernetes := slices.Contains(kubernetesGroups, kind.Group); {
 		case kind.Version == "" || kind.Kind == "":
 			errs = append(errs, fmt.Errorf("%w: workloads[%d] needs a Version and a Kind", errKinds, i))

@@ -77,6 +77,21 @@ func (k SpreadKinds) find(kind schema.GroupKind) *SpreadKind {
 	return &k.Named[i]
 }
 
+// spreadKindList is the JSON of a list of kinds for spreads. The comments of its keys stand in docs/operate/reference.md.
+type spreadKindList struct {
+	// Workloads are the kinds of workload whose pods are spread, at most 64.
+	Workloads []spreadKindKeys `json:"workloads"`
+}
+
+// spreadKindKeys are the keys of one kind for spreads.
+type spreadKindKeys struct {
+	kindKeys
+	// SubResources are the kinds that may stand between the workload and its pods, at most 16.
+	SubResources []kindKeys `json:"subResources"`
+	// ReplicasPath is where the workload says how many pods it wants, such as spec.size. The default is its scale subresource.
+	ReplicasPath string `json:"replicasPath"`
+}
+
 // SpreadKindsExample is a valid list of kinds for spreads, for messages.
 const SpreadKindsExample = `{"workloads":[{"Group":"example.com","Version":"v1","Kind":"Game","replicasPath":"spec.size"}]}`
 
@@ -98,20 +113,17 @@ func ParseSpreadKinds(text string) ([]SpreadKind, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var list struct {
-		Workloads []struct {
-			schema.GroupVersionKind
-			SubResources []schema.GroupVersionKind `json:"subResources"`
-			ReplicasPath string                    `json:"replicasPath"`
-		} `json:"workloads"`
-	}
+	var list spreadKindList
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		return nil, fmt.Errorf("%w: %w", errKinds, err)
 	}
 	var kinds []SpreadKind
 	var errs []error
 	for i, o := range list.Workloads {
-		kind := SpreadKind{GroupVersionKind: o.GroupVersionKind, Between: o.SubResources, ReplicasPath: o.ReplicasPath}
+		kind := SpreadKind{GroupVersionKind: schema.GroupVersionKind(o.kindKeys), ReplicasPath: o.ReplicasPath}
+		for _, b := range o.SubResources {
+			kind.Between = append(kind.Between, schema.GroupVersionKind(b))
+		}
 		switch problem := kind.problem(); {
 		case problem != "":
 			errs = append(errs, fmt.Errorf("%w: workloads[%d] %s", errKinds, i, problem))

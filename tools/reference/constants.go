@@ -95,7 +95,34 @@ func meaning(of *ast.GenDecl, spec *ast.ValueSpec) string {
 	if comment == "" && len(of.Specs) == 1 {
 		comment = of.Doc.Text()
 	}
-	text := strings.TrimPrefix(strings.Join(strings.Fields(comment), " "), spec.Names[0].Name)
+	return untitled(comment, spec.Names[0].Name)
+}
+
+// constantsNamed returns the constant of one name in a file; one without a value if the file does not have it.
+func constantsNamed(p *packages.Package, file *ast.File, name string) (constant, error) {
+	for _, d := range file.Decls {
+		of, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, s := range of.Specs {
+			spec, ok := s.(*ast.ValueSpec)
+			if !ok || spec.Names[0].Name != name {
+				continue
+			}
+			object, ok := p.TypesInfo.Defs[spec.Names[0]].(*types.Const)
+			if !ok || meaning(of, spec) == "" {
+				return constant{}, fmt.Errorf("%s: constant %s has no comment", p.Fset.Position(spec.Pos()), name)
+			}
+			return constant{name: name, value: goconstant.StringVal(object.Val()), meaning: meaning(of, spec), room: room(p)}, nil
+		}
+	}
+	return constant{}, nil
+}
+
+// untitled returns a comment in one line, without the name that it starts with.
+func untitled(comment, name string) string {
+	text := strings.TrimPrefix(strings.Join(strings.Fields(comment), " "), name)
 	for _, verb := range []string{": ", " is ", " are ", " "} {
 		if rest, ok := strings.CutPrefix(text, verb); ok {
 			return rest

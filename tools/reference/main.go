@@ -1,6 +1,7 @@
 // Package main writes the reference page of all names that a user of Limpet meets: annotations,
-// labels, reasons, conditions, causes, metrics, commands and flags. The page is made from the
-// source and from the help texts of the programs, so that it cannot leave one out.
+// labels, reasons, conditions, causes, metrics, configuration keys, fields of objects, commands and
+// flags. The page is made from the source, from the CRDs and from the help texts of the programs, so
+// that it cannot leave one out. A constant, a key or a field without a comment is an error.
 package main
 
 import (

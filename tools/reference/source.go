@@ -16,6 +16,9 @@ type source struct {
 	names   []constant // annotations, labels, taints and gates
 	reasons []constant // reasons of events and conditions, conditions, causes, outcomes
 	metrics []metric
+
+	configurations []configuration // keys of what Limpet reads
+	objects        []configuration // fields of the kinds of the API
 }
 
 // load reads all packages of the product.
@@ -46,15 +49,35 @@ func load(root string) (source, error) {
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
 				if call, ok := n.(*ast.CallExpr); ok {
+					problems = append(problems, namedReason(p, call))
 					s.metrics = append(s.metrics, metrics(p, call)...)
 				}
 				return true
 			})
 		}
 	}
+	if s.configurations, err = configurations(loaded); err != nil {
+		problems = append(problems, err)
+	}
+	if s.objects, err = objects(root); err != nil {
+		problems = append(problems, err)
+	}
 	slices.SortFunc(s.metrics, func(a, b metric) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(b.labels, a.labels)) })
 	s.metrics = slices.CompactFunc(s.metrics, func(a, b metric) bool { return a.name == b.name })
 	explain(s.names, s.reasons)
 	s.names, s.reasons = sorted(s.names), sorted(s.reasons)
 	return s, errors.Join(problems...)
+}
+
+// namedReason refuses an event whose reason is a literal: it would be missing in the page.
+func namedReason(p *packages.Package, call *ast.CallExpr) error {
+	const reason = 3 // of Eventf(regarding, related, type, reason, action, note, …)
+	of, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || of.Sel.Name != "Eventf" || len(call.Args) <= reason {
+		return nil
+	}
+	if literal, ok := call.Args[reason].(*ast.BasicLit); ok {
+		return fmt.Errorf("%s: the reason %s of the event needs a constant", p.Fset.Position(literal.Pos()), literal.Value)
+	}
+	return nil
 }

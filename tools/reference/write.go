@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,9 +11,13 @@ const head = `# Reference
 <!-- Made by make reference from the source. Change the comments and help texts there. -->
 
 All names that Limpet defines or reads, each with its meaning in one line. The pages under [Use](../README.md) and
-[Operate](../README.md) explain them. The keys of the network configuration have [a page](../use/configuration.md).
+[Operate](../README.md) explain them. Agent and controller have no configuration files: their settings are flags.
 Comments of the source are the text of the tables; a place in the source stands where several parts use one word.
 `
+
+const objectsText = `Fields of the kinds that Limpet serves, in the version in which the API server stores them. ` + "`[]`" + ` stands for each
+entry of a list, ` + "`*`" + ` for each key of a map. Conditions, selectors and tolerations have the fields that Kubernetes gives
+them. Fields under ` + "`status`" + ` are written by agents and the controller.`
 
 // sections are the tables of constants, in the order of the page.
 var sections = []struct{ kind, title, text string }{
@@ -42,6 +47,8 @@ func write(s source, programs []help) string {
 	for _, m := range s.metrics {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m.name, m.labels, cell(m.help))
 	}
+	fields(&b, "Configuration keys", "Keys of what Limpet reads. `[]` stands for each entry of a list.", "key", s.configurations)
+	fields(&b, "Objects", objectsText, "field", s.objects)
 	b.WriteString("\n## Commands and flags\n")
 	for _, h := range programs {
 		fmt.Fprintf(&b, "\n### %s\n\n", h.command)
@@ -61,6 +68,40 @@ func table(b *strings.Builder, title, text string, of []constant) {
 	for _, c := range of {
 		fmt.Fprintf(b, "| `%s` | %s | `%s` |\n", c.value, cell(c.meaning), c.room)
 	}
+}
+
+// fields writes the tables of configurations or of objects.
+func fields(b *strings.Builder, title, text, column string, all []configuration) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", title, text)
+	for _, c := range all {
+		fmt.Fprintf(b, "\n### %s\n\n%s\n\n", c.title, wrapped(c.text))
+		ruled := slices.ContainsFunc(c.fields, func(f field) bool { return f.rules != "" })
+		if ruled {
+			fmt.Fprintf(b, "| %s | type | values | meaning |\n|---|---|---|---|\n", column)
+		} else {
+			fmt.Fprintf(b, "| %s | type | meaning |\n|---|---|---|\n", column)
+		}
+		for _, f := range c.fields {
+			fmt.Fprintf(b, "| `%s` | %s |", f.path, f.kind)
+			if ruled {
+				fmt.Fprintf(b, " %s |", cell(f.rules))
+			}
+			fmt.Fprintf(b, " %s |\n", cell(f.meaning))
+		}
+	}
+}
+
+// wrapped returns a text in lines of at most 120 characters.
+func wrapped(text string) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > 120 {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 // cell returns a text that does not end its cell or its line.

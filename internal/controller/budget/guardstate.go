@@ -10,9 +10,6 @@ import (
 	"github.com/limpet-io/limpet/pkg/budget"
 )
 
-// reasonNotProbed is the reason of the condition Enforced before the first answer to a probe.
-const reasonNotProbed = "NotProbed"
-
 // guardState is what is known of the guard of one namespace.
 type guardState struct {
 	// label of the namespace, and the label that its budgets need.
@@ -44,7 +41,7 @@ func (s guardState) condition(g budget.Guard, now time.Time) metav1.Condition {
 	}
 	c := budget.EnforcedOf(g, now)
 	if c.Status == metav1.ConditionTrue && s.probe.called.IsZero() {
-		c.Status, c.Reason = metav1.ConditionUnknown, reasonNotProbed
+		c.Status, c.Reason = metav1.ConditionUnknown, budget.ReasonNotProbed
 		c.Message = "The guard has not answered a test request yet: " + s.probe.message
 	}
 	return c

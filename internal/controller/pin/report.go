@@ -14,6 +14,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
+// reasonNotRecorded is the reason of the event on a PersistentPodState whose record the API server refuses.
+const reasonNotRecorded = "NotRecorded"
+
 // reporter makes the events and counts of a Recorder.
 type reporter struct {
 	events  events.EventRecorder
@@ -73,7 +76,7 @@ func (r reporter) topologyUnknown(state *appsv1beta1.PersistentPodState, before,
 // notRecorded reports a write that will be tried again: a user who looks at the object
 // should see why it is out of date.
 func (r reporter) notRecorded(state *appsv1beta1.PersistentPodState, err error) {
-	r.events.Eventf(state, nil, corev1.EventTypeWarning, "NotRecorded", "Record", "%s", err)
+	r.events.Eventf(state, nil, corev1.EventTypeWarning, reasonNotRecorded, "Record", "%s", err)
 }
 
 // waiting reports a pod that waits for its required place.
