@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes a release into one folder: binaries and images for each architecture, the chart, the manifests, the kubectl
-# plugin with its krew manifest, bills of materials, provenance and checksums. The Makefile sets the environment:
+# Writes a release into one folder: binaries and images for each architecture, the chart, the manifests as files and
+# as an archive for kustomize, the kubectl plugin with its krew manifest, bills of materials, provenance and checksums. The Makefile sets the environment:
 # VERSION, REGISTRY (of the images), ARCHITECTURES, PLUGIN_PLATFORMS, PLUGIN_FLAGS (of the plugin's compiler), GO.
 # Usage: release.sh FOLDER
 set -euo pipefail
@@ -27,6 +27,11 @@ named() {
 		base=${file##*/}
 		cp "$file" "$out/${base%%.*}$suffix${base#"${base%%.*}"}"
 	done
+}
+
+# pack DIRECTORY FILE packs a directory, so that the same files make the same archive.
+pack() {
+	tar -C "$1" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf - . | gzip -n >"$2"
 }
 
 (cd release && "$GO" build -o "$work/limpet-release" ./cmd/limpet-release)
@@ -59,16 +64,21 @@ for platform in $PLUGIN_PLATFORMS; do
 	mkdir -p "$work/$name"
 	if [[ -e $out/$name ]]; then cp "$out/$name" "$work/$name/kubectl-limpet"; else build "$platform" "$work/$name/kubectl-limpet" kubectl-limpet; fi
 	cp LICENSE "$work/$name/"
-	tar -C "$work/$name" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - . | gzip -n >"$out/$name.tar.gz"
+	pack "$work/$name" "$out/$name.tar.gz"
 	plugins+=("$out/$name.tar.gz")
 done
 "$work/limpet-release" krew --version "$VERSION" "${plugins[@]}" >"$out/krew.yaml"
 
 (cd release/chart && "$GO" run ./cmd/limpet-chart --deploy ../../deploy --version "$VERSION" --registry "$REGISTRY" --tag "$VERSION" --archive "$out")
+
+# The manifests with the names of the images, for kustomizations of users, and built for kubectl apply.
+deploy=$work/manifests/limpet/deploy
+mkdir -p "${deploy%/*}" && cp -R deploy "$deploy" && rm -r "$deploy/chart" "$deploy/exceptions.txt"
+find "$deploy" -name '*.yaml' -exec sed -i "s|image: limpet-io/\(limpet-[a-z]*\):dev|image: $REGISTRY/\1:$VERSION|" {} +
+pack "$work/manifests" "$out/deploy.tar.gz"
 for file in install=default install-own-network=own-network install-adopt-network=adopt-network install-given-certificate=given-certificate \
-	install-cert-manager=cert-manager alerts=alerts monitoring=monitoring uninstall=uninstall; do
-	bin/assets/kubectl kustomize "deploy/${file#*=}" |
-		sed "s|image: limpet-io/\(limpet-[a-z]*\):dev|image: $REGISTRY/\1:$VERSION|" >"$out/${file%=*}.yaml"
+	install-cert-manager=cert-manager crds=crds alerts=alerts monitoring=monitoring uninstall=uninstall; do
+	"${LIMPET_PROGRAMS:-bin/assets}/kubectl" kustomize "$deploy/${file#*=}" >"$out/${file%=*}.yaml"
 done
 
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)

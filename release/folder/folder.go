@@ -31,7 +31,7 @@ const sums = "SHA256SUMS"
 // Expected returns the names of the files that a release must have, but for the chart, whose name has the version.
 func Expected(architectures []string) []string {
 	names := []string{
-		sums, "alerts.yaml", "monitoring.yaml", "install.yaml", "install-adopt-network.yaml", "install-cert-manager.yaml",
+		sums, "alerts.yaml", "crds.yaml", "deploy.tar.gz", "monitoring.yaml", "install.yaml", "install-adopt-network.yaml", "install-cert-manager.yaml",
 		"install-given-certificate.yaml", "install-own-network.yaml", "uninstall.yaml", "krew.yaml", "limpet-agent.oci.tar", "limpet-controller.oci.tar",
 	}
 	for _, arch := range architectures {
@@ -64,7 +64,7 @@ func Check(dir string, architectures []string) error {
 			errs = append(errs, fmt.Errorf("%s is missing or empty", name))
 		}
 	}
-	errs = append(errs, checkSums(files), checkChart(files), checkKrew(files))
+	errs = append(errs, checkSums(files), checkChart(files), checkKrew(files), checkManifests(files))
 	for _, arch := range architectures {
 		for _, p := range Programs {
 			errs = append(errs, checkBinary(p+"-linux-"+arch, files, machines[arch]))

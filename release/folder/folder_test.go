@@ -102,6 +102,7 @@ func sound(t *testing.T) map[string]string {
 	files["limpet-1.2.3.tgz"] = packed(t, map[string]string{
 		"limpet/Chart.yaml": "name: limpet\nversion: 1.2.3\n", "limpet/values.yaml": "x", "limpet/values.schema.json": "{}",
 	})
+	files[folder.Manifests] = packed(t, map[string]string{"limpet/deploy/default/kustomization.yaml": "resources: []\n"})
 	var plugins []string
 	content := map[string][]byte{}
 	for _, platform := range []string{"darwin-arm64", "linux-amd64", "linux-arm64"} {
@@ -161,7 +162,12 @@ func TestCheck(t *testing.T) {
 			f["limpet-1.2.4.tgz"] = f["limpet-1.2.3.tgz"]
 			delete(f, "limpet-1.2.3.tgz")
 		}, want: "does not have the version 1.2.4"},
-		"another plugin": {damage: func(f map[string]string) { f["kubectl-limpet-darwin-arm64.tar.gz"] += "x" }, want: "krew.yaml does not have kubectl-limpet-darwin-arm64.tar.gz"},
+		"manifests of a checkout": {damage: func(f map[string]string) { f["uninstall.yaml"] = "image: limpet-io/limpet-agent:dev\n" }, want: "uninstall.yaml has an image of a checkout"},
+		"an archive of a checkout": {damage: func(f map[string]string) {
+			f[folder.Manifests] = packed(t, map[string]string{"limpet/deploy/default/kustomization.yaml": "x", "limpet/deploy/x.yaml": "image: limpet-io/limpet-agent:dev\n"})
+		}, want: "limpet/deploy/x.yaml has an image of a checkout"},
+		"an archive without manifests": {damage: func(f map[string]string) { f[folder.Manifests] = packed(t, nil) }, want: "has no limpet/deploy/default"},
+		"another plugin":               {damage: func(f map[string]string) { f["kubectl-limpet-darwin-arm64.tar.gz"] += "x" }, want: "krew.yaml does not have kubectl-limpet-darwin-arm64.tar.gz"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

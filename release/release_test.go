@@ -1,0 +1,110 @@
+package release_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/limpet-io/limpet/release/folder"
+)
+
+const (
+	version  = "v0.0.1"
+	registry = "registry.example/limpet"
+)
+
+// run runs a program in a directory and returns its standard output.
+func run(t *testing.T, dir string, env []string, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	var diagnosis strings.Builder
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), &diagnosis
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, diagnosis.String())
+	}
+	return string(out)
+}
+
+// TestRelease writes a release for this architecture, and uses it as a user does who has nothing but its folder. It
+// needs what `make build assets` made.
+func TestRelease(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := os.Getenv("LIMPET_PROGRAMS")
+	if programs == "" {
+		programs = filepath.Join(root, "bin/assets")
+	}
+	goCommand := os.Getenv("GO")
+	if goCommand == "" {
+		goCommand = "go"
+	}
+	out := filepath.Join(t.TempDir(), "dist")
+	run(t, root, []string{
+		"VERSION=" + version, "REGISTRY=" + registry, "ARCHITECTURES=" + runtime.GOARCH, "PLUGIN_PLATFORMS=linux/" + runtime.GOARCH,
+		"PLUGIN_FLAGS=", "GO=" + goCommand, "LIMPET_PROGRAMS=" + programs,
+	}, "release/release.sh", out)
+
+	run(t, out, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	if said := run(t, out, nil, "./limpet-ipam-linux-"+runtime.GOARCH, "version"); !strings.Contains(said, " "+version+" ") {
+		t.Errorf("limpet-ipam version prints %q", said)
+	}
+	install, err := os.ReadFile(filepath.Join(out, "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range []string{"limpet-agent", "limpet-controller"} {
+		if want := "image: " + registry + "/" + image + ":" + version + "\n"; !strings.Contains(string(install), want) {
+			t.Errorf("install.yaml has no %s", want)
+		}
+	}
+	manifests(t, root, out, filepath.Join(programs, "kubectl"), string(install))
+}
+
+// manifests unpacks the archive of the manifests. Each directory of the checkout must be there, and build.
+func manifests(t *testing.T, root, out, kubectl, install string) {
+	t.Helper()
+	dir := t.TempDir()
+	run(t, dir, nil, "tar", "-xzf", filepath.Join(out, folder.Manifests))
+	if built := run(t, dir, nil, kubectl, "kustomize", "limpet/deploy/default"); built != install {
+		t.Error("limpet/deploy/default of the archive differs from install.yaml")
+	}
+	kustomizations, err := filepath.Glob(filepath.Join(root, "deploy/*/kustomization.yaml"))
+	if err != nil || len(kustomizations) < 15 {
+		t.Fatalf("found %d kustomizations, error %v: the test tests little", len(kustomizations), err)
+	}
+	var components []string
+	for _, path := range kustomizations {
+		name := filepath.Base(filepath.Dir(path))
+		text, err := os.ReadFile(path)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case strings.Contains(string(text), "\nkind: Component\n"):
+			components = append(components, name)
+		default:
+			run(t, dir, nil, kubectl, "kustomize", "limpet/deploy/"+name)
+		}
+	}
+	if len(components) < 5 || !slices.Contains(components, "node-network") {
+		t.Fatalf("found the components %v: the test tests little", components)
+	}
+	for _, name := range components {
+		text := "resources: [limpet/deploy/own-network]\ncomponents: [limpet/deploy/" + name + "]\n"
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if built := run(t, dir, nil, kubectl, "kustomize", "."); !strings.Contains(built, registry+"/limpet-agent:"+version) {
+			t.Errorf("with %s the agent has another image", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "limpet/deploy/examples/flannel.yaml")); err != nil {
+		t.Error(err)
+	}
+}
