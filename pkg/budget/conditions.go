@@ -12,13 +12,13 @@ import (
 // Reasons of the conditions Enforced and DisruptionAllowed.
 const (
 	ReasonEnforced           = "Enforced"             // the guard is asked before a pod of the budget goes
-	ReasonNoWebhook          = "WebhookMissing"       // the webhook of the guard is not installed
-	ReasonOldWebhook         = "WebhookNotCurrent"    // the webhook of the guard lacks rules or the certificate authority of this version
-	ReasonNoLabel            = "NamespaceNotLabelled" // the namespace lacks its label, so that the API server does not ask the guard
-	ReasonNotCalled          = "NotCalled"            // a test request did not reach the guard, or a pod went without a question
-	ReasonNotProbed          = "NotProbed"            // the guard has not answered a test request yet
-	ReasonNoPods             = "SelectorInvalid"      // the selector or the target is invalid, and the budget covers no pod
-	ReasonOldRules           = "AnnotationInvalid"    // some annotations are invalid, and the defaults hold
+	ReasonEnforcedNoWebhook  = "WebhookMissing"       // the webhook of the guard is not installed
+	ReasonEnforcedOldWebhook = "WebhookNotCurrent"    // the webhook of the guard lacks rules or the certificate authority of this version
+	ReasonEnforcedNoLabel    = "NamespaceNotLabelled" // the namespace lacks its label, so that the API server does not ask the guard
+	ReasonEnforcedNotCalled  = "NotCalled"            // a test request did not reach the guard, or a pod went without a question
+	ReasonEnforcedNotProbed  = "NotProbed"            // the guard has not answered a test request yet
+	ReasonEnforcedNoPods     = "SelectorInvalid"      // the selector or the target is invalid, and the budget covers no pod
+	ReasonEnforcedOldRules   = "AnnotationInvalid"    // some annotations are invalid, and the defaults hold
 	ReasonDisruptionUnits    = "UnitsLeft"            // further pods may become unavailable
 	ReasonNothingProtected   = "NothingProtected"     // no pod must stay available, so all pods may go
 	ReasonDisruptionNone     = "BudgetExhausted"      // as many pods are unavailable as the budget allows
@@ -60,23 +60,23 @@ func EnforcedOf(g Guard, now time.Time) metav1.Condition {
 	}
 	switch missed := g.Missed; {
 	case g.Problem != nil:
-		return no(ReasonNoPods, fmt.Sprintf("The budget covers no pod: %s.", sentence(g.Problem.Error())))
+		return no(ReasonEnforcedNoPods, fmt.Sprintf("The budget covers no pod: %s.", sentence(g.Problem.Error())))
 	case g.Missing:
-		return no(ReasonNoWebhook, "The webhook of the guard is not installed: apply deploy/controller.")
+		return no(ReasonEnforcedNoWebhook, "The webhook of the guard is not installed: apply deploy/controller.")
 	case g.Webhook != "":
-		return no(ReasonOldWebhook, fmt.Sprintf("The webhook of the guard is not this version's: %s.", sentence(g.Webhook)))
+		return no(ReasonEnforcedOldWebhook, fmt.Sprintf("The webhook of the guard is not this version's: %s.", sentence(g.Webhook)))
 	case g.Label == "" || g.Label != g.Wanted:
-		return no(ReasonNoLabel, fmt.Sprintf("The namespace needs the label %s=%s and has %q.",
+		return no(ReasonEnforcedNoLabel, fmt.Sprintf("The namespace needs the label %s=%s and has %q.",
 			policyv1beta1.LabelBudgets, clean(g.Wanted), clean(g.Label)))
 	case g.Probe != "":
-		return no(ReasonNotCalled, fmt.Sprintf("A test request did not reach the guard: %s.", sentence(g.Probe)))
+		return no(ReasonEnforcedNotCalled, fmt.Sprintf("A test request did not reach the guard: %s.", sentence(g.Probe)))
 	case !missed.IsZero() && missed.After(g.Called) && now.Sub(missed) < missedFor:
-		return no(ReasonNotCalled, fmt.Sprintf("A pod went %s ago, and the guard was not asked.", age(now.Sub(missed))))
+		return no(ReasonEnforcedNotCalled, fmt.Sprintf("A pod went %s ago, and the guard was not asked.", age(now.Sub(missed))))
 	case g.Unprobed:
-		return condition(policyv1beta1.ConditionEnforced, metav1.ConditionUnknown, ReasonNotProbed,
+		return condition(policyv1beta1.ConditionEnforced, metav1.ConditionUnknown, ReasonEnforcedNotProbed,
 			"No test request was sent to the guard yet.")
 	case g.Invalid != nil:
-		return no(ReasonOldRules, fmt.Sprintf("Some annotations are invalid, and the defaults hold: %s.", sentence(g.Invalid.Error())))
+		return no(ReasonEnforcedOldRules, fmt.Sprintf("Some annotations are invalid, and the defaults hold: %s.", sentence(g.Invalid.Error())))
 	}
 	silent := "Pods may go while the controller does not answer."
 	if g.Label == policyv1beta1.LabelBudgetsClosed {

@@ -41,7 +41,7 @@ func (s guardState) condition(g budget.Guard, now time.Time) metav1.Condition {
 	}
 	c := budget.EnforcedOf(g, now)
 	if c.Status == metav1.ConditionTrue && s.probe.called.IsZero() {
-		c.Status, c.Reason = metav1.ConditionUnknown, budget.ReasonNotProbed
+		c.Status, c.Reason = metav1.ConditionUnknown, budget.ReasonEnforcedNotProbed
 		c.Message = "The guard has not answered a test request yet: " + s.probe.message
 	}
 	return c
