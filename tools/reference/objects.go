@@ -91,15 +91,15 @@ func object(d definition) (configuration, error) {
 			continue
 		}
 		s := v.Schema.OpenAPI
-		text := fmt.Sprintf("`%s/%s`. %s", d.Spec.Group, v.Name, strings.Join(strings.Fields(s.Description), " "))
+		text := []string{fmt.Sprintf("`%s/%s`.", d.Spec.Group, v.Name), s.Description}
 		for _, r := range s.Validations {
-			text += fmt.Sprintf(" Rule: %s.", r.Message)
+			text = append(text, fmt.Sprintf("Rule: %s.", r.Message))
 		}
 		for _, metadata := range []string{"apiVersion", "kind", "metadata"} {
 			delete(s.Properties, metadata)
 		}
 		fields, err := s.fields("")
-		return configuration{d.Spec.Names.Kind, text, fields}, err
+		return configuration{d.Spec.Names.Kind, strings.Join(text, " "), fields}, err
 	}
 	return configuration{}, errors.New("no version is stored")
 }

@@ -38,22 +38,7 @@ func load(root string) (source, error) {
 			continue
 		}
 		for _, file := range p.Syntax {
-			found, err := constants(p, file)
-			problems = append(problems, err)
-			for _, c := range found {
-				if named(c.value) {
-					s.names = append(s.names, c)
-				} else {
-					s.reasons = append(s.reasons, c)
-				}
-			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				if call, ok := n.(*ast.CallExpr); ok {
-					problems = append(problems, namedReason(p, call))
-					s.metrics = append(s.metrics, metrics(p, call)...)
-				}
-				return true
-			})
+			problems = append(problems, s.add(p, file))
 		}
 	}
 	if s.configurations, err = configurations(loaded); err != nil {
@@ -67,6 +52,26 @@ func load(root string) (source, error) {
 	explain(s.names, s.reasons)
 	s.names, s.reasons = sorted(s.names), sorted(s.reasons)
 	return s, errors.Join(problems...)
+}
+
+// add adds the constants and metrics of a file.
+func (s *source) add(p *packages.Package, file *ast.File) error {
+	found, err := constants(p, file)
+	for _, c := range found {
+		if named(c.value) {
+			s.names = append(s.names, c)
+		} else {
+			s.reasons = append(s.reasons, c)
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			err = errors.Join(err, namedReason(p, call))
+			s.metrics = append(s.metrics, metrics(p, call)...)
+		}
+		return true
+	})
+	return err
 }
 
 // namedReason refuses an event whose reason is a literal: it would be missing in the page.
