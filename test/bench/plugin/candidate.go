@@ -103,6 +103,16 @@ func (c *candidate) pair(ctx context.Context, pod string) (time.Duration, error)
 	return added + ended, err
 }
 
+// attachAgain undoes the ADD of a pod whose address is not known, and repeats it.
+func (c *candidate) attachAgain(ctx context.Context, pod string) error {
+	for _, verb := range []string{"DEL", "ADD"} {
+		if _, err := c.do(ctx, verb, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // startTwice starts two processes that do nothing, as a pair does.
 func (c *candidate) startTwice(ctx context.Context, pod string) (time.Duration, error) {
 	first, err := c.do(ctx, "VERSION", pod)

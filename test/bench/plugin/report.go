@@ -83,16 +83,13 @@ Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and u
 		fmt.Fprintf(&w, "| %d | %d | %.1f/s | %.1f/s | %.1f | %s | %s |\n", t.processes, t.used,
 			t.hostLocal.perSecond(), t.limpet.perSecond(), t.limpet.perSecond()/t.hostLocal.perSecond(), t.hostLocal.seconds(), t.limpet.seconds())
 	}
-	w.WriteString("\n## Memory of one process\n\nThe highest resident memory of an ADD or DEL, including mapped pages of the state file.\n\n| in use | host-local | limpet-ipam |\n|---|---|---|\n")
+	w.WriteString("\n## Memory of one process\n\nThe highest resident memory of an ADD or DEL, including mapped pages of the state file.\n\n| state | host-local | limpet-ipam |\n|---|---|---|\n")
 	for _, m := range r.memory {
-		hostLocal, used := "–", fmt.Sprint(m.used)
+		hostLocal := "–"
 		if m.hostLocal > 0 {
 			hostLocal = measure.Megabytes(m.hostLocal)
 		}
-		if m.of != "" {
-			used += ", of a /12"
-		}
-		fmt.Fprintf(&w, "| %s | %s | %s |\n", used, hostLocal, measure.Megabytes(m.limpet))
+		fmt.Fprintf(&w, "| %s | %s | %s |\n", m.state, hostLocal, measure.Megabytes(m.limpet))
 	}
 	return measure.Fold(w.String())
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
@@ -26,6 +28,8 @@ type scenario struct {
 	limpetOnly bool
 	// memory tells to measure the memory of the verbs, too.
 	memory bool
+	// check looks at the state of limpet-ipam after so many runs of the steps; nil for no check.
+	check func(ctx context.Context, c *candidate, runs int) error
 }
 
 // step is a verb whose duration is measured.
@@ -58,6 +62,7 @@ var scenarios = []scenario{
 	{name: "50 000 reserved", used: 50_000, rounds: 200, repeat: 1, prepare: reserved, steps: []step{add, end, claim, unclaim}, limpetOnly: true},
 	{name: "0 in use, pods that ask", rounds: 300, repeat: 1, prepare: asking(inUse), steps: []step{add, end}},
 	{name: atTheShare, used: 10_000, rounds: 200, repeat: 1, prepare: asking(reserved), steps: []step{add, end}, limpetOnly: true},
+	{name: allTaken, used: wholeRange, rounds: 200, repeat: 1, prepare: asking(nothingFree), steps: []step{add, end}, limpetOnly: true, memory: true, check: eachReclaimed},
 	{name: afterARestart, used: 10_000, rounds: 200, repeat: 1, prepare: asking(reservedBefore), steps: []step{add, end}, limpetOnly: true},
 	{name: allEnded, used: 50_000, rounds: 200, repeat: 1, prepare: emptied, steps: []step{add, end}, limpetOnly: true},
 }
@@ -66,6 +71,10 @@ var scenarios = []scenario{
 const atTheShare = "10 000 reserved, the share, pods that ask"
 
 const (
+	// allTaken has no free address: each ADD takes that of the reservation that ends first, and the DEL reserves it again.
+	allTaken = "a full /16 with 10 000 reserved, pods that ask"
+	// wholeRange is how many addresses of a /16 pods can have.
+	wholeRange = 65_533
 	// afterARestart is the same with reservations that began before a restart of the node.
 	afterARestart = "10 000 reserved before a restart of the node, the share, pods that ask"
 	nothingInUse  = "0 in use"
@@ -88,6 +97,32 @@ func reserved(ctx context.Context, c *candidate, n int) error {
 		return err
 	}
 	return fillReserved(ctx, c.dir, n, clocks())
+}
+
+// nothingFree prepares a range without a free address. As many are reserved as may be, and the others are in use.
+func nothingFree(ctx context.Context, c *candidate, n int) error {
+	kept := min(n, reservation.MaxSharePods)
+	first := firstAddress
+	for range kept {
+		first = first.Next()
+	}
+	if err := attach(ctx, c.dir, kept, n, first); err != nil {
+		return err
+	}
+	return reserved(ctx, c, kept)
+}
+
+var errNoReclaim = errors.New("not each ADD reclaimed an address")
+
+// eachReclaimed reports an error unless each ADD ended a reservation for its address.
+func eachReclaimed(ctx context.Context, c *candidate, runs int) error {
+	return persistence.New(persistence.Options{Dir: c.dir}).View(ctx, func(tx *persistence.Tx) error {
+		usage, err := tx.PoolUsage(network)
+		if err == nil && usage.Reclaimed != uint64(runs) { //nolint:gosec // runs are counted from 0
+			err = fmt.Errorf("%w: %d of %d", errNoReclaim, usage.Reclaimed, runs)
+		}
+		return err
+	})
 }
 
 // reservedBefore prepares a state whose reservations began before a restart of the machine.
@@ -180,17 +215,29 @@ func (s scenario) run(ctx context.Context, b bench) (scenarioResult, error) {
 			return p, err
 		}
 	}
+	if s.check != nil {
+		err = s.check(ctx, all[len(all)-2].candidate, 1+s.rounds*s.repeat)
+	}
+	if err == nil && s.memory {
+		p.peaks, err = s.measurePeaks(ctx, all)
+	}
+	return p, err
+}
+
+// measurePeaks measures the memory of limpet-ipam in the state, and on an empty one.
+func (s scenario) measurePeaks(ctx context.Context, all []participant) (peaks []memory, err error) {
 	for _, one := range all {
-		if !s.memory {
-			break
-		}
 		highest, err := highestPeak(ctx, one.candidate)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
-		p.peaks = append(p.peaks, memory{used: one.used, limpet: highest, of: s.name})
+		state := s.name
+		if one.used == 0 {
+			state = "nothing in use, beside: " + s.name
+		}
+		peaks = append(peaks, memory{state: state, limpet: highest})
 	}
-	return p, nil
+	return peaks, nil
 }
 
 func (s scenario) round(ctx context.Context, all []participant, i int) error {
