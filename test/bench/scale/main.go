@@ -37,8 +37,8 @@ func run() int {
 	flag.StringVar(&p.assets, "assets", os.Getenv(programs.Var), "directory of kube-apiserver and etcd")
 	flag.StringVar(&p.data, "data", "/dev/shm", "directory for etcd; a tmpfs has no flushes")
 	out := flag.String("out", "", "file to write the tables to, as well as to standard output")
-	known := flag.String("results", "bin/bench-scale.json", "file with the results of scenes that ran earlier; each scene adds its own")
-	names := flag.String("scenes", strings.Join(sceneNames(), ","), "scenes to run; the tables have the others from -results")
+	known := flag.String("results", resultsFile, "file with the results of scenes that ran earlier, of which the tables are made; each scene adds its own")
+	names := flag.String("scenes", strings.Join(sceneNames(), ","), "scenes to run; the tables have the others from -results; \"\" to run none")
 	size.flags(flag.CommandLine)
 	flag.Parse()
 	text, err := measureScenes(ctx, p, size, *known, strings.Split(*names, ","))
@@ -129,7 +129,7 @@ func measureScenes(ctx context.Context, p place, size scale, file string, names 
 	if err != nil {
 		return "", err
 	}
-	for _, name := range names {
+	for _, name := range slices.DeleteFunc(names, func(name string) bool { return name == "" }) {
 		at := slices.Index(sceneNames(), name)
 		if at < 0 {
 			return "", fmt.Errorf("%s: %w; there are %s", name, errNoScene, strings.Join(sceneNames(), ", "))
@@ -149,7 +149,8 @@ func runScene(ctx context.Context, p place, size scale, s scene, r *results) (er
 		return fmt.Errorf("make directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(p.dir) }() // of the temporary directory of this machine
-	if r.Machine, err = measure.LookAround(p.dir); err != nil {
+	machine, err := measure.LookAround(p.dir)
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, size.Bound)
@@ -168,6 +169,6 @@ func runScene(ctx context.Context, p place, size scale, s scene, r *results) (er
 	if err = s.run(ctx, b, r); err != nil {
 		return err
 	}
-	r.Ran[s.column(size)] = ran{r.Machine.Day, time.Since(b.begin), r.Machine.Load, measure.Precedence()}
+	r.Ran[s.column(size)] = ran{machine, time.Since(b.begin), measure.Precedence()}
 	return nil
 }

@@ -23,7 +23,6 @@ type start struct {
 type memory struct {
 	Fleet struct{ Nodes, Pods, Sets, Records, Workloads int }
 	Etcd  int64 // bytes
-	Empty int64 // resident bytes of a controller before any object was there; 0 for not measured
 	// First is the first start, which generates and records.
 	First, Again start
 	Recorded     time.Duration // from the first readiness to the last record

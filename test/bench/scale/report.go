@@ -79,16 +79,15 @@ func (r *results) markdown() string {
 
 Written by `+"`make bench-scale`"+`: etcd, kube-apiserver and limpet-controller as processes on one machine, with the nodes and pods of a large cluster as objects. The nodes, workloads and pods are written into etcd in the form in which the API server stores them. The next step begins when the API server has read them, has sent all pods to a watch like the scheduler's, and has nothing to do. Everything after that goes through the API server. etcd's files are in memory, so that no write waits for a disk.
 
-* %s
-
+%s
 Each scene is a cluster of its own. The results of a scene stay until it runs again:
 
 | scene | measured on | took | load of the machine before |
 |---|---|---|---|
-`, r.Machine.Hardware())
+`, r.machines())
 	for _, name := range r.runs() {
 		ran := r.Ran[name]
-		fmt.Fprintf(&w, "| %s | %s%s | %s | %.1f |\n", name, ran.Day, ran.Precedence, seconds(ran.Took), ran.Load)
+		fmt.Fprintf(&w, "| %s | %s%s | %s | %.1f |\n", name, ran.Machine.Day, ran.Precedence, seconds(ran.Took), ran.Machine.Load)
 	}
 	w.WriteString("\n## Numbers to reach\n\n")
 	w.WriteString(measure.Targets(r.targets()))

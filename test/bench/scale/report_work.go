@@ -19,7 +19,7 @@ func (w *work) targets() []measure.Target {
 	if w == nil {
 		return nil
 	}
-	failed := w.FailedRecorded.Worst()
+	failed := w.FailedRecorded.Worst
 	return []measure.Target{
 		{
 			What: "writes of the controllers for a rebuild", Limit: "≤ 4", Got: fmt.Sprintf("%.1f", w.perRebuild()), Met: w.perRebuild() <= 4.05,
@@ -52,10 +52,10 @@ Measured on %s. %d nodes, %d pods, %d of them recorded, and two controllers. The
 
 | what | ms, median / 99th percentile | worst |
 |---|---|---|
-| rebuild: created → gate open | %s | %s |
-| rebuild: Ready → recorded | %s | %s |
-| the leader is killed: created → gate open | %s | %s |
-| the leader is killed: Ready → recorded | %s | %s |
+| rebuild: created → gate open | %s |
+| rebuild: Ready → recorded | %s |
+| the leader is killed: created → gate open | %s |
+| the leader is killed: Ready → recorded | %s |
 | API server ready again → a pod is rebuilt and recorded | %s | |
 
 A controller has %s of resident memory, at most %s.
@@ -65,8 +65,7 @@ The requests of the controllers follow the rebuilds, not the number of nodes. Af
 		day, w.Fleet.Nodes, w.Fleet.Pods, w.Fleet.Records, rebuildRate, measure.Megabytes(w.Etcd),
 		w.Seconds, w.Rest.Requests, w.Rest.Writes, w.Rebuilds, w.Rebuild.Requests, w.Rebuild.Writes,
 		w.Alones, w.Alone.Requests, w.Alone.Writes, w.AfterSeconds, w.After.Requests, w.After.Writes,
-		w.CalmOpened, worst(w.CalmOpened), w.CalmRecorded, worst(w.CalmRecorded),
-		w.FailedOpened, worst(w.FailedOpened), w.FailedRecorded, worst(w.FailedRecorded),
+		w.CalmOpened.cells(), w.CalmRecorded.cells(), w.FailedOpened.cells(), w.FailedRecorded.cells(),
 		measure.Millis(w.FirstAfter), measure.Megabytes(w.Resident), measure.Megabytes(w.Most), w.Rebuilds, writtenText(w.Written), w.Alones, writtenText(w.AloneWritten))
 }
 
@@ -78,5 +77,3 @@ func writtenText(written map[string]int) string {
 	}
 	return strings.Join(kinds, ", ")
 }
-
-func worst(s measure.Sample) string { return measure.Millis(s.Worst()) }

@@ -15,23 +15,57 @@ import (
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
+// resultsFile has what the scenes of the page found. It lies beside the page, so that a scene that runs alone in a new
+// clone keeps the others.
+const resultsFile = "docs/operate/benchmarks-scale.json"
+
 // results is what scenes found, of this run and of earlier ones.
 type results struct {
-	Machine measure.Machine // of the last run
-	Ran     map[string]ran
-	Memory  *memory
+	Ran    map[string]ran
+	Memory *memory
 	// AllRecorded has the clusters of which each pod is recorded, by their pods.
 	AllRecorded map[int]*memory
 	Work        *work
 	Agents      *agentWork
 }
 
-// ran tells when a scene ran.
+// ran tells when and where a scene ran.
 type ran struct {
-	Day        string
+	Machine    measure.Machine
 	Took       time.Duration
-	Load       float64 // of the machine at the start
 	Precedence string
+}
+
+// quantiles are what the page tells of a sample.
+type quantiles struct{ Median, P99, Worst time.Duration }
+
+func quantilesOf(s measure.Sample) quantiles { return quantiles{s.Median(), s.P99(), s.Worst()} }
+
+// cells prints two cells of a table, in milliseconds.
+func (q quantiles) cells() string {
+	return fmt.Sprintf("%s / %s | %s", measure.Millis(q.Median), measure.Millis(q.P99), measure.Millis(q.Worst))
+}
+
+// machines prints the machines of the scenes, each once.
+func (r *results) machines() string {
+	var w strings.Builder
+	on := map[string][]string{}
+	var order []string
+	for _, name := range r.runs() {
+		machine := r.Ran[name].Machine.Hardware()
+		if on[machine] == nil {
+			order = append(order, machine)
+		}
+		on[machine] = append(on[machine], name)
+	}
+	for _, machine := range order {
+		scenes := ""
+		if len(order) > 1 {
+			scenes = strings.Join(on[machine], ", ") + ": "
+		}
+		w.WriteString("* " + scenes + machine + "\n")
+	}
+	return w.String()
 }
 
 // runs returns the names of the scenes that ran, in their order.
@@ -45,7 +79,7 @@ func (r *results) runs() []string {
 // day returns when a scene ran.
 func (r *results) day(name string) string {
 	if ran, ok := r.Ran[name]; ok {
-		return ran.Day
+		return ran.Machine.Day
 	}
 	return "–"
 }

@@ -26,7 +26,7 @@ type work struct {
 	Alone        counts
 	AloneWritten map[string]int
 	// Calm is the times of rebuilds with two controllers, Failed those while the leader is killed.
-	CalmOpened, CalmRecorded, FailedOpened, FailedRecorded measure.Sample
+	CalmOpened, CalmRecorded, FailedOpened, FailedRecorded quantiles
 	// After is the requests after the API server was ready again.
 	After          counts
 	AfterSeconds   float64
@@ -106,10 +106,11 @@ func (b *bench) restAll(ctx context.Context, _ *player, w *work) (err error) {
 const rebuildRate = 10
 
 func (b *bench) rebuildAll(ctx context.Context, p *player, w *work) (err error) {
-	if w.CalmOpened, w.CalmRecorded, err = p.rebuilds(ctx, b.size.Rebuilds, rebuildRate); err != nil {
+	opened, recorded, err := p.rebuilds(ctx, b.size.Rebuilds, rebuildRate)
+	if err != nil {
 		return err
 	}
-	w.Rebuilds = len(w.CalmOpened)
+	w.Rebuilds, w.CalmOpened, w.CalmRecorded = len(opened), quantilesOf(opened), quantilesOf(recorded)
 	w.Rebuild, w.Written, err = b.countAfter(ctx, min(b.size.Rest*4/3, pin.UsualPace.Between+4*pin.UsualPace.Returned))
 	return err
 }
@@ -151,7 +152,8 @@ func (b *bench) failOver(ctx context.Context, p *player, w *work) error {
 		}
 		killed <- err
 	}()
-	w.FailedOpened, w.FailedRecorded, err = p.rebuilds(ctx, b.size.Rebuilds, rebuildRate)
+	opened, recorded, err := p.rebuilds(ctx, b.size.Rebuilds, rebuildRate)
+	w.FailedOpened, w.FailedRecorded = quantilesOf(opened), quantilesOf(recorded)
 	if err = errors.Join(err, <-killed); err != nil {
 		return err
 	}
