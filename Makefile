@@ -64,7 +64,7 @@ bench-budgets: build assets ## Measure how fast budgets judge, beside PodDisrupt
 bench-spread: build assets ## Measure how fast spreads place pods, and that two replicas overfill none; writes docs/operate/benchmarks-spread.md
 	$(GO) run ./test/bench/controller -spreads -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-spread.md $(BENCH_FLAGS)
 
-bench-scale: build assets ## Measure 5 000 nodes and 150 000 pods, scene by scene; writes docs/operate/benchmarks-scale.md
+bench-scale: build assets ## Measure 5 000 nodes and 150 000 pods, scene by scene; writes docs/operate/benchmarks-scale.md and .json
 	$(GO) run ./test/bench/scale -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-scale.md $(BENCH_FLAGS)
 
 bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/benchmarks-rebuild.md

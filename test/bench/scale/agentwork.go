@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -19,12 +20,14 @@ type agentWork struct {
 	Seconds, AfterSeconds float64
 	Rebuilds              int
 	Rebuild               counts
+	// Server and Program are resident bytes of the API server and of this program, with all agents at rest.
+	Server, Program int64
 }
 
 // measureAgents takes the agents of many nodes through a start, rest, rebuilds and a restart of the
 // API server. No controller runs.
 func measureAgents(ctx context.Context, b *bench, r *results) error {
-	f := fleet{nodes: b.size.WorkNodes, pods: b.size.WorkPods, recorded: 20, made: time.Now()}
+	f := fleet{nodes: b.size.AgentNodes, pods: b.size.AgentPods, recorded: 20, made: time.Now()}
 	w := &agentWork{Nodes: f.nodes, Pods: f.pods, Kept: f.records(), Rebuilds: min(b.size.Rebuilds, f.records())}
 	if err := b.fill(ctx, f); err != nil {
 		return err
@@ -38,6 +41,9 @@ func measureAgents(ctx context.Context, b *bench, r *results) error {
 		return err
 	}
 	if w.Rest, w.Seconds, err = b.observe(ctx, "rest"); err != nil {
+		return err
+	}
+	if w.Server, w.Program, err = b.residentAtRest(); err != nil {
 		return err
 	}
 	b.progress("%d rebuilds", w.Rebuilds)
@@ -92,6 +98,34 @@ func (b *bench) observe(ctx context.Context, what string) (c counts, took float6
 	return c, took, err
 }
 
+// residentAtRest returns the resident memory of the API server and of this program, in bytes.
+func (b *bench) residentAtRest() (server, program int64, err error) {
+	pid, _, err := b.findServer()
+	if err != nil {
+		return 0, 0, err
+	}
+	if server, _, err = measure.Memory(pid); err != nil {
+		return 0, 0, err
+	}
+	program, _, err = measure.Memory(os.Getpid())
+	return server, program, err
+}
+
+// manyNodes is the number of nodes for which Limpet is made.
+const manyNodes = 5000
+
+// scaled tells what a cluster of many nodes has, where the scene has fewer.
+func (w *agentWork) scaled() string {
+	text := "The requests grow as the number of nodes, since an agent asks only for the objects of its node."
+	if w.Nodes < manyNodes {
+		text += fmt.Sprintf(" So %d nodes have %.4g times as many: an estimate, since the scene had fewer.", manyNodes, float64(manyNodes)/float64(w.Nodes))
+	}
+	if w.Server > 0 {
+		text += fmt.Sprintf(" At rest the API server had %s of resident memory, and the program with all agents %s.", measure.Megabytes(w.Server), measure.Megabytes(w.Program))
+	}
+	return text
+}
+
 // perNode is how many writes a node caused in ten minutes, from those of a shorter time.
 func (w *agentWork) perNode() float64 {
 	return float64(w.Rest.Writes) / float64(w.Nodes) * 600 / w.Seconds
@@ -142,8 +176,8 @@ Measured on %s. %d nodes with an agent each, %d pods, %d of which ask to keep th
 | %d rebuilds, of 4 s each | %d | %d |
 | %.0f s after a restart of the API server | %d | %d |
 
-The requests grow as the number of nodes, since an agent asks only for the objects of its node: 5 000 nodes have %.4g times as many. The scene has fewer, so that it ends within minutes.
+%s
 `,
 		day, w.Nodes, w.Pods, w.Kept, w.Start.Requests, w.Start.Writes, w.Seconds, w.Rest.Requests, w.Rest.Writes,
-		w.Rebuilds, w.Rebuild.Requests, w.Rebuild.Writes, w.AfterSeconds, w.After.Requests, w.After.Writes, 5000/float64(w.Nodes))
+		w.Rebuilds, w.Rebuild.Requests, w.Rebuild.Writes, w.AfterSeconds, w.After.Requests, w.After.Writes, w.scaled())
 }

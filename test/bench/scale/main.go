@@ -58,23 +58,27 @@ type scale struct {
 	Nodes, Pods int // of the scene memory
 	// RecordedNodes and RecordedPods are those of the scene recorded.
 	RecordedNodes, RecordedPods int
-	// WorkNodes and WorkPods are those of the scenes work and agents.
+	// WorkNodes and WorkPods are those of the scene work.
 	WorkNodes, WorkPods int
-	Rest                time.Duration // that is observed
-	Rebuilds            int
-	Bound               time.Duration // of a scene
-	HeapLimit           string        // of the controllers; "" for what the sizing table says
+	// AgentNodes and AgentPods are those of the scene agents.
+	AgentNodes, AgentPods int
+	Rest                  time.Duration // that is observed
+	Rebuilds              int
+	Bound                 time.Duration // of a scene
+	HeapLimit             string        // of the controllers; "" for what the sizing table says
 }
 
-var full = scale{Nodes: 5000, Pods: 150_000, RecordedNodes: 2000, RecordedPods: 60_000, WorkNodes: 1000, WorkPods: 30_000, Rest: time.Minute, Rebuilds: 300, Bound: 15 * time.Minute}
+var full = scale{Nodes: 5000, Pods: 150_000, RecordedNodes: 2000, RecordedPods: 60_000, WorkNodes: 1000, WorkPods: 30_000, AgentNodes: 5000, AgentPods: 150_000, Rest: time.Minute, Rebuilds: 300, Bound: 15 * time.Minute}
 
 func (s *scale) flags(f *flag.FlagSet) {
 	f.IntVar(&s.Nodes, "nodes", s.Nodes, "nodes of the scene memory")
 	f.IntVar(&s.Pods, "pods", s.Pods, "pods of the scene memory")
 	f.IntVar(&s.RecordedNodes, "recorded-nodes", s.RecordedNodes, "nodes of the scene recorded")
 	f.IntVar(&s.RecordedPods, "recorded-pods", s.RecordedPods, "pods of the scene recorded; the tables have a column for each number that ever ran")
-	f.IntVar(&s.WorkNodes, "work-nodes", s.WorkNodes, "nodes of the scenes work and agents")
-	f.IntVar(&s.WorkPods, "work-pods", s.WorkPods, "pods of the scenes work and agents")
+	f.IntVar(&s.WorkNodes, "work-nodes", s.WorkNodes, "nodes of the scene work")
+	f.IntVar(&s.WorkPods, "work-pods", s.WorkPods, "pods of the scene work")
+	f.IntVar(&s.AgentNodes, "agent-nodes", s.AgentNodes, "nodes of the scene agents, each with an agent")
+	f.IntVar(&s.AgentPods, "agent-pods", s.AgentPods, "pods of the scene agents")
 	f.DurationVar(&s.Rest, "rest", s.Rest, "how long a cluster at rest is observed")
 	f.IntVar(&s.Rebuilds, "rebuilds", s.Rebuilds, "rebuilt pods")
 	f.StringVar(&s.HeapLimit, "heap-limit", s.HeapLimit, "GOMEMLIMIT of the controllers; by default that of the table in docs/operate/operations.md")

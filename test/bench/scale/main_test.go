@@ -40,7 +40,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	small, file, text := scale{Nodes: 5, Pods: 500, RecordedNodes: 5, RecordedPods: 500, WorkNodes: 5, WorkPods: 500, Rebuilds: 20, Rest: 2 * time.Second, Bound: 5 * time.Minute}, filepath.Join(t.TempDir(), "results.json"), ""
+	small, file, text := scale{Nodes: 5, Pods: 500, RecordedNodes: 5, RecordedPods: 500, WorkNodes: 5, WorkPods: 500, AgentNodes: 5, AgentPods: 500, Rebuilds: 20, Rest: 2 * time.Second, Bound: 5 * time.Minute}, filepath.Join(t.TempDir(), "results.json"), ""
 	for _, name := range sceneNames() {
 		if text, err = measureScenes(ctx, p, small, file, []string{name}); err != nil {
 			t.Fatal(err)
