@@ -26,6 +26,10 @@ const agentAccount = "system:serviceaccount:limpet-system:limpet-agent"
 // offerInterval is the time between two looks of an agent at its state.
 const offerInterval = 5 * time.Second
 
+// startRate is how many agents start in a second. A DaemonSet starts them in steps, and the API server looks at all
+// IPReservations for the list of each agent.
+const startRate = 50
+
 // agents are the loops of all nodes that write to the API server, each with a connection of its
 // own. What they show are states in memory, in place of state files.
 type agents struct {
@@ -62,6 +66,9 @@ func (b *bench) startAgents(ctx context.Context, f fleet) (*agents, error) {
 	for _, a := range all.nodes {
 		go a.loop.Run(ctx)
 		go a.offerOften(ctx)
+		if err := measure.Wait(ctx, time.Second/startRate); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }

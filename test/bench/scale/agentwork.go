@@ -20,6 +20,7 @@ type agentWork struct {
 	Seconds, AfterSeconds float64
 	Rebuilds              int
 	Rebuild               counts
+	Rate                  int // of starts, in a second; 0 for all at once
 	// Server and Program are resident bytes of the API server and of this program, with all agents at rest.
 	Server, Program int64
 }
@@ -28,7 +29,7 @@ type agentWork struct {
 // API server. No controller runs.
 func measureAgents(ctx context.Context, b *bench, r *results) error {
 	f := fleet{nodes: b.size.AgentNodes, pods: b.size.AgentPods, recorded: 20, made: time.Now()}
-	w := &agentWork{Nodes: f.nodes, Pods: f.pods, Kept: f.records(), Rebuilds: min(b.size.Rebuilds, f.records())}
+	w := &agentWork{Nodes: f.nodes, Pods: f.pods, Kept: f.records(), Rebuilds: min(b.size.Rebuilds, f.records()), Rate: startRate}
 	if err := b.fill(ctx, f); err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func measureAgents(ctx context.Context, b *bench, r *results) error {
 	if err != nil {
 		return err
 	}
-	if w.Start, err = b.untilQuiet(ctx); err != nil {
+	if w.Start, err = b.untilQuiet(ctx, f.nodes); err != nil { // each agent writes its pool
 		return err
 	}
 	if w.Rest, w.Seconds, err = b.observe(ctx, "rest"); err != nil {
@@ -54,7 +55,7 @@ func measureAgents(ctx context.Context, b *bench, r *results) error {
 			return err
 		}
 	}
-	if w.Rebuild, err = b.untilQuiet(ctx); err != nil {
+	if w.Rebuild, err = b.untilQuiet(ctx, w.Rebuilds); err != nil {
 		return err
 	}
 	b.progress("restart the API server")
@@ -68,8 +69,9 @@ func measureAgents(ctx context.Context, b *bench, r *results) error {
 	return nil
 }
 
-// untilQuiet counts requests until the agents have written nothing for a while.
-func (b *bench) untilQuiet(ctx context.Context) (all counts, err error) {
+// untilQuiet counts requests until the agents have made a number of writes, and then none for a while. An API server
+// that is busy with the lists of thousands of agents lets them write nothing for longer.
+func (b *bench) untilQuiet(ctx context.Context, least int) (all counts, err error) {
 	for still := 0; still < 4; still++ {
 		if err := measure.Wait(ctx, min(5*time.Second, b.size.Rest/4)); err != nil {
 			return all, err
@@ -78,7 +80,7 @@ func (b *bench) untilQuiet(ctx context.Context) (all counts, err error) {
 		if err != nil {
 			return all, err
 		}
-		if all.Requests, all.Writes = all.Requests+c.Requests, all.Writes+c.Writes; c.Writes > 0 {
+		if all.Requests, all.Writes = all.Requests+c.Requests, all.Writes+c.Writes; c.Writes > 0 || all.Writes < least {
 			still = 0
 			b.progress("%d writes of agents", all.Writes)
 		}
@@ -119,6 +121,10 @@ func (w *agentWork) scaled() string {
 	text := "The requests grow as the number of nodes, since an agent asks only for the objects of its node."
 	if w.Nodes < manyNodes {
 		text += fmt.Sprintf(" So %d nodes have %.4g times as many: an estimate, since the scene had fewer.", manyNodes, float64(manyNodes)/float64(w.Nodes))
+	}
+	if w.Rate > 0 {
+		text += fmt.Sprintf(" The agents start at %d a second, since the API server looks at all IPReservations for the list of each agent: "+
+			"in a cluster a DaemonSet starts them in steps.", w.Rate)
 	}
 	if w.Server > 0 {
 		text += fmt.Sprintf(" At rest the API server had %s of resident memory, and the program with all agents %s.", measure.Megabytes(w.Server), measure.Megabytes(w.Program))

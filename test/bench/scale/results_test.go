@@ -45,11 +45,11 @@ func TestMachinesOfScenes(t *testing.T) {
 
 // TestFewerAgentsAreScaled checks that only a scene with fewer nodes tells an estimate.
 func TestFewerAgentsAreScaled(t *testing.T) {
-	few, many := (&agentWork{Nodes: 500}).scaled(), (&agentWork{Nodes: 5000, Server: 4e9, Program: 1e9}).scaled()
+	few, many := (&agentWork{Nodes: 500}).scaled(), (&agentWork{Nodes: 5000, Rate: 50, Server: 4e9, Program: 1e9}).scaled()
 	if !strings.Contains(few, "5000 nodes have 10 times as many: an estimate") || strings.Contains(few, "memory") {
 		t.Errorf("with 500 nodes: %s", few)
 	}
-	if strings.Contains(many, "estimate") || !strings.Contains(many, "4000.0 MB") {
+	if strings.Contains(many, "estimate") || !strings.Contains(many, "4000.0 MB") || !strings.Contains(many, "at 50 a second") {
 		t.Errorf("with 5000 nodes: %s", many)
 	}
 }
