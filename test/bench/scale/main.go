@@ -68,7 +68,7 @@ type scale struct {
 	HeapLimit             string        // of the controllers; "" for what the sizing table says
 }
 
-var full = scale{Nodes: 5000, Pods: 150_000, RecordedNodes: 2000, RecordedPods: 60_000, WorkNodes: 1000, WorkPods: 30_000, AgentNodes: 5000, AgentPods: 30_000, Rest: time.Minute, Rebuilds: 300, Bound: 15 * time.Minute}
+var full = scale{Nodes: 5000, Pods: 150_000, RecordedNodes: 2000, RecordedPods: 60_000, WorkNodes: 5000, WorkPods: 30_000, AgentNodes: 5000, AgentPods: 30_000, Rest: time.Minute, Rebuilds: 300, Bound: 15 * time.Minute}
 
 func (s *scale) flags(f *flag.FlagSet) {
 	f.IntVar(&s.Nodes, "nodes", s.Nodes, "nodes of the scene memory")
