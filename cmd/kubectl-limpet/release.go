@@ -174,15 +174,15 @@ func readable(f *facts.Facts) error {
 
 // agree asks before several reservations are released. Without a terminal, the flag has to say it.
 func (c *commands) agree(report console.ReleaseReport, yes bool) error {
-	n := max(report.Count(console.Releasable), report.CountPlaces(console.Releasable))
-	if yes || n <= 1 {
+	n := report.Pods()
+	if yes || max(n, report.Count(console.Releasable)) <= 1 {
 		return nil
 	}
 	text.Release(c.err, text.Style{Now: c.now()}, report)
 	if c.in == nil {
-		return fmt.Errorf("%d pods lose what is kept for them: give --yes to release it", n)
+		return fmt.Errorf("give --yes to release what is kept for %s", pods(n))
 	}
-	fmt.Fprintf(c.err, "Release what is kept for %d pods? [y/N] ", n)
+	fmt.Fprintf(c.err, "Release what is kept for %s? [y/N] ", pods(n))
 	answer, err := bufio.NewReader(c.in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the answer: %w", err)
@@ -191,6 +191,13 @@ func (c *commands) agree(report console.ReleaseReport, yes bool) error {
 		return errors.New("nothing was released")
 	}
 	return nil
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod" // with several networks
+	}
+	return fmt.Sprintf("%d pods", n)
 }
 
 // ask marks the reservations, or does so as a dry run.

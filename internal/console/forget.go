@@ -2,11 +2,14 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +30,7 @@ type Place struct {
 }
 
 // planForget chooses the recorded places of the named pods, and of the pods whose reservations are released.
-func planForget(f *facts.Facts, namespace string, q ReleaseQuery, released []Release) (places []Place) {
+func planForget(f *facts.Facts, namespace string, q ReleaseQuery, released []Release) (places []Place, err error) {
 	wanted := map[string]bool{}
 	for _, one := range released {
 		wanted[one.Pod] = true
@@ -36,7 +39,7 @@ func planForget(f *facts.Facts, namespace string, q ReleaseQuery, released []Rel
 		wanted[name] = true
 	}
 	for i := range f.States {
-		s := &f.States[i]
+		s, given := &f.States[i], 0
 		for name, record := range s.Status.PodStates {
 			if !wanted[name] || record.UID == "" || q.Node != "" && record.NodeName != q.Node {
 				continue
@@ -44,12 +47,15 @@ func planForget(f *facts.Facts, namespace string, q ReleaseQuery, released []Rel
 			p := Place{State: s.Name, Pod: name, Node: record.NodeName, UID: record.UID, Outcome: Releasable}
 			if pod := f.Pod(namespace, name); pod != nil && !workload.Ended(pod) {
 				p.Outcome, p.Message = InUse, "pod "+name+" exists ("+podState(pod)+"): scale its workload down first"
+			} else {
+				given++
 			}
 			places = append(places, p)
 		}
+		err = errors.Join(err, checkForget(s.Name, given))
 	}
 	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.State+" "+a.Pod, b.State+" "+b.Pod) })
-	return places
+	return places, err
 }
 
 // CountPlaces returns how many places have one of some outcomes.
@@ -79,26 +85,52 @@ func (r *ReleaseReport) askForget(ctx context.Context, c client.Client, options 
 	return nil
 }
 
-// annotate adds UIDs to the annotation of one PersistentPodState. UIDs without a record are dropped from the value. A
-// change by another person in between is a conflict.
-func annotate(ctx context.Context, c client.Client, key client.ObjectKey, uids []types.UID, options []client.PatchOption) error {
+// forgetAttempts is how often the command tries to annotate an object that others write at the same time.
+const forgetAttempts = 5
+
+// annotate adds UIDs to the annotation of one PersistentPodState. UIDs without a record are dropped from the value. The
+// controller may write the status at the same time, because of a reservation that is released: each attempt reads again.
+func annotate(ctx context.Context, c client.Client, key client.ObjectKey, uids []types.UID, options []client.PatchOption) (err error) {
+	for range forgetAttempts {
+		if err = annotateOnce(ctx, c, key, uids, options); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func annotateOnce(ctx context.Context, c client.Client, key client.ObjectKey, uids []types.UID, options []client.PatchOption) error {
 	var s appsv1beta1.PersistentPodState
 	if err := c.Get(ctx, key, &s); err != nil {
 		return err
 	}
-	before, earlier := s.DeepCopy(), pin.Forgotten(&s)
-	var value []string
+	before, value := s.DeepCopy(), forgotten(&s, uids)
+	if err := checkForget(key.Name, len(value)); err != nil {
+		return err
+	}
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, pin.AnnotationForget, strings.Join(value, ","))
+	return c.Patch(ctx, &s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), options...)
+}
+
+// forgotten returns the UIDs of the records that are given up: those asked for now, and those of the annotation.
+func forgotten(s *appsv1beta1.PersistentPodState, uids []types.UID) (value []string) {
+	earlier := pin.Forgotten(s)
 	for _, record := range s.Status.PodStates {
 		if slices.Contains(uids, record.UID) || earlier[record.UID] {
 			value = append(value, string(record.UID))
 		}
 	}
 	slices.Sort(value)
-	if s.Annotations == nil {
-		s.Annotations = map[string]string{}
+	return value
+}
+
+// checkForget returns an error if the controller would ignore an annotation with a number of UIDs.
+func checkForget(state string, n int) error {
+	if n > pin.MostForgotten {
+		return fmt.Errorf("PersistentPodState %s would forget %d places, and %d are the most at a time: release the pods of one node after another, with --node",
+			state, n, pin.MostForgotten)
 	}
-	s.Annotations[pin.AnnotationForget] = strings.Join(value, ",")
-	return c.Patch(ctx, &s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), options...)
+	return nil
 }
 
 // followForget compares the places that the controller was asked to forget with the records now.

@@ -89,7 +89,10 @@ func PlanRelease(f *facts.Facts, namespace string, q ReleaseQuery) (ReleaseRepor
 		}
 	}
 	if q.Forget {
-		r.Places = planForget(f, namespace, q, r.Reservations)
+		var err error
+		if r.Places, err = planForget(f, namespace, q, r.Reservations); err != nil {
+			return r, err
+		}
 	}
 	for _, name := range q.Names {
 		reserved := slices.ContainsFunc(f.Reservations, func(o limpetv1alpha1.IPReservation) bool {
@@ -129,6 +132,24 @@ func releaseOf(f *facts.Facts, o *limpetv1alpha1.IPReservation, mark string) Rel
 func (r ReleaseReport) Count(outcomes ...ReleaseOutcome) (n int) {
 	for _, one := range r.Reservations {
 		if slices.Contains(outcomes, one.Outcome) {
+			n++
+		}
+	}
+	return n
+}
+
+// Pods returns how many pods lose a reservation or a place.
+func (r ReleaseReport) Pods() int {
+	pods := map[string]bool{}
+	for _, one := range r.Reservations {
+		pods[one.Pod] = pods[one.Pod] || one.Outcome == Releasable
+	}
+	for _, p := range r.Places {
+		pods[p.Pod] = pods[p.Pod] || p.Outcome == Releasable
+	}
+	n := 0
+	for _, loses := range pods {
+		if loses {
 			n++
 		}
 	}

@@ -12,8 +12,12 @@ import (
 // records. A UID means one life of a pod, so a value that stays does nothing to later records.
 const AnnotationForget = "limpet.dev/forget"
 
-// maxForget is the longest value of AnnotationForget: the UIDs of 1 700 records. A longer value is ignored.
-const maxForget = 64 << 10
+const (
+	// MostForgotten is how many UIDs fit into a value of AnnotationForget, with the commas between them.
+	MostForgotten = 1_700
+	// maxForget is the longest value of AnnotationForget. A longer value is ignored.
+	maxForget = 64 << 10
+)
 
 // forget removes the records that the user gives up. The record of a pod that exists stays: the pod has its place
 // already.

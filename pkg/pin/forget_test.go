@@ -1,6 +1,7 @@
 package pin_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -54,5 +55,18 @@ func TestAUserForgetsRecords(t *testing.T) {
 				t.Errorf("records (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTheMostForgottenFit reads a value with as many UIDs as a user may write.
+func TestTheMostForgottenFit(t *testing.T) {
+	uids := make([]string, pin.MostForgotten)
+	for i := range uids {
+		uids[i] = fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)
+	}
+	state := testenv.APersistentPodState("web").PersistentPodState
+	metav1.SetMetaDataAnnotation(&state.ObjectMeta, pin.AnnotationForget, strings.Join(uids, ","))
+	if got := pin.Forgotten(state); len(got) != pin.MostForgotten {
+		t.Errorf("%d UIDs, want %d", len(got), pin.MostForgotten)
 	}
 }
