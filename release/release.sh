@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Writes a release into one folder: binaries and images for each architecture, the chart, the manifests as files and
-# as an archive for kustomize, the kubectl plugin with its krew manifest, bills of materials, provenance and checksums. The Makefile sets the environment:
+# as an archive for kustomize, the kubectl plugin with its krew manifest, bills of materials, provenance and checksums.
+# The Makefile sets the environment:
 # VERSION, REGISTRY (of the images), ARCHITECTURES, PLUGIN_PLATFORMS, PLUGIN_FLAGS (of the plugin's compiler), GO.
 # Usage: release.sh FOLDER
 set -euo pipefail

@@ -86,6 +86,9 @@ type walker struct {
 
 // key adds the key of a ConfigMap, which is a constant.
 func (w *walker) key(p *packages.Package, name string) error {
+	if p == nil {
+		return fmt.Errorf("no package has the constant %s", name)
+	}
 	for _, file := range p.Syntax {
 		found, err := constantsNamed(p, file, name)
 		if err != nil || found.value == "" {
