@@ -18,9 +18,9 @@ type GivenUp struct {
 	IPs  string
 }
 
-// means tells whether the reservation is that of a record: of its life, on its node, with one of its addresses. A pod
+// Means tells whether the reservation is that of a record: of its life, on its node, with one of its addresses. A pod
 // has further reservations for further interfaces, whose addresses are not recorded.
-func (g GivenUp) means(r appsv1beta1.PodState) bool {
+func (g GivenUp) Means(r appsv1beta1.PodState) bool {
 	recorded := strings.Split(r.IPs, ",")
 	return r.UID != "" && g.UID == r.UID && g.Node == r.NodeName && g.IPs != "" &&
 		slices.ContainsFunc(strings.Split(g.IPs, ","), func(ip string) bool { return slices.Contains(recorded, ip) })
@@ -29,7 +29,7 @@ func (g GivenUp) means(r appsv1beta1.PodState) bool {
 // giveUp notes in the records which addresses users gave up.
 func giveUp(given []GivenUp, records map[string]appsv1beta1.PodState) {
 	for _, g := range given {
-		if r, recorded := records[g.Pod]; recorded && g.means(r) {
+		if r, recorded := records[g.Pod]; recorded && g.Means(r) {
 			r.GivenUpUID = r.UID
 			records[g.Pod] = r
 		}

@@ -35,8 +35,9 @@ var becameGivenUp = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// pendingGivenUp are the reservations that users gave up and that are not in the records yet, of each PersistentPodState by the
-// UIDs of their objects.
+// pendingGivenUp are the reservations that users gave up and that are not in the records yet, of each PersistentPodState
+// by the UIDs of their objects. Each means a record as it is stored. So a record that the API server refuses to change
+// gathers no later lives of its pod.
 type pendingGivenUp struct {
 	mu sync.Mutex
 	of map[reconcile.Request]map[types.UID]pin.GivenUp
@@ -74,8 +75,8 @@ func (g *pendingGivenUp) drop(req reconcile.Request, recorded []pin.GivenUp) {
 // forget drops all of a PersistentPodState that is gone.
 func (g *pendingGivenUp) forget(req reconcile.Request) { g.drop(req, g.list(req)) }
 
-// givenUp finds the PersistentPodStates that record the pod of a reservation, and notes for them that a user gives the
-// addresses up. An agent speaks for its own node only.
+// givenUp finds the PersistentPodStates that record the life of a reservation's pod, and notes for them that a user gives
+// the addresses up. An agent speaks for its own node only.
 func (r *Recorder) givenUp(ctx context.Context, o client.Object) (found []reconcile.Request) {
 	held := o.(*limpetv1alpha1.IPReservation)
 	if !givenUp(held) { // as it was before
@@ -90,10 +91,11 @@ func (r *Recorder) givenUp(ctx context.Context, o client.Object) (found []reconc
 	if err := r.Client.List(ctx, &states, client.InNamespace(held.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
+	given := pin.GivenUp{Pod: s.Pod, UID: types.UID(s.PodUID), Node: s.Node, IPs: s.IPs}
 	for i := range states.Items {
-		if _, recorded := states.Items[i].Status.PodStates[s.Pod]; recorded {
+		if record, recorded := states.Items[i].Status.PodStates[s.Pod]; recorded && given.Means(record) {
 			req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&states.Items[i])}
-			r.given.add(req, held.UID, pin.GivenUp{Pod: s.Pod, UID: types.UID(s.PodUID), Node: s.Node, IPs: s.IPs})
+			r.given.add(req, held.UID, given)
 			found = append(found, req)
 		}
 	}
