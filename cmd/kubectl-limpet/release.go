@@ -20,8 +20,12 @@ import (
 	"github.com/limpet-io/limpet/internal/console/text"
 )
 
-// releasePeriod is the time between two looks at reservations that agents are asked to end.
-const releasePeriod = time.Second
+// releasePeriod is the time between the first two looks at reservations that agents are asked to end. It grows to
+// releasePeriodMost.
+const (
+	releasePeriod     = time.Second
+	releasePeriodMost = 10 * time.Second
+)
 
 // release is what the flags of the command say.
 type release struct {
@@ -125,6 +129,9 @@ func (c *commands) runRelease(ctx context.Context, r release) error {
 		}
 	}
 	if err := c.ask(ctx, made, &report, r); err != nil {
+		if !report.DryRun && report.Count(console.Asked)+report.CountPlaces(console.Asked) > 0 {
+			text.Release(c.err, text.Style{Now: c.now()}, report) // what was asked for before the error is released
+		}
 		return err
 	}
 	if r.waits && !report.DryRun {
@@ -221,8 +228,16 @@ func (c *commands) follow(ctx context.Context, reader facts.Reader, report *cons
 	if len(report.Places) > 0 {
 		parts = append(parts, facts.States)
 	}
-	err := wait.PollUntilContextTimeout(ctx, releasePeriod, timeout, true, func(context.Context) (bool, error) {
+	bounded, end := context.WithTimeout(ctx, timeout)
+	defer end()
+	// Each look lists all reservations of the namespace, so that later looks are further apart.
+	looks := wait.Backoff{Duration: releasePeriod, Factor: 1.5, Steps: 16, Cap: releasePeriodMost}.DelayFunc()
+	err := looks.Until(bounded, true, true, func(context.Context) (bool, error) {
 		f, err := reader.Read(ctx, report.Namespace, parts...) // a look that has begun is not cut off by the timeout
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(c.err, "looking again soon: %v\n", err)
+			return false, nil
+		}
 		if err == nil {
 			err = readable(f)
 		}

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -51,6 +52,19 @@ type Facts struct {
 
 	// Unread names what could not be read, and why.
 	Unread []Unread
+
+	index podIndex
+}
+
+// podIndex finds pods by name: commands ask once for each of ten thousand reservations.
+type podIndex struct {
+	of []corev1.Pod // the pods that it knows
+	at map[types.NamespacedName]int
+}
+
+// covers tells whether the index was made of these pods.
+func (x podIndex) covers(pods []corev1.Pod) bool {
+	return len(x.of) == len(pods) && (len(pods) == 0 || &x.of[0] == &pods[0])
 }
 
 // Unread is one kind of object that could not be read.
@@ -69,12 +83,16 @@ func (f *Facts) Node(name string) *corev1.Node {
 	return nil
 }
 
-// Pod returns the pod of a name; nil for none.
+// Pod returns the pod of a name; nil for none. Not for several goroutines at once.
 func (f *Facts) Pod(namespace, name string) *corev1.Pod {
-	for i := range f.Pods {
-		if f.Pods[i].Name == name && f.Pods[i].Namespace == namespace {
-			return &f.Pods[i]
+	if !f.index.covers(f.Pods) {
+		f.index = podIndex{of: f.Pods, at: make(map[types.NamespacedName]int, len(f.Pods))}
+		for i, p := range f.Pods {
+			f.index.at[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = i
 		}
+	}
+	if i, found := f.index.at[types.NamespacedName{Namespace: namespace, Name: name}]; found {
+		return &f.Pods[i]
 	}
 	return nil
 }
