@@ -74,7 +74,8 @@ done
 
 # The manifests with the names of the images, for kustomizations of users, and built for kubectl apply.
 deploy=$work/manifests/limpet/deploy
-mkdir -p "${deploy%/*}" && cp -R deploy "$deploy" && rm -r "$deploy/chart" "$deploy/exceptions.txt"
+mkdir -p "${deploy%/*}" && git ls-files -z deploy | tar --null -T - -cf - | tar -C "${deploy%/*}" -xf - # no files of the builder
+rm -r "$deploy/chart" "$deploy/exceptions.txt"
 find "$deploy" -name '*.yaml' -exec sed -i "s|image: limpet-io/\(limpet-[a-z]*\):dev|image: $REGISTRY/\1:$VERSION|" {} +
 pack "$work/manifests" "$out/deploy.tar.gz"
 for file in install=default install-own-network=own-network install-adopt-network=adopt-network install-given-certificate=given-certificate \

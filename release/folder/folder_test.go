@@ -162,7 +162,8 @@ func TestCheck(t *testing.T) {
 			f["limpet-1.2.4.tgz"] = f["limpet-1.2.3.tgz"]
 			delete(f, "limpet-1.2.3.tgz")
 		}, want: "does not have the version 1.2.4"},
-		"manifests of a checkout": {damage: func(f map[string]string) { f["uninstall.yaml"] = "image: limpet-io/limpet-agent:dev\n" }, want: "uninstall.yaml has an image of a checkout"},
+		"a quoted image at the end": {damage: func(f map[string]string) { f["uninstall.yaml"] = `image: "limpet-io/limpet-agent:dev"` }, want: "uninstall.yaml has an image of a checkout"},
+		"manifests of a checkout":   {damage: func(f map[string]string) { f["uninstall.yaml"] = "image: limpet-io/limpet-agent:dev\n" }, want: "uninstall.yaml has an image of a checkout"},
 		"an archive of a checkout": {damage: func(f map[string]string) {
 			f[folder.Manifests] = packed(t, map[string]string{"limpet/deploy/default/kustomization.yaml": "x", "limpet/deploy/x.yaml": "image: limpet-io/limpet-agent:dev\n"})
 		}, want: "limpet/deploy/x.yaml has an image of a checkout"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,8 +14,8 @@ import (
 // Manifests is the archive of the directories that kustomizations of users name.
 const Manifests = "deploy.tar.gz"
 
-// development is the end of an image's name that only a checkout has.
-const development = ":dev\n"
+// development is an image with the tag that only a checkout has.
+var development = regexp.MustCompile(`(?m)image: .*:dev["']?[ \t]*$`)
 
 // checkManifests looks for manifests with images of a checkout, and for the installation in the archive.
 func checkManifests(files map[string][]byte) error {
@@ -36,7 +37,7 @@ func checkManifests(files map[string][]byte) error {
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if strings.HasSuffix(name, ".yaml") && bytes.Contains(all[name], []byte(development)) {
+		if strings.HasSuffix(name, ".yaml") && development.Match(all[name]) {
 			errs = append(errs, fmt.Errorf("%s has an image of a checkout", name))
 		}
 	}
