@@ -20,6 +20,7 @@ func (c *commands) explain() *cobra.Command {
 		Short:   "Explain whether a pod may go, where it would go, why it is Pending, and its addresses",
 		Example: "  kubectl limpet explain eviction web-0 -n shop\n  kubectl limpet explain pending web-0",
 		Args:    cobra.NoArgs,
+		RunE:    help,
 	}
 	cmd.AddCommand(c.eviction(),
 		c.question("placement POD", "Say where a pod would start if it were rebuilt now, and why", ofPod(console.Placement)),
@@ -27,6 +28,9 @@ func (c *commands) explain() *cobra.Command {
 		c.question("address POD", "Say what became of the addresses of a pod", console.Address))
 	return cmd
 }
+
+// help is what a command does that only has subcommands. Without it, a subcommand that does not exist is no error.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 func (c *commands) eviction() *cobra.Command {
 	return &cobra.Command{

@@ -291,3 +291,14 @@ func TestOutputIsChecked(t *testing.T) {
 		t.Errorf("-o xml: %v, want an error that names the flag", err)
 	}
 }
+
+func TestASubcommandThatDoesNotExist(t *testing.T) {
+	for _, group := range []string{"explain", "plan"} {
+		if _, err := command(t, env.Config, group, "pods", "web-0"); err == nil || !strings.Contains(err.Error(), `"pods"`) {
+			t.Errorf("%s pods: %v, want an error that names the word", group, err)
+		}
+		if out, err := command(t, env.Config, group); err != nil || !strings.Contains(out, "Available Commands:") {
+			t.Errorf("%s: %v, want its help, got %q", group, err, out)
+		}
+	}
+}

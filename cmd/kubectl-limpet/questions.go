@@ -31,7 +31,7 @@ func (c *commands) pod() *cobra.Command {
 }
 
 func (c *commands) plan() *cobra.Command {
-	cmd := &cobra.Command{Use: "plan", Short: "Say what a change would do; nothing is changed", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "plan", Short: "Say what a change would do; nothing is changed", Args: cobra.NoArgs, RunE: help}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "drain NODE…",
 		Short: "Say which pods come home, which move, and which budgets wait",
