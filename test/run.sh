@@ -51,9 +51,8 @@ nodes() {
 	run test/cluster test/cluster -race -count=1 -shuffle=on -timeout 20m
 }
 
-# Many packages wait for their API server most of the time: one more than there are processors runs at once.
 packages() {
-	run limpet . -race -count=1 -shuffle=on -timeout 20m -p $(($(nproc) + 1))
+	run limpet . -race -count=1 -shuffle=on -timeout 20m
 	run test/console test/console -count=1 -shuffle=on -timeout 10m
 	run test/certmanager test/certmanager -count=1 -shuffle=on -timeout 15m
 	run release release -count=1 -shuffle=on -timeout 20m
