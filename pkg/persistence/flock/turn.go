@@ -47,8 +47,8 @@ func LockInTurn(ctx context.Context, path string, wait time.Duration, waiting fu
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	t, err := takeTurn(path)
-	if err != nil { // a file system without byte locks, or a full one
+	t, err := takeTurn(ctx, path)
+	if err != nil { // a file system without byte locks, a full one, or a waiter that is stopped while it joins
 		return lockBlocking(ctx, f, unix.LOCK_EX, wait)
 	}
 	early := t.await(ctx, int(f.Fd()))
@@ -69,14 +69,33 @@ type turn struct {
 	left   chan struct{} // closed when the place is empty
 }
 
-// takeTurn joins the queue.
-func takeTurn(path string) (*turn, error) {
+// errJoining is returned when another waiter holds the counter for longer than its impatience.
+var errJoining = errors.New("another waiter is stopped while it joins")
+
+// takeTurn joins the queue. Its wait for the counter is bounded too: the waiter that holds the counter can be stopped.
+func takeTurn(ctx context.Context, path string) (*turn, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
 	t := &turn{file: f, fd: int(f.Fd()), left: make(chan struct{})}
-	if err := t.join(); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, impatience)
+	defer cancel()
+	joined := make(chan error)
+	go func() {
+		err := t.join()
+		select {
+		case joined <- err:
+		case <-ctx.Done():
+			_ = f.Close() // the caller has given up; closing empties the place
+		}
+	}()
+	select {
+	case err = <-joined:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("queue for %s: %w", path, errJoining)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("queue for %s: %w", path, err), f.Close())
 	}
 	return t, nil

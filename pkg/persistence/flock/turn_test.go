@@ -131,14 +131,12 @@ func TestAKilledWaiterStopsNone(t *testing.T) {
 }
 
 // TestAStoppedWaiterStopsNone stops the process at the head of the queue. Others take the lock out of turn, and so does a
-// newcomer.
+// newcomer. The lock is released once the process has stopped: before, it could still get the lock, and stop with it.
 func TestAStoppedWaiterStopsNone(t *testing.T) {
 	q := &queue{t: t, path: filepath.Join(t.TempDir(), "lock")}
 	first := lock(t, q.path, unix.LOCK_EX)
 	stopped := q.process(1)
-	if err := stopped.Process.Signal(unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, stopped.Process.Pid)
 	q.wait(2)
 	_ = first.Close()
 	q.wg.Wait()
@@ -153,6 +151,54 @@ func TestAStoppedWaiterStopsNone(t *testing.T) {
 	if err := stopped.Wait(); err != nil {
 		t.Errorf("the stopped one: %v", err)
 	}
+}
+
+// stop stops a child, and returns once all its threads have stopped.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var status unix.WaitStatus
+	for {
+		_, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			t.Fatalf("stop process %d: status %#x, error %v", pid, status, err)
+		}
+		return
+	}
+}
+
+// TestAWaiterThatIsStoppedWhileItJoins holds the counter of the queue, as a process does that is stopped between two of
+// its own system calls. Others wait for the flock without a turn, and one that has given up leaves no place behind.
+func TestAWaiterThatIsStoppedWhileItJoins(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first := lock(t, path, unix.LOCK_EX)
+	counter, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
+	if err := unix.FcntlFlock(counter.Fd(), unix.F_OFD_SETLK, &held); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flock.LockInTurn(t.Context(), path, 10*time.Millisecond, nil); !errors.Is(err, flock.ErrLocked) {
+		t.Errorf("got %v, want %v", err, flock.ErrLocked)
+	}
+	got, err := flock.LockInTurn(t.Context(), path, time.Minute, func() { _ = first.Close() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = counter.Close()
+	go func() { _ = got.Close() }()
+	last, err := flock.LockInTurn(t.Context(), path, time.Minute, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = last.Close()
 }
 
 // TestLockInTurnIsBounded gives up a wait at the head of the queue and one behind it. The lock is free afterwards.
