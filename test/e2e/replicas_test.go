@@ -66,6 +66,27 @@ func TestAnOutageOfTheAPIServerRestartsNoController(t *testing.T) {
 	if now := running(t, replicas); !maps.Equal(now, processes) {
 		t.Errorf("the processes were %v, are %v", processes, now)
 	}
+	seesAgain(t)
+}
+
+// seesAgain waits until a new pod is created, scheduled, started and recorded. After an outage each client of the API server
+// waits up to a minute before it lists again: the scheduler would bind a pod to a node that was cordoned in this time. The
+// programs of Kubernetes list at once when they start.
+func seesAgain(t *testing.T) {
+	t.Helper()
+	for _, c := range []cluster.Component{cluster.ControllerManager, cluster.Scheduler} {
+		if err := errors.Join(theBed.Cluster.StopComponent(c), theBed.Cluster.StartComponent(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, node := range theBed.Cluster.Nodes() {
+		err := theBed.Cluster.StopService(t.Context(), node, "kubelet")
+		if err := errors.Join(err, theBed.Cluster.StartService(t.Context(), node, "kubelet")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, set("after-outage", 1, retain, "10"))
+	pods(t, "after-outage", 1)
 }
 
 func leaseOf(t *testing.T) *coordinationv1.Lease {
