@@ -37,7 +37,7 @@ test-e2e: build ## Run the end-to-end tests on a separate three-node cluster
 	test/run.sh e2e
 
 test-upgrade: root build ## Upgrade from an earlier commit (FROM=COMMIT) and back, in every order; writes docs/operate/upgrade.md
-	test/e2e/cmd/upgrade/earlier.sh "$(FROM)" -out docs/operate/upgrade.md $(UPGRADE_FLAGS)
+	cd test/e2e && $(GO) run ./cmd/upgrade -from "$(FROM)" -out docs/operate/upgrade.md $(UPGRADE_FLAGS)
 
 test-fresh: assets ## Check that the built components and Go's caches are all that tests need
 	test/programs/fresh.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the modules of each named suite, also after one has failed, and lists all
 # failures at the end. The end-to-end tests wait for pods most of the time, so the other suite
-# runs beside them, with a lower priority, and the cluster of the chart after this suite.
+# runs beside them, with a lower priority, and two further clusters after this suite.
 # Usage: test/run.sh unit|e2e…
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -52,7 +52,7 @@ nodes() {
 }
 
 packages() {
-	run limpet . -race -count=1 -shuffle=on -timeout 20m
+	run limpet . -race -count=1 -shuffle=on -timeout 30m -p "$(($(nproc) + 1))" # packages wait, for processes and API servers
 	run test/console test/console -count=1 -shuffle=on -timeout 10m
 	run test/certmanager test/certmanager -count=1 -shuffle=on -timeout 15m
 	run release release -count=1 -shuffle=on -timeout 20m
@@ -64,8 +64,14 @@ unit() {
 	packages
 }
 
+# The packages start clusters, one after the other. The time of each test shows how far it is.
 end_to_end() {
-	run test/e2e test/e2e -v -p 1 -count=1 -timeout 45m # packages start clusters; the time of each test shows how far it is
+	run test/e2e test/e2e -v -p 1 -count=1 -timeout 45m -skip "^$upgrade\$"
+}
+
+upgrade=TestAnUpgradeAndBack
+upgrades() {
+	only=./upgrade run test/e2e/upgrade test/e2e -v -count=1 -timeout 20m -run "^$upgrade\$"
 }
 
 installation() {
@@ -74,13 +80,14 @@ installation() {
 
 e2e() {
 	end_to_end
+	upgrades
 	installation
 }
 
 for suite in "$@"; do
 	case $suite in
 	unit) modules+=(test/cluster limpet test/console test/certmanager release release/chart) ;;
-	e2e) modules+=(test/e2e release/chart/install) ;;
+	e2e) modules+=(test/e2e test/e2e/upgrade release/chart/install) ;;
 	*)
 		echo "test/run.sh: there is no suite $suite; unit and e2e are the suites" >&2
 		exit 2
@@ -97,6 +104,7 @@ if [[ " $* " == *" unit "* && " $* " == *" e2e "* ]]; then
 	renice -n 10 -p $$ >/dev/null
 	packages
 	installation
+	upgrades
 	echo "waiting for the end-to-end tests"
 	wait "$beside"
 else

@@ -91,14 +91,17 @@ metadata: {name: web, namespace: upgrade}
 spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: first, maxReplicas: 2}, {name: rest}]}
 `
 
-// rebuilds evicts the retaining pods one after the other, and looks where each comes back.
+// sets are the StatefulSets with retaining pods.
+func sets() []string { return []string{"home", "must"} }
+
+// rebuilds evicts the retaining pods of each set one after the other, and looks where each comes back.
 type rebuilds struct {
 	bed    *bed.Bed
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
 
 	mu      sync.Mutex
-	rounds  int
+	rounds  map[string]int
 	kept    int
 	all     int
 	longest time.Duration
@@ -107,28 +110,28 @@ type rebuilds struct {
 
 func startRebuilds(ctx context.Context, b *bed.Bed) *rebuilds {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &rebuilds{bed: b, cancel: cancel}
-	r.wait.Go(func() {
-		for ctx.Err() == nil {
-			r.round(ctx)
-		}
-	})
+	r := &rebuilds{bed: b, cancel: cancel, rounds: map[string]int{}}
+	for _, set := range sets() {
+		r.wait.Go(func() {
+			for ctx.Err() == nil {
+				r.round(ctx, set)
+			}
+		})
+	}
 	return r
 }
 
-func (r *rebuilds) round(ctx context.Context) {
-	for _, set := range []string{"home", "must"} {
-		for i := range 3 {
-			if ctx.Err() != nil {
-				return
-			}
-			start := time.Now()
-			err := r.rebuild(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", set, i))
-			r.count(time.Since(start), err)
+func (r *rebuilds) round(ctx context.Context, set string) {
+	for i := range 3 {
+		if ctx.Err() != nil {
+			return
 		}
+		start := time.Now()
+		err := r.rebuild(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", set, i))
+		r.count(time.Since(start), err)
 	}
 	r.mu.Lock()
-	r.rounds++
+	r.rounds[set]++
 	r.mu.Unlock()
 }
 
@@ -148,7 +151,7 @@ func (r *rebuilds) count(took time.Duration, err error) {
 func (r *rebuilds) whole() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.rounds > 0
+	return len(r.rounds) == len(sets())
 }
 
 // rebuild evicts a pod and waits for its successor, which must be at the same place.
@@ -206,7 +209,7 @@ func setUp(ctx context.Context, b *bed.Bed) error {
 		return err == nil, fmt.Sprint(err)
 	})
 	r := &rebuilds{bed: b}
-	for _, set := range []string{"home", "must"} {
+	for _, set := range sets() {
 		for i := range 3 {
 			if err == nil {
 				_, err = r.ready(ctx, fmt.Sprintf("%s-%d", set, i), "")

@@ -13,9 +13,6 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/limpet-io/limpet/test/cluster/cluster"
-	"github.com/limpet-io/limpet/test/cluster/image"
-
 	"github.com/limpet-io/limpet/test/e2e/bed"
 	"github.com/limpet-io/limpet/test/e2e/upgrade"
 )
@@ -28,7 +25,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.name, "name", "upgrade", "`name` of the cluster")
 	flag.StringVar(&o.repo, "repo", "../..", "root of the repository, with its binaries in bin")
-	flag.StringVar(&o.from, "from", "", "`directory` with a checkout of the earlier commit, with its binaries in bin")
+	flag.StringVar(&o.from, "from", "", "the earlier `commit`")
 	flag.StringVar(&o.out, "out", "", "after all orders, replace the table in this `file`, relative to the root of the repository")
 	flag.StringVar(&o.order, "order", "", "only this order, such as \"CRDs, controller, agent\"; all when empty")
 	flag.Parse()
@@ -42,6 +39,9 @@ func main() {
 
 func run(ctx context.Context, o options) (err error) {
 	progress := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	if o.from == "" {
+		return errors.New("from which commit? make test-upgrade FROM=COMMIT")
+	}
 	orders := upgrade.Orders()
 	if o.order != "" {
 		orders = slices.DeleteFunc(orders, func(order upgrade.Order) bool { return order.String() != o.order })
@@ -49,7 +49,15 @@ func run(ctx context.Context, o options) (err error) {
 	if len(orders) == 0 {
 		return fmt.Errorf("there is no order %q", o.order)
 	}
-	r, err := start(ctx, o, progress)
+	older, err := os.MkdirTemp("", "limpet-upgrade-")
+	if err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(older)) }()
+	if err := upgrade.Earlier(ctx, o.repo, o.from, older, os.Stderr); err != nil {
+		return err
+	}
+	r, err := upgrade.Start(ctx, upgrade.Setup{Name: o.name, Repo: o.repo, Older: older, Progress: progress})
 	if err != nil {
 		return err
 	}
@@ -91,39 +99,4 @@ func runAll(ctx context.Context, r *upgrade.Runner, orders []upgrade.Order) (row
 		}
 	}
 	return rows, violations, nil
-}
-
-// start starts a cluster with the earlier commit and the workloads.
-func start(ctx context.Context, o options, progress func(string, ...any)) (*upgrade.Runner, error) {
-	archives, err := archives(o)
-	if err != nil {
-		return nil, err
-	}
-	r := &upgrade.Runner{Progress: progress}
-	_, err = bed.UpWith(ctx, o.name, o.repo, progress, func(ctx context.Context, b *bed.Bed) error {
-		r.Bed = b
-		return r.Install(ctx, o.from, o.repo)
-	}, func(c *cluster.Config) {
-		c.AuditPolicy = upgrade.AuditPolicy
-		c.Images = append(c.Images, archives...)
-	})
-	return r, err
-}
-
-// archives writes the images of both commits, with tags that tell them apart.
-func archives(o options) ([]string, error) {
-	var all []string
-	for tag, repo := range map[string]string{upgrade.OlderTag: o.from, upgrade.NewTag: o.repo} {
-		bin := func(name string) string { return filepath.Join(repo, "bin", name) }
-		archive := filepath.Join(o.repo, "bin", "images-"+o.name+"-"+tag+".tar")
-		err := image.Write(archive, []image.Image{
-			{Name: "limpet-io/limpet-agent:" + tag, Files: []string{bin("limpet-agent"), bin("limpet-ipam")}},
-			{Name: "limpet-io/limpet-controller:" + tag, Files: []string{bin("limpet-controller")}},
-		})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, archive)
-	}
-	return all, nil
 }
