@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -88,6 +89,22 @@ func TestStatusOfAClusterWithoutLimpet(t *testing.T) {
 	text, _ := command(t, env.Config, "status")
 	if !strings.Contains(text, "limpet-controller is not installed") || strings.Contains(text, "\x1b") {
 		t.Errorf("the table does not name the missing controller, or is coloured:\n%s", text)
+	}
+}
+
+// TestAWaitForStatusThatIsOver ends the wait within a look: a client with one request at once, and a second between two,
+// would refuse a look that takes longer than is left. The answer is the report.
+func TestAWaitForStatusThatIsOver(t *testing.T) {
+	slow := rest.CopyConfig(env.Config)
+	slow.QPS, slow.Burst = 1, 1
+	reader, err := client.New(slow, client.Options{Scheme: env.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := commands{surroundings: surroundings{err: io.Discard, now: time.Now}}
+	r, err := c.wait(t.Context(), facts.Reader{Client: reader, Now: time.Now}, console.StatusReport{}, 100*time.Millisecond)
+	if err != nil || len(r.Problems) == 0 {
+		t.Errorf("%v, %v", r, err)
 	}
 }
 

@@ -64,8 +64,8 @@ func look(ctx context.Context, reader facts.Reader) (console.StatusReport, error
 // wait looks until all is well or the time is over, and says what it waits for.
 func (c *commands) wait(ctx context.Context, reader facts.Reader, report console.StatusReport, timeout time.Duration) (console.StatusReport, error) {
 	said := ""
-	err := wait.PollUntilContextTimeout(ctx, pollPeriod, timeout, true, func(ctx context.Context) (bool, error) {
-		next, err := look(ctx, reader)
+	err := wait.PollUntilContextTimeout(ctx, pollPeriod, timeout, true, func(context.Context) (bool, error) {
+		next, err := look(ctx, reader) // the timeout ends the wait only: a look that it ended would return an error
 		if err != nil {
 			return false, err
 		}
