@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -23,7 +24,7 @@ type candidate struct {
 	// asks makes pods ask for a reservation.
 	asks bool
 	// had are the addresses of pods that ask, by name: a DEL without the result of its ADD undoes the ADD.
-	had map[string]string
+	had sync.Map
 	// fill attaches n addresses in the state.
 	fill func(ctx context.Context, dir string, n int) error
 }
@@ -35,11 +36,11 @@ const subnet = `{"subnet":"10.1.0.0/16"}`
 const largeSubnet = `{"subnet":"10.0.0.0/12"}`
 
 func newHostLocal(b cniexec.Binaries, dir string) *candidate {
-	return &candidate{name: "host-local", plugin: b.HostLocal(), dir: filepath.Join(dir, "host-local"), ranges: subnet, fill: fillHostLocal, had: map[string]string{}}
+	return &candidate{name: "host-local", plugin: b.HostLocal(), dir: filepath.Join(dir, "host-local"), ranges: subnet, fill: fillHostLocal}
 }
 
 func newLimpet(b cniexec.Binaries, dir string) *candidate {
-	return &candidate{name: "limpet-ipam", plugin: b.Limpet, dir: filepath.Join(dir, "limpet-ipam"), ranges: subnet, fill: fillLimpet, had: map[string]string{}}
+	return &candidate{name: "limpet-ipam", plugin: b.Limpet, dir: filepath.Join(dir, "limpet-ipam"), ranges: subnet, fill: fillLimpet}
 }
 
 // call returns the call of a verb for a pod, as a Kubernetes runtime makes it. The log of limpet-ipam is beside the state, not in the machine's directory.
@@ -58,7 +59,7 @@ func (c *candidate) more(verb, pod string) string {
 		return ""
 	}
 	more := `,"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"` + reservation.RetainAnnotation + `":"60"}}`
-	if had := c.had[pod]; verb == "DEL" && had != "" {
+	if had, ok := c.had.Load(pod); verb == "DEL" && ok {
 		more += fmt.Sprintf(`,"prevResult":{"cniVersion":"1.0.0","ips":[{"address":%q}]}`, had)
 	}
 	return more
@@ -74,7 +75,7 @@ func (c *candidate) note(pod string, answer []byte) error {
 	if err := json.Unmarshal(answer, &result); err != nil || len(result.IPs) != 1 {
 		return fmt.Errorf("result %s: %w", answer, err)
 	}
-	c.had[pod] = result.IPs[0].Address
+	c.had.Store(pod, result.IPs[0].Address)
 	return nil
 }
 

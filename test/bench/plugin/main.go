@@ -84,6 +84,11 @@ func (b bench) all(ctx context.Context) (report, error) {
 	if r.plugins, err = describePlugins(b.binaries); err != nil {
 		return r, err
 	}
+	if strings.Contains(shareLoadName, b.only) {
+		if r.share, err = runShare(ctx, b, shareLoad); err != nil {
+			return r, err
+		}
+	}
 	var large []memory
 	for _, s := range scenarios {
 		if !strings.Contains(s.name, b.only) {

@@ -102,7 +102,7 @@ func highestPeak(ctx context.Context, c *candidate) (highest int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		delete(c.had, measuredPod)
+		c.had.Delete(measuredPod)
 		highest = max(highest, added, ended)
 	}
 	return highest, nil

@@ -14,6 +14,7 @@ type report struct {
 	plugins   plugins
 	scenarios []scenarioResult
 	loads     []loadResult
+	share     shareResult
 	memory    []memory
 	took      time.Duration
 }
@@ -83,6 +84,7 @@ Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and u
 		fmt.Fprintf(&w, "| %d | %d | %.1f/s | %.1f/s | %.1f | %s | %s |\n", t.processes, t.used,
 			t.hostLocal.perSecond(), t.limpet.perSecond(), t.limpet.perSecond()/t.hostLocal.perSecond(), t.hostLocal.seconds(), t.limpet.seconds())
 	}
+	r.share.rows(&w)
 	w.WriteString("\n## Memory of one process\n\nThe highest resident memory of an ADD or DEL, including mapped pages of the state file.\n\n| state | host-local | limpet-ipam |\n|---|---|---|\n")
 	for _, m := range r.memory {
 		hostLocal := "–"

@@ -64,6 +64,8 @@ func (r report) targets() []measure.Target {
 		{What: "repeated DEL of an unknown container at 50 000", Limit: "≤ 1.0 × own ADD", Got: fmt.Sprintf("%.2f ×", repeats), Met: repeats <= 1.0},
 		{What: "32 at once, 10 000 in use: throughput", Limit: "≥ 35 × host-local", Got: fmt.Sprintf("%.0f ×", through), Met: through >= 35, Why: whyLoad},
 		{What: "32 at once, 10 000 in use: worst pair", Limit: "≤ 0.5 s", Got: fmt.Sprintf("%.2f s", worst.Seconds()), Met: worst <= 500*time.Millisecond, Why: whyLoad},
+		{What: shareLoadName + ": a pair", Limit: "≤ 1.5 × own empty pool", Got: fmt.Sprintf("%.2f ×", r.share.ratio()), Met: r.share.ratio() <= 1.5},
+		{What: shareLoadName + ": worst pair", Limit: "≤ 0.5 s", Got: fmt.Sprintf("%.2f s", r.share.full.Worst().Seconds()), Met: r.share.full.Worst() <= 500*time.Millisecond, Why: whyLoad},
 		{What: "200 at once: worst pair", Limit: "≤ 3 × median", Got: fmt.Sprintf("%.1f ×", spread), Met: spread <= 3, Why: whySpread},
 		{What: "plugin binary", Limit: "≤ 4.3 MB (4 300 000 bytes)", Got: measure.Megabytes(r.plugins.size), Met: r.plugins.size <= maxBinary},
 		{What: "peak memory of one process", Limit: "≤ 12 MB (12 000 000 bytes)", Got: measure.Megabytes(highest), Met: highest <= maxPeak},
