@@ -32,14 +32,17 @@ func gaugeOf(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// says fails unless the message of a condition has a part.
+// says waits until the message of a condition has a part.
 func says(t *testing.T, ws *appsv1beta1.WorkloadSpread, condition, part string) {
 	t.Helper()
-	var now appsv1beta1.WorkloadSpread
-	env.Read(t, client.ObjectKeyFromObject(ws), &now)
-	if c := meta.FindStatusCondition(now.Status.Conditions, condition); c == nil || !strings.Contains(c.Message, part) {
-		t.Errorf("condition %+v, want %q in its message", c, part)
-	}
+	testenv.Eventually(t, func() error {
+		var now appsv1beta1.WorkloadSpread
+		env.Read(t, client.ObjectKeyFromObject(ws), &now)
+		if c := meta.FindStatusCondition(now.Status.Conditions, condition); c == nil || !strings.Contains(c.Message, part) {
+			return fmt.Errorf("condition %+v, want %q in its message", c, part)
+		}
+		return nil
+	})
 }
 
 // A spread that skips no subset tells that pods of a subset wait for a node, and when they have one.
