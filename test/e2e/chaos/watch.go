@@ -107,7 +107,8 @@ func (r *runner) sandboxes(ctx context.Context, node string) ([]holders.Sighting
 	return holders.Parse(string(out)), nil
 }
 
-// allReady tells that all pods of the workloads are Ready, and no others are there.
+// allReady tells that all pods of the workloads are Ready, no others are there, and no rollout goes on: in the middle of
+// one, all pods are Ready for a moment.
 func (r *runner) allReady(ctx context.Context) (bool, string) {
 	list, err := r.bed.Client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -119,7 +120,32 @@ func (r *runner) allReady(ctx context.Context) (bool, string) {
 			ready++
 		}
 	}
-	return ready == pods && len(list.Items) == pods, fmt.Sprintf("%d of %d pods are Ready", ready, len(list.Items))
+	if ready != pods || len(list.Items) != pods {
+		return false, fmt.Sprintf("%d of %d pods are Ready", ready, len(list.Items))
+	}
+	return r.rolledOut(ctx)
+}
+
+// rolledOut tells that each pod has the template of its workload.
+func (r *runner) rolledOut(ctx context.Context) (bool, string) {
+	web, err := r.bed.Client.AppsV1().Deployments(Namespace).Get(ctx, "web", metav1.GetOptions{})
+	if err != nil {
+		return false, err.Error()
+	}
+	if s := web.Status; s.ObservedGeneration < web.Generation || s.UpdatedReplicas != s.Replicas {
+		return false, "a rollout of web goes on"
+	}
+	sets, err := r.bed.Client.AppsV1().StatefulSets(Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, err.Error()
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		if s := set.Status; s.ObservedGeneration < set.Generation || s.UpdatedReplicas != s.Replicas {
+			return false, "a rollout of " + set.Name + " goes on"
+		}
+	}
+	return true, ""
 }
 
 // nodeReady returns a question: whether a node and its agent are Ready.
