@@ -93,7 +93,7 @@ func TestStatusOfAClusterWithoutLimpet(t *testing.T) {
 }
 
 // TestAWaitForStatusThatIsOver ends the wait within a look: a client with one request at once, and a second between two,
-// would refuse a look that takes longer than is left. The answer is the report.
+// refuses a look that takes longer than is left. The answer is the last report.
 func TestAWaitForStatusThatIsOver(t *testing.T) {
 	slow := rest.CopyConfig(env.Config)
 	slow.QPS, slow.Burst = 1, 1
@@ -101,10 +101,12 @@ func TestAWaitForStatusThatIsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := commands{surroundings: surroundings{err: io.Discard, now: time.Now}}
-	r, err := c.wait(t.Context(), facts.Reader{Client: reader, Now: time.Now}, console.StatusReport{}, 100*time.Millisecond)
-	if err != nil || len(r.Problems) == 0 {
-		t.Errorf("%v, %v", r, err)
+	var said bytes.Buffer
+	c := commands{surroundings: surroundings{err: &said, now: time.Now}}
+	last := console.StatusReport{Problems: []console.Problem{{Object: "web"}}}
+	r, err := c.wait(t.Context(), facts.Reader{Client: reader, Now: time.Now}, last, 100*time.Millisecond)
+	if err != nil || len(r.Problems) != 1 || !strings.Contains(said.String(), "waiting: ") {
+		t.Errorf("%v, %v, said %q", r, err, said.String())
 	}
 }
 

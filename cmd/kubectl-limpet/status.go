@@ -64,10 +64,11 @@ func look(ctx context.Context, reader facts.Reader) (console.StatusReport, error
 // wait looks until all is well or the time is over, and says what it waits for.
 func (c *commands) wait(ctx context.Context, reader facts.Reader, report console.StatusReport, timeout time.Duration) (console.StatusReport, error) {
 	said := ""
-	err := wait.PollUntilContextTimeout(ctx, pollPeriod, timeout, true, func(context.Context) (bool, error) {
-		next, err := look(ctx, reader) // the timeout ends the wait only: a look that it ended would return an error
-		if err != nil {
-			return false, err
+	err := wait.PollUntilContextTimeout(ctx, pollPeriod, timeout, true, func(ctx context.Context) (bool, error) {
+		next, err := look(ctx, reader)
+		if err != nil { // the API server may start again, or the time is nearly over: the last report counts
+			fmt.Fprintf(c.err, "waiting: %v\n", err)
+			return false, nil
 		}
 		if report = next; report.Well() {
 			return true, nil
