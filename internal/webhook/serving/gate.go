@@ -112,15 +112,17 @@ func (r *refusal) Error() string { return r.message }
 // ServeHTTP handles a request, or refuses it.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { g.answered.Store(g.clock.Now().UnixNano()) }()
-	body := &recorder{ReadCloser: r.Body}
-	r.Body = body
 	within := timeOf(r) // from now on: the wait for a turn counts, too
 	if slices.Contains(g.inReview, r.URL.Path) {
 		within = timeBefore(r)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
+	// The request of net/http keeps its own body: net/http tells by the type of the body that it was
+	// not read, and gives the client time to read the answer before the connection is reset.
 	r = r.WithContext(ctx)
+	body := &recorder{ReadCloser: r.Body}
+	r.Body = body
 	err := g.serve(w, r)
 	var no *refusal
 	if !errors.As(err, &no) {

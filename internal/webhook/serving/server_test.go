@@ -103,7 +103,10 @@ func (w *webhooks) client(from string, pair *tls.Certificate) *http.Client {
 		// Without this, Go shows no certificate of an authority that the server did not ask for.
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
 	}
-	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: cfg, DisableKeepAlives: true}}
+	return &http.Client{Transport: &http.Transport{
+		DialContext: dialer.DialContext, TLSClientConfig: cfg,
+		MaxIdleConnsPerHost: -1, // the client closes a connection after its answer, and like the API server does not say so before
+	}}
 }
 
 // post sends a request and returns the answer's status and text.
@@ -191,6 +194,18 @@ func TestRequestsAreBounded(t *testing.T) {
 				t.Errorf("refusals by %s: %v, want %v", tc.wantReason, w.refused(t, tc.wantReason), before+1)
 			}
 		})
+	}
+}
+
+// A client that still sends its request gets the answer, not a connection that was reset: the API
+// server would take that for a failed webhook, and let the request pass where the policy is Ignore.
+func TestAnUnreadRequestIsAnswered(t *testing.T) {
+	w := serve(t, echo)
+	for range 50 {
+		body := bytes.NewReader(make([]byte, 4<<20))
+		if status, _, err := w.post(t, w.client("", nil), path, body); err != nil || status != http.StatusRequestEntityTooLarge {
+			t.Fatalf("status %d, %v; want %d", status, err, http.StatusRequestEntityTooLarge)
+		}
 	}
 }
 
