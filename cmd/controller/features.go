@@ -150,7 +150,7 @@ func spreads() feature {
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
 			spread := &validate.WorkloadSpread{
 				Live: live, Cached: s.mgr.GetCache(),
-				Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient(), Clock: s.clock}, Workloads: s.reader,
+				Namespaces: validate.NewNamespaces(live, s.mgr.GetClient(), s.clock), Workloads: s.reader,
 			}
 			return map[string]http.Handler{
 				validate.WorkloadSpreadPath:       admission.WithValidator(scheme, spread),
@@ -210,7 +210,7 @@ func budgets() feature {
 			scheme := s.mgr.GetScheme()
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
 			budget := &validate.PodUnavailableBudget{
-				Cached: s.mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: s.mgr.GetClient(), Clock: s.clock},
+				Cached: s.mgr.GetCache(), Namespaces: validate.NewNamespaces(live, s.mgr.GetClient(), s.clock),
 				Size: func(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (int32, error) {
 					facts, err := s.disruption.Facts(ctx, b, s.clock.Now())
 					if err != nil || facts.Budget.Unknown != "" {

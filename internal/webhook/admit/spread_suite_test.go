@@ -87,7 +87,7 @@ func serveSpreads(t testing.TB, mgr ctrl.Manager, needs []cluster.Needs, reader 
 	}
 	live := cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven)
 	validator := &validate.WorkloadSpread{
-		Live: live, Cached: mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}},
+		Live: live, Cached: mgr.GetCache(), Namespaces: validate.NewNamespaces(live, mgr.GetClient(), clock.RealClock{}),
 	}
 	return map[string]http.Handler{
 		admit.CreationPath:                creations[0].Webhook(),

@@ -32,13 +32,20 @@ type Namespaces struct {
 	// Client writes.
 	Client client.Client
 	Clock  clock.Clock
+	// Timeout is how long one call of Label may take.
+	Timeout time.Duration
+}
+
+// NewNamespaces returns Namespaces for requests of the API server.
+func NewNamespaces(live *cluster.LiveReader, c client.Client, now clock.Clock) *Namespaces {
+	return &Namespaces{Live: live, Client: c, Clock: now, Timeout: labelTimeout}
 }
 
 // Label makes sure that a namespace has the label of a feature. The label is never changed from
 // closed to open here. The object must not be stored when this fails: the API server would not
 // send its pods.
 func (n *Namespaces) Label(ctx context.Context, m mark.Mark, name string, closed bool) error {
-	ctx, cancel := context.WithTimeout(ctx, labelTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.Timeout)
 	defer cancel()
 	var written bool
 	var err error

@@ -139,7 +139,9 @@ func TestManyBudgetsAtOnceLabelOnce(t *testing.T) {
 }
 
 func newNamespaces(c client.Client) *validate.Namespaces {
-	return &validate.Namespaces{Live: cluster.NewLiveReader(c, cluster.LimitUnproven), Client: c, Clock: clock.RealClock{}}
+	n := validate.NewNamespaces(cluster.NewLiveReader(c, cluster.LimitUnproven), c, clock.RealClock{})
+	n.Timeout = time.Minute // a busy machine may need longer than the API server waits
+	return n
 }
 
 // API servers get a moment to notice the label, and only where it is new.

@@ -64,12 +64,12 @@ func serve(t *testing.T) {
 		live := cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven)
 		state := &validate.PersistentPodState{Live: live, Cached: mgr.GetCache(), Workloads: reader}
 		budget := &validate.PodUnavailableBudget{
-			Cached: mgr.GetCache(), Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}},
+			Cached: mgr.GetCache(), Namespaces: validate.NewNamespaces(live, mgr.GetClient(), clock.RealClock{}),
 			Size: func(context.Context, *policyv1beta1.PodUnavailableBudget) (int32, error) { return 3, nil },
 		}
 		spread := &validate.WorkloadSpread{
 			Live: live, Cached: mgr.GetCache(),
-			Namespaces: &validate.Namespaces{Live: live, Client: mgr.GetClient(), Clock: clock.RealClock{}}, Workloads: reader,
+			Namespaces: validate.NewNamespaces(live, mgr.GetClient(), clock.RealClock{}), Workloads: reader,
 		}
 		return map[string]http.Handler{
 			validate.WorkloadSpreadPath:       admission.WithValidator(env.Scheme, spread),
