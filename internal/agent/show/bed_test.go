@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +42,8 @@ type bed struct {
 	stop    func() // ends the loop
 
 	mu       sync.Mutex
-	requests []string      // method and resource
+	requests []string // method and resource
+	logged   []string
 	offers   int           // made
 	shown    int           // offers that a finished pass knew
 	err      error         // of the last pass
@@ -63,7 +64,7 @@ func newBed(t *testing.T, node string, pace show.Pace) *bed {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return through{b, next} })
 	var err error
 	b.Loop, err = show.New(show.Config{
-		Node: node, REST: config, Pace: pace, Clock: b.clock, Random: func() float64 { return 0.5 }, Log: testr.New(t), Around: b.around,
+		Node: node, REST: config, Pace: pace, Clock: b.clock, Random: func() float64 { return 0.5 }, Log: funcr.New(b.log(t), funcr.Options{}), Around: b.around,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +81,28 @@ func newBed(t *testing.T, node string, pace show.Pace) *bed {
 	}
 	t.Cleanup(b.stop)
 	return b
+}
+
+func (b *bed) log(t *testing.T) func(prefix, line string) {
+	return func(_, line string) {
+		t.Log(line)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.logged = append(b.logged, line)
+	}
+}
+
+// loggedOf returns the lines of the log with a text.
+func (b *bed) loggedOf(text string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var of []string
+	for _, line := range b.logged {
+		if strings.Contains(line, text) {
+			of = append(of, line)
+		}
+	}
+	return of
 }
 
 // through counts requests, and answers some of them in place of the server.

@@ -2,6 +2,9 @@ package show_test
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +50,31 @@ func TestMarksAreSeen(t *testing.T) {
 	b.network.Reservations = nil
 	b.passTime(t, 5*time.Second)
 	marked(0)
+}
+
+// TestARefusedWatchIsTold takes from an agent the right to watch, as a role of an earlier version does. The log tells it
+// once, however long it lasts.
+func TestARefusedWatchIsTold(t *testing.T) {
+	ns, b := env.Namespace(t), newBed(t, "without-right", show.Pace{})
+	var refused atomic.Int32
+	b.answers(func(r *http.Request) *http.Response {
+		if r.URL.Query().Get("watch") == "" || !strings.Contains(r.URL.Path, "ipreservations") {
+			return nil
+		}
+		refused.Add(1)
+		return forbidden(r)
+	})
+	b.reserve(ns, "web-0", 24*time.Hour)
+	testenv.Eventually(t, func() error {
+		b.passTime(t, 5*time.Second)
+		if n := refused.Load(); n < 10 {
+			return fmt.Errorf("%d watches were refused", n)
+		}
+		return nil
+	})
+	if told := b.loggedOf("users give up"); len(told) != 1 || !strings.Contains(told[0], `"failures"=5`) {
+		t.Errorf("the log has %q, want one line after five failures", told)
+	}
 }
 
 // TestMarksOfManyNamespacesAreSeen has reservations of more namespaces than have a watch each, and then of one.

@@ -17,6 +17,8 @@ const (
 	watchFor = 5 * time.Minute
 	// leastRetry and mostRetry bound the wait after the second failure in a row, and later ones.
 	leastRetry, mostRetry = time.Second, 2 * time.Minute
+	// toldFailures is how many failures in a row are told in the log: an API server that starts again has fewer.
+	toldFailures = 5
 )
 
 // watcher is told what a watch shows.
@@ -47,6 +49,9 @@ func (l *Loop) keepOpen(ctx context.Context, once func(atMost time.Duration) err
 			failures = 0
 		}
 		failures++
+		if failures == toldFailures && err != nil && ctx.Err() == nil {
+			l.Log.Error(err, "Watch fails, and is tried again", "failures", failures)
+		}
 		l.sleep(ctx, plan.Reopen(failures, leastRetry, mostRetry, l.Pace.Reconnect, plan.Asked(err), l.Random()))
 	}
 }
