@@ -30,12 +30,12 @@ func installed(f *facts.Facts, r StatusReport) []Problem {
 	case f.Controllers == nil && read(f, "deployments.apps"):
 		broken(controller, "NotInstalled", "limpet-controller is not installed", "kubectl apply -k deploy/default")
 	case f.Controllers != nil && r.Controller.Ready == 0:
-		broken(controller, "NoReplica", "no replica is Ready: pods that ask for retention wait",
+		broken(controller, "NoReplica", "no replica is Ready"+r.Controller.first()+": pods that ask for retention wait",
 			"kubectl -n limpet-system describe pods -l app.kubernetes.io/name=limpet-controller")
 	case r.Controller.Ready < r.Controller.Desired:
 		found = append(found, Problem{
 			Attention, controller, "ReplicaMissing",
-			fmt.Sprintf("%d of %d replicas are Ready", r.Controller.Ready, r.Controller.Desired), "",
+			fmt.Sprintf("%d of %d replicas are Ready%s", r.Controller.Ready, r.Controller.Desired, r.Controller.first()), "",
 		})
 	case r.Controller.Desired > 1 && len(slices.Compact(slices.Clone(r.Controller.Nodes))) == 1 && len(f.Nodes) > 1:
 		found = append(found, Problem{
@@ -48,8 +48,8 @@ func installed(f *facts.Facts, r StatusReport) []Problem {
 	case f.Agents == nil && read(f, "daemonsets.apps"):
 		broken(agent, "NotInstalled", "limpet-agent is not installed", "kubectl apply -k deploy/default")
 	case f.Agents != nil && r.Agent.Ready < r.Agent.Desired:
-		broken(agent, "AgentsMissing", fmt.Sprintf("%d of %d agents are Ready: reservations of the other nodes do not end",
-			r.Agent.Ready, r.Agent.Desired), "kubectl -n limpet-system get pods -l app.kubernetes.io/name=limpet-agent -o wide")
+		broken(agent, "AgentsMissing", fmt.Sprintf("%d of %d agents are Ready%s: reservations of the other nodes do not end",
+			r.Agent.Ready, r.Agent.Desired, r.Agent.first()), "kubectl -n limpet-system get pods -l app.kubernetes.io/name=limpet-agent -o wide")
 	}
 	return append(found, webhooks(f)...)
 }

@@ -29,6 +29,8 @@ type Program struct {
 	Versions map[string]int `json:"versions,omitempty"`
 	// Nodes are those of the ready pods.
 	Nodes []string `json:"nodes,omitempty"`
+	// NotReady are the other pods, each as its node and its state, such as worker-2: ImagePullBackOff.
+	NotReady []string `json:"notReady,omitempty"`
 }
 
 // NodeLine is one network of one node.
@@ -102,16 +104,32 @@ func program(name string, pods []corev1.Pod) Program {
 			continue
 		}
 		images[pods[i].Spec.Containers[0].Image]++
+		node := cmp.Or(pods[i].Spec.NodeName, "no node")
 		if workload.Ready(&pods[i]) {
 			p.Ready++
-			p.Nodes = append(p.Nodes, pods[i].Spec.NodeName)
+			p.Nodes = append(p.Nodes, node)
+		} else {
+			p.NotReady = append(p.NotReady, node+": "+state(&pods[i]))
 		}
 	}
 	if len(images) > 1 {
 		p.Versions = images
 	}
 	slices.Sort(p.Nodes)
+	slices.Sort(p.NotReady)
 	return p
+}
+
+// first names the first pod that is not Ready, with its state and the number of the others; empty for none.
+func (p Program) first() string {
+	switch n := len(p.NotReady); n {
+	case 0:
+		return ""
+	case 1:
+		return " (" + p.NotReady[0] + ")"
+	default:
+		return fmt.Sprintf(" (%s; and %d more)", p.NotReady[0], n-1)
+	}
 }
 
 // nodeLines returns a line for each network of each node, and one for a node without a network.

@@ -97,6 +97,28 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// Who waits for an installation reads what keeps it from its end.
+func TestStatusSaysWhyAPodIsNotReady(t *testing.T) {
+	pulling := corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+	}}}
+	f := installed()
+	f.Pods[1].Status, f.Pods[3].Status = pulling, corev1.PodStatus{Phase: corev1.PodPending}
+	f.Pods[3].Spec.NodeName = ""
+	f.Pods[0].Status = pulling
+	var got []string
+	for _, p := range console.Status(f).Problems {
+		got = append(got, p.Message)
+	}
+	want := []string{
+		"0 of 2 agents are Ready (n1: ImagePullBackOff; and 1 more): reservations of the other nodes do not end",
+		"1 of 2 replicas are Ready (n1: ImagePullBackOff)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
 func TestStatusCounts(t *testing.T) {
 	f := installed()
 	f.States = []appsv1beta1.PersistentPodState{
