@@ -57,7 +57,7 @@ func TestAPodIsBroughtHomeOnce(t *testing.T) {
 		t.Fatal("the pod is deleted against its budget")
 	}
 	env.Patch(t, budget, `{"spec":{"maxUnavailable":1}}`)
-	testenv.Within(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		if env.Read(t, client.ObjectKeyFromObject(away), away); away.DeletionTimestamp == nil {
 			return errors.New("the pod is not deleted")
 		}
@@ -65,7 +65,7 @@ func TestAPodIsBroughtHomeOnce(t *testing.T) {
 	})
 	env.ToldOnce(t, env.MustState(t, set), pin.ReasonReturning)
 	relay.Mend(t) // the former leader ends, and its process is started again
-	testenv.Within(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		if !first.ended() {
 			return errors.New("the former leader has not ended")
 		}
@@ -96,7 +96,7 @@ func TestAPodIsBroughtHomeOnce(t *testing.T) {
 // takesOver waits until a replica leads.
 func takesOver(t *testing.T, r *replica) {
 	t.Helper()
-	testenv.Within(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		if !r.leads(t) {
 			return errors.New("the replica does not lead")
 		}
@@ -138,7 +138,7 @@ func fitForLong(t *testing.T, set testenv.StatefulSet) {
 // keptByItsBudget waits until a leader was refused a deletion by a budget.
 func keptByItsBudget(t *testing.T, leader *replica) {
 	t.Helper()
-	testenv.Within(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		for _, line := range linesOf(leader.scrape(t), "limpet_budget_decisions_total") {
 			if strings.Contains(line, `vector="limpet"`) && strings.Contains(line, `verdict="Refused"`) {
 				return nil

@@ -240,7 +240,7 @@ func (e *Env) RemoveAtEnd(t testing.TB, o client.Object) {
 }
 
 func (e *Env) remove(t testing.TB, o client.Object) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	err := e.Client.Delete(ctx, o, client.GracePeriodSeconds(0))
 	if client.IgnoreNotFound(err) != nil {
@@ -273,11 +273,11 @@ func (e *Env) putStatus(t testing.TB, want, made client.Object) {
 	}
 }
 
-// Eventually polls check until it returns nil, and fails the test after half a minute
-// with the last error.
+// Eventually polls check until it returns nil, and fails the test after a minute with the
+// last error.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	Within(t, 30*time.Second, check)
+	Within(t, time.Minute, check)
 }
 
 // Within is Eventually with a time of its own.

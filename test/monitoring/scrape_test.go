@@ -164,8 +164,8 @@ func (p *server) start(t *testing.T, dir string, ruleFiles []string, addresses .
 	for _, address := range addresses {
 		testenv.Within(t, 2*time.Minute, func() error { return p.HasData(t.Context(), fmt.Sprintf(`up{instance=%q} == 1`, address)) })
 	}
-	testenv.Within(t, time.Minute, func() error { return p.HasData(t.Context(), "limpet_leader == 1") })
-	testenv.Within(t, time.Minute, func() error { return p.HasData(t.Context(), "limpet_agent_audit_timestamp_seconds > 0") })
+	testenv.Eventually(t, func() error { return p.HasData(t.Context(), "limpet_leader == 1") })
+	testenv.Eventually(t, func() error { return p.HasData(t.Context(), "limpet_agent_audit_timestamp_seconds > 0") })
 }
 
 // returns fails the test when a query returns nothing.

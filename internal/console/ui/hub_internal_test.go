@@ -33,7 +33,7 @@ func (l *looks) look(context.Context) (board.Board, error) {
 
 func (l *looks) await(t *testing.T, n int64) {
 	t.Helper()
-	testenv.Within(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		if got := l.n.Load(); got != n || !l.clock.HasWaiters() {
 			return errors.New("the looks, or the pause after them, are missing")
 		}
@@ -66,7 +66,7 @@ func TestNothingIsReadWhileNoPageIsOpen(t *testing.T) {
 	l.await(t, 1)
 	h.close()
 	l.clock.Step(time.Hour)
-	testenv.Within(t, time.Minute, func() error { // the hub waits for a page now, and not for the clock
+	testenv.Eventually(t, func() error { // the hub waits for a page now, and not for the clock
 		if l.clock.HasWaiters() || len(h.opened) > 0 {
 			return errors.New("the hub has not seen that the page was closed")
 		}

@@ -141,7 +141,7 @@ func TestTheStreamIsBoundedAndEnds(t *testing.T) {
 	if err := first.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Within(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		if answer := live(); answer.StatusCode != http.StatusOK {
 			return errors.New("the place of a closed page stays taken")
 		}
