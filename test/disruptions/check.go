@@ -24,7 +24,8 @@ const (
 	Order Rule = "Order"
 	// Place: no pod goes voluntarily that would lose a place which a budget keeps.
 	Place Rule = "Place"
-	// Gap: each pod is created in the log, and terminates by a request of the log.
+	// Gap: each pod is created in the log, and terminates by a request of the log, but for requests that an API
+	// server did not log because it was killed.
 	Gap Rule = "Gap"
 )
 
@@ -52,6 +53,19 @@ type Options struct {
 	// Replacement is how long it may take until a unit that is free is granted: it covers the
 	// entry of a request that was allowed and then failed.
 	Replacement time.Duration
+	// Killed are the times at which the API server had been killed. It writes a request to the log after the change is
+	// in etcd, so that of the last requests before some are not in the log.
+	Killed []time.Time
+}
+
+// answered is how long a request may take from the time that its object tells until it is in the log: the API server asks
+// webhooks between them.
+const answered = 10 * time.Second
+
+// unlogged reports whether a request may not be in the log because the API server was killed. The time is in whole
+// seconds, as objects tell it.
+func (o Options) unlogged(at time.Time) bool {
+	return slices.ContainsFunc(o.Killed, func(killed time.Time) bool { return !at.After(killed) && at.After(killed.Add(-answered)) })
 }
 
 // Result is the outcome of a check.
@@ -60,6 +74,9 @@ type Result struct {
 	// Disruptions are the voluntary disruptions of available pods, Losses the others, and
 	// Refusals the requests that budgets refused. A log without them proves nothing.
 	Disruptions, Losses, Refusals int
+	// Unlogged are the creations and deletions of pods that are not in the log because the API server was killed. Such
+	// a deletion counts as a loss.
+	Unlogged int
 }
 
 // Check replays the events, in any order, and returns what violates the rules.
@@ -108,13 +125,22 @@ func (c *checker) violate(rule Rule, e Event, b *budget, pod, format string, arg
 	c.Violations = append(c.Violations, v)
 }
 
+// gap judges a request that the log does not show. at is its time.
+func (c *checker) gap(e Event, at time.Time, text string) {
+	if c.unlogged(at) {
+		c.Unlogged++
+		return
+	}
+	c.violate(Gap, e, nil, e.Pod.Name, "%s", text)
+}
+
 // podEvent applies a change of a pod.
 func (c *checker) podEvent(e Event) {
 	before := c.pods[e.Pod.UID]
 	after := &pod{Pod: *e.Pod, started: e.Done}
 	if before == nil {
 		if e.Verb != "create" {
-			c.violate(Gap, e, nil, e.Pod.Name, "the pod was not created in the log")
+			c.gap(e, e.Pod.Created, "the pod was not created in the log")
 		}
 		c.pods[after.UID] = after
 		c.join(after)
@@ -135,7 +161,7 @@ func (c *checker) podEvent(e Event) {
 			return d.Namespace == e.Namespace && d.Received.Before(e.Done) && (d.Verb == "deletecollection" || d.Name == e.Name && d.Done.After(e.Received))
 		})
 		if i < 0 {
-			c.violate(Gap, e, nil, e.Pod.Name, "the pod terminates, and no request of the log deleted it")
+			c.gap(e, e.Pod.Deleted, "the pod terminates, and no request of the log deleted it")
 			break
 		}
 		vector, e.Received, e.User = c.vectorOf(c.deletions[i], before), c.deletions[i].Received, c.deletions[i].User

@@ -274,6 +274,37 @@ func (l *log) nowhere() *log {
 	return l.status("x", func(*disruptions.Pod) {})
 }
 
+// An API server that is killed does not log what it has just stored.
+func TestRequestsThatAKilledServerDidNotLog(t *testing.T) {
+	deleted := newLog().status("a", func(p *disruptions.Pod) { p.Deleting, p.Deleted = true, begin.Add(time.Minute) })
+	created := newLog().nowhere()
+	created.events[len(created.events)-1].Pod.Created = begin.Add(time.Minute)
+	for name, tc := range map[string]struct {
+		killed []time.Duration
+		want   int // violations
+	}{
+		"no kill":                  {nil, 1},
+		"a kill a moment later":    {[]time.Duration{60500 * time.Millisecond}, 0},
+		"one of two kills":         {[]time.Duration{time.Second, 69 * time.Second}, 0},
+		"a kill before":            {[]time.Duration{59 * time.Second}, 1},
+		"a kill a long time later": {[]time.Duration{71 * time.Second}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := disruptions.Options{Lag: 500 * time.Millisecond, Replacement: time.Minute}
+			for _, after := range tc.killed {
+				o.Killed = append(o.Killed, begin.Add(after))
+			}
+			for what, l := range map[string]*log{"deletion": deleted, "creation": created} {
+				found := disruptions.Check(l.events, o)
+				if len(found.Violations) != tc.want || found.Unlogged != 1-tc.want {
+					t.Errorf("%s: %d violations and %d requests that were not logged, want %d: %v",
+						what, len(found.Violations), found.Unlogged, tc.want, found.Violations)
+				}
+			}
+		})
+	}
+}
+
 // mark gives a pod a label that makes it unavailable.
 func (l *log) mark(name string) *log {
 	return l.write(person, "patch", "", name, func(p *disruptions.Pod) { p.Labels["unavailable-pod.kruise.io/x"] = "" })

@@ -52,6 +52,9 @@ type Pod struct {
 	Ready      bool
 	ReadySince time.Time
 	Deleting   bool
+	// Created and Deleted are when the pod was created and its deletion was asked for, in whole seconds; zero where the
+	// object does not tell.
+	Created, Deleted time.Time
 	// Pending: no container of the pod has started.
 	Pending bool
 	// Finished: the pod is in a terminal phase.

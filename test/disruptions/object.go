@@ -63,7 +63,10 @@ func (o object) pod() *Pod {
 	p := &Pod{
 		UID: string(o.Metadata.UID), Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Node: o.Spec.NodeName, Labels: o.Metadata.Labels,
 		Owner: o.owner(), Deleting: o.Metadata.DeletionTimestamp != nil, Finished: status.Phase == "Succeeded" || status.Phase == "Failed",
-		Pending: status.Phase == "" || status.Phase == "Pending",
+		Pending: status.Phase == "" || status.Phase == "Pending", Created: o.Metadata.CreationTimestamp.Time,
+	}
+	if at, grace := o.Metadata.DeletionTimestamp, o.Metadata.DeletionGracePeriodSeconds; at != nil && grace != nil {
+		p.Deleted = at.Add(-time.Duration(*grace) * time.Second)
 	}
 	_, p.KeepsPlace = o.Metadata.Annotations["io.kubernetes.cri/reserved-ip-duration"]
 	p.Unprotected, _ = strconv.ParseBool(o.Metadata.Annotations["pub.kruise.io/no-protect"])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,9 @@ var actions = map[Kind]action{
 	KillKubelet:    kill("kubelet"),
 	KillAPIServer: func(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
 		killed := r.bed.Cluster.KillComponent(cluster.APIServer)
+		r.mutex.Lock()
+		r.killed = append(r.killed, time.Now())
+		r.mutex.Unlock()
 		return errors.Join(killed, r.wait(ctx, f.For), r.bed.Cluster.StartComponent(cluster.APIServer))
 	},
 	Drain:         drain,

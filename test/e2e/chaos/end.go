@@ -126,10 +126,13 @@ func (r *runner) budgets() error {
 		return fmt.Errorf("check the budgets: %w", err)
 	}
 	events := slices.DeleteFunc(all, func(e disruptions.Event) bool { return e.Namespace != Namespace && e.Node == nil })
-	o := disruptions.Options{Lag: 2 * time.Second, Replacement: 2 * time.Minute}
+	r.mutex.Lock()
+	o := disruptions.Options{Lag: 2 * time.Second, Replacement: 2 * time.Minute, Killed: r.killed}
+	r.mutex.Unlock()
 	strict := len(disruptions.Check(events, o).Violations)
 	o.Seen = r.sights.Seen(events)
 	r.report.Budgets, r.report.Behind = disruptions.Check(events, o), r.sights.Longest(events)
+	r.progress("         not in the audit log, because the API server was killed: %d requests", r.report.Budgets.Unlogged)
 	r.report.Unknown = strict - len(r.report.Budgets.Violations)
 	for _, v := range r.report.Budgets.Violations {
 		r.report.Violations = append(r.report.Violations, v.String())

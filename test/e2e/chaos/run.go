@@ -47,6 +47,7 @@ type runner struct {
 	mutex  sync.Mutex // guards what follows
 	keeper *Keeper
 	report Report
+	killed []time.Time // when the API server was
 }
 
 // Run disturbs a cluster with the faults of a seed, and watches it. The cluster's audit log must
