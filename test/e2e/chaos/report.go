@@ -121,8 +121,8 @@ if the pod had been Ready for less than five seconds. A violation is one of thes
   is never free to leave the node. A pod of a node whose disk was full is not free to move.
 * A budget is broken, or refuses without need. The audit log of the API server decides. A decision must know each change
   two seconds after the watch of the test itself has shown it. A pod is created and deleted by a request of the log.
-  The log lacks requests that were stored less than ten seconds before the API server was killed: a deletion of these
-  counts as the loss of a pod.
+  The log may lack requests of the ten seconds before the API server was killed: such a deletion counts as the loss of
+  a pod.
 * At the end a pod is not Ready, another pod answers at its address, or a sandbox answers for an address of no pod.
 * At the end the state of a node, its NodeIPPool and its sandboxes disagree, or attached, reserved and free addresses
   are not all of them.
