@@ -19,20 +19,41 @@ func present(pods []corev1.Pod) map[string]bool {
 	return there
 }
 
-// gone notes since when recorded pods hold no addresses any more.
-func gone(in RecordInput, records map[string]appsv1beta1.PodState) map[string]time.Time {
-	there := present(in.Pods)
-	since := map[string]time.Time{}
-	for name := range records {
-		if there[name] {
-			continue
-		}
-		since[name] = in.Now
-		if before, known := in.Gone[name]; known {
-			since[name] = before
+// noteEnds notes in the records since when their addresses are held by no pod any more. A successor that waits does
+// not hold them; one that has them does, whether it is Ready or not.
+func noteEnds(in RecordInput, records map[string]appsv1beta1.PodState) {
+	pods := map[string]*corev1.Pod{}
+	for i := range in.Pods {
+		if p := &in.Pods[i]; !workload.Ended(p) {
+			pods[p.Name] = p
 		}
 	}
-	return since
+	for name, r := range records {
+		pod, at := pods[name], in.Now
+		if pod != nil && pod.CreationTimestamp.Time.Before(at) {
+			at = pod.CreationTimestamp.Time
+		}
+		switch {
+		case r.RetainSeconds == 0 || pod != nil && (pod.UID == r.UID || sameIPs(Addresses(pod), r.IPs)):
+			r.EndedAt = nil
+		case r.EndedAt == nil:
+			r.EndedAt = &metav1.Time{Time: at.Truncate(time.Second)}
+		}
+		records[name] = r
+	}
+}
+
+// endOf returns when the recorded life of a pod ended; zero if that is unknown. A pod is created when the former one
+// is gone, maybe long after.
+func endOf(before appsv1beta1.PodState, pod *corev1.Pod, now time.Time) time.Time {
+	created := pod.CreationTimestamp.Time
+	switch {
+	case before.EndedAt != nil:
+		return before.EndedAt.Time
+	case before.UID != pod.UID && !created.IsZero() && now.Sub(created) >= time.Duration(before.RetainSeconds)*time.Second:
+		return created
+	}
+	return time.Time{}
 }
 
 // expire starts, stops and ends the time that records have left, and returns when the next

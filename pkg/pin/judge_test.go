@@ -216,7 +216,7 @@ func TestRecordCountsRebuilds(t *testing.T) {
 	for i, step := range steps {
 		in.Pods, in.Now = step.pods, in.Now.Add(step.after)
 		got := pin.Record(in)
-		state.Status, in.Gone, last = got.Status, got.Gone, got.Rebuilds
+		state.Status, last = got.Status, got.Rebuilds
 		counted := got.Status.Rebuilds.DeepCopy()
 		if counted != nil {
 			counted.Last = nil

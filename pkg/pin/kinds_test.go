@@ -83,8 +83,9 @@ func TestMalformedListOfKindsIsACondition(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			gone := map[string]time.Time{"web-0": now.Add(-time.Minute)}
-			got := pin.Record(pin.RecordInput{State: tc.state.PersistentPodState, Kinds: tc.kinds, Workload: &workload.Desired{}, Gone: gone, Now: now})
+			ended := metav1.NewTime(now.Add(-time.Minute))
+			tc.state.Status.PodStates = map[string]appsv1beta1.PodState{"web-0": {NodeName: "n1", RetainSeconds: 600, EndedAt: &ended}}
+			got := pin.Record(pin.RecordInput{State: tc.state.PersistentPodState, Kinds: tc.kinds, Workload: &workload.Desired{}, Now: now})
 			c := meta.FindStatusCondition(got.Status.Conditions, appsv1beta1.ConditionKindsInvalid)
 			if (c != nil) != tc.wantInvalid {
 				t.Fatalf("condition: %+v, want it %v", c, tc.wantInvalid)
@@ -95,8 +96,8 @@ func TestMalformedListOfKindsIsACondition(t *testing.T) {
 			if w := meta.FindStatusCondition(got.Status.Conditions, appsv1beta1.ConditionWaiting); w == nil || w.Status != tc.wantWaiting {
 				t.Errorf("waiting: %+v, want %s", w, tc.wantWaiting)
 			}
-			if _, known := got.Gone["web-0"]; known != (tc.wantWaiting == metav1.ConditionUnknown) {
-				t.Errorf("gone: %v", got.Gone)
+			if r := got.Status.PodStates["web-0"]; !r.EndedAt.Equal(&ended) {
+				t.Errorf("record %+v, want the same end", r)
 			}
 		})
 	}

@@ -94,7 +94,7 @@ func TestANamesakeIsRememberedUntilThePodIsBack(t *testing.T) {
 		if cause != step.cause {
 			t.Errorf("%s: cause %q, want %q", step.what, cause, step.cause)
 		}
-		state.Status, in.Gone, in.NameTaken = got.Status, got.Gone, got.NameTaken
+		state.Status, in.NameTaken = got.Status, got.NameTaken
 	}
 	in.Workload, in.Pods, in.NameTaken = &workload.Desired{}, nil, taken
 	in.Now = in.Now.Add(time.Hour)

@@ -35,8 +35,6 @@ type RecordInput struct {
 	Taken map[string]types.NamespacedName
 	// Retain returns for how long a pod's addresses stay reserved after its end.
 	Retain func(*corev1.Pod) time.Duration
-	// Gone says since when pods are known to be gone, as the last Recording did.
-	Gone map[string]time.Time
 	// Namesakes are the pods of recorded names that are not of the workload and NamesakeHolds.
 	Namesakes map[string]*corev1.Pod
 	// NameTaken says which namesake had the addresses of which pod, as the last Recording did.
@@ -60,11 +58,8 @@ type Recording struct {
 	Rebuilds []appsv1beta1.Rebuild
 	// Waits are the pods that their required places do not take.
 	Waits []Wait
-	// Gone is since when recorded pods are known to be gone. It only helps to find the cause
-	// of a lost address, so that it need not be stored.
-	Gone map[string]time.Time
-	// NameTaken is which namesakes took the addresses of pods that are not back yet. Like Gone, it
-	// only helps to find a cause.
+	// NameTaken is which namesakes took the addresses of pods that are not back yet. It only helps to
+	// find the cause of a lost address, so that it need not be stored.
 	NameTaken map[string]types.UID
 	// Namesakes are those that were not known before.
 	Namesakes []*corev1.Pod
@@ -122,7 +117,7 @@ func Record(in RecordInput) Recording {
 	if in.Unread == "" { // otherwise the records stay
 		out.Again = sooner(out.Again, expire(in, active, status.PodStates))
 	}
-	out.Gone = gone(in, status.PodStates)
+	noteEnds(in, status.PodStates)
 	out.NameTaken, out.Namesakes = namesakes(in, status.PodStates, ready)
 	records := status.PodStates
 	var left int
@@ -151,7 +146,7 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active, ready
 		before := former(in, records[pod.Name], pod)
 		judged := RebuildInput{
 			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], OutsideRequired: outsideRequired(in.State, before, node),
-			InPlace: inPlace(in.State, before, node), Taken: in.Taken[pod.Name], Gone: in.Gone[pod.Name], Now: in.Now,
+			InPlace: inPlace(in.State, before, node), Taken: in.Taken[pod.Name], Gone: endOf(before, pod, in.Now), Now: in.Now,
 		}
 		_, judged.NameTaken = in.NameTaken[pod.Name]
 		judged.Unrecorded, judged.UnrecordedRequired = unrecorded(in.State, before)
@@ -180,7 +175,7 @@ func recordNothing(in RecordInput, status appsv1beta1.PersistentPodStateStatus) 
 		return Recording{Status: status}
 	}
 	setWaiting(in, nil, &status.Conditions)
-	return Recording{Status: status, Gone: in.Gone}
+	return Recording{Status: status}
 }
 
 // maxFormerUIDs is how many lives on other nodes a record remembers.

@@ -132,7 +132,7 @@ func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 				t.Fatalf("first: %+v, want a change: a pod that is held for ten minutes", got)
 			}
 			record := state.Status.PodStates["web-0"]
-			record.Waiting = nil
+			record.Waiting, record.EndedAt = nil, nil
 			if diff := cmp.Diff(tc.want, record); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}

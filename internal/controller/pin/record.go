@@ -51,7 +51,6 @@ type Recorder struct {
 
 // lastRecording is what a Recorder remembers of a PersistentPodState until the next time.
 type lastRecording struct {
-	gone      map[string]time.Time            // pin.Recording.Gone
 	nameTaken map[string]types.UID            // pin.Recording.NameTaken
 	unstored  map[string]appsv1beta1.PodState // pin.Recording.Unstored
 	write     cluster.Write
@@ -80,7 +79,7 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("gather for PersistentPodState %s: %w", req, err)
 	}
-	in.Gone, in.Unstored, in.NameTaken = last.gone, last.unstored, last.nameTaken
+	in.Unstored, in.NameTaken = last.unstored, last.nameTaken
 	in.GivenUp = r.given.list(req)
 	return r.apply(ctx, req, in, pin.Record(in))
 }
@@ -96,7 +95,7 @@ func (r *Recorder) apply(ctx context.Context, req ctrl.Request, in pin.RecordInp
 	}
 	r.given.drop(req, in.GivenUp)
 	r.last.Store(req, lastRecording{
-		gone: recording.Gone, nameTaken: recording.NameTaken, unstored: recording.Unstored,
+		nameTaken: recording.NameTaken, unstored: recording.Unstored,
 		write: cluster.Write{Version: in.State.ResourceVersion, At: in.Now},
 	})
 	r.reporter().rebuilds(in, recording.Rebuilds)

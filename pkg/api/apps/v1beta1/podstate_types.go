@@ -56,6 +56,11 @@ type PodState struct {
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
+	// endedAt is since when no pod has the addresses that are reserved for this record. Written by
+	// the controller; removed when a pod of this name has them, or is Ready.
+	// +optional
+	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+
 	// waiting says since when and why the required place does not take the pod. Written by the
 	// controller; removed when the pod has a node.
 	// +optional

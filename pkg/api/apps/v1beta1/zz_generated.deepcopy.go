@@ -274,6 +274,10 @@ func (in *PodState) DeepCopyInto(out *PodState) {
 		in, out := &in.ExpiresAt, &out.ExpiresAt
 		*out = (*in).DeepCopy()
 	}
+	if in.EndedAt != nil {
+		in, out := &in.EndedAt, &out.EndedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.Waiting != nil {
 		in, out := &in.Waiting, &out.Waiting
 		*out = new(Waiting)
