@@ -20,24 +20,19 @@ type inquiry struct {
 	pdbs         []budget.PDB
 	ownerless    bool // a change leaves the pod with owners none of which exists
 	vector       budget.Vector
+	unread       error // why the pod could not be read past the cache
 }
 
 // inquire gathers which budgets a request concerns, and in which way the pod goes.
 func (j *Judge) inquire(ctx context.Context, r Request) (inquiry, error) {
-	c := inquiry{request: r}
-	var err error
-	if c.chain, err = cluster.ChainOf(ctx, j.reader.cached, r.Pod); err != nil {
+	c, err := j.find(ctx, r)
+	if err != nil {
 		return c, err
 	}
-	if c.covering, err = j.reader.covering(ctx, r.Pod, c.chain); err != nil {
+	if c, err = j.confirm(ctx, c); err != nil {
 		return c, err
 	}
-	if len(c.covering) == 0 {
-		if c.covering, err = j.unseen(ctx, &c); err != nil {
-			return c, err
-		}
-	}
-	if len(c.covering) == 0 && r.Verb != budget.VerbEvict {
+	if r = c.request; len(c.covering) == 0 && r.Verb != budget.VerbEvict {
 		return c, nil
 	}
 	if r.Changed != nil {
@@ -52,6 +47,18 @@ func (j *Judge) inquire(ctx context.Context, r Request) (inquiry, error) {
 	}
 	facts, err := j.facts(ctx, &c)
 	c.vector = budget.VectorOf(facts)
+	return c, err
+}
+
+// find gathers which budgets cover the pod of a request.
+func (j *Judge) find(ctx context.Context, r Request) (c inquiry, err error) {
+	c.request = r
+	if c.chain, err = cluster.ChainOf(ctx, j.reader.cached, r.Pod); err != nil {
+		return c, err
+	}
+	if c.covering, err = j.reader.covering(ctx, r.Pod, c.chain); err == nil && len(c.covering) == 0 {
+		c.covering, err = j.unseen(ctx, &c)
+	}
 	return c, err
 }
 

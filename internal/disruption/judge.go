@@ -75,6 +75,10 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 		return answer, nil // most requests; no metric counts them
 	case len(c.covering) > books.MostBudgets:
 		answer.Decision = c.tooMany()
+	case c.unread != nil:
+		if answer.Decision, err = j.unconfirmed(ctx, c); err != nil {
+			return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
+		}
 	default:
 		if answer, err = j.decideInTurn(ctx, c); err != nil {
 			return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)

@@ -43,12 +43,11 @@ var (
 // Of returns the label of a namespace; "" for none.
 func (m Mark) Of(namespace client.Object) string { return namespace.GetLabels()[m.Label] }
 
-// Set makes sure that a namespace has the label, and ends the removal of the label where one
-// has begun. The label is never changed from Closed to Open here. The result tells whether
-// that changes the namespace.
-func (m Mark) Set(namespace client.Object, closed bool) bool {
+// Set makes sure that a namespace has the label, Open or Closed, and ends the removal of the label
+// where one has begun. The result tells whether that changes the namespace.
+func (m Mark) Set(namespace client.Object) bool {
 	value := Open
-	if closed || m.Of(namespace) == Closed {
+	if m.Of(namespace) == Closed {
 		value = Closed
 	}
 	_, idle := namespace.GetAnnotations()[m.Idle]

@@ -42,15 +42,16 @@ func NewNamespaces(live *cluster.LiveReader, c client.Client, now clock.Clock) *
 }
 
 // Label makes sure that a namespace has the label of a feature. The label is never changed from
-// closed to open here. The object must not be stored when this fails: the API server would not
-// send its pods.
-func (n *Namespaces) Label(ctx context.Context, m mark.Mark, name string, closed bool) error {
+// closed to open here, and never to closed: nothing shows yet that the object exists, and a stranger
+// could have sent the request. The leader closes the namespace when the API has the object. The object
+// must not be stored when this fails: the API server would not send its pods.
+func (n *Namespaces) Label(ctx context.Context, m mark.Mark, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Timeout)
 	defer cancel()
 	var written bool
 	var err error
 	for range labelAttempts {
-		if written, err = n.try(ctx, m, name, closed); !apierrors.IsConflict(err) {
+		if written, err = n.try(ctx, m, name); !apierrors.IsConflict(err) {
 			break
 		}
 	}
@@ -72,13 +73,13 @@ func (n *Namespaces) Label(ctx context.Context, m mark.Mark, name string, closed
 
 // try reads the namespace once, and writes it if the label is not right. The write fails with
 // a conflict when the namespace has changed in between.
-func (n *Namespaces) try(ctx context.Context, m mark.Mark, name string, closed bool) (written bool, err error) {
+func (n *Namespaces) try(ctx context.Context, m mark.Mark, name string) (written bool, err error) {
 	var read corev1.Namespace
 	if err := n.Live.Get(ctx, client.ObjectKey{Name: name}, &read); err != nil {
 		return false, fmt.Errorf("get namespace: %w", err)
 	}
 	after := read.DeepCopy() // other requests may share what was read
-	if !m.Set(after, closed) {
+	if !m.Set(after) {
 		return false, nil
 	}
 	patch := client.MergeFromWithOptions(&read, client.MergeFromWithOptimisticLock{})

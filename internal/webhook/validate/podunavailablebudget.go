@@ -14,7 +14,6 @@ import (
 
 	"github.com/limpet-io/limpet/internal/mark"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
-	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -53,13 +52,12 @@ func (w *PodUnavailableBudget) create(
 		return warnings, invalidBudget(b.Name, errs)
 	}
 	warnings = append(warnings, w.beyond(ctx, b)...)
-	closed := isClosed(b) || slices.ContainsFunc(all.Items, func(o policyv1beta1.PodUnavailableBudget) bool { return isClosed(&o) })
-	return warnings, w.label(ctx, b, closed)
+	return warnings, w.label(ctx, b)
 }
 
 // label labels the namespace of a budget, unless the request is a dry run or the guards leave
 // the namespace out.
-func (w *PodUnavailableBudget) label(ctx context.Context, b *policyv1beta1.PodUnavailableBudget, closed bool) error {
+func (w *PodUnavailableBudget) label(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) error {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return fmt.Errorf("judge PodUnavailableBudget %s: %w", b.Name, err)
@@ -67,7 +65,7 @@ func (w *PodUnavailableBudget) label(ctx context.Context, b *policyv1beta1.PodUn
 	if request.DryRun != nil && *request.DryRun || slices.Contains(pin.LeftOut(), b.Namespace) {
 		return nil
 	}
-	return w.Namespaces.Label(ctx, mark.Budgets, b.Namespace, closed)
+	return w.Namespaces.Label(ctx, mark.Budgets, b.Namespace)
 }
 
 // ValidateUpdate judges only changes: what was wrong before a rule came is answered with a
@@ -86,11 +84,7 @@ func (w *PodUnavailableBudget) update(
 	if len(errs.added) > 0 {
 		return warnings, invalidBudget(after.Name, errs.added)
 	}
-	warnings = append(warnings, w.beyond(ctx, after)...)
-	if isClosed(after) && !isClosed(before) {
-		return warnings, w.label(ctx, after, true)
-	}
-	return warnings, nil
+	return append(warnings, w.beyond(ctx, after)...), nil
 }
 
 // mostKnown bounds the warnings of what was wrong before.
@@ -119,12 +113,6 @@ func newErrors(before, after field.ErrorList) judged {
 		}
 	}
 	return out
-}
-
-// isClosed tells whether the pods of a budget are kept while the controller does not answer.
-func isClosed(b *policyv1beta1.PodUnavailableBudget) bool {
-	rules, _ := budget.RulesOf(b) // with an error it holds the valid part
-	return rules.FailurePolicy == budget.Closed
 }
 
 func invalidBudget(name string, errs field.ErrorList) error {

@@ -80,11 +80,7 @@ func (w *WorkloadSpread) create(ctx context.Context, s *appsv1beta1.WorkloadSpre
 	if len(errs) > 0 {
 		return warnings, invalidSpread(s.Name, renamed(errs))
 	}
-	closed, err := w.closes(ctx, s)
-	if err != nil {
-		return warnings, err
-	}
-	return warnings, w.label(ctx, s, closed)
+	return warnings, w.label(ctx, s)
 }
 
 // judgeTaken refuses a second spread of a target. An update cannot change a target.
@@ -164,7 +160,6 @@ func (w *WorkloadSpread) ValidateUpdate(ctx context.Context, before, after *apps
 func (w *WorkloadSpread) update(
 	ctx context.Context, before, after *appsv1beta1.WorkloadSpread, renamed func(field.ErrorList) field.ErrorList,
 ) (admission.Warnings, error) {
-	opened := isOpen(before) && !isOpen(after)
 	if equality.Semantic.DeepEqual(before.Spec, after.Spec) && before.Annotations[appsv1beta1.AnnotationSpreadFailure] == after.Annotations[appsv1beta1.AnnotationSpreadFailure] {
 		return nil, nil
 	}
@@ -180,33 +175,12 @@ func (w *WorkloadSpread) update(
 	if len(errs.added) > 0 {
 		return warnings, invalidSpread(after.Name, errs.added)
 	}
-	if opened {
-		return warnings, w.label(ctx, after, true)
-	}
 	return warnings, nil
-}
-
-// isOpen tells whether new pods are created without a subset while the controller does not
-// answer.
-func isOpen(s *appsv1beta1.WorkloadSpread) bool {
-	return s.Annotations[appsv1beta1.AnnotationSpreadFailure] == appsv1beta1.SpreadOpen
-}
-
-// closes tells whether the namespace of a spread is to be closed: by this spread or by another.
-func (w *WorkloadSpread) closes(ctx context.Context, s *appsv1beta1.WorkloadSpread) (bool, error) {
-	if !isOpen(s) {
-		return true, nil
-	}
-	var all appsv1beta1.WorkloadSpreadList
-	if err := w.Cached.List(ctx, &all, client.InNamespace(s.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("list WorkloadSpreads of namespace %s: %w", s.Namespace, err)
-	}
-	return slices.ContainsFunc(all.Items, func(o appsv1beta1.WorkloadSpread) bool { return !isOpen(&o) }), nil
 }
 
 // label labels the namespace of a spread, unless the request is a dry run or the webhooks leave
 // the namespace out.
-func (w *WorkloadSpread) label(ctx context.Context, s *appsv1beta1.WorkloadSpread, closed bool) error {
+func (w *WorkloadSpread) label(ctx context.Context, s *appsv1beta1.WorkloadSpread) error {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return fmt.Errorf("judge WorkloadSpread %s: %w", s.Name, err)
@@ -214,7 +188,7 @@ func (w *WorkloadSpread) label(ctx context.Context, s *appsv1beta1.WorkloadSprea
 	if request.DryRun != nil && *request.DryRun || slices.Contains(pin.LeftOut(), s.Namespace) {
 		return nil
 	}
-	return w.Namespaces.Label(ctx, mark.Spreads, s.Namespace, closed)
+	return w.Namespaces.Label(ctx, mark.Spreads, s.Namespace)
 }
 
 // crowded tells a client to try again where too many reads wait.
