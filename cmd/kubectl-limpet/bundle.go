@@ -38,11 +38,12 @@ The archive names pods, nodes and addresses. It has no Secret and no environment
 				return err
 			}
 			b := console.Bundle{Reader: reader, Log: log, Version: version.String(), Told: func(name string) { fmt.Fprintln(c.err, "added", name) }}
-			if err := writeNew(file, func(w io.Writer) error { return b.Write(cmd.Context(), w) }); err != nil {
+			var unread []facts.Unread
+			if err := writeNew(file, func(w io.Writer) (err error) { unread, err = b.Write(cmd.Context(), w); return err }); err != nil {
 				return err
 			}
 			fmt.Fprintln(c.out, "wrote", file)
-			return nil
+			return unknown(unread)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "limpet-support.tar.gz", "the archive, which must not exist")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,7 +50,7 @@ evictions. Exit status 1 tells that budgets refuse.`,
 			if err != nil {
 				return err
 			}
-			return c.verdict(report.Allowed, report, func(w io.Writer, _ text.Style) { text.Eviction(w, report) })
+			return c.verdict(report.Allowed, nil, report, func(w io.Writer, _ text.Style) { text.Eviction(w, report) })
 		},
 	}
 }
@@ -67,7 +68,7 @@ func (c *commands) question(use, short string, answer func(*facts.Facts, string,
 			if err != nil {
 				return err
 			}
-			return c.print(report, func(w io.Writer, _ text.Style) { text.Explain(w, report) })
+			return c.verdict(true, report.Unread, report, func(w io.Writer, _ text.Style) { text.Explain(w, report) })
 		},
 	}
 }
@@ -86,6 +87,9 @@ func (c *commands) ofPod(ctx context.Context) (*facts.Facts, string, error) {
 func ofPod(answer func(*facts.Facts, *corev1.Pod) console.Explanation) func(*facts.Facts, string, string) (console.Explanation, error) {
 	return func(f *facts.Facts, namespace, name string) (console.Explanation, error) {
 		pod := f.Pod(namespace, name)
+		if why := f.Unknown(facts.Pods); why != "" {
+			return console.Explanation{}, errors.New(why)
+		}
 		if pod == nil {
 			return console.Explanation{}, fmt.Errorf("pod %s/%s does not exist: check the name and --namespace", namespace, name)
 		}

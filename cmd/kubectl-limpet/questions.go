@@ -1,12 +1,13 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/console/text"
 )
 
@@ -25,7 +26,7 @@ func (c *commands) pod() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(report, func(w io.Writer, s text.Style) { text.History(w, s, report) })
+			return c.verdict(true, report.Unread, report, func(w io.Writer, s text.Style) { text.History(w, s, report) })
 		},
 	}
 }
@@ -41,11 +42,7 @@ cannot go.`,
 		Example: "  kubectl limpet plan drain n1 n2",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			reader, _, err := c.reader()
-			if err != nil {
-				return err
-			}
-			f, err := reader.Read(cmd.Context(), "", console.DrainParts...)
+			f, err := c.all(cmd.Context(), console.DrainParts)
 			if err != nil {
 				return err
 			}
@@ -53,7 +50,7 @@ cannot go.`,
 			if err != nil {
 				return err
 			}
-			return c.verdict(report.Blocked == 0, report, func(w io.Writer, s text.Style) { text.Drain(w, s, report) })
+			return c.verdict(report.Blocked == 0, nil, report, func(w io.Writer, s text.Style) { text.Drain(w, s, report) })
 		},
 	})
 	return cmd
@@ -68,19 +65,25 @@ address that is held for one pod and used by another, pools that do not add up. 
 tells that something contradicts. limpet-ipam check compares a node's state file with the node.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reader, _, err := c.reader()
+			f, err := c.all(cmd.Context(), console.AuditParts)
 			if err != nil {
 				return err
-			}
-			f, err := reader.Read(cmd.Context(), "", console.AuditParts...)
-			if err != nil {
-				return err
-			}
-			if len(f.Unread) > 0 {
-				return fmt.Errorf("audit needs all of its kinds: %s: %s", f.Unread[0].Kind, f.Unread[0].Reason)
 			}
 			report := console.Audit(f)
-			return c.verdict(len(report.Problems) == 0, report, func(w io.Writer, s text.Style) { text.Audit(w, s, report) })
+			return c.verdict(len(report.Problems) == 0, nil, report, func(w io.Writer, s text.Style) { text.Audit(w, s, report) })
 		},
 	}
+}
+
+// all reads what a command cannot do without, of the namespace of --namespace or of all.
+func (c *commands) all(ctx context.Context, parts []facts.Part) (*facts.Facts, error) {
+	reader, _, err := c.reader()
+	if err != nil {
+		return nil, err
+	}
+	f, err := reader.Read(ctx, *c.config.Namespace, parts...)
+	if err != nil {
+		return nil, err
+	}
+	return f, unknown(f.Unread)
 }

@@ -114,7 +114,7 @@ func (c *commands) runRelease(ctx context.Context, r release) error {
 	reader := facts.Reader{Client: made, Now: c.now}
 	f, err := reader.Read(ctx, namespace, parts...)
 	if err == nil {
-		err = readable(f)
+		err = readable(f, r.Forget || r.Selector != nil)
 	}
 	if err != nil {
 		return err
@@ -164,12 +164,14 @@ func (r *release) needs() (parts []facts.Part, err error) {
 	return parts, nil
 }
 
-// readable fails if the reservations could not be read.
-func readable(f *facts.Facts) error {
+// readable fails if the reservations could not be read, or the pods where these decide.
+func readable(f *facts.Facts, pods bool) error {
 	for _, u := range f.Unread {
 		switch {
 		case strings.HasPrefix(u.Kind, "ipreservations"):
 			return fmt.Errorf("read %s: %s; remedy: ClusterRole limpet-release, a part of edit and admin, allows to list and to release them", u.Kind, u.Reason)
+		case pods && u.Kind == "pods":
+			return fmt.Errorf("read pods: %s; remedy: name pods and leave --forget-place out, since labels and places depend on which pods exist", u.Reason)
 		case strings.HasPrefix(u.Kind, "statefulsets"):
 			return fmt.Errorf("read %s: %s; remedy: name the pods, since a selector needs the labels of StatefulSets", u.Kind, u.Reason)
 		case strings.HasPrefix(u.Kind, "persistentpodstates"):
@@ -239,7 +241,7 @@ func (c *commands) follow(ctx context.Context, reader facts.Reader, report *cons
 			return false, nil
 		}
 		if err == nil {
-			err = readable(f)
+			err = readable(f, false)
 		}
 		if err != nil {
 			return false, err
@@ -270,7 +272,7 @@ func (c *commands) releaseVerdict(report console.ReleaseReport, yes bool) error 
 		}
 		return nil
 	}
-	return c.verdict(yes, report, func(w io.Writer, s text.Style) { text.Release(w, s, report) })
+	return c.verdict(yes, nil, report, func(w io.Writer, s text.Style) { text.Release(w, s, report) })
 }
 
 // completeReserved offers the pods that have a reservation.

@@ -29,7 +29,7 @@ would do. It works through the API alone, with your rights, and names what you m
 the command release changes anything.
 
 Exit status: 0 for yes or well, 1 for no (broken, refused, contradicting), 2 for a command that
-could not do its work.`
+could not do its work, or could not read all that it needs.`
 
 // surroundings are what main gives to the commands.
 type surroundings struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,8 @@ func (c *commands) status() *cobra.Command {
 		Use:   "status",
 		Short: "Show the whole cluster: programs, pools, and what needs a hand",
 		Long: `Show the whole cluster at a glance: the programs of Limpet, the pool of each node, and what
-needs a hand. Exit status 1 tells that a part of Limpet does not do its work.`,
+needs a hand. With --namespace, only the objects of that namespace are read, beside nodes and programs.
+Exit status 1 tells that a part of Limpet does not do its work.`,
 		Example: "  kubectl limpet status\n  kubectl limpet status --wait --timeout 5m\n  kubectl limpet status -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,14 +34,14 @@ needs a hand. Exit status 1 tells that a part of Limpet does not do its work.`,
 			if err != nil {
 				return err
 			}
-			report, err := look(cmd.Context(), reader)
+			report, err := c.look(cmd.Context(), reader)
 			if err == nil && waits {
 				report, err = c.wait(cmd.Context(), reader, report, timeout)
 			}
 			if err != nil {
 				return err
 			}
-			return c.verdict(report.Well(), report, func(w io.Writer, s text.Style) { text.Status(w, s, report) })
+			return c.verdict(report.Well(), report.Unread, report, func(w io.Writer, s text.Style) { text.Status(w, s, report) })
 		},
 	}
 	cmd.Flags().BoolVar(&waits, "wait", false, "wait until all parts of Limpet do their work")
@@ -47,9 +49,9 @@ needs a hand. Exit status 1 tells that a part of Limpet does not do its work.`,
 	return cmd
 }
 
-// look reads the cluster once. Only the pods of Limpet's namespace are read.
-func look(ctx context.Context, reader facts.Reader) (console.StatusReport, error) {
-	all, err := reader.Read(ctx, "", console.StatusParts...)
+// look reads the cluster once. Of pods, only those of Limpet's namespace are read.
+func (c *commands) look(ctx context.Context, reader facts.Reader) (console.StatusReport, error) {
+	all, err := reader.Read(ctx, *c.config.Namespace, console.StatusParts...)
 	if err != nil {
 		return console.StatusReport{}, err
 	}
@@ -65,7 +67,7 @@ func look(ctx context.Context, reader facts.Reader) (console.StatusReport, error
 func (c *commands) wait(ctx context.Context, reader facts.Reader, report console.StatusReport, timeout time.Duration) (console.StatusReport, error) {
 	said := ""
 	err := wait.PollUntilContextTimeout(ctx, pollPeriod, timeout, true, func(ctx context.Context) (bool, error) {
-		next, err := look(ctx, reader)
+		next, err := c.look(ctx, reader)
 		if err != nil { // the API server may start again, or the time is nearly over: the last report counts
 			fmt.Fprintf(c.err, "waiting: %v\n", err)
 			return false, nil
@@ -85,13 +87,25 @@ func (c *commands) wait(ctx context.Context, reader facts.Reader, report console
 	return report, err
 }
 
-// verdict prints a report; the exit status tells whether the answer is yes.
-func (c *commands) verdict(yes bool, report any, asText func(io.Writer, text.Style)) error {
+// verdict prints a report; the exit status tells whether the answer is yes, or not known for want of what is unread.
+func (c *commands) verdict(yes bool, unread []facts.Unread, report any, asText func(io.Writer, text.Style)) error {
 	if err := c.print(report, asText); err != nil {
 		return err
 	}
-	if !yes {
-		return errNo
+	if err := unknown(unread); err != nil || yes {
+		return err
 	}
-	return nil
+	return errNo
+}
+
+// unknown fails if kinds could not be read, whatever the rest says.
+func unknown(unread []facts.Unread) error {
+	if len(unread) == 0 {
+		return nil
+	}
+	kinds := make([]string, len(unread))
+	for i, u := range unread {
+		kinds[i] = u.Kind + " (" + u.Reason + ")"
+	}
+	return fmt.Errorf("what could not be read is unknown: %s", strings.Join(kinds, ", "))
 }

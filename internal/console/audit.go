@@ -23,17 +23,16 @@ const overdue = 5 * time.Minute
 // AuditReport lists what contradicts.
 type AuditReport struct {
 	// Pods, Reservations and Pools count what was compared.
-	Pods         int            `json:"pods"`
-	Reservations int            `json:"reservations"`
-	Pools        int            `json:"pools"`
-	Problems     []Problem      `json:"problems"`
-	Unread       []facts.Unread `json:"unread,omitempty"`
+	Pods         int       `json:"pods"`
+	Reservations int       `json:"reservations"`
+	Pools        int       `json:"pools"`
+	Problems     []Problem `json:"problems"`
 }
 
 // Audit compares the addresses of running pods with reservations and pools. The objects are
 // read one kind after the other; a pod that is made meanwhile can look wrong once.
 func Audit(f *facts.Facts) AuditReport {
-	r := AuditReport{Pods: len(f.Pods), Reservations: len(f.Reservations), Pools: len(f.Pools), Problems: []Problem{}, Unread: f.Unread}
+	r := AuditReport{Pods: len(f.Pods), Reservations: len(f.Reservations), Pools: len(f.Pools), Problems: []Problem{}}
 	users := usersOf(f.Pods)
 	for ip, pods := range users {
 		if len(pods) > 1 {
@@ -85,7 +84,7 @@ func contradictions(f *facts.Facts, r *limpetv1alpha1.IPReservation, users map[s
 				names(users[ip])[other] + " has it", "limpet-ipam check on node " + r.Status.Node})
 		}
 	}
-	if f.Node(r.Status.Node) == nil && read(f, "nodes") {
+	if f.Node(r.Status.Node) == nil && read(f, facts.Nodes) {
 		found = append(found, Problem{Attention, object, "NodeGone", "node " + r.Status.Node + " does not exist", "the controller removes it within some minutes"})
 	}
 	if until := r.Status.Until; until != nil && f.Now.Sub(until.Time) > overdue {

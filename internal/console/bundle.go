@@ -34,17 +34,17 @@ type Bundle struct {
 
 // Write writes an archive (tar, gzip) with what a person needs who looks for a fault: reports,
 // the objects of Limpet, its pods with their logs, and its events. It has no Secret, and of other
-// pods only name, node, addresses and state. What cannot be read is in the file errors.txt.
-func (b Bundle) Write(ctx context.Context, w io.Writer) error {
+// pods only name, node, addresses and state. What cannot be read is in the file errors.txt, and is returned.
+func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) {
 	zipped := gzip.NewWriter(w)
 	a := archive{tar: tar.NewWriter(zipped), now: b.Reader.Now(), told: b.Told}
 	all, err := b.Reader.Read(ctx, "", append(slices.Clone(StatusParts), facts.Pods, facts.Events, facts.DisruptionBudgets)...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	own, err := b.Reader.Read(ctx, facts.Namespace, facts.Pods)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.add("version.txt", []byte(b.Version+"\n"))
 	audit := Audit(all)
@@ -76,7 +76,7 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) error {
 		a.addLog(ctx, b.Log, pod.Name)
 	}
 	a.addErrors(all.Unread)
-	return errors.Join(a.err, a.tar.Close(), zipped.Close())
+	return all.Unread, errors.Join(a.err, a.tar.Close(), zipped.Close())
 }
 
 // archive writes files until one cannot be written.

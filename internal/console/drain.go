@@ -60,17 +60,16 @@ type DrainReport struct {
 	// waits until they are available again.
 	Waves int `json:"waves"`
 	// Returns, Moves, Ends and Blocked count the pods.
-	Returns int            `json:"returns"`
-	Moves   int            `json:"moves"`
-	Ends    int            `json:"ends"`
-	Blocked int            `json:"blocked"`
-	Unread  []facts.Unread `json:"unread,omitempty"`
+	Returns int `json:"returns"`
+	Moves   int `json:"moves"`
+	Ends    int `json:"ends"`
+	Blocked int `json:"blocked"`
 }
 
 // PlanDrain says what becomes of the pods of some nodes that are drained at the same time. It
 // changes nothing. Outcomes are those of now: a node that fails meanwhile changes them.
 func PlanDrain(f *facts.Facts, nodes []string) (DrainReport, error) {
-	r := DrainReport{Nodes: nodes, Pods: []Drained{}, Unread: f.Unread}
+	r := DrainReport{Nodes: nodes, Pods: []Drained{}}
 	for _, name := range nodes {
 		if f.Node(name) == nil {
 			return r, fmt.Errorf("node %s does not exist: kubectl get nodes lists the nodes", name)

@@ -23,7 +23,8 @@ type Explanation struct {
 	// Because are the facts that the answer rests on.
 	Because []string `json:"because,omitempty"`
 	// Remedy is what would change the answer.
-	Remedy string `json:"remedy,omitempty"`
+	Remedy string         `json:"remedy,omitempty"`
+	Unread []facts.Unread `json:"unread,omitempty"`
 }
 
 func (e *Explanation) because(format string, args ...any) {
@@ -32,14 +33,16 @@ func (e *Explanation) because(format string, args ...any) {
 
 // Placement says where a pod would start if it were rebuilt now.
 func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
-	e := Explanation{Namespace: pod.Namespace, Pod: pod.Name, Question: "placement"}
-	d := home(f, pod, nil)
-	e.Answer = next(d)
-	if d.Reason != pin.ReasonPinned {
+	e := Explanation{Namespace: pod.Namespace, Pod: pod.Name, Question: "placement", Answer: next(f, pod), Unread: f.Unread}
+	unknown := unknownHome(f, pod) != ""
+	if d := home(f, pod, nil); d.Reason != pin.ReasonPinned && !unknown {
 		e.because("reason: %s", d.Reason)
 	}
 	state := stateOf(f, pod)
-	if state == nil {
+	switch {
+	case state == nil && unknown:
+		return e
+	case state == nil:
 		e.because("no PersistentPodState has its workload as target")
 		e.Remedy = "annotate the workload with " + appsv1beta1.AnnotationAutoGenerate + "=true and a topology"
 		return e
@@ -50,7 +53,7 @@ func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
 		return e
 	}
 	e.because("PersistentPodState %s records node %s", state.Name, recorded)
-	if reason, message := fit.Obstacle(f.Node(recorded), again(pod)); reason != "" {
+	if reason, message := fit.Obstacle(f.Node(recorded), again(pod)); reason != "" && !unknown {
 		e.because("node %s %s (%s)", recorded, message, reason)
 	}
 	for _, k := range keptFor(f, pod.Namespace, pod.Name) {
@@ -67,7 +70,7 @@ var gates = map[string]string{
 
 // Pending says why a pod has no node, or does not run on it.
 func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
-	e := Explanation{Namespace: pod.Namespace, Pod: pod.Name, Question: "pending"}
+	e := Explanation{Namespace: pod.Namespace, Pod: pod.Name, Question: "pending", Unread: f.Unread}
 	for _, gate := range pod.Spec.SchedulingGates {
 		meaning, ours := gates[gate.Name]
 		if !ours {
@@ -84,7 +87,7 @@ func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
 		e.Answer = "it waits for a scheduling gate"
 	case pod.Spec.NodeName != "":
 		e.Answer = "it has node " + pod.Spec.NodeName + " and does not run yet: " + state(pod)
-		if reason, message := fit.Obstacle(f.Node(pod.Spec.NodeName), pod); reason == fit.NodeNotReady || reason == fit.NodeGone {
+		if reason, message := fit.Obstacle(f.Node(pod.Spec.NodeName), pod); read(f, facts.Nodes) && (reason == fit.NodeNotReady || reason == fit.NodeGone) {
 			e.because("node %s %s", pod.Spec.NodeName, message)
 		}
 	case scheduled != nil && scheduled.Status == corev1.ConditionFalse:
@@ -115,7 +118,7 @@ func waits(e *Explanation, state *appsv1beta1.PersistentPodState, pod *corev1.Po
 
 // Address says what became of the addresses of a pod name.
 func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
-	e := Explanation{Namespace: namespace, Pod: name, Question: "address"}
+	e := Explanation{Namespace: namespace, Pod: name, Question: "address", Unread: f.Unread}
 	h, err := History(f, namespace, name)
 	if err != nil {
 		return e, err
@@ -129,6 +132,8 @@ func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
 		e.because("%s: %s", h.Last.Cause, h.Last.Message)
 	case pod != nil:
 		e.Answer = "it has " + or(h.IPs) + "; no rebuild of it is the last one of its workload"
+	case !read(f, facts.Pods):
+		e.Answer = f.Unknown(facts.Pods)
 	default:
 		e.Answer = "there is no such pod now"
 	}

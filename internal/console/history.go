@@ -74,7 +74,7 @@ func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 		if s := stateOf(f, pod); s != nil {
 			state = s
 		}
-		r.Next = next(home(f, pod, nil))
+		r.Next = next(f, pod)
 	}
 	if state != nil {
 		record := state.Status.PodStates[name]
@@ -83,7 +83,13 @@ func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 			r.Last = n.Last
 		}
 	}
+	if pod == nil && !read(f, facts.Pods) {
+		r.State = "Unknown"
+	}
 	if pod == nil && state == nil && len(r.Held) == 0 && len(r.Events) == 0 {
+		if why := f.Unknown(HistoryParts...); why != "" {
+			return r, fmt.Errorf("nothing that you may read tells of pod %s/%s: %s", namespace, name, why)
+		}
 		return r, fmt.Errorf("nothing is known of pod %s/%s: check the name and --namespace", namespace, name)
 	}
 	return r, nil
@@ -99,10 +105,13 @@ func recording(f *facts.Facts, namespace, name string) *appsv1beta1.PersistentPo
 	return nil
 }
 
-// next says in a sentence where a rebuilt pod would start.
-func next(d pin.Decision) string {
+// next says in a sentence where a pod would start if it were rebuilt.
+func next(f *facts.Facts, pod *corev1.Pod) string {
+	d := home(f, pod, nil)
 	place := placeOf(d)
-	switch {
+	switch why := unknownHome(f, pod); {
+	case why != "":
+		return why
 	case d.Reason == pin.ReasonPinned:
 		return d.Message
 	case len(place) > 0:

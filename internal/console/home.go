@@ -43,6 +43,14 @@ func home(f *facts.Facts, pod *corev1.Pod, cordoned []string) pin.Decision {
 	return pin.Plan(in)
 }
 
+// unknownHome says what was not read of that on which the home of a pod depends.
+func unknownHome(f *facts.Facts, pod *corev1.Pod) string {
+	if why := f.Unknown(facts.States, facts.Kept); why != "" || stateOf(f, pod) == nil {
+		return why
+	}
+	return f.Unknown(facts.Nodes, facts.Pools)
+}
+
 // again returns a pod as its controller would make it again: without a node, a UID, and what
 // Limpet added. The template may have more; what a user wrote stays.
 func again(pod *corev1.Pod) *corev1.Pod {

@@ -14,9 +14,21 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// read tells whether a kind could be read. What could not be read is no problem of the cluster.
-func read(f *facts.Facts, kind string) bool {
-	return !slices.ContainsFunc(f.Unread, func(u facts.Unread) bool { return u.Kind == kind })
+// read tells whether kinds could be read. What could not be read is no problem of the cluster.
+func read(f *facts.Facts, parts ...facts.Part) bool { return f.Unknown(parts...) == "" }
+
+// served takes the kinds that the cluster does not have out of what could not be read: that is known, and a problem.
+func served(f *facts.Facts) (found []Problem, unread []facts.Unread) {
+	for _, u := range f.Unread {
+		if !u.NotServed {
+			unread = append(unread, u)
+			continue
+		}
+		found = append(found, Problem{
+			Broken, "CustomResourceDefinition " + u.Kind, "NotServed", "the cluster does not serve this kind", "kubectl apply --server-side -k deploy/crds",
+		})
+	}
+	return found, unread
 }
 
 // installed says which parts of the installation are missing or do not work.
@@ -27,8 +39,9 @@ func installed(f *facts.Facts, r StatusReport) []Problem {
 	}
 	controller := "Deployment " + facts.Namespace + "/" + facts.Controller
 	switch {
-	case f.Controllers == nil && read(f, "deployments.apps"):
+	case f.Controllers == nil && read(f, facts.Controllers):
 		broken(controller, "NotInstalled", "limpet-controller is not installed", "kubectl apply -k deploy/default")
+	case r.Controller.Unknown:
 	case f.Controllers != nil && r.Controller.Ready == 0:
 		broken(controller, "NoReplica", "no replica is Ready"+r.Controller.first()+": pods that ask for retention wait",
 			"kubectl -n limpet-system describe pods -l app.kubernetes.io/name=limpet-controller")
@@ -45,9 +58,9 @@ func installed(f *facts.Facts, r StatusReport) []Problem {
 	}
 	agent := "DaemonSet " + facts.Namespace + "/" + facts.Agent
 	switch {
-	case f.Agents == nil && read(f, "daemonsets.apps"):
+	case f.Agents == nil && read(f, facts.Agents):
 		broken(agent, "NotInstalled", "limpet-agent is not installed", "kubectl apply -k deploy/default")
-	case f.Agents != nil && r.Agent.Ready < r.Agent.Desired:
+	case !r.Agent.Unknown && r.Agent.Ready < r.Agent.Desired:
 		broken(agent, "AgentsMissing", fmt.Sprintf("%d of %d agents are Ready%s: reservations of the other nodes do not end",
 			r.Agent.Ready, r.Agent.Desired, r.Agent.first()), "kubectl -n limpet-system get pods -l app.kubernetes.io/name=limpet-agent -o wide")
 	}
@@ -57,10 +70,10 @@ func installed(f *facts.Facts, r StatusReport) []Problem {
 // webhooks says which webhook configurations are missing, or have no certificate yet.
 func webhooks(f *facts.Facts) []Problem {
 	var found []Problem
-	check := func(kind, unread string, installed bool, configs []admissionv1.WebhookClientConfig) {
+	check := func(kind string, part facts.Part, installed bool, configs []admissionv1.WebhookClientConfig) {
 		object := kind + " " + facts.Controller
 		switch {
-		case !installed && read(f, unread):
+		case !installed && read(f, part):
 			found = append(found, Problem{Broken, object, "NotInstalled", "the webhooks are not installed", "kubectl apply -k deploy/default"})
 		case slices.ContainsFunc(configs, func(c admissionv1.WebhookClientConfig) bool { return len(c.CABundle) == 0 }):
 			found = append(found, Problem{Broken, object, "NoCertificate", "a webhook has no certificate of its server", "wait for limpet-controller, which writes it"})
@@ -77,8 +90,8 @@ func webhooks(f *facts.Facts) []Problem {
 			validating = append(validating, w.ClientConfig)
 		}
 	}
-	check("MutatingWebhookConfiguration", "mutatingwebhookconfigurations.admissionregistration.k8s.io", f.Mutating != nil, mutating)
-	check("ValidatingWebhookConfiguration", "validatingwebhookconfigurations.admissionregistration.k8s.io", f.Validating != nil, validating)
+	check("MutatingWebhookConfiguration", facts.Mutating, f.Mutating != nil, mutating)
+	check("ValidatingWebhookConfiguration", facts.Validating, f.Validating != nil, validating)
 	return found
 }
 
@@ -87,7 +100,7 @@ func pools(f *facts.Facts) []Problem {
 	var found []Problem
 	for _, p := range f.Pools {
 		object := "Node " + p.Status.Node
-		if f.Node(p.Status.Node) == nil && read(f, "nodes") {
+		if f.Node(p.Status.Node) == nil && read(f, facts.Nodes) {
 			found = append(found, Problem{Attention, "NodeIPPool " + p.Name, "NodeGone", "its node does not exist", "the controller removes it within some minutes"})
 			continue
 		}

@@ -83,7 +83,7 @@ func PlanRelease(f *facts.Facts, namespace string, q ReleaseQuery) (ReleaseRepor
 		o := &f.Reservations[i]
 		named := slices.ContainsFunc(q.Names, func(name string) bool { return holds(o, name) })
 		switch mark := o.Status.Releases(); {
-		case q.Node != "" && o.Status.Node != q.Node, !named && (!q.all(f, o) || mark == "" && f.Pod(o.Namespace, o.Status.Pod) != nil):
+		case q.Node != "" && o.Status.Node != q.Node, !named && (!q.all(f, o) || mark == "" && (!read(f, facts.Pods) || f.Pod(o.Namespace, o.Status.Pod) != nil)):
 		default:
 			r.Reservations = append(r.Reservations, releaseOf(f, o, mark))
 		}
@@ -116,6 +116,8 @@ func releaseOf(f *facts.Facts, o *limpetv1alpha1.IPReservation, mark string) Rel
 	r := Release{Name: o.Name, Pod: s.Pod, Node: s.Node, Network: s.Network, IPs: s.IPs, Until: s.Until, UID: o.UID, Mark: mark, Outcome: Releasable}
 	pod := f.Pod(o.Namespace, s.Pod)
 	switch {
+	case mark == "" && !read(f, facts.Pods):
+		r.Outcome, r.Message = InUse, "pod "+s.Pod+" has the addresses, or has just ended; "+f.Unknown(facts.Pods)
 	case mark == "" && pod == nil:
 		r.Outcome, r.Message = InUse, "pod "+s.Pod+" is gone, and its agent has not shown the end yet: try again in 10 s"
 	case mark == "":

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/fit"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
@@ -31,6 +32,8 @@ type Program struct {
 	Nodes []string `json:"nodes,omitempty"`
 	// NotReady are the other pods, each as its node and its state, such as worker-2: ImagePullBackOff.
 	NotReady []string `json:"notReady,omitempty"`
+	// Unknown tells that the numbers mean nothing: the program or its pods could not be read.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // NodeLine is one network of one node.
@@ -58,11 +61,11 @@ type StatusReport struct {
 	Agent      Program    `json:"agent"`
 	Nodes      []NodeLine `json:"nodes"`
 	// Workloads, Budgets and Spreads are the numbers of PersistentPodStates,
-	// PodUnavailableBudgets and WorkloadSpreads.
-	Workloads int            `json:"workloads"`
-	Budgets   int            `json:"budgets"`
-	Spreads   int            `json:"spreads"`
-	Rebuilt   Rebuilt        `json:"rebuilt"`
+	// PodUnavailableBudgets and WorkloadSpreads; unset where they are unknown.
+	Workloads *int           `json:"workloads,omitempty"`
+	Budgets   *int           `json:"budgets,omitempty"`
+	Spreads   *int           `json:"spreads,omitempty"`
+	Rebuilt   *Rebuilt       `json:"rebuilt,omitempty"`
 	Problems  []Problem      `json:"problems"`
 	Unread    []facts.Unread `json:"unread,omitempty"`
 }
@@ -76,9 +79,8 @@ func Status(f *facts.Facts) StatusReport {
 		Controller: program(facts.Controller, f.Pods),
 		Agent:      program(facts.Agent, f.Pods),
 		Nodes:      nodeLines(f),
-		Workloads:  len(f.States), Budgets: len(f.Budgets), Spreads: len(f.Spreads),
+		Workloads:  count(f, facts.States, f.States), Budgets: count(f, facts.Budgets, f.Budgets), Spreads: count(f, facts.Spreads, f.Spreads),
 		Problems: []Problem{},
-		Unread:   f.Unread,
 	}
 	if f.Controllers != nil {
 		r.Controller.Desired, r.Controller.Image = ptrOr(f.Controllers.Spec.Replicas, 1), imageOf(f.Controllers.Spec.Template)
@@ -86,12 +88,30 @@ func Status(f *facts.Facts) StatusReport {
 	if f.Agents != nil {
 		r.Agent.Desired, r.Agent.Image = f.Agents.Status.DesiredNumberScheduled, imageOf(f.Agents.Spec.Template)
 	}
-	for _, s := range f.States {
-		if n := s.Status.Rebuilds; n != nil {
-			r.Rebuilt.Kept, r.Rebuilt.Moved, r.Rebuilt.Lost = r.Rebuilt.Kept+n.Kept, r.Rebuilt.Moved+n.Moved, r.Rebuilt.Lost+n.Lost
+	r.Controller.Unknown, r.Agent.Unknown = !read(f, facts.Controllers, facts.Pods), !read(f, facts.Agents, facts.Pods)
+	if read(f, facts.States) {
+		r.Rebuilt = rebuilt(f.States)
+	}
+	r.Problems, r.Unread = served(f)
+	r.Problems = sorted(slices.Concat([]Problem{}, r.Problems, installed(f, r), pools(f), records(f), budgets(f), spreads(f)))
+	return r
+}
+
+// count is the number of objects of a kind; nil where they were not read.
+func count[T any](f *facts.Facts, part facts.Part, objects []T) *int {
+	if !read(f, part) {
+		return nil
+	}
+	return new(len(objects))
+}
+
+func rebuilt(states []appsv1beta1.PersistentPodState) *Rebuilt {
+	r := &Rebuilt{}
+	for i := range states {
+		if n := states[i].Status.Rebuilds; n != nil {
+			r.Kept, r.Moved, r.Lost = r.Kept+n.Kept, r.Moved+n.Moved, r.Lost+n.Lost
 		}
 	}
-	r.Problems = sorted(slices.Concat(r.Problems, installed(f, r), pools(f), records(f), budgets(f), spreads(f)))
 	return r
 }
 
@@ -140,10 +160,13 @@ func nodeLines(f *facts.Facts) []NodeLine {
 			agents[p.Spec.NodeName] = state(p)
 		}
 	}
-	lines := []NodeLine{}
+	lines, none := []NodeLine{}, "None"
+	if !read(f, facts.Pods) {
+		none = "Unknown"
+	}
 	for i := range f.Nodes {
 		node := &f.Nodes[i]
-		line := NodeLine{Node: node.Name, Ready: fit.Ready(node), Agent: cmp.Or(agents[node.Name], "None")}
+		line := NodeLine{Node: node.Name, Ready: fit.Ready(node), Agent: cmp.Or(agents[node.Name], none)}
 		found := false
 		for _, pool := range f.Pools {
 			if s := pool.Status; s.Node == node.Name {

@@ -63,6 +63,9 @@ func TestStatus(t *testing.T) {
 		"what may not be read is not missing": {func(f *facts.Facts) {
 			f.Validating, f.Unread = nil, []facts.Unread{{Kind: "validatingwebhookconfigurations.admissionregistration.k8s.io"}}
 		}, nil},
+		"a kind is not served": {func(f *facts.Facts) {
+			f.Unread = []facts.Unread{{Kind: "persistentpodstates.apps.kruise.io", NotServed: true}}
+		}, []string{"Broken NotServed"}},
 		"a pool is full": {func(f *facts.Facts) {
 			f.Pools[0].Status.Conditions = condition(limpetv1alpha1.ConditionExhausted, metav1.ConditionTrue, "NoneFree")
 		}, []string{"Attention NoneFree"}},
@@ -127,7 +130,7 @@ func TestStatusCounts(t *testing.T) {
 	}
 	f.Pods[1].Spec.Containers[0].Image = "agent:old"
 	r := console.Status(f)
-	if r.Rebuilt != (console.Rebuilt{Kept: 4, Moved: 2, Lost: 1}) {
+	if *r.Rebuilt != (console.Rebuilt{Kept: 4, Moved: 2, Lost: 1}) {
 		t.Errorf("rebuilt pods: %+v", r.Rebuilt)
 	}
 	if len(r.Agent.Versions) != 2 || r.Agent.Versions["agent:old"] != 1 {

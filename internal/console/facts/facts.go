@@ -71,6 +71,21 @@ func (x podIndex) covers(pods []corev1.Pod) bool {
 type Unread struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
+	// NotServed tells that the cluster does not have the kind.
+	NotServed bool `json:"notServed,omitempty"`
+}
+
+// Unknown says that parts were needed and could not be read; empty if all were. What was not read is not taken for
+// what is not there.
+func (f *Facts) Unknown(parts ...Part) string {
+	for _, p := range parts {
+		for _, u := range f.Unread {
+			if u.Kind == p.kind {
+				return "unknown: " + u.Kind + ": " + u.Reason
+			}
+		}
+	}
+	return ""
 }
 
 // Node returns the node of a name; nil for none.

@@ -78,7 +78,7 @@ func (r Reader) Read(ctx context.Context, namespace string, parts ...Part) (*Fac
 		case apierrors.IsForbidden(err):
 			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "you may not read them"})
 		case meta.IsNoMatchError(err):
-			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "the cluster does not serve them: apply deploy/crds"})
+			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "the cluster does not serve them: apply deploy/crds", NotServed: true})
 		default:
 			return nil, fmt.Errorf("read %s: %w", p.kind, err)
 		}

@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -23,10 +24,25 @@ func Status(w io.Writer, s Style, r console.StatusReport) {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d", n.Node, ready, n.Agent, or(n.Network), n.Total, n.Attached, n.Reserved, n.Free))
 	}
 	table(w, "NODE\tSTATUS\tAGENT\tNETWORK\tTOTAL\tATTACHED\tRESERVED\tFREE", rows)
-	fmt.Fprintf(w, "\n%d PersistentPodStates, %d PodUnavailableBudgets, %d WorkloadSpreads\n", r.Workloads, r.Budgets, r.Spreads)
-	fmt.Fprintf(w, "rebuilt pods: %d kept, %d moved, %d lost their address\n\n", r.Rebuilt.Kept, r.Rebuilt.Moved, r.Rebuilt.Lost)
-	problems(w, s, r.Problems, "Nothing needs a hand.")
+	fmt.Fprintf(w, "\n%s PersistentPodStates, %s PodUnavailableBudgets, %s WorkloadSpreads\n",
+		number(r.Workloads), number(r.Budgets), number(r.Spreads))
+	if n := r.Rebuilt; n != nil {
+		fmt.Fprintf(w, "rebuilt pods: %d kept, %d moved, %d lost their address\n", n.Kept, n.Moved, n.Lost)
+	}
+	none := "Nothing needs a hand."
+	if len(r.Unread) > 0 {
+		none = "Unknown whether something needs a hand."
+	}
+	fmt.Fprintln(w)
+	problems(w, s, r.Problems, none)
 	unread(w, r.Unread)
+}
+
+func number(n *int) string {
+	if n == nil {
+		return "unknown"
+	}
+	return strconv.Itoa(*n)
 }
 
 func program(s Style, p console.Program) string {
@@ -38,7 +54,11 @@ func program(s Style, p console.Program) string {
 	if len(p.Nodes) > 4 && !s.Wide {
 		nodes = fmt.Sprintf("%d nodes", len(p.Nodes))
 	}
-	return fmt.Sprintf("%s\t%d/%d\t%s\t%s", p.Name, p.Ready, p.Desired, or(image), or(nodes))
+	ready := fmt.Sprintf("%d/%d", p.Ready, p.Desired)
+	if p.Unknown {
+		ready = "unknown"
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%s", p.Name, ready, or(image), or(nodes))
 }
 
 // History prints what is known of a pod.
@@ -115,14 +135,12 @@ func Drain(w io.Writer, s Style, r console.DrainReport) {
 	if r.Waves > 1 {
 		fmt.Fprintf(w, "%d waves: each waits until the pods of the wave before it are available again\n", r.Waves)
 	}
-	unread(w, r.Unread)
 }
 
 // Audit prints what contradicts.
 func Audit(w io.Writer, s Style, r console.AuditReport) {
 	fmt.Fprintf(w, "compared %d pods, %d reservations and %d pools\n", r.Pods, r.Reservations, r.Pools)
 	problems(w, s, r.Problems, "Nothing contradicts.")
-	unread(w, r.Unread)
 }
 
 // Eviction prints whether a pod may be evicted.
@@ -146,4 +164,5 @@ func Explain(w io.Writer, e console.Explanation) {
 	if e.Remedy != "" {
 		fmt.Fprintf(w, "  remedy: %s\n", e.Remedy)
 	}
+	unread(w, e.Unread)
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// holder returns the configuration of a user with a role of one namespace: all ClusterRoles that aggregate to it. The
+// controller manager of a cluster does that; here is none.
+func holder(t *testing.T, ns, user string, aggregated ...string) *rest.Config {
+	t.Helper()
+	for _, o := range env.Render(t, "deploy/default") {
+		if o.GetKind() == "ClusterRole" {
+			if err := env.Client.Create(t.Context(), o.DeepCopy()); client.IgnoreAlreadyExists(err) != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var roles rbacv1.ClusterRoleList
+	if err := env.Client.List(t.Context(), &roles); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range roles.Items {
+		if slices.ContainsFunc(aggregated, func(to string) bool { return role.Labels["rbac.authorization.k8s.io/aggregate-to-"+to] == "true" }) {
+			env.Create(t, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: user + "." + strings.ReplaceAll(role.Name, ":", ".")},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+			})
+		}
+	}
+	config := rest.CopyConfig(env.Config)
+	config.Impersonate.UserName = user
+	return config
+}
+
+// TestTheOrdinaryRolesCoverAllKinds lets an editor write, and a viewer read, what users write.
+func TestTheOrdinaryRolesCoverAllKinds(t *testing.T) {
+	ns := env.Namespace(t)
+	target := appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	for user, mayWrite := range map[string]bool{"editor": true, "viewer": false} {
+		roles := []string{"view"}
+		if mayWrite {
+			roles = []string{"view", "edit"}
+		}
+		c, err := client.New(holder(t, ns, user, roles...), client.Options{Scheme: env.Client.Scheme()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := testenv.APersistentPodState("web").In(ns).Requires(corev1.LabelHostname).PersistentPodState
+		state.Status = appsv1beta1.PersistentPodStateStatus{}
+		for _, o := range []client.Object{
+			state,
+			&appsv1beta1.WorkloadSpread{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
+				Spec:       appsv1beta1.WorkloadSpreadSpec{TargetReference: target, Subsets: []appsv1beta1.WorkloadSpreadSubset{{Name: "a"}}},
+			},
+			&policyv1beta1.PodUnavailableBudget{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
+				Spec: policyv1beta1.PodUnavailableBudgetSpec{
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MaxUnavailable: &intstr.IntOrString{IntVal: 1},
+				},
+			},
+		} {
+			if err := c.Create(t.Context(), o); mayWrite == apierrors.IsForbidden(err) || err != nil && !apierrors.IsForbidden(err) {
+				t.Errorf("%s creates a %T: %v", user, o, err)
+			}
+			if err := c.Delete(t.Context(), o); mayWrite == apierrors.IsForbidden(err) {
+				t.Errorf("%s deletes a %T: %v", user, o, err)
+			}
+		}
+		for _, kind := range []string{"persistentpodstates", "workloadspreads", "podunavailablebudgets", "ipreservations", "disruptionbooks"} {
+			if err := list(t, c, ns, kind); err != nil {
+				t.Errorf("%s lists %s: %v", user, kind, err)
+			}
+		}
+	}
+}
+
+func list(t *testing.T, c client.Client, ns, kind string) error {
+	t.Helper()
+	lists := map[string]client.ObjectList{
+		"persistentpodstates": &appsv1beta1.PersistentPodStateList{}, "workloadspreads": &appsv1beta1.WorkloadSpreadList{},
+		"podunavailablebudgets": &policyv1beta1.PodUnavailableBudgetList{}, "ipreservations": &limpetv1alpha1.IPReservationList{}, "disruptionbooks": &limpetv1alpha1.DisruptionBookList{},
+	}
+	return c.List(t.Context(), lists[kind], client.InNamespace(ns))
+}
+
+// TestWhatMayNotBeReadIsUnknown asks each command as a user who may read pods alone, and as one with the role edit, who
+// may not read nodes.
+func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
+	ns, node := env.Namespace(t), env.Node(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, set.StatefulSet)
+	state := testenv.APersistentPodState("web").In(ns).Requires(corev1.LabelHostname).
+		Recorded("web-0", node.Name, map[string]string{corev1.LabelHostname: node.Name})
+	env.Create(t, state.PersistentPodState, testenv.APod("web-0").In(ns).On(node.Name).OwnedBy(set.StatefulSet).At("10.0.0.2").Ready().Pod)
+
+	env.Create(t, &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pods"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}},
+	}, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pods"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "pods"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
+	})
+	reader := rest.CopyConfig(env.Config)
+	reader.Impersonate.UserName = "reader"
+	stranger := rest.CopyConfig(env.Config)
+	stranger.Impersonate.UserName = "stranger"
+	for name, user := range map[string]*rest.Config{"reader": reader, "stranger": stranger, "editor": holder(t, ns, "editor", "view", "edit")} {
+		for _, args := range []string{
+			"status", "status -n " + ns, "pod web-0", "explain placement web-0", "explain pending web-0", "explain address web-0",
+			"plan drain " + node.Name, "audit", "support-bundle -f " + t.TempDir() + "/bundle",
+		} {
+			text, err := command(t, user, append(strings.Fields(args), "-n", ns)...)
+			if err == nil || errors.Is(err, errNo) {
+				t.Errorf("%s: %s: %v, want exit status %d\n%s", name, args, err, exitError, text)
+			}
+			for _, guess := range []string{"any node", "no PersistentPodState", "0/0", "0 PersistentPodStates", "Nothing needs a hand", "does not exist", "none", "0 return"} {
+				if strings.Contains(text, guess) || err != nil && strings.Contains(err.Error(), guess) {
+					t.Errorf("%s: %s says %q of what it may not read: %v\n%s", name, args, guess, err, text)
+				}
+			}
+		}
+	}
+	r, err := as[console.Explanation](t, holder(t, ns, "editor2", "view", "edit"), "explain", "placement", "web-0", "-n", ns)
+	if err == nil || !strings.HasPrefix(r.Answer, "unknown") || !strings.Contains(strings.Join(r.Because, " "), "records node "+node.Name) {
+		t.Errorf("what an editor may read: %v, %+v", err, r)
+	}
+}
