@@ -42,8 +42,8 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	for _, f := range all {
 		needs, crds = append(needs, f.needs), append(crds, f.crds...)
 	}
-	certificate := &serving.Certificate{}
-	webhooks, err := newWebhookServer(o, certificate)
+	certificate, strangers := &serving.Certificate{}, &serving.Strangers{Clock: clock.RealClock{}}
+	webhooks, err := newWebhookServer(o, certificate, strangers)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +55,10 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
+	}
+	strangers.Cached = mgr.GetCache()
+	if err := mgr.Add(strangers); err != nil {
+		return nil, fmt.Errorf("gather addresses of pods: %w", err)
 	}
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer(), needs...); err != nil {
 		return nil, err

@@ -32,3 +32,20 @@ func TestOptionsValidate(t *testing.T) {
 		})
 	}
 }
+
+// Without a setting, pods may not ask the webhooks. An administrator who says who may is taken at the word.
+func TestPodsMayNotAskByDefault(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Options)
+		want   bool
+	}{
+		"default":       {func(*Options) {}, true},
+		"all networks":  {func(o *Options) { o.ClientNetworks = []string{"0.0.0.0/0", "::/0"} }, false},
+		"a certificate": {func(o *Options) { o.ClientCA = "/ca.crt" }, false},
+	} {
+		o := Default()
+		if tc.change(&o); o.refusesPods() != tc.want {
+			t.Errorf("%s: refuses pods: %t", name, !tc.want)
+		}
+	}
+}

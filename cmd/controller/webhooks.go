@@ -15,7 +15,7 @@ import (
 )
 
 // newWebhookServer makes the server of all webhooks.
-func newWebhookServer(o Options, certificate *serving.Certificate) (*serving.Server, error) {
+func newWebhookServer(o Options, certificate *serving.Certificate, strangers *serving.Strangers) (*serving.Server, error) {
 	networks, err := o.networks()
 	if err != nil {
 		return nil, err
@@ -26,8 +26,11 @@ func newWebhookServer(o Options, certificate *serving.Certificate) (*serving.Ser
 			return nil, err
 		}
 	}
+	if !o.refusesPods() {
+		strangers = nil
+	}
 	return serving.NewServer(serving.Options{
-		Port: o.WebhookPort, Certificate: certificate, Clients: clients, Networks: networks,
+		Port: o.WebhookPort, Certificate: certificate, Clients: clients, Networks: networks, Strangers: strangers,
 		Limits: serving.DefaultLimits, AnswerInReview: []string{guard.Path}, Registry: metrics.Registry, Clock: clock.RealClock{},
 	}), nil
 }

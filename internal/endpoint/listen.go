@@ -12,7 +12,7 @@ import (
 const (
 	RefusedConnections = "connections" // too many connections are open
 	RefusedSource      = "source"      // too many connections of one address are open
-	RefusedNetwork     = "network"     // the address is in none of the networks
+	RefusedNetwork     = "network"     // the address is in none of the networks, or a stranger's
 )
 
 // Limits bound the connections that are open at a time.
@@ -24,6 +24,8 @@ type Limits struct {
 	PerSource int
 	// Networks are the source addresses that may connect, beside loopback; empty for all.
 	Networks []netip.Prefix
+	// Strangers tells which source addresses may not connect; nil for none. Loopback may.
+	Strangers func(netip.Addr) bool
 	// Refused is called with the reason when a connection is closed; nil for no call.
 	Refused func(reason string)
 }
@@ -103,8 +105,10 @@ func (l *listener) enter(c net.Conn) (member *Member, reason string) {
 // allowed tells whether an address may connect. Loopback may: the program asks itself
 // whether it answers.
 func (l *listener) allowed(source netip.Addr) bool {
-	return len(l.limits.Networks) == 0 || source.IsLoopback() ||
-		slices.ContainsFunc(l.limits.Networks, func(n netip.Prefix) bool { return n.Contains(source) })
+	if source.IsLoopback() || l.limits.Strangers != nil && l.limits.Strangers(source) {
+		return source.IsLoopback()
+	}
+	return len(l.limits.Networks) == 0 || slices.ContainsFunc(l.limits.Networks, func(n netip.Prefix) bool { return n.Contains(source) })
 }
 
 // SourceOf is the address of a client, the IPv4 address where both forms exist.

@@ -44,7 +44,9 @@ type Options struct {
 	Clients *Clients
 	// Networks are the addresses that may connect; empty for all.
 	Networks []netip.Prefix
-	Limits   Limits
+	// Strangers may not connect; nil for none.
+	Strangers *Strangers
+	Limits    Limits
 	// AnswerInReview are the paths on which a request that is not handled is answered with an
 	// AdmissionReview, so that it does not pass because its webhook failed.
 	AnswerInReview []string
@@ -91,6 +93,9 @@ func (s *Server) refuse(reason string) { s.refused.WithLabelValues(reason).Inc()
 func (s *Server) Start(ctx context.Context) error {
 	limits := connections
 	limits.Networks, limits.Refused = s.options.Networks, s.refuse
+	if s.options.Strangers != nil {
+		limits.Strangers = s.options.Strangers.Has
+	}
 	raw, err := endpoint.Listen(ctx, s.address(), limits)
 	if err != nil {
 		return err
