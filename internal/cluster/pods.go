@@ -35,6 +35,28 @@ func KeepCondition(from, to *corev1.Pod, kind corev1.PodConditionType) {
 	}
 }
 
+// Verdict keeps since when the scheduler has found no node for a pod. The message is another
+// feature's.
+func Verdict(from, to *corev1.Pod) {
+	if from.Spec.NodeName != "" {
+		return
+	}
+	at := slices.IndexFunc(from.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	if at < 0 {
+		return
+	}
+	c := from.Status.Conditions[at]
+	verdict := corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
+	for i := range to.Status.Conditions {
+		if known := &to.Status.Conditions[i]; known.Type == c.Type {
+			verdict.Message = known.Message
+			*known = verdict
+			return
+		}
+	}
+	to.Status.Conditions = append(to.Status.Conditions, verdict)
+}
+
 // ReadySince keeps since when a pod is Ready, or is not.
 func ReadySince(from, to *corev1.Pod) {
 	keepWhole(from, to, corev1.PodReady, func(c corev1.PodCondition) corev1.PodCondition {

@@ -16,12 +16,13 @@ import (
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/spread"
 )
 
 // Needs is what a tally reads of pods.
 func Needs() cluster.Needs {
 	match := cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread)
-	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Owners[*corev1.Pod], match, cluster.Phase, podNode)}}
+	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Owners[*corev1.Pod], match, cluster.Phase, cluster.Verdict, podNode)}}
 }
 
 // longestMatch is the length of the longest annotation that is read.
@@ -41,6 +42,7 @@ type Tally struct {
 	owners  map[ownerKey]*counts
 	spreads map[spreadKey]*counts
 	recent  recent
+	refused recent // pods that were deleted while the scheduler found no node for them
 	version string
 	changes int64         // that were counted
 	changed chan struct{} // closed at the next event; nil while no caller waits
@@ -116,6 +118,11 @@ func (t *Tally) observe(before, after *corev1.Pod) {
 	defer t.mu.Unlock()
 	t.note(before)
 	t.note(after)
+	if before != nil && after == nil {
+		if _, refused := spread.Refused(before, time.Time{}); refused {
+			t.refused.put(creationKey{before.Namespace, NameKey(before.Name)}, before.ResourceVersion, t.clock.Now())
+		}
+	}
 	if was.equal(is) {
 		return
 	}
@@ -185,6 +192,14 @@ func add[K comparable](in map[K]*counts, key K, s state, by int32, change int64)
 		return
 	}
 	delete(c.placed, s.place)
+}
+
+// Refused tells whether a pod of a name was deleted a short time ago while the scheduler found no node for it.
+func (t *Tally) Refused(pod types.NamespacedName) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.refused.get(creationKey{pod.Namespace, NameKey(pod.Name)})
+	return ok && t.clock.Now().Sub(s.at) < remembered
 }
 
 // Changed returns a channel that is closed at the next event.

@@ -39,7 +39,9 @@ type PodState struct {
 	HomeFits bool
 	// Refused is since when the scheduler finds no node; zero for a pod that has one. See Refused.
 	Refused time.Time
-	Ready   bool
+	// Held tells that the pod waits for its required place. No other subset helps it.
+	Held  bool
+	Ready bool
 }
 
 // Actions are what to do about subsets and pods.
@@ -145,7 +147,7 @@ const reported = 30 * time.Second
 func (in AdaptInput) waits(a *Actions) map[string]int {
 	waits := map[string]int{}
 	for _, pod := range in.Pods {
-		if pod.Refused.IsZero() || in.Spread.subset(pod.Subset) == nil || in.Spread.maySkip(pod.Subset) {
+		if pod.Refused.IsZero() || in.Spread.subset(pod.Subset) == nil || in.Spread.maySkip(pod.Subset) && !pod.Held {
 			continue
 		}
 		if left := pod.Refused.Add(reported).Sub(in.Now); left > 0 {
@@ -163,8 +165,10 @@ func (s Spread) maySkip(subset string) bool {
 }
 
 // WhyNotSkipped says why a subset is not skipped although a pod waits for a node.
-func (s Spread) WhyNotSkipped() string {
+func (s Spread) WhyNotSkipped(subset string) string {
 	switch {
+	case s.maySkip(subset):
+		return "the pod requires its recorded place"
 	case s.Adaptive == nil:
 		return "the strategy is Fixed"
 	case !s.skips():
@@ -177,7 +181,7 @@ func (s Spread) WhyNotSkipped() string {
 func (in AdaptInput) late(subset string, a *Actions) []types.UID {
 	var late []types.UID
 	for _, pod := range in.Pods {
-		if pod.Subset != subset || pod.Refused.IsZero() || !in.Spread.maySkip(subset) {
+		if pod.Subset != subset || pod.Refused.IsZero() || pod.Held || !in.Spread.maySkip(subset) {
 			continue
 		}
 		if left := pod.Refused.Add(in.Spread.Adaptive.Critical).Sub(in.Now); left > 0 {

@@ -24,6 +24,12 @@ func ago(name, subset string, d time.Duration) spread.PodState {
 	return spread.PodState{UID: types.UID(name), Name: name, Subset: subset, Refused: start.Add(-d)}
 }
 
+// held is a pod whose place is required.
+func held(p spread.PodState) spread.PodState {
+	p.Held = true
+	return p
+}
+
 func TestAdaptSkipsAndRecovers(t *testing.T) {
 	abc := adaptive(of(inZone("a", 2), inZone("b", 2), inZone("c", -1)))
 	never, fixed := abc, abc
@@ -42,14 +48,15 @@ func TestAdaptSkipsAndRecovers(t *testing.T) {
 		pods   []spread.PodState
 		want   spread.Actions
 	}{
-		"no pod is refused":              {abc, nil, []spread.PodState{{UID: "p", Subset: "a"}}, spread.Actions{Schedulable: well}},
-		"a pod is refused too long":      {abc, nil, []spread.PodState{late}, spread.Actions{Schedulable: ill, Skip: []string{"a"}, Reschedule: []types.UID{"p"}}},
-		"a pod is refused not long":      {abc, nil, []spread.PodState{soon}, spread.Actions{Schedulable: well, Again: 20 * time.Second}},
-		"one of two is refused too long": {abc, nil, []spread.PodState{soon, late}, spread.Actions{Schedulable: ill, Skip: []string{"a"}, Reschedule: []types.UID{"p"}, Again: 20 * time.Second}},
-		"in the last subset":             {abc, nil, []spread.PodState{ago("p", "c", time.Hour)}, spread.Actions{Schedulable: well, Waits: waits{"c": 1}}},
-		"in no subset":                   {abc, nil, []spread.PodState{ago("p", "", time.Hour)}, spread.Actions{Schedulable: well}},
-		"a skipped subset waits":         {abc, since(20 * time.Second), nil, spread.Actions{Schedulable: ill, Again: 40 * time.Second}},
-		"a skipped subset recovers":      {abc, since(time.Minute), nil, spread.Actions{Schedulable: well, Recover: []string{"a"}}},
+		"no pod is refused":                  {abc, nil, []spread.PodState{{UID: "p", Subset: "a"}}, spread.Actions{Schedulable: well}},
+		"a pod is refused too long":          {abc, nil, []spread.PodState{late}, spread.Actions{Schedulable: ill, Skip: []string{"a"}, Reschedule: []types.UID{"p"}}},
+		"a pod is refused not long":          {abc, nil, []spread.PodState{soon}, spread.Actions{Schedulable: well, Again: 20 * time.Second}},
+		"one of two is refused too long":     {abc, nil, []spread.PodState{soon, late}, spread.Actions{Schedulable: ill, Skip: []string{"a"}, Reschedule: []types.UID{"p"}, Again: 20 * time.Second}},
+		"in the last subset":                 {abc, nil, []spread.PodState{ago("p", "c", time.Hour)}, spread.Actions{Schedulable: well, Waits: waits{"c": 1}}},
+		"in no subset":                       {abc, nil, []spread.PodState{ago("p", "", time.Hour)}, spread.Actions{Schedulable: well}},
+		"a pod waits for its required place": {abc, nil, []spread.PodState{held(late)}, spread.Actions{Schedulable: well, Waits: waits{"a": 1}}},
+		"a skipped subset waits":             {abc, since(20 * time.Second), nil, spread.Actions{Schedulable: ill, Again: 40 * time.Second}},
+		"a skipped subset recovers":          {abc, since(time.Minute), nil, spread.Actions{Schedulable: well, Recover: []string{"a"}}},
 		"a skipped subset with a pod that is still refused": {
 			abc, since(time.Minute), []spread.PodState{late}, spread.Actions{Schedulable: ill, Reschedule: []types.UID{"p"}},
 		},

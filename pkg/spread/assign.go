@@ -59,9 +59,9 @@ type keep struct {
 // Assign computes the subsets of a StatefulSet's pods.
 //
 //  1. A pod that exists keeps its subset. A missing pod with a recorded place keeps the subset of
-//     that place, unless the subset is skipped.
+//     that place. A skipped subset keeps only pods whose recorded node has room.
 //  2. Where more pods keep a subset than its maximum, existing pods stay before missing ones, and
-//     then the lowest ordinals. The others count as new.
+//     then the lowest ordinals. The others count as new, unless their place is required.
 //  3. New pods fill the subsets in their order. A subset takes first the ordinals that it has by
 //     the maxima alone, and then the lowest. A skipped subset gets none.
 //
@@ -130,20 +130,37 @@ func (a *Assignment) keepPods() {
 func (a *Assignment) keepHomes() {
 	known := map[*corev1.Node][]bool{}
 	for _, ordinal := range slices.Sorted(maps.Keys(a.in.Homes)) {
-		home := a.in.Homes[ordinal]
+		home := a.in.Homes[ordinal].inPlace()
 		_, exists := a.in.Pods[ordinal]
 		if _, wanted := a.numbers.place(ordinal); exists || !wanted || !home.known() {
 			continue
 		}
 		inside := a.containing(known, home.Node)
-		for i, area := range a.areas {
-			if inside[i] && !area.Unschedulable && a.left[i] > 0 && area.agrees(home) {
-				a.left[i]--
-				a.kept[ordinal] = keep{i, ReasonReturns}
-				break
-			}
+		fits := func(i int) bool { return inside[i] && a.areas[i].agrees(home) && a.areas[i].takes(home) }
+		if i := a.first(func(i int) bool { return fits(i) && a.left[i] > 0 }); i >= 0 {
+			a.left[i]--
+			a.kept[ordinal] = keep{i, ReasonReturns}
+			continue
+		}
+		if len(home.Place) == 0 {
+			continue
+		}
+		a.kept[ordinal] = keep{-1, ReasonNoSubset}
+		if i := a.first(fits); i >= 0 {
+			a.left[i]--
+			a.kept[ordinal] = keep{i, ReasonRequired}
 		}
 	}
+}
+
+// first returns the first subset of which something holds; -1 for none.
+func (a *Assignment) first(holds func(int) bool) int {
+	for i := range a.areas {
+		if holds(i) {
+			return i
+		}
+	}
+	return -1
 }
 
 // containing tells which subsets contain a node. Many pods have the same one.
@@ -172,12 +189,7 @@ func (a *Assignment) firstLeft() int {
 // is known, gets a slot that is left: its caller should read the StatefulSet again.
 func (a Assignment) Of(ordinal int32) Decision {
 	if k, ok := a.kept[ordinal]; ok {
-		name := a.areas[k.subset].Name
-		message := fmt.Sprintf("the pod keeps subset %s", name)
-		if k.reason == ReasonReturns {
-			message = fmt.Sprintf("subset %s contains %s", name, a.in.Homes[ordinal].name())
-		}
-		return Decision{Subset: name, Reason: k.reason, Message: message}
+		return a.keeps(k, a.in.Homes[ordinal].inPlace())
 	}
 	at, wanted := a.numbers.place(ordinal)
 	i, beyond := a.extra[ordinal]
@@ -189,6 +201,21 @@ func (a Assignment) Of(ordinal int32) Decision {
 		i = a.firstLeft()
 	}
 	return a.decide(ordinal, i, wanted)
+}
+
+func (a Assignment) keeps(k keep, home Home) Decision {
+	if k.reason == ReasonNoSubset {
+		return Decision{Reason: k.reason, Message: outside(home)}
+	}
+	name := a.areas[k.subset].Name
+	d := Decision{Subset: name, Reason: k.reason, Message: fmt.Sprintf("the pod keeps subset %s", name)}
+	switch k.reason {
+	case ReasonReturns:
+		d.Message = fmt.Sprintf("subset %s contains %s", name, home.name())
+	case ReasonRequired:
+		d.Message = overfull(name, home)
+	}
+	return d
 }
 
 func (a Assignment) decide(ordinal int32, i int, wanted bool) Decision {

@@ -150,8 +150,15 @@ func TestAssignTellsWhy(t *testing.T) {
 			of(inZone("c", -1), inZone("a", 2)), "",
 			map[int32]spread.Home{0: {Node: aNode("n1", "c"), Place: place}},
 			0,
-			spread.Decision{Subset: "c", Unpinned: true, Reason: spread.ReasonNoSubset},
+			spread.Decision{Subset: "a", Reason: spread.ReasonReturns},
 		},
+		"a required place in no subset": {skips, "", map[int32]spread.Home{0: {Place: []corev1.NodeSelectorRequirement{is(zone, "x")}}}, 0, spread.Decision{Reason: spread.ReasonNoSubset}},
+		"a required place that is full": {
+			of(inZone("a", 1), inZone("c", -1)), "a", map[int32]spread.Home{1: {Node: aNode("n1", "a"), Place: place}}, 1,
+			spread.Decision{Subset: "a", Reason: spread.ReasonRequired},
+		},
+		"a required place that is skipped":       {skips, "", map[int32]spread.Home{0: {Node: aNode("n1", "a"), Place: place}}, 0, spread.Decision{Subset: "a", Reason: spread.ReasonReturns}},
+		"home is skipped, and its node has room": {skips, "", map[int32]spread.Home{0: {Node: aNode("n1", "a"), Room: true}}, 0, spread.Decision{Subset: "a", Reason: spread.ReasonReturns}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := spread.OrdinalInput{Spread: tc.spread, Desired: workload.Desired{Replicas: 5}, Pods: running(tc.pods), Homes: tc.homes}

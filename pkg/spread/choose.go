@@ -1,6 +1,7 @@
 package spread
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 )
@@ -9,25 +10,21 @@ import (
 // earlier entry, or else goes to the subset of its recorded node, or else to the first subset
 // with a free slot.
 //
+// A required place overrules maxima and skips. A pod whose place is in no subset gets none.
+//
 // A surplus creation gives up the slot of the oldest entry, and chooses then.
 func Choose(in Input) Decision {
 	c := choice{spread: in.Spread, slots: in.Slots}
-	if e := in.Spread.subset(in.Earlier); e != nil && c.takes(e) {
+	home := Home{in.Node, in.Place, in.Room}.inPlace()
+	areas := newAreas(in.Spread, in.Pod)
+	if e := in.Spread.subset(in.Earlier); e != nil && c.takes(e) && (len(home.Place) == 0 || newArea(e, in.Pod).holds(home)) {
 		return c.decide(e, ReasonEarlier, fmt.Sprintf("the pod has an entry in subset %s", e.Name))
 	}
 	if in.Surplus && in.Oldest != nil {
 		c.replace(*in.Oldest)
 	}
-	home := Home{in.Node, in.Place}
-	areas := newAreas(in.Spread, in.Pod)
-	if home.known() {
-		for _, a := range areas {
-			if c.takes(a.Subset) && a.holds(home) {
-				d := c.decide(a.Subset, ReasonReturns, fmt.Sprintf("subset %s contains %s", a.Name, home.name()))
-				d.Home = "" // the pod returns, whatever other subsets take
-				return d
-			}
-		}
+	if d, decided := c.returns(areas, home); decided {
+		return d
 	}
 	d := c.first()
 	if home.known() && d.Subset != "" {
@@ -35,6 +32,42 @@ func Choose(in Input) Decision {
 		d.Reason, d.Message = away(areas, home, d.Subset)
 	}
 	return d
+}
+
+// returns decides for the subset of a pod's home; false where the spread overrules the home.
+func (c choice) returns(areas []area, home Home) (d Decision, decided bool) {
+	if !home.known() {
+		return d, false
+	}
+	var full *Subset
+	for _, a := range areas {
+		if !a.holds(home) || !a.takes(home) {
+			continue
+		}
+		if c.free(a.Subset) {
+			d = c.decide(a.Subset, ReasonReturns, fmt.Sprintf("subset %s contains %s", a.Name, home.name()))
+			d.Home = "" // the pod returns, whatever other subsets take
+			return d, true
+		}
+		full = cmp.Or(full, a.Subset)
+	}
+	switch {
+	case len(home.Place) == 0:
+		return d, false
+	case full == nil:
+		return Decision{Reason: ReasonNoSubset, Message: outside(home)}, true
+	}
+	d = c.decide(full, ReasonRequired, overfull(full.Name, home))
+	d.Home = ""
+	return d, true
+}
+
+func outside(home Home) string {
+	return fmt.Sprintf("no subset contains %s, which the pod requires", home.name())
+}
+
+func overfull(subset string, home Home) string {
+	return fmt.Sprintf("subset %s is full, and gets the pod all the same: it contains %s, which the pod requires", subset, home.name())
 }
 
 // choice is the spread and its slots, as the choice counts them.

@@ -58,9 +58,26 @@ func TestChoose(t *testing.T) {
 		"home is in no subset":         {spread.Input{Spread: two, Node: aNode("n1", "x")}, spread.Decision{Subset: "a", Book: true, Unpinned: true, Reason: spread.ReasonNoSubset}},
 		"home, and no subset fits":     {spread.Input{Spread: limited, Slots: slots(full, full), Node: aNode("n1", "a")}, spread.Decision{Reason: spread.ReasonNoneFits}},
 		"a required place":             {spread.Input{Spread: two, Place: []corev1.NodeSelectorRequirement{is(zone, "b")}}, spread.Decision{Subset: "b", Book: true, Reason: spread.ReasonReturns}},
-		"a required place outside":     {spread.Input{Spread: two, Place: []corev1.NodeSelectorRequirement{is(zone, "x")}}, spread.Decision{Subset: "a", Book: true, Unpinned: true, Reason: spread.ReasonNoSubset}},
+		"a required place outside":     {spread.Input{Spread: two, Place: []corev1.NodeSelectorRequirement{is(zone, "x")}}, spread.Decision{Reason: spread.ReasonNoSubset}},
 		"a place about another label":  {spread.Input{Spread: two, Place: []corev1.NodeSelectorRequirement{is("disk", "ssd")}}, spread.Decision{Subset: "a", Book: true, Reason: spread.ReasonReturns}},
-		"a node whose label has moved": {spread.Input{Spread: two, Node: aNode("n1", "b"), Place: []corev1.NodeSelectorRequirement{is(zone, "a")}}, spread.Decision{Subset: "a", Book: true, Unpinned: true, Reason: spread.ReasonNoSubset}},
+		"a node whose label has moved": {spread.Input{Spread: two, Node: aNode("n1", "b"), Place: []corev1.NodeSelectorRequirement{is(zone, "a")}}, spread.Decision{Subset: "a", Book: true, Reason: spread.ReasonReturns}},
+		"a required place that is full": {
+			spread.Input{Spread: two, Slots: slots(one, full), Node: aNode("n1", "b"), Place: []corev1.NodeSelectorRequirement{is(zone, "b")}},
+			spread.Decision{Subset: "b", Book: true, Reason: spread.ReasonRequired},
+		},
+		"a required place that is skipped": {
+			spread.Input{Spread: skips, Node: aNode("n1", "a"), Place: []corev1.NodeSelectorRequirement{is(zone, "a")}},
+			spread.Decision{Subset: "a", Book: true, Reason: spread.ReasonReturns},
+		},
+		"a required place, and an entry elsewhere": {
+			spread.Input{Spread: two, Earlier: "a", Node: aNode("n1", "b"), Place: []corev1.NodeSelectorRequirement{is(zone, "b")}},
+			spread.Decision{Subset: "b", Book: true, Reason: spread.ReasonReturns},
+		},
+		"home is skipped, and its node has room": {spread.Input{Spread: skips, Node: aNode("n1", "a"), Room: true}, spread.Decision{Subset: "a", Book: true, Reason: spread.ReasonReturns}},
+		"home is skipped, and its node is cordoned": {
+			spread.Input{Spread: skips, Node: cordoned(aNode("n1", "a")), Room: true},
+			spread.Decision{Subset: "b", Book: true, Home: "a", Unpinned: true, Reason: spread.ReasonSkipped},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := cmp.Diff(nil, tc.in.Slots)
@@ -76,6 +93,11 @@ func TestChoose(t *testing.T) {
 			}
 		})
 	}
+}
+
+func cordoned(n *corev1.Node) *corev1.Node {
+	n.Spec.Unschedulable = true
+	return n
 }
 
 func TestInputOf(t *testing.T) {

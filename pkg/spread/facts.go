@@ -39,11 +39,12 @@ type Facts struct {
 	Pod   *corev1.Pod
 	Node  *corev1.Node
 	Place []corev1.NodeSelectorRequirement
+	Room  bool
 }
 
 // InputOf counts the slots that are in use, and finds out what an earlier creation left.
 func InputOf(f Facts) Input {
-	in := Input{Spread: f.Spread, Slots: map[string]Slots{}, Pod: f.Pod, Node: f.Node, Place: f.Place}
+	in := Input{Spread: f.Spread, Slots: map[string]Slots{}, Pod: f.Pod, Node: f.Node, Place: f.Place, Room: f.Room}
 	for subset, n := range f.Pods {
 		in.Slots[subset] = Slots{Pods: n}
 	}

@@ -61,6 +61,8 @@ type Input struct {
 	// Place is what the pin requires of the pod's node; nil for nothing. A place can exclude a
 	// subset also when its node does not exist.
 	Place []corev1.NodeSelectorRequirement
+	// Room tells that Node has room for the pod.
+	Room bool
 	// Surplus tells that the pods which exist and the entries of the pod's owner are already as many
 	// as the owner wants: see Wants.
 	Surplus bool
@@ -101,9 +103,10 @@ const (
 	ReasonFilled    Reason = "Filled"             // the first subset that takes the pod
 	ReasonEarlier   Reason = "Earlier"            // the pod has an entry, or exists
 	ReasonReturns   Reason = "Returns"            // the subset of the recorded node
+	ReasonRequired  Reason = "PlaceRequired"      // the subset of the required place, although it has no free slot
 	ReasonFull      Reason = "SubsetFull"         // unpinned: the subset of the recorded node has no free slot
 	ReasonSkipped   Reason = "SubsetSkipped"      // unpinned: the subset of the recorded node takes no pods for now
-	ReasonNoSubset  Reason = "NodeOutsideSubsets" // unpinned: no subset contains the recorded node
+	ReasonNoSubset  Reason = "NodeOutsideSubsets" // no subset contains the recorded node; unpinned, unless the place is required
 	ReasonNoneFits  Reason = "NoSubsetFits"       // no subset takes the pod
 	ReasonBadPatch  Reason = "PatchFailed"        // the patch of the subset does not apply to the pod
 	ReasonNotWanted Reason = "NotWanted"          // the StatefulSet does not want the ordinal

@@ -14,8 +14,10 @@ import (
 type Home struct {
 	// Node that is recorded for the pod; nil when it does not exist.
 	Node *corev1.Node
-	// Place is what the pin requires of the pod's node; nil for nothing.
+	// Place is what the pin requires of the pod's node; nil for nothing. It overrules the spread.
 	Place []corev1.NodeSelectorRequirement
+	// Room tells that the node has room for the pod. Then no skipped subset keeps the pod from it.
+	Room bool
 }
 
 // SubsetOf returns the first subset that contains a node, for a pod; "" where none does. Limits
@@ -128,6 +130,23 @@ func compared(r corev1.NodeSelectorRequirement, value string) bool {
 		return false
 	}
 	return r.Operator == corev1.NodeSelectorOpGt && has > limit || r.Operator == corev1.NodeSelectorOpLt && has < limit
+}
+
+// takes tells whether a subset that holds a pod's home takes the pod, as far as skips go.
+func (a area) takes(h Home) bool {
+	if !a.Unschedulable || len(h.Place) > 0 {
+		return true
+	}
+	reason, _ := fit.Obstacle(h.Node, a.pod)
+	return h.Room && reason == ""
+}
+
+// inPlace leaves out a node that is not in the required place.
+func (h Home) inPlace() Home {
+	if len(h.Place) > 0 && !h.consistent() {
+		h.Node = nil
+	}
+	return h
 }
 
 // known tells whether the pin sends the pod anywhere.

@@ -181,7 +181,7 @@ type history struct {
 // TestHomeAndSubsetAgree rebuilds the pods of random workloads with random spreads and records.
 func TestHomeAndSubsetAgree(t *testing.T) {
 	sum := map[string]int{}
-	for seed := range uint64(150) {
+	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 12))
 		h := history{
 			t: t, random: random, spread: aSpread(random), nodes: labs(random), size: int32(1 + random.IntN(8)),
@@ -197,7 +197,7 @@ func TestHomeAndSubsetAgree(t *testing.T) {
 		}
 	}
 	t.Log(sum)
-	for _, what := range []string{"home", "unpinned", "none", "skipped", "by choice", "agree"} {
+	for _, what := range []string{"home", "unpinned", "none", "skipped", "by choice", "agree", "required"} {
 		if sum[what] < 10 {
 			t.Errorf("%d pods were %q, which tests little", sum[what], what)
 		}
@@ -229,7 +229,7 @@ func (h *history) rebuild(ordinal int32, name string) {
 	h.t.Helper()
 	pod, before := aTemplate(h.random), h.pods[ordinal]
 	delete(h.pods, ordinal)
-	home, pinned := spread.Home{}, podpatch.Patch{}
+	home, pinned := spread.Home{Room: h.random.IntN(4) == 0}, podpatch.Patch{}
 	if home.Node = h.homes[ordinal]; home.Node != nil {
 		pinned = pinOf(h.random, home.Node)
 		home.Place = pinned.Required
@@ -238,7 +238,7 @@ func (h *history) rebuild(ordinal int32, name string) {
 	got := created(h.t, pod, h.spread, d, pinned)
 	h.checkTerms(name, got, d, pinned)
 	h.checkHome(name, d, before, home)
-	h.checkMaximum(name, d)
+	h.checkMaximum(name, d, home)
 	if d.Subset != "" {
 		h.pods[ordinal] = d.Subset
 	} else {
@@ -260,7 +260,7 @@ func (h *history) decide(ordinal int32, pod *corev1.Pod, home spread.Home) sprea
 	}
 	if h.random.IntN(3) == 0 {
 		h.counts["by choice"]++
-		return spread.Choose(spread.Input{Spread: h.spread, Slots: slots, Pod: pod, Node: home.Node, Place: home.Place})
+		return spread.Choose(spread.Input{Spread: h.spread, Slots: slots, Pod: pod, Node: home.Node, Place: home.Place, Room: home.Room})
 	}
 	for o, node := range h.homes {
 		homes[o] = spread.Home{Node: node}
@@ -317,6 +317,12 @@ func (h *history) checkHome(name string, d spread.Decision, before string, home 
 	if d.Unpinned {
 		h.counts["unpinned"]++
 	}
+	if len(home.Place) > 0 && d.Unpinned {
+		h.t.Errorf("%s: a pod whose place is required goes elsewhere: %+v", name, d)
+	}
+	if d.Reason == spread.ReasonRequired {
+		h.counts["required"]++
+	}
 	if d.Reason == spread.ReasonSkipped {
 		h.counts["skipped"]++
 	}
@@ -328,7 +334,7 @@ func (h *history) checkHome(name string, d spread.Decision, before string, home 
 			}
 		}
 		// Nothing has the slot of the pod: not a pod, and not the record of a missing pod.
-		wanted := s.Name == before && !s.Unschedulable && (s.Max == nil || used+int32(len(h.missing())) < *s.Max) && spread.SubsetOf(
+		wanted := s.Name == before && (!s.Unschedulable || home.Room) && (s.Max == nil || used+int32(len(h.missing())) < *s.Max) && spread.SubsetOf(
 			spread.Spread{Subsets: []spread.Subset{s}}, nil, home.Node) != "" && contains(home)
 		if !wanted {
 			continue
@@ -365,8 +371,9 @@ func contains(home spread.Home) bool {
 	return true
 }
 
-// checkMaximum checks that the pod does not overfill its subset.
-func (h *history) checkMaximum(name string, d spread.Decision) {
+// checkMaximum checks that the pod does not overfill its subset, unless its place is required, and gets a skipped
+// subset on a node with room alone.
+func (h *history) checkMaximum(name string, d spread.Decision, home spread.Home) {
 	h.t.Helper()
 	for _, s := range h.spread.Subsets {
 		used := int32(0)
@@ -375,10 +382,10 @@ func (h *history) checkMaximum(name string, d spread.Decision) {
 				used++
 			}
 		}
-		if s.Name == d.Subset && s.Max != nil && used >= *s.Max {
+		if s.Name == d.Subset && s.Max != nil && used >= *s.Max && d.Reason != spread.ReasonRequired {
 			h.t.Errorf("%s: subset %s has %d pods of %d, and gets another one", name, s.Name, used, *s.Max)
 		}
-		if s.Name == d.Subset && s.Unschedulable {
+		if s.Name == d.Subset && s.Unschedulable && len(home.Place) == 0 && !(home.Room && d.Reason == spread.ReasonReturns) {
 			h.t.Errorf("%s: skipped subset %s gets a pod", name, s.Name)
 		}
 	}

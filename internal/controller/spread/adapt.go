@@ -15,6 +15,7 @@ import (
 	"github.com/limpet-io/limpet/internal/evict"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/fit"
+	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/spread"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
@@ -34,6 +35,7 @@ func (r *Reconciler) decide(ctx context.Context, s *situation) (spread.Actions, 
 	for _, m := range s.pods {
 		p := spread.PodState{UID: m.UID, Name: m.Name, Revision: m.revision, Subset: m.subset, Ready: workload.Ready(m.Pod)}
 		p.Refused, _ = spread.Refused(m.Pod, ungated[m.UID])
+		p.Held = m.Annotations[pin.AnnotationPlace] != ""
 		if p.Home = m.Annotations[appsv1beta1.AnnotationHomeSubset]; p.Home != "" && in.Spread.Adaptive != nil && in.Spread.Adaptive.Return {
 			known, ok := fits[p.Home]
 			if !ok { // the pods of a workload ask for the same

@@ -14,6 +14,7 @@ import (
 	controller "github.com/limpet-io/limpet/internal/controller/spread"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // adaptive skips a subset for some seconds after a pod was refused for one second.
@@ -70,6 +71,24 @@ func TestAdaptiveMovesOn(t *testing.T) {
 	shows(t, ws, "x:1/1/Sufficient y:0/-1/Sufficient Placed")
 	env.Told(t, ws, controller.ReasonRecovered, "subset x gets new pods again")
 	env.Read(t, client.ObjectKeyFromObject(stays), stays)
+}
+
+// A pod that waits for its required place is not deleted: no other subset helps it. Its subset says so.
+func TestAdaptiveLeavesAPodThatWaitsForItsPlace(t *testing.T) {
+	start(t)
+	a := anApp(t, 2)
+	held := a.pod(t, "held", "", match, matched("x"), pin.AnnotationPlace, "kubernetes.io/hostname=n1")
+	other := a.pod(t, "other", "", match, matched("y"))
+	ws := spreadOf(t, a, "2", adaptive(300, appsv1beta1.ReturnNever), "x", "y", "z")
+	refusedSince(t, held, time.Now().Add(-time.Minute))
+	refusedSince(t, other, time.Now().Add(-time.Minute))
+	isGone(t, other)
+	shows(t, ws, "x:1/1/PodWaits y:0/2/PodUnschedulable z:0/-1/Sufficient Placed")
+	env.Read(t, client.ObjectKeyFromObject(held), held)
+	if held.DeletionTimestamp != nil {
+		t.Error("the pod was deleted")
+	}
+	env.Told(t, ws, controller.ReasonSubsetUnschedulable, "requires its recorded place")
 }
 
 // A pod of a spread that is not adaptive waits.

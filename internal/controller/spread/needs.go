@@ -11,6 +11,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // longestMatch is longer than the names of a spread and a subset, and a UID.
@@ -21,8 +22,8 @@ func Needs() cluster.Needs {
 	all := cluster.Needs{
 		Objects: []cluster.Need{
 			cluster.Of[*appsv1beta1.WorkloadSpread](),
-			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.Phase, cluster.Requests(), podPlace, podVerdict,
-				cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread, appsv1beta1.AnnotationHomeSubset)),
+			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.Phase, cluster.Requests(), podPlace, cluster.Verdict,
+				cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread, appsv1beta1.AnnotationHomeSubset, pin.AnnotationPlace)),
 			cluster.Of(cluster.ReplicaSetSize), cluster.Of(cluster.DeploymentSize), cluster.Of(cluster.StatefulSetSize), cluster.Of(cluster.JobSize),
 			cluster.Of(cluster.Labels[*corev1.Node], nodeRoom),
 		},
@@ -49,28 +50,6 @@ func podPlace(from, to *corev1.Pod) {
 	if to.Spec.SchedulingGates == nil {
 		to.Spec.SchedulingGates = slices.Clone(from.Spec.SchedulingGates[:min(len(from.Spec.SchedulingGates), mostGates)])
 	}
-}
-
-// podVerdict keeps since when the scheduler has found no node for a pod. The message is another
-// feature's.
-func podVerdict(from, to *corev1.Pod) {
-	if from.Spec.NodeName != "" {
-		return
-	}
-	at := slices.IndexFunc(from.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-	if at < 0 {
-		return
-	}
-	c := from.Status.Conditions[at]
-	verdict := corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
-	for i := range to.Status.Conditions {
-		if known := &to.Status.Conditions[i]; known.Type == c.Type {
-			verdict.Message = known.Message
-			*known = verdict
-			return
-		}
-	}
-	to.Status.Conditions = append(to.Status.Conditions, verdict)
 }
 
 // nodeRoom keeps whether a node takes pods, and how much room it has.

@@ -41,7 +41,7 @@ func (r *Reconciler) reportSubsets(s *situation, a spread.Actions) {
 		switch n := a.Waits[o.Name]; {
 		case n > 0 && !waited:
 			r.Events.Eventf(s.object, nil, corev1.EventTypeWarning, ReasonSubsetUnschedulable, "Wait",
-				"the scheduler finds no node for %d pods of subset %s; new pods get the subset all the same: %s; remedy: nodes for the subset", n, o.Name, s.says.WhyNotSkipped())
+				"the scheduler finds no node for %d pods of subset %s; new pods get the subset all the same: %s; remedy: nodes for the subset", n, o.Name, s.says.WhyNotSkipped(o.Name))
 		case n == 0 && waited:
 			r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonRecovered, "Recover", "no pod of subset %s waits for a node", o.Name)
 		}

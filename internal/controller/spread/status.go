@@ -75,7 +75,7 @@ func (s *situation) schedulable(subset string, a spread.Actions, now metav1.Time
 		c.Message = "the scheduler found no node for a pod; new pods get other subsets"
 	case a.Waits[subset] > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, appsv1beta1.ReasonPodWaits
-		c.Message = "the scheduler finds no node for a pod; new pods get this subset all the same: " + s.says.WhyNotSkipped()
+		c.Message = "the scheduler finds no node for a pod; new pods get this subset all the same: " + s.says.WhyNotSkipped(subset)
 	}
 	meta.SetStatusCondition(&before, c)
 	return before

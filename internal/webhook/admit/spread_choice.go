@@ -116,7 +116,7 @@ func (p *placing) unbooked(ctx context.Context, rules spread.Spread, cause error
 	}
 	chosen := rules
 	chosen.Subsets = slices.DeleteFunc(slices.Clone(rules.Subsets), func(s spread.Subset) bool { return s.Max != nil || s.Unschedulable })
-	if len(chosen.Subsets) == 0 {
+	if len(chosen.Subsets) == 0 || len(p.home.Place) > 0 {
 		chosen = rules
 	}
 	o, err := p.decide(ctx, chosen, book, true)
@@ -151,7 +151,7 @@ func (p *placing) decide(ctx context.Context, rules spread.Spread, book ledger.B
 		Spread: rules, Key: p.key(), Owner: string(p.owner.UID), Pods: view.Subsets, OwnerPods: view.Pods, Wants: p.wants(ctx),
 		Entries: p.entries(book, view), Seen: func(string) bool { return false },
 		Before: func(key string) bool { return p.before[key] }, Behind: p.isBehind(book, view),
-		Pod: p.facts.Pod, Node: p.home.Node, Place: p.home.Place,
+		Pod: p.facts.Pod, Node: p.home.Node, Place: p.home.Place, Room: p.home.Room,
 	}
 	if err := p.correct(ctx, &facts, view); err != nil {
 		return outcome{}, err

@@ -94,7 +94,7 @@ func (p *placing) addition(o outcome, dryRun bool) Addition {
 		added.Patch.Annotations = maps.Clone(added.Patch.Annotations)
 		added.Patch.Annotations[appsv1beta1.AnnotationHomeSubset] = o.Home
 	}
-	if o.Reason == reasonNotBooked {
+	if o.Reason == reasonNotBooked || o.Reason == spread.ReasonRequired {
 		p.report(dryRun, o.Reason, fmt.Sprintf("Pod %s: %s", p.podName(), o.Message))
 	}
 	if o.Unpinned {

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/fit"
 	"github.com/limpet-io/limpet/pkg/spread"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
@@ -35,9 +38,28 @@ func (p *placing) gather(ctx context.Context) (found bool, err error) {
 	}
 	p.home.Place = p.facts.Place
 	if p.facts.Node != "" {
-		p.home.Node, err = cluster.Node(ctx, p.Cached, p.facts.Node)
+		if p.home.Node, err = cluster.Node(ctx, p.Cached, p.facts.Node); err == nil {
+			p.home.Room, err = p.room(ctx, p.facts.Pod.Name, p.home.Node)
+		}
 	}
 	return true, err
+}
+
+// room tells whether the recorded node of a pod has room for it, where that matters: in a spread that
+// skips subsets. The scheduler may know better. A pod that it refused there goes where it is sent.
+func (p *placing) room(ctx context.Context, name string, node *corev1.Node) (bool, error) {
+	if node == nil || p.object.Spec.ScheduleStrategy.Type != appsv1beta1.SpreadAdaptive {
+		return false, nil
+	}
+	var before corev1.Pod
+	key := client.ObjectKey{Namespace: p.object.Namespace, Name: name}
+	err := p.Cached.Get(ctx, key, &before, client.UnsafeDisableDeepCopy)
+	_, refused := spread.Refused(&before, time.Time{})
+	if client.IgnoreNotFound(err) != nil || refused || p.Tally.Refused(key) {
+		return false, client.IgnoreNotFound(err)
+	}
+	others, err := cluster.PodsOn(ctx, p.Cached, node.Name)
+	return err == nil && fit.Shortage(node, p.facts.Pod, others) == "", err
 }
 
 // lookup reads a ReplicaSet, a Job or an object of a named kind between the pod and the workload

@@ -135,9 +135,14 @@ func (p *placing) gatherHomes(ctx context.Context, in *spread.OrdinalInput, node
 		if err != nil {
 			return err
 		}
-		if node != nil {
-			in.Homes[ordinal] = spread.Home{Node: node}
+		if node == nil {
+			continue
 		}
+		room, err := p.room(ctx, name, node)
+		if err != nil {
+			return err
+		}
+		in.Homes[ordinal] = spread.Home{Node: node, Room: room}
 	}
 	return nil
 }

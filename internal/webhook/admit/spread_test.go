@@ -320,32 +320,3 @@ func TestAPatchThatCannotApply(t *testing.T) {
 	}
 	env.Told(t, s, appsv1beta1.ReasonPatchFailed, "subset b")
 }
-
-// A recorded node decides the subset. Where that subset may not have the pod, the spread wins:
-// neither the gate nor an annotation of the pin stays.
-func TestTheSpreadAndThePin(t *testing.T) {
-	serve(t)
-	ns := env.Namespace(t)
-	inA := testenv.ANode(env.Name("zone-a")).Labelled(corev1.LabelTopologyZone, "a")
-	inB := testenv.ANode(env.Name("zone-b")).Labelled(corev1.LabelTopologyZone, "b")
-	set := testenv.AStatefulSet("web", 2).In(ns).StatefulSet
-	put(t, inA.Node, inB.Node, set)
-	s := aSpread(ns, "web", "apps/v1", "StatefulSet", "web", "a", "b=1")
-	env.Create(t, s)
-	state := testenv.APersistentPodState("web").In(ns).Requires(hostname).
-		Recorded("web-0", inB.Name, map[string]string{hostname: inB.Name}).Recorded("web-1", inB.Name, map[string]string{hostname: inB.Name})
-	put(t, state.PersistentPodState)
-	sent(t, testenv.APod("web-0").In(ns).OwnedBy(set).Pod)
-	pods := placed(t, "b a", testenv.APod("web-0").In(ns).OwnedBy(set).Pod, testenv.APod("web-1").In(ns).OwnedBy(set).Pod)
-	if home := pods[0]; home.Annotations[pin.AnnotationNode] != inB.Name || requires(home, "b") != nil {
-		t.Errorf("annotations %v, affinity %+v", home.Annotations, home.Spec.Affinity)
-	}
-	away := pods[1]
-	if away.Annotations[pin.AnnotationNode] != "" || away.Annotations[pin.AnnotationUnpinned] != pin.ReasonSubsetElsewhere || len(away.Spec.SchedulingGates) > 0 {
-		t.Errorf("annotations %v, gates %v", away.Annotations, away.Spec.SchedulingGates)
-	}
-	if err := requires(away, "a"); err != nil || len(away.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions) != 1 {
-		t.Errorf("%v, affinity %+v", err, away.Spec.Affinity)
-	}
-	env.Told(t, s, "SubsetFull", "web-1")
-}
