@@ -1,6 +1,8 @@
 package pin
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,30 +18,45 @@ import (
 // pod that is being created exists before the first of these times.
 var resyncs = []time.Duration{2 * time.Second, 8 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute}
 
-// ResyncAfter returns how long a workload must have lacked a pod for the next resync. The
-// last distance repeats: a pod may be refused for other reasons than an absent webhook.
+// lastResync ends the resyncs of a workload: a controller that was refused for so long, as by a quota, tries by itself
+// every quarter of an hour.
+const lastResync = time.Hour
+
+// ResyncAfter returns how long a workload must have lacked a pod for the next resync. The last distance repeats.
 func ResyncAfter(done int) time.Duration {
 	last := len(resyncs) - 1
-	return resyncs[min(done, last)] + time.Duration(max(done-last, 0))*resyncs[last]
-}
-
-// LacksPods tells whether a StatefulSet has fewer pods than it wants, and its controller
-// no reason to wait: the pods may have been refused. With the policy OrderedReady the
-// controller waits until the existing pods are Ready.
-func LacksPods(set *appsv1.StatefulSet, pods []corev1.Pod) bool {
-	if set.DeletionTimestamp != nil || set.Status.Replicas >= ptr.Deref(set.Spec.Replicas, 1) {
-		return false
+	after := resyncs[min(done, last)] + time.Duration(max(done-last, 0))*resyncs[last]
+	if after > lastResync {
+		return math.MaxInt64
 	}
-	return set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement || allReady(pods)
+	return after
 }
 
-func allReady(pods []corev1.Pod) bool {
+// LacksPods tells whether a StatefulSet has fewer pods than it wants, and its controller no reason to wait: the pods
+// may have been refused. With the policy OrderedReady the controller waits until the pods of lower ordinals than the
+// missing one are available.
+func LacksPods(set *appsv1.StatefulSet, pods []corev1.Pod) bool {
+	wanted := int(ptr.Deref(set.Spec.Replicas, 1))
+	switch {
+	case set.DeletionTimestamp != nil || int(set.Status.Replicas) >= wanted:
+		return false
+	case set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement:
+		return true
+	}
+	there := map[string]*corev1.Pod{}
 	for i := range pods {
-		if !workload.Alive(&pods[i]) || !workload.Ready(&pods[i]) {
+		there[pods[i].Name] = &pods[i]
+	}
+	start := int(ptr.Deref(set.Spec.Ordinals, appsv1.StatefulSetOrdinals{}).Start)
+	for lower := range wanted {
+		switch pod := there[fmt.Sprintf("%s-%d", set.Name, start+lower)]; {
+		case pod == nil:
+			return set.Spec.MinReadySeconds == 0 || int(set.Status.AvailableReplicas) >= lower
+		case !workload.Alive(pod) || !workload.Ready(pod):
 			return false
 		}
 	}
-	return true
+	return false
 }
 
 // Missing returns the recorded pods that do not exist, unless their record is about to

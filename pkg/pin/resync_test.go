@@ -27,26 +27,51 @@ func TestResyncAfter(t *testing.T) {
 	}
 }
 
+func TestAShortfallOfAnHourIsLeftToItsController(t *testing.T) {
+	at, n := time.Duration(0), 0
+	for ; n < 100 && at <= 24*time.Hour; n++ {
+		at = pin.ResyncAfter(n)
+	}
+	if n != 17 || pin.ResyncAfter(n-2) != time.Hour {
+		t.Errorf("%d resyncs in a day, the last after %s; want 16, the last after an hour", n-1, pin.ResyncAfter(n-2))
+	}
+}
+
 func TestLacksPods(t *testing.T) {
-	ready, unready := testenv.APod("web-0").Ready().Pod, testenv.APod("web-0").Pod
+	ready := func(name string) corev1.Pod { return *testenv.APod(name).Ready().Pod }
+	unready := func(name string) corev1.Pod { return *testenv.APod(name).Pod }
+	ended := ready("web-0")
+	ended.Status.Phase = corev1.PodFailed
+	waits := func(available int32) func(*appsv1.StatefulSet) {
+		return func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds, s.Status.AvailableReplicas = 30, available }
+	}
+	same := func(*appsv1.StatefulSet) {}
 	cases := map[string]struct {
 		change func(*appsv1.StatefulSet)
-		pod    *corev1.Pod
+		pods   []corev1.Pod
 		want   bool
 	}{
-		"a pod is missing":                       {func(*appsv1.StatefulSet) {}, ready, true},
-		"none is":                                {func(s *appsv1.StatefulSet) { s.Status.Replicas = 2 }, ready, false},
-		"it is being deleted":                    {func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{Time: now} }, ready, false},
-		"the next has to wait for the one":       {func(*appsv1.StatefulSet) {}, unready, false},
-		"the next need not wait for the one":     {func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement }, unready, true},
-		"one is wanted where no number is given": {func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Status.Replicas = nil, 0 }, ready, true},
+		"a pod is missing":                         {same, []corev1.Pod{ready("web-0")}, true},
+		"none is":                                  {func(s *appsv1.StatefulSet) { s.Status.Replicas = 3 }, []corev1.Pod{ready("web-0")}, false},
+		"all are there, and the status is late":    {same, []corev1.Pod{ready("web-0"), ready("web-1"), ready("web-2")}, false},
+		"it is being deleted":                      {func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{Time: now} }, []corev1.Pod{ready("web-0")}, false},
+		"the next has to wait for the one":         {same, []corev1.Pod{unready("web-0")}, false},
+		"the next has to wait for one that ended":  {same, []corev1.Pod{ended}, false},
+		"the first does not wait for the others":   {same, []corev1.Pod{unready("web-1"), unready("web-2")}, true},
+		"a lower one waits for no higher one":      {same, []corev1.Pod{ready("web-0"), unready("web-2")}, true},
+		"ordinals may begin anywhere":              {func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5} }, []corev1.Pod{unready("web-6")}, true},
+		"the next need not wait for the one":       {func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement }, []corev1.Pod{unready("web-0")}, true},
+		"one is wanted where no number is given":   {func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Status.Replicas = nil, 0 }, nil, true},
+		"the one is Ready, and not yet available":  {waits(0), []corev1.Pod{ready("web-0")}, false},
+		"the one is available":                     {waits(1), []corev1.Pod{ready("web-0")}, true},
+		"the first is missing, and none available": {waits(0), []corev1.Pod{ready("web-1")}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			set := testenv.AStatefulSet("web", 2)
+			set := testenv.AStatefulSet("web", 3)
 			set.Status.Replicas = 1
 			tc.change(set.StatefulSet)
-			if got := pin.LacksPods(set.StatefulSet, []corev1.Pod{*tc.pod}); got != tc.want {
+			if got := pin.LacksPods(set.StatefulSet, tc.pods); got != tc.want {
 				t.Errorf("lacks pods: %v, want %v", got, tc.want)
 			}
 		})

@@ -14,8 +14,8 @@ var (
 	RecordChanged = recordChanged
 )
 
-// MayBeRefused is what the Resyncer looks at.
-var MayBeRefused = mayBeRefused
+// LacksPods is what the Resyncer looks at.
+var LacksPods = lacksPods
 
 // Resync is one pass of a Resyncer.
 func (n *Resyncer) Resync(ctx context.Context) error { return n.resync(ctx) }

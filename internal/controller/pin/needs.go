@@ -13,7 +13,6 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
-	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -47,7 +46,7 @@ func Needs() cluster.Needs {
 		Indexes: []cluster.Index{
 			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.PodsByNode(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
 			cluster.By(indexIP, addressesOf).Everywhere().Scattered(), cluster.By(indexPinned, stateThatHolds).InNamespace(),
-			cluster.By(indexWaiting, only(pin.Waits)).Everywhere(), cluster.By(indexLacking, only(mayBeRefused)),
+			cluster.By(indexWaiting, only(pin.Waits)).Everywhere(), cluster.By(indexLacking, only(lacksPods)),
 			cluster.By(indexOtherKinds, only(ofOtherKind)), cluster.By(indexIncomplete, nodesToComplete), cluster.By(indexHome, homesOf),
 		},
 	}
@@ -123,7 +122,8 @@ func nodeFitness(from, to *corev1.Node) {
 func setProgress(from, to *appsv1.StatefulSet) {
 	to.Spec.Replicas, to.Spec.PodManagementPolicy = from.Spec.Replicas, from.Spec.PodManagementPolicy
 	to.Spec.Template.Annotations = cluster.OwnOf(from.Spec.Template.Annotations)
-	to.Status.Replicas = from.Status.Replicas
+	to.Spec.Ordinals, to.Spec.MinReadySeconds = from.Spec.Ordinals, from.Spec.MinReadySeconds
+	to.Status.Replicas, to.Status.AvailableReplicas = from.Status.Replicas, from.Status.AvailableReplicas
 }
 
 // deploymentTemplate keeps what the pods of a Deployment ask for in vain.
@@ -209,12 +209,8 @@ func only[T client.Object](has func(T) bool) func(T) []string {
 	}
 }
 
-// mayBeRefused tells whether a StatefulSet lacks pods that a webhook may have refused. Other pods
-// are never refused.
-func mayBeRefused(set *appsv1.StatefulSet) bool {
-	_, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation]
-	return asks && pin.LacksPods(set, nil)
-}
+// lacksPods tells whether a StatefulSet may lack pods.
+func lacksPods(set *appsv1.StatefulSet) bool { return pin.LacksPods(set, nil) }
 
 // ofOtherKind tells whether the target of a state is no workload of Kubernetes.
 func ofOtherKind(state *appsv1beta1.PersistentPodState) bool {

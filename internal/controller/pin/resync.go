@@ -19,6 +19,7 @@ import (
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -111,6 +112,13 @@ func (r *Resyncer) search(ctx context.Context) (map[owner][]string, error) {
 	}
 	for i := range sets.Items {
 		set := &sets.Items[i]
+		refusable, err := r.refusable(ctx, set)
+		if err != nil {
+			return nil, err
+		}
+		if !refusable {
+			continue
+		}
 		o := owner{workload.Target{Group: appsv1.GroupName, Kind: workloads.StatefulSets.Kind, Name: set.Name}, set.Namespace}
 		pods, err := r.pods(ctx, o)
 		if err != nil {
@@ -121,6 +129,20 @@ func (r *Resyncer) search(ctx context.Context) (map[owner][]string, error) {
 		}
 	}
 	return missing, r.searchRecorded(ctx, missing)
+}
+
+// refusable tells whether a webhook may refuse pods of a StatefulSet: while none answers, those that ask for their
+// address, and all of a namespace whose spreads are closed.
+func (r *Resyncer) refusable(ctx context.Context, set *appsv1.StatefulSet) (bool, error) {
+	if _, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation]; asks {
+		return true, nil
+	}
+	var ns corev1.Namespace
+	err := r.Client.Get(ctx, client.ObjectKey{Name: set.Namespace}, &ns, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get namespace %s: %w", set.Namespace, err)
+	}
+	return ns.Labels[appsv1beta1.LabelSpreads] == appsv1beta1.LabelSpreadsClosed, nil
 }
 
 // searchRecorded adds the workloads of other kinds whose recorded pods are missing.

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -48,25 +50,21 @@ func TestResyncContinuesAfterARefusal(t *testing.T) {
 	}
 }
 
-// TestTheSearchReadsFewStatefulSets has the index hold those alone that the search every two seconds has to read: of a
-// set that has all its pods, or asks for no reservation, a webhook refuses none.
+// TestTheSearchReadsFewStatefulSets has the index hold those alone that the search every two seconds has to read: a set
+// that has all its pods lacks none.
 func TestTheSearchReadsFewStatefulSets(t *testing.T) {
 	for name, tc := range map[string]struct {
-		asks         bool
 		replicas, is int32
 		want         bool
 	}{
-		"lacks a pod":                       {asks: true, replicas: 3, is: 2, want: true},
-		"has all":                           {asks: true, replicas: 3, is: 3},
-		"lacks a pod, and asks for nothing": {replicas: 3, is: 2},
-		"is scaled away":                    {asks: true},
+		"lacks a pod":    {replicas: 3, is: 2, want: true},
+		"has all":        {replicas: 3, is: 3},
+		"is scaled away": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := testenv.AStatefulSet("web", tc.replicas).StatefulSet
-			if set.Status.Replicas = tc.is; tc.asks {
-				set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
-			}
-			if got := controller.MayBeRefused(set); got != tc.want {
+			set.Status.Replicas = tc.is
+			if got := controller.LacksPods(set); got != tc.want {
 				t.Errorf("read by the search: %t, want %t", got, tc.want)
 			}
 		})
@@ -80,6 +78,26 @@ func TestAStatefulSetWhosePodWasRefusedIsWokenUp(t *testing.T) {
 	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
 	env.Create(t, set.StatefulSet)
 	nudged(t, set.StatefulSet)
+}
+
+// TestASetOfAClosedNamespaceIsWokenUp has a set that asks for no reservation lack its pod. Only where new pods are
+// refused while no planner of spreads answers, its controller is made to try again.
+func TestASetOfAClosedNamespaceIsWokenUp(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.resyncer())
+	label := func(value string) string {
+		ns := env.Namespace(t)
+		env.Patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, appsv1beta1.LabelSpreads, value))
+		return ns
+	}
+	open := testenv.AStatefulSet("web", 1).In(label(appsv1beta1.LabelSpreadsOpen)).StatefulSet
+	closed := testenv.AStatefulSet("web", 1).In(label(appsv1beta1.LabelSpreadsClosed)).StatefulSet
+	env.Create(t, open, closed)
+	nudged(t, closed)
+	env.Read(t, client.ObjectKeyFromObject(open), open)
+	if at, was := open.Annotations[controller.AnnotationNudged]; was {
+		t.Errorf("a set whose pods are not refused was woken up at %s", at)
+	}
 }
 
 // nudged waits until a workload that lacks a pod is woken up.
