@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,10 @@ type Agent struct {
 	show    *show.Loop
 
 	pluginInstalled, networkInstalled atomic.Bool
+	plugin                            fileState // of the installed plugin, when it was last compared
+	kept                              bool      // the plugin was installed once
+
+	roots map[string]string // what was mounted at the directories of the host when the agent began
 
 	decided  plan.OwnNetworkDecision // in own mode; as of the last round
 	recorded *plan.NodeNetwork       // the NodeNetwork as the state directory has it; nil without one
@@ -166,6 +171,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	tick := a.Clock.NewTicker(period)
 	defer tick.Stop()
 	for {
+		if err := a.replaced(); err != nil {
+			a.Pace.Last = 0 // the state that it would read is not that of the node
+			stop()
+			return errors.Join(err, <-watching)
+		}
 		a.round(ctx)
 		a.health.Observe(partRounds, a.Clock.Now(), nil)
 		select {
@@ -215,7 +225,7 @@ func (a *Agent) offerLast(ctx context.Context) error {
 func (a *Agent) Ready() error {
 	switch {
 	case !a.pluginInstalled.Load():
-		return errors.New("the plugin is not installed yet")
+		return fmt.Errorf("the plugin is not installed yet: %s", a.failure("install"))
 	case (a.OwnNetwork || a.Adopt) && !a.networkInstalled.Load():
 		return errors.New("the network configuration is not installed yet")
 	}

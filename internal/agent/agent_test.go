@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func TestInstall(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if string(data) != "plugin" || info.Mode() != 0o755 {
+		if string(data) != plugin || info.Mode() != 0o755 {
 			return fmt.Errorf("%s: %q, %s", path, data, info.Mode())
 		}
 		return a.Ready()
@@ -83,6 +84,26 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, installed)
+	for name, damage := range map[string]func() error{
+		"garbage over its start": func() error { return overwrite(path, strings.Repeat("x", 1000)) },
+		"garbage of its size":    func() error { return overwrite(path, strings.Repeat("x", len(plugin))) },
+		"cut off":                func() error { return os.Truncate(path, 3) },
+		"no right to run it":     func() error { return os.Chmod(path, 0o644) },
+		"another file": func() error {
+			return errors.Join(os.WriteFile(path+".new", []byte("another"), 0o755), os.Rename(path+".new", path))
+		},
+	} {
+		if err := damage(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		testenv.Eventually(t, func() error {
+			if err := installed(); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	n.metricIs(t, "limpet_agent_recoveries_total plugin", 6)
 	entries, err := os.ReadDir(n.BinDir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("directory has %v, %v; want the plugin alone", entries, err)
@@ -90,6 +111,34 @@ func TestInstall(t *testing.T) {
 	if _, err := os.Stat(n.ConfDir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the agent created %s without --network=own: %v", n.ConfDir, err)
 	}
+}
+
+// overwrite writes over the start of a file, which keeps its inode and the time of its content.
+func overwrite(path, with string) error {
+	before, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(with)
+	return errors.Join(err, f.Close(), os.Chtimes(path, before.ModTime(), before.ModTime()))
+}
+
+// TestNotReadyWithAPluginThatDoesNotRun installs a binary that this machine cannot run, as one of another architecture.
+func TestNotReadyWithAPluginThatDoesNotRun(t *testing.T) {
+	n := newNode(t, "plugin-fails")
+	n.write(t, n.PluginFile, "\x7fELF of another machine")
+	a := n.start(t)
+	n.metricIs(t, "limpet_agent_plugin_install_success", 0)
+	testenv.Eventually(t, func() error {
+		if err := a.Ready(); err == nil || !strings.Contains(err.Error(), "exec format error") {
+			return fmt.Errorf("Ready: %v, want the error", err)
+		}
+		return nil
+	})
 }
 
 // TestNotReadyWithoutPlugin checks that a missing plugin binary keeps the agent from being

@@ -2,33 +2,77 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
 
-// installPlugin copies the plugin's binary to where runtimes look for plugins, at the start
-// of the agent and whenever the binary is missing.
+// runTimeout bounds the run of a plugin that was installed.
+const runTimeout = 10 * time.Second
+
+// installPlugin keeps the plugin's binary where runtimes look for plugins. It is compared with that of the image at the
+// start of the agent, and whenever another program has removed, replaced or written it.
 func (a *Agent) installPlugin() error {
 	path := filepath.Join(a.BinDir, plan.PluginName)
-	if _, err := os.Stat(path); a.PluginFile == "" || (a.pluginInstalled.Load() && err == nil) {
+	now := stateOf(path)
+	if a.PluginFile == "" || a.pluginInstalled.Load() && now == a.plugin && now.inode != 0 {
 		a.pluginInstalled.Store(true)
 		return nil
 	}
 	installed, err := installBinary(a.PluginFile, path)
+	if err == nil {
+		err = runs(path)
+	}
 	if installed.changed {
 		a.Log.Info("Installed plugin", "path", path, "version", installed.version)
+		now = fileState{} // as of before: the next round compares the new file
+		if a.kept {
+			a.metrics.recovered(recoveredPlugin, 1)
+		}
 	}
+	a.plugin, a.kept = now, a.kept || err == nil
 	a.metrics.installed(installed, err, a.Clock.Now())
 	a.pluginInstalled.Store(err == nil)
 	return err
+}
+
+// fileState differs after each change of a file: its content, its rights, or the file that has the name.
+type fileState struct {
+	dev, inode uint64
+	size       int64
+	mode       uint32
+	changed    unix.Timespec
+}
+
+// stateOf returns the zero state for a file that cannot be found.
+func stateOf(path string) fileState {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return fileState{}
+	}
+	return fileState{uint64(st.Dev), st.Ino, st.Size, st.Mode, st.Ctim}
+}
+
+// runs returns why this machine does not run the plugin.
+func runs(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, path, "version").CombinedOutput(); err != nil {
+		return fmt.Errorf("run installed plugin: %w: %.200s", unnamed(err), out)
+	}
+	return nil
 }
 
 // installation is the outcome of an installation.

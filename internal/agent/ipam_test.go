@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,9 +75,9 @@ func TestInstallationIsMeasured(t *testing.T) {
 	}
 	n.start(t)
 	n.metricIs(t, "limpet_agent_plugin_install_success", 0)
-	n.write(t, late, "plugin")
+	n.write(t, late, plugin)
 	n.metricIs(t, "limpet_agent_plugin_install_success", 1)
-	n.metricIs(t, "limpet_agent_plugin_install_info 5e689e2b0167", 1)
+	n.metricIs(t, "limpet_agent_plugin_install_info "+fmt.Sprintf("%x", sha256.Sum256([]byte(plugin)))[:12], 1)
 	if got, _ := n.metric(t, "limpet_agent_plugin_install_timestamp_seconds"); got < 1e9 {
 		t.Errorf("installed at %v", got)
 	}

@@ -44,6 +44,7 @@ type metrics struct {
 const (
 	recoveredAttachment = "attachment" // ended, because its sandbox was gone without a DEL
 	recoveredFile       = "file"       // left by an interrupted program, and removed
+	recoveredPlugin     = "plugin"     // the installed file, which another program had removed or changed
 	recoveredIndex      = "index"      // made again from the records
 	recoveredState      = "state"      // rebuilt by the plugin
 )
@@ -96,7 +97,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "limpet_agent_audit_violations", Help: "Broken rules that the last audit of the state found, by kind.",
 		}, []string{"kind"}),
 		recoveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "limpet_agent_recoveries_total", Help: "What was mended on the node without help, by kind: attachment, file, index, state.",
+			Name: "limpet_agent_recoveries_total", Help: "What was mended on the node without help, by kind: attachment, file, plugin, index, state.",
 		}, []string{"kind"}),
 		audited: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "limpet_agent_audit_timestamp_seconds", Help: "Unix time of the last audit that could be made.",
@@ -112,7 +113,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, kind := range audit.Violations() {
 		m.violations.WithLabelValues(string(kind))
 	}
-	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredIndex, recoveredState} {
+	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredPlugin, recoveredIndex, recoveredState} {
 		m.recoveries.WithLabelValues(kind)
 	}
 	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace, plan.CauseReleased} {

@@ -120,6 +120,13 @@ func (a *Agent) step(name string, do func() error) {
 	}
 }
 
+// failure returns the error with which a step last ended; "" without one.
+func (a *Agent) failure(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failing[name]
+}
+
 // recordOutcome stores how a step ended and returns the previous error's text.
 func (a *Agent) recordOutcome(name string, err error) (before string) {
 	a.mu.Lock()

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+)
+
+// TestTheAgentEndsWhenTheHostReplacesADirectory runs the agent with directories of the host mounted as in its container,
+// and replaces one of them: the agent would go on with a directory that nobody else sees.
+func TestTheAgentEndsWhenTheHostReplacesADirectory(t *testing.T) {
+	for name, replace := range map[string]func(dir string) error{
+		"removed and made again": func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)) },
+		"renamed":                func(dir string) error { return os.Rename(dir, dir+".old") },
+		"its parent removed":     func(dir string) error { return os.RemoveAll(filepath.Dir(dir)) },
+	} {
+		for _, kind := range []string{"bin", "conf", "state", "netns"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				host, seen := t.TempDir(), t.TempDir()
+				mounts := "set -e\n"
+				for _, dir := range []string{"bin", "conf", "state", "netns"} {
+					from, to := filepath.Join(host, dir, "of"), filepath.Join(seen, dir)
+					if err := errors.Join(os.MkdirAll(from, 0o755), os.Mkdir(to, 0o755)); err != nil {
+						t.Fatal(err)
+					}
+					mounts += "mount --bind " + from + " " + to + "\n"
+				}
+				address := freeAddress(t)
+				cmd := exec.Command("unshare", "--mount", "--propagation=private", "sh", "-c", mounts+`exec "$@"`, "sh", os.Args[0],
+					"--plugin="+os.Args[0], "--cni-bin-dir="+filepath.Join(seen, "bin"), "--cni-conf-dir="+filepath.Join(seen, "conf"),
+					"--state-dir="+filepath.Join(seen, "state"), "--netns-dir="+filepath.Join(seen, "netns"), "--plugin-log=", "--address="+address)
+				cmd.Env = append(os.Environ(), agentVar+"=1", "NODE_NAME=n1", "KUBECONFIG="+kubeconfig(t))
+				var log strings.Builder
+				cmd.Stdout, cmd.Stderr = &log, &log
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- cmd.Wait() }()
+				testenv.Eventually(t, func() error {
+					if got := get(t, "http://"+address+"/readyz"); !strings.Contains(got, "ok") {
+						return errors.New(got)
+					}
+					return nil
+				})
+				if err := replace(filepath.Join(host, kind, "of")); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case err := <-ended:
+					if err == nil || !strings.Contains(log.String(), filepath.Join(seen, kind)+" was removed or renamed") {
+						t.Errorf("the agent ended with %v:\n%s", err, log.String())
+					}
+				case <-time.After(time.Minute):
+					_ = cmd.Process.Kill() // it ends, and the test has failed
+					<-ended
+					t.Errorf("the agent goes on:\n%s", log.String())
+				}
+			})
+		}
+	}
+}

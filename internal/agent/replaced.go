@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/limpet-io/limpet/internal/machine"
+)
+
+// directories returns those of the host that the agent works in.
+func (c Config) directories() []string {
+	all := []string{c.BinDir, c.ConfDir, c.StateDir, c.NetNSDir}
+	if c.VerbLog != "" {
+		all = append(all, filepath.Dir(c.VerbLog))
+	}
+	return all
+}
+
+// mounts returns what is mounted at the directories of the host.
+func (c Config) mounts() (map[string]string, error) {
+	roots := map[string]string{}
+	for _, dir := range c.directories() {
+		root, err := machine.Mounted(dir)
+		if err != nil {
+			return nil, err
+		}
+		roots[dir] = root
+	}
+	return roots, nil
+}
+
+// replaced returns an error when the host has removed or renamed a directory since the container of the agent was made.
+// What the agent reads and writes there concerns nobody any more: it ends, and its next container has the new directory.
+func (a *Agent) replaced() (why error) {
+	a.step("directories", func() error {
+		now, err := a.mounts()
+		if err != nil {
+			return err
+		}
+		if a.roots == nil {
+			a.roots = now
+		}
+		for dir, root := range now {
+			if root != a.roots[dir] || strings.HasSuffix(root, "//deleted") {
+				why = fmt.Errorf("%s was removed or renamed on the host (%s): the agent ends, to be started with the new directory", dir, root)
+			}
+		}
+		return why
+	})
+	return why
+}
