@@ -49,17 +49,12 @@ Exit status 1 tells that a part of Limpet does not do its work.`,
 	return cmd
 }
 
-// look reads the cluster once. Of pods, only those of Limpet's namespace are read.
+// look reads the cluster once.
 func (c *commands) look(ctx context.Context, reader facts.Reader) (console.StatusReport, error) {
 	all, err := reader.Read(ctx, *c.config.Namespace, console.StatusParts...)
 	if err != nil {
 		return console.StatusReport{}, err
 	}
-	own, err := reader.Read(ctx, facts.Namespace, facts.Pods)
-	if err != nil {
-		return console.StatusReport{}, err
-	}
-	all.Pods, all.Unread = own.Pods, append(all.Unread, own.Unread...)
 	return console.Status(all), nil
 }
 

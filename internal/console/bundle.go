@@ -42,21 +42,15 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 	if err != nil {
 		return nil, err
 	}
-	own, err := b.Reader.Read(ctx, facts.Namespace, facts.Pods)
-	if err != nil {
-		return nil, err
-	}
 	a.add("version.txt", []byte(b.Version+"\n"))
-	audit := Audit(all)
-	all.Pods, own.Pods = own.Pods, all.Pods
 	for _, file := range []struct {
 		name    string
 		content any
 	}{
 		{"status.yaml", Status(all)},
-		{"audit.yaml", audit},
+		{"audit.yaml", Audit(all)},
 		{"objects/nodes.yaml", shortNodes(all.Nodes)},
-		{"objects/pods.yaml", shortPods(own.Pods)},
+		{"objects/pods.yaml", shortPods(all.Pods)},
 		{"objects/nodeippools.yaml", all.Pools},
 		{"objects/ipreservations.yaml", all.Reservations},
 		{"objects/persistentpodstates.yaml", all.States},
@@ -68,11 +62,11 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		{"limpet/agent.yaml", all.Agents},
 		{"limpet/mutating-webhooks.yaml", all.Mutating},
 		{"limpet/validating-webhooks.yaml", all.Validating},
-		{"limpet/pods.yaml", all.Pods},
+		{"limpet/pods.yaml", all.Own},
 	} {
 		a.addYAML(file.name, file.content)
 	}
-	for _, pod := range all.Pods {
+	for _, pod := range all.Own {
 		a.addLog(ctx, b.Log, pod.Name)
 	}
 	a.addErrors(all.Unread)

@@ -12,6 +12,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/fit"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // Explanation answers one question about a pod.
@@ -38,12 +39,19 @@ func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
 	if d := home(f, pod, nil); d.Reason != pin.ReasonPinned && !unknown {
 		e.because("reason: %s", d.Reason)
 	}
+	subset := subsetOf(f, pod)
+	if subset != "" {
+		e.because("placed by %s", subset)
+	}
 	state := stateOf(f, pod)
 	switch {
 	case state == nil && unknown:
 		return e
 	case state == nil:
 		e.because("no PersistentPodState has its workload as target")
+		if owner, owned := workload.OwnerOf(pod); !owned || !(workload.Kinds{}).Contains(owner) {
+			return e // nothing brings the pods of such a workload back
+		}
 		e.Remedy = "annotate the workload with " + appsv1beta1.AnnotationAutoGenerate + "=true and a topology"
 		return e
 	}
@@ -95,6 +103,9 @@ func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
 		e.because("the scheduler: %s", scheduled.Message)
 	default:
 		e.Answer = "the scheduler has not looked at it yet"
+	}
+	if subset := subsetOf(f, pod); subset != "" {
+		e.because("placed by %s", subset)
 	}
 	waits(&e, stateOf(f, pod), pod)
 	return e

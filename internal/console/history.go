@@ -47,7 +47,7 @@ type HistoryReport struct {
 	RecordedNode string       `json:"recordedNode,omitempty"`
 	RecordedIPs  string       `json:"recordedIPs,omitempty"`
 	RecordedAt   *metav1.Time `json:"recordedAt,omitempty"`
-	// Subset is the WorkloadSpread and the subset, as the pod's annotation tells them.
+	// Subset is the WorkloadSpread that places the pod, with its subset.
 	Subset string `json:"subset,omitempty"`
 	Held   []Held `json:"held"`
 	// Last is the last rebuild of the workload, if it was this pod's.
@@ -70,7 +70,7 @@ func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 	state := recording(f, namespace, name)
 	if pod != nil {
 		r.Node, r.IPs, r.State = pod.Spec.NodeName, pin.Addresses(pod), podState(pod)
-		r.Subset = pod.Annotations[appsv1beta1.AnnotationMatchedSpread]
+		r.Subset = subsetOf(f, pod)
 		if s := stateOf(f, pod); s != nil {
 			state = s
 		}
@@ -116,6 +116,8 @@ func next(f *facts.Facts, pod *corev1.Pod) string {
 		return d.Message
 	case len(place) > 0:
 		return fmt.Sprintf("the pod waits for a node with %s: %s", place, d.Message)
+	case subsetOf(f, pod) != "":
+		return "the pod starts on any node of the subset that it gets then; it is placed by " + subsetOf(f, pod)
 	}
 	return "the pod starts on any node: " + d.Message
 }

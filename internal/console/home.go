@@ -16,7 +16,7 @@ import (
 )
 
 // HomeParts are the facts that tell where a rebuilt pod returns to.
-var HomeParts = []facts.Part{facts.Nodes, facts.Pods, facts.Pools, facts.Kept, facts.States}
+var HomeParts = []facts.Part{facts.Nodes, facts.Pods, facts.Pools, facts.Kept, facts.States, facts.Spreads, facts.ReplicaSets}
 
 // home decides what a pod would get if it were rebuilt now, as the webhook decides. cordoned are
 // names of nodes that are taken as cordoned.
@@ -45,7 +45,7 @@ func home(f *facts.Facts, pod *corev1.Pod, cordoned []string) pin.Decision {
 
 // unknownHome says what was not read of that on which the home of a pod depends.
 func unknownHome(f *facts.Facts, pod *corev1.Pod) string {
-	if why := f.Unknown(facts.States, facts.Kept); why != "" || stateOf(f, pod) == nil {
+	if why := f.Unknown(facts.States, facts.Kept, facts.Spreads, facts.ReplicaSets); why != "" || stateOf(f, pod) == nil {
 		return why
 	}
 	return f.Unknown(facts.Nodes, facts.Pools)

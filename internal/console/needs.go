@@ -3,8 +3,11 @@ package console
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,6 +15,8 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // read tells whether kinds could be read. What could not be read is no problem of the cluster.
@@ -95,53 +100,97 @@ func webhooks(f *facts.Facts) []Problem {
 	return found
 }
 
-// pools says which pools are used up.
-func pools(f *facts.Facts) []Problem {
+// nodes says which nodes are not Ready, and on which no network uses limpet-ipam although an agent runs.
+func nodes(f *facts.Facts, lines []NodeLine) []Problem {
 	var found []Problem
-	for _, p := range f.Pools {
-		object := "Node " + p.Status.Node
-		if f.Node(p.Status.Node) == nil && read(f, facts.Nodes) {
-			found = append(found, Problem{Attention, "NodeIPPool " + p.Name, "NodeGone", "its node does not exist", "the controller removes it within some minutes"})
-			continue
+	var foreign []string
+	for _, line := range lines {
+		if !line.Ready {
+			found = append(found, Problem{Attention, "Node " + line.Node, "NodeNotReady", "the node is not Ready", "kubectl describe node " + line.Node})
 		}
-		for _, kind := range []string{limpetv1alpha1.ConditionExhausted, limpetv1alpha1.ConditionShareReached} {
-			if c := meta.FindStatusCondition(p.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
-				found = append(found, Problem{Attention, object, c.Reason, "network " + p.Status.Network + ": " + c.Message, ""})
-			}
+		if line.Network == "" && line.Agent == "Ready" && read(f, facts.Pools) {
+			foreign = append(foreign, line.Node)
+		}
+	}
+	if n := len(foreign); n > 0 {
+		found = append(found, Problem{
+			Attention, "Node " + strings.Join(foreign[:min(n, mostNamed)], ", "), "NoPool",
+			fmt.Sprintf("no pod of %d of %d nodes has an address of limpet-ipam: their network uses another IPAM plugin, or had no pod yet", n, len(f.Nodes)),
+			"make the network use limpet-ipam (docs/operate/install.md); kubectl get events --field-selector reason=ForeignNetwork",
+		})
+	}
+	return found
+}
+
+// mostNamed is how many nodes with one problem are named.
+const mostNamed = 5
+
+// judged adds a problem for each condition of an object that has its bad status.
+func judged(found []Problem, object string, conditions []metav1.Condition, bad map[string]metav1.ConditionStatus) []Problem {
+	for _, c := range conditions {
+		if status, known := bad[c.Type]; known && c.Status == status {
+			found = append(found, Problem{Attention, object, c.Reason, c.Message, ""})
 		}
 	}
 	return found
 }
 
-// records says which PersistentPodStates do not record, and whose pods wait for their node.
+// pools says which pools are used up.
+func pools(f *facts.Facts) []Problem {
+	var found []Problem
+	for _, p := range f.Pools {
+		if f.Node(p.Status.Node) == nil && read(f, facts.Nodes) {
+			found = append(found, Problem{Attention, "NodeIPPool " + p.Name, "NodeGone", "its node does not exist", "the controller removes it within some minutes"})
+			continue
+		}
+		found = judged(found, "Node "+p.Status.Node+", network "+p.Status.Network, p.Status.Conditions, map[string]metav1.ConditionStatus{
+			limpetv1alpha1.ConditionExhausted: metav1.ConditionTrue, limpetv1alpha1.ConditionShareReached: metav1.ConditionTrue,
+		})
+	}
+	return found
+}
+
+// lately is how long the loss of an address is told.
+const lately = 24 * time.Hour
+
+// records says which PersistentPodStates do not record, whose pods wait for their node, and whose lost an address.
 func records(f *facts.Facts) []Problem {
 	var found []Problem
 	for _, s := range f.States {
 		object := "PersistentPodState " + s.Namespace + "/" + s.Name
-		if c := meta.FindStatusCondition(s.Status.Conditions, appsv1beta1.ConditionRecording); c != nil && c.Status == metav1.ConditionFalse {
-			found = append(found, Problem{Attention, object, c.Reason, c.Message, ""})
-		}
-		for _, kind := range []string{appsv1beta1.ConditionWaiting, appsv1beta1.ConditionKindsInvalid} {
-			if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
-				found = append(found, Problem{Attention, object, c.Reason, c.Message, ""})
-			}
+		found = judged(found, object, s.Status.Conditions, map[string]metav1.ConditionStatus{
+			appsv1beta1.ConditionRecording: metav1.ConditionFalse, appsv1beta1.ConditionWaiting: metav1.ConditionTrue,
+			appsv1beta1.ConditionKindsInvalid: metav1.ConditionTrue, appsv1beta1.ConditionTopologyUnknown: metav1.ConditionTrue,
+		})
+		if n := s.Status.Rebuilds; n != nil && n.Last != nil && n.Last.Outcome == appsv1beta1.Lost && f.Now.Sub(n.Last.Time.Time) < lately {
+			found = append(found, Problem{
+				Attention, object, string(appsv1beta1.Lost), "pod " + n.Last.Pod + " lost its address: " + n.Last.Cause + ": " + n.Last.Message,
+				"kubectl limpet explain address " + n.Last.Pod + " -n " + s.Namespace,
+			})
 		}
 	}
 	return found
 }
+
+// unreadFor is how long the controller may take to read a new budget.
+const unreadFor = 30 * time.Second
 
 // budgets says which budgets are not enforced.
 func budgets(f *facts.Facts) []Problem {
 	var found []Problem
 	for _, b := range f.Budgets {
 		c := meta.FindStatusCondition(b.Status.Conditions, policyv1beta1.ConditionEnforced)
-		if c == nil || c.Status != metav1.ConditionTrue {
-			p := Problem{Broken, "PodUnavailableBudget " + b.Namespace + "/" + b.Name, "NotReconciled", "limpet-controller has not read it yet", ""}
-			if c != nil {
-				p.Reason, p.Message = c.Reason, c.Message
-			}
-			found = append(found, p)
+		if c != nil && c.Status == metav1.ConditionTrue {
+			continue
 		}
+		p := Problem{Broken, "PodUnavailableBudget " + b.Namespace + "/" + b.Name, "NotReconciled", "limpet-controller has not read it yet", ""}
+		switch {
+		case c != nil:
+			p.Reason, p.Message = c.Reason, c.Message
+		case f.Now.Sub(b.CreationTimestamp.Time) < unreadFor:
+			p.Severity = Attention
+		}
+		found = append(found, p)
 	}
 	return found
 }
@@ -150,11 +199,41 @@ func budgets(f *facts.Facts) []Problem {
 func spreads(f *facts.Facts) []Problem {
 	var found []Problem
 	for _, s := range f.Spreads {
-		for _, kind := range []string{appsv1beta1.ConditionPlaced, appsv1beta1.ConditionSchedulable} {
-			if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
-				found = append(found, Problem{Attention, "WorkloadSpread " + s.Namespace + "/" + s.Name, c.Reason, c.Message, ""})
-			}
+		object := "WorkloadSpread " + s.Namespace + "/" + s.Name
+		found = judged(found, object, s.Status.Conditions, map[string]metav1.ConditionStatus{appsv1beta1.ConditionPlaced: metav1.ConditionFalse})
+		for _, subset := range s.Status.SubsetStatuses {
+			found = judged(found, object+", subset "+subset.Name, subset.Conditions,
+				map[string]metav1.ConditionStatus{appsv1beta1.ConditionSchedulable: metav1.ConditionFalse})
 		}
+	}
+	return found
+}
+
+// ignored says which annotations of workloads do nothing, as the webhook says when they are applied.
+func ignored(f *facts.Facts) []Problem {
+	type named struct {
+		namespace string
+		workload.Target
+	}
+	targeted := map[named]bool{}
+	for i := range f.States {
+		targeted[named{f.States[i].Namespace, pin.TargetOf(&f.States[i])}] = true
+	}
+	var found []Problem
+	advise := func(kind string, o metav1.Object, template map[string]string) {
+		in := pin.AdviceInput{Kind: appsv1.SchemeGroupVersion.WithKind(kind), Annotations: o.GetAnnotations(), Template: template, MaxReservation: longest}
+		target := workload.Target{Group: in.Kind.Group, Kind: kind, Name: o.GetName()}
+		in.Returns = workload.Kinds{}.Contains(target)
+		in.Targeted = targeted[named{o.GetNamespace(), target}] || !read(f, facts.States)
+		if told := pin.Advise(in); len(told) > 0 {
+			found = append(found, Problem{Attention, kind + " " + o.GetNamespace() + "/" + o.GetName(), pin.ReasonIgnored, strings.Join(told, "; "), ""})
+		}
+	}
+	for i := range f.StatefulSets {
+		advise("StatefulSet", &f.StatefulSets[i], f.StatefulSets[i].Spec.Template.Annotations)
+	}
+	for i := range f.Deployments {
+		advise("Deployment", &f.Deployments[i], f.Deployments[i].Spec.Template.Annotations)
 	}
 	return found
 }

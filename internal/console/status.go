@@ -14,10 +14,10 @@ import (
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// StatusParts are the facts that Status needs. They are of all namespaces.
+// StatusParts are the facts that Status needs, of all namespaces or of one.
 var StatusParts = []facts.Part{
 	facts.Nodes, facts.Pools, facts.Kept, facts.States, facts.Spreads, facts.Budgets,
-	facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
+	facts.StatefulSets, facts.Deployments, facts.Own, facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
 }
 
 // Program is one of the programs that Limpet runs in the cluster.
@@ -73,11 +73,11 @@ type StatusReport struct {
 // Well tells whether all parts of Limpet do their work.
 func (r StatusReport) Well() bool { return !hasBroken(r.Problems) }
 
-// Status reports on a whole cluster. The pods in the facts are those of Limpet's namespace.
+// Status reports on a whole cluster.
 func Status(f *facts.Facts) StatusReport {
 	r := StatusReport{
-		Controller: program(facts.Controller, f.Pods),
-		Agent:      program(facts.Agent, f.Pods),
+		Controller: program(facts.Controller, f.Own),
+		Agent:      program(facts.Agent, f.Own),
 		Nodes:      nodeLines(f),
 		Workloads:  count(f, facts.States, f.States), Budgets: count(f, facts.Budgets, f.Budgets), Spreads: count(f, facts.Spreads, f.Spreads),
 		Problems: []Problem{},
@@ -88,12 +88,14 @@ func Status(f *facts.Facts) StatusReport {
 	if f.Agents != nil {
 		r.Agent.Desired, r.Agent.Image = f.Agents.Status.DesiredNumberScheduled, imageOf(f.Agents.Spec.Template)
 	}
-	r.Controller.Unknown, r.Agent.Unknown = !read(f, facts.Controllers, facts.Pods), !read(f, facts.Agents, facts.Pods)
+	r.Controller.Unknown, r.Agent.Unknown = !read(f, facts.Controllers, facts.Own), !read(f, facts.Agents, facts.Own)
 	if read(f, facts.States) {
 		r.Rebuilt = rebuilt(f.States)
 	}
-	r.Problems, r.Unread = served(f)
-	r.Problems = sorted(slices.Concat([]Problem{}, r.Problems, installed(f, r), pools(f), records(f), budgets(f), spreads(f)))
+	missing, unread := served(f)
+	r.Unread = unread
+	r.Problems = sorted(append(r.Problems, slices.Concat(
+		missing, installed(f, r), nodes(f, r.Nodes), pools(f), records(f), budgets(f), spreads(f), ignored(f))...))
 	return r
 }
 
@@ -155,13 +157,13 @@ func (p Program) first() string {
 // nodeLines returns a line for each network of each node, and one for a node without a network.
 func nodeLines(f *facts.Facts) []NodeLine {
 	agents := map[string]string{}
-	for i := range f.Pods {
-		if p := &f.Pods[i]; p.Labels[facts.LabelName] == facts.Agent && p.DeletionTimestamp == nil {
+	for i := range f.Own {
+		if p := &f.Own[i]; p.Labels[facts.LabelName] == facts.Agent && p.DeletionTimestamp == nil {
 			agents[p.Spec.NodeName] = state(p)
 		}
 	}
 	lines, none := []NodeLine{}, "None"
-	if !read(f, facts.Pods) {
+	if !read(f, facts.Own) {
 		none = "Unknown"
 	}
 	for i := range f.Nodes {

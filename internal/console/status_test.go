@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -35,7 +38,7 @@ func installed() *facts.Facts {
 		for _, program := range []string{facts.Controller, facts.Agent} {
 			pod := testenv.APod(program + "-" + name).In(facts.Namespace).On(name).Ready()
 			pod.Labels = map[string]string{facts.LabelName: program}
-			f.Pods = append(f.Pods, *pod.Pod)
+			f.Own = append(f.Own, *pod.Pod)
 		}
 		f.Pools = append(f.Pools, limpetv1alpha1.NodeIPPool{
 			ObjectMeta: metav1.ObjectMeta{Name: name + ".net"},
@@ -43,6 +46,25 @@ func installed() *facts.Facts {
 		})
 	}
 	return f
+}
+
+// lost is a PersistentPodState whose last rebuild lost an address some time ago.
+func lost(ago time.Duration) []appsv1beta1.PersistentPodState {
+	last := &appsv1beta1.Rebuild{Pod: "web-0", Outcome: appsv1beta1.Lost, Cause: "AddressNotHeld", Time: metav1.NewTime(now.Add(-ago))}
+	return []appsv1beta1.PersistentPodState{{Status: appsv1beta1.PersistentPodStateStatus{Rebuilds: &appsv1beta1.Rebuilds{Lost: 1, Last: last}}}}
+}
+
+// TestReportsHaveNoNull reads reports on nothing as a script does.
+func TestReportsHaveNoNull(t *testing.T) {
+	f := installed()
+	for name, report := range map[string]any{
+		"status": console.Status(f), "audit": console.Audit(f), "status of nothing": console.Status(&facts.Facts{Now: now}),
+		"drain": func() any { r, _ := console.PlanDrain(f, []string{"n1"}); return r }(),
+	} {
+		if data, err := json.Marshal(report); err != nil || strings.Contains(string(data), "null") {
+			t.Errorf("%s: %v, %s", name, err, data)
+		}
+	}
 }
 
 func TestStatus(t *testing.T) {
@@ -55,10 +77,10 @@ func TestStatus(t *testing.T) {
 	}{
 		"all is well":             {func(*facts.Facts) {}, nil},
 		"nothing is installed":    {func(f *facts.Facts) { *f = facts.Facts{Now: now} }, []string{"Broken NotInstalled", "Broken NotInstalled", "Broken NotInstalled", "Broken NotInstalled"}},
-		"one replica is missing":  {func(f *facts.Facts) { f.Pods[0].Status.Conditions = nil }, []string{"Attention ReplicaMissing"}},
-		"no replica is Ready":     {func(f *facts.Facts) { f.Pods[0].Status, f.Pods[2].Status = corev1.PodStatus{}, corev1.PodStatus{} }, []string{"Broken NoReplica"}},
-		"replicas on one node":    {func(f *facts.Facts) { f.Pods[2].Spec.NodeName = "n1" }, []string{"Attention OneNode"}},
-		"an agent is not Ready":   {func(f *facts.Facts) { f.Pods[1].Status.Conditions = nil }, []string{"Broken AgentsMissing"}},
+		"one replica is missing":  {func(f *facts.Facts) { f.Own[0].Status.Conditions = nil }, []string{"Attention ReplicaMissing"}},
+		"no replica is Ready":     {func(f *facts.Facts) { f.Own[0].Status, f.Own[2].Status = corev1.PodStatus{}, corev1.PodStatus{} }, []string{"Broken NoReplica"}},
+		"replicas on one node":    {func(f *facts.Facts) { f.Own[2].Spec.NodeName = "n1" }, []string{"Attention OneNode"}},
+		"an agent is not Ready":   {func(f *facts.Facts) { f.Own[1].Status.Conditions = nil }, []string{"Broken AgentsMissing"}},
 		"a webhook without trust": {func(f *facts.Facts) { f.Mutating.Webhooks[0].ClientConfig.CABundle = nil }, []string{"Broken NoCertificate"}},
 		"what may not be read is not missing": {func(f *facts.Facts) {
 			f.Validating, f.Unread = nil, []facts.Unread{{Kind: "validatingwebhookconfigurations.admissionregistration.k8s.io"}}
@@ -69,7 +91,7 @@ func TestStatus(t *testing.T) {
 		"a pool is full": {func(f *facts.Facts) {
 			f.Pools[0].Status.Conditions = condition(limpetv1alpha1.ConditionExhausted, metav1.ConditionTrue, "NoneFree")
 		}, []string{"Attention NoneFree"}},
-		"a pool of a node that is gone": {func(f *facts.Facts) { f.Pools[0].Status.Node = "n9" }, []string{"Attention NodeGone"}},
+		"a pool of a node that is gone": {func(f *facts.Facts) { f.Pools[0].Status.Node = "n9" }, []string{"Attention NoPool", "Attention NodeGone"}},
 		"a pod waits for its node": {func(f *facts.Facts) {
 			f.States = []appsv1beta1.PersistentPodState{{Status: appsv1beta1.PersistentPodStateStatus{
 				Conditions: condition(appsv1beta1.ConditionWaiting, metav1.ConditionTrue, "NodeCordoned"),
@@ -78,6 +100,41 @@ func TestStatus(t *testing.T) {
 		"a budget is not enforced": {func(f *facts.Facts) {
 			f.Budgets = []policyv1beta1.PodUnavailableBudget{{}}
 		}, []string{"Broken NotReconciled"}},
+		"a budget is new": {func(f *facts.Facts) {
+			f.Budgets = []policyv1beta1.PodUnavailableBudget{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-5 * time.Second))}}}
+		}, []string{"Attention NotReconciled"}},
+		"a node is not Ready": {func(f *facts.Facts) {
+			f.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown
+		}, []string{"Attention NodeNotReady"}},
+		"a network that does not use limpet-ipam": {func(f *facts.Facts) { f.Pools = f.Pools[1:] }, []string{"Attention NoPool"}},
+		"a node without a pool and without an agent": {func(f *facts.Facts) {
+			f.Nodes = append(f.Nodes, *testenv.ANode("n3").Node)
+		}, nil},
+		"a subset takes no pods": {func(f *facts.Facts) {
+			f.Spreads = []appsv1beta1.WorkloadSpread{{Status: appsv1beta1.WorkloadSpreadStatus{SubsetStatuses: []appsv1beta1.WorkloadSpreadSubsetStatus{
+				{Name: "a", Conditions: condition(appsv1beta1.ConditionSchedulable, metav1.ConditionFalse, appsv1beta1.ReasonPodUnschedulable)},
+				{Name: "b", Conditions: condition(appsv1beta1.ConditionSchedulable, metav1.ConditionTrue, appsv1beta1.ReasonSufficient)},
+			}}}}
+		}, []string{"Attention PodUnschedulable"}},
+		"nodes lack a label": {func(f *facts.Facts) {
+			f.States = []appsv1beta1.PersistentPodState{{Status: appsv1beta1.PersistentPodStateStatus{
+				Conditions: condition(appsv1beta1.ConditionTopologyUnknown, metav1.ConditionTrue, appsv1beta1.ReasonNodeLabelMissing),
+			}}}
+		}, []string{"Attention NodeLabelMissing"}},
+		"a pod lost its address an hour ago": {func(f *facts.Facts) { f.States = lost(time.Hour) }, []string{"Attention Lost"}},
+		"a pod lost its address last week":   {func(f *facts.Facts) { f.States = lost(7 * 24 * time.Hour) }, nil},
+		"annotations that do nothing": {func(f *facts.Facts) {
+			set, deployment := testenv.AStatefulSet("web", 1).In("shop"), appsv1.Deployment{}
+			set.Annotations = map[string]string{appsv1beta1.AnnotationAutoGenerate: "true"}
+			deployment.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
+			f.StatefulSets, f.Deployments = []appsv1.StatefulSet{*set.StatefulSet}, []appsv1.Deployment{deployment}
+		}, []string{"Attention AnnotationIgnored", "Attention AnnotationIgnored"}},
+		"annotations that do something": {func(f *facts.Facts) {
+			set := testenv.AStatefulSet("web", 1).In("shop")
+			set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
+			f.StatefulSets = []appsv1.StatefulSet{*set.StatefulSet}
+			f.States = []appsv1beta1.PersistentPodState{*testenv.APersistentPodState("web").In("shop").PersistentPodState}
+		}, nil},
 		"a spread does not place": {func(f *facts.Facts) {
 			f.Spreads = []appsv1beta1.WorkloadSpread{{Status: appsv1beta1.WorkloadSpreadStatus{
 				Conditions: condition(appsv1beta1.ConditionPlaced, metav1.ConditionFalse, "NoSubsetFits"),
@@ -106,9 +163,9 @@ func TestStatusSaysWhyAPodIsNotReady(t *testing.T) {
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 	}}}
 	f := installed()
-	f.Pods[1].Status, f.Pods[3].Status = pulling, corev1.PodStatus{Phase: corev1.PodPending}
-	f.Pods[3].Spec.NodeName = ""
-	f.Pods[0].Status = pulling
+	f.Own[1].Status, f.Own[3].Status = pulling, corev1.PodStatus{Phase: corev1.PodPending}
+	f.Own[3].Spec.NodeName = ""
+	f.Own[0].Status = pulling
 	var got []string
 	for _, p := range console.Status(f).Problems {
 		got = append(got, p.Message)
@@ -128,7 +185,7 @@ func TestStatusCounts(t *testing.T) {
 		{Status: appsv1beta1.PersistentPodStateStatus{Rebuilds: &appsv1beta1.Rebuilds{Kept: 3, Lost: 1}}},
 		{Status: appsv1beta1.PersistentPodStateStatus{Rebuilds: &appsv1beta1.Rebuilds{Kept: 1, Moved: 2}}},
 	}
-	f.Pods[1].Spec.Containers[0].Image = "agent:old"
+	f.Own[1].Spec.Containers[0].Image = "agent:old"
 	r := console.Status(f)
 	if *r.Rebuilt != (console.Rebuilt{Kept: 4, Moved: 2, Lost: 1}) {
 		t.Errorf("rebuilt pods: %+v", r.Rebuilt)

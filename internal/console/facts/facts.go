@@ -33,6 +33,7 @@ type Facts struct {
 
 	Nodes             []corev1.Node
 	Pods              []corev1.Pod
+	Own               []corev1.Pod // of the namespace of Limpet
 	Events            []corev1.Event
 	Pools             []limpetv1alpha1.NodeIPPool
 	Reservations      []limpetv1alpha1.IPReservation
@@ -42,6 +43,7 @@ type Facts struct {
 	DisruptionBudgets []policyv1.PodDisruptionBudget
 	ReplicaSets       []appsv1.ReplicaSet
 	StatefulSets      []appsv1.StatefulSet
+	Deployments       []appsv1.Deployment
 	Books             []limpetv1alpha1.DisruptionBook
 
 	// Controllers, Agents, Mutating and Validating are what is installed; nil for nothing.

@@ -12,8 +12,8 @@ import (
 // Parts of the installation. They have fixed names, so that a user without the right to list
 // them may still read them.
 var (
-	Controllers = objectOf("deployments.apps", Namespace, Controller, func(f *Facts, o *appsv1.Deployment) { f.Controllers = o })
-	Agents      = objectOf("daemonsets.apps", Namespace, Agent, func(f *Facts, o *appsv1.DaemonSet) { f.Agents = o })
+	Controllers = objectOf("deployment "+Controller, Namespace, Controller, func(f *Facts, o *appsv1.Deployment) { f.Controllers = o })
+	Agents      = objectOf("daemonset "+Agent, Namespace, Agent, func(f *Facts, o *appsv1.DaemonSet) { f.Agents = o })
 	Mutating    = objectOf("mutatingwebhookconfigurations.admissionregistration.k8s.io", "", Controller,
 		func(f *Facts, o *admissionv1.MutatingWebhookConfiguration) { f.Mutating = o })
 	Validating = objectOf("validatingwebhookconfigurations.admissionregistration.k8s.io", "", Controller,

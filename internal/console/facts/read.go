@@ -39,6 +39,8 @@ type Part struct {
 var (
 	Nodes = listOf("nodes", false, func(f *Facts, l *corev1.NodeList) { f.Nodes = append(f.Nodes, l.Items...) })
 	Pods  = listOf("pods", true, func(f *Facts, l *corev1.PodList) { f.Pods = append(f.Pods, l.Items...) })
+	// Own are the pods of the namespace of Limpet, whatever the namespace of the read.
+	Own = of(Namespace, listOf("pods of "+Namespace, true, func(f *Facts, l *corev1.PodList) { f.Own = append(f.Own, l.Items...) }))
 	// Events are those that Limpet wrote.
 	Events = listOf("events", true, func(f *Facts, l *corev1.EventList) {
 		f.Events = append(f.Events, slices.DeleteFunc(l.Items, foreign)...)
@@ -63,6 +65,7 @@ var (
 	StatefulSets = listOf("statefulsets.apps", true, func(f *Facts, l *appsv1.StatefulSetList) {
 		f.StatefulSets = append(f.StatefulSets, l.Items...)
 	})
+	Deployments = listOf("deployments.apps", true, func(f *Facts, l *appsv1.DeploymentList) { f.Deployments = append(f.Deployments, l.Items...) })
 	// Books tell who asked for the pods that budgets let go.
 	Books = listOf("disruptionbooks.limpet.dev", true, func(f *Facts, l *limpetv1alpha1.DisruptionBookList) { f.Books = append(f.Books, l.Items...) })
 )
@@ -84,6 +87,15 @@ func (r Reader) Read(ctx context.Context, namespace string, parts ...Part) (*Fac
 		}
 	}
 	return f, nil
+}
+
+// of restricts a part to a namespace.
+func of(namespace string, p Part) Part {
+	read := p.read
+	p.read = func(ctx context.Context, r client.Reader, _ string, f *Facts) error {
+		return read(ctx, r, namespace, f)
+	}
+	return p
 }
 
 // listOf returns a part that lists a kind in pages.

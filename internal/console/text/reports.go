@@ -72,7 +72,7 @@ func History(w io.Writer, s Style, r console.HistoryReport) {
 		fmt.Fprintln(w)
 	}
 	if r.Subset != "" {
-		fmt.Fprintf(w, "subset: %s\n", r.Subset)
+		fmt.Fprintf(w, "placed by %s\n", r.Subset)
 	}
 	var rows []string
 	for _, h := range r.Held {
