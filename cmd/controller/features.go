@@ -86,8 +86,6 @@ type shared struct {
 	costs client.Client
 	// leading is for what only the leader does: its writes wait while this replica does not lead.
 	leading client.Client
-	// leader returns the identity of the replica that leads; nil without an election.
-	leader func() string
 	// lead waits until this replica leads; nil without an election.
 	lead func(context.Context) error
 }

@@ -27,7 +27,7 @@ func (s *shared) elect(mgr ctrl.Manager) error {
 	if err := mgr.Add(elector); err != nil {
 		return fmt.Errorf("add election: %w", err)
 	}
-	s.mgr, s.leader, s.lead = leader.Manager(mgr, elector), elector.Leader, elector.Wait
+	s.mgr, s.lead = leader.Manager(mgr, elector), elector.Wait
 	s.leading, s.costs = leader.Client(s.leading, elector), leader.Client(s.costs, elector)
 	return nil
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
-	"github.com/limpet-io/limpet/internal/controller/installation"
 	"github.com/limpet-io/limpet/internal/controller/upgrade"
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
@@ -74,20 +73,16 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 		return nil, err
 	}
 	migrator := &upgrade.Migrator{Client: s.leading, Live: mgr.GetAPIReader(), CRDs: crds, Clock: s.clock, ReadOnly: o.Certificate == certificateGiven}
-	more := []reconciler{migrator}
-	if s.leader != nil {
-		more = append(more, &installation.Apart{
-			Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Leader: s.leader, Clock: s.clock,
-			Evictor: &evict.Evictor{Client: mgr.GetClient()}, Pod: client.ObjectKey{Namespace: o.Namespace, Name: o.Host},
-		})
+	if err := migrator.SetupWithManager(s.mgr); err != nil {
+		return nil, fmt.Errorf("set up %T: %w", migrator, err)
 	}
-	if err := addReconcilers(s.mgr, all, s, more...); err != nil {
+	if err := addReconcilers(s.mgr, all, s); err != nil {
 		return nil, err
 	}
 	return mgr, addPorts(ctx, mgr, o, checks{cache: mgr.GetCache(), webhooks: webhooks, certificate: certificate, kinds: s.reader, tally: s.tally, clock: s.clock})
 }
 
-func addReconcilers(mgr ctrl.Manager, all []feature, s shared, more ...reconciler) error {
+func addReconcilers(mgr ctrl.Manager, all []feature, s shared) error {
 	for _, f := range all {
 		if f.reconcilers == nil {
 			continue
@@ -96,11 +91,6 @@ func addReconcilers(mgr ctrl.Manager, all []feature, s shared, more ...reconcile
 			if err := r.SetupWithManager(mgr); err != nil {
 				return fmt.Errorf("set up %T of feature %s: %w", r, f.name, err)
 			}
-		}
-	}
-	for _, r := range more {
-		if err := r.SetupWithManager(mgr); err != nil {
-			return fmt.Errorf("set up %T: %w", r, err)
 		}
 	}
 	return nil

@@ -114,7 +114,7 @@ func TestReplicasAreOnTwoNodes(t *testing.T) {
 	env.Change(t, late.Node, func() {
 		late.Spec.Taints = slices.DeleteFunc(late.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady })
 	})
-	env.Remove(t, second) // as the replica itself does
+	env.Remove(t, second) // as a rollout does
 	if next := replicaPlaced(t, d, "nodes", 1); next.Spec.NodeName != "late" {
 		t.Errorf("the next replica is on %s, beside the first", next.Spec.NodeName)
 	}

@@ -44,7 +44,6 @@ type Elector struct {
 	mu     sync.Mutex
 	until  time.Time     // the end of the term
 	gained chan struct{} // closed at the next renewal, for writes that wait
-	holder string        // of the Lease, as it was read last
 
 	// What follows belongs to the loop.
 	known *coordinationv1.Lease // as it was read last
@@ -131,24 +130,7 @@ func (e *Elector) read(ctx context.Context) (*coordinationv1.Lease, error) {
 		e.seen = e.Clock.Now()
 	}
 	e.known, e.blind = lease, false
-	e.hold(lease)
 	return lease, nil
-}
-
-func (e *Elector) hold(lease *coordinationv1.Lease) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.holder = ""
-	if lease != nil {
-		e.holder = ptr.Deref(lease.Spec.HolderIdentity, "")
-	}
-}
-
-// Leader returns the identity of the replica that held the Lease at the last look; "" for none.
-func (e *Elector) Leader() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.holder
 }
 
 // write takes the Lease, or renews it. The API server refuses that if another replica was first.
