@@ -60,8 +60,7 @@ func TestTheAgentEndsWhenTheHostReplacesADirectory(t *testing.T) {
 					}
 				case <-time.After(time.Minute):
 					_ = cmd.Process.Kill() // it ends, and the test has failed
-					<-ended
-					t.Errorf("the agent goes on:\n%s", log.String())
+					t.Errorf("the agent went on, until it was killed (%v):\n%s", <-ended, log.String())
 				}
 			})
 		}

@@ -135,7 +135,7 @@ func TestNotReadyWithAPluginThatDoesNotRun(t *testing.T) {
 	n.metricIs(t, "limpet_agent_plugin_install_success", 0)
 	testenv.Eventually(t, func() error {
 		if err := a.Ready(); err == nil || !strings.Contains(err.Error(), "exec format error") {
-			return fmt.Errorf("Ready: %v, want the error", err)
+			return fmt.Errorf("not the error of the plugin: %w", err)
 		}
 		return nil
 	})

@@ -24,7 +24,7 @@ const runTimeout = 10 * time.Second
 
 // installPlugin keeps the plugin's binary where runtimes look for plugins. It is compared with that of the image at the
 // start of the agent, and whenever another program has removed, replaced or written it.
-func (a *Agent) installPlugin() error {
+func (a *Agent) installPlugin(ctx context.Context) error {
 	path := filepath.Join(a.BinDir, plan.PluginName)
 	now := stateOf(path)
 	if a.PluginFile == "" || a.pluginInstalled.Load() && now == a.plugin && now.inode != 0 {
@@ -33,7 +33,7 @@ func (a *Agent) installPlugin() error {
 	}
 	installed, err := installBinary(a.PluginFile, path)
 	if err == nil {
-		err = runs(path)
+		err = runs(ctx, path)
 	}
 	if installed.changed {
 		a.Log.Info("Installed plugin", "path", path, "version", installed.version)
@@ -62,12 +62,12 @@ func stateOf(path string) fileState {
 	if unix.Stat(path, &st) != nil {
 		return fileState{}
 	}
-	return fileState{uint64(st.Dev), st.Ino, st.Size, st.Mode, st.Ctim}
+	return fileState{st.Dev, st.Ino, st.Size, st.Mode, st.Ctim}
 }
 
 // runs returns why this machine does not run the plugin.
-func runs(path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
+func runs(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, path, "version").CombinedOutput(); err != nil {
 		return fmt.Errorf("run installed plugin: %w: %.200s", unnamed(err), out)

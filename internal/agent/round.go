@@ -25,7 +25,7 @@ func (a *Agent) round(ctx context.Context) {
 	now := a.Clock.Now()
 	full := now.Sub(a.lastFull) >= fullPeriod
 	if full || !a.pluginInstalled.Load() {
-		a.step("install", a.installPlugin)
+		a.step("install", func() error { return a.installPlugin(ctx) })
 	}
 	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkInstalled.Load()) {
 		a.step("network", a.setUpNetwork)

@@ -209,10 +209,10 @@ func (a Assignment) keeps(k keep, home Home) Decision {
 	}
 	name := a.areas[k.subset].Name
 	d := Decision{Subset: name, Reason: k.reason, Message: fmt.Sprintf("the pod keeps subset %s", name)}
-	switch k.reason {
-	case ReasonReturns:
+	if k.reason == ReasonReturns {
 		d.Message = fmt.Sprintf("subset %s contains %s", name, home.name())
-	case ReasonRequired:
+	}
+	if k.reason == ReasonRequired {
 		d.Message = overfull(name, home)
 	}
 	return d

@@ -154,7 +154,9 @@ func TestAssignTellsWhy(t *testing.T) {
 		},
 		"a required place in no subset": {skips, "", map[int32]spread.Home{0: {Place: []corev1.NodeSelectorRequirement{is(zone, "x")}}}, 0, spread.Decision{Reason: spread.ReasonNoSubset}},
 		"a required place that is full": {
-			of(inZone("a", 1), inZone("c", -1)), "a", map[int32]spread.Home{1: {Node: aNode("n1", "a"), Place: place}}, 1,
+			of(inZone("a", 1), inZone("c", -1)), "a",
+			map[int32]spread.Home{1: {Node: aNode("n1", "a"), Place: place}},
+			1,
 			spread.Decision{Subset: "a", Reason: spread.ReasonRequired},
 		},
 		"a required place that is skipped":       {skips, "", map[int32]spread.Home{0: {Node: aNode("n1", "a"), Place: place}}, 0, spread.Decision{Subset: "a", Reason: spread.ReasonReturns}},

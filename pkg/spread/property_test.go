@@ -385,7 +385,7 @@ func (h *history) checkMaximum(name string, d spread.Decision, home spread.Home)
 		if s.Name == d.Subset && s.Max != nil && used >= *s.Max && d.Reason != spread.ReasonRequired {
 			h.t.Errorf("%s: subset %s has %d pods of %d, and gets another one", name, s.Name, used, *s.Max)
 		}
-		if s.Name == d.Subset && s.Unschedulable && len(home.Place) == 0 && !(home.Room && d.Reason == spread.ReasonReturns) {
+		if s.Name == d.Subset && s.Unschedulable && len(home.Place) == 0 && (!home.Room || d.Reason != spread.ReasonReturns) {
 			h.t.Errorf("%s: skipped subset %s gets a pod", name, s.Name)
 		}
 	}
