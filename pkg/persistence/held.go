@@ -63,24 +63,13 @@ func openChunk(k, data []byte) (c chunk, err error) {
 	return c, nil
 }
 
-// readChunk returns the chunk at a key. Without a chunk all its addresses are free, so the neighboring chunks are checked
-// too: one of them could be the chunk, with a damaged key.
+// readChunk returns the chunk at a key. Without a chunk all its addresses are free.
 func readChunk(b *bolt.Bucket, k []byte) (c chunk, err error) {
-	cursor := b.Cursor()
-	at, data := cursor.Seek(k)
-	if bytes.Equal(at, k) {
-		return openChunk(at, data)
+	data, err := lookUp(b, k, func(k, data []byte) error { _, err := openChunk(k, data); return err })
+	if data != nil && err == nil {
+		c, err = openChunk(k, data)
 	}
-	before := cursor.Prev
-	if at != nil {
-		_, err = openChunk(at, data)
-	} else {
-		before = cursor.Last
-	}
-	if at, data := before(); err == nil && at != nil {
-		_, err = openChunk(at, data)
-	}
-	return chunk{}, err
+	return c, err
 }
 
 // Held reports whether an address is attached or reserved.

@@ -37,7 +37,7 @@ func (t *Tx) lapsed(network string, now reservation.Moment) ([]reservation.Reser
 		}
 		passed := d.Passed(now)
 		if passed {
-			r, err := w.record(t, k)
+			r, err := w.record(t, k, v)
 			if err != nil {
 				return nil, err
 			}
@@ -98,7 +98,7 @@ func (t *Tx) first(w walk, namespace string, some int) (found []reservation.Rese
 			return err
 		}
 		for _, p := range places {
-			r, err := w.record(t, p.key)
+			r, err := w.record(t, p.key, p.value)
 			if err != nil {
 				return err
 			}
@@ -111,10 +111,10 @@ func (t *Tx) first(w walk, namespace string, some int) (found []reservation.Rese
 
 // place is an entry, and what decides about its place in the order.
 type place struct {
-	key  []byte
-	mode byte
-	rank time.Duration // until the end, or since the begin
-	seq  uint64
+	key, value []byte
+	mode       byte
+	rank       time.Duration // until the end, or since the begin
+	seq        uint64
 }
 
 // before reports whether a place comes before another.
@@ -144,7 +144,7 @@ func (t *Tx) places(w walk, namespace string, some int) ([]*place, error) {
 			if w.prefix[len(w.prefix)-1] == byAge {
 				rank = -w.now.Since(d.From)
 			}
-			best = insert(best, place{k, head[0], rank, binary.BigEndian.Uint64(head[orderGroup+8:])}, some)
+			best = insert(best, place{k, v, head[0], rank, binary.BigEndian.Uint64(head[orderGroup+8:])}, some)
 			left--
 		}
 		if left <= 0 && d.From.BootID != w.earlier {
@@ -202,7 +202,7 @@ func (w walk) deadline(k, v []byte) (d reservation.Deadline, err error) {
 }
 
 // record returns the record of an entry.
-func (w walk) record(t *Tx, k []byte) (r reservation.Reservation, err error) {
+func (w walk) record(t *Tx, k, v []byte) (r reservation.Reservation, err error) {
 	names := strings.Split(string(k[len(w.prefix)+orderHead:]), "\x00")
 	if len(names) != 3 {
 		return r, errDisorder
@@ -211,8 +211,8 @@ func (w walk) record(t *Tx, k []byte) (r reservation.Reservation, err error) {
 	if err != nil {
 		return r, err
 	}
-	end, age, _ := orderEntries(r)
-	if !found || !bytes.Equal(k, end) && !bytes.Equal(k, age) {
+	end, age, value := orderEntries(r)
+	if !found || !bytes.Equal(v, value) || !bytes.Equal(k, end) && !bytes.Equal(k, age) {
 		return r, errDisorder
 	}
 	return r, nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,4 +210,31 @@ func replace(t *testing.T, path string) {
 	must(t, os.Remove(path))
 	must(t, os.WriteFile(path, data, 0o600))
 	must(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+}
+
+// TestRecoveryIsBoundedByTheMetaPage rebuilds a file that a wrong number made 64 GiB large: what is behind the pages of the
+// meta page is neither read nor given space.
+func TestRecoveryIsBoundedByTheMetaPage(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir(), Rebuild: asRead})
+	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+	path := filepath.Join(s.Dir(), "limpet.db")
+	must(t, os.Truncate(path, 64<<30))
+	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(2)) })
+	if info, err := os.Stat(path); err != nil || info.Sys().(*syscall.Stat_t).Blocks*512 > 128<<20 {
+		t.Errorf("%+v, %v: the hole was given space", info, err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt(make([]byte, 4096), 0)
+	must(t, errors.Join(err, f.Close()))
+	view(t, s, func(tx *persistence.Tx) error {
+		all, err := tx.Attachments("net")
+		if len(all) != 2 {
+			t.Errorf("%d attachments are left, want 2", len(all))
+		}
+		return err
+	})
+	if info, err := os.Stat(path); err != nil || info.Size() > 4<<20 {
+		t.Errorf("%+v, %v: the new file is large", info, err)
+	}
 }

@@ -64,7 +64,10 @@ func (s *Store) onCopy(ctx context.Context, before func() error, fn func(tx *bol
 	if copied == nil {
 		return err
 	}
-	o.OpenFile = func(string, int, os.FileMode) (*os.File, error) { return checked(copied) }
+	o.OpenFile = func(string, int, os.FileMode) (*os.File, error) {
+		_, err := check(copied, true)
+		return copied, err
+	}
 	return errors.Join(err, s.openAs(o, func(*os.File) error { return nil }, read))
 }
 

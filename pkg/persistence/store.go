@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -224,8 +225,15 @@ func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) error {
 
 // openDB opens the database once, runs fn and closes the database.
 func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) error {
-	o.OpenFile = openChecked
-	return s.openAs(o, func(f *os.File) error { return current(f, filepath.Join(s.dir, databaseName)) }, fn)
+	most := int64(0)
+	o.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+		f, most, err = openChecked(name, flag, mode)
+		return f, err
+	}
+	return s.openAs(o, func(f *os.File) error { return current(f, filepath.Join(s.dir, databaseName)) }, func(db *bolt.DB) error {
+		db.MaxSize = int(most)
+		return fn(db)
+	})
 }
 
 // openAs opens the file that o.OpenFile returns, runs fn if the file passes the test, and closes the file. bbolt panics or
@@ -255,6 +263,8 @@ func (s *Store) openAs(o *bolt.Options, test func(*os.File) error, fn func(*bolt
 		return fmt.Errorf("open %s: %w", path, err)
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("open %s: %w", path, ErrLocked)
+	case errors.Is(err, unix.EFBIG) || errors.Is(err, unix.ENOMEM): // a page says that the file is far larger
+		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
 	case errors.As(err, new(unix.Errno)): // the disk or the permissions are at fault, not the file
 		return fmt.Errorf("open state: %w", err)
 	case err != nil:
@@ -267,11 +277,15 @@ func (s *Store) openAs(o *bolt.Options, test func(*os.File) error, fn func(*bolt
 	if err = test(file); err == nil {
 		err = fn(db)
 	}
-	if errors.Is(err, bolterrors.ErrIncompatibleValue) { // an entry in place of a bucket, or a bucket in place of an entry
+	if slices.ContainsFunc(damages, func(damage error) bool { return errors.Is(err, damage) }) {
 		err = fmt.Errorf("read %s: %w: %w", path, err, ErrDamaged)
 	}
 	return errors.Join(err, db.Close())
 }
+
+// damages are errors of a transaction that a damaged page causes: an entry in place of a bucket, or the other way round; and
+// a number of pages that no verb needs.
+var damages = []error{bolterrors.ErrIncompatibleValue, bolterrors.ErrMaxSizeReached, unix.EFBIG, unix.ENOMEM}
 
 // current fails when an opened file is not the file at the path.
 func current(f *os.File, path string) error {
@@ -290,39 +304,35 @@ func current(f *os.File, path string) error {
 }
 
 // openChecked opens an existing file for bbolt, after a check: bbolt would take an empty file for a new one, and an older
-// state for the newest.
-func openChecked(name string, flag int, mode os.FileMode) (*os.File, error) {
-	f, err := os.OpenFile(name, flag&^os.O_CREATE|unix.O_NONBLOCK, mode) // a pipe would wait for a writer
+// state for the newest. It returns how large the file may get.
+func openChecked(name string, flag int, mode os.FileMode) (f *os.File, most int64, err error) {
+	f, err = os.OpenFile(name, flag&^os.O_CREATE|unix.O_NONBLOCK, mode) // a pipe would wait for a writer
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if f, err = checked(f); err != nil {
-		return nil, err
+	if most, err = check(f, false); err != nil {
+		return nil, 0, errors.Join(err, f.Close())
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, 0, errors.Join(err, f.Close())
 	}
 	if flag&os.O_RDWR != 0 && holes(info) > reservedSize/2 { // the file has grown
-		allocate(f, info.Size())
+		allocate(f, min(info.Size(), most))
 	}
-	return f, nil
+	return f, most, nil
 }
 
-// checked returns the file if bbolt can open the file as a state. Otherwise the file is closed.
-func checked(f *os.File) (*os.File, error) {
+// check fails for a file that bbolt cannot open as a state.
+func check(f *os.File, isCopy bool) (most int64, err error) {
 	info, err := f.Stat()
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular():
+	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("no regular file but %s: %w", info.Mode(), ErrDamaged)
-	default:
-		err = salvage.Check(f, info.Size())
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return 0, err
 	}
-	return f, nil
+	return salvage.Check(f, info.Size(), isCopy)
 }
 
 // holes returns how many bytes of a file have no space on disk.

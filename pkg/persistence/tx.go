@@ -88,9 +88,9 @@ func (t *Tx) SetUnknownQuarantined(network string) error {
 
 // Attachment returns the attachment with an ID.
 func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, found bool, err error) {
-	data := t.tx.Bucket(bucketAttachments).Get(attachmentKey(id))
+	data, err := lookUp(t.tx.Bucket(bucketAttachments), attachmentKey(id), namesKey)
 	if data == nil {
-		return a, false, nil
+		return a, false, err
 	}
 	a, err = decodeAttachment(data)
 	if err == nil {
@@ -191,9 +191,9 @@ func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
 
 // Reservation returns the reservation of an owner, lapsed or not.
 func (t *Tx) Reservation(o reservation.Owner) (r reservation.Reservation, found bool, err error) {
-	data := t.tx.Bucket(bucketReservations).Get(ownerKey(o))
+	data, err := lookUp(t.tx.Bucket(bucketReservations), ownerKey(o), namesKey)
 	if data == nil {
-		return r, false, nil
+		return r, false, err
 	}
 	r, err = decodeReservation(data)
 	if err == nil {

@@ -85,7 +85,7 @@ func TestCheckRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := damage(bytes.Clone(good))
-			if err := Check(bytes.NewReader(data), int64(len(data))); !errors.Is(err, ErrDamaged) {
+			if _, err := Check(bytes.NewReader(data), int64(len(data)), false); !errors.Is(err, ErrDamaged) {
 				t.Errorf("Check: %v, want %v", err, ErrDamaged)
 			}
 		})
@@ -101,7 +101,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:8192])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_ = Check(bytes.NewReader(data), int64(len(data)))
+		_, _ = Check(bytes.NewReader(data), int64(len(data)), false)
 		file := Open(bytes.NewReader(data), int64(len(data)))
 		fits := func(k, v []byte) {
 			if len(k)+len(v) > len(data) {

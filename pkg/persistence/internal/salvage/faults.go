@@ -28,18 +28,25 @@ func Faults(file io.ReaderAt, size int64, report func(problem string)) {
 		report(fmt.Sprintf("no valid meta page of %d bytes", size))
 		return
 	}
+	check(file, m, true, true, report)
+}
+
+// check checks the root; with list also the list of free pages, and with whole all other pages.
+func check(file io.ReaderAt, m meta, list, whole bool, report func(problem string)) {
 	c := &checker{file: file, meta: m, report: report, used: newBitset(m.pages), free: newBitset(m.pages)}
 	c.use(0, 1) // the meta pages
-	c.readFreeList()
+	if list {
+		c.readFreeList()
+	}
 	c.inRoot = true
 	c.tree(m.root, 0, nil, nil)
 	c.inRoot = false
-	for len(c.roots) > 0 {
+	for list && whole && len(c.roots) > 0 {
 		root := c.roots[len(c.roots)-1]
 		c.roots = c.roots[:len(c.roots)-1]
 		c.tree(root, 0, nil, nil)
 	}
-	c.compareUse()
+	c.compareUse(whole)
 }
 
 // checker is one check of a file.
@@ -119,14 +126,18 @@ func (c *checker) readFreeList() {
 		}
 		at, n = at+8, binary.NativeEndian.Uint64(first)
 	}
+	last := uint64(1)
 	for range n {
 		raw, ok := v.bytes(at, 8)
 		if !ok {
 			c.fault("page %d lists %d free pages, and is too short", v.id, n)
 			return
 		}
-		c.freed(binary.NativeEndian.Uint64(raw))
-		at += 8
+		id := binary.NativeEndian.Uint64(raw)
+		if c.freed(id); id < last {
+			c.fault("page %d is listed as free behind page %d", id, last)
+		}
+		last, at = id, at+8
 	}
 	c.listed = true
 }
@@ -164,14 +175,16 @@ func (c *checker) branch(v *view, level int, least, below []byte) (last []byte) 
 	if v.count == 0 {
 		c.fault("page %d refers to no page", v.id)
 	}
+	end := v.begin()
 	for i := range v.count {
-		key, child, ok := v.branchElement(i)
+		key, child, ok := v.branchElement(i, &end)
 		next := below
 		if ok && i+1 < v.count {
-			next, _, ok = v.branchElement(i + 1)
+			follows := end
+			next, _, ok = v.branchElement(i+1, &follows)
 		}
 		if !ok {
-			c.fault("page %d: element %d is not inside of the page", v.id, i)
+			c.fault("page %d: element %d is not inside of the page, behind the one before", v.id, i)
 			return last
 		}
 		c.order(v.id, i, key, least, below)
@@ -182,12 +195,13 @@ func (c *checker) branch(v *view, level int, least, below []byte) (last []byte) 
 			least = key
 		}
 	}
+	c.fills(v, end)
 	return last
 }
 
 // branchElement returns a copy of a key, and the page to which the element refers.
-func (v *view) branchElement(i int) (key []byte, child uint64, ok bool) {
-	h, ok := v.head(i)
+func (v *view) branchElement(i int, end *int64) (key []byte, child uint64, ok bool) {
+	h, ok := v.head(i, end)
 	if !ok {
 		return nil, 0, false
 	}
@@ -197,14 +211,15 @@ func (v *view) branchElement(i int) (key []byte, child uint64, ok bool) {
 
 // leaf checks a page with entries.
 func (c *checker) leaf(v *view, least, below []byte) []byte {
+	end := v.begin()
 	for i := range v.count {
-		h, ok := v.head(i)
+		h, ok := v.head(i, &end)
 		var key []byte
 		if ok {
 			key, ok = v.bytes(h.key, h.keySize)
 		}
 		if !ok {
-			c.fault("page %d: element %d is not inside of the page", v.id, i)
+			c.fault("page %d: element %d is not inside of the page, behind the one before", v.id, i)
 			return nil
 		}
 		c.order(v.id, i, key, least, below)
@@ -212,10 +227,18 @@ func (c *checker) leaf(v *view, least, below []byte) []byte {
 		least = c.last
 		c.value(v, i, h)
 	}
+	c.fills(v, end)
 	if v.count == 0 {
 		return nil
 	}
 	return c.last
+}
+
+// fills checks that a page has as many bytes as its elements need, and no further element.
+func (c *checker) fills(v *view, end int64) {
+	if further, _ := v.bytes(pageHeader, elementSize); v.count == 0 && !bytes.Equal(further, make([]byte, elementSize)) || !fills(end, int64(v.overflow), v.least) {
+		c.fault("page %d has %d elements and %d pages more, and its content says otherwise", v.id, v.count, v.overflow)
+	}
 }
 
 // value checks the value of an entry: it is inside of the page, and a bucket where there must be one.
@@ -246,8 +269,8 @@ func (c *checker) bucket(v *view, i int, from, size int64) {
 		c.roots = append(c.roots, root)
 		return
 	}
-	elements, leaf, ok := parsePage(raw[bucketHeader:])
-	if !ok || !leaf {
+	elements, leaf, end := parsePage(raw[bucketHeader:])
+	if !leaf || end != size-bucketHeader {
 		c.fault("page %d: the small bucket in element %d cannot be read", v.id, i)
 	}
 	var last []byte
@@ -278,14 +301,14 @@ func shortened(key []byte) []byte { return key[:min(len(key), 64)] }
 
 // compareUse compares the pages in use with the free pages. Many pages can be at fault at once, so each kind of fault is
 // reported once.
-func (c *checker) compareUse() {
+func (c *checker) compareUse(whole bool) {
 	var both, neither pageList
 	for id := range c.meta.pages {
 		used, free := c.used.has(id), c.free.has(id)
 		if used && free {
 			both.add(id)
 		}
-		if !used && !free && c.listed {
+		if !used && !free && c.listed && whole {
 			neither.add(id)
 		}
 	}

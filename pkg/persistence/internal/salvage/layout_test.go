@@ -31,7 +31,7 @@ func TestReadsWhatBboltWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.db")
 	want := write(t, path, map[string]int{"empty": 0, "inline": 1, "one page": 20, "many pages": 5000})
 	data := read(t, path)
-	if err := Check(data, data.Size()); err != nil {
+	if _, err := Check(data, data.Size(), false); err != nil {
 		t.Fatal(err)
 	}
 	file := Open(data, data.Size())

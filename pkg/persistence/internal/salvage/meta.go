@@ -32,34 +32,52 @@ type meta struct {
 	txid     uint64
 }
 
-// Check fails for a file that bbolt must not open: the meta pages or the root page are damaged.
-func Check(file io.ReaderAt, size int64) error {
-	if err := checkMetas(file, size); err != nil {
-		return err
+// fewPages are the pages that a check of the whole file reads in a small part of the time of a verb.
+const fewPages = 512
+
+// mostPages bounds the number of pages of a file by the number that its meta page says: what is behind is not the work of
+// verbs, each of which adds few pages.
+func mostPages(says uint64) uint64 { return 4*says + 1<<14 }
+
+// Check fails for a file that bbolt must not open, because bbolt believes each number in a page: it would write over pages
+// in use, fill the disk or not come back. Check reads the meta pages and the root; unless the file is a copy, which is only
+// read, also the list of free pages and all others, in a larger file for each so many-th transaction. Check returns how
+// large the file may get.
+func Check(file io.ReaderAt, size int64, isCopy bool) (most int64, err error) {
+	m, err := checkMetas(file, size)
+	if err != nil {
+		return 0, err
 	}
-	return checkRoot(file, size)
+	check(file, m, !isCopy, m.txid%(1+m.pages/fewPages) == 0, func(problem string) {
+		if err == nil {
+			err = fmt.Errorf("%s: %w", problem, ErrDamaged)
+		}
+	})
+	return int64(mostPages(m.pages)) * m.pageSize, err
 }
 
 // checkMetas checks both meta pages. bbolt would fall back to the older page when the newest is damaged, and so to
 // an older state. After any commit both pages are valid and of consecutive transactions;
 // docs/design/0004-recovery.md says why anything else is damage.
-func checkMetas(file io.ReaderAt, size int64) error {
+func checkMetas(file io.ReaderAt, size int64) (newest meta, err error) {
 	even, evenErr := readMeta(file, 0)
 	step := even.pageSize
 	if evenErr != nil {
 		step = int64(os.Getpagesize())
 	}
 	odd, oddErr := readMeta(file, step)
-	newest := max(even.pages, odd.pages)
+	pages := max(even.pages, odd.pages)
 	switch {
 	case evenErr != nil || oddErr != nil:
-		return errors.Join(evenErr, oddErr)
+		return newest, errors.Join(evenErr, oddErr)
 	case even.txid%2 != 0 || (even.txid+1 != odd.txid && odd.txid+1 != even.txid):
-		return fmt.Errorf("meta pages of transactions %d and %d: %w", even.txid, odd.txid, ErrDamaged)
-	case newest > uint64(size/step):
-		return fmt.Errorf("file of %d bytes for %d pages: %w", size, newest, ErrDamaged)
+		return newest, fmt.Errorf("meta pages of transactions %d and %d: %w", even.txid, odd.txid, ErrDamaged)
+	case pages > uint64(size/step):
+		return newest, fmt.Errorf("file of %d bytes for %d pages: %w", size, pages, ErrDamaged)
+	case even.txid > odd.txid:
+		return even, nil
 	}
-	return nil
+	return odd, nil
 }
 
 // readMeta reads and checks the meta page at an offset.

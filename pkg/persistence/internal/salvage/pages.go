@@ -2,7 +2,6 @@ package salvage
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 )
 
@@ -31,6 +30,7 @@ type element struct {
 	key, value []byte
 	bucket     bool
 	child      uint64
+	from       uint64 // of the key, behind the head
 }
 
 // newestMeta returns the newest valid meta page; its page size is 0 when none is valid.
@@ -51,11 +51,14 @@ func openPages(file io.ReaderAt, size int64) (p *pages, root uint64) {
 		p.size = 4096
 	}
 	p.count = uint64(size / p.size)
+	if newest.pages > 0 {
+		p.count = min(p.count, mostPages(newest.pages))
+	}
 	return p, newest.root
 }
 
-// read returns the elements of a page; ok is false when the page is not part of a tree.
-func (p *pages) read(id uint64) (elements []element, leaf, ok bool) {
+// read returns the elements of a page, as far as they can be read. It reports whether the page is as bbolt writes pages.
+func (p *pages) read(id uint64) (elements []element, leaf, sound bool) {
 	if id < 2 || id >= p.count {
 		return nil, false, false
 	}
@@ -63,39 +66,56 @@ func (p *pages) read(id uint64) (elements []element, leaf, ok bool) {
 	if _, err := p.file.ReadAt(header[:], int64(id)*p.size); err != nil {
 		return nil, false, false
 	}
-	overflow := uint64(binary.NativeEndian.Uint32(header[12:]))
-	if binary.NativeEndian.Uint64(header[:]) != id || overflow >= p.count-id || overflow > maxOverflow {
-		return nil, false, false
+	sound = binary.NativeEndian.Uint64(header[:]) == id
+	more := uint64(0)
+	if says := uint64(binary.NativeEndian.Uint32(header[12:])); sound { // else it may be no page, and only behind one
+		more = min(says, p.count-id-1, maxOverflow)
+		sound = says == more
 	}
-	if flags := binary.NativeEndian.Uint16(header[8:]); flags != branchPage && flags != leafPage {
-		return nil, false, false
-	}
-	data := make([]byte, int64(overflow+1)*p.size)
+	data := make([]byte, int64(more+1)*p.size)
 	if _, err := p.file.ReadAt(data, int64(id)*p.size); err != nil {
 		return nil, false, false
 	}
-	return parsePage(data)
+	elements, leaf, end := parsePage(data)
+	return elements, leaf, sound && fills(end, int64(more), p.size)
 }
 
-// parsePage returns the elements of a page with its overflow, or of an inline bucket.
-func parsePage(data []byte) (elements []element, leaf, ok bool) {
+// fills reports whether the content of a page that ends at a byte needs so many pages more. Earlier versions of bbolt
+// wrote one more where the content just fits.
+func fills(end, more, size int64) bool { return end >= more*size && end > 0 && end <= (more+1)*size }
+
+// parsePage returns the elements of a page with its overflow, or of an inline bucket, and where the last one ends; 0 if
+// the page is not as bbolt writes pages: heads first, then each key and value behind the ones before. So each length is
+// told twice, and elements that a wrong number leaves out are found. A page of an unknown type counts as a leaf.
+func parsePage(data []byte) (elements []element, leaf bool, end int64) {
 	if len(data) < pageHeader {
-		return nil, false, false
+		return nil, false, 0
 	}
-	leaf = binary.NativeEndian.Uint16(data[8:]) == leafPage
-	count := int(binary.NativeEndian.Uint16(data[10:]))
-	if len(data) < pageHeader+count*elementSize {
-		return nil, false, false
+	word, first := binary.NativeEndian, uint32(0)
+	flags, says := word.Uint16(data[8:]), int(word.Uint16(data[10:]))
+	if leaf = flags != branchPage; len(data) >= pageHeader+elementSize {
+		first = word.Uint32(data[pageHeader:])
+		if leaf {
+			first = word.Uint32(data[pageHeader+4:])
+		}
 	}
+	count := min(max(says, int(first)/elementSize), (len(data)-pageHeader)/elementSize)
+	sound, next := count == says && (flags == leafPage || flags == branchPage), pageHeader+count*elementSize
 	for i := range count {
 		at := pageHeader + i*elementSize
 		e, ok := parseElement(data[at:], data[at:at+elementSize], leaf)
 		if !ok {
-			return nil, false, false
+			sound = false
+			continue
 		}
+		from := at + int(e.from)
+		sound, next = sound && from == next, from+len(e.key)+len(e.value)
 		elements = append(elements, e)
 	}
-	return elements, leaf, true
+	if !sound {
+		next = 0
+	}
+	return elements, leaf, int64(next)
 }
 
 // parseElement reads the element with a given head. Key and value lie behind the head, in data.
@@ -106,14 +126,14 @@ func parseElement(data, head []byte, leaf bool) (element, bool) {
 		if from+size > uint64(len(data)) {
 			return element{}, false
 		}
-		return element{key: data[from : from+size], child: word.Uint64(head[8:])}, true
+		return element{key: data[from : from+size], child: word.Uint64(head[8:]), from: from}, true
 	}
 	from, keySize, valueSize := uint64(word.Uint32(head[4:])), uint64(word.Uint32(head[8:])), uint64(word.Uint32(head[12:]))
 	if from+keySize+valueSize > uint64(len(data)) {
 		return element{}, false
 	}
 	value := data[from+keySize : from+keySize+valueSize]
-	return element{key: data[from : from+keySize], value: value, bucket: word.Uint32(head)&bucketElement != 0}, true
+	return element{key: data[from : from+keySize], value: value, bucket: word.Uint32(head)&bucketElement != 0, from: from}, true
 }
 
 // walk calls fn for each entry below a page, in the order of the keys. It reports whether every page below could
@@ -143,11 +163,11 @@ func (p *pages) walkBucket(bucket element, fn func(element)) (complete bool) {
 	if root := binary.NativeEndian.Uint64(bucket.value); root != 0 {
 		return p.walk(root, fn)
 	}
-	elements, leaf, ok := parsePage(bucket.value[bucketHeader:])
+	elements, leaf, end := parsePage(bucket.value[bucketHeader:])
 	for _, e := range elements {
 		fn(e)
 	}
-	return ok && leaf
+	return leaf && end == int64(len(bucket.value)-bucketHeader)
 }
 
 // scan calls fn for each entry of each leaf page in the file, whether the tree refers to the page or not.
@@ -172,26 +192,4 @@ func (p *pages) walkInline(bucket element, fn func(element)) {
 	if len(bucket.value) > bucketHeader && binary.NativeEndian.Uint64(bucket.value) == 0 {
 		p.walkBucket(bucket, fn)
 	}
-}
-
-// checkRoot checks the root page and the inline buckets in it. bbolt believes every length in them: a length that
-// leads out of the file faults, which the caller can catch; but bbolt copies inline buckets to the heap at times,
-// and a wrong pointer there ends the process as soon as the garbage collector sees it.
-func checkRoot(file io.ReaderAt, size int64) error {
-	p, root := openPages(file, size)
-	sound := true
-	complete := p.walk(root, func(e element) { sound = sound && p.inlineIsSound(e) })
-	if !complete || !sound {
-		return fmt.Errorf("root page %d: %w", root, ErrDamaged)
-	}
-	return nil
-}
-
-// inlineIsSound reports whether all entries of an inline bucket lie inside of it. Buckets with pages of their own
-// pass unread.
-func (p *pages) inlineIsSound(bucket element) bool {
-	if !bucket.bucket || len(bucket.value) < bucketHeader {
-		return false // the root holds only buckets
-	}
-	return binary.NativeEndian.Uint64(bucket.value) != 0 || p.walkBucket(bucket, func(element) {})
 }

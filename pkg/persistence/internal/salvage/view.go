@@ -49,8 +49,12 @@ func (v *view) bytes(from, n int64) ([]byte, bool) {
 	return v.piece[from-v.from:][:n], true
 }
 
-// head returns the fields of an element: where its key begins in the page, and the lengths.
-func (v *view) head(i int) (h head, ok bool) {
+// begin returns where the first key of a page begins: behind the heads.
+func (v *view) begin() int64 { return pageHeader + int64(v.count)*elementSize }
+
+// head returns the fields of an element: where its key begins in the page, and the lengths. The key must begin where the
+// element before it ends; head moves the end behind this element.
+func (v *view) head(i int, end *int64) (h head, ok bool) {
 	at := int64(pageHeader + i*elementSize)
 	raw, ok := v.bytes(at, elementSize)
 	if !ok {
@@ -65,7 +69,9 @@ func (v *view) head(i int) (h head, ok bool) {
 			keySize: int64(word.Uint32(raw[8:])), valueSize: int64(word.Uint32(raw[12:])),
 		}
 	}
-	return h, h.keySize <= maxKey && h.valueSize <= v.size
+	ok = h.key == *end && h.keySize <= maxKey && h.valueSize <= v.size
+	*end = h.key + h.keySize + h.valueSize
+	return h, ok
 }
 
 // head is the head of an element. Key and value lie one behind the other, elsewhere in the page.
