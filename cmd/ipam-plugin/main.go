@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"time"
 
@@ -35,7 +36,7 @@ func run() int {
 	parent := os.Getppid()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	host := node.Node{
-		Now: now, NetNS: machine.StatNetNS, Has: machine.HasAddress,
+		Now: now, NetNS: machine.StatNetNS, Has: machine.HasAddress, Inside: func() []netip.Addr { return machine.Inside(machine.NetNSDir) },
 		ResultsDir: cni.DefaultResultsDir, OtherResultsDirs: cni.OtherResultsDirs(),
 	}
 	hostLocal := &coexist.Neighbour{Node: host}

@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -20,7 +23,19 @@ func removeMarkers(stateDir string, now time.Time) (removed int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("list markers of waiting ADDs: %w", err)
 	}
+	files = slices.DeleteFunc(files, func(f fs.FileInfo) bool { return locked(filepath.Join(dir, f.Name())) })
 	return removeFiles(dir, plan.MarkersToRemove(files, now))
+}
+
+// locked reports whether a process holds a lock on a file: an ADD that waits does. Its age alone does not tell, because the
+// clock may step.
+func locked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false // it is no marker, or is removed meanwhile
+	}
+	defer func() { _ = f.Close() }() // which ends the lock
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
 // filesIn returns the files of a directory; none when the directory does not exist.

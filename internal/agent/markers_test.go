@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
@@ -24,6 +26,7 @@ func TestMarkersOfKilledADDsAreRemoved(t *testing.T) {
 		{name: "net-killed-eth0", age: 61 * time.Minute},
 		{name: "net-killed-eth1", age: 48 * time.Hour},
 		{name: "net-waits-eth0", age: 59 * time.Minute},
+		{name: "net-waits-over-a-step-of-the-clock", age: 48 * time.Hour},
 		{name: "notes", text: "mine", age: 48 * time.Hour},
 	} {
 		path, then := filepath.Join(dir, file.name), time.Now().Add(-file.age)
@@ -32,6 +35,14 @@ func TestMarkersOfKilledADDsAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	waits, err := os.Open(filepath.Join(dir, "net-waits-over-a-step-of-the-clock"))
+	if err == nil {
+		defer func() { _ = waits.Close() }()
+		err = unix.Flock(int(waits.Fd()), unix.LOCK_SH)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.start(t)
 	testenv.Eventually(t, func() error {
 		entries, err := os.ReadDir(dir)
@@ -39,7 +50,7 @@ func TestMarkersOfKilledADDsAreRemoved(t *testing.T) {
 		for _, e := range entries {
 			left = append(left, e.Name())
 		}
-		if want := []string{"net-waits-eth0", "notes"}; err != nil || !slices.Equal(left, want) {
+		if want := []string{"net-waits-eth0", "net-waits-over-a-step-of-the-clock", "notes"}; err != nil || !slices.Equal(left, want) {
 			return fmt.Errorf("left %v, %w", left, err)
 		}
 		return nil

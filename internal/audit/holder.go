@@ -29,7 +29,10 @@ func Look(was reservation.NetNS, netns func(path string) (reservation.NetNS, boo
 	if was.Path == "" || was.Inode == 0 {
 		return Unknown
 	}
-	if now, found := netns(was.Path); !found || now != was {
+	switch now, found := netns(was.Path); {
+	case found && now.Inode == 0:
+		return Unknown
+	case !found || now != was:
 		return Gone
 	}
 	return There

@@ -60,7 +60,6 @@ type adding struct {
 	inUse      []netip.Addr // free in the state, and used by the kernel
 	askedBadly bool         // the kernel has failed to answer
 	hadOwner   []netip.Addr // new addresses that another attachment had lately
-	slow       bool         // a look into a network namespace took long
 	marker     *pendingMarker
 	ended      *pendingMarker // of the predecessor for whose end the ADD waits
 }

@@ -15,7 +15,8 @@ import (
 
 // GC ends every attachment of the network that the runtime does not name as valid, as a DEL
 // would. Reservations are never in that list, and never touched. Without the list nothing is
-// known, and nothing is done.
+// known, and nothing is done. An address that a network namespace still has is kept: a list that
+// lacks a running container must not give its address to another.
 func (p *Plugin) GC(args *skel.CmdArgs) error {
 	conf, err := netconf.ParseEnd(args.StdinData)
 	if err != nil {
@@ -52,7 +53,9 @@ func (p *Plugin) collect(tx *persistence.Tx, conf *netconf.Config, valid map[res
 	if err != nil {
 		return nil, err
 	}
-	stale := reservation.PlanCollect(reservation.CollectInput{Attachments: all, Valid: valid, Alive: p.Alive})
+	stale := reservation.PlanCollect(reservation.CollectInput{Attachments: all, Valid: valid, Alive: func(a reservation.Attachment) bool {
+		return p.isIn(a.NetNS, a.Since.BootID, a.Addresses)
+	}})
 	if len(stale) == 0 {
 		return nil, persistence.ErrUnchanged
 	}

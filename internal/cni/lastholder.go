@@ -42,16 +42,16 @@ func (ad *adding) reservedInUse(r reservation.Reservation) bool {
 // isIn reports whether the network namespace of a holder that ended exists, and has one of the
 // addresses. Mostly the namespace is gone, and the answer costs one stat. Other verbs wait for
 // this one: after a slow look, each further namespace counts as having the addresses.
-func (ad *adding) isIn(ns reservation.NetNS, bootID string, addrs []netip.Addr) bool {
+func (p *Plugin) isIn(ns reservation.NetNS, bootID string, addrs []netip.Addr) bool {
 	switch {
-	case !ad.Exists(ns, bootID):
+	case !p.Exists(ns, bootID):
 		return false
-	case ad.Has == nil || ad.slow:
+	case p.Has == nil || p.slow:
 		return true
 	}
-	start := ad.Now()
-	has := ad.Has(ns, addrs)
-	ad.slow = ad.Now().Since(start) >= slowLook
+	start := p.Now()
+	has := p.Has(ns, addrs)
+	p.slow = p.Now().Since(start) >= slowLook
 	return has
 }
 

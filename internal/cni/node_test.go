@@ -40,6 +40,7 @@ type testNode struct {
 	t        testing.TB
 	plugin   *cni.Plugin
 	recovery *recovery.Recovery
+	beside   *coexist.Neighbour
 	dir      string
 	results  string
 	out      bytes.Buffer
@@ -78,6 +79,7 @@ func newTestNode(t testing.TB) *testNode {
 		ResultsDir: w.results,
 	}
 	hostLocal := &coexist.Neighbour{Node: machine}
+	w.beside = hostLocal
 	w.recovery = &recovery.Recovery{Node: machine, Others: hostLocal, Log: log}
 	w.plugin = &cni.Plugin{
 		Node: machine, Sources: []outside.Opener{w.recovery.Open, hostLocal.Open}, Rebuild: w.recovery.Rebuild,

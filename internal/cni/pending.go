@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -18,10 +20,13 @@ import (
 //
 // Verbs that need not wait make no file. The file goes through no transaction and is not
 // synced: an ADD that waits does not outlive a power loss. The agent removes markers of ADDs
-// that were killed as they waited.
+// that were killed as they waited: the kernel has ended their locks.
 //
 // A nil marker is that of an ADD that has not waited.
-type pendingMarker struct{ path string }
+type pendingMarker struct {
+	path string
+	file *os.File // locked while the ADD waits
+}
 
 // pendingMarkerOf returns the marker of an attachment. No name of a network or of an interface has a colon.
 func pendingMarkerOf(c *netconf.Config, id reservation.AttachmentID) *pendingMarker {
@@ -37,10 +42,14 @@ func createPendingMarker(c *netconf.Config, id reservation.AttachmentID) *pendin
 	return nil
 }
 
-// create makes the file, and reports whether it could.
+// create makes the file and locks it, so that the agent knows that the ADD waits. It reports whether it could.
 func (m *pendingMarker) create() bool {
-	_ = os.Mkdir(filepath.Dir(m.path), 0o700) // it is there already, or WriteFile fails
-	return os.WriteFile(m.path, nil, 0o600) == nil
+	_ = os.Mkdir(filepath.Dir(m.path), 0o700) // it is there already, or OpenFile fails
+	var err error
+	if m.file, err = os.OpenFile(m.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err == nil {
+		_ = unix.Flock(int(m.file.Fd()), unix.LOCK_SH|unix.LOCK_NB) // without it the file is safe for an hour
+	}
+	return err == nil
 }
 
 // cancelled reports whether a DEL has removed the file. The caller holds the lock.
@@ -58,5 +67,6 @@ func (m *pendingMarker) cancel() {
 	if m == nil {
 		return
 	}
+	_ = m.file.Close()    // nil where another process has made it
 	_ = os.Remove(m.path) // an ADD that is not told to give up is no worse than without markers
 }

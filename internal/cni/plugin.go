@@ -53,6 +53,7 @@ type Plugin struct {
 	// for none.
 	LogFile string
 
+	slow   bool        // a look into a network namespace took long
 	entry  logEntry    // of the verb that this copy of the plugin runs
 	pod    netconf.Pod // what CNI_ARGS say, unless podErr says what is wrong with them
 	podErr error

@@ -180,7 +180,9 @@ func endsOnlyItsOwn(h happened) error {
 		ends = func(id reservation.AttachmentID) bool { return id == h.of.attachment() }
 	case "GC":
 		ends = func(id reservation.AttachmentID) bool {
-			return !slices.ContainsFunc(h.valid, func(s sandbox) bool { return s.attachment() == id })
+			a := h.before.Attached[id]
+			has := h.alive(a) && slices.ContainsFunc(h.inside[a.NetNS.Path], func(addr netip.Addr) bool { return slices.Contains(a.Addresses, addr) })
+			return !has && !slices.ContainsFunc(h.valid, func(s sandbox) bool { return s.attachment() == id })
 		}
 	default:
 		return nil

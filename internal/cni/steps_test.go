@@ -93,11 +93,13 @@ func (m *model) gcStep() {
 			h.valid = append(h.valid, s)
 			continue
 		}
-		_ = os.Remove(m.cacheFile(s)) // as libcni does, if there is one
+		if !m.has(h.before.Attached[s.attachment()].NetNS, h.before.Attached[s.attachment()].Addresses) {
+			_ = os.Remove(m.cacheFile(s)) // as libcni does, if there is one
+		}
 	}
 	h.code = codeOf(m.run(m.plugin.Funcs().GC, m.args(h.of, m.valid(h.valid, nil))))
-	maps.DeleteFunc(m.holds, func(id reservation.AttachmentID, _ []netip.Addr) bool {
-		return !slices.ContainsFunc(h.valid, func(s sandbox) bool { return s.attachment() == id })
+	maps.DeleteFunc(m.holds, func(id reservation.AttachmentID, addrs []netip.Addr) bool {
+		return !m.has(h.before.Attached[id].NetNS, addrs) && !slices.ContainsFunc(h.valid, func(s sandbox) bool { return s.attachment() == id })
 	})
 	m.judge(h)
 }

@@ -36,8 +36,21 @@ func ReadClocks(bootIDPath string, wall func() time.Time) (func() reservation.Mo
 	return func() reservation.Moment {
 		var up unix.Timespec
 		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) // fails for an invalid clock or address only
-		return reservation.Moment{Wall: wall(), BootID: id, Up: time.Duration(up.Nano())}
+		m := reservation.Moment{Wall: wall(), BootID: id, Up: time.Duration(up.Nano())}
+		m.Unsure = m.Up < unsureFor && !synchronized()
+		return m
 	}, err
+}
+
+// unsureFor is how long after a boot the wall clock may be wrong, as a machine without a battery has it, until something
+// sets it right. On a machine where nothing does, the wall clock counts after that.
+const unsureFor = 10 * time.Minute
+
+// synchronized reports whether the kernel was told that the wall clock is right. A container may not ask.
+func synchronized() bool {
+	var t unix.Timex
+	_, err := unix.Adjtimex(&t)
+	return err == nil && t.Status&unix.STA_UNSYNC == 0
 }
 
 // readShort reads the beginning of a file. os.ReadFile would make ten system calls more, to find out whether the file can
@@ -56,11 +69,12 @@ func readShort(path string) ([]byte, error) {
 	return data[:n], nil
 }
 
-// StatNetNS returns device and inode of the network namespace that is bound to a path.
+// StatNetNS returns device and inode of the network namespace that is bound to a path. It returns false only where nothing
+// is at the path. A path that cannot be looked at may lead to a namespace: then the inode is 0.
 func StatNetNS(path string) (reservation.NetNS, bool) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		return reservation.NetNS{}, false
+		return reservation.NetNS{Path: path}, !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR)
 	}
 	return reservation.NetNS{Path: path, Dev: st.Dev, Inode: st.Ino}, true
 }

@@ -46,6 +46,14 @@ func Interfaces(dir string) []Interface {
 	return <-all
 }
 
+// Inside returns the addresses in all network namespaces that are bound in dir.
+func Inside(dir string) (all []netip.Addr) {
+	for _, i := range Interfaces(dir) {
+		all = append(all, i.Addresses...)
+	}
+	return all
+}
+
 // lookBound bounds how long HasAddress waits for the kernel.
 const lookBound = 2 * time.Second
 
@@ -58,7 +66,7 @@ func HasAddress(ns reservation.NetNS, addrs []netip.Addr) bool {
 		runtime.LockOSThread() // never unlocked: the thread is in another namespace and ends with this goroutine
 		inside, is, err := enter(ns.Path)
 		switch {
-		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL), err == nil && is != ns:
+		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL), err == nil && is != ns:
 			has <- false
 		case err != nil:
 			has <- true

@@ -52,6 +52,15 @@ func TestInterfacesOfNamespaces(t *testing.T) {
 	other := all[0].NetNS
 	other.Inode++
 	plain, _ := machine.StatNetNS(filepath.Join(dir, "plain"))
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{loop: true, filepath.Join(dir, "plain", "pod"): false, filepath.Join(dir, "nowhere"): false} {
+		if ns, found := machine.StatNetNS(path); found != want || ns.Inode != 0 {
+			t.Errorf("a look at %s: %+v, %t", path, ns, found)
+		}
+	}
 	for name, tc := range map[string]struct {
 		in   reservation.NetNS
 		has  []netip.Addr
@@ -62,7 +71,8 @@ func TestInterfacesOfNamespaces(t *testing.T) {
 		"another namespace at the path":  {other, has, false},
 		"a file that is no namespace":    {plain, has, false},
 		"a path that leads to nothing":   {reservation.NetNS{Path: filepath.Join(dir, "nowhere"), Inode: 1}, has, false},
-		"a path that cannot be followed": {reservation.NetNS{Path: filepath.Join(dir, "plain", "pod"), Inode: 1}, has, true},
+		"a path through a file":          {reservation.NetNS{Path: filepath.Join(dir, "plain", "pod"), Inode: 1}, has, false},
+		"a path that cannot be followed": {reservation.NetNS{Path: loop, Inode: 1}, has, true},
 	} {
 		if got := machine.HasAddress(tc.in, tc.has); got != tc.want {
 			t.Errorf("HasAddress with %s: %t", name, got)

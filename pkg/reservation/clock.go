@@ -8,13 +8,19 @@ type Moment struct {
 	Wall   time.Time
 	BootID string
 	Up     time.Duration
+	// Unsure is true for some minutes after a boot, while nothing has set the wall clock right.
+	Unsure bool
 }
 
-// Since returns the time from then to m, never less than 0.
+// Since returns the time from then to m, never less than 0. While m is unsure of the wall clock, the time since a moment
+// before the boot is at least that since the boot, and nothing more is known.
 func (m Moment) Since(then Moment) time.Duration {
 	d := m.Wall.Sub(then.Wall)
-	if m.BootID == then.BootID {
+	switch {
+	case m.BootID == then.BootID:
 		d = m.Up - then.Up
+	case m.Unsure:
+		d = m.Up
 	}
 	return max(d, 0)
 }

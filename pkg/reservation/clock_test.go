@@ -12,6 +12,7 @@ func TestDeadlineLeft(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wall, up time.Duration
 		boot     string
+		unsure   bool
 		want     time.Duration
 	}{
 		"at once all of it":                                 {want: length},
@@ -23,10 +24,13 @@ func TestDeadlineLeft(t *testing.T) {
 		"across boots up time means nothing":                {wall: 4 * time.Minute, up: time.Hour, boot: "next", want: 6 * time.Minute},
 		"across boots a clock far back gives all, not more": {wall: -24 * time.Hour, boot: "next", want: length},
 		"across boots a clock far ahead gives nothing":      {wall: 24 * time.Hour, boot: "next", want: 0},
+		"a clock that nobody has set ends nothing":          {wall: 24 * time.Hour, up: 4*time.Minute - now.Up, boot: "next", unsure: true, want: 6 * time.Minute},
+		"… nor does one that is far back keep everything":   {wall: -24 * time.Hour, up: 4*time.Minute - now.Up, boot: "next", unsure: true, want: 6 * time.Minute},
+		"within a boot it does not count":                   {wall: 24 * time.Hour, up: 4 * time.Minute, unsure: true, want: 6 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := reservation.Deadline{From: now, For: length}
-			then := reservation.Moment{Wall: now.Wall.Add(tc.wall), BootID: now.BootID + tc.boot, Up: now.Up + tc.up}
+			then := reservation.Moment{Wall: now.Wall.Add(tc.wall), BootID: now.BootID + tc.boot, Up: now.Up + tc.up, Unsure: tc.unsure}
 			if got := d.Left(then); got != tc.want {
 				t.Errorf("left %s, want %s", got, tc.want)
 			}

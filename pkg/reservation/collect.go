@@ -11,16 +11,16 @@ type CollectInput struct {
 	Attachments []Attachment
 	// Valid are the attachments that the runtime knows.
 	Valid map[AttachmentID]bool
-	// Alive reports whether the network namespace of an attachment exists.
+	// Alive reports whether the network namespace of an attachment exists, and still has one of its addresses.
 	Alive func(Attachment) bool
 }
 
 // PlanCollect returns the attachments that a GC ends. The newest come first, so that the end of an older life of the same
-// owner sees the newer one. A placeholder stays while its namespace exists: the runtime may know the container, and the
-// state does not know the container ID.
+// owner sees the newer one. An attachment whose namespace has the address stays, also when the runtime does not name it:
+// the list may be wrong, and no other pod could use the address.
 func PlanCollect(in CollectInput) []Attachment {
 	stale := slices.DeleteFunc(slices.Clone(in.Attachments), func(a Attachment) bool {
-		return in.Valid[a.ID] || a.ID.IsNetNSPlaceholder() && in.Alive(a)
+		return in.Valid[a.ID] || in.Alive(a)
 	})
 	return newestFirst(stale)
 }

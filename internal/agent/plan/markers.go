@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// MarkerGrace is the age from which a marker file counts as left by a killed ADD. No ADD
-// waits nearly as long for the lock of the state file.
+// MarkerGrace is the age from which a marker file that no process has locked counts as left by a killed ADD. Earlier
+// versions lock no marker, and no ADD waits nearly as long.
 const MarkerGrace = time.Hour
 
 // MarkersToRemove returns the names of marker files whose ADD was killed while it waited,

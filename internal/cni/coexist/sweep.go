@@ -92,6 +92,11 @@ func (s *source) removeInvalid(valid map[reservation.AttachmentID]bool) error {
 		return errors.Join(err, recordErr)
 	}
 	kept := map[netip.Addr]bool{}
+	if s.node.Inside != nil { // a list that lacks a running container must not give its address to another
+		for _, addr := range s.node.Inside() {
+			kept[addr] = true
+		}
+	}
 	for _, r := range records {
 		runs := valid[reservation.AttachmentID{Network: s.conf.Network, ContainerID: r.ContainerID, IfName: r.IfName}]
 		waits := !r.Released.IsZero() && !s.lapsed(r)

@@ -12,11 +12,14 @@ import (
 type Node struct {
 	// Now reads the clocks.
 	Now func() reservation.Moment
-	// NetNS looks at the network namespace bound to a path; false when there is none.
+	// NetNS looks at the network namespace bound to a path; false when there is none. The inode is 0 when the path cannot
+	// be looked at.
 	NetNS func(path string) (reservation.NetNS, bool)
 	// Has reports whether a network namespace that exists has one of the addresses. Without
 	// this function a namespace counts as having them.
 	Has func(reservation.NetNS, []netip.Addr) bool
+	// Inside returns the addresses in all network namespaces; nil where nobody can look into them.
+	Inside func() []netip.Addr
 	// ResultsDir is libcni's result cache.
 	ResultsDir string
 	// OtherResultsDirs are result caches of programs that call libcni with a cache of their own.
@@ -39,5 +42,5 @@ func (n Node) Exists(ns reservation.NetNS, bootID string) bool {
 		return false // a reboot ended the namespace, whatever has its path and number now
 	}
 	now, found := n.NetNS(ns.Path)
-	return found && now == ns
+	return found && (now == ns || now.Inode == 0)
 }
