@@ -143,10 +143,12 @@ func (n *bitNode) traffic() {
 		n.running = append(slices.Clone(n.running), fresh, back)
 	}
 	sweep := func(tx *persistence.Tx) error {
-		if _, err := tx.Reservations(network); err != nil { // as when the agent shows them
+		_, readErr := tx.Reservations(network) // as when the agent shows them
+		_, err := tx.Attachments(network)
+		if err := errors.Join(readErr, err); err != nil {
 			return err
 		}
-		_, err := lifecycle.FreeLapsed(tx, network, n.now)
+		_, err = lifecycle.FreeLapsed(tx, network, n.now)
 		return err
 	}
 	err := persistence.New(persistence.Options{Dir: n.dir, Rebuild: n.recovery.RebuildIn(n.dir)}).Update(n.t.Context(), sweep)

@@ -141,8 +141,11 @@ func (p *Plugin) endUnwritten(conf *netconf.Config, named reservation.Attachment
 	return alone.After()
 }
 
-// unwritable reports whether a write failed for want of space or rights, or because the disk
-// or its file system gave up. It would fail for any other container too.
+// obstacles are errors that any other container would meet too: no space or no rights, a disk or its file system that
+// gave up, and a directory or a link in the place of a file.
+var obstacles = []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, unix.EACCES, unix.EPERM, unix.EISDIR, unix.ENOTDIR, unix.ENOENT, unix.ELOOP}
+
+// unwritable reports whether the state could not be written because of an obstacle.
 func unwritable(err error) bool {
-	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, unix.EACCES, unix.EPERM}, func(no error) bool { return errors.Is(err, no) })
+	return slices.ContainsFunc(obstacles, func(no error) bool { return errors.Is(err, no) })
 }

@@ -74,11 +74,6 @@ func TestAddressInANamespaceGoesToNobody(t *testing.T) {
 		free func(w *testNode, s sandbox)
 	}{
 		"a DEL of a pod that asked for nothing": {free: del},
-		"a GC": {free: func(w *testNode, s sandbox) {
-			if err := w.plugin.Funcs().GC(w.args(s, map[string]any{"cni.dev/valid-attachments": nil})); err != nil {
-				w.t.Fatal(err)
-			}
-		}},
 		"a reservation that lapses":            {asks: true, free: func(w *testNode, s sandbox) { del(w, s); w.pass(time.Hour) }},
 		"a reservation that gives way to pods": {asks: true, free: del},
 		"a reservation that a person releases": {asks: true, free: func(w *testNode, s sandbox) {

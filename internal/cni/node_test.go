@@ -116,7 +116,7 @@ func (s sandbox) required() bool {
 
 func (s sandbox) asks() bool {
 	asks, _ := reservation.ParseRetentionRequest(s.annotations, reservation.DefaultMaxRetain)
-	return s.annotations == nil || asks.Retain > 0 || s.required()
+	return asks.Retain > 0 || s.required()
 }
 
 func (s sandbox) netns() string { return "/netns/" + s.id }

@@ -311,7 +311,7 @@ func onceInside(h happened) error {
 // asks for anything (rule 10). A life that ended counts while a namespace has its addresses.
 func (h happened) mustWait() (reservation.AttachmentID, bool) {
 	if living, found := h.newestAlive(); found {
-		return living.ID, h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required || !living.AnnotationsSeen
+		return living.ID, h.of.asks() || living.Retain > 0 || living.Mode == reservation.Required
 	}
 	if _, again := h.before.Attached[h.of.attachment()]; again {
 		return reservation.AttachmentID{}, false

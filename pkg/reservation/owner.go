@@ -87,10 +87,8 @@ type Attachment struct {
 	Caller int
 }
 
-// WantsRetention reports whether the pod asked for a reservation, or may have: its annotations were not seen yet.
-func (a Attachment) WantsRetention() bool {
-	return a.Retain > 0 || a.Mode == Required || !a.AnnotationsSeen
-}
+// WantsRetention reports whether somebody has told that the pod asks for a reservation: the runtime, or the agent later.
+func (a Attachment) WantsRetention() bool { return a.Retain > 0 || a.Mode == Required }
 
 // Reservation is a set of addresses kept for an owner until a deadline.
 type Reservation struct {
