@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -81,7 +82,7 @@ func addRoute(t *testing.T, to, via string) {
 	}
 }
 
-// routesAre waits until the routes with a gateway are exactly these.
+// routesAre waits until the routes with a gateway, and those that refuse packets, are exactly these.
 func routesAre(t *testing.T, h *netlink.Handle, want ...string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
@@ -93,6 +94,9 @@ func routesAre(t *testing.T, h *netlink.Handle, want ...string) {
 		for _, r := range all {
 			if r.Gw != nil {
 				got = append(got, r.Dst.String()+" via "+r.Gw.String())
+			}
+			if r.Type == unix.RTN_UNREACHABLE && r.Protocol == 0x4c {
+				got = append(got, "unreachable "+r.Dst.String())
 			}
 		}
 		slices.Sort(got)
@@ -145,11 +149,45 @@ func TestOwnNetwork(t *testing.T) {
 	if err := env.Client.Status().Update(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	routesAre(t, h, "10.9.2.0/24 via 192.0.2.22", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2")
+	routesAre(t, h, "10.9.2.0/24 via 192.0.2.22", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2", "unreachable 10.9.1.0/24", "unreachable fd09:1::/64")
 	if err := env.Client.Delete(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	routesAre(t, h, "10.9.9.0/24 via 192.0.2.9")
+	routesAre(t, h, "10.9.9.0/24 via 192.0.2.9", "unreachable 10.9.1.0/24", "unreachable fd09:1::/64")
+}
+
+// TestAnAddressWithoutAPodIsRefused asks the kernel where packets to a pod go that is being rebuilt. There are default
+// routes, and later a bridge of the network that the node had before.
+func TestAnAddressWithoutAPodIsRefused(t *testing.T) {
+	inNetNS(t)
+	h := handle(t)
+	addRoute(t, "0.0.0.0/0", "192.0.2.254")
+	addRoute(t, "::/0", "2001:db8::fe")
+	goes := func(step, to string, refused error) {
+		t.Helper()
+		if r, err := h.RouteGet(net.ParseIP(to)); !errors.Is(err, refused) {
+			t.Errorf("%s: packets to %s take %v, %v; want %v", step, to, r, err, refused)
+		}
+	}
+	nodes := []corev1.Node{*peer("n1", []string{"10.9.1.0/24", "fd09:1::/64"}), *peer("n2", []string{"10.9.2.0/24"}, "192.0.2.2")}
+	for range 2 { // the second time nothing changes
+		if err := agent.ApplyRoutes(h, plan.Routes("n1", nodes)); err != nil {
+			t.Fatal(err)
+		}
+		goes("no pod", "10.9.1.7", unix.EHOSTUNREACH)
+		goes("no pod", "fd09:1::7", unix.EHOSTUNREACH)
+		goes("another node", "10.9.2.7", nil)
+	}
+	addRoute(t, "10.9.1.7/32", "192.0.2.7")
+	goes("a pod", "10.9.1.7", nil)
+	goes("no pod", "10.9.1.8", unix.EHOSTUNREACH)
+	addRoute(t, "10.9.1.0/24", "192.0.2.9")
+	goes("a bridge", "10.9.1.8", nil)
+	if err := agent.ApplyRoutes(h, nil); err != nil {
+		t.Fatal(err)
+	}
+	goes("uninstalled", "fd09:1::7", nil)
+	routesAre(t, h, "0.0.0.0/0 via 192.0.2.254", "10.9.1.0/24 via 192.0.2.9", "10.9.1.7/32 via 192.0.2.7", "::/0 via 2001:db8::fe")
 }
 
 func checkConflist(t *testing.T, path, stateDir string) {
@@ -193,7 +231,7 @@ func TestForeignNetworkIsLeftAlone(t *testing.T) {
 	if err := os.Remove(foreign); err != nil {
 		t.Fatal(err)
 	}
-	routesAre(t, h, "10.8.2.0/24 via 192.0.2.2")
+	routesAre(t, h, "10.8.2.0/24 via 192.0.2.2", "unreachable 10.8.1.0/24")
 }
 
 // TestForeignRouteIsLeftAlone checks that a route of another program is not replaced.

@@ -15,6 +15,10 @@ import (
 // routeProtocol marks the routes that the agent made; it touches no others.
 const routeProtocol netlink.RouteProtocol = 0x4c
 
+// lastMetric lets each other route with the same target, such as that of a bridge, take precedence over one that refuses
+// packets.
+const lastMetric = 1<<32 - 2
+
 // ApplyRoutes adds, replaces and removes the agent's routes on this node until they are the
 // wanted ones. Routes of other programs stay. Where such a route has the same target, the
 // wanted route fails. Routes to the targets in stay are left as they are.
@@ -64,8 +68,12 @@ func ownRoutes(h *netlink.Handle) ([]plan.Route, error) {
 }
 
 func toNetlink(r plan.Route) *netlink.Route {
-	return &netlink.Route{
+	to := &netlink.Route{
 		Protocol: routeProtocol, Gw: net.IP(r.Via.AsSlice()),
 		Dst: &net.IPNet{IP: r.To.Addr().AsSlice(), Mask: net.CIDRMask(r.To.Bits(), r.To.Addr().BitLen())},
 	}
+	if !r.Via.IsValid() {
+		to.Type, to.Priority = unix.RTN_UNREACHABLE, lastMetric
+	}
+	return to
 }

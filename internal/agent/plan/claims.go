@@ -150,7 +150,7 @@ func Applied(conflist []byte) (ranges []netip.Prefix) {
 	return ranges
 }
 
-// RangeRoutes lists the routes to the ranges of other nodes. A range that shares addresses with others gets no route,
+// RangeRoutes lists the routes for the ranges of all nodes. A range that shares addresses with others gets no route,
 // but keeps the one that it has: a more specific route would take packets from the pods of another node.
 func RangeRoutes(self string, nodes []corev1.Node, ranges []v1alpha1.NodeRange) (routes []Route, stay []netip.Prefix) {
 	claims := rangeClaims(ranges)
@@ -160,7 +160,7 @@ func RangeRoutes(self string, nodes []corev1.Node, ranges []v1alpha1.NodeRange) 
 	podCIDRs, addresses := nodeClaims(nodes)
 	for _, r := range claims {
 		i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == r.node })
-		if r.node == self || i < 0 {
+		if i < 0 {
 			continue
 		}
 		if _, shared := sharedWith(r, claims, podCIDRs, addresses); shared {
@@ -168,7 +168,11 @@ func RangeRoutes(self string, nodes []corev1.Node, ranges []v1alpha1.NodeRange) 
 			continue
 		}
 		within := func(c claim) bool { return c.node == r.node && c.prefix == r.prefix } // it has a route already
-		if via, found := internalIP(nodes[i], r.prefix.Addr().Is4()); found && !slices.ContainsFunc(podCIDRs, within) {
+		via, found := internalIP(nodes[i], r.prefix.Addr().Is4())
+		if r.node == self {
+			via, found = netip.Addr{}, true
+		}
+		if found && !slices.ContainsFunc(podCIDRs, within) {
 			routes = append(routes, Route{To: r.prefix, Via: via})
 		}
 	}

@@ -23,13 +23,13 @@ func TestOwnNetwork(t *testing.T) {
 		routes  int
 		err     error
 	}{
-		"routes and network configuration":              {nodes: []corev1.Node{self, other}, routes: 1},
-		"other configurations behind ours":              {nodes: []corev1.Node{self, other}, configs: []string{"10-limpet.conflist", "99-other.conf"}, routes: 1},
+		"routes and network configuration":              {nodes: []corev1.Node{self, other}, routes: 2},
+		"other configurations behind ours":              {nodes: []corev1.Node{self, other}, configs: []string{"10-limpet.conflist", "99-other.conf"}, routes: 2},
 		"another network's configuration in front":      {nodes: []corev1.Node{self, other}, configs: []string{"05-other.conflist", "10-limpet.conflist"}, foreign: "05-other.conflist"},
-		"a file in front that runtimes do not read":     {nodes: []corev1.Node{self, other}, configs: []string{"05-other.conflist.old"}, routes: 1},
+		"a file in front that runtimes do not read":     {nodes: []corev1.Node{self, other}, configs: []string{"05-other.conflist.old"}, routes: 2},
 		"the node is not registered yet":                {nodes: []corev1.Node{other}, routes: 1, err: plan.ErrNotRegistered},
 		"the node has no pod CIDR":                      {nodes: []corev1.Node{nodeWith("n1", nil, "192.0.2.1"), other}, routes: 1, err: plan.ErrNoPodCIDR},
-		"the node is alone in the cluster, with a CIDR": {nodes: []corev1.Node{self}},
+		"the node is alone in the cluster, with a CIDR": {nodes: []corev1.Node{self}, routes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := plan.OwnNetwork(plan.OwnNetworkInput{Node: "n1", Nodes: tc.nodes, ConfigNames: tc.configs})

@@ -210,7 +210,7 @@ func TestRangeRoutes(t *testing.T) {
 	}{
 		"each range of another node, a retired one too": {
 			ranges: []string{"n1 Further 10.200.1.0/24", "n2 Further 10.200.2.0/24", "n2 Retired fd02::/64"},
-			routes: []string{"10.200.2.0/24 via 192.0.2.2", "fd02::/64 via 2001:db8::2"},
+			routes: []string{"unreachable 10.200.1.0/24", "10.200.2.0/24 via 192.0.2.2", "fd02::/64 via 2001:db8::2"},
 		},
 		"none to a node that has not joined":       {ranges: []string{"n9 Further 10.200.9.0/24"}},
 		"none but its own to a part of a pod CIDR": {ranges: []string{"n2 Instead 10.1.2.0/24"}},
@@ -224,7 +224,7 @@ func TestRangeRoutes(t *testing.T) {
 			routes, stay := plan.RangeRoutes("n1", nodes, ranges(tc.ranges...))
 			var got, left []string
 			for _, r := range routes {
-				got = append(got, r.To.String()+" via "+r.Via.String())
+				got = append(got, routeText(r))
 			}
 			for _, p := range stay {
 				left = append(left, p.String())

@@ -7,13 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Route leads to the pods of another node.
+// Route leads to the pods of another node. Without Via it refuses packets to addresses of this node that no pod has: such
+// as those of a pod that is being rebuilt, which would else leave by the default gateway.
 type Route struct {
 	To  netip.Prefix
 	Via netip.Addr
 }
 
-func (r Route) sameTarget(o Route) bool { return r.To == o.To }
+// sameTarget reports whether one route replaces the other. A route that refuses packets stands behind all others.
+func (r Route) sameTarget(o Route) bool { return r.To == o.To && r.Via.IsValid() == o.Via.IsValid() }
 
 // Routes lists the routes that the node called self needs: to each pod CIDR of every other
 // node, via the internal IP of the other node in the same family. Pod CIDRs of a family in
@@ -21,15 +23,14 @@ func (r Route) sameTarget(o Route) bool { return r.To == o.To }
 func Routes(self string, nodes []corev1.Node) []Route {
 	var routes []Route
 	for _, n := range nodes {
-		if n.Name == self {
-			continue
-		}
 		for _, text := range n.Spec.PodCIDRs {
 			to, err := netip.ParsePrefix(text)
 			if err != nil {
 				continue // the API server validates pod CIDRs
 			}
-			if via, found := internalIP(n, to.Addr().Is4()); found {
+			if via, found := internalIP(n, to.Addr().Is4()); n.Name == self {
+				routes = append(routes, Route{To: to.Masked()})
+			} else if found {
 				routes = append(routes, Route{To: to.Masked(), Via: via})
 			}
 		}
