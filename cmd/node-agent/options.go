@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,6 +21,7 @@ import (
 type Options struct {
 	Node               string
 	Network            string
+	PodNetworks        []netip.Prefix
 	PluginFile         string
 	BinDir             string
 	ConfDir            string
@@ -52,6 +55,16 @@ func Default() Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "node-name", o.Node, "name of this machine's Node object; empty: the value of the environment variable NODE_NAME")
 	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; adopt: put limpet-ipam in the place of host-local in the network configuration of the node (bridge, ptp, macvlan or ipvlan), again after each change by its owner; uninstall restores it; none: it writes neither")
+	fs.Func("pod-networks", "with --network=own: networks in which the pod CIDRs of nodes must be, such as 10.244.0.0/16,fd00:10:244::/48: those of --cluster-cidr of kube-controller-manager; empty: private networks, and that of the node's own pod CIDR; ranges of a NodeNetwork need not be in them", func(text string) error {
+		for _, t := range strings.Split(text, ",") {
+			p, err := netip.ParsePrefix(t)
+			if err != nil {
+				return err
+			}
+			o.PodNetworks = append(o.PodNetworks, p.Masked())
+		}
+		return nil
+	})
 	fs.StringVar(&o.PluginFile, "plugin", o.PluginFile, "plugin binary to install; empty: install none")
 	fs.StringVar(&o.BinDir, "cni-bin-dir", o.BinDir, "directory in which the container runtime looks for plugins")
 	fs.StringVar(&o.ConfDir, "cni-conf-dir", o.ConfDir, "directory in which the container runtime looks for network configurations")

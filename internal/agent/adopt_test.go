@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/agent"
+	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -206,7 +207,7 @@ func TestANetworkThatCannotBeAdoptedIsTold(t *testing.T) {
 func (n *node) isTold(t *testing.T, text string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		got := n.messages(t)
+		got := n.messages(t, plan.ReasonForeignNetwork)
 		if !strings.Contains(strings.Join(got, "\n"), text) {
 			return fmt.Errorf("events %q, want %q", got, text)
 		}

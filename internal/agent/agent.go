@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,8 @@ type Config struct {
 	ConfDir    string // where runtimes look for network configurations
 	StateDir   string
 	OwnNetwork bool // the agent is the node's pod network
+	// PodNetworks are the networks in which the pod CIDRs of nodes must be; empty for the default.
+	PodNetworks []netip.Prefix
 	// Adopt makes the agent patch the network configuration of the node. Accepts returns why limpet-ipam would refuse
 	// a configuration.
 	Adopt   bool
@@ -93,6 +96,7 @@ type Agent struct {
 	lookedUp bool                    // whether that was read
 	started  time.Time               // when the agent began to run
 
+	wrote      []byte                 // the network configuration of own mode, as the agent last wrote it
 	patches    []time.Time            // of the network configuration, within the last hour
 	notAdopted atomic.Pointer[string] // why the network is not adopted; nil before the first attempt
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
 
@@ -27,11 +29,14 @@ func (a *Agent) findIPAM() error {
 	if why := a.notAdopted.Load(); why != nil && is.By != plan.IPAMLimpet {
 		is.NotAdopted = *why
 	}
+	if a.OwnNetwork {
+		is.Drops, err = ForwardDrops()
+	}
 	if was := a.ipam.Swap(&is); was == nil || *was != is {
-		a.Log.Info("Network of the node", "ipam", is.By, "file", is.File)
+		a.Log.Info("Network of the node", "ipam", is.By, "file", is.File, "drops", is.Drops)
 	}
 	a.metrics.setIPAM(is.By)
-	return nil
+	return err
 }
 
 // readConfigs returns the network configurations of a directory, in the order in which
@@ -60,18 +65,24 @@ func readConfigs(dir string) ([]plan.ConfigFile, error) {
 	return files, nil
 }
 
-// reportIPAM creates one event each time another IPAM plugin than Limpet's comes into use.
+// reportIPAM creates one event each time another IPAM plugin than Limpet's comes into use, or other chains drop packets.
 func (a *Agent) reportIPAM(ctx context.Context) error {
 	is := a.ipam.Load()
 	if is == nil || *is == a.reportedIPAM {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	var events []*corev1.Event
+	if is.Drops != "" && is.Drops != a.reportedIPAM.Drops {
+		events = append(events, plan.ForwardingEvent(a.Node, is.Drops, a.Clock.Now()))
+	}
 	if is.By == plan.IPAMOther || is.NotAdopted != "" {
-		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
-		defer cancel()
-		event := plan.ForeignNetworkEvent(a.Node, a.ConfDir, *is, a.Clock.Now())
+		events = append(events, plan.ForeignNetworkEvent(a.Node, a.ConfDir, *is, a.Clock.Now()))
+	}
+	for _, event := range events {
 		if err := a.show.Client.Create(ctx, event); err != nil {
-			return fmt.Errorf("create event about a foreign network: %w", err)
+			return fmt.Errorf("create event about the network: %w", err)
 		}
 	}
 	a.reportedIPAM = *is

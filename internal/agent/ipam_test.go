@@ -43,7 +43,7 @@ func TestAForeignNetworkIsReported(t *testing.T) {
 func (n *node) reported(t *testing.T, want ...string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		if got := n.messages(t); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		if got := n.messages(t, plan.ReasonForeignNetwork); strings.Join(got, "\n") != strings.Join(want, "\n") {
 			return fmt.Errorf("events %q, want %q", got, want)
 		}
 		return nil
@@ -51,14 +51,14 @@ func (n *node) reported(t *testing.T, want ...string) {
 }
 
 // messages returns the messages of the events about the node's network.
-func (n *node) messages(t *testing.T) (all []string) {
+func (n *node) messages(t *testing.T, reason string) (all []string) {
 	t.Helper()
 	var list corev1.EventList
 	if err := env.Client.List(t.Context(), &list, client.InNamespace("default")); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	for _, e := range list.Items {
-		if e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == n.Node && e.Reason == plan.ReasonForeignNetwork {
+		if e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == n.Node && e.Reason == reason {
 			all = append(all, e.Message)
 		}
 	}
@@ -89,6 +89,17 @@ func (n *node) metricIs(t *testing.T, name string, want float64) {
 	testenv.Eventually(t, func() error {
 		if got, found := n.metric(t, name); !found || got != want {
 			return fmt.Errorf("%s is %v (%t), want %v", name, got, found, want)
+		}
+		return nil
+	})
+}
+
+// metricIsAtLeast waits until a metric has a value.
+func (n *node) metricIsAtLeast(t *testing.T, name string, want float64) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if got, _ := n.metric(t, name); got < want {
+			return fmt.Errorf("%s is %v, want %v", name, got, want)
 		}
 		return nil
 	})

@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,22 +18,26 @@ import (
 // configuration, with which the node becomes Ready. Routes that cannot be set are an error,
 // but do not keep the node from becoming Ready.
 func (a *Agent) setUpNetwork() error {
-	names, err := configNames(a.ConfDir)
+	files, err := readConfigs(a.ConfDir)
 	if err != nil {
 		return err
 	}
 	settings, told, unrecorded := a.settings()
 	in := plan.OwnNetworkInput{
-		Node: a.Node, Nodes: a.cluster.allNodes(), ConfigNames: names, Options: a.pluginOptions(), Settings: settings,
+		Node: a.Node, Nodes: a.cluster.allNodes(), Configs: files, Options: a.pluginOptions(), Settings: settings,
 		Untold: !told, Waited: a.Clock.Since(a.started) >= untold && unrecorded == nil, Accepts: a.Accepts,
+		PodNetworks: a.PodNetworks, APIServer: apiServer(a.REST.Host),
+	}
+	if in.Have, err = ownRoutes(a.cluster.links); err != nil {
+		return err
 	}
 	if settings != nil {
 		if in.NodeMTU, err = nodeMTU(a.cluster.links, plan.InternalIPs(a.Node, in.Nodes)); err != nil {
 			return err
 		}
 	}
-	if conflist, err := os.ReadFile(filepath.Join(a.ConfDir, plan.ConflistName)); err == nil { // without it no range is applied
-		in.Applied = plan.Applied(conflist)
+	if i := slices.IndexFunc(files, func(f plan.ConfigFile) bool { return f.Name == plan.ConflistName }); i >= 0 {
+		in.Current = files[i].Data
 	}
 	d := plan.OwnNetwork(in)
 	a.decided = d
@@ -38,16 +45,27 @@ func (a *Agent) setUpNetwork() error {
 		a.networkInstalled.Store(true)
 		return fmt.Errorf("%s is the node's network configuration: it and the routes are left as they are; remove it, or run the agent with --network=none", filepath.Join(a.ConfDir, d.Foreign))
 	}
-	err = errors.Join(ApplyRoutes(a.cluster.links, d.Routes, d.Stay...), d.Err)
+	unrecorded = errors.Join(d.Refused, unrecorded)
+	err = errors.Join(ApplyRoutes(a.cluster.links, d.Routes), d.Err)
 	if d.Err != nil {
-		if (settings != nil || !told) && slices.Contains(names, plan.ConflistName) {
+		if (settings != nil || !told) && in.Current != nil {
 			a.networkInstalled.Store(true) // with the settings that the node had before
 		}
 		return errors.Join(err, unrecorded)
 	}
-	err = errors.Join(err, a.installConflist(d))
+	err = errors.Join(err, a.installConflist(in.Current, d))
 	a.decided.Failed(err)
 	return errors.Join(err, unrecorded)
+}
+
+// apiServer returns the address in a URL; none of a name.
+func apiServer(host string) netip.Prefix {
+	u, err := url.Parse(host)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip, _ := netip.ParseAddr(u.Hostname())
+	return netip.PrefixFrom(ip, ip.BitLen())
 }
 
 func (a *Agent) pluginOptions() plan.PluginOptions {
@@ -58,13 +76,29 @@ func (a *Agent) pluginOptions() plan.PluginOptions {
 	return o
 }
 
-func (a *Agent) installConflist(d plan.OwnNetworkDecision) error {
-	path := filepath.Join(a.ConfDir, plan.ConflistName)
-	changed, err := installFile(path, d.Conflist, 0o644)
-	if changed {
-		a.Log.Info("Installed network configuration", "path", path, "ranges", d.Ranges)
+// installConflist writes the network configuration, with pauses while another program changes it back.
+func (a *Agent) installConflist(current []byte, d plan.OwnNetworkDecision) error {
+	path, now := filepath.Join(a.ConfDir, plan.ConflistName), a.Clock.Now()
+	a.networkInstalled.Store(current != nil)
+	if bytes.Equal(current, d.Conflist) {
+		return nil
 	}
-	a.networkInstalled.Store(err == nil)
+	if a.patches = recent(a.patches, now); bytes.Equal(a.wrote, d.Conflist) {
+		if err := plan.Contested(plan.ConflistName, a.patches, now); err != nil {
+			return err
+		}
+		a.patches = append(a.patches, now)
+	}
+	var err error
+	if a.wrote = d.Conflist; current == nil {
+		_, err = installFile(path, d.Conflist, 0o644)
+	} else {
+		err = swapFile(path, current, d.Conflist)
+	}
+	if err == nil {
+		a.Log.Info("Installed network configuration", "path", path, "ranges", d.Ranges)
+		a.networkInstalled.Store(true)
+	}
 	return err
 }
 

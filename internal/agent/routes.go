@@ -21,13 +21,13 @@ const lastMetric = 1<<32 - 2
 
 // ApplyRoutes adds, replaces and removes the agent's routes on this node until they are the
 // wanted ones. Routes of other programs stay. Where such a route has the same target, the
-// wanted route fails. Routes to the targets in stay are left as they are.
-func ApplyRoutes(h *netlink.Handle, want []plan.Route, stay ...netip.Prefix) error {
+// wanted route fails.
+func ApplyRoutes(h *netlink.Handle, want []plan.Route) error {
 	have, err := ownRoutes(h)
 	if err != nil {
 		return err
 	}
-	d := plan.RouteChanges(have, want, stay...)
+	d := plan.RouteChanges(have, want)
 	var errs []error
 	for _, r := range d.Add {
 		if err := h.RouteAdd(toNetlink(r)); err != nil {

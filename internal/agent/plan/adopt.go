@@ -79,8 +79,7 @@ func Adopt(in AdoptInput) AdoptDecision {
 		d.Err = fmt.Errorf("%s is left as it is: %w", in.First.Name, err)
 		return d
 	}
-	if until := contested(in.Patches); until.After(in.Now) {
-		d.Err = fmt.Errorf("%s was changed back, or its patch failed, %d times within an hour: the next patch is at %s", in.First.Name, len(in.Patches), until.UTC().Format(time.RFC3339))
+	if d.Err = Contested(in.First.Name, in.Patches, in.Now); d.Err != nil {
 		return d
 	}
 	d.Patched, record.Patched = patched, sha256.Sum256(patched)
@@ -153,17 +152,21 @@ const (
 	PatchMemory = time.Hour
 )
 
-// contested returns the time of the next patch: the pause doubles with each of the last hour.
-func contested(patches []time.Time) time.Time {
+// Contested returns an error before the time of the next patch of a file: the pause doubles with each of the last hour.
+func Contested(name string, patches []time.Time, now time.Time) error {
 	n := len(patches)
 	if n < patchesAtOnce {
-		return time.Time{}
+		return nil
 	}
 	pause := longestPause
 	if doubled := n - patchesAtOnce; doubled < 5 {
 		pause = min(firstPause<<doubled, longestPause)
 	}
-	return patches[n-1].Add(pause)
+	until := patches[n-1].Add(pause)
+	if !until.After(now) {
+		return nil
+	}
+	return fmt.Errorf("%s was changed back, or its patch failed, %d times within an hour: the next patch is at %s", name, n, until.UTC().Format(time.RFC3339))
 }
 
 // Restoration is what an uninstallation does to patched network configurations.

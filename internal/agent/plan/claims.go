@@ -71,8 +71,8 @@ func sharedWith(r claim, ranges, podCIDRs, addresses []claim) (claim, bool) {
 }
 
 // checkShared returns an error if another node has addresses of this node.
-func checkShared(self string, nodes []corev1.Node, ranges []claim) error {
-	podCIDRs, addresses := nodeClaims(nodes)
+func checkShared(self string, nodes []corev1.Node, ranges, podCIDRs []claim) error {
+	_, addresses := nodeClaims(nodes)
 	addresses = slices.DeleteFunc(addresses, func(a claim) bool { return a.node != self }) // see disputed
 	for _, r := range ranges {
 		if r.node != self {
@@ -93,23 +93,14 @@ func checkShared(self string, nodes []corev1.Node, ranges []claim) error {
 	return nil
 }
 
-// disputed returns an address of another node in a range of this node, whose kubelet may have invented it.
-func disputed(r claim, nodes []corev1.Node) (claim, bool) {
-	_, addresses := nodeClaims(nodes)
-	i := slices.IndexFunc(addresses, func(a claim) bool { return a.node != r.node && a.prefix.Overlaps(r.prefix) })
-	if i < 0 {
-		return claim{}, false
-	}
-	return addresses[i], true
-}
-
 // undisputed returns those of a node's ranges that new pods may get addresses of. A range with the address of another
-// node is left out, unless the node has it already: then the address came later, and the note says so. A range that
+// node, whose kubelet may have invented it, is left out, unless the node has it already: then the address came later, and the note says so. A range that
 // stands instead of a pod CIDR cannot be left out: the node keeps what it had. The problem tells what is left out.
 func undisputed(mine []claim, nodes []corev1.Node, applied []netip.Prefix) (left []claim, note string, leftOut, err error) {
 	without := 0
+	_, addresses := nodeClaims(nodes)
 	for _, r := range mine {
-		other, found := disputed(r, nodes)
+		other, found := sharedWith(r, nil, nil, slices.DeleteFunc(slices.Clone(addresses), func(a claim) bool { return a.node == r.node }))
 		p := problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: take another range, or look why that node has such an address", r, other)}
 		switch {
 		case !found:
@@ -130,8 +121,8 @@ func undisputed(mine []claim, nodes []corev1.Node, applied []netip.Prefix) (left
 	return left, note, leftOut, nil
 }
 
-// Applied returns the ranges of a network configuration; none of one that cannot be read.
-func Applied(conflist []byte) (ranges []netip.Prefix) {
+// applied returns the ranges of a network configuration; none of one that cannot be read.
+func applied(conflist []byte) (ranges []netip.Prefix) {
 	var conf struct {
 		Plugins []struct {
 			IPAM struct {
@@ -150,31 +141,21 @@ func Applied(conflist []byte) (ranges []netip.Prefix) {
 	return ranges
 }
 
-// RangeRoutes lists the routes for the ranges of all nodes. A range that shares addresses with others gets no route,
+// rangeRoutes lists the routes for the ranges of all nodes. A range that shares addresses with others gets no route,
 // but keeps the one that it has: a more specific route would take packets from the pods of another node.
-func RangeRoutes(self string, nodes []corev1.Node, ranges []v1alpha1.NodeRange) (routes []Route, stay []netip.Prefix) {
-	claims := rangeClaims(ranges)
-	if len(claims) == 0 {
-		return nil, nil
-	}
-	podCIDRs, addresses := nodeClaims(nodes)
-	for _, r := range claims {
-		i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == r.node })
-		if i < 0 {
-			continue
-		}
-		if _, shared := sharedWith(r, claims, podCIDRs, addresses); shared {
-			stay = append(stay, r.prefix)
-			continue
-		}
+func (in OwnNetworkInput) rangeRoutes(ranges, podCIDRs []claim) (routes []Route, disputed []netip.Prefix) {
+	_, addresses := nodeClaims(in.Nodes)
+	for _, r := range ranges {
+		route, found := in.routeTo(r)
 		within := func(c claim) bool { return c.node == r.node && c.prefix == r.prefix } // it has a route already
-		via, found := internalIP(nodes[i], r.prefix.Addr().Is4())
-		if r.node == self {
-			via, found = netip.Addr{}, true
+		if !found || slices.ContainsFunc(podCIDRs, within) {
+			continue
 		}
-		if found && !slices.ContainsFunc(podCIDRs, within) {
-			routes = append(routes, Route{To: r.prefix, Via: via})
+		if _, shared := sharedWith(r, ranges, podCIDRs, addresses); shared {
+			disputed = append(disputed, r.prefix)
+			continue
 		}
+		routes = append(routes, route)
 	}
-	return routes, stay
+	return routes, disputed
 }

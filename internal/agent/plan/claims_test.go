@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -62,9 +61,7 @@ func TestAnInventedAddressHarmsOneRange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(v1alpha1.NodeNetworkSpec{MTU: 1400, Ranges: ranges(tc.ranges...)}, invent(tc.invents...), func(in *plan.OwnNetworkInput) {
-				for _, text := range tc.applied {
-					in.Applied = append(in.Applied, netip.MustParsePrefix(text))
-				}
+				in.Current = conflistOf(tc.applied...)
 			})
 			if c := d.Configured; c.Status != tc.status || !strings.Contains(c.Message, tc.words) || c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonSharedAddresses {
 				t.Errorf("condition %+v, want %s and %q", c, tc.status, tc.words)
@@ -79,21 +76,6 @@ func TestAnInventedAddressHarmsOneRange(t *testing.T) {
 				t.Errorf("MTU %v, ranges %s; want %v, %s", mtu, sets, tc.mtu, tc.sets)
 			}
 		})
-	}
-}
-
-// TestAppliedReadsWhatOwnNetworkWrites reads the ranges of a network configuration.
-func TestAppliedReadsWhatOwnNetworkWrites(t *testing.T) {
-	d := decide(v1alpha1.NodeNetworkSpec{Ranges: ranges("n1 Further 10.200.1.0/24")})
-	var got []string
-	for _, p := range plan.Applied(d.Conflist) {
-		got = append(got, p.String())
-	}
-	if text := strings.Join(got, " "); text != "10.1.1.0/24 10.200.1.0/24 fd01:1::/64" {
-		t.Errorf("ranges %s", text)
-	}
-	if got := plan.Applied([]byte("{")); got != nil {
-		t.Errorf("ranges %v of a part of a file", got)
 	}
 }
 
@@ -113,10 +95,11 @@ func TestWithoutAnAnswer(t *testing.T) {
 		"a node with a record has waited":               {record: record, waited: true, writes: true, tells: true, reason: v1alpha1.ReasonApplied},
 	} {
 		t.Run(name, func(t *testing.T) {
+			old := []plan.Route{via("10.200.2.0/24", "192.0.2.2"), via("fd02::/64", "2001:db8::2")}
 			d := decide(v1alpha1.NodeNetworkSpec{}, func(in *plan.OwnNetworkInput) {
-				in.Settings, in.Untold, in.Waited = tc.record, true, tc.waited
+				in.Settings, in.Untold, in.Waited, in.Have = tc.record, true, tc.waited, old
 				if tc.conf {
-					in.ConfigNames = []string{plan.ConflistName}
+					in.Current = []byte("{}")
 				}
 			})
 			if (d.Conflist != nil) != tc.writes || d.Told != tc.tells || (d.Err != nil) != (tc.failure != "") || d.Err != nil && !strings.Contains(d.Err.Error(), tc.failure) {
@@ -125,13 +108,10 @@ func TestWithoutAnAnswer(t *testing.T) {
 			if tc.reason != "" && d.Configured.Reason != tc.reason {
 				t.Errorf("condition %+v", d.Configured)
 			}
-			if len(d.Routes) == 0 {
+			if len(d.Routes) <= len(old) {
 				t.Error("routes wait")
 			}
-			old := []plan.Route{
-				{To: netip.MustParsePrefix("10.200.2.0/24"), Via: netip.MustParseAddr("192.0.2.2")}, {To: netip.MustParsePrefix("fd02::/64"), Via: netip.MustParseAddr("2001:db8::2")},
-			}
-			if c := plan.RouteChanges(old, d.Routes, d.Stay...); len(c.Remove) > 0 {
+			if c := plan.RouteChanges(old, d.Routes); len(c.Remove) > 0 {
 				t.Errorf("removes %v", c.Remove)
 			}
 		})

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"net/netip"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -31,8 +33,8 @@ type PluginOptions struct {
 // conflist returns the network configuration of own mode. It chains ptp, which routes each
 // address by itself, with the range sets of the node, and portmap for host ports. Nothing is
 // masqueraded: pods see each other's addresses. Options that have the plugin's default value
-// are left out.
-func conflist(sets [][]netip.Prefix, mtu int32, o PluginOptions) object {
+// are left out. Behind them are the plugins of others.
+func conflist(sets [][]netip.Prefix, mtu int32, o PluginOptions, others []object) object {
 	var ranges [][]object
 	var routes []object
 	for _, set := range sets {
@@ -64,6 +66,26 @@ func conflist(sets [][]netip.Prefix, mtu int32, o PluginOptions) object {
 	return object{
 		"cniVersion": "1.1.0",
 		"name":       NetworkName,
-		"plugins":    []object{ptp, {"type": "portmap", "capabilities": object{"portMappings": true}, "snat": true}},
+		"plugins":    append([]object{ptp, {"type": "portmap", "capabilities": object{"portMappings": true}, "snat": true}}, others...),
 	}
+}
+
+// chained returns the plugins that others have added to a network configuration, as service meshes do. A plugin that
+// gives addresses is another network.
+func chained(data []byte) []object {
+	conf, err := decodeObject(data)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(pluginsOf(conf), func(p object) bool {
+		name, _ := p["type"].(string)
+		return p["ipam"] != nil || slices.Contains([]string{"", "ptp", "portmap"}, name)
+	})
+}
+
+// same reports whether two network configurations have the same content.
+func same(a, b []byte) bool {
+	x, errX := decodeObject(a)
+	y, errY := decodeObject(b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }

@@ -33,6 +33,8 @@ type NodeIPAM struct {
 	File string
 	// NotAdopted says why the agent has not patched the file; empty where it was not asked to.
 	NotAdopted string
+	// Drops names the chains that drop forwarded packets, in own mode.
+	Drops string
 }
 
 // ConfigFile is a file with a network configuration, or a list of them.
@@ -102,6 +104,9 @@ func delegates(conf any) bool {
 // from another IPAM plugin.
 const ReasonForeignNetwork = "ForeignNetwork"
 
+// ReasonForwardingDropped is the reason of the event on a node that may drop packets to and from pods.
+const ReasonForwardingDropped = "ForwardingDropped"
+
 // eventName returns a name that no other event of the node has.
 func eventName(node string, now time.Time) string {
 	if name := fmt.Sprintf("%s.%x", node, now.UnixNano()); len(validation.IsDNS1123Subdomain(name)) == 0 {
@@ -116,7 +121,6 @@ const maxMessage = 1024
 // ForeignNetworkEvent returns the event for a node whose network configuration, in dir,
 // names another IPAM plugin. It says why the agent did not patch it, if that was its task.
 func ForeignNetworkEvent(node, dir string, is NodeIPAM, now time.Time) *corev1.Event {
-	at := metav1.NewTime(now)
 	var message string
 	if is.File != "" {
 		message = fmt.Sprintf("%s is the network configuration of this node and does not name %s as its IPAM plugin: its pods get no reservations", filepath.Join(dir, is.File), PluginName)
@@ -124,13 +128,23 @@ func ForeignNetworkEvent(node, dir string, is NodeIPAM, now time.Time) *corev1.E
 	if is.File != "" && is.NotAdopted != "" {
 		message += "; "
 	}
-	message += is.NotAdopted
+	return nodeEvent(node, ReasonForeignNetwork, message+is.NotAdopted, now)
+}
+
+// ForwardingEvent returns the event for a node with chains that drop forwarded packets.
+func ForwardingEvent(node, chains string, now time.Time) *corev1.Event {
+	return nodeEvent(node, ReasonForwardingDropped, fmt.Sprintf("chains of the packet filter drop forwarded packets unless a rule accepts them: %s. Pods reach no other node "+
+		"without a rule for each of the cluster's pod CIDRs as source and as destination. Remedy: accept these, or set the policy of the chains to accept", chains), now)
+}
+
+func nodeEvent(node, reason, message string, now time.Time) *corev1.Event {
+	at := metav1.NewTime(now)
 	message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: eventName(node, now)},
 		// kubectl describe node looks for events whose UID is the node's name.
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
-		Type:           corev1.EventTypeWarning, Reason: ReasonForeignNetwork,
+		Type:           corev1.EventTypeWarning, Reason: reason,
 		Message: message,
 		Source:  corev1.EventSource{Component: "limpet-agent", Host: node}, FirstTimestamp: at, LastTimestamp: at, Count: 1,
 	}

@@ -27,9 +27,10 @@ var (
 type OwnNetworkInput struct {
 	Node  string
 	Nodes []corev1.Node
-	// ConfigNames are the sorted names of the files in the directory of network configurations.
-	ConfigNames []string
-	Options     PluginOptions
+	// Configs are the network configurations of the node, sorted by name. Current is the content of its own.
+	Configs []ConfigFile
+	Current []byte
+	Options PluginOptions
 	// Settings are those of the NodeNetwork; nil without one.
 	Settings *NodeNetwork
 	// Untold means that the API server has not told whether there is a NodeNetwork: Settings are those of the record.
@@ -37,8 +38,11 @@ type OwnNetworkInput struct {
 	Untold, Waited bool
 	// NodeMTU is the MTU of the interface with the node's internal IP; 0 while it is not known.
 	NodeMTU int
-	// Applied are the ranges of the network configuration as the node has it.
-	Applied []netip.Prefix
+	// Have are the routes of the agent.
+	Have []Route
+	// PodNetworks are the networks in which pod CIDRs must be; empty for the default. APIServer is its address, if known.
+	PodNetworks []netip.Prefix
+	APIServer   netip.Prefix
 	// Accepts returns why limpet-ipam would refuse a configuration.
 	Accepts func(conf []byte) error
 }
@@ -49,12 +53,12 @@ type OwnNetworkDecision struct {
 	// When it is set, routes and network configuration are left as they are.
 	Foreign string
 	Routes  []Route
+	// Refused says which pod CIDRs count for nothing.
+	Refused error
 	// Conflist is the content of the network configuration. With it the node becomes Ready.
 	Conflist []byte
 	Ranges   []string
 	Sets     []ipam.Set // the same, as the pool shows them
-	// Stay are targets whose routes are neither added nor removed; 0.0.0.0/0 and ::/0 are all other routes.
-	Stay []netip.Prefix
 	// Configured tells how the node took the settings of the NodeNetwork; nil without one.
 	Configured *metav1.Condition
 	// Told means that Configured is known, also where it is nil.
@@ -66,28 +70,32 @@ type OwnNetworkDecision struct {
 // OwnNetwork decides about routes and network configuration of own mode.
 func OwnNetwork(in OwnNetworkInput) OwnNetworkDecision {
 	told := !in.Untold || in.Waited
-	if foreign := foreignConfig(in.ConfigNames); foreign != "" {
+	if foreign := foreignConfig(in.Configs); foreign != "" {
 		d := OwnNetworkDecision{Foreign: foreign, Told: told}
 		if in.Settings != nil {
 			d.Configured = configured(*in.Settings, problem{v1alpha1.ReasonForeignNetwork, fmt.Errorf("%s is the node's network configuration", foreign)}, "")
 		}
 		return d
 	}
-	d := OwnNetworkDecision{Routes: Routes(in.Node, in.Nodes), Told: told}
-	if in.Untold {
-		d.Stay = []netip.Prefix{allIPv4, allIPv6} // pods may have addresses of ranges that the record does not know
-		if in.Settings == nil && (!in.Waited || slices.Contains(in.ConfigNames, ConflistName)) {
-			d.Err = fmt.Errorf("network configuration of %s: %w", in.Node, ErrUntold)
-			return d
-		}
-	}
 	settings := NodeNetwork{}
 	if in.Settings != nil {
 		settings = *in.Settings
-		more, stay := RangeRoutes(in.Node, in.Nodes, settings.Spec.Ranges)
-		d.Routes, d.Stay = append(d.Routes, more...), append(d.Stay, stay...)
 	}
-	note, leftOut, err := d.configure(in, settings.Spec)
+	ranges := rangeClaims(settings.Spec.Ranges)
+	podCIDRs, refused := in.owners(ranges)
+	d := OwnNetworkDecision{Routes: in.routes(podCIDRs), Refused: refused, Told: told}
+	more, disputed := in.rangeRoutes(ranges, podCIDRs)
+	d.Routes = append(d.Routes, more...)
+	for _, r := range in.Have { // untold, pods may have addresses of ranges that the record does not know
+		if (in.Untold || slices.Contains(disputed, r.To)) && !slices.ContainsFunc(d.Routes, r.sameTarget) {
+			d.Routes = append(d.Routes, r)
+		}
+	}
+	if in.Untold && in.Settings == nil && (!in.Waited || in.Current != nil) {
+		d.Err = fmt.Errorf("network configuration of %s: %w", in.Node, ErrUntold)
+		return d
+	}
+	note, leftOut, err := d.configure(in, settings.Spec, ranges, podCIDRs)
 	if err != nil {
 		d.Err = fmt.Errorf("network configuration of %s: %w", in.Node, err)
 	}
@@ -99,27 +107,26 @@ func OwnNetwork(in OwnNetworkInput) OwnNetworkDecision {
 
 // configure decides what the network configuration holds. The note, and what is left out, are for the condition
 // Configured.
-func (d *OwnNetworkDecision) configure(in OwnNetworkInput, spec v1alpha1.NodeNetworkSpec) (note string, leftOut, err error) {
+func (d *OwnNetworkDecision) configure(in OwnNetworkInput, spec v1alpha1.NodeNetworkSpec, ranges, counting []claim) (note string, leftOut, err error) {
 	i := slices.IndexFunc(in.Nodes, func(n corev1.Node) bool { return n.Name == in.Node })
 	if i < 0 {
 		return "", nil, ErrNotRegistered
 	}
-	ranges := rangeClaims(spec.Ranges)
-	if err := checkShared(in.Node, in.Nodes, ranges); len(ranges) > 0 && err != nil {
+	if err := checkShared(in.Node, in.Nodes, ranges, counting); len(ranges) > 0 && err != nil {
 		return "", nil, err
-	}
-	var podCIDRs []netip.Prefix
-	for _, text := range in.Nodes[i].Spec.PodCIDRs {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return "", nil, fmt.Errorf("pod CIDR of the node: %w", err)
-		}
-		podCIDRs = append(podCIDRs, p.Masked())
 	}
 	mine := slices.DeleteFunc(ranges, func(r claim) bool { return r.node != in.Node || r.use == v1alpha1.RangeRetired })
-	mine, later, leftOut, err := undisputed(mine, in.Nodes, in.Applied)
+	mine, later, leftOut, err := undisputed(mine, in.Nodes, applied(in.Current))
 	if err != nil {
 		return "", nil, err
+	}
+	own, _ := nodeClaims(in.Nodes[i : i+1])
+	var podCIDRs []netip.Prefix
+	for _, c := range own {
+		if !slices.Contains(counting, c) && len(prefixes(mine, v1alpha1.RangeInstead, c.prefix.Addr().Is4())) == 0 {
+			return "", nil, problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s counts for nothing. Remedy: give the node another pod CIDR, or a range instead", c)}
+		}
+		podCIDRs = append(podCIDRs, c.prefix)
 	}
 	sets, err := rangeSets(podCIDRs, mine)
 	if err != nil {
@@ -129,7 +136,7 @@ func (d *OwnNetworkDecision) configure(in OwnNetworkInput, spec v1alpha1.NodeNet
 	if err != nil {
 		return "", nil, err
 	}
-	conf := conflist(sets, mtu, in.Options)
+	conf := conflist(sets, mtu, in.Options, chained(in.Current))
 	if in.Settings != nil && in.Accepts != nil {
 		if err := in.Accepts(delegated(conf, conf["plugins"].([]object)[0])); err != nil {
 			return "", nil, problem{v1alpha1.ReasonRefused, fmt.Errorf("%s refuses these settings: %w", PluginName, err)}
@@ -142,17 +149,27 @@ func (d *OwnNetworkDecision) configure(in OwnNetworkInput, spec v1alpha1.NodeNet
 	}
 	d.Sets = poolSets(sets)
 	d.Conflist, err = json.MarshalIndent(conf, "", "  ")
+	if same(d.Conflist, in.Current) { // as another owner has written it
+		d.Conflist = in.Current
+	}
 	return cmp.Or(later, note), leftOut, err
 }
 
 // foreignConfig returns the first file that the runtime would load in place of ours. A
-// runtime loads the first name in the directory.
-func foreignConfig(sorted []string) string {
-	i := slices.IndexFunc(sorted, func(name string) bool { return IsConfigName(name) && name < ConflistName })
+// runtime loads the first name in the directory. A file that delegates to ours is none, as that of multus.
+func foreignConfig(sorted []ConfigFile) string {
+	i := slices.IndexFunc(sorted, func(f ConfigFile) bool { return f.Name < ConflistName && !delegatesToOurs(f.Data) })
 	if i < 0 {
 		return ""
 	}
-	return sorted[i]
+	return sorted[i].Name
+}
+
+// delegatesToOurs reports whether a configuration delegates to that of the own network: it holds a copy, or no copy of
+// any network.
+func delegatesToOurs(data []byte) bool {
+	conf, err := decodeObject(data)
+	return err == nil && delegates(conf) && (namesLimpet(conf) || !slices.ContainsFunc(pluginsOf(conf), func(p object) bool { return p["delegates"] != nil }))
 }
 
 // IsConfigName reports whether runtimes read a file of this name as a network configuration.

@@ -14,6 +14,14 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
+// files returns network configurations without content.
+func files(names ...string) (all []plan.ConfigFile) {
+	for _, name := range names {
+		all = append(all, plan.ConfigFile{Name: name, Data: []byte("{}")})
+	}
+	return all
+}
+
 func TestOwnNetwork(t *testing.T) {
 	self, other := nodeWith("n1", []string{"10.1.1.0/24"}, "192.0.2.1"), nodeWith("n2", []string{"10.1.2.0/24"}, "192.0.2.2")
 	for name, tc := range map[string]struct {
@@ -26,13 +34,12 @@ func TestOwnNetwork(t *testing.T) {
 		"routes and network configuration":              {nodes: []corev1.Node{self, other}, routes: 2},
 		"other configurations behind ours":              {nodes: []corev1.Node{self, other}, configs: []string{"10-limpet.conflist", "99-other.conf"}, routes: 2},
 		"another network's configuration in front":      {nodes: []corev1.Node{self, other}, configs: []string{"05-other.conflist", "10-limpet.conflist"}, foreign: "05-other.conflist"},
-		"a file in front that runtimes do not read":     {nodes: []corev1.Node{self, other}, configs: []string{"05-other.conflist.old"}, routes: 2},
 		"the node is not registered yet":                {nodes: []corev1.Node{other}, routes: 1, err: plan.ErrNotRegistered},
 		"the node has no pod CIDR":                      {nodes: []corev1.Node{nodeWith("n1", nil, "192.0.2.1"), other}, routes: 1, err: plan.ErrNoPodCIDR},
 		"the node is alone in the cluster, with a CIDR": {nodes: []corev1.Node{self}, routes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := plan.OwnNetwork(plan.OwnNetworkInput{Node: "n1", Nodes: tc.nodes, ConfigNames: tc.configs})
+			d := plan.OwnNetwork(plan.OwnNetworkInput{Node: "n1", Nodes: tc.nodes, Configs: files(tc.configs...)})
 			if d.Foreign != tc.foreign || len(d.Routes) != tc.routes || !errors.Is(d.Err, tc.err) {
 				t.Errorf("got foreign %q, routes %v, error %v; want %q, %d, %v", d.Foreign, d.Routes, d.Err, tc.foreign, tc.routes, tc.err)
 			}

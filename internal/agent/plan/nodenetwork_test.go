@@ -3,7 +3,6 @@ package plan_test
 import (
 	"encoding/json"
 	"errors"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -146,7 +145,7 @@ func TestSettingsThatANodeCannotHave(t *testing.T) {
 		"a further range without a pod CIDR":            {ranges: []string{"n1 Further 10.200.1.0/24"}, change: func(in *plan.OwnNetworkInput) { in.Nodes[0].Spec.PodCIDRs = nil }, reason: v1alpha1.ReasonNoRange, words: "set use to Instead"},
 		"no range at all":                               {change: func(in *plan.OwnNetworkInput) { in.Nodes[0].Spec.PodCIDRs = nil }, reason: v1alpha1.ReasonNoRange, words: "no pod CIDR"},
 		"an MTU larger than that of the node":           {mtu: 1501, reason: v1alpha1.ReasonMTUTooLarge, words: "1501 is larger than 1500"},
-		"the network configuration of another in front": {mtu: 1400, change: func(in *plan.OwnNetworkInput) { in.ConfigNames = []string{"05-other.conflist"} }, reason: v1alpha1.ReasonForeignNetwork, words: "05-other.conflist"},
+		"the network configuration of another in front": {mtu: 1400, change: func(in *plan.OwnNetworkInput) { in.Configs = files("05-other.conflist") }, reason: v1alpha1.ReasonForeignNetwork, words: "05-other.conflist"},
 		"a node that is not registered":                 {change: func(in *plan.OwnNetworkInput) { in.Nodes = in.Nodes[1:] }, reason: v1alpha1.ReasonFailed, words: "not registered"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +205,7 @@ func TestRangeRoutes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ranges []string
 		routes []string
-		stay   []string
+		have   string // a route
 	}{
 		"each range of another node, a retired one too": {
 			ranges: []string{"n1 Further 10.200.1.0/24", "n2 Further 10.200.2.0/24", "n2 Retired fd02::/64"},
@@ -214,29 +213,24 @@ func TestRangeRoutes(t *testing.T) {
 		},
 		"none to a node that has not joined":       {ranges: []string{"n9 Further 10.200.9.0/24"}},
 		"none but its own to a part of a pod CIDR": {ranges: []string{"n2 Instead 10.1.2.0/24"}},
-		"addresses of this node are not sent away": {ranges: []string{"n2 Further 10.1.1.0/26"}, stay: []string{"10.1.1.0/26"}},
-		"nor those of a third one":                 {ranges: []string{"n2 Further 10.1.3.0/26"}, stay: []string{"10.1.3.0/26"}},
+		"addresses of this node are not sent away": {ranges: []string{"n2 Further 10.1.1.0/26"}},
+		"nor those of a third one":                 {ranges: []string{"n2 Further 10.1.3.0/26"}},
+		"a route to what became disputed stays":    {ranges: []string{"n2 Further 192.0.2.0/28"}, have: "192.0.2.0/28", routes: []string{"192.0.2.0/28 via 192.0.2.2"}},
+		"one to a range that is gone does not":     {have: "10.200.2.0/24"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := []corev1.Node{
 				nodeWith("n1", []string{"10.1.1.0/24"}, "192.0.2.1"), nodeWith("n2", []string{"10.1.2.0/24"}, "192.0.2.2", "2001:db8::2"), nodeWith("n3", []string{"10.1.3.0/24"}, "192.0.2.3"),
 			}
-			routes, stay := plan.RangeRoutes("n1", nodes, ranges(tc.ranges...))
-			var got, left []string
-			for _, r := range routes {
-				got = append(got, routeText(r))
+			in := plan.OwnNetworkInput{Node: "n1", Nodes: nodes, Settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: ranges(tc.ranges...)}}}
+			if tc.have != "" {
+				in.Have = []plan.Route{via(tc.have, "192.0.2.2")}
 			}
-			for _, p := range stay {
-				left = append(left, p.String())
-			}
-			if diff := cmp.Diff(tc.routes, got) + cmp.Diff(tc.stay, left); diff != "" {
+			d := plan.OwnNetwork(in)
+			if diff := cmp.Diff(tc.routes, routeTexts(d.Routes[3:])); diff != "" { // the first ones lead to pod CIDRs
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-	route := plan.Route{To: netip.MustParsePrefix("10.200.2.0/24"), Via: netip.MustParseAddr("192.0.2.2")}
-	if d := plan.RouteChanges([]plan.Route{route}, nil, route.To); len(d.Remove) != 0 {
-		t.Errorf("removed %v, want it left as it is", d.Remove)
 	}
 }
 

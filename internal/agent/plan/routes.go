@@ -17,26 +17,29 @@ type Route struct {
 // sameTarget reports whether one route replaces the other. A route that refuses packets stands behind all others.
 func (r Route) sameTarget(o Route) bool { return r.To == o.To && r.Via.IsValid() == o.Via.IsValid() }
 
-// Routes lists the routes that the node called self needs: to each pod CIDR of every other
-// node, via the internal IP of the other node in the same family. Pod CIDRs of a family in
-// which the other node has no internal IP get no route.
-func Routes(self string, nodes []corev1.Node) []Route {
+// routes lists the routes that the node needs: to each pod CIDR.
+func (in OwnNetworkInput) routes(podCIDRs []claim) []Route {
 	var routes []Route
-	for _, n := range nodes {
-		for _, text := range n.Spec.PodCIDRs {
-			to, err := netip.ParsePrefix(text)
-			if err != nil {
-				continue // the API server validates pod CIDRs
-			}
-			if via, found := internalIP(n, to.Addr().Is4()); n.Name == self {
-				routes = append(routes, Route{To: to.Masked()})
-			} else if found {
-				routes = append(routes, Route{To: to.Masked(), Via: via})
-			}
+	for _, c := range podCIDRs {
+		if r, found := in.routeTo(c); found {
+			routes = append(routes, r)
 		}
 	}
-	slices.SortFunc(routes, func(a, b Route) int { return a.To.Addr().Compare(b.To.Addr()) })
 	return routes
+}
+
+// routeTo returns the route to the addresses of a node, via its internal IP in the same family. Without such an IP there
+// is none.
+func (in OwnNetworkInput) routeTo(c claim) (Route, bool) {
+	if c.node == in.Node {
+		return Route{To: c.prefix}, true
+	}
+	i := slices.IndexFunc(in.Nodes, func(n corev1.Node) bool { return n.Name == c.node })
+	if i < 0 {
+		return Route{}, false
+	}
+	via, found := internalIP(in.Nodes[i], c.prefix.Addr().Is4())
+	return Route{To: c.prefix, Via: via}, found
 }
 
 // InternalIPs returns the internal IPs of a node.
@@ -52,9 +55,8 @@ func InternalIPs(node string, nodes []corev1.Node) (ips []netip.Addr) {
 }
 
 func internalIP(n corev1.Node, v4 bool) (netip.Addr, bool) {
-	for _, a := range n.Status.Addresses {
-		ip, err := netip.ParseAddr(a.Address)
-		if a.Type == corev1.NodeInternalIP && err == nil && ip.Is4() == v4 {
+	for _, ip := range InternalIPs(n.Name, []corev1.Node{n}) {
+		if ip.Is4() == v4 {
 			return ip, true
 		}
 	}
@@ -68,20 +70,9 @@ type RouteDecision struct {
 	Remove  []Route
 }
 
-// allIPv4 and allIPv6 are all addresses of a family.
-var allIPv4, allIPv6 = netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)
-
-func allOf(family netip.Addr) netip.Prefix {
-	if family.Is4() {
-		return allIPv4
-	}
-	return allIPv6
-}
-
 // RouteChanges compares the routes that the agent has made with the routes it wants.
-// Routes that others made are not in have, and are therefore never removed or replaced. Routes to the targets in stay are
-// left as they are; all are if stay has allIPv4 and allIPv6.
-func RouteChanges(have, want []Route, stay ...netip.Prefix) RouteDecision {
+// Routes that others made are not in have, and are therefore never removed or replaced.
+func RouteChanges(have, want []Route) RouteDecision {
 	var d RouteDecision
 	for _, r := range want {
 		switch {
@@ -93,8 +84,7 @@ func RouteChanges(have, want []Route, stay ...netip.Prefix) RouteDecision {
 		}
 	}
 	for _, r := range have {
-		stays := slices.Contains(stay, r.To) || slices.Contains(stay, allOf(r.To.Addr()))
-		if !slices.ContainsFunc(want, r.sameTarget) && !stays {
+		if !slices.ContainsFunc(want, r.sameTarget) {
 			d.Remove = append(d.Remove, r)
 		}
 	}

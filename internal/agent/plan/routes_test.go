@@ -45,7 +45,7 @@ func TestRoutes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, r := range plan.Routes("n1", tc.nodes) {
+			for _, r := range plan.OwnNetwork(plan.OwnNetworkInput{Node: "n1", Nodes: tc.nodes}).Routes {
 				got = append(got, routeText(r))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
