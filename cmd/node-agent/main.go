@@ -38,9 +38,9 @@ IPReservation and NodeIPPool objects.
 
 Usage:
   limpet-agent [flags]             run the agent, as the DaemonSet does
-  limpet-agent uninstall [flags]   remove Limpet's network configuration and routes, restore
-                                   one that the agent has patched, and remove the plugin
-                                   when no pod needs it; the state file stays
+  limpet-agent uninstall [flags]   restore a network configuration that the agent has
+                                   patched; when no pod needs them, remove Limpet's own, the
+                                   plugin and the routes; the state file stays
   limpet-agent version             print the version
 
 Flags:
@@ -83,7 +83,7 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 	}
 	c := agent.Config{
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
-		OwnNetwork: o.Network == "own", Adopt: o.Network == "adopt", Accepts: accepts, MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
+		OwnNetwork: o.Network == "own", PodNetworks: o.PodNetworks, Adopt: o.Network == "adopt", Accepts: accepts, MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
 		AuditPeriod: o.AuditPeriod, Pace: show.DefaultPace(), Running: running(o.ResultsDir), VerbLog: o.PluginLog,
 	}

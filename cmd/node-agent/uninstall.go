@@ -16,7 +16,7 @@ const uninstallPeriod = 2 * time.Second
 var errNotDone = errors.New("not uninstalled yet: the log says why")
 
 // uninstall takes Limpet off the node. With --wait it tries until no pod needs the plugin, and stays: the pod of a
-// DaemonSet is Ready from then on.
+// DaemonSet is Ready from then on. Routes go when that pod is deleted, because pods of other nodes may need them.
 func uninstall(ctx context.Context, c agent.Config, o Options) error {
 	if !o.Wait {
 		return agent.Uninstall(ctx, c)
@@ -44,6 +44,9 @@ func uninstall(ctx context.Context, c agent.Config, o Options) error {
 		}
 		select {
 		case <-ctx.Done():
+			if done.Load() {
+				return agent.RemoveRoutes()
+			}
 			return nil
 		case <-tick.C():
 		}

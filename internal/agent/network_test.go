@@ -126,12 +126,18 @@ func peer(name string, cidrs []string, addresses ...string) *corev1.Node {
 	return n.Node
 }
 
+// routes returns the routes of node n1.
+func routes(nodes ...corev1.Node) []plan.Route {
+	return plan.OwnNetwork(plan.OwnNetworkInput{Node: "n1", Nodes: nodes}).Routes
+}
+
 // TestOwnNetwork follows routes and network configuration while nodes join, change and leave.
 func TestOwnNetwork(t *testing.T) {
 	inNetNS(t)
 	h, n := handle(t), newNode(t, "own-1")
 	n.OwnNetwork = true
-	n.write(t, filepath.Join(n.ConfDir, "99-later.conflist"), "{}") // sorts behind ours
+	n.write(t, filepath.Join(n.ConfDir, "99-later.conflist"), "{}")     // sorts behind ours
+	n.write(t, filepath.Join(n.ConfDir, "05-other.conflist.old"), "{}") // no runtime reads this name
 	addRoute(t, "10.9.9.0/24", "192.0.2.9")
 	a := n.start(t)
 
@@ -145,6 +151,12 @@ func TestOwnNetwork(t *testing.T) {
 	testenv.Eventually(t, a.Ready)
 	checkConflist(t, filepath.Join(n.ConfDir, "10-limpet.conflist"), n.StateDir)
 
+	for i, cidr := range []string{"10.9.2.0/24", "0.0.0.0/1", "10.9.1.128/25", "198.51.100.0/24"} { // Nodes that lie
+		env.Create(t, peer(fmt.Sprintf("own-liar-%d", i), []string{cidr}, "192.0.2.66"))
+	}
+	n.metricIsAtLeast(t, "limpet_agent_failures_total network", 3) // some rounds
+	routesAre(t, h, "10.9.2.0/24 via 192.0.2.2", "10.9.9.0/24 via 192.0.2.9", "fd09:2::/64 via 2001:db8::2", "unreachable 10.9.1.0/24", "unreachable fd09:1::/64")
+
 	second.Status.Addresses[0].Address = "192.0.2.22" // the node got another address
 	if err := env.Client.Status().Update(t.Context(), second); err != nil {
 		t.Fatal(err)
@@ -153,7 +165,7 @@ func TestOwnNetwork(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	routesAre(t, h, "10.9.9.0/24 via 192.0.2.9", "unreachable 10.9.1.0/24", "unreachable fd09:1::/64")
+	routesAre(t, h, "10.9.2.0/24 via 192.0.2.66", "10.9.9.0/24 via 192.0.2.9", "unreachable 10.9.1.0/24", "unreachable fd09:1::/64")
 }
 
 // TestAnAddressWithoutAPodIsRefused asks the kernel where packets to a pod go that is being rebuilt. There are default
@@ -171,7 +183,7 @@ func TestAnAddressWithoutAPodIsRefused(t *testing.T) {
 	}
 	nodes := []corev1.Node{*peer("n1", []string{"10.9.1.0/24", "fd09:1::/64"}), *peer("n2", []string{"10.9.2.0/24"}, "192.0.2.2")}
 	for range 2 { // the second time nothing changes
-		if err := agent.ApplyRoutes(h, plan.Routes("n1", nodes)); err != nil {
+		if err := agent.ApplyRoutes(h, routes(nodes...)); err != nil {
 			t.Fatal(err)
 		}
 		goes("no pod", "10.9.1.7", unix.EHOSTUNREACH)
@@ -239,10 +251,7 @@ func TestForeignRouteIsLeftAlone(t *testing.T) {
 	inNetNS(t)
 	h := handle(t)
 	addRoute(t, "10.7.2.0/24", "192.0.2.9")
-	routes := plan.Routes("n1", []corev1.Node{
-		*peer("n2", []string{"10.7.2.0/24"}, "192.0.2.2"), *peer("n3", []string{"10.7.3.0/24"}, "192.0.2.3"),
-	})
-	err := agent.ApplyRoutes(h, routes)
+	err := agent.ApplyRoutes(h, routes(*peer("n2", []string{"10.7.2.0/24"}, "192.0.2.2"), *peer("n3", []string{"10.7.3.0/24"}, "192.0.2.3")))
 	if !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "10.7.2.0/24") {
 		t.Errorf("ApplyRoutes: %v, want an error that names the route in the way", err)
 	}
@@ -259,7 +268,7 @@ func TestUninstall(t *testing.T) {
 	n.attach(t, "default", "web-0", "u0", n.liveNetNS(), 0)
 	n.reserve(t, "default", "web-1", 0, 1<<40)
 	addRoute(t, "10.6.9.0/24", "192.0.2.9")
-	if err := agent.ApplyRoutes(h, plan.Routes("n1", []corev1.Node{*peer("n2", []string{"10.6.2.0/24"}, "192.0.2.2")})); err != nil {
+	if err := agent.ApplyRoutes(h, routes(*peer("n2", []string{"10.6.2.0/24"}, "192.0.2.2"))); err != nil {
 		t.Fatal(err)
 	}
 
@@ -273,22 +282,43 @@ func TestUninstall(t *testing.T) {
 	if err := agent.Uninstall(t.Context(), n.Config); err == nil {
 		t.Error("uninstall succeeded while a pod is attached")
 	}
-	notFound(t, conf)
-	routesAre(t, h, "10.6.9.0/24 via 192.0.2.9")
-	if _, err := os.Stat(binary); err != nil {
-		t.Errorf("the plugin, which the DEL of the pod needs: %v", err)
+	stays := func(step string, paths ...string) {
+		t.Helper()
+		for _, path := range paths {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: what the DEL of the pod needs: %v", step, err)
+			}
+		}
+		routesAre(t, h, "10.6.2.0/24 via 192.0.2.2", "10.6.9.0/24 via 192.0.2.9") // so that the pod is reached
 	}
+	stays("no other network", binary, conf)
+	n.write(t, filepath.Join(n.ConfDir, "99-loopback.conf"), `{"name": "lo", "type": "loopback"}`)
+	if err := agent.Uninstall(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), "so does the network configuration") {
+		t.Errorf("uninstall beside a loopback: %v", err)
+	}
+	stays("a loopback is no network", binary, conf)
+	n.write(t, filepath.Join(n.ConfDir, "99-other.conflist"), `{"name": "other", "plugins": [{"type": "bridge", "ipam": {"type": "host-local"}}]}`)
+	if err := agent.Uninstall(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), "still attached") {
+		t.Errorf("uninstall beside another network: %v, want it to wait for the pod", err)
+	}
+	notFound(t, conf)
+	stays("another network stands", binary)
 
 	n.update(t, func(tx *persistence.Tx) error {
 		return tx.DeleteAttachment(reservation.AttachmentID{Network: "net", ContainerID: "c-web-0", IfName: "eth0"})
 	})
 	n.attach(t, "default", "web-2", "u2", filepath.Join(n.NetNSDir, "gone"), 0) // host-local got its DEL
-	for range 2 {                                                               // the second call changes nothing
+	if err := (&agent.Uninstallation{Config: n.Config}).Try(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	routesAre(t, h, "10.6.2.0/24 via 192.0.2.2", "10.6.9.0/24 via 192.0.2.9") // pods of other nodes may need them
+	for range 2 {                                                             // the second call changes nothing
 		if err := agent.Uninstall(t.Context(), n.Config); err != nil {
 			t.Fatal(err)
 		}
 	}
 	notFound(t, binary)
+	routesAre(t, h, "10.6.9.0/24 via 192.0.2.9")
 	n.stateIs(t, map[string]string{"web-1": "reserved", "web-2": "attached, retain 10m0s"})
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,15 +29,18 @@ type Uninstallation struct {
 	modified time.Time // of the state file, before that
 }
 
-// Uninstall is an Uninstallation that tries once.
+// Uninstall is an Uninstallation that tries once, and then removes the routes.
 func Uninstall(ctx context.Context, c Config) error {
-	return (&Uninstallation{Config: c}).Try(ctx)
+	if err := (&Uninstallation{Config: c}).Try(ctx); err != nil {
+		return err
+	}
+	return RemoveRoutes()
 }
 
-// Try removes what the agent put on the node: first the network configuration and the
-// routes, then the plugin. A patched network configuration gets its original content. The plugin
-// stays while pods are attached, because their DEL needs it, and while a network configuration
-// names it. The state file stays. Try fails while an agent runs on the node.
+// Try removes what the agent put on the node. A patched network configuration gets its original content at once, and that
+// of the own network goes where another network stands. Else it stays while pods are attached, because no runtime ends a
+// pod without one. The plugin stays as well, and while a network configuration names it. State file and routes stay. Try
+// fails while an agent runs on the node.
 func (u *Uninstallation) Try(ctx context.Context) error {
 	c := u.Config
 	release, err := lock(c.StateDir, unix.LOCK_EX)
@@ -44,47 +48,50 @@ func (u *Uninstallation) Try(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if err := removeNetwork(c); err != nil {
+	left, err := restoreNetworks(c)
+	if err = errors.Join(err, errors.Join(left...)); err != nil {
 		return err
 	}
-	if err := pluginNamed(c); err != nil {
-		return err
+	another, err := anotherNetwork(c)
+	attached := u.podsAttached(ctx)
+	if attached != nil && !another {
+		return errors.Join(err, fmt.Errorf("%w, and so does the network configuration: give the node another one, and it goes at once", attached))
 	}
-	if err := u.podsAttached(ctx); err != nil {
+	if err := errors.Join(err, remove(filepath.Join(c.ConfDir, plan.ConflistName)), attached); err != nil {
 		return err
 	}
 	_, _, err = removeTemps(c, time.Time{}, math.MinInt64) // of any age: no agent runs
-	if err = errors.Join(err, remove(filepath.Join(c.BinDir, plan.PluginName))); err != nil {
+	if err = errors.Join(err, remove(filepath.Join(c.StateDir, settingsFile)), remove(filepath.Join(c.BinDir, plan.PluginName))); err != nil {
 		return err
 	}
 	c.Log.Info("Uninstalled Limpet from this node; the state and the log of the verbs stay", "state", c.StateDir)
 	return nil
 }
 
-// removeNetwork ends the network of own mode, and restores a patched one.
-func removeNetwork(c Config) error {
+// RemoveRoutes removes the routes of the agent. Pods of other nodes need them until they have ended, too.
+func RemoveRoutes() error {
 	links, err := netlink.NewHandle()
 	if err != nil {
 		return fmt.Errorf("open netlink socket for routes: %w", err)
 	}
 	defer links.Close()
-	left, err := restoreNetworks(c)
-	return errors.Join(err, errors.Join(left...), remove(filepath.Join(c.ConfDir, plan.ConflistName)),
-		remove(filepath.Join(c.StateDir, settingsFile)), ApplyRoutes(links, nil))
+	return ApplyRoutes(links, nil)
 }
 
-// pluginNamed returns an error while a network configuration names the plugin.
-func pluginNamed(c Config) error {
+// anotherNetwork reports whether the node has a network of another owner. The error says that one names the plugin.
+func anotherNetwork(c Config) (another bool, err error) {
 	files, err := readConfigs(c.ConfDir)
-	if err != nil {
-		return err
-	}
 	for _, f := range files {
-		if plan.FindIPAM([]plan.ConfigFile{f}).By == plan.IPAMLimpet {
-			return fmt.Errorf("%s names %s: change it, then uninstall again; the plugin stays for the pods that start with it", filepath.Join(c.ConfDir, f.Name), plan.PluginName)
+		by := plan.FindIPAM([]plan.ConfigFile{f}).By
+		switch {
+		case f.Name == plan.ConflistName || bytes.Contains(f.Data, []byte(`"loopback"`)): // which is no network for pods
+		case by == plan.IPAMOther:
+			another = true
+		case by == plan.IPAMLimpet:
+			err = fmt.Errorf("%s names %s: change it, then uninstall again; the plugin stays for the pods that start with it", filepath.Join(c.ConfDir, f.Name), plan.PluginName)
 		}
 	}
-	return nil
+	return another, err
 }
 
 // podsAttached returns an error while pods need the plugin for their DEL. Verbs wait while the state is read, so it is
