@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -20,29 +19,25 @@ func ForwardDrops() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("list chains of nftables: %w", err)
 	}
+	forward, drop := string(binary.BigEndian.AppendUint32(nil, unix.NF_INET_FORWARD)), "\x00\x00\x00\x00"
 	var drops []string
 	for _, m := range messages {
-		family, chain := m[0], attributes(m[nl.SizeofNfgenmsg:])
-		hook, policy := attributes(chain[unix.NFTA_CHAIN_HOOK])[unix.NFTA_HOOK_HOOKNUM], chain[unix.NFTA_CHAIN_POLICY]
-		if !slices.Contains([]byte{unix.NFPROTO_INET, unix.NFPROTO_IPV4, unix.NFPROTO_IPV6}, family) || len(hook) != 4 || len(policy) != 4 {
-			continue
-		}
-		if binary.BigEndian.Uint32(hook) == unix.NF_INET_FORWARD && binary.BigEndian.Uint32(policy) == 0 { // NF_DROP
-			drops = append(drops, fmt.Sprintf("%s %s", text(chain[unix.NFTA_CHAIN_TABLE]), text(chain[unix.NFTA_CHAIN_NAME])))
+		chain := attributes(string(m[nl.SizeofNfgenmsg:]))
+		hook := attributes(chain[unix.NFTA_CHAIN_HOOK])[unix.NFTA_HOOK_HOOKNUM]
+		if slices.Contains([]byte{unix.NFPROTO_INET, unix.NFPROTO_IPV4, unix.NFPROTO_IPV6}, m[0]) && hook == forward && chain[unix.NFTA_CHAIN_POLICY] == drop {
+			drops = append(drops, strings.ReplaceAll(chain[unix.NFTA_CHAIN_TABLE]+" "+chain[unix.NFTA_CHAIN_NAME], "\x00", ""))
 		}
 	}
 	slices.Sort(drops)
 	return strings.Join(drops, ", "), nil
 }
 
-// attributes returns the values of netlink attributes by their type.
-func attributes(data []byte) map[uint16][]byte {
-	all := map[uint16][]byte{}
-	parsed, _ := nl.ParseRouteAttr(data) // what cannot be read is not there
+// attributes returns the values of netlink attributes by their type. One that cannot be read is not there.
+func attributes(data string) map[uint16]string {
+	all := map[uint16]string{}
+	parsed, _ := nl.ParseRouteAttr([]byte(data))
 	for _, a := range parsed {
-		all[a.Attr.Type&^unix.NLA_F_NESTED] = a.Value
+		all[a.Attr.Type&^unix.NLA_F_NESTED] = string(a.Value)
 	}
 	return all
 }
-
-func text(value []byte) string { return string(bytes.TrimRight(value, "\x00")) }

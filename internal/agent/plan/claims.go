@@ -55,52 +55,40 @@ func nodeClaims(nodes []corev1.Node) (podCIDRs, addresses []claim) {
 	return podCIDRs, addresses
 }
 
-// sharedWith returns another claim that has addresses of a range: a range or a pod CIDR of another node, or one of the
-// addresses of nodes.
-func sharedWith(r claim, ranges, podCIDRs, addresses []claim) (claim, bool) {
-	other := func(c claim) bool { return c.node != r.node && c.prefix.Overlaps(r.prefix) }
-	for _, claims := range [][]claim{ranges, podCIDRs} {
-		if i := slices.IndexFunc(claims, other); i >= 0 {
-			return claims[i], true
-		}
+// sharedWith returns another claim with addresses of a claim: one of another node, or an address.
+func sharedWith(c claim, among ...[]claim) (claim, bool) {
+	all := slices.Concat(among...)
+	i := slices.IndexFunc(all, func(o claim) bool { return o.prefix.Overlaps(c.prefix) && (o.node != c.node || o.prefix.IsSingleIP()) })
+	if i < 0 {
+		return claim{}, false
 	}
-	if i := slices.IndexFunc(addresses, func(c claim) bool { return c.prefix.Overlaps(r.prefix) }); i >= 0 {
-		return addresses[i], true
-	}
-	return claim{}, false
+	return all[i], true
 }
 
 // checkShared returns an error if another node has addresses of this node.
 func checkShared(self string, nodes []corev1.Node, ranges, podCIDRs []claim) error {
 	_, addresses := nodeClaims(nodes)
-	addresses = slices.DeleteFunc(addresses, func(a claim) bool { return a.node != self }) // see disputed
-	for _, r := range ranges {
-		if r.node != self {
-			continue
+	addresses = slices.DeleteFunc(addresses, func(a claim) bool { return a.node != self }) // see undisputed
+	for _, c := range slices.Concat(ranges, podCIDRs) {
+		other, shared := sharedWith(c, ranges, podCIDRs)
+		if !shared && c.use != "" {
+			other, shared = sharedWith(c, addresses)
 		}
-		if other, shared := sharedWith(r, ranges, podCIDRs, addresses); shared {
-			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: take another range", r, other)}
-		}
-	}
-	for _, own := range podCIDRs {
-		if own.node != self {
-			continue
-		}
-		if i := slices.IndexFunc(ranges, func(r claim) bool { return r.node != self && r.prefix.Overlaps(own.prefix) }); i >= 0 {
-			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: give that node another range", own, ranges[i])}
+		if shared && c.node == self {
+			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: give one of them another range", c, other)}
 		}
 	}
 	return nil
 }
 
 // undisputed returns those of a node's ranges that new pods may get addresses of. A range with the address of another
-// node, whose kubelet may have invented it, is left out, unless the node has it already: then the address came later, and the note says so. A range that
-// stands instead of a pod CIDR cannot be left out: the node keeps what it had. The problem tells what is left out.
+// node, whose kubelet may have invented it, is left out, unless the node has it already: then the address came later. A
+// range that stands instead of a pod CIDR cannot be left out: the node keeps what it had.
 func undisputed(mine []claim, nodes []corev1.Node, applied []netip.Prefix) (left []claim, note string, leftOut, err error) {
 	without := 0
 	_, addresses := nodeClaims(nodes)
 	for _, r := range mine {
-		other, found := sharedWith(r, nil, nil, slices.DeleteFunc(slices.Clone(addresses), func(a claim) bool { return a.node == r.node }))
+		other, found := sharedWith(r, addresses)
 		p := problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: take another range, or look why that node has such an address", r, other)}
 		switch {
 		case !found:

@@ -98,10 +98,7 @@ func firstOwners(claims []contender) (podCIDRs []claim, refused []string) {
 // podNetworks returns the networks of the cluster's pods. In a family of which none is set, these are private networks,
 // and that of this node's pod CIDR and of those which differ from it in the last 16 bits.
 func (in OwnNetworkInput) podNetworks() []netip.Prefix {
-	var of []netip.Prefix
-	for _, text := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"} {
-		of = append(of, netip.MustParsePrefix(text))
-	}
+	of := slices.Clone(privateNetworks)
 	podCIDRs, _ := nodeClaims(in.Nodes)
 	for _, c := range podCIDRs {
 		if c.node == in.Node {
@@ -111,6 +108,10 @@ func (in OwnNetworkInput) podNetworks() []netip.Prefix {
 	return append(slices.DeleteFunc(of, func(p netip.Prefix) bool {
 		return slices.ContainsFunc(in.PodNetworks, func(n netip.Prefix) bool { return n.Addr().Is4() == p.Addr().Is4() })
 	}), in.PodNetworks...)
+}
+
+var privateNetworks = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fc00::/7"),
 }
 
 // allowed reports whether a node may have a pod CIDR: within a network of pods, and not too wide nor too narrow.
