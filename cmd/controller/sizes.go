@@ -18,7 +18,7 @@ func scaleIns() feature {
 		needs: scaleincontroller.Needs(),
 		reconcilers: func(s shared) []reconciler {
 			costs := &scaleincontroller.Reconciler{
-				Client: s.leading, Writer: s.costs, Sizes: s.sizes, Clock: s.clock, Events: s.events,
+				Client: s.leading, Writer: s.costs, Clock: s.clock, Events: s.events,
 				Metrics: scaleincontroller.NewMetrics(metrics.Registry),
 			}
 			return []reconciler{costs, &scaleincontroller.CloneSets{Reconciler: costs}}

@@ -9,8 +9,12 @@ import (
 const Step = 100
 
 // layerStep is that difference in the balanced order, where the layers of a subset lie between
-// two steps. 65 steps fit into the 32 bits of a cost.
-const layerStep = 10_000_000
+// two steps. 65 steps fit into the 32 bits of a cost. sizeStep is that difference between two sizes
+// of a workload with percentages.
+const (
+	layerStep = 10_000_000
+	sizeStep  = 30_000
+)
 
 // Input is what is known about one revision of a workload: the active pods of one ReplicaSet.
 type Input struct {
@@ -28,8 +32,10 @@ type Input struct {
 // Subset is one subset of a spread.
 type Subset struct {
 	Name string
-	// Max is how many pods the subset takes; nil for any number.
-	Max *int32
+	// Max is how many pods the subset takes; nil for any number. With Percent it is a percentage of
+	// the size of the workload.
+	Max     *int32
+	Percent bool
 }
 
 // Pod is an active pod: a pod that neither terminates nor has ended.

@@ -10,15 +10,16 @@ import (
 // The layers of a domain are 0, 1, 2 and so on, each once. The pods of one host take turns with
 // those of other hosts: first comes one pod of each host, then a second pod of each host that
 // has two, and so on. As many pods as possible keep their layer.
-func layer(items []*item, waiting bool) (holes bool) {
+func (in Input) layer(items []*item) (holes bool) {
 	domains := map[string][]*item{}
 	for _, it := range items {
-		if it.Bound && (!it.foreign || it.value >= layerStep) { // a foreign pod with a lower cost goes before all layers
+		it.step = in.step()
+		if it.Bound && (!it.foreign || int(it.value) >= it.step) { // a foreign pod with a lower cost goes before all layers
 			domains[it.Domain] = append(domains[it.Domain], it)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(domains)) {
-		if waiting {
+		if in.Waiting {
 			holes = fill(domains[name]) || holes
 			continue
 		}
@@ -32,7 +33,7 @@ func (it *item) present() int {
 	if it.foreign || it.Cost == "" || it.Cost != it.Mark {
 		return none
 	}
-	return int((layerStep - int64(it.value)%layerStep) % layerStep)
+	return (it.step - int(it.value)%it.step) % it.step
 }
 
 // fill gives new pods the lowest layers that are free, and lets all others keep theirs.

@@ -12,6 +12,7 @@ type item struct {
 	value   int32 // the present cost
 	foreign bool
 	layer   int // none, before a layer is found
+	step    int // between two layers 0
 	surplus bool
 }
 
@@ -25,20 +26,22 @@ func Plan(in Input) Decision {
 		return giveUp(in)
 	}
 	items := itemsOf(in, &d)
-	n := max(len(in.Subsets), 1)
-	for i := range n {
-		group, most := items, (*int32)(nil)
-		if len(in.Subsets) > 0 {
-			group, most = subsetOf(items, in.Subsets[i].Name), in.Subsets[i].Max
-		}
-		place := i
+	n := len(in.Subsets)
+	sizes := in.sizes(items)
+	for i, s := range in.Subsets {
+		place, most := i, s.Max
 		if in.Old {
 			place = n - 1 - i
 		}
-		d.plan(in, group, most, n-place, -(place + 1))
+		if s.Percent {
+			most = nil // the sizes tell it
+		}
+		d.plan(in, subsetOf(items, s.Name), most, n-place, -(place + 1), sizes[s.Name])
 	}
-	if len(in.Subsets) > 0 {
-		d.plan(in, outside(items, in.Subsets), nil, -(n + 1), -(n + 1))
+	if n == 0 {
+		d.plan(in, items, nil, 1, -1, nil)
+	} else {
+		d.plan(in, outside(items, in.Subsets), nil, -(n + 1), -(n + 1), nil)
 	}
 	slices.SortFunc(d.Writes, func(a, b Write) int { return cmp.Compare(a.Pod, b.Pod) })
 	return d
@@ -58,6 +61,9 @@ func itemsOf(in Input, d *Decision) []*item {
 	items := make([]*item, 0, len(in.Pods))
 	for _, p := range in.Pods {
 		it := &item{Pod: p, layer: none, foreign: !in.owns(p)}
+		if !in.Balanced {
+			it.Domain, it.Host = "", "" // one domain, whose layers are an order
+		}
 		it.value, _ = Parse(p.Cost)
 		if it.foreign {
 			d.Foreign = append(d.Foreign, p.Name)
@@ -108,20 +114,26 @@ func outside(items []*item, subsets []Subset) (of []*item) {
 }
 
 // plan decides about the pods of one subset: the steps of those within its maximum, and of the
-// surplus. The items are sorted, those that stay first.
-func (d *Decision) plan(in Input, items []*item, most *int32, within, beyond int) {
-	if in.Balanced {
-		d.Holes = layer(items, in.Waiting) || d.Holes
+// surplus. The items are sorted, those that stay first. With percentages, the pods that stay longest
+// belong to the smallest sizes.
+func (d *Decision) plan(in Input, items []*item, most *int32, within, beyond int, sizes []int) {
+	if in.layered() {
+		d.Holes = in.layer(items) || d.Holes
 	}
 	if most != nil && len(items) > int(*most) {
 		for _, it := range topFirst(items)[:len(items)-int(*most)] {
 			it.surplus = true
 		}
 	}
-	for _, it := range items {
+	last := topFirst(items)
+	slices.Reverse(last)
+	for i, it := range last {
 		step := within
-		if it.surplus {
+		switch {
+		case it.surplus, sizes != nil && i >= len(sizes):
 			step = beyond
+		case sizes != nil:
+			step = mostSize - sizes[i]
 		}
 		d.write(in, it, step)
 	}
@@ -142,10 +154,10 @@ func (d *Decision) write(in Input, it *item, step int) {
 	}
 	cost := strconv.Itoa(step * Step)
 	switch { // a pod without a node goes first, whatever its cost
-	case in.Balanced && it.layer == none, !it.Bound && it.Subset == "":
+	case in.layered() && it.layer == none, !it.Bound && it.Subset == "":
 		return
-	case in.Balanced:
-		cost = strconv.Itoa(step*layerStep - it.layer)
+	case in.layered():
+		cost = strconv.Itoa(step*it.step - it.layer)
 	}
 	if it.Cost != cost || it.Mark != cost {
 		d.Writes = append(d.Writes, Write{Pod: it.Name, Cost: cost})

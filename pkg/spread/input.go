@@ -19,7 +19,9 @@ type Spread struct {
 type Subset struct {
 	Name string
 	// Max is how many pods of one revision the subset takes; nil for any number.
-	Max         *int32
+	Max *int32
+	// Percent tells that Max is a percentage of the size.
+	Percent     bool
 	Required    *corev1.NodeSelectorTerm
 	Preferred   []corev1.PreferredSchedulingTerm
 	Tolerations []corev1.Toleration

@@ -37,7 +37,7 @@ func Of(ws *appsv1beta1.WorkloadSpread, replicas int32) (Spread, error) {
 			return Spread{}, fmt.Errorf("read maxReplicas of subset %s of WorkloadSpread %s: %w", o.Name, ws.Name, err)
 		}
 		s.Subsets = append(s.Subsets, Subset{
-			Name: o.Name, Max: limit, Required: o.RequiredNodeSelector, Preferred: o.PreferredNodeSelector, Tolerations: o.Tolerations,
+			Name: o.Name, Max: limit, Percent: o.MaxReplicas != nil && o.MaxReplicas.Type == intstr.String, Required: o.RequiredNodeSelector, Preferred: o.PreferredNodeSelector, Tolerations: o.Tolerations,
 			Patch: patchOf(o.Patch.Raw), Unschedulable: i < len(ws.Spec.Subsets)-1 && s.skips() && skipped(ws.Status, o.Name),
 		})
 	}

@@ -42,7 +42,7 @@ func TestCostsOfACloneSet(t *testing.T) {
 	ws.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: cloneSets.GroupVersion().String(), Kind: cloneSets.Kind, Name: "web"}
 	env.Create(t, ws)
 	start(t)
-	have(t, ns, map[string]string{"x-0": "200", "x-1": "-100", "y-0": "100"})
+	have(t, ns, map[string]string{"x-0": "1799970000", "x-1": "1799849999", "y-0": "1799940000"})
 	got := testenv.APod("x-0").In(ns)
 	env.Read(t, client.ObjectKeyFromObject(got.Pod), got.Pod)
 	if len(got.Labels) != 2 || got.Annotations["apps.kruise.io/inplace-update-state"] != "{}" || len(got.Annotations) != 3 {

@@ -33,7 +33,7 @@ func (r *Reconciler) gather(ctx context.Context, g *group) (*situation, error) {
 		return nil, err
 	}
 	s.spread = len(found.objects) > 0
-	if err := r.read(ctx, g, &found); err != nil {
+	if err := found.read(); err != nil {
 		return nil, err
 	}
 	return s, r.divide(ctx, s, &found)

@@ -29,7 +29,7 @@ func Needs() cluster.Needs {
 				cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread)),
 			cluster.Of(cluster.ReplicaSetSize, cluster.OwnAnnotations, topologyKeys,
 				cluster.NamedAnnotations[*appsv1.ReplicaSet](longestValue, annotationRevision)),
-			cluster.Of(cluster.DeploymentSize, cluster.OwnAnnotations),
+			cluster.Of(cluster.OwnAnnotations[*appsv1.Deployment]),
 			cluster.Of(cluster.Labels[*corev1.Node], nodeTaints),
 			cluster.Of[*appsv1beta1.WorkloadSpread](),
 		),

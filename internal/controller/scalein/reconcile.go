@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/workloads"
 	"github.com/limpet-io/limpet/pkg/scalein"
 )
 
@@ -29,9 +28,7 @@ const (
 type Reconciler struct {
 	Client client.Client
 	// Writer writes at a rate of its own, so that other parts never wait for costs.
-	Writer client.Writer
-	// Sizes reads how many pods workloads of other kinds want.
-	Sizes   *workloads.Scales
+	Writer  client.Writer
 	Clock   clock.PassiveClock
 	Events  events.EventRecorder
 	Metrics *Metrics

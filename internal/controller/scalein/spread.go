@@ -8,10 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -56,15 +52,11 @@ func (r *Reconciler) spreadsOf(ctx context.Context, namespace string, chain []wo
 	return s, nil
 }
 
-// read reads what the spreads of a group say for a workload of its present size.
-func (r *Reconciler) read(ctx context.Context, g *group, s *spreads) error {
+// read reads what the spreads of a group say. Of a workload with 100 pods, a maximum in percent is its number.
+func (s *spreads) read() error {
 	var errs []error
 	for i := range s.objects {
-		size, err := r.size(ctx, g, &s.objects[i])
-		if err != nil {
-			return err
-		}
-		says, err := spread.Of(&s.objects[i], size)
+		says, err := spread.Of(&s.objects[i], 100)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -98,38 +90,7 @@ func subsetOf(s *spread.Spread, pod *corev1.Pod, node *corev1.Node) string {
 // subsetsOf is what the order needs to know of a spread.
 func subsetsOf(s spread.Spread) (subsets []scalein.Subset) {
 	for _, o := range s.Subsets {
-		subsets = append(subsets, scalein.Subset{Name: o.Name, Max: o.Max})
+		subsets = append(subsets, scalein.Subset{Name: o.Name, Max: o.Max, Percent: o.Percent})
 	}
 	return subsets
-}
-
-// size is how many pods the target of a spread wants. The caches hold Deployments and ReplicaSets;
-// the size of another target is read, if the spread has percentages.
-func (r *Reconciler) size(ctx context.Context, g *group, ws *appsv1beta1.WorkloadSpread) (int32, error) {
-	target := workload.TargetOf(ws.Spec.TargetReference)
-	if filter := ws.Spec.TargetFilter; filter == nil || len(filter.ReplicasPathList) == 0 {
-		if g.chain[0].Target == target && target.Group == appsv1.GroupName && target.Kind == "ReplicaSet" {
-			return int32(g.wants), nil // also if a Deployment controls the ReplicaSet
-		}
-		if d, ok := g.workload.(*appsv1.Deployment); ok {
-			return ptr.Deref(d.Spec.Replicas, 1), nil
-		}
-	}
-	if !percentages(ws) {
-		return spread.UnknownSize, nil
-	}
-	ref := ws.Spec.TargetReference
-	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	size, unknown, err := r.Sizes.Read(ctx, kind, client.ObjectKey{Namespace: g.namespace, Name: ref.Name}, r.Clock.Now(), r.Sizes.PathsOf(ws)...)
-	if unknown != "" {
-		return spread.UnknownSize, nil
-	}
-	return size, err
-}
-
-// percentages tells whether a maximum of a spread depends on the size of its target.
-func percentages(ws *appsv1beta1.WorkloadSpread) bool {
-	return slices.ContainsFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
-		return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
-	})
 }

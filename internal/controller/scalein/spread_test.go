@@ -41,7 +41,8 @@ func matched(subset string) string {
 const match = appsv1beta1.AnnotationMatchedSpread
 
 // A spread gives its pods the costs of OpenKruise, in the reversed order for old revisions. They
-// follow the maximum, and are removed with the spread.
+// follow the maximum, and are removed with the spread. With percentages, the costs of the newest revision
+// are those of the sizes from which on the subsets have their pods: 1 and 5 of the first one, and 2.
 func TestCostsOfASpread(t *testing.T) {
 	start(t)
 	a := anApp(t, 4, nil)
@@ -49,7 +50,7 @@ func TestCostsOfASpread(t *testing.T) {
 	a.pod(t, "old-x", x, match, matched("in-x"))
 	writeCost(t, a.pod(t, "old-y", y, match, matched("in-y")), "100", kruise)
 	a.pod(t, "old-before", y) // the pod was there before the spread
-	ws := aSpread(t, a, intstr.FromString("25%"), "x", "y")
+	ws := aSpread(t, a, intstr.FromInt32(1), "x", "y")
 	have(t, a.Namespace, map[string]string{"old-x": "200", "old-y": "100", "old-before": "100"})
 	a.revise(t)
 	have(t, a.Namespace, map[string]string{"old-x": "100", "old-y": "200", "old-before": "200"})
@@ -60,8 +61,13 @@ func TestCostsOfASpread(t *testing.T) {
 	have(t, a.Namespace, map[string]string{"new-x": "200", "new-y": "100", "new-none": "-300", "new-waits": "100"})
 	a.pod(t, "new-z", x, match, matched("in-x"))
 	have(t, a.Namespace, map[string]string{"new-x": "200", "new-z": "-100"})
-	env.Patch(t, a.Deployment, `{"spec":{"replicas":8}}`)
-	have(t, a.Namespace, map[string]string{"new-x": "200", "new-z": "200"})
+	ws.Spec.Subsets[0].MaxReplicas = new(intstr.FromString("25%"))
+	if err := env.Client.Update(t.Context(), ws); err != nil {
+		t.Fatal(err)
+	}
+	have(t, a.Namespace, map[string]string{
+		"new-x": "1799970000", "new-y": "1799940000", "new-z": "1799849999", "old-x": "100", "old-y": "200", "old-before": "200",
+	})
 
 	env.Remove(t, ws)
 	want := map[string]string{}

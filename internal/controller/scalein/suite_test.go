@@ -20,7 +20,6 @@ import (
 	"github.com/limpet-io/limpet/internal/cluster"
 	controller "github.com/limpet-io/limpet/internal/controller/scalein"
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -43,14 +42,13 @@ func TestMain(m *testing.M) {
 func start(t *testing.T) (*controller.Reconciler, *prometheus.Registry) {
 	t.Helper()
 	mgr := env.NewManager(t, cluster.CacheOptions(controller.Needs()))
-	live := env.Client // with every right: a test has the kind served, without its roles
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), controller.Needs()); err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
 	r := &controller.Reconciler{
 		Client: mgr.GetClient(), Writer: mgr.GetClient(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
-		Metrics: controller.NewMetrics(registry), Sizes: workloads.NewScales(live, live),
+		Metrics: controller.NewMetrics(registry),
 	}
 	for _, each := range []interface{ SetupWithManager(ctrl.Manager) error }{r, &controller.CloneSets{Reconciler: r}} {
 		if err := each.SetupWithManager(mgr); err != nil {
