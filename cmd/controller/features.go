@@ -264,6 +264,6 @@ func pinReconcilers(s shared) []reconciler {
 		},
 		&pincontroller.Nominator{Client: s.mgr.GetClient(), Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events, Leases: leases},
 		&pincontroller.Resyncer{Client: c, Workloads: s.reader, Clock: s.clock},
-		&pincontroller.Checker{Client: c, Clock: s.clock, Metrics: metric},
+		&pincontroller.Checker{Client: c, Live: s.mgr.GetAPIReader(), Clock: s.clock, Metrics: metric},
 	}
 }

@@ -14,7 +14,7 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// checkInterval is the time between two searches. A search costs no request.
+// checkInterval is the time between two searches. A search costs a request for each CRD.
 const checkInterval = time.Minute
 
 // mostNamed is how many objects a search names in the log. A stolen token of an agent may make thousands.
@@ -22,9 +22,12 @@ const mostNamed = 20
 
 // Checker reports IPReservations and NodeIPPools that no reader believes: each once in the
 // log, up to mostNamed in a minute, and their number as a metric. An object may be among them for a moment, when its node
-// has joined again. It also reads the workloads that have metrics. The Checker runs on the leader.
+// has joined again. It also reads the workloads that have metrics, and whether CRDs are missing. The
+// Checker runs on the leader.
 type Checker struct {
-	Client  client.Client
+	Client client.Client
+	// Live reads CRDs.
+	Live    client.Reader
 	Clock   clock.Clock
 	Metrics *Metrics
 
@@ -42,6 +45,11 @@ func (c *Checker) Start(ctx context.Context) error {
 		}
 		if err := c.Metrics.histories.read(ctx, c.Client); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Metrics of workloads are old")
+		}
+		for _, crd := range cluster.CRDs {
+			if served, err := cluster.Served(ctx, c.Live, crd); err == nil { // else the next search tells
+				c.Metrics.missing.WithLabelValues(crd).Set(map[bool]float64{true: 0, false: 1}[served])
+			}
 		}
 		select {
 		case <-c.Clock.After(checkInterval):

@@ -12,7 +12,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -21,7 +23,7 @@ import (
 // Objects that no reader believes are counted by their kind, which is the only label.
 func TestObjectsThatAreNotBelievedAreCounted(t *testing.T) {
 	m := newManager(t)
-	m.start(t, &controller.Checker{Client: m.GetClient(), Clock: minuteClock{}, Metrics: controller.NewMetrics(m.metrics)})
+	m.start(t, &controller.Checker{Client: m.GetClient(), Live: m.GetAPIReader(), Clock: minuteClock{}, Metrics: controller.NewMetrics(m.metrics)})
 	node := env.Node(t)
 	pool := func(name string, owners []metav1.OwnerReference) *limpetv1alpha1.NodeIPPool {
 		p := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{Node: node.Name, Network: name}}
@@ -58,7 +60,7 @@ func TestAFewDisbelievedObjectsAreNamed(t *testing.T) {
 			rest++
 		}
 	}, funcr.Options{})
-	checker := &controller.Checker{Client: m.GetClient(), Clock: minuteClock{}, Metrics: controller.NewMetrics(m.metrics)}
+	checker := &controller.Checker{Client: m.GetClient(), Live: m.GetAPIReader(), Clock: minuteClock{}, Metrics: controller.NewMetrics(m.metrics)}
 	ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logger))
 	ended := make(chan error, 1)
 	go func() { ended <- checker.Start(ctx) }()
@@ -73,7 +75,35 @@ func TestAFewDisbelievedObjectsAreNamed(t *testing.T) {
 	mu.Unlock()
 }
 
+// A CRD that is missing is shown as 1, and one that exists as 0.
+func TestAMissingCRDIsShown(t *testing.T) {
+	m := newManager(t)
+	gone := withoutCRD{m.GetAPIReader(), cluster.CRDs[2]}
+	m.start(t, &controller.Checker{Client: m.GetClient(), Live: gone, Clock: minuteClock{}, Metrics: controller.NewMetrics(m.metrics)})
+	for i, crd := range cluster.CRDs {
+		shows(t, m, "limpet_missing_crds", crd, map[bool]float64{true: 1, false: 0}[i == 2])
+	}
+}
+
+// withoutCRD is an API server that lacks one CRD.
+type withoutCRD struct {
+	client.Reader
+	name string
+}
+
+func (w withoutCRD) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if key.Name == w.name {
+		key.Name = "missing." + w.name
+	}
+	return w.Reader.Get(ctx, key, into, opts...)
+}
+
 func disbelieved(t *testing.T, m *manager, want float64) {
+	t.Helper()
+	shows(t, m, "limpet_disbelieved_objects", "NodeIPPool", want)
+}
+
+func shows(t *testing.T, m *manager, name, label string, want float64) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		families, err := m.metrics.Gather()
@@ -82,12 +112,12 @@ func disbelieved(t *testing.T, m *manager, want float64) {
 		}
 		for _, family := range families {
 			for _, metric := range family.Metric {
-				if family.GetName() == "limpet_disbelieved_objects" && metric.Label[0].GetValue() == "NodeIPPool" && metric.Gauge.GetValue() == want {
+				if family.GetName() == name && metric.Label[0].GetValue() == label && metric.Gauge.GetValue() == want {
 					return nil
 				}
 			}
 		}
-		return fmt.Errorf("metrics %v, want %v pools", families, want)
+		return fmt.Errorf("metrics %v, want %s of %s to be %v", families, name, label, want)
 	})
 }
 

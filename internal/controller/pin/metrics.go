@@ -13,6 +13,7 @@ type Metrics struct {
 	releases    *prometheus.CounterVec
 	returns     prometheus.Counter
 	disbelieved *prometheus.GaugeVec
+	missing     *prometheus.GaugeVec
 	histories   *histories
 }
 
@@ -36,9 +37,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "limpet_disbelieved_objects",
 			Help: "IPReservations and NodeIPPools that the live Node in their status does not own, by kind. The leader counts them each minute.",
 		}, []string{"kind"}),
+		missing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_missing_crds",
+			Help: "1 for a CRD that does not exist or is being deleted, so that its objects are gone. The leader looks each minute.",
+		}, []string{"crd"}),
 	}
 	m.showZeros()
-	r.MustRegister(m.rebuilds, m.releases, m.returns, m.disbelieved, m.histories)
+	r.MustRegister(m.rebuilds, m.releases, m.returns, m.disbelieved, m.missing, m.histories)
 	return m
 }
 

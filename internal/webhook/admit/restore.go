@@ -36,7 +36,9 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 	if dryRun {
 		in.State = p.cachedState(ctx, in.Pod, cached)
 	} else {
-		in.State, err = p.newestState(ctx, in.Pod, cached, holders)
+		if in.State, err = p.newestState(ctx, in.Pod, cached, holders); err == nil {
+			err = p.served(ctx, in)
+		}
 	}
 	if in.State == nil || err != nil {
 		return err
@@ -63,6 +65,22 @@ func (p *Pin) restore(ctx context.Context, in *pin.Input, cached *appsv1beta1.Pe
 		in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	}
 	return nil
+}
+
+// served returns an error for a pod that asks to return, while the kind of the records is absent. On
+// another node the pod would lose its address, and no record would tell it. Only where no state is
+// stored, the API server is asked.
+func (p *Pin) served(ctx context.Context, in *pin.Input) error {
+	stored, asks := in.State != nil && in.State.UID != "", in.State != nil || in.Retains
+	if stored || !asks {
+		return nil
+	}
+	served, err := cluster.Served(ctx, p.LiveProven, cluster.CRDs[0])
+	if served || err != nil {
+		return err
+	}
+	return fmt.Errorf("CRD %s is missing, so that the node of the pod is unknown; remedy: kubectl apply --server-side -k deploy/crds: %w",
+		cluster.CRDs[0], ErrEssential)
 }
 
 // newestState returns the state of the pod's owner, from the cache where that suffices. A
