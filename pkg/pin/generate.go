@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -127,7 +129,7 @@ func follow(in GenerateInput, old *appsv1beta1.PersistentPodState, want appsv1be
 // a workload own objects that they made for it.
 func ours(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 	return s.Labels[LabelGenerated] == "true" && alike(in, s) &&
-		(owns(in.Workload, s) || metav1.GetControllerOfNoCopy(s) == nil || predecessor(in, s) >= 0)
+		(metav1.GetControllerOfNoCopy(s) == nil || slices.ContainsFunc(s.OwnerReferences, in.named))
 }
 
 // kruises tells whether the object is as OpenKruise generates it, without a mark. Its owner
@@ -147,27 +149,29 @@ func alike(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 		TargetOf(s) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName())
 }
 
-// predecessor finds the owner that had the workload's kind and name before it.
-func predecessor(in GenerateInput, s *appsv1beta1.PersistentPodState) int {
-	return slices.IndexFunc(s.OwnerReferences, func(o metav1.OwnerReference) bool {
-		return o.Controller != nil && *o.Controller && o.UID != in.Workload.GetUID() && o.Name == in.Workload.GetName() &&
-			workload.NewTarget(o.APIVersion, o.Kind, o.Name) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, o.Name)
-	})
+// named tells whether an owner is the workload, or one that had its kind and name before it.
+func (in GenerateInput) named(o metav1.OwnerReference) bool {
+	return o.Controller != nil && *o.Controller && o.Name == in.Workload.GetName() &&
+		workload.NewTarget(o.APIVersion, o.Kind, o.Name) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, o.Name)
 }
 
-// claim makes the workload the controller of the object, and marks the object as generated.
-// The workload replaces a predecessor, whose objects the garbage collector would delete.
+// claim marks the object as generated. The workload does not own it: the garbage collector would
+// delete the records with a workload that is applied again a moment later.
 func claim(in GenerateInput, s *appsv1beta1.PersistentPodState) {
 	metav1.SetMetaDataLabel(&s.ObjectMeta, LabelGenerated, "true")
-	if owns(in.Workload, s) {
-		return
+	s.OwnerReferences = slices.DeleteFunc(s.OwnerReferences, in.named)
+}
+
+// outlives tells whether a generated object is over: for a minute its workload has been missing, and it
+// has no record left. A workload that is replaced is missing for a moment, too. left is how much of the
+// minute is left.
+func outlives(in RecordInput, status *appsv1beta1.PersistentPodStateStatus) (over bool, left time.Duration) {
+	c := meta.FindStatusCondition(status.Conditions, appsv1beta1.ConditionRecording)
+	if in.State.Labels[LabelGenerated] != "true" || c.Reason != appsv1beta1.ReasonTargetMissing || len(status.PodStates)+len(in.Pods) > 0 {
+		return false, 0
 	}
-	if i := predecessor(in, s); i >= 0 {
-		s.OwnerReferences = slices.Delete(s.OwnerReferences, i, i+1)
-	}
-	ref := metav1.NewControllerRef(in.Workload, in.Kind)
-	ref.BlockOwnerDeletion = nil // foreground deletion of the workload need not wait for a record
-	s.OwnerReferences = append(s.OwnerReferences, *ref)
+	left = max(c.LastTransitionTime.Add(orphanGrace).Sub(in.Now), 0)
+	return left == 0, left
 }
 
 func specOf(in GenerateInput) appsv1beta1.PersistentPodStateSpec {

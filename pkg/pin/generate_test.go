@@ -47,6 +47,9 @@ func TestGenerate(t *testing.T) {
 	kruises := *orphan.DeepCopy()
 	kruises.Spec.TargetReference.APIVersion = "apps.kruise.io/v1beta1"
 
+	current := *orphan.DeepCopy()
+	current.Spec = testenv.APersistentPodState("web").Prefers(100, hostname, zone).Requires(zone).Spec
+	current.Spec.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: "a"}}
 	inherited := *orphan.DeepCopy()
 	gone := plain.DeepCopy()
 	gone.UID = "old"
@@ -74,6 +77,7 @@ func TestGenerate(t *testing.T) {
 		"asked, so made":                                    {set: full, wantAction: pin.Create, wantReason: pin.ReasonGenerated, wantSpec: &made},
 		"annotations changed, hand-set policy stays":        {set: full, existing: []appsv1beta1.PersistentPodState{own}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &kept},
 		"left behind by a predecessor, so adopted":          {set: full, existing: []appsv1beta1.PersistentPodState{orphan}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
+		"without an owner, so up to date":                   {set: full, existing: []appsv1beta1.PersistentPodState{current}, wantReason: pin.ReasonUpToDate},
 		"left behind by another kind, so left":              {set: full, existing: []appsv1beta1.PersistentPodState{kruises}, wantReason: pin.ReasonForeign},
 		"still owned by a predecessor, so adopted":          {set: full, existing: []appsv1beta1.PersistentPodState{inherited}, wantAction: pin.Update, wantReason: pin.ReasonFollowed, wantSpec: &made},
 		"owned by another workload, so left":                {set: full, existing: []appsv1beta1.PersistentPodState{others}, wantReason: pin.ReasonForeign},
@@ -88,7 +92,7 @@ func TestGenerate(t *testing.T) {
 		"OpenKruise's is not removed unasked":               {set: plain, existing: []appsv1beta1.PersistentPodState{before}, wantReason: pin.ReasonNotAsked},
 		"somebody else's is not overwritten":                {set: full, existing: []appsv1beta1.PersistentPodState{foreign}, wantReason: pin.ReasonForeign},
 		"somebody else's is not removed":                    {set: plain, existing: []appsv1beta1.PersistentPodState{foreign}, wantReason: pin.ReasonNotAsked},
-		"that of a workload in deletion is the collector's": {set: deleted, existing: []appsv1beta1.PersistentPodState{own}, wantReason: pin.ReasonNotAsked},
+		"that of a workload in deletion is the recorder's":  {set: deleted, existing: []appsv1beta1.PersistentPodState{own}, wantReason: pin.ReasonNotAsked},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -102,11 +106,8 @@ func TestGenerate(t *testing.T) {
 			if diff := cmp.Diff(*tc.wantSpec, got.Object.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			if !metav1.IsControlledBy(got.Object, tc.set) {
-				t.Error("the workload is not the object's controller")
-			}
-			if n := len(got.Object.OwnerReferences); n != 1 {
-				t.Errorf("the object has %d owners, want 1", n)
+			if owners := got.Object.OwnerReferences; len(owners) > 0 || got.Object.Labels[pin.LabelGenerated] != "true" {
+				t.Errorf("labels %v, owners %v: want the mark, and no owner with which the records would go", got.Object.Labels, owners)
 			}
 			again := pin.Generate(pin.GenerateInput{
 				Workload: tc.set.StatefulSet, Kind: kind, Existing: []appsv1beta1.PersistentPodState{*got.Object},

@@ -63,6 +63,8 @@ type Recording struct {
 	NameTaken map[string]types.UID
 	// Namesakes are those that were not known before.
 	Namesakes []*corev1.Pod
+	// Over tells that the state is deleted: it was generated, and nothing is left of its workload.
+	Over bool
 	// Returning is the pod that is deleted so that it returns to its home; nil for none.
 	Returning *corev1.Pod
 	// Unstored are records of waiting pods for which the status has no room. Until the next
@@ -124,6 +126,8 @@ func Record(in RecordInput) Recording {
 	status.PodStates, left = truncate(in.State.Status.PodStates, records)
 	out.Unstored = unstored(records, status.PodStates)
 	meta.SetStatusCondition(&status.Conditions, condition(in, left))
+	out.Over, look = outlives(in, &status)
+	out.Again = sooner(out.Again, look)
 	out.Status = status
 	return out
 }

@@ -34,7 +34,6 @@ func TestGeneratedStatesHaveNoForeignMetadata(t *testing.T) {
 		"an owner of another kind":     func(s persistentPodState) { s.OwnerReferences[0].Kind = "Deployment" },
 		"an owner of another group":    func(s persistentPodState) { s.OwnerReferences[0].APIVersion = "example.com/v1" },
 		"an owner that waits for it":   func(s persistentPodState) { s.OwnerReferences[0].BlockOwnerDeletion = new(true) },
-		"an owner that is none":        func(s persistentPodState) { s.OwnerReferences = nil },
 		"an owner of another workload": func(s persistentPodState) { s.OwnerReferences[0].Name = "theirs" },
 	}
 	for name, edit := range edits {
@@ -46,6 +45,7 @@ func TestGeneratedStatesHaveNoForeignMetadata(t *testing.T) {
 		"a label":       func(s persistentPodState) { delete(s.Labels, "team") },
 		"an annotation": func(s persistentPodState) { s.Annotations = nil },
 		"an owner":      func(s persistentPodState) { s.OwnerReferences = s.OwnerReferences[:1] },
+		"all owners":    func(s persistentPodState) { s.OwnerReferences = nil },
 	} {
 		t.Run("remove "+name, func(t *testing.T) { refused(t, thief, denied, update(marked, edit)) })
 	}
@@ -54,6 +54,10 @@ func TestGeneratedStatesHaveNoForeignMetadata(t *testing.T) {
 			s.OwnerReferences = append(s.OwnerReferences[1:], generatedState(ns, "marked").OwnerReferences...)
 			s.OwnerReferences[1].UID, s.Spec.RequiredPersistentTopology.Keys = "again", []string{"zone"}
 		}))
+	})
+	t.Run("no owner", func(t *testing.T) {
+		allowed(t, thief, update(marked, func(s persistentPodState) { s.OwnerReferences = s.OwnerReferences[:1] }))
+		allowed(t, thief, create(changed(made, func(s persistentPodState) { s.OwnerReferences = nil })))
 	})
 	env.Patch(t, marked, `{"metadata":{"finalizers":null}}`)
 }

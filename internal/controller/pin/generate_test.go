@@ -110,13 +110,13 @@ func TestAnObjectIsGeneratedWhenWhatWasInItsWayIsGone(t *testing.T) {
 	}
 }
 
-// isGenerated waits until a workload controls a PersistentPodState of its name.
+// isGenerated waits until a workload has a PersistentPodState of its name.
 func isGenerated(t *testing.T, workload client.Object) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		state, err := env.State(t, workload)
-		if err == nil && !metav1.IsControlledBy(state, workload) {
-			err = fmt.Errorf("owners: %v", state.OwnerReferences)
+		if err == nil && state.Labels[pin.LabelGenerated] != "true" {
+			err = fmt.Errorf("labels: %v", state.Labels)
 		}
 		return err
 	})

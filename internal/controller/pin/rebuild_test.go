@@ -195,16 +195,23 @@ func generating(ns string) testenv.StatefulSet {
 }
 
 // A StatefulSet is deleted and applied again. Its PersistentPodState belongs to the new
-// one, and its pod counts as kept. There is no garbage collector here, so each case does
-// what the collector would have done.
+// one, and its pod counts as kept. No owner makes a garbage collector take the object.
 func TestRecordsOutliveAStatefulSetThatIsAppliedAgain(t *testing.T) {
 	cases := map[string]struct {
-		collect func(*testing.T, *appsv1beta1.PersistentPodState)
+		collect func(t *testing.T, s *appsv1beta1.PersistentPodState, former testenv.StatefulSet)
 		adopted bool // the former object is expected to live on
 	}{
-		"before the collector came":          {func(*testing.T, *appsv1beta1.PersistentPodState) {}, true},
-		"with --cascade=orphan":              {func(t *testing.T, s *appsv1beta1.PersistentPodState) { own(t, s, nil) }, true},
-		"after the record was collected too": {func(t *testing.T, s *appsv1beta1.PersistentPodState) { env.Remove(t, s) }, false},
+		"with its record": {func(t *testing.T, s *appsv1beta1.PersistentPodState, _ testenv.StatefulSet) {
+			if len(s.OwnerReferences) > 0 {
+				t.Errorf("owners %v: the garbage collector takes the record along", s.OwnerReferences)
+			}
+		}, true},
+		"with that of a former version": {func(t *testing.T, s *appsv1beta1.PersistentPodState, former testenv.StatefulSet) {
+			own(t, s, testenv.APod("web-0").OwnedBy(former.StatefulSet).OwnerReferences)
+		}, true},
+		"after the record was deleted too": {func(t *testing.T, s *appsv1beta1.PersistentPodState, _ testenv.StatefulSet) {
+			env.Remove(t, s)
+		}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +224,7 @@ func TestRecordsOutliveAStatefulSetThatIsAppliedAgain(t *testing.T) {
 			state := env.MustState(t, former)
 			env.Remove(t, former.StatefulSet)
 			env.Remove(t, pod)
-			tc.collect(t, state)
+			tc.collect(t, state, former)
 
 			env.Create(t, next.StatefulSet)
 			annotations := pinnedTo(node.Name)
@@ -232,15 +239,38 @@ func TestRecordsOutliveAStatefulSetThatIsAppliedAgain(t *testing.T) {
 	}
 }
 
-// belongsTo waits until a StatefulSet controls its PersistentPodState, and tells whether
-// that is the object before.
+// A StatefulSet is deleted, all controllers are started again, and the set is applied again. The record
+// was stored all the time, so that the webhook finds the pod's node in it, and a move is told.
+func TestRecordsOutliveARestartOfAllControllers(t *testing.T) {
+	first := newManager(t)
+	stop := first.start(t, first.recorder(), first.generator())
+	ns, home, other := env.Namespace(t), env.Node(t), env.Node(t)
+	former, next := generating(ns), generating(ns)
+	env.Create(t, former.StatefulSet)
+	pod := running(t, former, home.Name, "10.0.2.9")
+	state := env.MustState(t, former)
+	env.Remove(t, former.StatefulSet)
+	env.Remove(t, pod)
+	stop()
+
+	second := newManager(t)
+	second.start(t, second.recorder(), second.generator())
+	env.Condition(t, former, appsv1beta1.ConditionRecording, metav1.ConditionFalse, appsv1beta1.ReasonTargetMissing, "")
+	env.RecordedOn(t, former, map[string]string{"web-0": home.Name})
+	env.Create(t, next.StatefulSet)
+	again := running(t, next, other.Name, "10.0.3.9", pinnedTo(home.Name)...)
+	belongsTo(t, next, *state, true)
+	moved := appsv1beta1.Rebuild{Pod: "web-0", Outcome: appsv1beta1.Moved, Cause: pin.CauseNodeRefused, From: placeOf(pod), To: placeOf(again)}
+	counted(t, next, appsv1beta1.Rebuilds{Moved: 1, Last: &moved})
+	env.Told(t, again, string(appsv1beta1.Moved), other.Name)
+}
+
+// belongsTo waits until a StatefulSet has its PersistentPodState, and tells whether that is the object
+// before.
 func belongsTo(t *testing.T, set testenv.StatefulSet, before appsv1beta1.PersistentPodState, adopted bool) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		state, err := env.State(t, set)
-		if err == nil && !metav1.IsControlledBy(state, set) {
-			err = fmt.Errorf("owners %v, want the new StatefulSet", state.OwnerReferences)
-		}
 		if err == nil && (state.UID == before.UID) != adopted {
 			t.Errorf("adopted %v, want %v", state.UID == before.UID, adopted)
 		}

@@ -86,6 +86,10 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 
 // apply writes a recording into its object, then reports and releases what it says.
 func (r *Recorder) apply(ctx context.Context, req ctrl.Request, in pin.RecordInput, recording pin.Recording) (ctrl.Result, error) {
+	if recording.Over { // unless the object has changed
+		at := client.Preconditions{UID: &in.State.UID, ResourceVersion: &in.State.ResourceVersion}
+		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, in.State, at))
+	}
 	before := in.State.Status.Conditions
 	switch err := r.write(ctx, in.State, recording.Status); {
 	case apierrors.IsNotFound(err): // the cache will show that
