@@ -188,7 +188,7 @@ func spreadReconcilers(s shared) []reconciler {
 	return []reconciler{
 		&spreadcontroller.Labeler{Client: c, Live: live, Clock: s.clock},
 		&spreadcontroller.Reconciler{
-			Client: c, Live: live, Sizes: s.sizes, Kinds: s.watcher, Books: s.books, Clock: s.clock, Events: s.events,
+			Client: c, Live: live, Sizes: s.sizes, Kinds: s.watcher, Books: s.books, Tally: s.tally, Clock: s.clock, Events: s.events,
 			Metrics: spreadcontroller.NewMetrics(metrics.Registry), Evictor: s.evictor,
 		},
 	}

@@ -129,8 +129,16 @@ func Adapt(in AdaptInput) Actions {
 		}
 	}
 	a.Return = in.comesHome(a)
+	away := func(p PodState) bool { return p.Home != p.Subset && in.Spread.subset(p.Home) != nil }
+	if in.Spread.Adaptive.Return && slices.ContainsFunc(in.Pods, away) {
+		a.again(lookAtRoom)
+	}
 	return a
 }
+
+// lookAtRoom is the time between two looks for room in the subsets of pods that fell back. No event of
+// the spread tells that a node has room now, or that a node has joined.
+const lookAtRoom = 10 * time.Second
 
 // again keeps the shortest time.
 func (a *Actions) again(left time.Duration) {

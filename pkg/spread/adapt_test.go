@@ -185,3 +185,29 @@ func TestFits(t *testing.T) {
 		}
 	}
 }
+
+// Pods that fell back come home when a node of their subset has room. No event of the spread tells that,
+// so that the next look comes by itself, until they are home.
+func TestRoomIsLookedForWhilePodsAreAway(t *testing.T) {
+	abc := adaptive(of(inZone("a", 2), inZone("b", 2), inZone("c", -1)))
+	stays := abc
+	stays.Adaptive = &spread.Adaptive{Critical: 30 * time.Second, Recovery: time.Minute}
+	for name, tc := range map[string]struct {
+		spread spread.Spread
+		pod    spread.PodState
+		again  bool
+	}{
+		"away, and no node has room": {abc, spread.PodState{Subset: "c", Home: "a", Ready: true}, true},
+		"away, and comes home now":   {abc, spread.PodState{Subset: "c", Home: "a", Ready: true, HomeFits: true}, true},
+		"at home":                    {abc, spread.PodState{Subset: "a", Home: "a", Ready: true}, false},
+		"from a subset that is gone": {abc, spread.PodState{Subset: "c", Home: "x", Ready: true}, false},
+		"away, and stays there":      {stays, spread.PodState{Subset: "c", Home: "a", Ready: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := spread.Adapt(spread.AdaptInput{Spread: tc.spread, Pods: []spread.PodState{tc.pod}, Now: start, Complete: true})
+			if again := got.Again > 0 && got.Again <= 10*time.Second; again != tc.again {
+				t.Errorf("the next look comes after %s, want one soon: %t", got.Again, tc.again)
+			}
+		})
+	}
+}

@@ -82,15 +82,11 @@ func (r *Reconciler) fits(ctx context.Context, s *situation, pod *corev1.Pod, su
 	return fits, err
 }
 
-// mover deletes pods, each under its budgets.
-type mover struct{ evictor *evict.Evictor }
-
 // move deletes pods that the scheduler has refused for too long, or one pod that returns. Their
 // owners create them again. A pod is deleted once the cache shows that its subset is skipped:
 // else the pod could get the same subset again.
 func (r *Reconciler) move(ctx context.Context, s *situation, a spread.Actions) (again time.Duration, err error) {
-	stored, by := s.skipped(), mover{r.Evictor}
-	count := 0
+	stored, count := s.skipped(), 0
 	for _, m := range s.pods {
 		reason := rescheduled
 		switch {
@@ -102,7 +98,7 @@ func (r *Reconciler) move(ctx context.Context, s *situation, a spread.Actions) (
 			again = sooner(again, soon)
 			continue
 		}
-		deleted, err := by.evictor.Delete(ctx, m.Pod)
+		deleted, err := r.Evictor.Delete(ctx, m.Pod)
 		var refused *evict.RefusedError
 		switch {
 		case errors.As(err, &refused):

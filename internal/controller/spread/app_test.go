@@ -19,6 +19,7 @@ import (
 	controller "github.com/limpet-io/limpet/internal/controller/spread"
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/evict"
+	"github.com/limpet-io/limpet/internal/placement"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -36,7 +37,7 @@ var namespaces = []string{"limpet-system", "kruise-system"}
 // start runs the reconciler as cmd/controller does, with the rights of the controller.
 func start(t *testing.T) *prometheus.Registry {
 	t.Helper()
-	needs := []cluster.Needs{controller.Needs(), workloads.Needs(namespaces...), disruption.Needs()}
+	needs := []cluster.Needs{controller.Needs(), placement.Needs(), workloads.Needs(namespaces...), disruption.Needs()}
 	mgr := env.NewManager(t, cluster.CacheOptions(needs...))
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
 		t.Fatal(err)
@@ -57,9 +58,13 @@ func start(t *testing.T) *prometheus.Registry {
 		Reader: disruption.NewReader(mgr.GetCache(), mgr.GetClient()), Books: entries, Live: mgr.GetAPIReader(),
 		Clock: clock.RealClock{}, User: testenv.ControllerUser, Metrics: disruption.NewMetrics(registry),
 	})
+	tally := placement.New(clock.RealClock{})
+	if err := tally.Follow(t.Context(), mgr.GetCache()); err != nil {
+		t.Fatal(err)
+	}
 	r := &controller.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
-		Sizes: sizes, Kinds: kinds,
+		Sizes: sizes, Kinds: kinds, Tally: tally,
 		Books: entries, Metrics: controller.NewMetrics(registry), Evictor: &evict.Evictor{Client: mgr.GetClient(), Budgets: judge},
 	}
 	if err := errors.Join(r.SetupWithManager(mgr), kinds.SetupWithManager(mgr)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -225,19 +224,13 @@ func (r *Reconciler) addEntries(ctx context.Context, s *situation) error {
 	if err != nil {
 		return err
 	}
-	unseen := maps.Clone(book.Entries) // few, beside thousands of pods
-	for _, m := range s.pods {
-		if len(unseen) == 0 {
-			break
-		}
-		delete(unseen, placement.NameKey(m.Name))
-		if match, err := matchOf(m.Pod); err == nil {
-			delete(unseen, match.UID)
-		}
+	q := placement.Query{Namespace: s.object.Namespace}
+	for key, e := range book.Entries {
+		q.Creations = append(q.Creations, placement.Creation{Key: key, After: e.Version})
 	}
-	now := r.Clock.Now()
-	for key, e := range unseen {
-		if now.Before(e.Expires) {
+	seen, now := r.Tally.View(q).Seen, r.Clock.Now() // also if the pod is gone since
+	for key, e := range book.Entries {
+		if _, came := seen[key]; !came && now.Before(e.Expires) {
 			s.entries = append(s.entries, spread.Entry{Key: key, Subset: e.Subset, Owner: e.Owner, Since: e.Since})
 		}
 	}

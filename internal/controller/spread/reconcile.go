@@ -13,6 +13,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/evict"
+	"github.com/limpet-io/limpet/internal/placement"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -34,8 +35,10 @@ type Reconciler struct {
 	Live  client.Reader
 	Sizes *workloads.Scales
 	// Kinds watches the kinds of workload that are named for spreads.
-	Kinds   *workloads.Watcher
-	Books   *books.Books
+	Kinds *workloads.Watcher
+	Books *books.Books
+	// Tally knows which entries became pods.
+	Tally   *placement.Tally
 	Clock   clock.PassiveClock
 	Events  events.EventRecorder
 	Metrics *Metrics

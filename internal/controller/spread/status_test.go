@@ -7,11 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/books"
 	controller "github.com/limpet-io/limpet/internal/controller/spread"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
 // The numbers are those of OpenKruise: missingReplicas is -1 without a maximum, and never negative else.
@@ -36,6 +39,28 @@ func TestStatusCountsPods(t *testing.T) {
 	if v := now.Status.VersionedSubsetStatuses["1"]; len(v) != 2 || v[0].Replicas != 3 || v[0].MissingReplicas != 1 {
 		t.Errorf("versions %+v", now.Status.VersionedSubsetStatuses)
 	}
+}
+
+// A creation on its way counts until its pod is seen, also if the pod is gone a moment later.
+func TestStatusCountsACreationOnce(t *testing.T) {
+	start(t)
+	a := anApp(t, 2)
+	x := node(t, "x")
+	ws := spreadOf(t, a, "2", nil, "x", "y")
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
+	book := books.New(books.Options{Client: env.Client, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
+	_, err := book.Decide(t.Context(), a.Namespace, []books.Owner{{Name: ws.Name, UID: ws.UID, Spread: true}}, func(b ledger.Book) (ledger.Book, bool) {
+		now := time.Now()
+		return ledger.Place(b, ledger.Entry{UID: "u", Subset: "x", Owner: string(a.set.UID), Since: now, Expires: now.Add(time.Hour)}, ""), true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shows(t, ws, "x:0/1 y:0/-1 Placed")
+	pod := a.pod(t, "p", x, match, appsv1beta1.Match{Name: "ws", Subset: "x", UID: "u"}.String())
+	shows(t, ws, "x:1/1 y:0/-1 Placed")
+	env.Remove(t, pod)
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
 }
 
 func TestStatusTellsOfPodsWithoutASubset(t *testing.T) {

@@ -108,7 +108,8 @@ var errUnbooked = errors.New("the book of the spread cannot be written")
 
 // unbooked chooses a subset without an entry, so that a slow book refuses no pod. A subset without
 // a maximum needs no entry. Where all have one, the first with a free slot may get a pod too many:
-// one for each creation whose entry could not be written, and whose pod is not seen.
+// one for each creation whose entry could not be written, and whose pod is not seen. A pod that another
+// subset would have had may come home later, where the spread says so.
 func (p *placing) unbooked(ctx context.Context, rules spread.Spread, cause error) (outcome, error) {
 	book, err := p.Books.Look(ctx, p.object.Namespace, []books.Owner{{Name: p.object.Name, UID: p.object.UID, Spread: true}})
 	if err != nil {
@@ -116,12 +117,16 @@ func (p *placing) unbooked(ctx context.Context, rules spread.Spread, cause error
 	}
 	chosen := rules
 	chosen.Subsets = slices.DeleteFunc(slices.Clone(rules.Subsets), func(s spread.Subset) bool { return s.Max != nil || s.Unschedulable })
-	if len(chosen.Subsets) == 0 || len(p.home.Place) > 0 {
-		chosen = rules
+	booked, err := p.decide(ctx, rules, book, true)
+	o := booked
+	if err == nil && len(chosen.Subsets) > 0 && len(p.home.Place) == 0 {
+		o, err = p.decide(ctx, chosen, book, true)
 	}
-	o, err := p.decide(ctx, chosen, book, true)
 	if err != nil || o.Subset == "" {
 		return o, err
+	}
+	if o.Subset != booked.Subset {
+		o.Home = booked.Subset
 	}
 	o.rules, o.Reason = rules, reasonNotBooked
 	o.Message = fmt.Sprintf("the pod goes to subset %s without an entry: %v", o.Subset, cause)

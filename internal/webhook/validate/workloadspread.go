@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -80,7 +83,26 @@ func (w *WorkloadSpread) create(ctx context.Context, s *appsv1beta1.WorkloadSpre
 	if len(errs) > 0 {
 		return warnings, invalidSpread(s.Name, renamed(errs))
 	}
-	return warnings, w.label(ctx, s)
+	return append(warnings, w.surges(ctx, s)...), w.label(ctx, s)
+}
+
+// surges warns of a Deployment that creates a pod before it deletes one. In a subset whose nodes are
+// full, the rollout waits for room that its old pods keep.
+func (w *WorkloadSpread) surges(ctx context.Context, s *appsv1beta1.WorkloadSpread) admission.Warnings {
+	var d appsv1.Deployment
+	target := workload.TargetOf(s.Spec.TargetReference)
+	fenced := slices.ContainsFunc(s.Spec.Subsets, func(o appsv1beta1.WorkloadSpreadSubset) bool {
+		return o.MaxReplicas != nil && o.RequiredNodeSelector != nil
+	})
+	if target.Kind != "Deployment" || !fenced || w.Live.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: target.Name}, &d) != nil || d.Spec.Strategy.RollingUpdate == nil {
+		return nil // a spread may be older than its workload
+	}
+	away, err := intstr.GetScaledValueFromIntOrPercent(d.Spec.Strategy.RollingUpdate.MaxUnavailable, int(ptr.Deref(d.Spec.Replicas, 1)), false)
+	if err != nil || away > 0 {
+		return nil
+	}
+	return admission.Warnings{"a rollout of Deployment " + d.Name + " deletes no pod before its successor is Ready: where the nodes of a subset have no room " +
+		"for one pod more, it waits without end; remedy: rollingUpdate.maxUnavailable of 1 or more, or room for maxSurge pods in each subset"}
 }
 
 // judgeTaken refuses a second spread of a target. An update cannot change a target.

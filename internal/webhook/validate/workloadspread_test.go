@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -442,6 +443,41 @@ func TestUselessSpreadsAreWarnedOf(t *testing.T) {
 		if err := heard.Names("spec"); err == nil {
 			t.Errorf("%s: warned of", name)
 		}
+	}
+}
+
+// A Deployment whose maxUnavailable is none deletes no pod before its successor is Ready, which never
+// comes in a subset that is exactly full. The user hears of it before the first rollout.
+func TestASurgeIntoAFullSubsetIsWarnedOf(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	for name, tc := range map[string]struct {
+		replicas    int32
+		unavailable *intstr.IntOrString
+		edit        func(*spread)
+		warned      bool
+	}{
+		"surges":                 {8, number(0), func(*spread) {}, true},
+		"too-few-for-25-percent": {3, nil, func(*spread) {}, true},
+		"25-percent":             {4, nil, func(*spread) {}, false},
+		"makes-room":             {8, number(1), func(*spread) {}, false},
+		"without-maximum":        {8, number(0), maxima(nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := deployed(ns, name, "example.com/any")
+			d.Spec.Replicas = &tc.replicas
+			if tc.unavailable != nil {
+				d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: tc.unavailable, MaxSurge: number(1)}
+			}
+			env.Create(t, d)
+			c, heard := env.Listen(t)
+			if err := c.Create(t.Context(), ofSubsets(ns, name, tc.edit), client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			if err := heard.Names("maxUnavailable"); (err == nil) != tc.warned {
+				t.Errorf("%v, want a warning: %t", err, tc.warned)
+			}
+		})
 	}
 }
 
