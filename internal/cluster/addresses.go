@@ -16,11 +16,17 @@ import (
 // ReservationsOf returns the IPReservations of a pod's name that the agents of their nodes
 // wrote, on whatever node.
 func ReservationsOf(ctx context.Context, r client.Reader, pod client.ObjectKey) ([]limpetv1alpha1.IPReservation, error) {
+	held, _, err := HeldOn(ctx, r, pod)
+	return held, err
+}
+
+// HeldOn returns the same, and the nodes that exist by their names.
+func HeldOn(ctx context.Context, r client.Reader, pod client.ObjectKey) ([]limpetv1alpha1.IPReservation, map[string]*corev1.Node, error) {
 	var list limpetv1alpha1.IPReservationList
 	err := r.List(ctx, &list, client.InNamespace(pod.Namespace),
 		client.MatchingFields{indexPod: pod.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil, fmt.Errorf("list IPReservations of %s: %w", pod, err)
+		return nil, nil, fmt.Errorf("list IPReservations of %s: %w", pod, err)
 	}
 	return believed(ctx, r, list.Items, reservationBy)
 }
@@ -39,7 +45,8 @@ func PoolsOf(ctx context.Context, r client.Reader, node string) ([]limpetv1alpha
 		slices.SortFunc(list.Items, func(a, b limpetv1alpha1.NodeIPPool) int { return strings.Compare(a.Name, b.Name) })
 		list.Items = list.Items[:maxPools]
 	}
-	return believed(ctx, r, list.Items, poolBy)
+	pools, _, err := believed(ctx, r, list.Items, poolBy)
+	return pools, err
 }
 
 // Pools returns the NodeIPPools of all nodes that their agents wrote.
@@ -48,7 +55,8 @@ func Pools(ctx context.Context, r client.Reader) ([]limpetv1alpha1.NodeIPPool, e
 	if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list NodeIPPools: %w", err)
 	}
-	return believed(ctx, r, list.Items, poolBy)
+	pools, _, err := believed(ctx, r, list.Items, poolBy)
+	return pools, err
 }
 
 func reservationBy(r *limpetv1alpha1.IPReservation) (node string, owners []metav1.OwnerReference) {

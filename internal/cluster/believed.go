@@ -37,21 +37,20 @@ func NodeOwner[T client.Object](from, to T) {
 func ownsAsNode(o metav1.OwnerReference) bool { return o.APIVersion == "v1" && o.Kind == "Node" }
 
 // believed drops objects that Believed rejects.
-func believed[T any](ctx context.Context, r client.Reader, items []T, of func(*T) (node string, owners []metav1.OwnerReference)) ([]T, error) {
-	nodes := map[string]*corev1.Node{}
-	var kept []T
+func believed[T any](
+	ctx context.Context, r client.Reader, items []T, of func(*T) (node string, owners []metav1.OwnerReference),
+) (kept []T, nodes map[string]*corev1.Node, err error) {
+	nodes = map[string]*corev1.Node{}
 	for i := range items {
 		name, owners := of(&items[i])
 		if _, known := nodes[name]; !known {
-			node, err := Node(ctx, r, name)
-			if err != nil {
-				return nil, err
+			if nodes[name], err = Node(ctx, r, name); err != nil {
+				return nil, nil, err
 			}
-			nodes[name] = node
 		}
 		if Believed(nodes[name], name, owners) {
 			kept = append(kept, items[i])
 		}
 	}
-	return kept, nil
+	return kept, nodes, nil
 }

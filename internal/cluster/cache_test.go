@@ -85,7 +85,12 @@ func TestDifferentRestrictionsAreLifted(t *testing.T) {
 }
 
 func TestTheCacheKeepsTheUnionOfAllNeeds(t *testing.T) {
-	spread := cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Labels[*corev1.Pod], cluster.Images)}}
+	images := func(from, to *corev1.Pod) {
+		for _, c := range from.Spec.Containers {
+			to.Spec.Containers = append(to.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
+		}
+	}
+	spread := cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Labels[*corev1.Pod], images)}}
 	budget := cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Labels[*corev1.Pod], cluster.Phase, cluster.ContainerStatuses)}}
 	pod := testenv.APod("web-0").In(env.Namespace(t)).On("n1").Ready()
 	pod.Labels, pod.Annotations = map[string]string{"app": "web"}, map[string]string{"k": "v"}

@@ -117,20 +117,6 @@ func Gates(from, to *corev1.Pod) {
 	}
 }
 
-// Images keeps the names and images of a pod's containers.
-func Images(from, to *corev1.Pod) {
-	to.Spec.Containers = images(from.Spec.Containers)
-	to.Spec.InitContainers = images(from.Spec.InitContainers)
-}
-
-func images(containers []corev1.Container) []corev1.Container {
-	var out []corev1.Container
-	for _, c := range containers {
-		out = append(out, corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy})
-	}
-	return out
-}
-
 // ContainerStatuses keeps of each container of a pod which image runs, whether it is
 // ready, and how often it was restarted.
 func ContainerStatuses(from, to *corev1.Pod) {

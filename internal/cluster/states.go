@@ -32,12 +32,13 @@ const selectableTarget = "spec.targetRef.name"
 //
 // The API server selects by the target's name, which hardly ever matches more than one
 // object. Kind and group are compared here, since an object's metadata does not tell them.
-// An API server of Kubernetes 1.30 cannot select by fields; the cache answers there.
+// An API server of Kubernetes 1.30 cannot select by fields; the cache answers there, and where
+// the kind is not served.
 func LiveStatesOf(ctx context.Context, live, cached client.Reader, namespace string, t workload.Target) ([]appsv1beta1.PersistentPodState, error) {
 	var list appsv1beta1.PersistentPodStateList
 	err := live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{selectableTarget: t.Name})
 	switch {
-	case apierrors.IsBadRequest(err):
+	case apierrors.IsBadRequest(err), NotServed(err):
 		return StatesOf(ctx, cached, namespace, t)
 	case err != nil:
 		return nil, fmt.Errorf("list PersistentPodStates of %s: %w", t, err)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -139,10 +140,10 @@ func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
 	case h.Last != nil && h.Last.Outcome == appsv1beta1.Kept:
 		e.Answer = "kept: " + h.IPs
 	case h.Last != nil:
-		e.Answer = fmt.Sprintf("%s: %s → %s", strings.ToLower(string(h.Last.Outcome)), or(h.Last.From.IPs), or(h.Last.To.IPs))
+		e.Answer = fmt.Sprintf("%s: %s → %s", strings.ToLower(string(h.Last.Outcome)), cmp.Or(h.Last.From.IPs, "none"), cmp.Or(h.Last.To.IPs, "none"))
 		e.because("%s: %s", h.Last.Cause, h.Last.Message)
 	case pod != nil:
-		e.Answer = "it has " + or(h.IPs) + "; no rebuild of it is the last one of its workload"
+		e.Answer = "it has " + cmp.Or(h.IPs, "none") + "; no rebuild of it is the last one of its workload"
 	case !read(f, facts.Pods):
 		e.Answer = f.Unknown(facts.Pods)
 	default:
@@ -179,11 +180,4 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondi
 		}
 	}
 	return nil
-}
-
-func or(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
 }

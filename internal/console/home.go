@@ -57,21 +57,10 @@ func again(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.UID, p.ResourceVersion, p.DeletionTimestamp = types.UID(""), "", nil
 	p.Spec.NodeName, p.Status = "", corev1.PodStatus{}
-	if _, pinned := p.Annotations[appsv1beta1.AnnotationInjected]; pinned {
-		p.Spec.Affinity = withoutNode(p.Spec.Affinity)
+	if _, pinned := p.Annotations[appsv1beta1.AnnotationInjected]; pinned && p.Spec.Affinity != nil {
+		p.Spec.Affinity.NodeAffinity = nil // a term of the user's own cannot be told from that of the pin
 	}
 	return p
-}
-
-// withoutNode drops the node affinity, which the pin of the running pod wrote. An affinity of
-// the user's own cannot be told from it.
-func withoutNode(a *corev1.Affinity) *corev1.Affinity {
-	if a == nil {
-		return nil
-	}
-	a = a.DeepCopy()
-	a.NodeAffinity = nil
-	return a
 }
 
 // stateOf returns the PersistentPodState that is in force for a pod; nil for none.

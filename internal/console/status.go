@@ -83,7 +83,10 @@ func Status(f *facts.Facts) StatusReport {
 		Problems: []Problem{},
 	}
 	if f.Controllers != nil {
-		r.Controller.Desired, r.Controller.Image = ptrOr(f.Controllers.Spec.Replicas, 1), imageOf(f.Controllers.Spec.Template)
+		r.Controller.Desired, r.Controller.Image = 1, imageOf(f.Controllers.Spec.Template)
+		if n := f.Controllers.Spec.Replicas; n != nil {
+			r.Controller.Desired = *n
+		}
 	}
 	if f.Agents != nil {
 		r.Agent.Desired, r.Agent.Image = f.Agents.Status.DesiredNumberScheduled, imageOf(f.Agents.Spec.Template)
@@ -210,11 +213,4 @@ func imageOf(t corev1.PodTemplateSpec) string {
 		return ""
 	}
 	return t.Spec.Containers[0].Image
-}
-
-func ptrOr(n *int32, otherwise int32) int32 {
-	if n == nil {
-		return otherwise
-	}
-	return *n
 }

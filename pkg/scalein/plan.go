@@ -27,7 +27,8 @@ func Plan(in Input) Decision {
 	}
 	items := itemsOf(in, &d)
 	n := len(in.Subsets)
-	sizes := in.sizes(items)
+	groups := in.groups(items)
+	sizes := in.sizes(groups)
 	for i, s := range in.Subsets {
 		place, most := i, s.Max
 		if in.Old {
@@ -36,13 +37,13 @@ func Plan(in Input) Decision {
 		if s.Percent {
 			most = nil // the sizes tell it
 		}
-		d.plan(in, subsetOf(items, s.Name), most, n-place, -(place + 1), sizes[s.Name])
+		d.plan(in, groups[s.Name], most, n-place, -(place + 1), sizes[s.Name])
 	}
+	others := -(n + 1)
 	if n == 0 {
-		d.plan(in, items, nil, 1, -1, nil)
-	} else {
-		d.plan(in, outside(items, in.Subsets), nil, -(n + 1), -(n + 1), nil)
+		others = 1
 	}
+	d.plan(in, groups[""], nil, others, others, nil)
 	slices.SortFunc(d.Writes, func(a, b Write) int { return cmp.Compare(a.Pod, b.Pod) })
 	return d
 }
@@ -95,22 +96,20 @@ func first(a, b bool) int {
 	return 1
 }
 
-func subsetOf(items []*item, name string) (of []*item) {
-	for _, it := range items {
-		if it.Subset == name {
-			of = append(of, it)
-		}
+// groups are the pods of each subset by its name, and those of none.
+func (in Input) groups(items []*item) map[string][]*item {
+	groups := map[string][]*item{}
+	for _, s := range in.Subsets {
+		groups[s.Name] = []*item{}
 	}
-	return of
-}
-
-func outside(items []*item, subsets []Subset) (of []*item) {
 	for _, it := range items {
-		if !slices.ContainsFunc(subsets, func(s Subset) bool { return s.Name == it.Subset }) {
-			of = append(of, it)
+		name := it.Subset
+		if _, known := groups[name]; !known {
+			name = ""
 		}
+		groups[name] = append(groups[name], it)
 	}
-	return of
+	return groups
 }
 
 // plan decides about the pods of one subset: the steps of those within its maximum, and of the

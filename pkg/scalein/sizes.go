@@ -26,25 +26,23 @@ func (in Input) step() int {
 // second pod, and so on. With each size one pod more belongs to the workload: that of the first subset
 // which has not its maximum of that size. So a scale-in to any size leaves the subsets what they take
 // of that size, and the pods of all smaller sizes are among those that stay.
-func (in Input) sizes(items []*item) map[string][]int {
+func (in Input) sizes(groups map[string][]*item) map[string][]int {
 	if !in.shared() {
 		return nil
 	}
-	sizes, left := map[string][]int{}, map[string]int{}
-	for _, it := range items {
-		left[it.Subset]++
-	}
+	sizes, missing := map[string][]int{}, 0
 	for _, s := range in.Subsets {
 		sizes[s.Name] = []int{}
+		missing += len(groups[s.Name])
 	}
-	for size, missing := 1, len(items)-len(outside(items, in.Subsets)); missing > 0 && size < mostSize; size++ {
+	most := min(mostSize, 100*(missing+len(in.Subsets))) // with 1% a subset takes a pod of each 100
+	for size := 1; missing > 0 && size < most; size++ {
 		i := slices.IndexFunc(in.Subsets, func(s Subset) bool { return s.takes(len(sizes[s.Name]), size) })
 		if i < 0 {
 			continue
 		}
 		name := in.Subsets[i].Name
-		sizes[name] = append(sizes[name], size)
-		if left[name]--; left[name] >= 0 {
+		if sizes[name] = append(sizes[name], size); len(sizes[name]) <= len(groups[name]) {
 			missing--
 		}
 	}

@@ -92,9 +92,6 @@ type spreadKindKeys struct {
 	ReplicasPath string `json:"replicasPath"`
 }
 
-// SpreadKindsExample is a valid list of kinds for spreads, for messages.
-const SpreadKindsExample = `{"workloads":[{"Group":"example.com","Version":"v1","Kind":"Game","replicasPath":"spec.size"}]}`
-
 // Limits of a list of kinds: each kind is watched.
 const (
 	mostSpreadKinds = 64

@@ -78,7 +78,7 @@ func TestAFewDisbelievedObjectsAreNamed(t *testing.T) {
 // A CRD that is missing is shown as 1, and one that exists as 0.
 func TestAMissingCRDIsShown(t *testing.T) {
 	m := newManager(t)
-	gone := withoutCRD{m.GetAPIReader(), cluster.CRDs[2]}
+	gone := withoutCRD{env.Client, cluster.CRDs[2]} // with every right, so that another name is not found
 	m.start(t, &controller.Checker{Client: m.GetClient(), Live: gone, Clock: minuteClock{}, Metrics: controller.NewMetrics(m.metrics)})
 	for i, crd := range cluster.CRDs {
 		shows(t, m, "limpet_missing_crds", crd, map[bool]float64{true: 1, false: 0}[i == 2])

@@ -3,7 +3,6 @@ package pin
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -45,16 +44,6 @@ func (n *Nominator) addHomes(ctx context.Context, in *pin.GateInput) error {
 
 // homesByAddress adds the node that holds the addresses of a later life than the recorded one.
 func (n *Nominator) homesByAddress(ctx context.Context, in *pin.GateInput, state *appsv1beta1.PersistentPodState) ([]string, error) {
-	held, err := cluster.ReservationsOf(ctx, n.Client, client.ObjectKeyFromObject(in.Pod))
-	if err != nil {
-		return nil, err
-	}
-	nodes := map[string]*corev1.Node{}
-	for i := range held {
-		name := held[i].Status.Node
-		if nodes[name], err = cluster.Node(ctx, n.Client, name); err != nil {
-			return nil, err
-		}
-	}
-	return pin.Homes(state, in.Pod.Name, pin.Holders(held, nodes, in.Now)), nil
+	held, nodes, err := cluster.HeldOn(ctx, n.Client, client.ObjectKeyFromObject(in.Pod))
+	return pin.Homes(state, in.Pod.Name, pin.Holders(held, nodes, in.Now)), err
 }

@@ -46,7 +46,6 @@ func (c *Creation) plan(ctx context.Context, facts Facts) (agreement, error) {
 			continue
 		}
 		out.patch = merged
-		out.warnings = append(out.warnings, plan.Warnings...)
 		out.plans = append(out.plans, namedPlan{p.Name(), plan})
 		if plan.Node != "" {
 			facts.Node = plan.Node
@@ -54,9 +53,6 @@ func (c *Creation) plan(ctx context.Context, facts Facts) (agreement, error) {
 	}
 	return out, nil
 }
-
-// errCommit is returned when a plan could not be entered into its book.
-var errCommit = errors.New("plan is not in the books")
 
 // commit enters the plans into their books, in order, and adds what they add by that. After a
 // failure the pod is refused, and the entries that were made expire.
@@ -72,7 +68,7 @@ func (a *agreement) commit(ctx context.Context, dryRun bool) error {
 			err = a.add(p, added)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: commit %s: %w", errCommit, p.planner, err)
+			return fmt.Errorf("commit %s: %w", p.planner, err)
 		}
 	}
 	return nil

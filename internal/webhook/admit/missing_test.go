@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -45,6 +46,7 @@ func TestPodsThatAskWaitWhileTheirKindIsMissing(t *testing.T) {
 			return
 		}
 		restored = true
+		_ = env.Client.Patch(t.Context(), held, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))) // after a failure
 		again := &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: crd.Name, Labels: crd.Labels, Annotations: crd.Annotations}, Spec: crd.Spec,
 		}
@@ -68,10 +70,7 @@ func TestPodsThatAskWaitWhileTheirKindIsMissing(t *testing.T) {
 		}
 	}
 	refused() // one of the objects is still there
-	held.Finalizers = nil
-	if err := env.Client.Update(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	env.Patch(t, held, `{"metadata":{"finalizers":null}}`)
 	testenv.Eventually(t, func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(&crd), &apiextensionsv1.CustomResourceDefinition{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the CRD is still there: %w", err)

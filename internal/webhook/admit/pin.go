@@ -101,18 +101,8 @@ func (p *Pin) gather(ctx context.Context, in *pin.Input, owner workload.Target, 
 
 // holders gathers which nodes hold a pod's addresses.
 func (p *Pin) holders(ctx context.Context, pod *corev1.Pod) ([]pin.Holder, map[string]*corev1.Node, error) {
-	held, err := cluster.ReservationsOf(ctx, p.Cached, client.ObjectKeyFromObject(pod))
-	if err != nil {
-		return nil, nil, err
-	}
-	nodes := map[string]*corev1.Node{}
-	for i := range held {
-		name := held[i].Status.Node
-		if nodes[name], err = cluster.Node(ctx, p.Cached, name); err != nil {
-			return nil, nil, err
-		}
-	}
-	return pin.Holders(held, nodes, p.Clock.Now()), nodes, nil
+	held, nodes, err := cluster.HeldOn(ctx, p.Cached, client.ObjectKeyFromObject(pod))
+	return pin.Holders(held, nodes, p.Clock.Now()), nodes, err
 }
 
 // proven returns the holders that may overrule the record of a pod, by what this replica has

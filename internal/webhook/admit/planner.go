@@ -52,8 +52,6 @@ type Plan struct {
 	Instead podpatch.Patch
 	// Node is where the plan sends the pod, for the planners after it; "" for nowhere.
 	Node string
-	// Warnings are shown to the user.
-	Warnings []string
 	// Commit decides what depends on the feature's book; nil for a feature without one. It is
 	// called once all planners have planned, in their order.
 	Commit Commit

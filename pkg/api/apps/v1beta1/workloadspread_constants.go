@@ -61,12 +61,6 @@ const (
 // remove the label LabelSpreads. The creation of a spread removes the annotation.
 const AnnotationSpreadsIdleSince = "limpet.dev/spreads-idle-since"
 
-// DeletionCostStep is the difference between the deletion costs of two neighbouring subsets. Of
-// n subsets, the one with index i gives its pods the cost DeletionCostStep*(n-i), and those
-// beyond maxReplicas the cost -DeletionCostStep*(i+1). Pods of no subset have the cost
-// -DeletionCostStep*(n+1).
-const DeletionCostStep = 100
-
 // MissingUnlimited is missingReplicas of a subset without maxReplicas.
 const MissingUnlimited = -1
 
