@@ -230,7 +230,7 @@ func (r *Reconciler) addEntries(ctx context.Context, s *situation) error {
 	}
 	seen, now := r.Tally.View(q).Seen, r.Clock.Now() // also if the pod is gone since
 	for key, e := range book.Entries {
-		if _, came := seen[key]; !came && now.Before(e.Expires) {
+		if _, found := seen[key]; !found && now.Before(e.Expires) {
 			s.entries = append(s.entries, spread.Entry{Key: key, Subset: e.Subset, Owner: e.Owner, Since: e.Since})
 		}
 	}
