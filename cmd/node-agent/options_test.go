@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 )
 
 func TestOptionsValidate(t *testing.T) {
@@ -36,6 +38,29 @@ func TestOptionsValidate(t *testing.T) {
 			tc.change(&o)
 			if err := o.Validate(); (err == nil) != tc.wantOK {
 				t.Errorf("Validate: %v", err)
+			}
+		})
+	}
+}
+
+// TestPodNetworks reads the networks of pods from flags.
+func TestPodNetworks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args   []string
+		want   string
+		wantOK bool
+	}{
+		"none":        {want: "[]", wantOK: true},
+		"two":         {args: []string{"--pod-networks=10.244.0.0/16,fd00:10:244::/48"}, want: "[10.244.0.0/16 fd00:10:244::/48]", wantOK: true},
+		"two flags":   {args: []string{"--pod-networks=10.244.0.1/16", "--pod-networks=10.1.0.0/16"}, want: "[10.244.0.0/16 10.1.0.0/16]", wantOK: true},
+		"no network":  {args: []string{"--pod-networks=10.244.0.0"}, want: "[]"},
+		"half a list": {args: []string{"--pod-networks=10.244.0.0/16,"}, want: "[10.244.0.0/16]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, fs := Default(), pflag.NewFlagSet("limpet-agent", pflag.ContinueOnError)
+			o.AddFlags(fs)
+			if err := fs.Parse(tc.args); (err == nil) != tc.wantOK || fmt.Sprint(o.PodNetworks) != tc.want {
+				t.Errorf("networks %v, %v; want %s", o.PodNetworks, err, tc.want)
 			}
 		})
 	}

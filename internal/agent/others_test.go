@@ -33,7 +33,7 @@ func TestOthersEditTheNetworkConfiguration(t *testing.T) {
 	testenv.Eventually(t, n.start(t).Ready)
 	repaired := func(want string) error {
 		data, err := os.ReadFile(path)
-		if err == nil && !(strings.Contains(string(data), "10.3.1.0/24") && strings.Contains(string(data), want)) {
+		if err == nil && (!strings.Contains(string(data), "10.3.1.0/24") || !strings.Contains(string(data), want)) {
 			err = errors.New(string(data))
 		}
 		return err
@@ -94,7 +94,7 @@ func TestADroppingFirewallIsTold(t *testing.T) {
 		defer stop()
 		var all []string
 		if wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
-			all = n.messages(t, plan.ReasonForwardingDropped)
+			all = n.messages(t, plan.ReasonForwardingDropped) //nolint:contextcheck // it has the context of the test
 			return len(all) > 0, nil
 		}) == nil {
 			told <- all

@@ -20,7 +20,7 @@ import (
 // chosen are the constants from which a Warning takes its reason, where the call names no constant: by directory and
 // expression.
 var chosen = map[string][]string{
-	"internal/agent/plan reason":               {"ReasonForeignNetwork", "ReasonForwardingDropped"},
+	"internal/agent/plan reason":                {"ReasonForeignNetwork", "ReasonForwardingDropped"},
 	"internal/controller/budget c.Reason":       {"ReasonEnforced*"},
 	"internal/controller/pin d.Reason":          {"ReasonReclaimed", "ReasonConflict"},
 	"internal/controller/pin generation.Reason": {"ReasonForeign", "ReasonNoKeys", "ReasonBadKeys"},

@@ -43,7 +43,7 @@ func TestTheOwnNetworkIsUninstalled(t *testing.T) {
 	reachable(t, callee)
 	kubectl(t, "delete", "pod", callee.Name, caller.Name, "--timeout=60s")
 	kubectl(t, "delete", "pod", "-l", "app=probe", "--timeout=120s")
-	kubectl(t, "-n", bed.System, "delete", "pod", "-l", "app.kubernetes.io/name=limpet-controller", "--timeout=120s")
+	kubectl(t, "-n", bed.System, "scale", "deployment", "limpet-controller", "--replicas=0") // the other network has no way to the API server
 	kubectl(t, "-n", bed.System, "rollout", "status", "daemonset/limpet-uninstall", "--timeout=120s")
 	for _, node := range nodes {
 		if out, err := theBed.Cluster.Exec(t.Context(), node, "ip", "route", "show", "proto", "76"); err != nil || len(out) == 0 {

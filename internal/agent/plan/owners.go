@@ -83,7 +83,7 @@ func firstOwners(claims []contender) (podCIDRs []claim, refused []string) {
 	var first []claim
 	for _, c := range claims {
 		i := slices.IndexFunc(first, func(o claim) bool {
-			return o.node != c.node && o.prefix.Overlaps(c.prefix) && !(o.prefix.IsSingleIP() && c.prefix.IsSingleIP())
+			return o.node != c.node && o.prefix.Overlaps(c.prefix) && (!o.prefix.IsSingleIP() || !c.prefix.IsSingleIP())
 		})
 		switch {
 		case i < 0:
