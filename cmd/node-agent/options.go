@@ -56,7 +56,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "node-name", o.Node, "name of this machine's Node object; empty: the value of the environment variable NODE_NAME")
 	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; adopt: put limpet-ipam in the place of host-local in the network configuration of the node (bridge, ptp, macvlan or ipvlan), again after each change by its owner; uninstall restores it; none: it writes neither")
 	fs.Func("pod-networks", "with --network=own: networks in which the pod CIDRs of nodes must be, such as 10.244.0.0/16,fd00:10:244::/48: those of --cluster-cidr of kube-controller-manager; empty: private networks, and that of the node's own pod CIDR; ranges of a NodeNetwork need not be in them", func(text string) error {
-		for _, t := range strings.SplitSeq(text, ",") {
+		for t := range strings.SplitSeq(text, ",") {
 			p, err := netip.ParsePrefix(t)
 			if err != nil {
 				return err
