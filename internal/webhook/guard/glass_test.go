@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +59,55 @@ func TestBreakGlass(t *testing.T) {
 	refusedBy(t, evictAs(t.Context(), plainUser(t, "joe"), pods[1]), "web") // the same user, without the group
 	if err := evictAs(t.Context(), plainUser(t, "jane", breakGlass), pods[0]); err != nil {
 		t.Errorf("eviction with the group and the verb: %v", err)
+	}
+}
+
+// The command of the manual works for a person who has the documented role and no other right. The role lets nobody
+// become another user or group, nor do anything else.
+func TestTheCommandOfBreakGlass(t *testing.T) {
+	serve(t)
+	_, pods := web(t, guarded(t), 2, intstr.FromInt32(0))
+	for _, o := range env.Manifest(t, "deploy/break-glass/rbac.yaml") {
+		env.Create(t, o)
+	}
+	person := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pods[0].Namespace, Name: "alice"}}
+	env.Create(t, person, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: env.Name("break-glass-of-alice")},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "limpet-break-glass-user"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: person.Namespace, Name: person.Name}},
+	})
+	token := &authenticationv1.TokenRequest{}
+	if err := env.Client.SubResource("token").Create(t.Context(), person, token); err != nil {
+		t.Fatal(err)
+	}
+	alice := func(user string, groups ...string) client.Client {
+		config := &rest.Config{Host: env.Config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: env.Config.CAData}, BearerToken: token.Status.Token}
+		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+		return env.As(t, config)
+	}
+	glass := alice(breakGlass, breakGlass)
+	testenv.Eventually(t, func() error { // the API server takes a moment to know the role
+		return client.NewDryRunClient(glass).Delete(t.Context(), pods[0].DeepCopy())
+	})
+	for name, do := range map[string]func() error{
+		"without the impersonation": func() error { return alice("").Delete(t.Context(), pods[0].DeepCopy()) },
+		"as an administrator":       func() error { return alice("admin", "system:masters").Delete(t.Context(), pods[0].DeepCopy()) },
+		"with another group": func() error {
+			return alice(breakGlass, breakGlass, "system:masters").Delete(t.Context(), pods[0].DeepCopy())
+		},
+		"create a pod":             func() error { return glass.Create(t.Context(), testenv.APod("new").In(pods[0].Namespace).Pod) },
+		"delete a service account": func() error { return glass.Delete(t.Context(), person.DeepCopy()) },
+	} {
+		if err := do(); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v, want it forbidden", name, err)
+		}
+	}
+	refusedBy(t, alice(breakGlass).Delete(t.Context(), pods[1].DeepCopy()), "web") // without the group
+	if err := evictAs(t.Context(), glass, pods[0]); err != nil {
+		t.Errorf("evict: %v", err)
+	}
+	if err := glass.Delete(t.Context(), pods[1].DeepCopy()); err != nil {
+		t.Errorf("delete: %v", err)
 	}
 }
 
