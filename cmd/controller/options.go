@@ -122,5 +122,5 @@ func (o *Options) networks() ([]netip.Prefix, error) {
 func (o *Options) refusesPods() bool { return o.ClientCA == "" && len(o.ClientNetworks) == 0 }
 
 // kindsIn returns the namespaces of the ConfigMaps that name further kinds of workload:
-// our own namespace, and that of OpenKruise.
+// our own namespace, and that of OpenKruise, which counts while OpenKruise is installed.
 func (o *Options) kindsIn() []string { return []string{o.Namespace, "kruise-system"} }

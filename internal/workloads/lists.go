@@ -2,11 +2,13 @@ package workloads
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -20,6 +22,15 @@ const (
 	// SpreadKindsKey is the key of the ConfigMap that lists the kinds whose pods are spread.
 	SpreadKindsKey = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 )
+
+// trusted are the namespaces whose ConfigMap counts: Limpet's own, the first one, and that of OpenKruise while OpenKruise
+// is installed. Without it, a tenant may have a namespace of that name.
+func trusted(namespaces []string, served map[schema.GroupKind]Kind) []string {
+	if kruise, asked := served[kruiseStatefulSets[0].GroupKind()]; asked && !errors.Is(kruise.err, errNotServed) {
+		return namespaces
+	}
+	return namespaces[:1]
+}
 
 // kindList is the list of kinds that one ConfigMap has under a key.
 type kindList[T any] struct {

@@ -48,7 +48,7 @@ func statefulSetSize(from, to *appsv1.StatefulSet) {
 // Fresh returns the kinds as they are named at this moment, for a user who has just named
 // a kind.
 func (r *Reader) Fresh(ctx context.Context) (workload.Kinds, error) {
-	maps, err := readConfigMaps(ctx, r.Live, r.Namespaces)
+	maps, err := readConfigMaps(ctx, r.Live, trusted(r.Namespaces, r.known()))
 	return union(parse(maps, KindsKey, workload.ParseKinds)), err
 }
 

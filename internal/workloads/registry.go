@@ -71,10 +71,18 @@ func (r *Registry) RightsChanged() <-chan event.GenericEvent { return r.rights }
 // Forbidden says why the controller may not read workloads of a named kind, and what helps; ""
 // for any other kind.
 func (r *Registry) Forbidden(t workload.Target) string {
-	if served := r.served.Load(); served != nil && apierrors.IsForbidden((*served)[t.GroupKind()].err) {
-		return remedied((*served)[t.GroupKind()].err)
+	if err := r.known()[t.GroupKind()].err; apierrors.IsForbidden(err) {
+		return remedied(err)
 	}
 	return ""
+}
+
+// known are the kinds that were asked for; nil before.
+func (r *Registry) known() map[schema.GroupKind]Kind {
+	if served := r.served.Load(); served != nil {
+		return *served
+	}
+	return nil
 }
 
 // remedied is the text of an error, with a remedy where a right is missing.
@@ -105,11 +113,11 @@ func (r *Registry) Ready(*http.Request) error {
 
 // Served returns the served kind of a target, or says why it cannot be read.
 func (r *Registry) Served(t workload.Target) (Kind, error) {
-	served := r.served.Load()
+	served := r.known()
 	if served == nil {
 		return Kind{}, ErrUnread
 	}
-	kind, ok := (*served)[t.GroupKind()]
+	kind, ok := served[t.GroupKind()]
 	if !ok {
 		kind.err = errNotServed
 	}
@@ -121,12 +129,8 @@ func (r *Registry) Served(t workload.Target) (Kind, error) {
 
 // Readable returns the kinds that are served and can be read.
 func (r *Registry) Readable() []schema.GroupVersionKind {
-	served := r.served.Load()
-	if served == nil {
-		return nil
-	}
 	var kinds []schema.GroupVersionKind
-	for _, kind := range *served {
+	for _, kind := range r.known() {
 		if kind.err == nil {
 			kinds = append(kinds, kind.GroupVersionKind)
 		}

@@ -86,7 +86,7 @@ func (r *Registry) setSpreads(named workload.SpreadKinds, served map[schema.Grou
 
 // FreshSpreadKinds returns the kinds for spreads as they are named at this moment.
 func (r *Reader) FreshSpreadKinds(ctx context.Context) (workload.SpreadKinds, error) {
-	maps, err := readConfigMaps(ctx, r.Live, r.Namespaces)
+	maps, err := readConfigMaps(ctx, r.Live, trusted(r.Namespaces, r.known()))
 	return unionOfSpreads(parse(maps, SpreadKindsKey, workload.ParseSpreadKinds)), err
 }
 

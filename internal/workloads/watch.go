@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,16 +111,18 @@ func (w *Watcher) wakeOnChange(ctx context.Context, wake chan<- struct{}) error 
 
 // refresh brings the registry and the watches in line with what is named and served.
 func (w *Watcher) refresh(ctx context.Context) error {
-	maps, err := readConfigMaps(ctx, w.Client, w.Namespaces)
+	by := prober{w.Live, w.Discovery}
+	served := by.probe(ctx, kruiseStatefulSets, w.Registry.served.Load())
+	from, err := readConfigMaps(ctx, w.Client, trusted(w.Namespaces, served))
 	if err != nil {
 		return err
 	}
-	lists := parse(maps, KindsKey, workload.ParseKinds)
+	lists := parse(from, KindsKey, workload.ParseKinds)
 	w.valid = keepValid(lists, w.valid)
-	forSpreads := parse(maps, SpreadKindsKey, workload.ParseSpreadKinds)
+	forSpreads := parse(from, SpreadKindsKey, workload.ParseSpreadKinds)
 	w.validSpreads = keepValid(forSpreads, w.validSpreads)
-	kinds, spreads, by := union(lists), unionOfSpreads(forSpreads), prober{w.Live, w.Discovery}
-	served := by.probe(ctx, slices.Concat(kruiseStatefulSets, kinds.Named), w.Registry.served.Load())
+	kinds, spreads := union(lists), unionOfSpreads(forSpreads)
+	maps.Copy(served, by.probe(ctx, kinds.Named, w.Registry.served.Load()))
 	servedSpreads := by.probe(ctx, spreads.All(), w.Registry.servedSpreads())
 	if w.Registry.set(kinds, served) {
 		log.FromContext(ctx).Info("Kinds of workload", "named", kinds.Named, "problem", kinds.Problem)

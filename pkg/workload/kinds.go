@@ -44,7 +44,7 @@ var kubernetesGroups = []string{corev1.GroupName, appsv1.GroupName, batchv1.Grou
 
 // kindList is the JSON of a list of kinds. The comments of its keys stand in docs/operate/reference.md.
 type kindList struct {
-	// Workloads are the kinds of workload whose pods return under their names.
+	// Workloads are the kinds of workload whose pods return under their names, at most 64.
 	Workloads []kindKeys `json:"workloads"`
 }
 
@@ -61,6 +61,17 @@ type kindKeys struct {
 // KindsExample is a valid list of kinds, for messages.
 const KindsExample = `{"workloads":[{"Group":"example.com","Version":"v1","Kind":"GameServerSet"}]}`
 
+// mostKinds bounds a list of kinds: each kind is watched.
+const mostKinds = 64
+
+// firstOf returns the entries of a list that count, and an error if there are more.
+func firstOf[T any](list []T) (some []T, errs []error) {
+	if len(list) <= mostKinds {
+		return list, nil
+	}
+	return list[:mostKinds], []error{fmt.Errorf("%w: workloads[%d] and the later ones are left out", errKinds, mostKinds)}
+}
+
 // ParseKinds parses the list that users of OpenKruise keep in a ConfigMap:
 //
 //	{"workloads":[{"Group":"example.com","Version":"v1","Kind":"GameServerSet"}]}
@@ -75,8 +86,8 @@ func ParseKinds(text string) ([]schema.GroupVersionKind, error) {
 		return nil, fmt.Errorf("%w: %w", errKinds, err)
 	}
 	var kinds []schema.GroupVersionKind
-	var errs []error
-	for i, keys := range list.Workloads {
+	some, errs := firstOf(list.Workloads)
+	for i, keys := range some {
 		kind := schema.GroupVersionKind(keys)
 		switch ofKubernetes := slices.Contains(kubernetesGroups, kind.Group); {
 		case kind.Version == "" || kind.Kind == "":

@@ -1,6 +1,7 @@
 package workload_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +62,14 @@ func TestParseKinds(t *testing.T) {
 				t.Errorf("kinds (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Each kind costs a watch and a look at each probe, whoever writes the list.
+func TestAListOfKindsIsBounded(t *testing.T) {
+	text := `{"workloads":[` + strings.TrimSuffix(strings.Repeat(`{"Group":"example.com","Version":"v1","Kind":"GameServerSet"},`, 65), ",") + `]}`
+	if kinds, err := workload.ParseKinds(text); len(kinds) != 64 || err == nil || !strings.Contains(err.Error(), "workloads[64] and the later ones") {
+		t.Errorf("%d kinds, %v", len(kinds), err)
 	}
 }
 

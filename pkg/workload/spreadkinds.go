@@ -92,11 +92,10 @@ type spreadKindKeys struct {
 	ReplicasPath string `json:"replicasPath"`
 }
 
-// Limits of a list of kinds: each kind is watched.
+// Limits of an entry: each kind is watched.
 const (
-	mostSpreadKinds = 64
-	mostBetween     = 16
-	longestPath     = 253
+	mostBetween = 16
+	longestPath = 253
 )
 
 // ParseSpreadKinds parses the list of kinds for spreads that users of OpenKruise keep in a
@@ -115,8 +114,8 @@ func ParseSpreadKinds(text string) ([]SpreadKind, error) {
 		return nil, fmt.Errorf("%w: %w", errKinds, err)
 	}
 	var kinds []SpreadKind
-	var errs []error
-	for i, o := range list.Workloads {
+	some, errs := firstOf(list.Workloads)
+	for i, o := range some {
 		kind := SpreadKind{GroupVersionKind: schema.GroupVersionKind(o.kindKeys), ReplicasPath: o.ReplicasPath}
 		for _, b := range o.SubResources {
 			kind.Between = append(kind.Between, schema.GroupVersionKind(b))
@@ -124,9 +123,6 @@ func ParseSpreadKinds(text string) ([]SpreadKind, error) {
 		switch problem := kind.problem(); {
 		case problem != "":
 			errs = append(errs, fmt.Errorf("%w: workloads[%d] %s", errKinds, i, problem))
-		case len(kinds) == mostSpreadKinds:
-			errs = append(errs, fmt.Errorf("%w: workloads[%d] and the later ones are left out: a list has at most %d kinds", errKinds, i, mostSpreadKinds))
-			return kinds, errors.Join(errs...)
 		default:
 			kinds = append(kinds, kind)
 		}

@@ -142,6 +142,32 @@ func TestAListOfKindsForSpreadsThatCannotBeRead(t *testing.T) {
 	shows(t, ws, "x:0/2 y:0/-1 Placed")
 }
 
+// The namespace of OpenKruise names kinds while OpenKruise is installed. Without it, the namespace may be that of a
+// tenant.
+func TestTheNamespaceOfOpenKruiseCountsWithOpenKruise(t *testing.T) {
+	start(t)
+	env.ServeSpreadKinds(t)
+	env.NameSpreadKinds(t, `{"workloads":[]}`)
+	ns := env.Namespace(t)
+	env.OfKind(t, testenv.GameServers, ns, "game", map[string]any{"size": int64(4), "other": int64(8), "third": int64(12)})
+	ws := spreadOfGame(t, ns)
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
+	if err := env.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kruise-system"}}); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-configuration"},
+		Data:       map[string]string{testenv.SpreadKinds: `{"workloads":[{"Group":"example.com","Version":"v1","Kind":"GameServerSet","replicasPath":"spec.other"}]}`},
+	}
+	env.Create(t, config)
+	env.NameSpreadKinds(t, `{"workloads":[{"Group":"example.com","Version":"v1","Kind":"GameServerSet","replicasPath":"spec.third"}]}`)
+	shows(t, ws, "x:0/6 y:0/-1 Placed")
+	env.NameSpreadKinds(t, `{"workloads":[]}`)
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
+	env.ServeKind(t, testenv.KruiseSets)
+	shows(t, ws, "x:0/4 y:0/-1 Placed")
+}
+
 // The pods of a CloneSet are one revision of its spread. Adoption adds to them and changes nothing
 // that OpenKruise wrote.
 func TestPodsOfACloneSetAreAdopted(t *testing.T) {
