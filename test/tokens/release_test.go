@@ -100,3 +100,40 @@ func TestAUserGivesUpReservationsOnly(t *testing.T) {
 		o.Status.State, o.Status.Until = limpetv1alpha1.IPAttached, nil
 	}))
 }
+
+// TestAnOwnerOfANamespaceForgesNoReservation has a tenant that may do anything in its namespace. It creates no
+// IPReservation and changes none: it marks one, or deletes it, and the agent shows it again.
+func TestAnOwnerOfANamespaceForgesNoReservation(t *testing.T) {
+	deploy(t)
+	node, ns := env.Node(t), env.Namespace(t)
+	mine := shown(ns, "web-0", node)
+	mine.Status.State, mine.Status.Until = limpetv1alpha1.IPReserved, &metav1.Time{Time: time.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)}
+	env.Create(t, mine, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "owner"}},
+	})
+	config := rest.CopyConfig(env.Config)
+	config.Impersonate.UserName = "owner"
+	owner := env.As(t, config)
+	fat := strings.Repeat("x", 200<<10)
+	type reservation = *limpetv1alpha1.IPReservation
+	for name, do := range map[string]request{
+		"create":                         create(shown(ns, "web-1", node)),
+		"create for a node without one":  create(changed(shown(ns, "web-1", node), func(r reservation) { r.Status.Node, r.OwnerReferences = "none", nil })),
+		"create a fat one":               create(changed(shown(ns, "web-1", node), func(r reservation) { r.Annotations = map[string]string{"a": fat} })),
+		"apply on the server":            applied(shown(ns, "web-1", node), `{"apiVersion":"limpet.dev/v1alpha1","kind":"IPReservation","metadata":{"name":"web-1.eth0.net.`+node.Name+`"},"status":{"node":"`+node.Name+`","network":"net","interface":"eth0","pod":"web-1","ips":"10.0.0.5","state":"Attached"}}`),
+		"update to other addresses":      update(mine, func(r reservation) { r.Status.IPs = "10.0.0.9" }),
+		"update to another node":         update(mine, func(r reservation) { r.Status.Node = "other" }),
+		"make a fat one":                 update(mine, func(r reservation) { r.Annotations = map[string]string{"a": fat} }),
+		"make another owner":             update(mine, func(r reservation) { r.OwnerReferences[0].UID = "forged" }),
+		"invent managed fields":          patch(mine, written(17, `{"f:metadata":{"f:labels":{"f:limpet.dev/release":{}}}}`)),
+		"mark another time than the end": update(mine, func(r reservation) { r.Labels[limpetv1alpha1.LabelRelease] = "20990102T030406Z" }),
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, owner, denied, do) })
+	}
+	allowed(t, owner, update(mine, func(r reservation) { r.Labels[limpetv1alpha1.LabelRelease] = "20990102T030405Z" }))
+	allowed(t, env.As(t, env.Token(t, agent, node.Name)), create(shown(ns, "web-2", node)))
+	allowed(t, env.Client, create(shown(ns, "web-3", node))) // an administrator, as the restore of a backup
+	allowed(t, owner, remove(mine))
+}
