@@ -22,12 +22,6 @@ type Object interface {
 	runtime.Object
 }
 
-// List is a list of API objects, as the clients fill it.
-type List interface {
-	metav1.ListInterface
-	runtime.Object
-}
-
 // Mirror returns what the API should show of a node's state: an IPReservation for each
 // owner that asked for retention, and a NodeIPPool for each network. Of an owner with
 // several incarnations the newest is shown. Each object belongs to nodeOwner, which is empty

@@ -1,9 +1,12 @@
 package show
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -122,14 +125,46 @@ func (c *Client) to(r *rest.Request, o plan.Object, resource string) *rest.Reque
 	return r.NamespaceIfScoped(o.GetNamespace(), o.GetNamespace() != "").Resource(resource).MaxRetries(0)
 }
 
-// list fills a list with the objects of one node, from the memory of the server: as of any time, or as of the
-// given version or later.
-func (c *Client) list(ctx context.Context, resource, node, version string, into runtime.Object) error {
+// list has decode read the objects of one node, one after the other, from the memory of the server: as of any time, or as
+// of the given version or later. A server does not answer from its memory in pages, and one object may have 1.5 MiB.
+func (c *Client) list(ctx context.Context, resource, node, version string, decode func(*json.Decoder) error) (newest string, err error) {
 	ofNode := metav1.ListOptions{
 		LabelSelector:   v1alpha1.LabelNode + "=" + v1alpha1.NodeLabel(node),
 		ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}
-	return c.Limpet.Get().Resource(resource).VersionedParams(&ofNode, c.parameters).MaxRetries(0).Do(ctx).Into(into)
+	body, err := c.Limpet.Get().Resource(resource).VersionedParams(&ofNode, c.parameters).MaxRetries(0).Stream(ctx)
+	if err != nil {
+		return "", err //nolint:wrapcheck // the caller tells what was listed
+	}
+	defer func() { _ = body.Close() }() // all was read, or the error tells
+	from := json.NewDecoder(body)
+	var header metav1.ListMeta
+	_, err = from.Token() // the brace
+	for err == nil && from.More() {
+		var key json.Token
+		key, err = from.Token()
+		switch {
+		case err != nil:
+		case key == "metadata":
+			err = from.Decode(&header)
+		case key == "items":
+			for _, err = from.Token(); err == nil && from.More(); { // behind the bracket
+				err = decode(from)
+			}
+			if err == nil {
+				_, err = from.Token()
+			}
+		default:
+			err = from.Decode(&json.RawMessage{})
+		}
+	}
+	if err == nil {
+		_, err = from.Token() // a list that was cut off has no second brace
+	}
+	if err != nil || header.ResourceVersion == "" {
+		return "", fmt.Errorf("decode list: %w", cmp.Or(err, io.ErrUnexpectedEOF))
+	}
+	return header.ResourceVersion, nil
 }
 
 // watchNamed watches the metadata of one object of the core group by its name. The first event shows the

@@ -82,10 +82,15 @@ func (m *memory) written(key string, o plan.Object) {
 	m.versions[resourceOf(o)] = o.GetResourceVersion()
 }
 
-// remember stores an object as the server has it, without what the loop does not compare.
-func (m *memory) remember(key string, o plan.Object) {
+// remember stores an object as the server has it.
+func (m *memory) remember(key string, o plan.Object) { m.shown[key] = brief(o) }
+
+// brief takes out of an object what the loop does not compare, and others may have made long.
+func brief(o plan.Object) plan.Object {
 	o.SetManagedFields(nil)
-	m.shown[key] = o
+	o.SetLabels(nil)
+	o.SetAnnotations(nil)
+	return o
 }
 
 // keep forgets what concerns none of the keys: there is nothing to write any more.

@@ -1,7 +1,9 @@
 package show
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -89,26 +91,21 @@ func (l *Loop) listIfDue(ctx context.Context, now time.Time) error {
 	if m.shown != nil && now.Before(m.relist) {
 		return nil
 	}
-	var ips v1alpha1.IPReservationList
-	var pools v1alpha1.NodeIPPoolList
-	for resource, list := range map[string]plan.List{"ipreservations": &ips, "nodeippools": &pools} {
-		version := m.versions[resource]
-		if version == "" {
-			version = "0"
-		}
-		if err := l.Client.list(ctx, resource, l.Node, version, list); err != nil {
+	shown := map[string]plan.Object{}
+	for resource, kind := range map[string]plan.Object{"ipreservations": &v1alpha1.IPReservation{}, "nodeippools": &v1alpha1.NodeIPPool{}} {
+		newest, err := l.Client.list(ctx, resource, l.Node, cmp.Or(m.versions[resource], "0"), func(from *json.Decoder) error {
+			o := kind.DeepCopyObject().(plan.Object)
+			err := from.Decode(o)
+			shown[plan.Key(o)] = brief(o)
+			return err
+		})
+		if err != nil {
 			delete(m.versions, resource) // a server that was restored knows no version of the future
 			return fmt.Errorf("list %s: %w", resource, err)
 		}
-		m.versions[resource] = list.GetResourceVersion()
+		m.versions[resource] = newest
 	}
-	m.shown = map[string]plan.Object{}
-	for i := range ips.Items {
-		m.remember(plan.Key(&ips.Items[i]), &ips.Items[i])
-	}
-	for i := range pools.Items {
-		m.remember(plan.Key(&pools.Items[i]), &pools.Items[i])
-	}
+	m.shown = shown
 	m.busy = retry{}
 	m.relist = now.Add(relist - relist/6 + time.Duration(l.Random()*float64(relist/3)))
 	return nil
