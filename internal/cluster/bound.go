@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +20,8 @@ import (
 )
 
 // AtMost bounds how many objects of one writer the cache holds, such as those of one node. The
-// agent of a node may create any number of objects. Objects beyond the bound are left out, until
-// others are deleted and the object changes or is listed again.
+// agent of a node may create any number of objects. Objects that the live Node does not own have one bound for all nodes
+// together. Objects beyond the bound are left out, until others are deleted and the object changes or is listed again.
 func (n Need) AtMost(most int, writer func(client.Object) string) Need {
 	n.most, n.writer = most, writer
 	return n
@@ -29,11 +30,13 @@ func (n Need) AtMost(most int, writer func(client.Object) string) Need {
 // informers makes informers that reconnect soon, and those of bounded needs without the objects that are too many.
 // Pods are packed, unless a feature needs whole ones.
 func informers(byKind map[reflect.Type]*Need, indexes map[reflect.Type]map[string]Index) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+	nodes := &atomic.Pointer[toolscache.SharedIndexInformer]{}
 	return func(lw toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		lw = reconnect(lw, clock.RealClock{})
 		kind := reflect.TypeOf(o)
 		need := byKind[kind]
 		if need != nil && need.most > 0 {
+			need.nodes = nodes
 			b := &bounded{need: need, from: toolscache.ToListerWatcherWithContext(lw)}
 			lw = &toolscache.ListWatch{ListWithContextFunc: b.list, WatchFuncWithContext: b.watch}
 		}
@@ -41,7 +44,11 @@ func informers(byKind map[reflect.Type]*Need, indexes map[reflect.Type]map[strin
 		if isPod && need != nil && len(need.parts) > 0 || len(indexes[kind]) > 0 {
 			return newPacking(lw, o, resync, indexes[kind])
 		}
-		return toolscache.NewSharedIndexInformer(lw, o, resync, indexers)
+		informer := toolscache.NewSharedIndexInformer(lw, o, resync, indexers)
+		if _, isNode := o.(*corev1.Node); isNode {
+			nodes.Store(&informer)
+		}
+		return informer
 	}
 }
 
@@ -187,7 +194,7 @@ func (h *holding) pass(e watch.Event) bool {
 	if e.Type == watch.Deleted {
 		return true
 	}
-	writer := h.need.writer(o)
+	writer := h.writerOf(o)
 	if !held && h.counts[writer] >= h.need.most {
 		h.tell(o, writer)
 		return false
@@ -195,6 +202,22 @@ func (h *holding) pass(e watch.Event) bool {
 	h.writers[key] = writer
 	h.counts[writer]++
 	return true
+}
+
+// disbelieved stands for the writers of objects that no reader believes.
+const disbelieved = "any, without the owner"
+
+// writerOf returns among whose objects an object counts. Until the Nodes are known, that is the one whom it names.
+func (h *holding) writerOf(o client.Object) string {
+	named, nodes := h.need.writer(o), h.need.nodes.Load()
+	if nodes == nil || !(*nodes).HasSynced() {
+		return named
+	}
+	found, _, _ := (*nodes).GetStore().GetByKey(named) // only an unknown index returns an error
+	if node, ok := found.(*corev1.Node); ok && Believed(node, named, o.GetOwnerReferences()) {
+		return named
+	}
+	return disbelieved
 }
 
 func (h *holding) drop(key client.ObjectKey, writer string) {

@@ -6,9 +6,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,6 +93,44 @@ func TestTheCacheHoldsSomeObjectsOfANode(t *testing.T) {
 	env.Change(t, left, func() { left.Status.Free++ })
 	if now := holds(t, late, most, node, other); !now[left.Name] {
 		t.Errorf("the cache holds %v, want %s among them once there is room", now, left.Name)
+	}
+}
+
+// Objects that the live Node does not own, however many, take no room from those of its agent.
+func TestObjectsThatNobodyBelievesDisplaceNone(t *testing.T) {
+	const most = 3
+	needs := cluster.Needs{
+		Objects: []cluster.Need{
+			cluster.Of[*corev1.Node](),
+			cluster.Of(cluster.NodeOwner, func(from, to *limpetv1alpha1.NodeIPPool) { to.Status = from.Status }).
+				AtMost(most, func(o client.Object) string { return o.(*limpetv1alpha1.NodeIPPool).Status.Node }),
+		},
+		Indexes: []cluster.Index{cluster.PoolsByNode()},
+	}
+	node, another := env.Node(t), env.Node(t)
+	c := cached(t, needs)
+	if _, err := cluster.Nodes(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	forged := func(i int, of string, uid types.UID) {
+		p := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{Node: of, Network: "net"}}
+		p.Name = fmt.Sprintf("%s.forged%02d", node.Name, i)
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: of, UID: uid}}
+		env.Create(t, p)
+	}
+	for i := range most + 2 {
+		forged(i, node.Name, "forged")
+	}
+	forged(most+2, "no-node", "forged")
+	forged(most+3, node.Name, another.UID)
+	holds(t, c, most, node)
+	for i := range most {
+		pool(t, node.Name, i)
+	}
+	holds(t, c, 2*most, node)
+	believed, err := cluster.PoolsOf(t.Context(), c, node.Name)
+	if err != nil || len(believed) != most {
+		t.Errorf("%d pools are believed, want %d: %v", len(believed), most, err)
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -25,6 +27,7 @@ type Need struct {
 	in     []string // the namespaces to hold it of
 	most   int      // objects of one writer; 0 for no bound
 	writer func(client.Object) string
+	nodes  *atomic.Pointer[toolscache.SharedIndexInformer] // nil inside before it is made
 }
 
 // Part copies what a feature reads of an object into the copy that the cache keeps. Parts
