@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/limpet-io/limpet/internal/console/text"
 )
 
 // Exit codes other than 0.
@@ -44,7 +46,7 @@ func run() int {
 	case errors.Is(err, errNo):
 		return exitNo
 	default:
-		fmt.Fprintln(os.Stderr, "error:", err)
+		fmt.Fprintln(text.Plain{To: os.Stderr}, "error:", err)
 		return exitError
 	}
 }

@@ -111,6 +111,27 @@ func TestAWaitForStatusThatIsOver(t *testing.T) {
 	}
 }
 
+// Events are texts of tenants. No command lets a terminal obey them.
+func TestEscapesInAnEventReachNoTerminal(t *testing.T) {
+	ns := env.Namespace(t)
+	pod := testenv.APod("web-0").In(ns).On("n1").Ready().Pod
+	env.Create(t, pod, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: ns, Name: "forged"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: ns, Name: pod.Name, UID: pod.UID},
+		Source:         corev1.EventSource{Component: "limpet-controller"}, ReportingController: "limpet-controller",
+		Reason: "Reserved", Message: "before\x1b[2J\u009b31m\nafter", LastTimestamp: metav1.Now(),
+	})
+	for _, format := range []string{"table", "wide", "json", "yaml"} {
+		out, err := command(t, env.Config, "pod", pod.Name, "-n", ns, "-o", format)
+		if err != nil || !strings.Contains(out, "before") || strings.ContainsAny(out, "\x1b\u009b") {
+			t.Errorf("%s: %v, %q", format, err, out)
+		}
+		if format == "table" && strings.Contains(out, "\nafter") {
+			t.Errorf("the event makes a row of its own: %q", out)
+		}
+	}
+}
+
 func TestColoursAreForTerminals(t *testing.T) {
 	for _, tc := range []struct {
 		noColor        string

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -48,6 +50,7 @@ type commands struct {
 }
 
 func newRoot(around surroundings) *cobra.Command {
+	around.out, around.err = text.Plain{To: around.out}, text.Plain{To: around.err}
 	c := &commands{surroundings: around, config: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
 		Use:           "kubectl-limpet",
@@ -127,8 +130,10 @@ func (c *commands) print(report any, asText func(io.Writer, text.Style)) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(report)
 	case "yaml":
-		data, err := yaml.Marshal(report)
-		if err != nil {
+		var plain bytes.Buffer // YAML has no control characters
+		err := json.NewEncoder(text.Plain{To: &plain}).Encode(report)
+		data, bad := yaml.JSONToYAML(plain.Bytes())
+		if err = errors.Join(err, bad); err != nil {
 			return fmt.Errorf("write the report as YAML: %w", err)
 		}
 		_, err = c.out.Write(data)

@@ -4,6 +4,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -29,7 +30,7 @@ func table(w io.Writer, heading string, rows []string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(columns, heading)
 	for _, row := range rows {
-		fmt.Fprintln(columns, row)
+		fmt.Fprintln(columns, strings.ReplaceAll(row, "\n", " ")) // a text of a tenant begins no row
 	}
 	columns.Flush()
 }
@@ -49,16 +50,18 @@ func problems(w io.Writer, s Style, found []console.Problem, none string) {
 	}
 }
 
+// Sequences that colour a text in red or yellow, until the last one.
+const broken, warned, ended = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+
 // mark returns a severity, in red or yellow on a terminal.
 func (s Style) mark(severity console.Severity) string {
-	colour := "33"
-	if severity == console.Broken {
-		colour = "31"
-	}
-	if !s.Colour {
+	switch {
+	case !s.Colour:
 		return string(severity)
+	case severity == console.Broken:
+		return broken + string(severity) + ended
 	}
-	return "\x1b[" + colour + "m" + string(severity) + "\x1b[0m"
+	return warned + string(severity) + ended
 }
 
 // unread says what the report does not know.
