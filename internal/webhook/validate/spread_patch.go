@@ -83,7 +83,7 @@ func judgeOnTemplate(template *corev1.PodTemplateSpec, raw []byte, path *field.P
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Image == "" {
 			errs = append(errs, field.Invalid(path, short(string(raw)), fmt.Sprintf(
-				"adds the container %q without an image; remedy: an image, or the name of a container of the workload: %s", short(c.Name), containers(template))))
+				"adds the container %s without an image; remedy: an image, or the name of a container of the workload", known(raw, fmt.Sprintf("%q", short(c.Name))))))
 		}
 	}
 	if len(errs) > 0 {
@@ -111,20 +111,6 @@ func podOf(template *corev1.PodTemplateSpec) *corev1.Pod {
 		}
 	}
 	return pod
-}
-
-// mostContainers bounds the names in a message.
-const mostContainers = 8
-
-func containers(template *corev1.PodTemplateSpec) string {
-	var names []string
-	for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
-		names = append(names, c.Name)
-	}
-	if len(names) > mostContainers {
-		names = append(names[:mostContainers], "…")
-	}
-	return strings.Join(names, ", ")
 }
 
 // patched applies a patch to a pod of a template.

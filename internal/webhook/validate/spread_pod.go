@@ -1,9 +1,11 @@
 package validate
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,18 +23,32 @@ const mostProblems = 8
 // in every version and what a patch adds is at fault. What was wrong without the patch is left out.
 // anyVolume is for a workload that is not known: its pods may have any volume.
 func judgePod(before, after *corev1.Pod, anyVolume bool, raw []byte, path *field.Path) field.ErrorList {
-	known := map[string]bool{}
+	old := map[string]bool{}
 	for _, problem := range problemsOf(before, anyVolume) {
-		known[problem] = true
+		old[problem] = true
 	}
 	var errs field.ErrorList
 	for _, problem := range problemsOf(after, anyVolume) {
-		if !known[problem] && len(errs) < mostProblems {
-			known[problem] = true
-			errs = append(errs, field.Invalid(path, short(string(raw)), "makes pods that the API server refuses: "+problem))
+		if !old[problem] && len(errs) < mostProblems {
+			old[problem] = true
+			errs = append(errs, field.Invalid(path, short(string(raw)), "makes pods that the API server refuses: "+known(raw, problem)))
 		}
 	}
 	return errs
+}
+
+// quoted is a name in a problem.
+var quoted = regexp.MustCompile(`"[^"]*"`)
+
+// known leaves out names that the patch does not have. They are from the workload, which the client need not be allowed to
+// read: any program that reaches the port may ask.
+func known(raw []byte, problem string) string {
+	return quoted.ReplaceAllStringFunc(problem, func(name string) string {
+		if bytes.Contains(raw, []byte(strings.Trim(name, `"`))) {
+			return name
+		}
+		return "of the workload"
+	})
 }
 
 // problemsOf tells what is wrong with a pod.

@@ -41,6 +41,33 @@ func judgedByServer(t *testing.T, pod *corev1.Pod, patch string) error {
 	return env.Client.Create(t.Context(), after, client.DryRunAll)
 }
 
+// A refusal names nothing of the workload that the patch does not name: any program that reaches the port may ask about
+// any workload.
+func TestARefusalNamesNothingOfTheWorkload(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns).StatefulSet
+	template := &set.Spec.Template.Spec
+	template.Containers[0].Name = "secret-main"
+	template.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/secret": resource.MustParse("1"), corev1.ResourceCPU: resource.MustParse("1")}
+	template.InitContainers = []corev1.Container{{Name: "secret-init", Image: "x", Resources: template.Containers[0].Resources}}
+	template.Volumes = []corev1.Volume{{Name: "secret-volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	template.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "secret-volume", MountPath: "/data"}}
+	env.Create(t, set)
+	for name, text := range map[string]string{
+		"a container without an image": `{"spec":{"containers":[{"name":"x"}]}}`,
+		"no volumes":                   `{"spec":{"volumes":[{"$patch":"replace"}]}}`,
+		"null volumes":                 `{"spec":{"volumes":null}}`,
+		"no containers":                `{"spec":{"containers":[{"$patch":"replace"}]}}`,
+		"other volumes":                `{"spec":{"volumes":[{"$patch":"replace"},{"name":"x","emptyDir":{}}],"containers":[{"name":"y"}]}}`,
+	} {
+		err := env.Client.Create(t.Context(), ofSubsets(ns, "web", target("apps/v1", "StatefulSet"), patch(text)), client.DryRunAll)
+		if !apierrors.IsInvalid(err) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want a refusal without names of the workload", name, err)
+		}
+	}
+}
+
 // A patch that makes pods which the API server refuses is refused itself, if the workload exists. The
 // API server judges the same pods beside it.
 func TestPatchesThatMakeNoPodAreRefused(t *testing.T) {

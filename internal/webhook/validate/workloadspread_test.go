@@ -378,7 +378,7 @@ func TestPatchesAreJudgedByTheTemplateOfTheWorkload(t *testing.T) {
 	}
 	of := func(text string) *spread { return ofSubsets(ns, "web", target("apps/v1", "StatefulSet"), patch(text)) }
 	err := env.Client.Create(t.Context(), of(env3("wbe")), client.DryRunAll)
-	for _, want := range []string{"spec.subsets[0].patch", `the container "wbe" without an image`, "container of the workload: " + name} {
+	for _, want := range []string{"spec.subsets[0].patch", `the container "wbe" without an image`, "the name of a container of the workload"} {
 		if err := refusal(err, want); err != nil {
 			t.Error(err)
 		}
