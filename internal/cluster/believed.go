@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -21,6 +23,15 @@ func Believed(node *corev1.Node, named string, owners []metav1.OwnerReference) b
 
 // maxName is the length of the longest name of an object.
 const maxName = 253
+
+// Plausible returns an error for a pod that no API server stores. A mutating webhook is asked before the API server
+// looks at names, and any program that reaches the port may send a review.
+func Plausible(pod *corev1.Pod, uid types.UID) error {
+	if max(len(pod.Namespace), len(pod.Name), len(pod.GenerateName), len(pod.UID), len(uid)) > maxName {
+		return errors.New("a pod has names and UIDs of 253 bytes at most")
+	}
+	return nil
+}
 
 // NodeOwner keeps the owner reference of an object to a Node, which Believed reads. The
 // objects of one node share its text. An agent may write any UID; a long one is that of no Node.

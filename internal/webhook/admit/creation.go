@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/pkg/podpatch"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -67,6 +68,9 @@ func (c *Creation) gather(req admission.Request) (facts Facts, warnings []string
 	}
 	pod.Namespace = req.Namespace // the object of a create request need not name it
 	dryRun, err := isDryRun(req)
+	if err == nil {
+		err = cluster.Plausible(pod, req.UID)
+	}
 	if err != nil {
 		return Facts{}, nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/cluster"
 )
 
 var (
@@ -71,13 +73,13 @@ func gatherPods(req admission.Request, r *gathered) error {
 		return fmt.Errorf("decode pod: %w", err)
 	}
 	if r.Verb == Delete {
-		return nil
+		return cluster.Plausible(r.Pod, req.UID)
 	}
 	r.Changed = &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, r.Changed); err != nil {
 		return fmt.Errorf("decode changed pod: %w", err)
 	}
-	return nil
+	return errors.Join(cluster.Plausible(r.Pod, req.UID), cluster.Plausible(r.Changed, req.UID))
 }
 
 // gatherEviction reads the pod, which an eviction only names. Its dry run may be said in the

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -95,5 +96,32 @@ func TestAReviewIsJudgedByThePodInTheAPI(t *testing.T) {
 	}
 	if entries := booksOf(t, pods[0].Namespace)[0].Entries; len(entries) != 1 {
 		t.Errorf("entries %+v, want the one of the eviction", entries)
+	}
+}
+
+// A review of a pod that exists may come in any name, and of any length: nothing shows who really asked. The book keeps
+// little of it, and no further unit goes.
+func TestAReviewInAnotherNameIsShort(t *testing.T) {
+	handler, _, pods := forger(t)
+	long := strings.Repeat("\x1b[2J<", 20<<10)
+	handler.Handle(t.Context(), deletionBy(t, long, pods[0], false))
+	for _, pod := range pods {
+		handler.Handle(t.Context(), deletionBy(t, long, pod, false))
+		handler.Handle(t.Context(), changeOf(t, pod, func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: long, UID: types.UID(long)}}
+			p.Labels = map[string]string{long: long}
+		}))
+	}
+	all := booksOf(t, pods[0].Namespace)
+	if len(all) != 1 || len(all[0].Entries) != 1 {
+		t.Fatalf("books %+.1000v, want one with one entry", all)
+	}
+	text, err := json.Marshal(all[0])
+	if err != nil || len(text) > 16<<10 {
+		t.Errorf("the book has %d bytes after reviews with long names: %v", len(text), err)
+	}
+	answer := handler.Handle(t.Context(), deletionBy(t, "jane", pods[1], false))
+	if answer.Allowed || len(answer.Result.Message) > 1000 || strings.Contains(answer.Result.Message, "\x1b") {
+		t.Errorf("the answer is %q, want a short refusal of printable characters", answer.Result.Message)
 	}
 }
