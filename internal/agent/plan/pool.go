@@ -20,7 +20,7 @@ func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus 
 		Node: node, Network: n.Name, Total: ipam.Pods(n.Sets), Attached: int64(len(n.Attachments)), Reserved: int64(reserved),
 	}
 	for _, set := range n.Sets {
-		if text := set.String(); len(text) <= maxRangeSet && len(s.Ranges) < maxRangeSets {
+		if text := handedOut(set).String(); len(text) <= maxRangeSet && len(s.Ranges) < maxRangeSets {
 			s.Ranges = append(s.Ranges, text)
 		}
 	}
@@ -29,6 +29,24 @@ func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus 
 		s.Share = &n.Limits.Share.Pods
 	}
 	return s
+}
+
+// handedOut returns the ranges of a set without their gateways, which no pod gets.
+func handedOut(set ipam.Set) (out ipam.Set) {
+	for _, r := range set {
+		if !r.Contains(r.Gateway) {
+			out = append(out, r)
+			continue
+		}
+		before, after := r, r
+		before.End, after.Start = r.Gateway.Prev(), r.Gateway.Next()
+		for _, part := range []ipam.Range{before, after} {
+			if part.Start.Compare(part.End) <= 0 {
+				out = append(out, part)
+			}
+		}
+	}
+	return out
 }
 
 // PoolKey returns the key of the pool of a node and network.
