@@ -51,7 +51,7 @@ func Audit(f *facts.Facts) AuditReport {
 				"%d attached, %d reserved and %d free are not %d in all", s.Attached, s.Reserved, s.Free, s.Total), "limpet-ipam check on node " + s.Node})
 		}
 	}
-	r.Problems = sorted(r.Problems)
+	slices.SortStableFunc(r.Problems, Worse)
 	return r
 }
 

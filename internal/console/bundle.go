@@ -134,7 +134,7 @@ func shortPods(pods []corev1.Pod) []map[string]any {
 	for i := range pods {
 		p := &pods[i]
 		short = append(short, map[string]any{
-			"namespace": p.Namespace, "name": p.Name, "uid": p.UID, "node": p.Spec.NodeName, "state": podState(p),
+			"namespace": p.Namespace, "name": p.Name, "uid": p.UID, "node": p.Spec.NodeName, "state": PodState(p),
 			"ips": p.Status.PodIPs, "created": p.CreationTimestamp, "deleted": p.DeletionTimestamp, "owner": metav1.GetControllerOfNoCopy(p),
 			"gates": p.Spec.SchedulingGates, "conditions": p.Status.Conditions,
 		})

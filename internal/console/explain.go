@@ -90,7 +90,7 @@ func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
 	scheduled := conditionOf(pod, corev1.PodScheduled)
 	switch {
 	case pod.Status.Phase != corev1.PodPending:
-		e.Answer = "it is not Pending: " + podState(pod)
+		e.Answer = "it is not Pending: " + PodState(pod)
 		return e
 	case len(pod.Spec.SchedulingGates) > 0:
 		e.Answer = "it waits for a scheduling gate"

@@ -46,7 +46,7 @@ func planForget(f *facts.Facts, namespace string, q ReleaseQuery, released []Rel
 			}
 			p := Place{State: s.Name, Pod: name, Node: record.NodeName, UID: record.UID, Outcome: Releasable}
 			if pod := f.Pod(namespace, name); pod != nil && !workload.Ended(pod) {
-				p.Outcome, p.Message = InUse, "pod "+name+" exists ("+podState(pod)+"): scale its workload down first"
+				p.Outcome, p.Message = InUse, "pod "+name+" exists ("+PodState(pod)+"): scale its workload down first"
 			} else {
 				given++
 			}

@@ -69,7 +69,7 @@ func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 	}
 	state := recording(f, namespace, name)
 	if pod != nil {
-		r.Node, r.IPs, r.State = pod.Spec.NodeName, pin.Addresses(pod), podState(pod)
+		r.Node, r.IPs, r.State = pod.Spec.NodeName, pin.Addresses(pod), PodState(pod)
 		r.Subset = subsetOf(f, pod)
 		if s := stateOf(f, pod); s != nil {
 			state = s
@@ -122,8 +122,8 @@ func next(f *facts.Facts, pod *corev1.Pod) string {
 	return "the pod starts on any node: " + d.Message
 }
 
-// podState is the state of a pod as one word, as kubectl prints it.
-func podState(p *corev1.Pod) string {
+// PodState is the state of a pod as one word, as kubectl prints it.
+func PodState(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return "Terminating"
 	}
@@ -139,7 +139,7 @@ func events(f *facts.Facts, namespace, name string) []Told {
 		if e.Namespace != namespace || !isPod(&about, name) && !isPod(e.Related, name) && !gathered {
 			continue
 		}
-		told = append(told, Told{Time: timeOf(e), Reason: e.Reason, Message: e.Message, Object: about.Kind + "/" + about.Name})
+		told = append(told, Told{Time: TimeOf(&e), Reason: e.Reason, Message: e.Message, Object: about.Kind + "/" + about.Name})
 	}
 	slices.SortFunc(told, func(a, b Told) int { return b.Time.Compare(a.Time) })
 	return told
@@ -149,8 +149,8 @@ func isPod(o *corev1.ObjectReference, name string) bool {
 	return o != nil && o.Kind == "Pod" && o.Name == name
 }
 
-// timeOf returns when an event was last seen. The two versions of the API use different fields.
-func timeOf(e corev1.Event) time.Time {
+// TimeOf returns when an event was last seen. The two versions of the API use different fields.
+func TimeOf(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:
 		return e.Series.LastObservedTime.Time

@@ -27,22 +27,9 @@ type Problem struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// sorted returns problems with the worst first, then by object.
-func sorted(problems []Problem) []Problem {
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		if a.Severity != b.Severity {
-			return cmp.Compare(rank(a.Severity), rank(b.Severity))
-		}
-		return cmp.Compare(a.Object, b.Object)
-	})
-	return problems
-}
-
-func rank(s Severity) int {
-	if s == Broken {
-		return 0
-	}
-	return 1
+// Worse compares two problems: the worst comes first, then the order is that of objects.
+func Worse(a, b Problem) int {
+	return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Object, b.Object)) // Broken is the later word
 }
 
 // hasBroken tells whether one of the problems is a part that does not do its work.

@@ -125,7 +125,7 @@ func releaseOf(f *facts.Facts, o *limpetv1alpha1.IPReservation, mark string) Rel
 	case o.Labels[limpetv1alpha1.LabelRelease] == mark:
 		r.Message = "the release was asked for before"
 	case pod != nil && !workload.Ended(pod):
-		r.Message = "pod " + s.Pod + " exists (" + podState(pod) + "), and gets other addresses unless it claims these first"
+		r.Message = "pod " + s.Pod + " exists (" + PodState(pod) + "), and gets other addresses unless it claims these first"
 	}
 	return r
 }

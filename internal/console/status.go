@@ -83,10 +83,7 @@ func Status(f *facts.Facts) StatusReport {
 		Problems: []Problem{},
 	}
 	if f.Controllers != nil {
-		r.Controller.Desired, r.Controller.Image = 1, imageOf(f.Controllers.Spec.Template)
-		if n := f.Controllers.Spec.Replicas; n != nil {
-			r.Controller.Desired = *n
-		}
+		r.Controller.Desired, r.Controller.Image = *cmp.Or(f.Controllers.Spec.Replicas, new(int32(1))), imageOf(f.Controllers.Spec.Template)
 	}
 	if f.Agents != nil {
 		r.Agent.Desired, r.Agent.Image = f.Agents.Status.DesiredNumberScheduled, imageOf(f.Agents.Spec.Template)
@@ -97,8 +94,9 @@ func Status(f *facts.Facts) StatusReport {
 	}
 	missing, unread := served(f)
 	r.Unread = unread
-	r.Problems = sorted(append(r.Problems, slices.Concat(
-		missing, installed(f, r), nodes(f, r.Nodes), pools(f), records(f), budgets(f), spreads(f), ignored(f))...))
+	r.Problems = append(r.Problems, slices.Concat(
+		missing, installed(f, r), nodes(f, r.Nodes), pools(f), records(f), budgets(f), spreads(f), ignored(f))...)
+	slices.SortStableFunc(r.Problems, Worse)
 	return r
 }
 
@@ -205,7 +203,7 @@ func state(p *corev1.Pod) string {
 	if p.Status.Phase == corev1.PodRunning {
 		return "NotReady"
 	}
-	return fmt.Sprint(p.Status.Phase)
+	return cmp.Or(string(p.Status.Phase), "Pending")
 }
 
 func imageOf(t corev1.PodTemplateSpec) string {

@@ -47,6 +47,32 @@ func TestThePageInABrowser(t *testing.T) {
 	})
 	b.await(`document.querySelector('` + first + `').textContent.startsWith("AR·R")`) // the change is taken back
 	b.check("keyboard", func(t *testing.T) { keyboard(t, b) })
+	b.check("a narrow screen", func(t *testing.T) { narrow(t, b) })
+	b.check("a filter without hits says so", func(t *testing.T) {
+		b.do(`const f = document.getElementById("filter"); f.value = "no such name"; f.dispatchEvent(new Event("input"))`)
+		for _, section := range []string{"needs", "addresses", "workloads", "spreads", "budgets"} {
+			if got := eval[string](b, `document.getElementById("`+section+`").innerText`); !strings.Contains(got, "nothing here matches the filter") && !strings.Contains(got, "none") {
+				t.Errorf("section %s is blank: %q", section, got)
+			}
+		}
+		b.do(`document.getElementById("filter").value = ""; document.getElementById("filter").dispatchEvent(new Event("input"))`)
+	})
+	b.check("problems come first", func(t *testing.T) {
+		if got := eval[string](b, `document.querySelector("main section").innerText`); !strings.Contains(got, "limpet-agent is not installed") || !strings.Contains(got, "limpet-controller: 0 of 0 Ready") {
+			t.Errorf("the first section says %q, want the missing programs", got)
+		}
+	})
+	b.check("large numbers are told by their size", func(t *testing.T) {
+		if got := eval[string](b, `about(BigInt("18446744073709551614")) + " " + about(65534n)`); got != "about 2^64 65534" {
+			t.Errorf("the numbers are %q", got)
+		}
+	})
+	b.check("old data are not live", func(t *testing.T) {
+		if got := eval[string](b, `looked -= 41000; age(); document.getElementById("state").textContent + document.getElementById("at").textContent`); !strings.HasPrefix(got, "Behind") || !strings.Contains(got, "s ago") {
+			t.Errorf("with data of 41 s the page says %q", got)
+		}
+		b.await(`document.getElementById("state").textContent === "Live"`)
+	})
 	b.check("contrast", func(t *testing.T) { contrast(t, b) })
 	b.check("motion", func(t *testing.T) {
 		b.prefer("prefers-reduced-motion", "reduce")
@@ -129,6 +155,24 @@ func keyboard(t *testing.T, b *tab) {
 	b.shoot("keyboard")
 }
 
+// narrow opens the page on the screen of a phone: no address is cut off, and nothing is wider than the screen.
+func narrow(t *testing.T, b *tab) {
+	defer b.resize(1400)
+	for _, width := range []int64{320, 390, 500, 620, 640} {
+		b.resize(width)
+		b.do(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`)
+		cut := eval[int](b, `[...document.querySelectorAll(".grid .cell")].filter((c) => { const r = c.getBoundingClientRect(); return r.right > innerWidth || r.width < 8; }).length`)
+		all := eval[int](b, `document.querySelectorAll(".grid .cell").length`)
+		if wide := eval[int](b, `document.documentElement.scrollWidth`); cut > 0 || all < 253 || int64(wide) > width {
+			t.Errorf("at %d pixels %d of %d addresses are cut off, and the page has %d", width, cut, all, wide)
+		}
+		if width == 390 {
+			b.shoot("narrow")
+		}
+		b.do(`document.querySelectorAll("details").forEach((d) => { d.open = false; })`)
+	}
+}
+
 // lowest computes the least contrast between a text and what is behind it, as WCAG defines it, with all stops of a gradient.
 const lowest = `(() => {
   const rgb = (c) => c.match(/[\d.]+/g).map(Number);
@@ -181,7 +225,7 @@ func TestAUserWithoutRightsIsToldInThePage(t *testing.T) {
 	stranger.Impersonate.UserName = "stranger"
 	address, _ := serve(t, stranger, "")
 	b := open(t, address)
-	for section, kind := range map[string]string{"addresses": "nodeippools.limpet.dev", "workloads": "persistentpodstates", "budgets": "podunavailablebudgets"} {
+	for section, kind := range map[string]string{"addresses": "nodeippools.limpet.dev", "workloads": "persistentpodstates", "budgets": "podunavailablebudgets", "spreads": "workloadspreads", "needs": "deployments"} {
 		b.await(`document.getElementById("` + section + `").textContent.includes("not read: ` + kind + `")`)
 	}
 	if len(b.faults) > 0 {

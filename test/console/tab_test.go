@@ -136,6 +136,12 @@ func (b *tab) prefer(feature, value string) {
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}})
 }
 
+// resize makes the page as wide as a screen.
+func (b *tab) resize(width int64) {
+	b.Helper()
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1})
+}
+
 // await waits until an expression of the page is true.
 func (b *tab) await(expression string) {
 	b.Helper()

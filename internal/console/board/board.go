@@ -1,5 +1,5 @@
-// Package board plans what the page of `kubectl limpet ui` shows: the addresses of each node, the
-// places of the pods of each workload, and the holders of the units of each budget. Plan is a pure
+// Package board plans what the page of `kubectl limpet ui` shows: what needs a hand, the addresses of each node, the
+// places of the pods of each workload, the subsets of each spread, and the holders of the units of each budget. Plan is a pure
 // function from facts. A board is bounded, whatever the objects of a cluster say.
 package board
 
@@ -9,22 +9,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
 )
 
 // Parts are the facts that Plan needs, without events.
-var Parts = []facts.Part{
-	facts.Nodes, facts.Pods, facts.Pools, facts.Kept, facts.States,
-	facts.Budgets, facts.DisruptionBudgets, facts.ReplicaSets, facts.Books,
-}
+var Parts = slices.Concat(console.StatusParts, []facts.Part{facts.Pods, facts.DisruptionBudgets, facts.ReplicaSets, facts.Books})
 
 // Section is a part of the page.
 type Section string
 
 // Sections of the page.
 const (
+	Needs     Section = "needs"
 	Addresses Section = "addresses"
 	Workloads Section = "workloads"
+	Spreads   Section = "spreads"
 	Budgets   Section = "budgets"
 )
 
@@ -40,11 +40,14 @@ type Board struct {
 	Namespace string `json:"namespace"`
 	// Partial tells that not all pods and reservations were read: an address without a known holder
 	// may have one.
-	Partial   bool       `json:"partial"`
-	Nodes     []Node     `json:"nodes"`
-	Workloads []Workload `json:"workloads"`
-	Budgets   []Budget   `json:"budgets"`
-	Notes     []Note     `json:"notes"`
+	Partial   bool              `json:"partial"`
+	Programs  []console.Program `json:"programs"`
+	Needs     []console.Problem `json:"needs"`
+	Nodes     []Node            `json:"nodes"`
+	Workloads []Workload        `json:"workloads"`
+	Spreads   []Spread          `json:"spreads"`
+	Budgets   []Budget          `json:"budgets"`
+	Notes     []Note            `json:"notes"`
 }
 
 // Plan returns the board of facts. The namespace is the one that was read; empty for all.
@@ -53,8 +56,10 @@ func Plan(f *facts.Facts, namespace string) Board {
 	if namespace != "" {
 		b.Notes = append(b.Notes, Note{Addresses, "only namespace " + namespace + " was read: addresses of pods of other namespaces are shown as unknown"})
 	}
+	b.addStatus(f)
 	b.Nodes = keepParts(&b, Addresses, "nodes", "addresses in use", nodes(f), mostNodes, mostAllUsed)
 	b.Workloads = keepParts(&b, Workloads, "PersistentPodStates", "pods", workloads(f), mostWorkloads, mostAllPods)
+	b.Spreads = keep(&b, Spreads, "WorkloadSpreads", spreads(f), mostSpreads)
 	b.Budgets = keepParts(&b, Budgets, "budgets", "holders and requests", budgets(f), mostBudgets, mostAllHolders)
 	return b
 }
@@ -64,12 +69,14 @@ func unread(kinds []facts.Unread) []Note {
 	sections := map[string][]Section{
 		"nodes": {Addresses}, "nodeippools.limpet.dev": {Addresses}, "ipreservations.limpet.dev": {Addresses, Workloads},
 		"pods": {Addresses, Workloads, Budgets}, "persistentpodstates.apps.kruise.io": {Workloads}, "events": {Workloads},
+		"workloadspreads.apps.kruise.io": {Spreads}, "podunavailablebudgets.policy.kruise.io": {Budgets},
+		"poddisruptionbudgets.policy": {Budgets}, "replicasets.apps": {Budgets}, "disruptionbooks.limpet.dev": {Budgets},
 	}
 	notes := []Note{}
 	for _, u := range kinds {
 		of := sections[u.Kind]
 		if of == nil {
-			of = []Section{Budgets}
+			of = []Section{Needs}
 		}
 		for _, s := range of {
 			notes = append(notes, Note{s, "not read: " + u.Kind + ": " + u.Reason})
@@ -134,7 +141,10 @@ const (
 	mostNodes      = 1000
 	mostWorkloads  = 1000
 	mostBudgets    = 1000
+	mostSpreads    = 1000
+	mostNeeds      = 200
 	mostPods       = 200 // of one workload
+	mostSubsets    = 64  // of one spread
 	mostPast       = 8   // of one pod
 	mostHolders    = 50  // of one budget, and the same number of requests that wait
 	mostNetworks   = 16  // of one node

@@ -6,11 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -24,13 +24,11 @@ type Budget struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Allowed is how many further pods may become unavailable.
-	Allowed   int32 `json:"allowed"`
-	Available int32 `json:"available"`
-	Desired   int32 `json:"desired"`
-	Total     int32 `json:"total"`
-	// Problem is why the budget is not enforced.
-	Problem string   `json:"problem,omitempty"`
-	Holders []Holder `json:"holders"`
+	Allowed   int32    `json:"allowed"`
+	Available int32    `json:"available"`
+	Desired   int32    `json:"desired"`
+	Total     int32    `json:"total"`
+	Holders   []Holder `json:"holders"`
 	// Waiting are requests that were refused and may come again.
 	Waiting []Holder `json:"waiting"`
 	// More is the number of holders and requests that are left out.
@@ -137,11 +135,6 @@ func (g guards) own(b *policyv1beta1.PodUnavailableBudget) Budget {
 		Kind: "PodUnavailableBudget", Namespace: b.Namespace, Name: b.Name,
 		Allowed: s.UnavailableAllowed, Available: s.CurrentAvailable, Desired: s.DesiredAvailable, Total: s.TotalReplicas,
 	}
-	if c := meta.FindStatusCondition(s.Conditions, policyv1beta1.ConditionEnforced); c == nil {
-		r.Problem = "limpet-controller has not read it yet"
-	} else if c.Status != metav1.ConditionTrue {
-		r.Problem = short(c.Reason + ": " + c.Message)
-	}
 	held := map[string]Holder{}
 	for name, at := range s.DisruptedPods {
 		held[name] = Holder{Pod: name, Why: "may be deleted or evicted", Since: &at}
@@ -183,7 +176,7 @@ func (g guards) foreign(b *policyv1.PodDisruptionBudget) Budget {
 func (g guards) unavailable(held map[string]Holder, namespace string, covers func(*corev1.Pod) bool) {
 	for _, p := range g.unready[namespace] {
 		if _, ok := held[p.Name]; !ok && covers(p) {
-			h := Holder{Pod: p.Name, Why: "is not available: " + podState(p), Since: &p.CreationTimestamp}
+			h := Holder{Pod: p.Name, Why: "is not available: " + console.PodState(p), Since: &p.CreationTimestamp}
 			if p.DeletionTimestamp != nil {
 				h.Since = p.DeletionTimestamp
 			}

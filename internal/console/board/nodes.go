@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
@@ -33,9 +32,7 @@ type Network struct {
 	Attached int64  `json:"attached"`
 	Reserved int64  `json:"reserved"`
 	Free     int64  `json:"free"`
-	// Problems are conditions of the pool that need a hand.
-	Problems []string `json:"problems"`
-	Sets     []Set    `json:"sets"`
+	Sets     []Set  `json:"sets"`
 }
 
 // Set is a range set. A pod has one address of each.
@@ -146,12 +143,7 @@ func state(node *corev1.Node) string {
 
 // network returns the pool of one network with the addresses that are used on its node.
 func network(s *limpetv1alpha1.NodeIPPoolStatus, used map[netip.Addr]Used) Network {
-	n := Network{Name: short(s.Network), Total: s.Total, Attached: s.Attached, Reserved: s.Reserved, Free: s.Free, Problems: []string{}, Sets: []Set{}}
-	for _, kind := range []string{limpetv1alpha1.ConditionExhausted, limpetv1alpha1.ConditionShareReached} {
-		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
-			n.Problems = append(n.Problems, short(c.Reason+": "+c.Message))
-		}
-	}
+	n := Network{Name: short(s.Network), Total: s.Total, Attached: s.Attached, Reserved: s.Reserved, Free: s.Free, Sets: []Set{}}
 	for _, text := range s.Ranges[:min(len(s.Ranges), mostSets)] {
 		n.Sets = append(n.Sets, set(text, used))
 	}

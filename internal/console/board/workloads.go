@@ -1,7 +1,6 @@
 package board
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,14 +9,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/pin"
-	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // Workload is the target of a PersistentPodState with its pods.
@@ -28,9 +26,7 @@ type Workload struct {
 	Kept      int64  `json:"kept"`
 	Moved     int64  `json:"moved"`
 	Lost      int64  `json:"lost"`
-	// Problems are conditions that need a hand.
-	Problems []string `json:"problems"`
-	Pods     []Pod    `json:"pods"`
+	Pods      []Pod  `json:"pods"`
 	// More is the number of pods that are left out.
 	More int `json:"more"`
 }
@@ -47,8 +43,9 @@ type Pod struct {
 	RecordedAt   *metav1.Time `json:"recordedAt,omitempty"`
 	// Waiting is why the required place does not take the pod.
 	Waiting string `json:"waiting,omitempty"`
-	// Until is when the reservation of its addresses ends.
-	Until *metav1.Time `json:"until,omitempty"`
+	// Until is when the reservation of its addresses on ReservedOn ends.
+	Until      *metav1.Time `json:"until,omitempty"`
+	ReservedOn string       `json:"reservedOn,omitempty"`
 	// Past is what became of the pod, the newest first.
 	Past []Past `json:"past"`
 }
@@ -59,19 +56,21 @@ type Past struct {
 	// What is Kept, Moved, Lost or the reason of another event.
 	What string `json:"what"`
 	Text string `json:"text"`
+	// Bad tells that the pod moved, lost its addresses, or that the event is a warning.
+	Bad bool `json:"bad"`
 }
 
 // known are the facts by the pods that they are about.
 type known struct {
 	pods  map[key]*corev1.Pod
-	owned map[key][]*corev1.Pod // by controller, as kind/name
-	until map[key]*metav1.Time
+	owned map[key][]*corev1.Pod                       // by controller, as kind/name
+	kept  map[key]*limpetv1alpha1.IPReservationStatus // the longest reservation
 	past  map[key][]Past
 }
 
 // workloads returns the targets of all PersistentPodStates. The board makes only those that it keeps.
 func workloads(f *facts.Facts) []sized[Workload] {
-	k := known{map[key]*corev1.Pod{}, map[key][]*corev1.Pod{}, map[key]*metav1.Time{}, past(f.Events)}
+	k := known{map[key]*corev1.Pod{}, map[key][]*corev1.Pod{}, map[key]*limpetv1alpha1.IPReservationStatus{}, past(f.Events)}
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		k.pods[key{p.Namespace, p.Name}] = p
@@ -81,8 +80,10 @@ func workloads(f *facts.Facts) []sized[Workload] {
 		}
 	}
 	for i := range f.Reservations {
-		if r := &f.Reservations[i]; r.Status.State == limpetv1alpha1.IPReserved {
-			k.until[key{r.Namespace, r.Status.Pod}] = r.Status.Until
+		r := &f.Reservations[i]
+		pod := key{r.Namespace, r.Status.Pod}
+		if known := k.kept[pod]; r.Status.State == limpetv1alpha1.IPReserved && (known == nil || known.Until.Before(r.Status.Until)) {
+			k.kept[pod] = &r.Status
 		}
 	}
 	all := []sized[Workload]{}
@@ -105,7 +106,7 @@ func targetOf(s *appsv1beta1.PersistentPodState) string {
 // workload returns a workload with the first of its pods.
 func (k known) workload(s *appsv1beta1.PersistentPodState, names []string, most int) Workload {
 	w := Workload{
-		Namespace: s.Namespace, Name: s.Name, Target: short(targetOf(s)), Problems: problems(s.Status.Conditions), Pods: []Pod{}, More: len(names) - most,
+		Namespace: s.Namespace, Name: s.Name, Target: short(targetOf(s)), Pods: []Pod{}, More: len(names) - most,
 	}
 	if n := s.Status.Rebuilds; n != nil {
 		w.Kept, w.Moved, w.Lost = n.Kept, n.Moved, n.Lost
@@ -132,10 +133,13 @@ func (k known) pod(s *appsv1beta1.PersistentPodState, name string) Pod {
 	pod, record := key{s.Namespace, name}, s.Status.PodStates[name]
 	p := Pod{
 		Name: name, State: "None", RecordedNode: record.NodeName, RecordedIPs: record.IPs, RecordedAt: record.RecordedAt,
-		Until: k.until[pod], Past: slices.Clone(k.past[pod]),
+		Past: slices.Clone(k.past[pod]),
+	}
+	if kept := k.kept[pod]; kept != nil {
+		p.Until, p.ReservedOn = kept.Until, short(kept.Node)
 	}
 	if now := k.pods[pod]; now != nil {
-		p.State, p.Node, p.IPs = podState(now), now.Spec.NodeName, pin.Addresses(now)
+		p.State, p.Node, p.IPs = console.PodState(now), now.Spec.NodeName, pin.Addresses(now)
 	}
 	if record.Waiting != nil {
 		p.Waiting = short(record.Waiting.Reason)
@@ -159,7 +163,7 @@ func withLast(told []Past, last appsv1beta1.Rebuild) []Past {
 			text = append(text, why)
 		}
 	}
-	told = append(told, Past{Time: last.Time.Time, What: string(last.Outcome), Text: short(strings.Join(text, "; "))})
+	told = append(told, Past{Time: last.Time.Time, What: string(last.Outcome), Text: short(strings.Join(text, "; ")), Bad: last.Outcome != appsv1beta1.Kept})
 	slices.SortStableFunc(told, func(a, b Past) int { return b.Time.Compare(a.Time) })
 	return told
 }
@@ -171,7 +175,8 @@ func past(events []corev1.Event) map[key][]Past {
 		e := &events[i]
 		for _, name := range podsOf(e) {
 			pod := key{e.Namespace, name}
-			told[pod] = append(told[pod], Past{Time: timeOf(e), What: short(e.Reason), Text: short(e.Message)})
+			bad := e.Type == corev1.EventTypeWarning || e.Reason == string(appsv1beta1.Moved) || e.Reason == string(appsv1beta1.Lost)
+			told[pod] = append(told[pod], Past{Time: console.TimeOf(e), What: short(e.Reason), Text: short(e.Message), Bad: bad})
 		}
 	}
 	for _, of := range told {
@@ -193,44 +198,4 @@ func podsOf(e *corev1.Event) []string {
 		pods = append(pods, e.Related.Name)
 	}
 	return pods
-}
-
-// timeOf returns when an event was last seen. The two versions of the API use different fields.
-func timeOf(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil:
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	}
-	return e.CreationTimestamp.Time
-}
-
-// problems returns the conditions of a PersistentPodState that need a hand.
-func problems(conditions []metav1.Condition) []string {
-	found := []string{}
-	for kind, bad := range map[string]metav1.ConditionStatus{
-		appsv1beta1.ConditionRecording: metav1.ConditionFalse, appsv1beta1.ConditionWaiting: metav1.ConditionTrue,
-	} {
-		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == bad {
-			found = append(found, short(c.Reason+": "+c.Message))
-		}
-	}
-	slices.Sort(found)
-	return found
-}
-
-// podState is the state of a pod as one word.
-func podState(p *corev1.Pod) string {
-	switch {
-	case p.DeletionTimestamp != nil:
-		return "Terminating"
-	case workload.Ready(p):
-		return "Ready"
-	case p.Status.Phase == corev1.PodRunning:
-		return "NotReady"
-	}
-	return cmp.Or(string(p.Status.Phase), "Pending")
 }

@@ -9,6 +9,8 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +63,36 @@ func At(now time.Time) *facts.Facts {
 		Status:     appsv1beta1.PersistentPodStateStatus{PodStates: records, Rebuilds: &appsv1beta1.Rebuilds{Kept: 41, Moved: 1, Lost: 1, Last: &last}},
 	}}
 	guards(f, now)
+	installed(f)
+	f.Spreads = []appsv1beta1.WorkloadSpread{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "zones"},
+		Spec:       appsv1beta1.WorkloadSpreadSpec{TargetReference: appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}},
+		Status: appsv1beta1.WorkloadSpreadStatus{SubsetStatuses: []appsv1beta1.WorkloadSpreadSubsetStatus{
+			{Name: "zone-a", Replicas: 130, MissingReplicas: 0},
+			{Name: "zone-b", Replicas: 122, MissingReplicas: 8, Conditions: []metav1.Condition{{
+				Type: appsv1beta1.ConditionSchedulable, Status: metav1.ConditionFalse, Reason: "ScheduleFailed", Message: "the scheduler finds no node for web-7d9c5b8f6-x2x4k: 2 Insufficient cpu",
+			}}},
+		}},
+	}}
 	return f
+}
+
+// installed adds the programs of Limpet, all of which run.
+func installed(f *facts.Facts) {
+	f.Controllers = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}
+	f.Agents = &appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: int32(len(f.Nodes))}}
+	f.Mutating, f.Validating = &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
+	add := func(program, node string) {
+		p := pod(facts.Namespace, program+node, node, "", f.Now)
+		p.Labels = map[string]string{facts.LabelName: program}
+		p.Spec.Containers = []corev1.Container{{Image: program}}
+		f.Own = append(f.Own, p)
+	}
+	for i := range f.Nodes {
+		add(facts.Agent, f.Nodes[i].Name)
+	}
+	add(facts.Controller, "node-0")
+	add(facts.Controller, "node-1")
 }
 
 // node adds a node with its pool and some pods. The last one is cordoned.

@@ -61,6 +61,9 @@ function addresses(set, partial) {
   }));
 }
 
+// about says a number, and only its size where nobody would read its digits.
+const about = (n) => (n < 1000000n ? `${n}` : `about 2^${Math.round(Math.log2(Number(n)))}`);
+
 function describe(a) {
   switch (a.use) {
     case "A": return `${a.ip} attached to ${a.pod}`;
@@ -116,8 +119,8 @@ class Grid {
   tell(i) { const text = this.items[i] ? describe(this.items[i]) : "no address in use"; if (byId("told").textContent !== text) byId("told").textContent = text; }
   go(i) { this.at = i; this.mark(true); this.tell(i); }
   key(e) {
-    const last = this.items.length - 1;
-    const to = { ArrowRight: this.at + 1, ArrowLeft: this.at - 1, ArrowDown: this.at + 32, ArrowUp: this.at - 32, Home: 0, End: last }[e.key];
+    const last = this.items.length - 1, row = getComputedStyle(this.root).gridTemplateColumns.split(" ").length;
+    const to = { ArrowRight: this.at + 1, ArrowLeft: this.at - 1, ArrowDown: this.at + row, ArrowUp: this.at - row, Home: 0, End: last }[e.key];
     if (to === undefined || e.ctrlKey || e.altKey || e.metaKey) return;
     e.preventDefault();
     if (to >= 0 && to <= last) this.go(to);
@@ -138,7 +141,7 @@ class Card {
       const counts = `${w.attached} attached, ${w.reserved} reserved, ${w.free} free of ${w.total}`;
       const [line, bad, kept] = this.lines[i];
       line.textContent = `${w.name}: ${counts}`;
-      bad.replaceChildren(...notes(w.problems));
+      bad.replaceChildren(...notes(problemsOf(`Node ${n.name}, network ${w.name}`)));
       const reserved = w.sets[0] ? w.sets[0].used.filter((u) => u.use === "R") : [];
       kept.hidden = reserved.length === 0;
       kept.firstChild.textContent = `${reserved.length} reserved, with the time left`;
@@ -157,7 +160,7 @@ class Card {
       const grids = w.sets.map((s) => {
         const grid = new Grid(`Addresses of node ${n.name}, network ${w.name}`);
         this.grids.push(grid);
-        return make("div", "", make("p", "soft", s.ranges.map((r) => `${r.first} and ${BigInt(r.count) - 1n} more`).join(", ") +
+        return make("div", "", make("p", "soft", s.ranges.map((r) => `${r.first} and ${about(BigInt(r.count) - 1n)} more`).join(", ") +
           (s.whole ? "" : ": only addresses in use are drawn") + (s.more ? `, ${s.more} of these are left out` : "")), grid.root);
       });
       return make("div", "", parts[0], parts[1], ...grids, parts[2]);
@@ -174,6 +177,10 @@ class Card {
 const sight = new IntersectionObserver((entries) => {
   for (const e of entries) if (e.isIntersecting && !e.target.card.seen) { e.target.card.seen = true; e.target.card.draw(); }
 }, { rootMargin: "600px" });
+
+// problemsOf says what needs a hand of an object, and of its parts. tags shows it beside the name.
+const problemsOf = (object) => shown.needs.filter((n) => n.object === object || n.object.startsWith(object + ", ")).map((n) => `${n.reason}: ${n.message}`);
+const tags = (object) => problemsOf(object).map((p) => make("span", "tag bad", p));
 
 // Fold is an item whose contents are made while it is open.
 class Fold {
@@ -193,17 +200,40 @@ class Workload extends Fold {
   text(w) { return `${w.namespace}/${w.name} ${w.target} ` + w.pods.map((p) => `${p.name} ${p.node} ${p.ips} ${p.recordedNode}`).join(" "); }
   heading(w) {
     return [make("h3", "", `${w.namespace}/${w.name}`), ` ${w.target}: `, make("span", "good", `${w.kept} kept`), `, ${w.moved} moved, ${w.lost} lost`,
-      ...w.problems.map((p) => make("span", "tag bad", p))];
+      ...tags(`PersistentPodState ${w.namespace}/${w.name}`)];
   }
   contents(w) {
     const rows = w.pods.map((p) => [
       [p.name, make("div", p.state === "Ready" ? "good" : "bad", p.waiting ? `${p.state}: waits, ${p.waiting}` : p.state)],
       [p.node || "no node", make("div", "soft", p.ips)],
       [p.recordedNode || "none", make("div", "soft", p.recordedIPs), make("div", "soft", p.recordedAt ? "since " + clock(p.recordedAt) : ""),
-        make("div", "soft", p.until ? "reserved, " + left(p.until) : "")],
-      p.past.length ? list(p.past.map((h) => make("span", "", `${clock(h.time)} `, make("b", h.what === "Kept" ? "good" : "bad", h.what), ` ${h.text}`))) : "nothing told",
+        make("div", "soft", p.until ? `reserved on ${p.reservedOn}, ${left(p.until)}` : "")],
+      p.past.length ? list(p.past.map((h) => make("span", "", `${clock(h.time)} `, make("b", h.bad ? "bad" : ["Kept", "Returned"].includes(h.what) ? "good" : "", h.what), ` ${h.text}`))) : "nothing told",
     ]);
     return [table(["Pod", "Stands on", "Recorded place", "Over time: kept, moved, lost and why"], rows), w.more ? make("p", "note", `${w.more} pods are left out`) : ""];
+  }
+}
+
+class Spread extends Fold {
+  text(s) { return `${s.namespace}/${s.name} ${s.target} ` + s.subsets.map((o) => o.name).join(" "); }
+  heading(s) {
+    return [make("h3", "", `${s.namespace}/${s.name}`), ` ${s.target}: `, s.subsets.map((o) => `${o.name} ${o.replicas}`).join(", "),
+      ...tags(`WorkloadSpread ${s.namespace}/${s.name}`)];
+  }
+  contents(s) {
+    const rows = s.subsets.map((o) => [o.name, `${o.replicas}`, o.missing < 0 ? "takes any number" : `${o.missing}`,
+      notes(problemsOf(`WorkloadSpread ${s.namespace}/${s.name}, subset ${o.name}`))]);
+    return [table(["Subset", "Pods", "Missing", "Needs a hand"], rows)];
+  }
+}
+
+// Need is one thing that needs a hand, with what to do.
+class Need {
+  constructor() { this.root = make("article", "item"); }
+  text(n) { return `${n.severity} ${n.object} ${n.reason} ${n.message}`; }
+  show(n) {
+    this.root.replaceChildren(make("span", "tag bad", n.severity), make("h3", "", n.object), make("p", "", `${n.reason}: ${n.message}`),
+      n.remedy ? make("p", "soft", "remedy: ", make("code", "", n.remedy)) : "");
   }
 }
 
@@ -212,7 +242,7 @@ class Budget extends Fold {
   heading(b) {
     return [make("h3", "", `${b.namespace}/${b.name}`), ` ${b.kind}: `, make("span", b.allowed > 0 ? "good" : "bad", `${b.allowed} more may go`),
       `, ${b.available} of ${b.total} available, ${b.desired} needed, ${b.holders.length} hold units, ${b.waiting.length} wait`,
-      b.problem ? make("span", "tag bad", b.problem) : ""];
+      ...tags(`${b.kind} ${b.namespace}/${b.name}`)];
   }
   contents(b) {
     const row = (what) => (h) => [what, h.pod, h.why, h.by || "", h.since ? clock(h.since) : ""];
@@ -224,7 +254,7 @@ class Budget extends Fold {
 
 // Items keeps the elements of a section, one for each key, so that focus and open items stay.
 class Items {
-  constructor(section, Kind) { this.section = byId(section); this.root = this.section.querySelector(".items"); this.Kind = Kind; this.all = new Map(); }
+  constructor(section, Kind, about) { this.about = about; this.section = byId(section); this.root = this.section.querySelector(".items"); this.Kind = Kind; this.all = new Map(); this.root.after(this.missed = make("p", "soft", "nothing here matches the filter")); }
   show(items, keyOf) {
     const keys = new Set();
     items.forEach((item, i) => {
@@ -232,7 +262,8 @@ class Items {
       keys.add(key);
       let e = this.all.get(key);
       if (!e) this.all.set(key, e = new this.Kind());
-      if (e.data !== data || e.partial !== shown.partial) { e.data = data; e.partial = shown.partial; e.show(item); e.words = e.text(item).toLowerCase(); }
+      const version = data + shown.partial + JSON.stringify(problemsOf(this.about(item)));
+      if (e.version !== version) { e.version = version; e.show(item); e.words = e.text(item).toLowerCase(); }
       if (this.root.children[i] !== e.root) this.root.insertBefore(e.root, this.root.children[i] || null);
     });
     for (const [key, e] of this.all) if (!keys.has(key)) { e.root.remove(); this.all.delete(key); }
@@ -240,19 +271,28 @@ class Items {
       ...(items.length ? [] : [make("p", "soft", "none")]));
     this.filter();
   }
-  filter() { for (const e of this.all.values()) e.root.hidden = !hits(e.words); }
+  filter() {
+    for (const e of this.all.values()) e.root.hidden = !hits(e.words);
+    this.missed.hidden = this.all.size === 0 || [...this.all.values()].some((e) => !e.root.hidden);
+  }
 }
 
 let wanted = "";
 let shown = null;
 const hits = (text) => text.toLowerCase().includes(wanted);
-const sections = [new Items("addresses", Card), new Items("workloads", Workload), new Items("budgets", Budget)];
+const sections = [new Items("addresses", Card, (n) => `Node ${n.name}`), new Items("workloads", Workload, (w) => `PersistentPodState ${w.namespace}/${w.name}`),
+  new Items("budgets", Budget, (b) => `${b.kind} ${b.namespace}/${b.name}`), new Items("spreads", Spread, (s) => `WorkloadSpread ${s.namespace}/${s.name}`),
+  new Items("needs", Need, (n) => n.object)];
 
 function show(board) {
   shown = board;
   sections[0].show(board.nodes, (n) => n.name);
   sections[1].show(board.workloads, (w) => `${w.namespace}/${w.name}`);
   sections[2].show(board.budgets, (b) => `${b.kind}/${b.namespace}/${b.name}`);
+  sections[3].show(board.spreads, (s) => `${s.namespace}/${s.name}`);
+  sections[4].show(board.needs, (n) => JSON.stringify(n));
+  byId("programs").replaceChildren(...board.programs.map((p) => make("span", p.unknown ? "soft" : p.ready < p.desired || !p.desired ? "bad" : "good",
+    `${p.name}: ${p.unknown ? "unknown" : `${p.ready} of ${p.desired} Ready`}. `)));
 }
 
 byId("filter").addEventListener("input", () => {
@@ -266,10 +306,16 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "Escape" && document.activeElement === filter) { filter.value = ""; filter.dispatchEvent(new Event("input")); }
 });
 
-// state says whether the page is live, and only when that changes: screen readers read it out.
-function state(text, at) {
-  if (byId("state").textContent !== text) byId("state").textContent = text;
-  if (at) byId("at").textContent = "as of " + clock(at);
+// state says whether the page is live, and only when that changes: screen readers read it out. What the page shows is
+// live for a while after each look.
+let looked = 0;
+const live = 20;
+function state(text) { if (byId("state").textContent !== text) byId("state").textContent = text; }
+function age() {
+  const seconds = Math.round((Date.now() - looked) / 1000);
+  if (!looked) return;
+  byId("at").textContent = `as of ${clock(looked)}` + (seconds > live ? `, ${seconds} s ago` : "");
+  if (["Live", "Behind"].includes(byId("state").textContent)) state(seconds > live ? "Behind" : "Live");
 }
 
 function trouble(text) { byId("trouble").hidden = !text; if (byId("trouble").textContent !== text) byId("trouble").textContent = text; }
@@ -279,7 +325,9 @@ function take(event, data) {
   if (event === "trouble") return trouble(`The cluster cannot be read; an earlier state is shown: ${m.text}`);
   if (event === "board") show(m.board);
   trouble("");
-  state("Live", m.at);
+  looked = new Date(m.at).getTime();
+  state("Live");
+  age();
 }
 
 // read takes the events of one stream until it ends.
@@ -311,10 +359,11 @@ async function follow(token) {
 }
 
 // The token comes behind the hash mark of the address. It is kept for this tab and taken out of the history.
-const links = ["addresses", "workloads", "budgets"];
+const links = ["needs", "addresses", "workloads", "spreads", "budgets"];
 const given = location.hash.slice(1);
 if (given && !links.includes(given)) { sessionStorage.setItem("token", given); history.replaceState(null, "", "/"); }
 follow(sessionStorage.getItem("token") || "");
 // The time left goes on without news. A new token behind the hash mark counts at once.
 setInterval(() => { if (shown) for (const e of sections[0].all.values()) if (e.seen && !e.root.hidden) e.show(e.node); }, 15000);
+setInterval(age, 1000);
 addEventListener("hashchange", () => { if (!links.includes(location.hash.slice(1))) location.reload(); });

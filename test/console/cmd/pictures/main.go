@@ -57,7 +57,7 @@ func run(ctx context.Context, dir string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- ui.Serve(ctx, listener, ui.NewHub(look, clock.RealClock{}, time.Second), "picture") }()
 	err = errors.Join(
-		picture(ctx, chromium, ui.Address(listener, "picture"), "dark", "addresses", filepath.Join(dir, "ui-dark.png")),
+		picture(ctx, chromium, ui.Address(listener, "picture"), "dark", "needs", filepath.Join(dir, "ui-dark.png")),
 		picture(ctx, chromium, ui.Address(listener, "picture"), "light", "workloads", filepath.Join(dir, "ui-light.png")),
 	)
 	cancel()
@@ -81,7 +81,7 @@ func picture(ctx context.Context, chromium browser.Browser, address, scheme, sec
 		script(`document.querySelectorAll("main > section:not(#addresses) details").forEach((d) => { d.open = true; })`),
 		chromedp.WaitReady(chromedp.CSS("#workloads table")), chromedp.WaitReady(chromedp.CSS("#budgets table")),
 		script(`document.getElementById("`+section+`").scrollIntoView()`),
-		script(`(() => { const g = document.querySelector(".grid"); if ("`+section+`" === "addresses") { g.focus(); for (let i = 0; i < 22; i++) g.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" })); } })()`),
+		script(`(() => { const g = document.querySelector(".grid"); if ("`+section+`" === "needs") { g.focus(); for (let i = 0; i < 22; i++) g.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" })); } })()`),
 	)
 	if err != nil {
 		return fmt.Errorf("prepare the picture %s: %w", file, err)
