@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,9 +16,9 @@ import (
 	"github.com/limpet-io/limpet/test/programs"
 )
 
-// StartScheduler runs the kube-scheduler, with its defaults, until the test ends or stop is
+// StartScheduler runs the kube-scheduler, with its defaults but for some plugins, until the test ends or stop is
 // called. It places whatever pods there are.
-func (e *Env) StartScheduler(t testing.TB) (stop func()) {
+func (e *Env) StartScheduler(t testing.TB, without ...string) (stop func()) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "scheduler.log"))
 	if err != nil {
@@ -27,8 +28,7 @@ func (e *Env) StartScheduler(t testing.TB) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, //nolint:noctx // it is killed below, by its PID
-		"--kubeconfig="+e.Kubeconfig(t, ""), "--leader-elect=false", "--secure-port=0", "--v=2")
+	cmd := exec.Command(path, "--config="+e.schedulerConfig(t, without), "--secure-port=0", "--v=2") //nolint:noctx // it is killed below, by its PID
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start kube-scheduler: %v", err)
@@ -44,6 +44,31 @@ func (e *Env) StartScheduler(t testing.TB) (stop func()) {
 	})
 	t.Cleanup(stop)
 	return stop
+}
+
+// schedulerConfig writes the configuration of a scheduler that lacks some plugins.
+func (e *Env) schedulerConfig(t testing.TB, without []string) string {
+	t.Helper()
+	type disabled struct {
+		Name string `json:"name"`
+	}
+	list := []disabled{}
+	for _, name := range without {
+		list = append(list, disabled{name})
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+		"clientConnection": map[string]any{"kubeconfig": e.Kubeconfig(t, "")}, "leaderElection": map[string]any{"leaderElect": false},
+		"profiles": []any{map[string]any{"schedulerName": corev1.DefaultSchedulerName, "plugins": map[string]any{"multiPoint": map[string]any{"disabled": list}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Kubeconfig writes a file with which a process reaches the API server, as the user of

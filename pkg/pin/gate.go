@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,7 @@ const (
 	ReasonNodePauses = "NodePauses" // the node says that it is not Ready, for some seconds
 	ReasonRefused    = "Refused"    // the scheduler refused the pod, and would keep the nomination
 	ReasonUntried    = "Untried"    // no scheduler has tried the pod yet
+	ReasonLingers    = "Lingers"    // the scheduler refused the pod, and may have nominated its node to preempt others there
 )
 
 // ReasonGateNotOpened is the reason of the event on a pod whose gate may not be opened, as
@@ -39,11 +41,10 @@ const (
 const ReasonGateNotOpened = "GateNotOpened"
 
 const (
-	// factsInterval is the time between two looks at facts that the cache may not show yet, in
-	// the first second. Creation times are whole seconds.
+	// factsInterval is the time between the first looks at facts that the cache may not show yet. A forged gate never has
+	// any, and is looked at a few times.
 	factsInterval = 250 * time.Millisecond
-	// factsGrace is the longest wait for such facts, from the creation of the pod. The
-	// webhook may have read them from the API server.
+	// factsGrace is the longest wait for such facts. The webhook may have read them from the API server.
 	factsGrace = 5 * time.Second
 	// leaseInterval is the time between two looks at the lease of a silent node.
 	leaseInterval = 2 * time.Second
@@ -53,6 +54,9 @@ const (
 	// untriedGrace is how long a pod of another scheduler than the default one may keep its
 	// nomination without a verdict. That scheduler may not exist.
 	untriedGrace = 5 * time.Minute
+	// lingerGrace is how long a refused pod may keep its nomination while no pod ends on the node. The
+	// scheduler takes it away at once, unless its profile lacks the plugin DefaultPreemption.
+	lingerGrace = 30 * time.Second
 )
 
 // GateInput is what is known about a pod behind the gate.
@@ -68,12 +72,11 @@ type GateInput struct {
 	Others []corev1.Pod
 	// Silent tells that the node's kubelet has missed a renewal of its lease.
 	Silent bool
-	// Alone is since when the pod waits for no other gate, as far as this replica knows; zero for
-	// a pod that never had another gate.
-	Alone time.Time
-	// Untried is since when this replica has seen the pod Untried; zero for a pod that is not.
-	Untried time.Time
-	Now     time.Time
+	// Ending tells that another pod ends on the nominated node: it may have been preempted.
+	Ending bool
+	// Since is when this replica first saw the pod in its Stage. Other clocks may be wrong.
+	Since time.Time
+	Now   time.Time
 }
 
 // GateDecision says what a pod behind the gate gets.
@@ -112,12 +115,16 @@ func (in GateInput) Pauses() bool { return in.Node != nil && fit.Pausing(in.Node
 // facts, never exceeds the room of the node, and is not made while another gate is closed.
 func PlanGate(in GateInput) GateDecision {
 	name := in.Pod.Annotations[AnnotationNode]
-	waited := in.Now.Sub(in.Pod.CreationTimestamp.Time)
+	waited, stage := in.Now.Sub(in.Since), Stage(in.Pod)
 	switch {
-	case Overstays(in.Pod):
+	case stage == ReasonRefused:
 		return GateDecision{Withdraw: true, Reason: ReasonRefused, Message: "the scheduler refuses the pod, so that its nomination is withdrawn"}
-	case Untried(in.Pod):
-		return outwait(in)
+	case stage == ReasonLingers && in.Ending:
+		return GateDecision{Again: lingerGrace, Reason: stage, Message: "the scheduler may have preempted a pod for this one"}
+	case stage == ReasonLingers:
+		return outwait(in, lingerGrace, "has refused the pod and left its nomination")
+	case stage == ReasonUntried:
+		return outwait(in, untriedGrace, "has not tried the pod")
 	case !Gated(in.Pod):
 		return GateDecision{Reason: ReasonNotGated, Message: "the pod does not wait for a nomination"}
 	case name == "":
@@ -125,7 +132,7 @@ func PlanGate(in GateInput) GateDecision {
 	case !in.Owned:
 		return GateDecision{Open: true, Reason: ReasonUnproven, Message: "no workload whose pods return controls the pod"}
 	case !slices.Contains(in.Homes, name) && waited < factsGrace:
-		return GateDecision{Again: nextLook(waited), Reason: ReasonUnproven, Message: fmt.Sprintf("no record and no reservation names node %s yet", name)}
+		return GateDecision{Again: min(max(waited, factsInterval), factsGrace-waited), Reason: ReasonUnproven, Message: fmt.Sprintf("no record and no reservation names node %s yet", name)}
 	case !slices.Contains(in.Homes, name):
 		return GateDecision{Open: true, Reason: ReasonUnproven, Message: fmt.Sprintf("no record and no reservation names node %s", name)}
 	case len(in.Pod.Spec.SchedulingGates) > 1:
@@ -134,21 +141,9 @@ func PlanGate(in GateInput) GateDecision {
 	return nominateHome(in, name)
 }
 
-// nextLook returns when to look again for facts that the cache may not show yet. Usually they are
-// there within a second; a forged gate never has any, and is looked at eight times at most.
-func nextLook(waited time.Duration) time.Duration {
-	if waited < time.Second {
-		return factsInterval
-	}
-	return min(waited, factsGrace-waited)
-}
-
 // nominateHome decides about a pod whose home is known and whose last gate is ours.
 func nominateHome(in GateInput, name string) GateDecision {
-	waited := in.Now.Sub(in.Pod.CreationTimestamp.Time)
-	if !in.Alone.IsZero() {
-		waited = in.Now.Sub(in.Alone)
-	}
+	waited := in.Now.Sub(in.Since)
 	switch {
 	case in.Pauses() && waited < leaseGrace:
 		return GateDecision{Again: leaseInterval, Reason: ReasonNodePauses, Message: fmt.Sprintf("node %s says that it is not Ready: wait %s for it", name, fit.PauseLimit)}
@@ -172,37 +167,43 @@ func Gated(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == Gate })
 }
 
-// Overstays tells whether a nomination of ours outlives its use, and holds room for a pod
-// that the scheduler does not place. The scheduler itself takes the nomination from a pod
-// that it refuses, unless the pod never preempts others; it nominates no such pod either.
-// No nomination of ours is on a gated pod, except while the gate is being opened.
-func Overstays(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == "" || Gated(pod) {
-		return false
-	}
-	if len(pod.Spec.SchedulingGates) > 0 {
-		return pod.Status.NominatedNodeName == pod.Annotations[AnnotationNode]
-	}
+// Stage tells what a pod with our gate or with a nomination waits for; "" for a pod that needs no decision.
+//
+// A nomination of ours may outlive its use, and hold room for a pod that the scheduler does not place. The
+// scheduler takes the nomination from a pod that it refuses, unless the pod never preempts others; it
+// nominates no such pod either. A scheduler without preemption takes it from no pod. No nomination of ours is
+// on a gated pod, except while the gate is being opened. Only the default scheduler certainly tries each pod.
+func Stage(pod *corev1.Pod) string {
+	nominated, gates := pod.Status.NominatedNodeName, len(pod.Spec.SchedulingGates)
+	ours := nominated == pod.Annotations[AnnotationNode]
+	foreign := pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName
 	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
-	return never && refusal(pod) != nil
-}
-
-// Untried tells whether a pod has a nomination and is left to another scheduler than the default
-// one, which has not said anything about the pod. The default scheduler tries each pod.
-func Untried(pod *corev1.Pod) bool {
-	ours := pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName
-	return !ours && pod.DeletionTimestamp == nil && pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" &&
-		len(pod.Spec.SchedulingGates) == 0 && refusal(pod) == nil
-}
-
-// outwait gives the scheduler of an untried pod some time, and then withdraws the nomination,
-// which holds room on the node. The pod keeps its preference.
-func outwait(in GateInput) GateDecision {
-	if left := untriedGrace - in.Now.Sub(in.Untried); left > 0 {
-		return GateDecision{Again: left, Reason: ReasonUntried, Message: fmt.Sprintf("scheduler %s has not tried the pod yet", in.Pod.Spec.SchedulerName)}
+	switch refused := refusal(pod) != nil; {
+	case Gated(pod) && gates > 1:
+		return ReasonOtherGates
+	case Gated(pod):
+		return Gate
+	case pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" || nominated == "":
+		return ""
+	case gates > 0 && ours, gates == 0 && refused && never:
+		return ReasonRefused
+	case gates == 0 && refused && ours:
+		return ReasonLingers
+	case gates == 0 && !refused && foreign:
+		return ReasonUntried
 	}
-	return GateDecision{Withdraw: true, Reason: ReasonUntried, Message: fmt.Sprintf(
-		"scheduler %s has not tried the pod in %s, so that its nomination is withdrawn", in.Pod.Spec.SchedulerName, untriedGrace)}
+	return ""
+}
+
+// outwait gives the scheduler some time, and then withdraws the nomination, which holds room on the node.
+// The pod keeps its preference.
+func outwait(in GateInput, grace time.Duration, what string) GateDecision {
+	scheduler := cmp.Or(in.Pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+	if left := grace - in.Now.Sub(in.Since); left > 0 {
+		return GateDecision{Again: left, Reason: Stage(in.Pod), Message: fmt.Sprintf("scheduler %s %s", scheduler, what)}
+	}
+	return GateDecision{Withdraw: true, Reason: Stage(in.Pod), Message: fmt.Sprintf(
+		"scheduler %s %s for %s, so that it is withdrawn", scheduler, what, grace)}
 }
 
 // excludes returns what of a pod may keep others from a node although the pod does not run

@@ -41,11 +41,12 @@ func TestPlanGate(t *testing.T) {
 	}
 	cordoned := testenv.ANode("n1").Node
 	cordoned.Spec.Unschedulable = true
-	created := func(ago time.Duration, gates ...string) *corev1.Pod {
-		pod := behind(gates...)
-		pod.CreationTimestamp = metav1.NewTime(now.Add(-ago))
-		return pod
+	seen := func(ago time.Duration, in pin.GateInput) pin.GateInput {
+		in.Since = now.Add(-ago)
+		return in
 	}
+	ahead := behind(pin.Gate) // by its creation, which is of another clock
+	ahead.CreationTimestamp = metav1.NewTime(now.Add(-61 * time.Second))
 	proven := func(in pin.GateInput) pin.GateInput {
 		in.Owned, in.Homes = true, []string{"n1"}
 		return in
@@ -70,25 +71,25 @@ func TestPlanGate(t *testing.T) {
 		"a nomination that is there is made again":         {proven(pin.GateInput{Pod: nominated, Node: fit}), nominate},
 		"a gate without a node is opened":                  {proven(pin.GateInput{Pod: nameless}), open},
 		"a node that is gone is not nominated":             {proven(pin.GateInput{Pod: behind(pin.Gate)}), open},
-		"a node that is silent is listened to":             {proven(pin.GateInput{Pod: created(59*time.Second, pin.Gate), Node: fit, Silent: true}), listen},
-		"no pod waits for more than a minute":              {proven(pin.GateInput{Pod: created(time.Minute, pin.Gate), Node: fit, Silent: true}), nominate},
-		"from the moment when its other gates are gone":    {proven(pin.GateInput{Pod: created(time.Hour, pin.Gate), Node: fit, Silent: true, Alone: now.Add(-59 * time.Second)}), listen},
-		"and then for a minute":                            {proven(pin.GateInput{Pod: created(time.Hour, pin.Gate), Node: fit, Silent: true, Alone: now.Add(-time.Minute)}), nominate},
-		"a node that was found dead is not nominated":      {proven(pin.GateInput{Pod: created(time.Second, pin.Gate), Node: dead, Silent: true}), open},
-		"a node that says it is not Ready is waited for":   {proven(pin.GateInput{Pod: created(time.Second, pin.Gate), Node: pausing(19 * time.Second)}), pause},
-		"for twenty seconds":                               {proven(pin.GateInput{Pod: created(time.Second, pin.Gate), Node: pausing(20 * time.Second)}), open},
-		"and again and again for a minute":                 {proven(pin.GateInput{Pod: created(time.Minute, pin.Gate), Node: pausing(0)}), open},
+		"a node that is silent is listened to":             {seen(59*time.Second, proven(pin.GateInput{Pod: behind(pin.Gate), Node: fit, Silent: true})), listen},
+		"no pod waits for more than a minute":              {seen(time.Minute, proven(pin.GateInput{Pod: behind(pin.Gate), Node: fit, Silent: true})), nominate},
+		"whatever another clock says":                      {proven(pin.GateInput{Pod: ahead, Node: fit, Silent: true}), listen},
+		"a node that was found dead is not nominated":      {proven(pin.GateInput{Pod: behind(pin.Gate), Node: dead, Silent: true}), open},
+		"a node that says it is not Ready is waited for":   {proven(pin.GateInput{Pod: behind(pin.Gate), Node: pausing(19 * time.Second)}), pause},
+		"for twenty seconds":                               {proven(pin.GateInput{Pod: behind(pin.Gate), Node: pausing(20 * time.Second)}), open},
+		"and again and again for a minute":                 {seen(time.Minute, proven(pin.GateInput{Pod: behind(pin.Gate), Node: pausing(0)})), open},
 		"a pod on its way out is left":                     {proven(pin.GateInput{Pod: going, Node: fit}), leave},
 		"a pod with gates of others only is left":          {proven(pin.GateInput{Pod: behind("own"), Node: fit}), leave},
 		"a pod without a gate is left, named node or not":  {proven(pin.GateInput{Pod: behind(), Node: fit}), leave},
 
 		"the gate of a pod without a workload is opened": {pin.GateInput{Pod: behind(pin.Gate), Homes: []string{"n1"}, Node: fit}, unproven},
 		"though other gates are there":                   {pin.GateInput{Pod: behind(pin.Gate, "own"), Homes: []string{"n1"}, Node: fit}, unproven},
-		"a node that no fact names is looked for":        {pin.GateInput{Pod: created(0, pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}, look},
-		"no fact is waited for longer than five seconds": {pin.GateInput{Pod: created(5*time.Second, pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}, unproven},
-		"the same of a pod with other gates":             {pin.GateInput{Pod: created(5*time.Second, pin.Gate, "own"), Owned: true, Node: fit}, unproven},
+		"a node that no fact names is looked for":        {pin.GateInput{Pod: behind(pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}, look},
+		"whatever a clock that is ahead says":            {pin.GateInput{Pod: ahead, Owned: true, Homes: []string{"n2"}, Node: fit}, look},
+		"no fact is waited for longer than five seconds": {seen(5*time.Second, pin.GateInput{Pod: behind(pin.Gate), Owned: true, Homes: []string{"n2"}, Node: fit}), unproven},
+		"the same of a pod with other gates":             {seen(5*time.Second, pin.GateInput{Pod: behind(pin.Gate, "own"), Owned: true, Node: fit}), unproven},
 		"the gate of a pod with other gates waits":       {proven(pin.GateInput{Pod: behind("own", pin.Gate), Node: fit}), last},
-		"for hours": {proven(pin.GateInput{Pod: created(9*time.Hour, pin.Gate, "own"), Node: fit}), last},
+		"for hours": {seen(9*time.Hour, proven(pin.GateInput{Pod: behind(pin.Gate, "own"), Node: fit})), last},
 		"a node that is too small is not nominated":       {proven(pin.GateInput{Pod: large, Node: fit}), full},
 		"a node with room for one more pod is nominated":  {proven(pin.GateInput{Pod: behind(pin.Gate), Node: fit, Others: []corev1.Pod{other}}), nominate},
 		"a node that takes no more pods is not nominated": {proven(pin.GateInput{Pod: behind(pin.Gate), Node: fit, Others: []corev1.Pod{other, other}}), full},
@@ -100,7 +101,9 @@ func TestPlanGate(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.in.Now = now
+			if tc.in.Now = now; tc.in.Since.IsZero() {
+				tc.in.Since = now
+			}
 			if diff := cmp.Diff(tc.want, pin.PlanGate(tc.in), cmpopts.IgnoreFields(pin.GateDecision{}, "Message")); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
@@ -139,7 +142,7 @@ func TestPlanGateWithdrawsANomination(t *testing.T) {
 	}{
 		"from a pod that was refused and never preempts":      {refused(true), true},
 		"from a pod behind gates of others":                   {refused(false, "own"), true},
-		"not from a pod that the scheduler takes it from":     {refused(false), false},
+		"not at once from a pod that may preempt others":      {refused(false), false},
 		"not from a pod that has a node":                      {bound, false},
 		"not from a pod that the scheduler has not tried yet": {waiting, false},
 		"not from a pod without one":                          {bare, false},
@@ -148,7 +151,7 @@ func TestPlanGateWithdrawsANomination(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := pin.PlanGate(pin.GateInput{Pod: tc.pod}); got.Withdraw != tc.want {
+			if got := pin.PlanGate(pin.GateInput{Pod: tc.pod, Since: now, Now: now}); got.Withdraw != tc.want {
 				t.Errorf("decision %+v, want it withdrawn: %t", got, tc.want)
 			}
 		})
@@ -159,26 +162,24 @@ func TestPlanGateWithdrawsANomination(t *testing.T) {
 // than as long again.
 func TestPlanGateLooksForFactsAFewTimes(t *testing.T) {
 	pod := testenv.APod("web-0").With(pin.AnnotationNode, "n1").Gated(pin.Gate).Pod
-	for since := time.Duration(0); since < time.Second; since += 50 * time.Millisecond { // creation times are whole seconds
-		looks, waited := 1, since
-		for {
-			got := pin.PlanGate(pin.GateInput{Pod: pod, Owned: true, Now: pod.CreationTimestamp.Add(waited)})
-			if got.Open {
-				break
-			}
-			if got.Again <= 0 || got.Again > max(waited, 250*time.Millisecond) {
-				t.Fatalf("after %s the next look is in %s", waited, got.Again)
-			}
-			looks, waited = looks+1, waited+got.Again
+	looks, waited := 1, time.Duration(0)
+	for {
+		got := pin.PlanGate(pin.GateInput{Pod: pod, Owned: true, Since: now, Now: now.Add(waited)})
+		if got.Open {
+			break
 		}
-		if looks > 8 || waited != 5*time.Second {
-			t.Errorf("a pod that is first seen after %s is looked at %d times in %s, want at most 8 times in 5s", since, looks, waited)
+		if got.Again <= 0 || got.Again > max(waited, 250*time.Millisecond) {
+			t.Fatalf("after %s the next look is in %s", waited, got.Again)
 		}
+		looks, waited = looks+1, waited+got.Again
+	}
+	if looks > 8 || waited != 5*time.Second {
+		t.Errorf("the pod is looked at %d times in %s, want at most 8 times in 5s", looks, waited)
 	}
 }
 
-// A nomination does not wait for a scheduler that may not exist.
-func TestPlanGateWithdrawsTheNominationOfAnUntriedPod(t *testing.T) {
+// A nomination does not wait for a scheduler that may not exist, or that takes no nominations away.
+func TestPlanGateWithdrawsTheNominationOfAPodThatIsNotPlaced(t *testing.T) {
 	now := time.Now()
 	nominated := func(scheduler string) *corev1.Pod {
 		pod := testenv.APod("web-0").With(pin.AnnotationNode, "n1").Pod
@@ -186,8 +187,9 @@ func TestPlanGateWithdrawsTheNominationOfAnUntriedPod(t *testing.T) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
 		return pod
 	}
-	refused, bound, bare, going := nominated("own"), nominated("own"), nominated("own"), nominated("own")
-	refused.Status.Conditions[0].Reason = corev1.PodReasonUnschedulable
+	refused, preempts, bound, bare, going := nominated(""), nominated(""), nominated("own"), nominated("own"), nominated("own")
+	refused.Status.Conditions[0].Reason, preempts.Status.Conditions[0].Reason = corev1.PodReasonUnschedulable, corev1.PodReasonUnschedulable
+	preempts.Status.NominatedNodeName = "n2"
 	bound.Spec.NodeName = "n1"
 	bare.Status.NominatedNodeName = ""
 	going.DeletionTimestamp = &metav1.Time{}
@@ -196,19 +198,23 @@ func TestPlanGateWithdrawsTheNominationOfAnUntriedPod(t *testing.T) {
 		pod    *corev1.Pod
 		waited time.Duration
 		want   pin.GateDecision
+		ending bool
 	}{
-		"a pod that was nominated a moment ago is left":       {nominated("own"), time.Second, pin.GateDecision{Again: 5*time.Minute - time.Second, Reason: pin.ReasonUntried}},
-		"after five minutes without a verdict it is not":      {nominated("own"), 5 * time.Minute, pin.GateDecision{Withdraw: true, Reason: pin.ReasonUntried}},
-		"a pod of the default scheduler is left":              {nominated(corev1.DefaultSchedulerName), time.Hour, leave},
-		"a pod that names no scheduler is left":               {nominated(""), time.Hour, leave},
-		"a pod with a verdict is left: its scheduler removes": {refused, time.Hour, leave},
-		"a pod that has a node is left":                       {bound, time.Hour, leave},
-		"a pod without a nomination is left":                  {bare, time.Hour, leave},
-		"a pod on its way out is left":                        {going, time.Hour, leave},
+		"a pod that was nominated a moment ago is left":      {nominated("own"), time.Second, pin.GateDecision{Again: 5*time.Minute - time.Second, Reason: pin.ReasonUntried}, false},
+		"after five minutes without a verdict it is not":     {nominated("own"), 5 * time.Minute, pin.GateDecision{Withdraw: true, Reason: pin.ReasonUntried}, false},
+		"a pod of the default scheduler is left":             {nominated(corev1.DefaultSchedulerName), time.Hour, leave, false},
+		"a pod that names no scheduler is left":              {nominated(""), time.Hour, leave, false},
+		"a pod that was refused has its nomination a little": {refused, time.Second, pin.GateDecision{Again: 29 * time.Second, Reason: pin.ReasonLingers}, false},
+		"after half a minute it has not":                     {refused, 30 * time.Second, pin.GateDecision{Withdraw: true, Reason: pin.ReasonLingers}, false},
+		"unless another pod ends on the node":                {refused, time.Hour, pin.GateDecision{Again: 30 * time.Second, Reason: pin.ReasonLingers}, true},
+		"a pod that preempts elsewhere is left":              {preempts, time.Hour, leave, false},
+		"a pod that has a node is left":                      {bound, time.Hour, leave, false},
+		"a pod without a nomination is left":                 {bare, time.Hour, leave, false},
+		"a pod on its way out is left":                       {going, time.Hour, leave, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := pin.PlanGate(pin.GateInput{Pod: tc.pod, Untried: now.Add(-tc.waited), Now: now})
+			got := pin.PlanGate(pin.GateInput{Pod: tc.pod, Since: now.Add(-tc.waited), Ending: tc.ending, Now: now})
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(pin.GateDecision{}, "Message")); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}

@@ -156,38 +156,42 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 	}
 	for group, list := range map[string]cases{
 		"pods": {
-			"change the image":                {denied, patch(v.running, `{"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
-			"… of a gated pod":                {denied, patch(v.gated, `{"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
-			"… on the server":                 {denied, applied(v.running, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"running-0"},"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
-			"add a label":                     {denied, patch(v.running, `{"metadata":{"labels":{"app":"db"}}}`)},
-			"change an annotation":            {denied, patch(v.running, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
-			"remove an annotation":            {denied, patch(v.running, `{"metadata":{"annotations":null}}`)},
-			"set one of Limpet's annotations": {denied, patch(v.running, `{"metadata":{"annotations":{"io.kubernetes.cri/reserved-ip-duration":"600"}}}`)},
-			"add an owner":                    {denied, patch(v.running, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
-			"add a finalizer":                 {denied, patch(v.running, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
-			"change a label by the status":    {denied, patchStatus(v.running, `{"metadata":{"labels":{"app":"db"}}}`)},
-			"add a toleration":                {denied, patchJSON(v.running, `[{"op":"add","path":"/spec/tolerations/-","value":{"operator":"Exists"}}]`)},
-			"end it after a second":           {denied, patch(v.running, `{"spec":{"activeDeadlineSeconds":1}}`)},
-			"open a gate of another program":  {denied, patch(v.gated, `{"spec":{"schedulingGates":[{"name":"limpet.dev/pin"}]}}`)},
-			"open all gates":                  {denied, patch(v.gated, `{"spec":{"schedulingGates":null}}`)},
-			"open its gate and select a node": {denied, patch(v.gated, `{"spec":{"schedulingGates":[{"name":"example.com/own"}],"nodeSelector":{"a":"b"}}}`)},
-			"report another address":          {denied, patchStatus(v.running, `{"status":{"podIP":"10.9.9.9","podIPs":[{"ip":"10.9.9.9"}]}}`)},
-			"report it as not Ready":          {denied, patchStatus(v.running, `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)},
-			"report it as ended":              {denied, patchStatus(v.running, `{"status":{"phase":"Succeeded"}}`)},
-			"nominate another node":           {denied, patchStatus(v.gated, `{"status":{"nominatedNodeName":"elsewhere"}}`)},
-			"nominate where nothing asks":     {denied, patchStatus(v.waiting, `{"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
-			"delete a pod that runs":          {denied, remove(v.running)},
-			"… that waited, and runs now":     {denied, remove(v.bound)},
-			"… that waits for nothing of us":  {denied, remove(v.gated)},
-			"… whose node starts it":          {denied, remove(v.starts)},
-			"… that nothing makes again":      {denied, remove(v.alone)},
-			"… of the other replica":          {denied, remove(v.replica)},
-			"delete all pods":                 {byRole, removeAll(&corev1.Pod{}, client.InNamespace(ns))},
-			"create a pod":                    {byRole, create(testenv.APod("evil").In(ns).Pod)},
-			"bind a pod":                      {byRole, subresource(v.waiting, "binding", &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: v.node.Name}})},
-			"evict a pod":                     {byRole, subresource(v.running, "eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: v.running.Name, Namespace: ns}})},
-			"add an ephemeral container":      {byRole, patchPart(v.running, "ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil"}]}}`)},
-			"resize a pod":                    {byRole, patchPart(v.running, "resize", `{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"9"}}}]}}`)},
+			"change the image":                     {denied, patch(v.running, `{"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
+			"… of a gated pod":                     {denied, patch(v.gated, `{"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
+			"… on the server":                      {denied, applied(v.running, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"running-0"},"spec":{"containers":[{"name":"main","image":"evil"}]}}`)},
+			"add a label":                          {denied, patch(v.running, `{"metadata":{"labels":{"app":"db"}}}`)},
+			"change an annotation":                 {denied, patch(v.running, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"remove an annotation":                 {denied, patch(v.running, `{"metadata":{"annotations":null}}`)},
+			"set one of Limpet's annotations":      {denied, patch(v.running, `{"metadata":{"annotations":{"io.kubernetes.cri/reserved-ip-duration":"600"}}}`)},
+			"add an owner":                         {denied, patch(v.running, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
+			"add a finalizer":                      {denied, patch(v.running, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
+			"change a label by the status":         {denied, patchStatus(v.running, `{"metadata":{"labels":{"app":"db"}}}`)},
+			"add a toleration":                     {denied, patchJSON(v.running, `[{"op":"add","path":"/spec/tolerations/-","value":{"operator":"Exists"}}]`)},
+			"end it after a second":                {denied, patch(v.running, `{"spec":{"activeDeadlineSeconds":1}}`)},
+			"open a gate of another program":       {denied, patch(v.gated, `{"spec":{"schedulingGates":[{"name":"limpet.dev/pin"}]}}`)},
+			"open all gates":                       {denied, patch(v.gated, `{"spec":{"schedulingGates":null}}`)},
+			"open its gate and ask for an address": {denied, patch(v.gated, `{"metadata":{"annotations":{"io.kubernetes.cri/reserved-ip-duration":"600"}},"spec":{"schedulingGates":[{"name":"example.com/own"}]}}`)},
+			"open its gate and attach a network":   {denied, patch(v.gated, `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"theirs"}},"spec":{"schedulingGates":[{"name":"example.com/own"}]}}`)},
+			"open its gate and choose an address":  {denied, patch(v.gated, `{"metadata":{"annotations":{"cni.projectcalico.org/ipAddrs":"[]"}},"spec":{"schedulingGates":[{"name":"example.com/own"}]}}`)},
+			"open its gate and select it":          {denied, patch(v.gated, `{"metadata":{"labels":{"app":"db"}},"spec":{"schedulingGates":[{"name":"example.com/own"}]}}`)},
+			"open its gate and select a node":      {denied, patch(v.gated, `{"spec":{"schedulingGates":[{"name":"example.com/own"}],"nodeSelector":{"a":"b"}}}`)},
+			"report another address":               {denied, patchStatus(v.running, `{"status":{"podIP":"10.9.9.9","podIPs":[{"ip":"10.9.9.9"}]}}`)},
+			"report it as not Ready":               {denied, patchStatus(v.running, `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)},
+			"report it as ended":                   {denied, patchStatus(v.running, `{"status":{"phase":"Succeeded"}}`)},
+			"nominate another node":                {denied, patchStatus(v.gated, `{"status":{"nominatedNodeName":"elsewhere"}}`)},
+			"nominate where nothing asks":          {denied, patchStatus(v.waiting, `{"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
+			"delete a pod that runs":               {denied, remove(v.running)},
+			"… that waited, and runs now":          {denied, remove(v.bound)},
+			"… that waits for nothing of us":       {denied, remove(v.gated)},
+			"… whose node starts it":               {denied, remove(v.starts)},
+			"… that nothing makes again":           {denied, remove(v.alone)},
+			"… of the other replica":               {denied, remove(v.replica)},
+			"delete all pods":                      {byRole, removeAll(&corev1.Pod{}, client.InNamespace(ns))},
+			"create a pod":                         {byRole, create(testenv.APod("evil").In(ns).Pod)},
+			"bind a pod":                           {byRole, subresource(v.waiting, "binding", &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: v.node.Name}})},
+			"evict a pod":                          {byRole, subresource(v.running, "eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: v.running.Name, Namespace: ns}})},
+			"add an ephemeral container":           {byRole, patchPart(v.running, "ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil"}]}}`)},
+			"resize a pod":                         {byRole, patchPart(v.running, "resize", `{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"9"}}}]}}`)},
 		},
 		"workloads": {
 			"change the image of a template":      {denied, patch(v.set, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
@@ -349,16 +353,17 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 	kruises := generatedState(ns, "kruises")
 	kruises.Labels = nil
 	env.Create(t, kruises)
+	const stamped = `{"owner":null,"example.com/touched":"now","policies.kyverno.io/last-applied-patches":"x"}`
 	uid := func(o client.Object) string { return `"metadata":{"uid":"` + string(o.GetUID()) + `"}` }
 	steps := []struct {
 		what string
 		do   request
 	}{
-		{"nominate a node", patchStatus(v.gated, `{`+uid(v.gated)+`,"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
+		{"nominate a node that a policy of others stamps", patchStatus(v.gated, `{"metadata":{"uid":"`+string(v.gated.UID)+`","annotations":{"owner":"policy"}},"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
 		{"withdraw a nomination", patchStatus(v.gated, `{`+uid(v.gated)+`,"status":{"nominatedNodeName":""}}`)},
-		{"open its gate", func(ctx context.Context, c client.Client) error {
+		{"open its gate, which a policy of others stamps", func(ctx context.Context, c client.Client) error {
 			return c.Patch(ctx, v.gated.DeepCopy(), client.RawPatch(types.StrategicMergePatchType,
-				[]byte(`{`+uid(v.gated)+`,"spec":{"schedulingGates":[{"$patch":"delete","name":"limpet.dev/pin"}]}}`)))
+				[]byte(`{"metadata":{"uid":"`+string(v.gated.UID)+`","annotations":`+stamped+`},"spec":{"schedulingGates":[{"$patch":"delete","name":"limpet.dev/pin"}]}}`)))
 		}},
 		{"delete a pod that waits", func(ctx context.Context, c client.Client) error {
 			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(v.waiting), v.waiting); err != nil {

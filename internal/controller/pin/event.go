@@ -54,16 +54,14 @@ var podWaits = predicate.Funcs{
 		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 		another, resync := before.UID != after.UID, before.ResourceVersion == after.ResourceVersion
 		opened := len(before.Spec.SchedulingGates) != len(after.Spec.SchedulingGates)
-		return pin.Gated(after) && (another || resync || opened) || idles(after) && (another || resync || !idles(before))
+		return pin.Gated(after) && (another || resync || opened) || idles(after) && (another || resync || pin.Stage(before) != pin.Stage(after))
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
 // idles tells whether a nomination is to be withdrawn, at once or later.
-func idles(pod *corev1.Pod) bool {
-	return pin.Overstays(pod) || pin.Untried(pod)
-}
+func idles(pod *corev1.Pod) bool { return !pin.Gated(pod) && pin.Stage(pod) != "" }
 
 // nodeRelabelled passes new nodes, and nodes whose labels changed. When the controller starts, each
 // state is reconciled in any case.

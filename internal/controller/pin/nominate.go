@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,14 +26,14 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
-// followerDelay is how long other replicas leave a gated pod to the leader. Any replica may
-// open a gate, so that none stays closed while a leader is elected. Creation times are
-// whole seconds, so that the real delay is one second at least.
-const followerDelay = 2 * time.Second
-
-// conflictRetry is how long after a pod's creation its nomination is retried after a
-// conflict. The gate is opened in any case.
-const conflictRetry = time.Minute
+const (
+	// followerDelay is how long other replicas leave a gated pod to the leader. Any replica may
+	// open a gate, so that none stays closed while a leader is elected.
+	followerDelay = 2 * time.Second
+	// conflictRetry is how long the nomination of a pod is retried after a conflict. The gate is
+	// opened in any case.
+	conflictRetry = time.Minute
+)
 
 // Nominator nominates the node to which a gated pod returns, and opens its gate. It runs
 // in every replica.
@@ -46,8 +47,7 @@ type Nominator struct {
 	Events  events.EventRecorder
 
 	reported sync.Map // the last notice, by the key of a pod
-	untried  sync.Map // since when a pod waits untried, by its key
-	alone    sync.Map // since when a pod waits for a silent node alone, by its key
+	seen     sync.Map // the last stay, by the key of a pod
 	promises promises
 }
 
@@ -57,9 +57,10 @@ type notice struct {
 	text string
 }
 
-// wait is when this replica saw first that a pod waits for something.
-type wait struct {
+// stay is when this replica first saw a pod in a stage.
+type stay struct {
 	pod   types.UID
+	stage string
 	since time.Time
 }
 
@@ -84,86 +85,97 @@ func (n *Nominator) SetupWithManager(mgr ctrl.Manager) error {
 func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var pod corev1.Pod
 	if err := n.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
-		n.reported.Delete(req)
-		n.untried.Delete(req)
-		n.alone.Delete(req)
+		n.forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	decision, err := n.plan(ctx, &pod)
+	in := pin.GateInput{Pod: &pod, Now: n.Clock.Now()}
+	in.Since = n.since(req, &pod, in.Now)
+	decision, err := n.plan(ctx, in)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	switch {
-	case decision.Reason == pin.ReasonNodeSilent:
+	if decision.Reason == pin.ReasonNodeSilent {
 		n.report(req, &pod, decision.Reason, decision.Message)
-	case !decision.Open && decision.Again == 0: // another replica has opened the gate
-		n.reported.Delete(req)
 	}
-	if decision.Withdraw {
+	switch {
+	case decision.Withdraw:
 		log.FromContext(ctx).Info("Withdraw nomination", "message", decision.Message)
+		n.forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(n.nominate(ctx, &pod, ""))
+	case decision.Open:
+		return n.act(ctx, req, in, decision)
+	case decision.Again == 0: // another replica has opened the gate
+		n.forget(req)
 	}
-	if decision.Reason != pin.ReasonNodeSilent && decision.Reason != pin.ReasonNodePauses {
-		n.alone.Delete(req)
-	}
-	if !decision.Open {
-		return ctrl.Result{RequeueAfter: decision.Again}, nil
-	}
-	return ctrl.Result{}, n.act(ctx, req, &pod, decision)
+	return ctrl.Result{RequeueAfter: decision.Again}, nil
+}
+
+// forget drops what is remembered of a pod.
+func (n *Nominator) forget(req ctrl.Request) {
+	n.reported.Delete(req)
+	n.seen.Delete(req)
 }
 
 // act nominates the node of a decision, if any, and opens the gate.
-func (n *Nominator) act(ctx context.Context, req ctrl.Request, pod *corev1.Pod, decision pin.GateDecision) error {
+func (n *Nominator) act(ctx context.Context, req ctrl.Request, in pin.GateInput, decision pin.GateDecision) (ctrl.Result, error) {
+	pod, waited := in.Pod, in.Now.Sub(in.Since)
 	nominated := decision.Nominate != ""
 	if nominated {
 		switch err := n.nominate(ctx, pod, decision.Nominate); {
 		case apierrors.IsNotFound(err):
-			return nil
-		case apierrors.IsConflict(err) && n.Clock.Now().Sub(pod.CreationTimestamp.Time) < conflictRetry:
-			return err // it is another pod of the same name by now, or another client changed it
+			return ctrl.Result{}, nil
+		case apierrors.IsConflict(err) && waited < conflictRetry:
+			return ctrl.Result{}, err // it is another pod of the same name by now, or another client changed it
 		case err != nil:
 			// The pod also has a preference; another node is better than none.
 			log.FromContext(ctx).Error(err, "Pod is scheduled without a nomination")
 			nominated = false
 		}
 	}
-	switch err := n.open(ctx, pod); {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil: // a conflict may mean that another pod of the same name has a gate of its own
-		if n.reportRefusal(req, pod, err) && nominated {
+	switch err := client.IgnoreNotFound(n.open(ctx, pod)); {
+	case err != nil && n.reportRefusal(req, pod, err):
+		longest := time.Second // what fails may be well again soon
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+			longest = cluster.RetryLate
+		}
+		if nominated {
 			err = errors.Join(err, n.nominate(ctx, pod, "")) // the next try nominates again
 		}
-		return fmt.Errorf("open gate of pod %s: %w", req, err)
+		log.FromContext(ctx).Info("Gate is not opened", "reason", err.Error())
+		return ctrl.Result{RequeueAfter: min(max(waited, time.Second), longest)}, nil
+	case err != nil: // a conflict may mean that another pod of the same name has a gate of its own
+		return ctrl.Result{}, fmt.Errorf("open gate of pod %s: %w", req, err)
 	}
-	n.reported.Delete(req)
+	n.forget(req)
 	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
-	return nil
+	return ctrl.Result{}, nil
 }
 
 // plan gathers the facts about the pod's node, and decides.
-func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision, error) {
-	in := pin.GateInput{Pod: pod, Now: n.Clock.Now()}
-	age := in.Now.Sub(pod.CreationTimestamp.Time)
-	if wait := followerDelay - age; !cluster.Leads(n.Elected) && wait > 0 {
+func (n *Nominator) plan(ctx context.Context, in pin.GateInput) (decision pin.GateDecision, err error) {
+	pod, waited := in.Pod, in.Now.Sub(in.Since)
+	if wait := followerDelay - waited; !cluster.Leads(n.Elected) && wait > 0 {
 		return pin.GateDecision{Again: wait}, nil
 	}
-	in.Untried = n.untriedSince(pod, in.Now)
+	if pin.Stage(pod) == pin.ReasonLingers {
+		if in.Ending, err = n.ending(ctx, pod.Status.NominatedNodeName); err != nil {
+			return decision, err
+		}
+	}
 	if !pin.Gated(pod) || pod.Annotations[pin.AnnotationNode] == "" {
 		return pin.PlanGate(in), nil
 	}
 	switch err := n.addHomes(ctx, &in); {
-	case err != nil && age < conflictRetry:
-		return pin.GateDecision{}, fmt.Errorf("plan gate of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	case err != nil && waited < conflictRetry:
+		return decision, fmt.Errorf("plan gate of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	case err != nil:
 		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing its place")
 	}
 	if in.Asks() == "" {
 		return pin.PlanGate(in), nil
 	}
-	var err error
 	if in.Node, err = cluster.Node(ctx, n.Client, in.Asks()); err != nil {
-		return pin.GateDecision{}, fmt.Errorf("plan gate of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return decision, fmt.Errorf("plan gate of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	if in.Node == nil {
 		return pin.PlanGate(in), nil
@@ -171,42 +183,24 @@ func (n *Nominator) plan(ctx context.Context, pod *corev1.Pod) (pin.GateDecision
 	if in.Silent, err = n.Leases.Overdue(ctx, in.Node.Name); err != nil {
 		log.FromContext(ctx).Error(err, "Pod is scheduled without knowing whether its node is alive") // which is no reason to keep it waiting
 	}
-	if in.Silent || in.Pauses() {
-		in.Alone = n.aloneSince(pod, in.Now)
-	}
 	return n.promises.plan(ctx, n.Client, in)
 }
 
-// untriedSince returns since when a pod waits for a scheduler that may not exist. It is
-// called once more after the wait, so that nothing is remembered of pods that have gone on.
-func (n *Nominator) untriedSince(pod *corev1.Pod, now time.Time) time.Time {
-	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}
-	if !pin.Untried(pod) {
-		n.untried.Delete(req)
-		return time.Time{}
-	}
-	known, found := n.untried.LoadOrStore(req, wait{pod.UID, now})
-	if first := known.(wait); found && first.pod == pod.UID {
-		return first.since
-	}
-	n.untried.Store(req, wait{pod.UID, now})
-	return now
+// ending tells whether a pod ends on a node.
+func (n *Nominator) ending(ctx context.Context, node string) (bool, error) {
+	pods, err := cluster.PodsOn(ctx, n.Client, node)
+	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), err
 }
 
-// aloneSince returns since when a pod waits for a silent node behind no other gate; zero for a
-// pod that never had another gate. The opening of a gate is a change of the pod's spec, and so of
-// its generation. What is remembered is removed when the pod is seen again, which is soon.
-func (n *Nominator) aloneSince(pod *corev1.Pod, now time.Time) time.Time {
-	if pod.Generation == 1 {
-		return time.Time{}
+// since returns when this replica first saw a pod in its stage.
+func (n *Nominator) since(req ctrl.Request, pod *corev1.Pod, now time.Time) time.Time {
+	known, _ := n.seen.Load(req)
+	first, ok := known.(stay)
+	if stage := pin.Stage(pod); !ok || first.pod != pod.UID || first.stage != stage {
+		first = stay{pod.UID, stage, now}
+		n.seen.Store(req, first)
 	}
-	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}
-	known, found := n.alone.LoadOrStore(req, wait{pod.UID, now})
-	if first := known.(wait); found && first.pod == pod.UID {
-		return first.since
-	}
-	n.alone.Store(req, wait{pod.UID, now})
-	return now
+	return first.since
 }
 
 // report makes an event of why a pod's gate stays closed, once for each reason. Only the

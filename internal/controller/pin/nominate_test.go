@@ -153,20 +153,26 @@ func TestAPodWaitsForTheVerdictOnASilentNode(t *testing.T) {
 	opened(t, moves, "")
 }
 
-// The minute for the verdict begins when the last other gate is opened, not with the pod.
-func TestAPodBehindAnotherGateIsGivenTheMinuteAfterwards(t *testing.T) {
+// The minute for the verdict begins when a replica sees the pod behind no other gate. The clock of the replica may be
+// ahead.
+func TestTheMinuteForTheVerdictCountsFromWhatWasSeen(t *testing.T) {
 	m := newManager(t)
 	later := clocktesting.NewFakePassiveClock(time.Now().Add(2 * time.Minute))
 	nominator := m.nominator()
 	nominator.Clock = later
 	m.start(t, nominator)
 	node := silentSince(t, time.Now().Add(-16*time.Second))
-	opened(t, gatedFor(t, node.Name, pin.Gate), node.Name)
-	pod := gatedFor(t, node.Name, pin.Gate, "example.com/own")
-	env.Patch(t, pod, `{"spec":{"schedulingGates":[{"name":"limpet.dev/pin"}]}}`)
-	env.Told(t, pod, pin.ReasonNodeSilent, node.Name)
+	young, old := gatedFor(t, node.Name, pin.Gate), gatedFor(t, node.Name, pin.Gate, "example.com/own")
+	env.Patch(t, old, `{"spec":{"schedulingGates":[{"name":"limpet.dev/pin"}]}}`)
+	for _, pod := range []*corev1.Pod{young, old} {
+		env.Told(t, pod, pin.ReasonNodeSilent, node.Name)
+		if env.Read(t, client.ObjectKeyFromObject(pod), pod); !pin.Gated(pod) {
+			t.Errorf("%s/%s does not wait", pod.Namespace, pod.Name)
+		}
+	}
 	later.SetTime(later.Now().Add(time.Minute))
-	opened(t, pod, node.Name)
+	opened(t, young, node.Name)
+	opened(t, old, node.Name)
 }
 
 // A pod is told once that it waits for a silent node, by the replica that leads.

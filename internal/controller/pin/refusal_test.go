@@ -118,11 +118,12 @@ func TestGateThatIsNotOpened(t *testing.T) {
 		code      int
 		reason    metav1.StatusReason
 		wantAgain bool
-		wantErr   bool // and an event, once
+		wantTold  bool // by an event, once
 	}{
-		"a conflict is tried again soon":    {http.StatusConflict, metav1.StatusReasonConflict, true, false},
-		"a pod that is gone is over":        {http.StatusNotFound, metav1.StatusReasonNotFound, false, false},
-		"anything else is tried with delay": {http.StatusForbidden, metav1.StatusReasonForbidden, false, true},
+		"a conflict is tried again soon":       {http.StatusConflict, metav1.StatusReasonConflict, true, false},
+		"a pod that is gone is over":           {http.StatusNotFound, metav1.StatusReasonNotFound, false, false},
+		"a refusal is tried with delay":        {http.StatusForbidden, metav1.StatusReasonForbidden, true, true},
+		"a webhook that is down is tried soon": {http.StatusInternalServerError, metav1.StatusReasonInternalError, true, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +136,8 @@ func TestGateThatIsNotOpened(t *testing.T) {
 			n := cluster.RetryOnConflict[ctrl.Request](&controller.Nominator{Client: c, Clock: clock.RealClock{}, Elected: elected, Events: told})
 			for range 2 {
 				got, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
-				if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
-					t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)
+				if err != nil || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
+					t.Errorf("again after %s, error %v; want again %t", got.RequeueAfter, err, tc.wantAgain)
 				}
 			}
 			if n := len(patches()); n != 2 {
@@ -144,10 +145,35 @@ func TestGateThatIsNotOpened(t *testing.T) {
 			}
 			close(told.Events)
 			said := slices.Collect(channel(told.Events))
-			if (len(said) == 1) != tc.wantErr || len(said) > 1 || tc.wantErr && !strings.Contains(said[0], pin.ReasonGateNotOpened) {
-				t.Errorf("events %q, want one that the gate was not opened: %t", said, tc.wantErr)
+			if (len(said) == 1) != tc.wantTold || len(said) > 1 || tc.wantTold && !strings.Contains(said[0], pin.ReasonGateNotOpened) {
+				t.Errorf("events %q, want one that the gate was not opened: %t", said, tc.wantTold)
 			}
 		})
+	}
+}
+
+// A gate that another admission controller keeps closed costs a few writes in a minute, and then two a minute.
+func TestAGateThatIsRefusedAgainAndAgainIsTriedEverLater(t *testing.T) {
+	pod := gated("u", "1", pin.Gate)
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	c, patches := refusing(t, pod, http.StatusForbidden, metav1.StatusReasonForbidden)
+	elected, at := make(chan struct{}), clocktesting.NewFakePassiveClock(time.Now())
+	close(elected)
+	n := &controller.Nominator{Client: c, Clock: at, Elected: elected, Events: events.NewFakeRecorder(10)}
+	var delays []time.Duration
+	for range 9 {
+		got, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		delays = append(delays, got.RequeueAfter/time.Second)
+		at.SetTime(at.Now().Add(got.RequeueAfter))
+	}
+	if want := []time.Duration{1, 1, 2, 4, 8, 16, 32, 60, 60}; !slices.Equal(delays, want) {
+		t.Errorf("seconds until the next try: %d, want %d", delays, want)
+	}
+	if n := len(patches()); n != 9 {
+		t.Errorf("%d patches, want one for each try", n)
 	}
 }
 
@@ -193,22 +219,21 @@ func TestNominationThatIsRefused(t *testing.T) {
 	cases := map[string]struct {
 		code      int
 		reason    metav1.StatusReason
-		age       time.Duration
+		later     time.Duration // than when the pod was first seen
 		wantAgain bool
 		wantGate  bool // its opening is tried
-		wantErr   bool
 	}{
-		"a conflict is tried again before the gate is opened": {http.StatusConflict, metav1.StatusReasonConflict, time.Second, true, false, false},
-		"though not for ever":                      {http.StatusConflict, metav1.StatusReasonConflict, time.Minute, true, true, false},
-		"a pod that is gone is over":               {http.StatusNotFound, metav1.StatusReasonNotFound, time.Second, false, false, false},
-		"anything else does not keep the pod back": {http.StatusForbidden, metav1.StatusReasonForbidden, time.Second, false, true, true},
+		"a conflict is tried again before the gate is opened": {http.StatusConflict, metav1.StatusReasonConflict, time.Second, true, false},
+		"though not for ever":                      {http.StatusConflict, metav1.StatusReasonConflict, time.Minute, true, true},
+		"a pod that is gone is over":               {http.StatusNotFound, metav1.StatusReasonNotFound, time.Second, false, false},
+		"anything else does not keep the pod back": {http.StatusForbidden, metav1.StatusReasonForbidden, 0, true, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
 			pod := gated("u", "1", pin.Gate)
 			pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-			pod.CreationTimestamp = metav1.NewTime(now.Add(-tc.age).Truncate(time.Second))
+			pod.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)) // by a clock that is behind
 			pod.Annotations = map[string]string{pin.AnnotationNode: "n1"}
 			set := testenv.AStatefulSet("web", 1)
 			set.TypeMeta, set.UID = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, "s"
@@ -226,12 +251,17 @@ func TestNominationThatIsRefused(t *testing.T) {
 				Client: c, Workloads: &workloads.Reader{Registry: workloads.NewRegistry(), Cached: c, Live: c}, Clock: at,
 				Elected: elected, Events: events.NewFakeRecorder(10), Leases: &controller.LeaseMonitor{Live: c, Clock: at},
 			}
-			got, err := cluster.RetryOnConflict[ctrl.Request](n).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
-			if (err != nil) != tc.wantErr || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
-				t.Errorf("again after %s, error %v; want again %t, error %t", got.RequeueAfter, err, tc.wantAgain, tc.wantErr)
+			var got ctrl.Result
+			var err error
+			for _, later := range []time.Duration{0, tc.later} {
+				at.SetTime(now.Add(later))
+				got, err = cluster.RetryOnConflict[ctrl.Request](n).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+			}
+			if err != nil || (got.RequeueAfter > 0) != tc.wantAgain || got.RequeueAfter > time.Second {
+				t.Errorf("again after %s, error %v; want again %t", got.RequeueAfter, err, tc.wantAgain)
 			}
 			paths := patches()
-			if len(paths) == 0 || !strings.HasSuffix(paths[0], "/status") || (len(paths) == 2) != tc.wantGate {
+			if len(paths) == 0 || !strings.HasSuffix(paths[0], "/status") || slices.ContainsFunc(paths, func(p string) bool { return !strings.HasSuffix(p, "/status") }) != tc.wantGate {
 				t.Errorf("patches of %v, want the nomination, and the opening: %t", paths, tc.wantGate)
 			}
 		})

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
@@ -181,6 +186,60 @@ func TestTheSchedulerWithdrawsANominationFromAPodThatItRefuses(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// A scheduler without preemption leaves the nomination to a pod that it refuses. The controller takes it away, so that
+// the room on the node is there for others.
+func TestARefusedPodKeepsNoRoomWithoutPreemption(t *testing.T) {
+	env.StartScheduler(t, "DefaultPreemption")
+	at, elected := clocktesting.NewFakePassiveClock(time.Now()), make(chan struct{})
+	close(elected)
+	m := newManager(t)
+	m.start(t)
+	nominator := &controller.Nominator{
+		Client: m.GetClient(), Workloads: m.reader, Clock: at, Elected: elected, Events: events.NewFakeRecorder(100),
+		Leases: &controller.LeaseMonitor{Live: env.Client, Clock: at},
+	}
+	node := stageNode(t, 10)
+	pod := onStage(recordedPod(t, node.Name).With(pin.AnnotationNode, node.Name).Gated(pin.Gate).Asking(2))
+	there := onStage(testenv.APod("there").In(pod.Namespace).On(node.Name).Asking(2))
+	there.Labels = map[string]string{"app": "there"}
+	env.Create(t, there.Pod)
+	pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{ // which only the scheduler knows of
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: there.Labels}, TopologyKey: hostname,
+		}},
+	}}
+	create(t, pod)
+	look := func(want time.Duration) {
+		t.Helper()
+		testenv.Eventually(t, func() error { return cachedAs(t, m.GetClient(), pod.Pod) })
+		result, err := nominator.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod.Pod)})
+		if err != nil || result.RequeueAfter != want {
+			t.Fatalf("result %+v, %v, want another look after %s", result, err, want)
+		}
+	}
+	look(0)
+	testenv.Eventually(t, func() error {
+		if env.Read(t, client.ObjectKeyFromObject(pod.Pod), pod.Pod); !refused(pod.Pod) || pod.Status.NominatedNodeName != node.Name {
+			return fmt.Errorf("the scheduler has not refused the pod, or took its nomination %q", pod.Status.NominatedNodeName)
+		}
+		return nil
+	})
+	other := onStage(testenv.APod("other").In(pod.Namespace).Asking(2))
+	other.Spec.NodeSelector = map[string]string{hostname: node.Name}
+	create(t, other)
+	testenv.Eventually(t, func() error {
+		if env.Read(t, client.ObjectKeyFromObject(other.Pod), other.Pod); !refused(other.Pod) {
+			return errors.New("the nomination holds no room, so that this test tells nothing")
+		}
+		return nil
+	})
+	look(30 * time.Second)
+	at.SetTime(at.Now().Add(30 * time.Second))
+	look(0)
+	opened(t, pod.Pod, "")
+	bound(t, other.Pod, node.Name)
 }
 
 // prefers asks for a node as strongly as a preference can.
