@@ -17,7 +17,7 @@ import (
 // the rebuilt pod. Addresses belong to nodes, so that no other node will do.
 func (j *Judge) place(ctx context.Context, pod *corev1.Pod) (budget.Place, error) {
 	request, _ := reservation.ParseRetentionRequest(pod.Annotations, j.maxReservation) // the webhook of creations has warned
-	if request.Retain <= 0 || pod.Spec.NodeName == "" {
+	if request.Retain <= 0 || pod.Spec.NodeName == "" || pod.Spec.HostNetwork {
 		return budget.Place{}, nil
 	}
 	place := budget.Place{Asked: true}

@@ -156,7 +156,7 @@ func plan(in Input) Decision {
 	if reason == ReasonNodeNotReady && fit.Pausing(in.Node, in.Pod, in.Now) {
 		reason = "" // the pod waits behind its gate
 	}
-	if reason == "" && !in.Holds && fit.Exhausted(in.Pools, record.IPs) {
+	if reason == "" && !in.Holds && !in.Pod.Spec.HostNetwork && fit.Exhausted(in.Pools, record.IPs) {
 		reason, message = ReasonNodeOutOfIPs, "has no address left"
 	}
 	if reason != "" {

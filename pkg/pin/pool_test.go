@@ -8,6 +8,17 @@ import (
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
+// A pod with hostNetwork needs no address of a pool.
+func TestAPodOfTheHostNetworkIsJudgedByNoPool(t *testing.T) {
+	full := []limpetv1alpha1.NodeIPPool{{Status: limpetv1alpha1.NodeIPPoolStatus{Node: "n1", Ranges: []string{"10.0.1.2-10.0.1.9"}, Total: 8}}}
+	pod := testenv.APod("web-0").Pod
+	pod.Spec.HostNetwork = true
+	state := testenv.APersistentPodState("web").Prefers(100, hostname).Recorded("web-0", "n1", home).PersistentPodState
+	if got := pin.Plan(pin.Input{Pod: pod, State: state, Node: testenv.ANode("n1").Node, Pools: full}); got.Reason != pin.ReasonPinned {
+		t.Errorf("reason %s (%s), want %s", got.Reason, got.Message, pin.ReasonPinned)
+	}
+}
+
 // A pool that the pod's addresses are not of does not keep it from its node.
 func TestPlanAsksThePoolsOfThePod(t *testing.T) {
 	pool := func(total, free int64, ranges ...string) limpetv1alpha1.NodeIPPool {

@@ -152,8 +152,11 @@ func (g gatherer) addNode(ctx context.Context, nodes map[string]*corev1.Node, na
 	return err
 }
 
-// retain returns for how long a pod asks to keep its addresses.
+// retain returns for how long a pod asks to keep its addresses. Those of a pod with hostNetwork are its node's.
 func (g gatherer) retain(pod *corev1.Pod) time.Duration {
+	if pod.Spec.HostNetwork {
+		return 0
+	}
 	request, _ := reservation.ParseRetentionRequest(pod.Annotations, g.maxReservation) // the webhook has warned
 	return request.Retain
 }

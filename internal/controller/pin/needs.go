@@ -64,7 +64,7 @@ func podAnnotations(from, to *corev1.Pod) {
 
 // podPlace keeps where a pod runs, or may run.
 func podPlace(from, to *corev1.Pod) {
-	to.Spec.NodeName = from.Spec.NodeName
+	to.Spec.NodeName, to.Spec.HostNetwork = from.Spec.NodeName, from.Spec.HostNetwork
 	cluster.Gates(from, to)
 	cluster.Tolerations(from, to)
 	to.Status.NominatedNodeName, to.Status.PodIPs = from.Status.NominatedNodeName, from.Status.PodIPs
@@ -182,9 +182,9 @@ func poolUsage(from, to *limpetv1alpha1.NodeIPPool) {
 	to.Status.Node, to.Status.Ranges, to.Status.Total, to.Status.Free = s.Node, s.Ranges, s.Total, s.Free
 }
 
-// addressesOf are the keys of the index of pods by address.
+// addressesOf are the keys of the index of pods by address. Pods with hostNetwork have none of their own.
 func addressesOf(pod *corev1.Pod) []string {
-	if workload.Ended(pod) {
+	if workload.Ended(pod) || pod.Spec.HostNetwork {
 		return nil
 	}
 	return strings.FieldsFunc(pin.Addresses(pod), func(r rune) bool { return r == ',' })

@@ -38,7 +38,7 @@ func (c *Creation) plan(ctx context.Context, facts Facts) (agreement, error) {
 			merged, err = podpatch.Merge(out.patch, plan.Patch)
 		}
 		if err != nil {
-			if _, asked := facts.Pod.Annotations[reservation.RetainAnnotation]; asked || errors.Is(err, ErrEssential) {
+			if _, asked := facts.Pod.Annotations[reservation.RetainAnnotation]; asked && !facts.Pod.Spec.HostNetwork || errors.Is(err, ErrEssential) {
 				return out, fmt.Errorf("plan %s: %w", p.Name(), err)
 			}
 			log.FromContext(ctx).Error(err, "Pod is created without a plan", "planner", p.Name())

@@ -33,7 +33,7 @@ func ConcernOf(pod *corev1.Pod) Concern {
 	_, mode := pod.Annotations[reservation.ModeAnnotation]
 	returns := returnsUnderItsName(pod)
 	switch {
-	case retains && returns:
+	case retains && returns && !pod.Spec.HostNetwork: // such a pod has the addresses of its node
 		return Retention
 	case retains || mode || returns:
 		return Preference

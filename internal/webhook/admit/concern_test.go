@@ -124,6 +124,7 @@ func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
 			for _, a := range annotations {
 				for label, ns := range labels {
 					pod := aPod(ns, named, owner, a)
+					pod.Spec.HostNetwork = len(seen)%2 == 1 // pods of both sorts
 					want := wantCalls(label, pod)
 					seen[fmt.Sprint(admit.ConcernOf(pod), want)]++
 					create(t, pod)

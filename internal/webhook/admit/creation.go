@@ -75,6 +75,10 @@ func (c *Creation) gather(req admission.Request) (facts Facts, warnings []string
 		return Facts{}, nil, err
 	}
 	retention, warnings := reservation.ParseRetentionRequest(pod.Annotations, c.MaxReservation)
+	if pod.Spec.HostNetwork && retention.Retain > 0 {
+		retention.Retain = 0
+		warnings = append(warnings, fmt.Sprintf("annotation %s does nothing: a pod with hostNetwork has the addresses of its node", reservation.RetainAnnotation))
+	}
 	return Facts{
 		Pod: pod, UID: req.UID, DryRun: dryRun, Labelled: c.Labelled, Retention: retention, Now: c.Clock.Now(),
 	}, warnings, nil

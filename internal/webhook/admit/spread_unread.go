@@ -33,7 +33,7 @@ func (p *placing) planUnread(cause error) (Plan, error) {
 		return Plan{}, fmt.Errorf("%w: %w", ErrEssential, cause)
 	case errors.Is(cause, errNewest):
 		return Plan{Commit: p.unread(cause)}, nil
-	case retained || !p.facts.Labelled:
+	case retained && !p.facts.Pod.Spec.HostNetwork || !p.facts.Labelled:
 		return Plan{}, cause
 	}
 	return Plan{Commit: p.unread(cause)}, nil
