@@ -2,6 +2,7 @@ package pin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -43,11 +44,9 @@ func (o *orphans) release(ctx context.Context, req ctrl.Request, c client.Reader
 	}
 	waits, again := pin.Orphans(in)
 	for _, w := range waits {
-		if err := r.release(ctx, ownerOf(w.Pod), []pin.Wait{w}); err != nil {
-			return ctrl.Result{}, err
-		}
+		err = errors.Join(err, r.release(ctx, ownerOf(w.Pod), []pin.Wait{w}))
 	}
-	return ctrl.Result{RequeueAfter: again}, nil
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // orphansOf returns the pods that a PersistentPodState made wait, and whose owner is the

@@ -2,6 +2,7 @@ package pin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,8 +22,9 @@ type releaser struct {
 }
 
 // release reports the pods that wait, and deletes those that are released. by is the
-// object that made them wait.
+// object that made them wait. A pod that its budgets keep does not keep the others.
 func (r releaser) release(ctx context.Context, by runtime.Object, waits []pin.Wait) error {
+	var errs []error
 	for _, w := range waits {
 		if w.Decision.Verdict == pin.Hold {
 			if w.Changed {
@@ -32,7 +34,7 @@ func (r releaser) release(ctx context.Context, by runtime.Object, waits []pin.Wa
 		}
 		deleted, err := r.delete(ctx, w)
 		if err != nil {
-			return fmt.Errorf("release from required place: %w", err)
+			errs = append(errs, fmt.Errorf("release from required place: %w", err))
 		}
 		if !deleted {
 			continue
@@ -40,7 +42,7 @@ func (r releaser) release(ctx context.Context, by runtime.Object, waits []pin.Wa
 		r.reporter.released(w, by)
 		log.FromContext(ctx).Info("Released pod", "pod", w.Pod.Name, "place", w.Place.String(), "reason", w.Decision.Reason)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // delete deletes one pod. The kubelet of a stranded pod's node is looked for once more: the cache
