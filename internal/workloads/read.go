@@ -75,6 +75,7 @@ func (r *Reader) Read(ctx context.Context, namespace string, t workload.Target) 
 		return nil, "", fmt.Errorf("get %s %s: %w", t.Kind, t.Name, err)
 	}
 	read := workload.DesiredOf(object.Object, kind.GroupKind())
+	read.Created = object.GetCreationTimestamp().Time
 	if kind.scale {
 		unread, err = r.scale(ctx, object, &read)
 	}
@@ -108,7 +109,7 @@ func (r *Reader) statefulSet(ctx context.Context, key client.ObjectKey) (*worklo
 	case err != nil:
 		return nil, fmt.Errorf("get StatefulSet %s: %w", key, err)
 	}
-	desired := &workload.Desired{Replicas: ptr.Deref(set.Spec.Replicas, 1)}
+	desired := &workload.Desired{Replicas: ptr.Deref(set.Spec.Replicas, 1), Created: set.CreationTimestamp.Time}
 	if set.Spec.Ordinals != nil {
 		desired.Start = set.Spec.Ordinals.Start
 	}

@@ -28,8 +28,8 @@ const (
 )
 
 // constraintGrace is how long a pod waits for a place that another hard constraint of the
-// pod forbids. The constraint wins, but not in the moments in which the pods it counts are
-// rebuilt.
+// pod forbids, or that is of another cluster. The constraint wins, but not in the moments in which the pods
+// it counts are rebuilt.
 const constraintGrace = time.Minute
 
 // ReasonNotRequired of a PlaceDecision says that the PersistentPodState does not require
@@ -45,6 +45,9 @@ type PlaceInput struct {
 	State *appsv1beta1.PersistentPodState
 	// Record of the pod in the state.
 	Record appsv1beta1.PodState
+	// Restored tells that the place is of another cluster, as far as is known: the pod is older than its workload, and
+	// nothing is recorded. A backup restores pods with their affinity.
+	Restored bool
 	// Refusal is the scheduler's message about the pod; "" for none.
 	Refusal string
 	// Nodes are all nodes of the cluster.
@@ -84,7 +87,7 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 	case ends:
 		d.Again = left
 	}
-	if d.Reason == CauseConstraint && (release.After == 0 || release.After > constraintGrace) {
+	if lapses(in, d.Reason) && (release.After == 0 || release.After > constraintGrace) {
 		release.After = constraintGrace
 	}
 	switch {
@@ -97,15 +100,20 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 	return d
 }
 
+// lapses tells whether a pod is held for constraintGrace only: its place never takes it.
+func lapses(in PlaceInput, reason string) bool {
+	return reason == CauseConstraint || reason == ReasonNodeGone && in.Restored
+}
+
 // remaining returns how long a pod is still held to its place; false when that never ends.
 // The user's time runs from when the pod began to wait, for any reason. The grace period of
-// a constraint runs from when the constraint became the reason.
+// a reason that lapses runs from when it became the reason.
 func remaining(in PlaceInput, reason string, after time.Duration) (left time.Duration, ends bool) {
 	waiting := in.Record.Waiting
 	if left, ends = after, after > 0; ends && waiting != nil {
 		left = waiting.Since.Add(after).Sub(in.Now)
 	}
-	if reason != CauseConstraint {
+	if !lapses(in, reason) {
 		return left, ends
 	}
 	own := constraintGrace
@@ -131,6 +139,8 @@ func rejection(in PlaceInput, there []*corev1.Node) (reason, message, remedy str
 	switch {
 	case len(well) == len(there) && forbiddenByConstraint(in, there):
 		return CauseConstraint, "a volume, a topologySpreadConstraint or the selector of the pod forbids it node " + well[0].Name, "lift the constraint"
+	case len(well) > 0 && outdated(in):
+		return CauseNodeRefused, "the scheduler has not tried node " + well[0].Name + " again since more nodes take pods", "wait a moment"
 	case len(well) > 0:
 		return CauseNodeRefused, "the scheduler refuses node " + well[0].Name, "make room there"
 	}

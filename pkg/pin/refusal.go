@@ -49,24 +49,32 @@ type refusalCount struct {
 // will write a new one.
 func forbiddenByConstraint(in PlaceInput, there []*corev1.Node) bool {
 	said, ok := countRefused(in.Refusal)
-	here, rejected := 0, 0
+	here := 0
 	for _, n := range there {
 		if fit.Admits(in.Pod, n) {
 			here++
 		}
 	}
+	return ok && said.all >= len(in.Nodes) && !outdated(in) && said.elsewhere <= len(in.Nodes)-here
+}
+
+// outdated tells whether the scheduler refused the pod while more nodes took no pods than now.
+func outdated(in PlaceInput) bool {
+	said, _ := countRefused(in.Refusal)
+	rejected := 0
 	for _, n := range in.Nodes {
 		if len(fit.Untolerated(n, in.Pod)) > 0 {
 			rejected++
 		}
 	}
-	return ok && said.all >= len(in.Nodes) && said.rejected <= rejected && said.elsewhere <= len(in.Nodes)-here
+	return said.rejected > rejected
 }
 
 // countRefused parses a count of the cluster's nodes by reason, as in "0/3 nodes are
 // available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: …"; false when
 // one of the reasons is not listed above.
 func countRefused(refusal string) (said refusalCount, ok bool) {
+	ok = true
 	_, text, _ := strings.Cut(refusal, "nodes are available: ")
 	text, _, _ = strings.Cut(text, ". ")
 	for item := range strings.SplitSeq(strings.TrimSuffix(text, "."), ", ") {
@@ -75,16 +83,16 @@ func countRefused(refusal string) (said refusalCount, ok bool) {
 		says := func(word string) bool { return strings.Contains(words, word) }
 		switch {
 		case err != nil:
-			return said, false
+			ok = false
 		case slices.ContainsFunc(unschedulableWords, says):
 			said.rejected += n
 			said.elsewhere += n
 		case says(notSelectedWord):
 			said.elsewhere += n
 		case !slices.ContainsFunc(constraintWords, says):
-			return said, false
+			ok = false
 		}
 		said.all += n
 	}
-	return said, true
+	return said, ok
 }

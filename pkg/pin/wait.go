@@ -23,6 +23,7 @@ type Wait struct {
 	Place labels.Set
 	// Changed tells that the pod did not wait before, or waited for another reason.
 	Changed  bool
+	stale    bool // the scheduler's verdict is older than the state of the nodes
 	Decision PlaceDecision
 }
 
@@ -38,7 +39,7 @@ const maxQuote = 500
 // String says what the pod waits for and what would help; or that it waits no longer.
 func (w Wait) String() string {
 	said := ""
-	if w.Decision.Reason == CauseNodeRefused || w.Decision.Reason == CauseConstraint {
+	if !w.stale && (w.Decision.Reason == CauseNodeRefused || w.Decision.Reason == CauseConstraint) {
 		said = refusal(w.Pod).Message
 		said = " (" + said[:min(len(said), maxQuote)] + ")"
 	}
@@ -109,10 +110,15 @@ func wait(in RecordInput, records map[string]appsv1beta1.PodState) (waits []Wait
 			record = recalled(in, pod, record)
 		}
 		w := Wait{Pod: pod, Place: placeOf(pod)}
-		w.Decision = PlanPlace(PlaceInput{
+		place := PlaceInput{
 			Pod: pod, Place: w.Place, State: in.State, Record: record,
 			Refusal: refusal(pod).Message, Nodes: in.Cluster, Now: in.Now,
-		})
+			Restored: record.NodeName == "" && in.Workload != nil && !in.Workload.Created.IsZero() && !pod.CreationTimestamp.After(in.Workload.Created),
+		}
+		w.Decision, w.stale = PlanPlace(place), outdated(place)
+		if w.stale && w.Decision.Reason == CauseNodeRefused && record.Waiting != nil {
+			w.Decision.Reason = record.Waiting.Reason // the scheduler will say more in a moment
+		}
 		w.Changed = record.Waiting == nil || record.Waiting.Reason != w.Decision.Reason
 		waits = append(waits, w)
 		again = sooner(again, w.Decision.Again)

@@ -150,6 +150,68 @@ func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 	}
 }
 
+// A pod that a backup brought from another cluster waits for a node that never was here. It waits a minute.
+func TestAPodWhosePlaceIsOfAnotherClusterIsReleased(t *testing.T) {
+	set := &workload.Desired{Replicas: 1, Created: now.Add(5 * time.Second)} // the backup brings pods first
+	older, younger := unplaced(), unplaced()
+	older.CreationTimestamp, younger.CreationTimestamp = metav1.NewTime(now), metav1.NewTime(now.Add(6*time.Second))
+	fresh, recorded := testenv.APersistentPodState("web").Requires(hostname), testenv.APersistentPodState("web").Requires(hostname).Recorded("web-0", "n1", home)
+	for name, tc := range map[string]struct {
+		pod   testenv.Pod
+		state testenv.PersistentPodState
+		nodes []*corev1.Node
+		want  pin.PlaceVerdict
+	}{
+		"no node has the place":      {older, fresh, nil, pin.LetGo},
+		"a node has it, and is full": {older, fresh, []*corev1.Node{testenv.ANode("n1").Node}, pin.Hold},
+		"the place is recorded":      {older, recorded, nil, pin.Hold},
+		"the workload made the pod":  {younger, fresh, nil, pin.Hold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := tc.state.DeepCopy()
+			var got pin.Recording
+			for after := range 2 {
+				got = pin.Record(pin.RecordInput{
+					State: state, Workload: set, Pods: []corev1.Pod{*tc.pod.Pod}, Cluster: tc.nodes,
+					Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now.Add(time.Duration(after) * time.Minute),
+				})
+				if state.Status = got.Status; after == 0 && got.Waits[0].Decision.Verdict != pin.Hold {
+					t.Fatalf("at once: %+v, want it held for a minute", got.Waits)
+				}
+			}
+			if got.Waits[0].Decision.Verdict != tc.want {
+				t.Errorf("after a minute: %+v, want verdict %d", got.Waits, tc.want)
+			}
+		})
+	}
+}
+
+// A node is uncordoned, and the scheduler has not said more yet. Its former verdict is not told as that of now.
+func TestAVerdictFromBeforeAnUncordonIsNotTold(t *testing.T) {
+	state := testenv.APersistentPodState("web").Requires(hostname).Recorded("web-0", "n1", map[string]string{hostname: "n1"})
+	pod := unplaced()
+	pod.Status.Conditions[0].Message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. preemption: 0/2 nodes are available"
+	look := func(n1 *corev1.Node) pin.Wait {
+		t.Helper()
+		got := pin.Record(pin.RecordInput{
+			State: state.PersistentPodState, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+			Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now, Cluster: []*corev1.Node{n1, testenv.ANode("n2").Node},
+		})
+		state.Status = got.Status
+		return got.Waits[0]
+	}
+	if w := look(testenv.ANode("n1").Cordoned().Node); !w.Changed || w.Decision.Reason != pin.ReasonNodeCordoned {
+		t.Errorf("while it is cordoned: %+v", w)
+	}
+	if w := look(testenv.ANode("n1").Node); w.Changed || strings.Contains(w.String(), "were unschedulable") {
+		t.Errorf("right after it was uncordoned: changed %t: %s", w.Changed, w)
+	}
+	pod.Status.Conditions[0].Message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."
+	if w := look(testenv.ANode("n1").Node); !w.Changed || w.Decision.Reason != pin.CauseNodeRefused || !strings.Contains(w.String(), "Insufficient cpu") {
+		t.Errorf("when the scheduler has tried it again: changed %t: %s", w.Changed, w)
+	}
+}
+
 // A pod that got a node after all leaves nothing behind where nothing else was recorded.
 func TestRecordForgetsAWaitThatIsOver(t *testing.T) {
 	state := testenv.APersistentPodState("web").Requires(hostname)

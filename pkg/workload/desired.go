@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +23,8 @@ type Desired struct {
 	Start int32
 	// Reserved ordinals are skipped.
 	Reserved []Span
+	// Created is when the workload was created; zero if that is unknown.
+	Created time.Time
 }
 
 // Span is a range of ordinals, including both ends.
