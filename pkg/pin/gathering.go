@@ -100,8 +100,10 @@ func (g *Gathering) Add(now time.Time, n Notice) {
 		}
 		g.piles[key] = p
 	}
-	if n.Reason == ReasonConflict && slices.ContainsFunc(p.notices, func(o Notice) bool { return o.UID == n.UID }) {
-		return // seen by each of the two pods
+	once := n.Reason == ReasonConflict || n.Reason == ReasonReserved || n.Reason == ReasonReturned
+	if i := slices.IndexFunc(p.notices, func(o Notice) bool { return once && o.Pod == n.Pod }); i >= 0 {
+		p.notices[i] = n // a conflict is seen by each of the two pods; of a pod that ended twice, the last end is told
+		return
 	}
 	p.notices = append(p.notices, n)
 	space.kept++

@@ -247,3 +247,18 @@ func TestWorkloadName(t *testing.T) {
 		}
 	}
 }
+
+// A pod that ends again before its end is told is one pod. What is told is its last end.
+func TestAPodThatEndsTwiceIsToldOnce(t *testing.T) {
+	for reason, want := range map[string]int{pin.ReasonReserved: 1, pin.ReasonReturned: 1, pin.ReasonExpired: 2} {
+		g := pin.Gathering{Pace: pin.UsualPace}
+		again := aNotice(reason, "a", 0)
+		again.UID, again.Node = "later", "n2"
+		g.Add(now, aNotice(reason, "a", 0))
+		g.Add(now, again)
+		digests := g.Due(now.Add(time.Minute), always)
+		if len(digests) != 1 || len(digests[0].Notices) != want || digests[0].Notices[want-1].Node != "n2" || g.Kept() != 0 {
+			t.Errorf("%s: %+v, %d left, want %d notices, the last of node n2", reason, digests, g.Kept(), want)
+		}
+	}
+}
