@@ -141,9 +141,9 @@ func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
 		e.Answer = "kept: " + h.IPs
 	case h.Last != nil:
 		e.Answer = fmt.Sprintf("%s: %s → %s", strings.ToLower(string(h.Last.Outcome)), cmp.Or(h.Last.From.IPs, "none"), cmp.Or(h.Last.To.IPs, "none"))
-		e.because("%s: %s", h.Last.Cause, h.Last.Message)
+		e.because("%s", strings.TrimSuffix(h.Last.Cause+": "+h.Last.Message, ": "))
 	case pod != nil:
-		e.Answer = "it has " + cmp.Or(h.IPs, "none") + "; no rebuild of it is the last one of its workload"
+		e.Answer = "it has " + cmp.Or(h.IPs, "none") + "; no rebuild of it is recorded"
 	case !read(f, facts.Pods):
 		e.Answer = f.Unknown(facts.Pods)
 	default:

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -50,7 +51,7 @@ type HistoryReport struct {
 	// Subset is the WorkloadSpread that places the pod, with its subset.
 	Subset string `json:"subset,omitempty"`
 	Held   []Held `json:"held"`
-	// Last is the last rebuild of the workload, if it was this pod's.
+	// Last is the last rebuild of the pod. Only the last one of the workload has a message.
 	Last *appsv1beta1.Rebuild `json:"last,omitempty"`
 	// Next says what the pod would get if it were rebuilt now.
 	Next   string         `json:"next"`
@@ -79,9 +80,7 @@ func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 	if state != nil {
 		record := state.Status.PodStates[name]
 		r.RecordedBy, r.RecordedNode, r.RecordedIPs, r.RecordedAt = state.Name, record.NodeName, record.IPs, record.RecordedAt
-		if n := state.Status.Rebuilds; n != nil && n.Last != nil && n.Last.Pod == name {
-			r.Last = n.Last
-		}
+		r.Last = lastOf(state, name)
 	}
 	if pod == nil && !read(f, facts.Pods) {
 		r.State = "Unknown"
@@ -93,6 +92,21 @@ func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 		return r, fmt.Errorf("nothing is known of pod %s/%s: check the name and --namespace", namespace, name)
 	}
 	return r, nil
+}
+
+// lastOf returns the last rebuild of a pod; nil for none. The record of the pod outlives the last rebuild of its workload.
+func lastOf(s *appsv1beta1.PersistentPodState, name string) *appsv1beta1.Rebuild {
+	record, n := s.Status.PodStates[name], s.Status.Rebuilds
+	switch {
+	case n != nil && n.Last != nil && n.Last.Pod == name:
+		return n.Last
+	case record.Outcome == "":
+		return nil
+	}
+	now := appsv1beta1.Place{NodeName: record.NodeName, IPs: record.IPs}
+	return &appsv1beta1.Rebuild{
+		Pod: name, Outcome: record.Outcome, Cause: record.Cause, From: ptr.Deref(record.From, now), To: now, Time: ptr.Deref(record.RecordedAt, metav1.Time{}),
+	}
 }
 
 // recording returns the PersistentPodState that has a record of a pod name.

@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +10,8 @@ import (
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 )
 
@@ -28,6 +32,35 @@ func TestAnEventOfSeveralPodsIsInTheHistoryOfEach(t *testing.T) {
 		r, err := console.History(f, "team", pod)
 		if len(r.Events) != want || (err == nil) != (want > 0) {
 			t.Errorf("%s: events %+v, want %d; error %v", pod, r.Events, want, err)
+		}
+	}
+}
+
+// After a rollout of three, each pod has its own outcome, though the workload has one last rebuild.
+func TestEachPodOfARolloutIsExplained(t *testing.T) {
+	f := installed()
+	state := testenv.APersistentPodState("web").In("team").Prefers(100, corev1.LabelHostname).PersistentPodState
+	state.Status.Rebuilds = &appsv1beta1.Rebuilds{Kept: 2, Moved: 1, Last: &appsv1beta1.Rebuild{Pod: "web-2", Outcome: appsv1beta1.Kept}}
+	state.Status.PodStates = map[string]appsv1beta1.PodState{
+		"web-0": {NodeName: "n1", IPs: "10.0.1.5", Outcome: appsv1beta1.Kept},
+		"web-1": {NodeName: "n2", IPs: "10.0.2.6", Outcome: appsv1beta1.Moved, Cause: pin.ReasonNodeCordoned, From: &appsv1beta1.Place{NodeName: "n1", IPs: "10.0.1.6"}},
+		"web-2": {NodeName: "n1", IPs: "10.0.1.7", Outcome: appsv1beta1.Kept},
+		"web-3": {NodeName: "n1", IPs: "10.0.1.8"},
+	}
+	f.States = []appsv1beta1.PersistentPodState{*state}
+	for i := range 4 {
+		name := fmt.Sprintf("web-%d", i)
+		f.Pods = append(f.Pods, *testenv.APod(name).In("team").On("n1").Ready().At(state.Status.PodStates[name].IPs).Pod)
+	}
+	for pod, want := range map[string]string{
+		"web-0": "kept: 10.0.1.5", "web-1": "moved: 10.0.1.6 → 10.0.2.6", "web-2": "kept: 10.0.1.7", "web-3": "it has 10.0.1.8; no rebuild of it is recorded",
+	} {
+		e, err := console.Address(f, "team", pod)
+		if err != nil || e.Answer != want {
+			t.Errorf("%s: %q, %v, want %q", pod, e.Answer, err, want)
+		}
+		if pod == "web-1" && !slices.Contains(e.Because, pin.ReasonNodeCordoned) {
+			t.Errorf("because %q, want %s", e.Because, pin.ReasonNodeCordoned)
 		}
 	}
 }

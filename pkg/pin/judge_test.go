@@ -233,6 +233,44 @@ func TestRecordCountsRebuilds(t *testing.T) {
 	}
 }
 
+// Of three pods that come back at once, each has its outcome in its record, until it is rebuilt again.
+func TestEachPodHasTheOutcomeOfItsLastRebuild(t *testing.T) {
+	state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+	ready := func(name, uid, node, ip string) corev1.Pod {
+		pod := testenv.APod(name).On(node).Ready().At(ip)
+		pod.UID = types.UID(uid)
+		return *pod.Pod
+	}
+	look := func(pods ...corev1.Pod) map[string]appsv1beta1.PodState {
+		state.Status = pin.Record(pin.RecordInput{
+			State: state, Workload: &workload.Desired{Replicas: 3}, Pods: pods, Retain: func(*corev1.Pod) time.Duration { return time.Hour }, Now: now,
+			Nodes: map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node},
+		}).Status
+		return state.Status.PodStates
+	}
+	first := look(ready("web-0", "a", "n1", "10.0.1.1"), ready("web-1", "b", "n1", "10.0.1.2"), ready("web-2", "c", "n1", "10.0.1.3"))
+	if r := first["web-0"]; r.Outcome != "" || r.From != nil {
+		t.Errorf("a pod that was not rebuilt: %+v", r)
+	}
+	after := look(ready("web-0", "a2", "n1", "10.0.1.1"), ready("web-1", "b2", "n2", "10.0.2.2"), ready("web-2", "c2", "n1", "10.0.1.9"))
+	for name, want := range map[string]appsv1beta1.PodState{
+		"web-0": {Outcome: appsv1beta1.Kept},
+		"web-1": {Outcome: appsv1beta1.Moved, Cause: pin.CauseNotPinned, From: &appsv1beta1.Place{NodeName: "n1", IPs: "10.0.1.2"}},
+		"web-2": {Outcome: appsv1beta1.Lost, Cause: pin.CauseNotHeld, From: &appsv1beta1.Place{NodeName: "n1", IPs: "10.0.1.3"}},
+	} {
+		got := appsv1beta1.PodState{Outcome: after[name].Outcome, Cause: after[name].Cause, From: after[name].From}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if again := look(ready("web-1", "b2", "n2", "10.0.2.2")); again["web-1"].Outcome != appsv1beta1.Moved || again["web-0"].Outcome != appsv1beta1.Kept {
+		t.Errorf("later: %+v", again)
+	}
+	if back := look(ready("web-1", "b3", "n2", "10.0.2.2"))["web-1"]; back.Outcome != appsv1beta1.Kept || back.Cause != "" || back.From != nil {
+		t.Errorf("rebuilt once more: %+v, want it kept", back)
+	}
+}
+
 // The users of a namespace are told the names of its pods, and of no other ones.
 func TestJudgeNamesNoPodOfAnotherNamespace(t *testing.T) {
 	before := appsv1beta1.PodState{UID: "first", NodeName: "n1", IPs: homeIPs, RetainSeconds: 600}

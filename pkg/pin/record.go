@@ -158,10 +158,14 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active, ready
 			judged.Before, judged.Node = atHome(before), node
 		}
 		rebuild := Judge(judged)
+		r := record(in, before, pod, node)
+		r.Outcome, r.Cause, r.From = before.Outcome, before.Cause, before.From
 		if rebuild != nil {
 			rebuilds = append(rebuilds, *rebuild)
+			if r.Outcome, r.Cause, r.From = rebuild.Outcome, rebuild.Cause, nil; r.Outcome != appsv1beta1.Kept {
+				r.From = &rebuild.From
+			}
 		}
-		r := record(in, before, pod, node)
 		r.Home = homeOf(in, before, pod, rebuild)
 		records[pod.Name] = r
 	}

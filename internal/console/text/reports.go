@@ -90,7 +90,7 @@ func History(w io.Writer, s Style, r console.HistoryReport) {
 		fmt.Fprintf(w, "\nlast rebuild, %s ago: %s, %s %s → %s %s\n", duration.HumanDuration(s.Now.Sub(l.Time.Time)),
 			l.Outcome, or(l.From.NodeName), or(l.From.IPs), or(l.To.NodeName), or(l.To.IPs))
 		if l.Cause != "" {
-			fmt.Fprintf(w, "  %s: %s\n", l.Cause, l.Message)
+			fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(l.Cause+": "+l.Message, ": "))
 		}
 	}
 	if r.Next != "" {

@@ -82,6 +82,18 @@ type PodState struct {
 	// the pod is there, or when its addresses are not reserved there any more.
 	// +optional
 	Home *Home `json:"home,omitempty"`
+
+	// outcome is what became of this pod at its last rebuild, if any. Written by the controller.
+	// +optional
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	// cause is why that rebuild did not keep the pod, as one word. Written by the controller.
+	// +optional
+	Cause string `json:"cause,omitempty"`
+
+	// from is the place before that rebuild, if the pod was not kept. Written by the controller.
+	// +optional
+	From *Place `json:"from,omitempty"`
 }
 
 // Home is a place to which a pod may return.
