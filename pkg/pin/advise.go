@@ -78,15 +78,8 @@ func misspellings(where string, annotations map[string]string) []string {
 	var out []string
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(annotations)), func(key string) bool { return !Suspect(key) })
 	for _, key := range suspects[:min(len(suspects), mostSuspects)] {
-		meant, wrong := misspelt(key)
-		switch {
-		case !wrong:
-			continue
-		case meant != "":
-			meant = "; did you mean " + meant + "?"
-		}
-		if out = append(out, fmt.Sprintf("%s: Limpet knows no annotation %s%s", where, cut(key), meant)); len(out) > mostAdvice {
-			break
+		if meant := misspelt(key); meant != "" && len(out) <= mostAdvice {
+			out = append(out, fmt.Sprintf("%s: Limpet knows no annotation %s; did you mean %s?", where, cut(key), meant))
 		}
 	}
 	return out
@@ -104,7 +97,7 @@ func unstableAdvice(in AdviceInput) []string {
 }
 
 // ofPersistence are the annotations of a workload that are about the return of its pods.
-var ofPersistence = ofWorkloads[:4]
+var ofPersistence = ofWorkloads[:7]
 
 // misplaced is about annotations of pods on a workload, and about those of a workload on pods.
 func misplaced(in AdviceInput) []string {
@@ -127,12 +120,15 @@ func misplaced(in AdviceInput) []string {
 func generationAdvice(in AdviceInput) []string {
 	value, set := in.Annotations[appsv1beta1.AnnotationAutoGenerate]
 	named := setAmong(in.Annotations, ofPersistence[1:])
+	if in.Targeted { // by an object with annotations of its own
+		named = setAmong(in.Annotations, carried)
+	}
 	switch {
 	case set && value != "true" && value != "false" && value != "":
 		return []string{fmt.Sprintf("annotation %s: %q is not \"true\", so that no PersistentPodState is generated", appsv1beta1.AnnotationAutoGenerate, cut(value))}
 	case set && value == "true" && len(TopologyKeys(in.Annotations)) == 0:
 		return []string{missingTopology}
-	case !set && len(named) > 0 && !in.Targeted:
+	case !set && len(named) > 0:
 		return []string{fmt.Sprintf("annotation %s does nothing without %s: \"true\"", strings.Join(named, ", "), appsv1beta1.AnnotationAutoGenerate)}
 	}
 	return nil

@@ -42,6 +42,13 @@ const (
 	ReasonWithdrawn = "PersistentPodStateRemoved"  // the annotations are gone, and so is the object
 )
 
+// AnnotationCarried on a generated object names the annotations that the object has from its workload. Others are a
+// user's.
+const AnnotationCarried = "limpet.dev/from-workload"
+
+// carried are the annotations of a workload that its generated object gets.
+var carried = ofPersistence[4:]
+
 // LabelGenerated marks generated objects. An object that was left behind when its owner was
 // deleted is recognized by it when the owner is re-created.
 const LabelGenerated = "limpet.dev/generated"
@@ -84,7 +91,7 @@ func Generate(in GenerateInput) Generation {
 	case !hasKeys:
 		return Generation{Reason: ReasonNoKeys, Message: missingTopology}
 	}
-	if errs := validateGenerated(in.Kind, want); len(errs) > 0 {
+	if errs := validateGenerated(in, want); len(errs) > 0 {
 		return Generation{Reason: ReasonBadKeys, Message: errs.ToAggregate().Error()}
 	}
 	if mine < 0 { // what has no mark is adopted while it is asked for, and never removed
@@ -106,8 +113,27 @@ func Generate(in GenerateInput) Generation {
 }
 
 // validateGenerated finds the keys that the API would refuse in the generated object.
-func validateGenerated(kind schema.GroupVersionKind, spec appsv1beta1.PersistentPodStateSpec) field.ErrorList {
-	return Validate(&appsv1beta1.PersistentPodState{Spec: spec}, nil, workload.Kinds{Named: []schema.GroupVersionKind{kind}})
+func validateGenerated(in GenerateInput, spec appsv1beta1.PersistentPodStateSpec) field.ErrorList {
+	s := &appsv1beta1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Annotations: in.Workload.GetAnnotations()}, Spec: spec}
+	return Validate(s, nil, workload.Kinds{Named: []schema.GroupVersionKind{in.Kind}})
+}
+
+// carry gives the object the annotations of the workload, and takes those away that the workload no longer has.
+func carry(in GenerateInput, s *appsv1beta1.PersistentPodState) {
+	annotations := in.Workload.GetAnnotations()
+	for _, key := range split(s.Annotations[AnnotationCarried]) {
+		if slices.Contains(carried, key) {
+			delete(s.Annotations, key)
+		}
+	}
+	delete(s.Annotations, AnnotationCarried)
+	given := setAmong(annotations, carried)
+	for _, key := range given {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, key, annotations[key])
+	}
+	if len(given) > 0 {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, AnnotationCarried, strings.Join(given, ","))
+	}
 }
 
 // follow brings a generated object in line with the annotations. Fields that annotations
@@ -155,9 +181,10 @@ func (in GenerateInput) named(o metav1.OwnerReference) bool {
 		workload.NewTarget(o.APIVersion, o.Kind, o.Name) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, o.Name)
 }
 
-// claim marks the object as generated. The workload does not own it: the garbage collector would
-// delete the records with a workload that is applied again a moment later.
+// claim marks the object as generated, and carries annotations over. The workload does not own it: the garbage collector
+// would delete the records with a workload that is applied again a moment later.
 func claim(in GenerateInput, s *appsv1beta1.PersistentPodState) {
+	carry(in, s)
 	metav1.SetMetaDataLabel(&s.ObjectMeta, LabelGenerated, "true")
 	s.OwnerReferences = slices.DeleteFunc(s.OwnerReferences, in.named)
 }

@@ -118,3 +118,49 @@ func TestGenerate(t *testing.T) {
 		})
 	}
 }
+
+// The annotations about the release and the return of pods may be on the workload, which is in its user's repository.
+// The generated object follows them, and keeps those that a user has set on it.
+func TestGenerateCarriesAnnotationsOver(t *testing.T) {
+	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+	set := func(annotations ...string) testenv.StatefulSet {
+		s := testenv.AStatefulSet("web", 1).With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationRequiredTopology, hostname)
+		s.UID = "u"
+		for i := 0; i < len(annotations); i += 2 {
+			s = s.With(annotations[i], annotations[i+1])
+		}
+		return s
+	}
+	follow := func(s testenv.StatefulSet, old ...appsv1beta1.PersistentPodState) pin.Generation {
+		return pin.Generate(pin.GenerateInput{Workload: s.StatefulSet, Kind: kind, Existing: old})
+	}
+	made := follow(set(pin.AnnotationReleaseAfter, "5m", pin.AnnotationReleaseOn, "deleted"))
+	want := map[string]string{
+		pin.AnnotationReleaseAfter: "5m", pin.AnnotationReleaseOn: "deleted",
+		pin.AnnotationCarried: pin.AnnotationReleaseAfter + "," + pin.AnnotationReleaseOn,
+	}
+	if diff := cmp.Diff(want, made.Object.Annotations); diff != "" {
+		t.Fatalf("annotations (-want +got):\n%s", diff)
+	}
+	metav1.SetMetaDataAnnotation(&made.Object.ObjectMeta, pin.AnnotationReturnAfter, "1h") // by hand
+	metav1.SetMetaDataAnnotation(&made.Object.ObjectMeta, pin.AnnotationForget, "u")
+	if same := follow(set(pin.AnnotationReleaseAfter, "5m", pin.AnnotationReleaseOn, "deleted"), *made.Object); same.Action != pin.Keep {
+		t.Errorf("what a user set is changed: %+v", same.Object.Annotations)
+	}
+	changed := follow(set(pin.AnnotationReleaseAfter, "6m"), *made.Object)
+	want = map[string]string{
+		pin.AnnotationReleaseAfter: "6m", pin.AnnotationCarried: pin.AnnotationReleaseAfter, pin.AnnotationReturnAfter: "1h", pin.AnnotationForget: "u",
+	}
+	if diff := cmp.Diff(want, changed.Object.Annotations); diff != "" || changed.Action != pin.Update {
+		t.Errorf("annotations after a change (-want +got):\n%s", diff)
+	}
+	gone := follow(set(), *changed.Object)
+	want = map[string]string{pin.AnnotationReturnAfter: "1h", pin.AnnotationForget: "u"}
+	if diff := cmp.Diff(want, gone.Object.Annotations); diff != "" {
+		t.Errorf("annotations when those of the workload are gone (-want +got):\n%s", diff)
+	}
+	wrong := follow(set(pin.AnnotationReleaseAfter, "soon"), *made.Object)
+	if wrong.Action != pin.Keep || wrong.Reason != pin.ReasonBadKeys || !strings.Contains(wrong.Message, pin.AnnotationReleaseAfter) {
+		t.Errorf("of a wrong value: %+v, want nothing changed, and its name told", wrong)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
-	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -15,20 +14,7 @@ var ofPods = []string{reservation.RetainAnnotation, reservation.ModeAnnotation}
 // ofWorkloads are the annotations of a workload.
 var ofWorkloads = []string{
 	appsv1beta1.AnnotationAutoGenerate, appsv1beta1.AnnotationRequiredTopology, appsv1beta1.AnnotationPreferredTopology,
-	appsv1beta1.AnnotationPodAnnotations, appsv1beta1.AnnotationScaleIn, appsv1beta1.AnnotationScaleOutLimit, appsv1beta1.AnnotationPartition,
-}
-
-// otherNames are the names with the prefix limpet.dev/ that no user gives to a workload, or that
-// are not for workloads. A copied one is no mistake in writing.
-var otherNames = []string{
-	AnnotationForget, AnnotationFormer, AnnotationMayReturn, AnnotationNode, AnnotationPlace, AnnotationRecalled, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter,
-	AnnotationUnpinned, Gate, LabelGenerated,
-	"limpet.dev/ignored-pod-selector", "limpet.dev/node", "limpet.dev/nudged", "limpet.dev/release", "limpet.dev/selects-no-pod", "limpet.dev/v1beta1-annotations",
-	appsv1beta1.AnnotationDeletionCost, appsv1beta1.AnnotationExpectedUpdated, appsv1beta1.AnnotationHomeSubset,
-	appsv1beta1.AnnotationSpreadFailure, appsv1beta1.AnnotationSpreadsIdleSince, appsv1beta1.GateScaleOut, appsv1beta1.LabelSpreads,
-	policyv1beta1.AnnotationFailurePolicy, policyv1beta1.AnnotationIdleSince, policyv1beta1.AnnotationKeepPlace,
-	policyv1beta1.AnnotationProtectUnready, policyv1beta1.AnnotationReplace, policyv1beta1.AnnotationStableSeconds,
-	policyv1beta1.AnnotationVectors, policyv1beta1.LabelBudgets,
+	appsv1beta1.AnnotationPodAnnotations, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter, appsv1beta1.AnnotationScaleIn, appsv1beta1.AnnotationScaleOutLimit, appsv1beta1.AnnotationPartition,
 }
 
 // suspectParts are parts of the annotations of a user who may mean Limpet. The match conditions of
@@ -44,26 +30,26 @@ func Suspect(key string) bool {
 	return slices.ContainsFunc(suspectParts, func(part string) bool { return strings.Contains(key, part) })
 }
 
-// misspelt returns what is probably meant by an annotation that Limpet does not know. wrong is
-// false for a known one, and for one that seems to belong to another program.
-func misspelt(key string) (meant string, wrong bool) {
-	known := slices.Concat(ofPods, ofWorkloads)
-	if slices.Contains(known, key) || slices.Contains(otherNames, key) {
-		return "", false
+// misspelt returns what is probably meant by an annotation that Limpet does not know; "" for a known one, and for one
+// that is like none.
+func misspelt(key string) string {
+	known := slices.Concat(ofPods, ofWorkloads, []string{AnnotationForget})
+	if slices.Contains(known, key) {
+		return ""
+	}
+	if meant := nearest(key, known); meant != "" {
+		return meant
 	}
 	ours := strings.HasPrefix(key, "limpet.dev/")
-	if meant = nearest(key, known); meant != "" {
-		return meant, true
-	}
 	_, name, _ := strings.Cut(key, "/")
 	for _, k := range known {
 		_, own, _ := strings.Cut(k, "/")
 		// Names such as "partition" are common words: with another prefix they are not Limpet's.
 		if own == name && (ours || strings.HasPrefix(key, "kruise.io/") || strings.Contains(own, "-persistent-") || k == reservation.RetainAnnotation) {
-			return k, true
+			return k
 		}
 	}
-	return "", ours
+	return ""
 }
 
 // mostTypos is how many signs may be wrong in a word that counts as misspelt.

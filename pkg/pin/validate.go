@@ -2,6 +2,7 @@ package pin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,14 +51,16 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 	return append(append(errs, wrong...), wrongReturn...)
 }
 
-// Unchanged tells whether an update changes nothing that Validate judges.
+// Unchanged tells whether an update changes nothing that Validate judges, or Warnings.
 func Unchanged(before, after *appsv1beta1.PersistentPodState) bool {
-	same := func(key string) bool {
-		old, was := before.Annotations[key]
-		text, is := after.Annotations[key]
-		return was == is && old == text
-	}
-	return same(AnnotationReleaseAfter) && same(AnnotationReleaseOn) && same(AnnotationReturnAfter) && equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	return maps.Equal(judged(before), judged(after)) && equality.Semantic.DeepEqual(before.Spec, after.Spec)
+}
+
+// judged are the annotations that Validate and Warnings read.
+func judged(s *appsv1beta1.PersistentPodState) map[string]string {
+	own := maps.Clone(s.Annotations)
+	maps.DeleteFunc(own, func(key, _ string) bool { return !strings.HasPrefix(key, "limpet.dev/") || key == AnnotationForget })
+	return own
 }
 
 // LeftOut returns the namespaces whose pods are never sent to the webhook, so that no pod is
@@ -66,7 +69,7 @@ func LeftOut() []string { return []string{metav1.NamespaceSystem, "limpet-system
 
 // Warnings returns what is allowed and has no effect.
 func Warnings(s *appsv1beta1.PersistentPodState) []string {
-	var out []string
+	out := misspellings("metadata.annotations", s.Annotations)
 	if slices.Contains(LeftOut(), s.Namespace) {
 		out = append(out, "metadata.namespace: "+leftOut(s.Namespace))
 	}

@@ -3,6 +3,7 @@ package pin_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -89,4 +90,26 @@ func maxItems(t *testing.T, path []string) int {
 	}
 	t.Fatal("no such version")
 	return 0
+}
+
+// A misspelt annotation of an object does nothing, and is told when it is written.
+func TestMisspeltAnnotationsOfAnObjectAreTold(t *testing.T) {
+	state := func(annotations map[string]string) *appsv1beta1.PersistentPodState {
+		s := testenv.APersistentPodState("web").Requires(hostname).PersistentPodState
+		s.Annotations = annotations
+		return s
+	}
+	plain, wrong := state(nil), state(map[string]string{"limpet.dev/release-afer": "5m", "example.com/other": "x"})
+	if got := pin.Warnings(wrong); len(got) != 1 || !strings.Contains(got[0], "did you mean "+pin.AnnotationReleaseAfter) {
+		t.Errorf("warnings %q, want one that names %s", got, pin.AnnotationReleaseAfter)
+	}
+	right := state(map[string]string{
+		pin.AnnotationReleaseAfter: "5m", pin.AnnotationForget: "u", pin.AnnotationCarried: pin.AnnotationReleaseAfter, appsv1beta1.AnnotationInjected: "x",
+	})
+	if got := pin.Warnings(right); len(got) > 0 {
+		t.Errorf("warnings %q, want none", got)
+	}
+	if pin.Unchanged(plain, wrong) || !pin.Unchanged(plain, state(map[string]string{pin.AnnotationForget: "u", "example.com/other": "x"})) {
+		t.Error("an annotation that may be misspelt is judged again, and others are not")
+	}
 }

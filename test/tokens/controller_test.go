@@ -226,6 +226,9 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"change what only users may say": {denied, update(v.generated, func(s *appsv1beta1.PersistentPodState) {
 				s.Spec.PersistentPodStateRetentionPolicy = appsv1beta1.RetainWhenDeleted
 			})},
+			"annotate a generated one in another way": {denied, update(v.generated, func(s *appsv1beta1.PersistentPodState) {
+				s.Annotations = map[string]string{pin.AnnotationForget: "u"}
+			})},
 			"delete what a user wrote":          {denied, remove(v.written)},
 			"delete all":                        {byRole, removeAll(&appsv1beta1.PersistentPodState{}, client.InNamespace(ns))},
 			"write reservations":                {byRole, create(shown(ns, "web-0", v.node))},
@@ -382,7 +385,10 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"wake a workload of a named kind", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
 		{"wake it again", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T01:00:00Z"}}}`)},
 		{"generate a state", create(made)},
-		{"follow the annotations", update(made, func(s *appsv1beta1.PersistentPodState) { s.Spec.RequiredPersistentTopology.Keys = []string{"zone"} })},
+		{"follow the annotations", update(made, func(s *appsv1beta1.PersistentPodState) {
+			s.Spec.RequiredPersistentTopology.Keys = []string{"zone"}
+			s.Annotations = map[string]string{pin.AnnotationReleaseAfter: "5m", pin.AnnotationCarried: pin.AnnotationReleaseAfter}
+		})},
 		{"adopt a state of OpenKruise", update(kruises, func(s *appsv1beta1.PersistentPodState) { s.Labels = made.Labels })},
 		{"record", patchStatus(v.written, `{"status":{"observedGeneration":1,"podStates":{"written-0":{"nodeName":"n1"}}}}`)},
 		{"store a state again", update(v.written, func(*appsv1beta1.PersistentPodState) {})},

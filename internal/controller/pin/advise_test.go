@@ -84,8 +84,8 @@ func TestAMistakeIsToldOnce(t *testing.T) {
 	env.Create(t, set.StatefulSet)
 	env.ToldOnce(t, set, pin.ReasonIgnored)
 	env.Patch(t, set.StatefulSet, `{"spec":{"replicas":3},"metadata":{"annotations":{"example.com/other":"x"}}}`)
-	env.Patch(t, set.StatefulSet, `{"metadata":{"annotations":{"limpet.dev/colour":"red"}}}`)
-	env.Told(t, set, pin.ReasonIgnored, "limpet.dev/colour")
+	env.Patch(t, set.StatefulSet, `{"metadata":{"annotations":{"limpet.dev/retentoin":"red"}}}`)
+	env.Told(t, set, pin.ReasonIgnored, "limpet.dev/retentoin")
 	if n := env.CountEvents(t, set, pin.ReasonIgnored); n != 2 {
 		t.Errorf("%d events, want one of each mistake", n)
 	}
@@ -96,9 +96,9 @@ func TestAPersistentPodStateMayFollowItsWorkload(t *testing.T) {
 	m := newManager(t)
 	m.start(t, m.adviser(clock.RealClock{}))
 	ns := env.Namespace(t)
-	set, probe := templated(ns, "web", reservation.RetainAnnotation, "10"), templated(ns, "slip", "limpet.dev/colour", "red")
+	set, probe := templated(ns, "web", reservation.RetainAnnotation, "10"), templated(ns, "slip", "limpet.dev/retentoin", "red")
 	env.Create(t, set.StatefulSet, probe.StatefulSet, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).PersistentPodState)
-	env.Told(t, probe, pin.ReasonIgnored, "limpet.dev/colour") // it is behind the other in the queue
+	env.Told(t, probe, pin.ReasonIgnored, "limpet.dev/retentoin") // it is behind the other in the queue
 	if n := env.CountEvents(t, set, pin.ReasonIgnored); n != 0 {
 		t.Errorf("%d events on a StatefulSet whose PersistentPodState follows", n)
 	}

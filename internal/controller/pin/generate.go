@@ -57,6 +57,7 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 // specChanged tells whether an update changed more of a PersistentPodState than its status.
 func specChanged(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
+		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
 		!reflect.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
