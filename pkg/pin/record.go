@@ -31,6 +31,8 @@ type RecordInput struct {
 	Nodes map[string]*corev1.Node
 	// Cluster is all nodes; it is needed only while one of the Pods Waits.
 	Cluster []*corev1.Node
+	// Renewed says when the API server last stored a renewal of the lease of a node, for nodes of Stranded pods.
+	Renewed map[string]time.Time
 	// Taken says which other pod has the recorded addresses of a pod that Loses them.
 	Taken map[string]types.NamespacedName
 	// Retain returns for how long a pod's addresses stay reserved after its end.

@@ -8,6 +8,7 @@ import (
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/fit"
+	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -28,10 +29,26 @@ func Stranded(pod *corev1.Pod, node *corev1.Node) bool {
 	return Unstarted(pod) && node != nil && fit.Silent(node)
 }
 
-// planStranded decides about a stranded pod. By default the pod stays: nothing in the API proves
-// that a node which is cut off has not started it. The user of the pod may prefer a second pod of
-// that name, in a rare case, to a pod that hangs. free tells that the next pod is released from its
-// required place, too.
+// Pinned tells whether Limpet sent a pod to its node although the pod may run elsewhere: neither its place nor its
+// address is required.
+func Pinned(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.Annotations[AnnotationNode] == pod.Spec.NodeName && placeOf(pod) == nil &&
+		pod.Annotations[reservation.ModeAnnotation] != reservation.Required.String()
+}
+
+// neverBegan tells whether a stranded pod was bound after the last sign of its node's kubelet, by the clock of the
+// API server. A kubelet that lives renews its lease within ten seconds, and reports a new pod within one.
+func neverBegan(in RecordInput, pod *corev1.Pod) bool {
+	renewed, known := in.Renewed[pod.Spec.NodeName]
+	return known && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && c.LastTransitionTime.After(renewed)
+	})
+}
+
+// planStranded decides about a stranded pod. A pod that Limpet pinned, and that may run elsewhere, goes if it never
+// began. Any other pod stays by default: nothing in the API proves that a node which is cut off has not started it.
+// The user of the pod may prefer a second pod of that name, in a rare case, to a pod that hangs. free tells that the
+// next pod is released from its required place, too.
 func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) (d PlaceDecision, free bool) {
 	release, _ := ParseRelease(in.State.Annotations) // the webhook has refused what is wrong
 	name := pod.Spec.NodeName
@@ -47,7 +64,7 @@ func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) 
 		left = PlanPlace(PlaceInput{Pod: pod, Place: place, State: in.State, Record: record, Nodes: in.Cluster, Now: in.Now})
 	}
 	switch {
-	case !slices.Contains(release.On, TriggerUnstarted):
+	case !slices.Contains(release.On, TriggerUnstarted) && !(Pinned(pod) && neverBegan(in, pod)):
 		d.Remedy += fmt.Sprintf("; or let Limpet do so: annotate PersistentPodState %s with %s: %s", in.State.Name, AnnotationReleaseOn, TriggerUnstarted)
 	case mostSilent(in.Cluster):
 		d.Message += "; as most nodes are silent, the pod is not deleted"

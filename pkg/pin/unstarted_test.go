@@ -12,6 +12,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -45,6 +46,50 @@ func TestWhatIsUnstarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := pin.Unstarted(tc.pod); got != tc.want {
 				t.Errorf("Unstarted() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// A pod that Limpet pinned and that may run elsewhere goes if its node was silent when the pod was bound.
+func TestAPinnedPodGoesFromANodeThatNeverHeardOfIt(t *testing.T) {
+	bound := func(pod testenv.Pod, at time.Time) testenv.Pod {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+		return pod
+	}
+	pinned := func() testenv.Pod { return bound(unstarted().With(pin.AnnotationNode, "n1"), now) }
+	silent, fit := testenv.ANode("n1").NotReady().Node, testenv.ANode("n2").Node
+	before := map[string]time.Time{"n1": now.Add(-time.Second)}
+	for name, tc := range map[string]struct {
+		pod     testenv.Pod
+		renewed map[string]time.Time
+		nodes   []*corev1.Node
+		want    pin.PlaceVerdict
+	}{
+		"it was bound after the last renewal":     {pinned(), before, []*corev1.Node{silent, fit}, pin.LetGo},
+		"most nodes are silent":                   {pinned(), before, []*corev1.Node{silent}, pin.Hold},
+		"the kubelet lived when it was bound":     {pinned(), map[string]time.Time{"n1": now}, []*corev1.Node{silent, fit}, pin.Hold},
+		"the lease is not known":                  {pinned(), nil, []*corev1.Node{silent, fit}, pin.Hold},
+		"since when it is bound is not known":     {unstarted().With(pin.AnnotationNode, "n1"), before, []*corev1.Node{silent, fit}, pin.Hold},
+		"the scheduler chose the node by itself":  {bound(unstarted(), now), before, []*corev1.Node{silent, fit}, pin.Hold},
+		"it asked for another node":               {bound(unstarted().With(pin.AnnotationNode, "n2"), now), before, []*corev1.Node{silent, fit}, pin.Hold},
+		"its address is required":                 {pinned().With(reservation.ModeAnnotation, "required"), before, []*corev1.Node{silent, fit}, pin.Hold},
+		"its place is required":                   {pinned().With(pin.AnnotationPlace, hostname+"=n1"), before, []*corev1.Node{silent, fit}, pin.Hold},
+		"its address is preferred, and not asked": {pinned().With(reservation.ModeAnnotation, "preferred"), before, []*corev1.Node{silent, fit}, pin.LetGo},
+		"the kubelet has just reported its start": {bound(testenv.APod("web-0").On("n1").With(pin.AnnotationNode, "n1").At("10.0.0.1"), now), before, []*corev1.Node{silent, fit}, pin.Hold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := pin.Record(pin.RecordInput{
+				State: testenv.APersistentPodState("web").Prefers(100, hostname).Recorded("web-0", "n1", home).PersistentPodState, Workload: &workload.Desired{Replicas: 1},
+				Pods: []corev1.Pod{*tc.pod.Pod}, Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now.Add(time.Minute),
+				Cluster: tc.nodes, Nodes: map[string]*corev1.Node{"n1": silent}, Renewed: tc.renewed,
+			})
+			verdict := pin.Hold
+			for _, w := range got.Waits {
+				verdict = w.Decision.Verdict
+			}
+			if verdict != tc.want {
+				t.Errorf("verdict %d, want %d: %+v", verdict, tc.want, got.Waits)
 			}
 		})
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // TestAPodOfANodeThatFellSilentBeforeItRan deletes a pod by force as soon as its kubelet has died.
-// The next pod is bound to the silent node and hangs: event and condition say so. With the consent
-// of its user, and as its budget allows it, it is deleted and starts elsewhere.
+// The next pod requires its address. It is bound to the silent node and hangs: event and condition say so. With the
+// consent of its user, and as its budget allows it, it is deleted and starts elsewhere.
 func TestAPodOfANodeThatFellSilentBeforeItRan(t *testing.T) {
 	apply(t, "apiVersion: policy.kruise.io/v1alpha1\nkind: PodUnavailableBudget\nmetadata: {name: strands}\n"+
 		"spec: {selector: {matchLabels: {app: strands}}, maxUnavailable: 1}\n")
@@ -65,7 +65,7 @@ func onANodeWithoutController(t *testing.T, name string) corev1.Pod {
 		kubectl(t, "cordon", p.Spec.NodeName)
 		t.Cleanup(func() { uncordon(t, p.Spec.NodeName) })
 	}
-	apply(t, set(name, 1, retain, "10"))
+	apply(t, set(name, 1, retain, "10", "limpet.dev/retention", "required"))
 	home := pods(t, name, 1)[name+"-0"]
 	for _, p := range controllers(t) {
 		uncordon(t, p.Spec.NodeName)

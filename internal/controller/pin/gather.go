@@ -27,10 +27,11 @@ type gatherer struct {
 	workloads      *workloads.Reader
 	maxReservation time.Duration
 	clock          clock.PassiveClock
+	leases         *LeaseMonitor
 }
 
 func (g gatherer) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
-	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Taken: map[string]types.NamespacedName{}, Namesakes: map[string]*corev1.Pod{}}
+	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Renewed: map[string]time.Time{}, Taken: map[string]types.NamespacedName{}, Namesakes: map[string]*corev1.Pod{}}
 	target := pin.TargetOf(state)
 	states, err := cluster.StatesOf(ctx, g.client, state.Namespace, target)
 	if err != nil {
@@ -58,10 +59,17 @@ func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workl
 		recorded := pin.Remembered(in.State.Status.PodStates[pod.Name], pod)
 		err := errors.Join(g.addNode(ctx, in.Nodes, pod.Spec.NodeName), g.addNode(ctx, in.Nodes, recorded.NodeName))
 		if pin.Loses(recorded, pod) && err == nil {
-			in.Taken[pod.Name], err = takenBy(ctx, g.client, pod, recorded.IPs)
+			var others []*corev1.Pod
+			if others, err = podsWith(ctx, g.client, pod, recorded.IPs); len(others) > 0 {
+				in.Taken[pod.Name] = client.ObjectKeyFromObject(others[0])
+			}
 		}
-		if (pin.Waits(pod) || pin.Stranded(pod, in.Nodes[pod.Spec.NodeName])) && in.Cluster == nil && err == nil {
+		stranded := pin.Stranded(pod, in.Nodes[pod.Spec.NodeName])
+		if (pin.Waits(pod) || stranded) && in.Cluster == nil && err == nil {
 			in.Cluster, err = cluster.Nodes(ctx, g.client)
+		}
+		if stranded && pin.Pinned(pod) && err == nil {
+			err = g.leases.addRenewal(ctx, pod.Spec.NodeName, in.Renewed)
 		}
 		if err != nil {
 			return err

@@ -60,6 +60,21 @@ func (m *LeaseMonitor) Overdue(ctx context.Context, node string) (bool, error) {
 	return m.judge(node, lease.Spec), nil
 }
 
+// addRenewal adds when the API server last stored a renewal of a node's lease, by its own clock. A lease that is missing,
+// or tells no time, adds nothing.
+func (m *LeaseMonitor) addRenewal(ctx context.Context, node string, to map[string]time.Time) error {
+	var lease coordinationv1.Lease
+	if err := m.Live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, write := range lease.ManagedFields {
+		if write.Time != nil && write.Time.After(to[node]) {
+			to[node] = write.Time.Time
+		}
+	}
+	return nil
+}
+
 // recent tells whether the last known renewal of a node is young enough.
 func (m *LeaseMonitor) recent(node string) bool {
 	m.mu.Lock()

@@ -71,6 +71,9 @@ func podPlace(from, to *corev1.Pod) {
 	if from.Status.Phase == corev1.PodPending {
 		to.Status.StartTime = from.Status.StartTime // a pod that runs has started
 	}
+	if pin.Unstarted(from) {
+		keepRefusal(from, to, "") // since when it is bound
+	}
 }
 
 // podGate keeps what decides whether a gated pod may be nominated, and whether a nomination
@@ -106,7 +109,7 @@ func keepRefusal(from, to *corev1.Pod, message string) {
 	for _, c := range from.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
 			to.Status.Conditions = append(to.Status.Conditions,
-				corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: message})
+				corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: message, LastTransitionTime: c.LastTransitionTime})
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (r *Recorder) lastOf(req ctrl.Request) lastRecording {
 }
 
 func (r *Recorder) gatherer() gatherer {
-	return gatherer{client: r.Client, workloads: r.Workloads, maxReservation: r.MaxReservation, clock: r.Clock}
+	return gatherer{client: r.Client, workloads: r.Workloads, maxReservation: r.MaxReservation, clock: r.Clock, leases: r.Leases}
 }
 
 func (r *Recorder) reporter() reporter { return reporter{r.Events, r.Metrics, r.Teller} }

@@ -188,16 +188,21 @@ func (s sight) taken(ctx context.Context, n *pin.Notice, pod *corev1.Pod) (bool,
 }
 
 // usersOf returns the other running pods of a pod's node that have one of some addresses.
-func (s sight) usersOf(ctx context.Context, pod *corev1.Pod, ips string) (others []*corev1.Pod, err error) {
+func (s sight) usersOf(ctx context.Context, pod *corev1.Pod, ips string) ([]*corev1.Pod, error) {
+	others, err := podsWith(ctx, s.client, pod, ips)
+	return slices.DeleteFunc(others, func(o *corev1.Pod) bool { return o.Spec.NodeName != pod.Spec.NodeName || !runs(o) }), err
+}
+
+// podsWith returns the other pods that have one of some addresses, which ips lists with commas.
+func podsWith(ctx context.Context, r client.Reader, pod *corev1.Pod, ips string) (others []*corev1.Pod, err error) {
 	for ip := range strings.SplitSeq(ips, ",") {
 		var list corev1.PodList
-		listed := s.client.List(ctx, &list, client.MatchingFields{indexIP: ip}, client.UnsafeDisableDeepCopy)
+		listed := r.List(ctx, &list, client.MatchingFields{indexIP: ip}, client.UnsafeDisableDeepCopy)
 		if listed != nil {
 			err = errors.Join(err, fmt.Errorf("list pods with address %s: %w", ip, listed))
 		}
 		for i := range list.Items {
-			o := &list.Items[i]
-			if client.ObjectKeyFromObject(o) != client.ObjectKeyFromObject(pod) && o.Spec.NodeName == pod.Spec.NodeName && runs(o) {
+			if o := &list.Items[i]; client.ObjectKeyFromObject(o) != client.ObjectKeyFromObject(pod) {
 				others = append(others, o)
 			}
 		}

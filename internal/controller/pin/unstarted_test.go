@@ -34,6 +34,31 @@ func fallSilent(t *testing.T, node *corev1.Node) {
 	}
 }
 
+// A pod that Limpet pinned to a node which was dead already goes by itself, if it prefers its place. The API server
+// tells that the pod was bound after the last renewal of the node's lease.
+func TestAPodThatWasPinnedToADeadNodeGoes(t *testing.T) {
+	startRecorder(t)
+	node, late := silentSince(t, time.Now().Add(-time.Minute)), silentSince(t, time.Now().Add(-time.Minute))
+	for range 4 { // most nodes are well
+		env.Node(t)
+	}
+	pinnedTo := func(node testenv.Node, at time.Time) *corev1.Pod {
+		pod := podOf(preferring(t), pin.AnnotationNode, node.Name).On(node.Name).Pod
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+		env.Create(t, pod)
+		fallSilent(t, node.Node)
+		return pod
+	}
+	stays := pinnedTo(late, time.Now().Add(-time.Hour)) // the lease was renewed since
+	goes := pinnedTo(node, time.Now().Add(2*time.Second))
+	isDeleted(t, goes)
+	env.Told(t, stays, pin.ReasonNotStarted, "bring node "+late.Name+" back")
+	if env.Read(t, client.ObjectKeyFromObject(stays), stays); stays.DeletionTimestamp != nil {
+		t.Error("a pod that its node may have started is deleted")
+	}
+}
+
 // A pod is bound to a node that dies before it starts the pod. The pod is reported at once, and
 // stays: the node may be cut off and run the pod. With the consent of its user it is deleted
 // without waiting for the kubelet, unless the kubelet is back.
