@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -51,5 +52,33 @@ func TestEveryPolicyIsInForce(t *testing.T) {
 				t.Errorf("policy %s refuses without a message: %s", name, v.Expression)
 			}
 		}
+	}
+}
+
+// A probe that is answered within a second on a quiet node flaps on a busy one.
+func TestProbesWaitForAnAnswer(t *testing.T) {
+	probes := 0
+	for _, path := range []string{"deploy/controller/deployment.yaml", "deploy/daemonset/daemonset.yaml", "deploy/uninstall/daemonset.yaml"} {
+		for _, o := range env.Manifest(t, path) {
+			containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range containers {
+				for _, kind := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
+					probe, has := c.(map[string]any)[kind].(map[string]any)
+					if !has {
+						continue
+					}
+					probes++
+					if seconds, _ := probe["timeoutSeconds"].(int64); seconds < 5 {
+						t.Errorf("%s: the %s gives up after %d s, want 5 or more", path, kind, seconds)
+					}
+				}
+			}
+		}
+	}
+	if probes < 6 {
+		t.Errorf("found %d probes: this tests little", probes)
 	}
 }

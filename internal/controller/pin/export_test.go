@@ -6,6 +6,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/internal/evict"
+	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // PodWaits is what the Nominator looks at, and RecordChanged what the Recorder looks at.
@@ -30,6 +33,11 @@ var (
 func OfNode(ctx context.Context, c client.Client, node client.Object) (labels, schedulability []reconcile.Request) {
 	t := triggers{c}
 	return t.labels(ctx, node), t.schedulability(ctx, node)
+}
+
+// Release deletes the pods of some waits that are over.
+func Release(ctx context.Context, c client.Client, waits []pin.Wait) error {
+	return releaser{evictor: &evict.Evictor{Client: c}}.release(ctx, nil, waits)
 }
 
 // NodeEvents pass the events of nodes.

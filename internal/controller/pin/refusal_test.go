@@ -267,3 +267,21 @@ func TestNominationThatIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// A pod whose release is refused, as by its budgets, does not keep the pods after it.
+func TestAReleaseContinuesAfterARefusal(t *testing.T) {
+	var waits []pin.Wait
+	for _, name := range []string{"web-0", "web-1"} {
+		pod := testenv.APod(name).Pod
+		pod.UID, pod.ResourceVersion = "u", "1"
+		waits = append(waits, pin.Wait{Pod: pod, Decision: pin.PlaceDecision{Verdict: pin.LetGo}})
+	}
+	c, writes := refusing(t, waits[0].Pod, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
+	err := controller.Release(t.Context(), c, waits)
+	if err == nil || !strings.Contains(err.Error(), "web-0") || !strings.Contains(err.Error(), "web-1") {
+		t.Errorf("error %v, want it to name both pods", err)
+	}
+	if paths := writes(); len(paths) != 2 {
+		t.Errorf("deletions of %v, want one of each pod", paths)
+	}
+}
