@@ -57,12 +57,14 @@ func nodeClaims(nodes []corev1.Node) (podCIDRs, addresses []claim) {
 
 // sharedWith returns another claim with addresses of a claim: one of another node, or an address.
 func sharedWith(c claim, among ...[]claim) (claim, bool) {
-	all := slices.Concat(among...)
-	i := slices.IndexFunc(all, func(o claim) bool { return o.prefix.Overlaps(c.prefix) && (o.node != c.node || o.prefix.IsSingleIP()) })
-	if i < 0 {
-		return claim{}, false
+	for _, all := range among {
+		for _, o := range all {
+			if o.prefix.Overlaps(c.prefix) && (o.node != c.node || o.prefix.IsSingleIP()) {
+				return o, true
+			}
+		}
 	}
-	return all[i], true
+	return claim{}, false
 }
 
 // checkShared returns an error if another node has addresses of this node.
@@ -70,11 +72,14 @@ func checkShared(self string, nodes []corev1.Node, ranges, podCIDRs []claim) err
 	_, addresses := nodeClaims(nodes)
 	addresses = slices.DeleteFunc(addresses, func(a claim) bool { return a.node != self }) // see undisputed
 	for _, c := range slices.Concat(ranges, podCIDRs) {
+		if c.node != self {
+			continue
+		}
 		other, shared := sharedWith(c, ranges, podCIDRs)
 		if !shared && c.use != "" {
 			other, shared = sharedWith(c, addresses)
 		}
-		if shared && c.node == self {
+		if shared {
 			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: give one of them another range", c, other)}
 		}
 	}

@@ -43,6 +43,8 @@ type OwnNetworkInput struct {
 	// PodNetworks are the networks in which pod CIDRs must be; empty for the default. APIServer is its address, if known.
 	PodNetworks []netip.Prefix
 	APIServer   netip.Prefix
+
+	routeTo func(claim) (Route, bool)
 	// Accepts returns why limpet-ipam would refuse a configuration.
 	Accepts func(conf []byte) error
 }
@@ -81,13 +83,14 @@ func OwnNetwork(in OwnNetworkInput) OwnNetworkDecision {
 	if in.Settings != nil {
 		settings = *in.Settings
 	}
+	in.routeTo = in.router()
 	ranges := rangeClaims(settings.Spec.Ranges)
 	podCIDRs, refused := in.owners(ranges)
 	d := OwnNetworkDecision{Routes: in.routes(podCIDRs), Refused: refused, Told: told}
 	more, disputed := in.rangeRoutes(ranges, podCIDRs)
 	d.Routes = append(d.Routes, more...)
-	for _, r := range in.Have { // untold, pods may have addresses of ranges that the record does not know
-		if (in.Untold || slices.Contains(disputed, r.To)) && !slices.ContainsFunc(d.Routes, r.sameTarget) {
+	for _, r := range RouteChanges(in.Have, d.Routes).Remove { // untold, pods may have addresses of ranges that the record does not know
+		if in.Untold || slices.Contains(disputed, r.To) {
 			d.Routes = append(d.Routes, r)
 		}
 	}

@@ -45,13 +45,19 @@ func (in OwnNetworkInput) contenders(ranges []claim) (all []contender, refused [
 	if in.APIServer.IsValid() {
 		all = append(all, contender{claim: claim{prefix: in.APIServer, node: "(the API server)"}})
 	}
-	created, networks, have := map[string]time.Time{}, in.podNetworks(), applied(in.Current)
+	created, networks, had := map[string]time.Time{}, in.podNetworks(), map[Route]bool{}
+	for _, r := range in.Have {
+		had[r] = true
+	}
+	for _, p := range applied(in.Current) {
+		had[Route{To: p}] = true
+	}
 	for _, n := range in.Nodes {
 		created[n.Name] = n.CreationTimestamp.Time
 	}
 	podCIDRs, addresses := nodeClaims(in.Nodes)
 	for _, c := range slices.Concat(podCIDRs, addresses, ranges) {
-		rank := in.rank(c, have)
+		rank := in.rank(c, had)
 		switch {
 		case c.podCIDR() && !allowed(c.prefix, networks):
 			refused = append(refused, c.String()+" is no network for the pods of a node: see --pod-networks")
@@ -64,12 +70,12 @@ func (in OwnNetworkInput) contenders(ranges []claim) (all []contender, refused [
 
 func (c claim) podCIDR() bool { return c.use == "" && !c.prefix.IsSingleIP() }
 
-func (in OwnNetworkInput) rank(c claim, have []netip.Prefix) int {
+func (in OwnNetworkInput) rank(c claim, had map[Route]bool) int {
 	route, _ := in.routeTo(c)
 	switch {
-	case c.node == in.Node && (c.prefix.IsSingleIP() || slices.Contains(have, c.prefix)):
+	case c.node == in.Node && (c.prefix.IsSingleIP() || had[route]):
 		return rankOwn
-	case slices.Contains(in.Have, route):
+	case had[route]:
 		return rankRouted
 	}
 	return rankAge

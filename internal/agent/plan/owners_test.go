@@ -209,3 +209,16 @@ func liars(r *rand.Rand) (nodes []corev1.Node) {
 	}
 	return nodes
 }
+
+// BenchmarkOwnNetwork decides on a node of a cluster with 2000 nodes of two families, as each agent does every 5 seconds.
+func BenchmarkOwnNetwork(b *testing.B) {
+	in := plan.OwnNetworkInput{Node: "node-0.example.com"}
+	for i := range 2000 {
+		cidrs := []string{fmt.Sprintf("10.%d.%d.0/24", i/250, i%250), fmt.Sprintf("fd00:0:0:%x::/64", i)}
+		in.Nodes = append(in.Nodes, nodeWith(fmt.Sprintf("node-%d.example.com", i), cidrs, fmt.Sprintf("172.16.%d.%d", i/250, i%250+1), fmt.Sprintf("fd01::%x", i+1)))
+	}
+	in.Have = plan.OwnNetwork(in).Routes
+	for b.Loop() {
+		plan.RouteChanges(in.Have, plan.OwnNetwork(in).Routes)
+	}
+}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"net/netip"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -14,8 +13,14 @@ type Route struct {
 	Via netip.Addr
 }
 
-// sameTarget reports whether one route replaces the other. A route that refuses packets stands behind all others.
-func (r Route) sameTarget(o Route) bool { return r.To == o.To && r.Via.IsValid() == o.Via.IsValid() }
+// target is what a route is for: two routes of one target cannot both be. A route that refuses packets stands behind all
+// others.
+type target struct {
+	to      netip.Prefix
+	refuses bool
+}
+
+func (r Route) target() target { return target{r.To, !r.Via.IsValid()} }
 
 // routes lists the routes that the node needs: to each pod CIDR.
 func (in OwnNetworkInput) routes(podCIDRs []claim) []Route {
@@ -28,18 +33,25 @@ func (in OwnNetworkInput) routes(podCIDRs []claim) []Route {
 	return routes
 }
 
-// routeTo returns the route to the addresses of a node, via its internal IP in the same family. Without such an IP there
-// is none.
-func (in OwnNetworkInput) routeTo(c claim) (Route, bool) {
-	if c.node == in.Node {
-		return Route{To: c.prefix}, true
+// router returns a function that finds the route to the addresses of a node, via its internal IP in the same family.
+// Without such an IP there is none.
+func (in OwnNetworkInput) router() func(claim) (Route, bool) {
+	type end struct {
+		node string
+		v4   bool
 	}
-	i := slices.IndexFunc(in.Nodes, func(n corev1.Node) bool { return n.Name == c.node })
-	if i < 0 {
-		return Route{}, false
+	ends := map[end]netip.Addr{}
+	_, addresses := nodeClaims(in.Nodes)
+	for _, a := range addresses {
+		ends[end{a.node, a.prefix.Addr().Is4()}] = a.prefix.Addr()
 	}
-	via, found := internalIP(in.Nodes[i], c.prefix.Addr().Is4())
-	return Route{To: c.prefix, Via: via}, found
+	return func(c claim) (Route, bool) {
+		if c.node == in.Node {
+			return Route{To: c.prefix}, true
+		}
+		via, found := ends[end{c.node, c.prefix.Addr().Is4()}]
+		return Route{To: c.prefix, Via: via}, found
+	}
 }
 
 // InternalIPs returns the internal IPs of a node.
@@ -74,17 +86,20 @@ type RouteDecision struct {
 // Routes that others made are not in have, and are therefore never removed or replaced.
 func RouteChanges(have, want []Route) RouteDecision {
 	var d RouteDecision
+	had, wanted := map[target]Route{}, map[target]bool{}
+	for _, r := range have {
+		had[r.target()] = r
+	}
 	for _, r := range want {
-		switch {
-		case slices.Contains(have, r):
-		case slices.ContainsFunc(have, r.sameTarget):
-			d.Replace = append(d.Replace, r)
-		default:
+		wanted[r.target()] = true
+		if old, there := had[r.target()]; !there {
 			d.Add = append(d.Add, r)
+		} else if old != r {
+			d.Replace = append(d.Replace, r)
 		}
 	}
 	for _, r := range have {
-		if !slices.ContainsFunc(want, r.sameTarget) {
+		if !wanted[r.target()] {
 			d.Remove = append(d.Remove, r)
 		}
 	}
