@@ -194,7 +194,8 @@ func claim(in GenerateInput, s *appsv1beta1.PersistentPodState) {
 // minute is left.
 func outlives(in RecordInput, status *appsv1beta1.PersistentPodStateStatus) (over bool, left time.Duration) {
 	c := meta.FindStatusCondition(status.Conditions, appsv1beta1.ConditionRecording)
-	if in.State.Labels[LabelGenerated] != "true" || c.Reason != appsv1beta1.ReasonTargetMissing || len(status.PodStates)+len(in.Pods) > 0 {
+	mine := in.State.Labels[LabelGenerated] == "true" && in.State.Name == TargetOf(in.State).Name
+	if !mine || c.Reason != appsv1beta1.ReasonTargetMissing || len(status.PodStates)+len(in.Pods) > 0 {
 		return false, 0
 	}
 	left = max(c.LastTransitionTime.Add(orphanGrace).Sub(in.Now), 0)
