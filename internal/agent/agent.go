@@ -105,6 +105,7 @@ type Agent struct {
 
 	stateModified time.Time // of the state file when it was last read
 	lastFull      time.Time // when all steps last ran
+	refilled      bool      // whether the node has a state, or needs none from the API
 	nextAudit     time.Time
 	found         []audit.Finding // in the last audit
 	reported      []audit.Finding // of them, those that were logged

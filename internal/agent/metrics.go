@@ -47,6 +47,7 @@ const (
 	recoveredPlugin     = "plugin"     // the installed file, which another program had removed or changed
 	recoveredIndex      = "index"      // made again from the records
 	recoveredState      = "state"      // rebuilt by the plugin
+	recoveredNode       = "node"       // reservations of a node that was installed anew, from the API
 )
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -113,7 +114,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, kind := range audit.Violations() {
 		m.violations.WithLabelValues(string(kind))
 	}
-	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredPlugin, recoveredIndex, recoveredState} {
+	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredPlugin, recoveredIndex, recoveredState, recoveredNode} {
 		m.recoveries.WithLabelValues(kind)
 	}
 	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace, plan.CauseReleased} {

@@ -41,6 +41,34 @@ func (a *Agent) freeOrphans(ctx context.Context, networks []network) error {
 	return nil
 }
 
+// holdTerminating begins the clock of reservations again while their pods are Terminating.
+func (a *Agent) holdTerminating(ctx context.Context, networks []network) error {
+	in := plan.OrphansInput{Now: a.Now()}
+	for _, n := range networks {
+		in.Reservations = append(in.Reservations, n.Reservations...)
+	}
+	if pods, known, _ := a.Pods.Pods(ctx); known && len(in.Reservations) > 0 {
+		in.Pods = pods
+	}
+	held := plan.Held(in)
+	if len(held) == 0 {
+		return nil
+	}
+	return a.store.Update(ctx, func(tx *persistence.Tx) error {
+		for _, h := range held {
+			r, found, err := tx.Reservation(h.Owner)
+			if err == nil && found && r.Seq == h.Seq { // else the owner has returned meanwhile
+				r.Deadline.From = in.Now
+				err = tx.PutReservation(r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // freeEarly deletes reservations in one transaction, and counts them by cause.
 func freeEarly(ctx context.Context, store *persistence.Store, orphans []plan.Orphan, now reservation.Moment) (freed map[plan.Cause]int, err error) {
 	err = store.Update(ctx, func(tx *persistence.Tx) error {

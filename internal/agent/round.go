@@ -24,6 +24,9 @@ const (
 func (a *Agent) round(ctx context.Context) {
 	now := a.Clock.Now()
 	full := now.Sub(a.lastFull) >= fullPeriod
+	if full && !a.refilled { // before a pod can start
+		a.step("refill", func() error { return a.refill(ctx) })
+	}
 	if full || !a.pluginInstalled.Load() {
 		a.step("install", func() error { return a.installPlugin(ctx) })
 	}
@@ -79,6 +82,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 		return err
 	}
 	a.metrics.pools(networks, a.Node, a.Now())
+	a.step("hold", func() error { return a.holdTerminating(ctx, networks) })
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
@@ -89,6 +93,9 @@ func (a *Agent) handleState(ctx context.Context) error {
 // offer hands the objects of the state to the loop that shows them, which knows the owner. While the agent does not know
 // how its node takes the NodeNetwork, the pool stays as it is: a restart must not take its condition away.
 func (a *Agent) offer(networks []network) {
+	if !a.refilled {
+		return // the API may show what a state was before the node was installed anew
+	}
 	var hold []string
 	if a.OwnNetwork && !a.decided.Told {
 		hold = append(hold, plan.PoolKey(a.Node, plan.NetworkName))

@@ -74,8 +74,8 @@ func TestAddressInANamespaceGoesToNobody(t *testing.T) {
 		free func(w *testNode, s sandbox)
 	}{
 		"a DEL of a pod that asked for nothing": {free: del},
-		"a reservation that lapses":            {asks: true, free: func(w *testNode, s sandbox) { del(w, s); w.pass(time.Hour) }},
-		"a reservation that gives way to pods": {asks: true, free: del},
+		"a reservation that lapses":             {asks: true, free: func(w *testNode, s sandbox) { del(w, s); w.pass(time.Hour) }},
+		"a reservation that gives way to pods":  {asks: true, free: del},
 		"a reservation that a person releases": {asks: true, free: func(w *testNode, s sandbox) {
 			del(w, s)
 			w.update(func(tx *persistence.Tx) error { return tx.DeleteReservation(s.owner()) })

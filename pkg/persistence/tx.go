@@ -27,6 +27,11 @@ var (
 	keyRecoveries = []byte("recoveries")
 )
 
+// CountRecovery counts one more time that the state was made without what it held before.
+func (t *Tx) CountRecovery() error {
+	return t.tx.Bucket(bucketMeta).Put(keyRecoveries, binary.BigEndian.AppendUint64(nil, t.Recoveries()+1))
+}
+
 // Tx is one transaction on the state. Every write of a record updates the address index as well, so that an address
 // cannot have two holders (rule 1).
 type Tx struct {

@@ -190,11 +190,11 @@ func TestPlanAddWaitsOnlyWhereSomethingIsAskedFor(t *testing.T) {
 		asks        bool
 		want        reservation.AddVerdict
 	}{
-		"neither asks":                                     {reservation.Attachment{AnnotationsSeen: true}, false, reservation.Allocate},
-		"the new life asks":                                {reservation.Attachment{AnnotationsSeen: true}, true, reservation.Refuse},
-		"the predecessor asked":                            {reservation.Attachment{AnnotationsSeen: true, Retain: time.Minute}, false, reservation.Refuse},
-		"the predecessor has mode required":                {reservation.Attachment{AnnotationsSeen: true, Mode: reservation.Required}, false, reservation.Refuse},
-		"nobody has told what the predecessor asked for":   {reservation.Attachment{}, false, reservation.Allocate},
+		"neither asks":                                   {reservation.Attachment{AnnotationsSeen: true}, false, reservation.Allocate},
+		"the new life asks":                              {reservation.Attachment{AnnotationsSeen: true}, true, reservation.Refuse},
+		"the predecessor asked":                          {reservation.Attachment{AnnotationsSeen: true, Retain: time.Minute}, false, reservation.Refuse},
+		"the predecessor has mode required":              {reservation.Attachment{AnnotationsSeen: true, Mode: reservation.Required}, false, reservation.Refuse},
+		"nobody has told what the predecessor asked for": {reservation.Attachment{}, false, reservation.Allocate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := reservation.PlanAdd(reservation.AddInput{

@@ -40,7 +40,7 @@ func Strip(p *corev1.Pod) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: annotations,
-			OwnerReferences: ownersOf(p),
+			OwnerReferences: ownersOf(p), DeletionTimestamp: p.DeletionTimestamp,
 		},
 		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName},
 	}

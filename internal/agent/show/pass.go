@@ -111,6 +111,13 @@ func (l *Loop) listIfDue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// Shown returns the IPReservations of the node as the API server has them.
+func (l *Loop) Shown(ctx context.Context) ([]v1alpha1.IPReservation, error) {
+	var ips v1alpha1.IPReservationList
+	err := l.Client.list(ctx, "ipreservations", l.Node, "0", &ips)
+	return ips.Items, err
+}
+
 // followNamespaces watches the namespaces that may have taken objects with them, and forgets those objects. A node with
 // reservations also watches what users mark.
 func (l *Loop) followNamespaces(ctx context.Context, want []plan.Object, now time.Time) {

@@ -1,0 +1,37 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Refill returns the reservations of a node that was installed anew under its name, from what the API shows of it. The
+// addresses of a pod that ran are reserved from now on. An ADD takes none that its ranges do not have.
+func Refill(node string, shown []v1alpha1.IPReservation, most time.Duration, now reservation.Moment) []reservation.Reservation {
+	var all []reservation.Reservation
+	for i := range shown {
+		s := shown[i].Status
+		d := reservation.Deadline{From: now, For: min(time.Duration(s.RetainMinutes)*time.Minute, most)}
+		if s.Until != nil && !now.Unsure {
+			d.For = min(d.For, s.Until.Sub(now.Wall))
+		}
+		r := reservation.Reservation{
+			Owner: reservation.Owner{Network: s.Network, Namespace: shown[i].Namespace, Pod: s.Pod, IfName: s.Interface},
+			UID:   s.PodUID, Deadline: d, Retain: time.Duration(s.RetainMinutes) * time.Minute,
+		}
+		for text := range strings.SplitSeq(s.IPs, ",") {
+			if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" && !slices.Contains(r.Addresses, a) {
+				r.Addresses = append(r.Addresses, a)
+			}
+		}
+		if s.Node == node && d.For > 0 && len(r.Addresses) > 0 && r.Owner.Named() {
+			all = append(all, r)
+		}
+	}
+	return all
+}
