@@ -19,12 +19,13 @@ import (
 // next verb that needs it makes it again.
 var bucketOrder = []byte("order")
 
-var keyOrder = []byte("order")
+// keyOrder names the mark. Versions with other keys in the bucket have another name.
+var keyOrder = []byte("order2")
 
 // The kinds of entries. The byte follows the network in the key.
 const (
 	byEnd = 'e' // mode, boot, deadline, number, owner → the rest of the deadline
-	byAge = 'a' // mode, boot, begin, number, owner → the rest of the deadline
+	byAge = 'a' // namespace, then mode, boot, begin, number, owner → the rest of the deadline
 	ofNS  = 'n' // namespace → number of reservations
 )
 
@@ -123,8 +124,8 @@ const (
 // orderEntries returns the keys of a reservation in both orders, and their value.
 func orderEntries(r reservation.Reservation) (end, age, value []byte) {
 	d := r.Deadline
-	at := func(kind byte, moment time.Duration) []byte {
-		k := append(orderKey(r.Owner.Network, kind, ""), byte(r.Mode))
+	at := func(kind byte, first string, moment time.Duration) []byte {
+		k := append(orderKey(r.Owner.Network, kind, first), byte(r.Mode))
 		k = binary.BigEndian.AppendUint32(k, bootSum(d.From))
 		k = binary.BigEndian.AppendUint64(k, uint64(max(moment, 0)))
 		k = binary.BigEndian.AppendUint64(k, r.Seq)
@@ -133,7 +134,7 @@ func orderEntries(r reservation.Reservation) (end, age, value []byte) {
 	value = binary.BigEndian.AppendUint64(nil, uint64(d.From.Wall.Unix()))
 	value = binary.BigEndian.AppendUint32(value, uint32(d.From.Wall.Nanosecond()))
 	value = binary.BigEndian.AppendUint64(value, uint64(d.For))
-	return at(byEnd, d.From.Up+d.For), at(byAge, d.From.Up), value
+	return at(byEnd, "", d.From.Up+d.For), at(byAge, r.Owner.Namespace+"\x00", d.From.Up), value
 }
 
 // addToOrder adds a reservation that was stored.

@@ -172,7 +172,7 @@ func withoutOrder(t *testing.T, s *persistence.Store, verbs func()) {
 	before := map[string][]byte{}
 	var mark []byte
 	inside(t, path, func(tx *bolt.Tx) error {
-		if mark = bytes.Clone(tx.Bucket([]byte("meta")).Get([]byte("order"))); tx.Bucket([]byte("order")) == nil {
+		if mark = bytes.Clone(tx.Bucket([]byte("meta")).Get([]byte("order2"))); tx.Bucket([]byte("order")) == nil {
 			return nil
 		}
 		return tx.Bucket([]byte("order")).ForEach(func(k, v []byte) error {
@@ -191,7 +191,7 @@ func withoutOrder(t *testing.T, s *persistence.Store, verbs func()) {
 		for k, v := range before {
 			must(t, b.Put([]byte(k), v))
 		}
-		return tx.Bucket([]byte("meta")).Put([]byte("order"), mark)
+		return tx.Bucket([]byte("meta")).Put([]byte("order2"), mark)
 	})
 }
 
@@ -203,7 +203,7 @@ func orderMarked(t *testing.T, s *persistence.Store) (marked bool) {
 		return false // no file yet
 	}
 	must(t, errors.Join(db.View(func(tx *bolt.Tx) error {
-		mark := tx.Bucket([]byte("meta")).Get([]byte("order"))
+		mark := tx.Bucket([]byte("meta")).Get([]byte("order2"))
 		marked = len(mark) == 16 && binary.BigEndian.Uint64(mark) == uint64(tx.ID())
 		return nil
 	}), db.Close()))
@@ -296,7 +296,7 @@ func TestAWrongOrderIsMadeAgain(t *testing.T) {
 				inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
 					meta := tx.Bucket([]byte("meta"))
 					mark := binary.BigEndian.AppendUint64(nil, uint64(tx.ID()))
-					return errors.Join(edit(tx.Bucket([]byte("order"))), meta.Put([]byte("order"), append(mark, meta.Get([]byte("generation"))...)))
+					return errors.Join(edit(tx.Bucket([]byte("order"))), meta.Put([]byte("order2"), append(mark, meta.Get([]byte("generation"))...)))
 				})
 				report, err := s.Audit(t.Context(), nil)
 				must(t, err)
@@ -317,4 +317,43 @@ func TestAWrongOrderIsMadeAgain(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestWaitingLongestReadsItsOwnNamespaceOnly asks for the oldest reservation of the namespace that came last. Entries of other
+// namespaces, of which one is damaged here, are not read: there may be thousands.
+func TestWaitingLongestReadsItsOwnNamespaceOnly(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	update(t, s, func(tx *persistence.Tx) error {
+		for i, namespace := range []string{"early", "early", "late"} {
+			r := reserve(attachment(i))
+			r.Owner.Namespace, r.Deadline.From = namespace, orderNow
+			r.Deadline.From.Up += time.Duration(i) * time.Second
+			if err := tx.PutReservation(r); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ReservationsByNamespace("net")
+		return err
+	})
+	var damaged []byte
+	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+		meta, b := tx.Bucket([]byte("meta")), tx.Bucket([]byte("order"))
+		k, _ := b.Cursor().Seek([]byte("net\x00a"))
+		damaged = bytes.Clone(k)
+		mark := binary.BigEndian.AppendUint64(nil, uint64(tx.ID()))
+		return errors.Join(b.Put(damaged, []byte{1}), meta.Put([]byte("order2"), append(mark, meta.Get([]byte("generation"))...)))
+	})
+	update(t, s, func(tx *persistence.Tx) error {
+		found, err := tx.WaitingLongest("net", "late", orderNow, 2)
+		if len(found) != 1 || found[0].Owner.Namespace != "late" {
+			t.Errorf("found%s", owners(found))
+		}
+		return err
+	})
+	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+		if v := tx.Bucket([]byte("order")).Get(damaged); len(v) != 1 {
+			t.Errorf("the entry %q of another namespace was read, and the order made again", damaged)
+		}
+		return nil
+	})
 }

@@ -75,10 +75,14 @@ func (c *comparison) orderedAs(k []byte) []byte {
 		return orderCount(n)
 	}
 	network, rest, _ := strings.Cut(string(k), "\x00")
-	if len(rest) <= orderHead {
+	kind, rest := rest[:min(1, len(rest))], rest[min(1, len(rest)):]
+	if kind == string(rune(byAge)) {
+		_, rest, _ = strings.Cut(rest, "\x00")
+	}
+	if len(rest) < orderHead {
 		return nil
 	}
-	names := strings.Split(rest[1+orderHead:], "\x00") // behind the kind
+	names := strings.Split(rest[orderHead:], "\x00")
 	if len(names) != 3 {
 		return nil
 	}

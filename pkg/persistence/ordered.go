@@ -28,7 +28,7 @@ func (t *Tx) LapsedReservations(network string, now reservation.Moment) (lapsed 
 // lapsed reads the order by end. The entries of this boot are read up to the first that has not lapsed.
 func (t *Tx) lapsed(network string, now reservation.Moment) ([]reservation.Reservation, error) {
 	var all []reservation.Reservation
-	w := newWalk(network, byEnd, now)
+	w := newWalk(network, byEnd, "", now)
 	c := t.tx.Bucket(bucketOrder).Cursor()
 	for k, v := c.Seek(w.prefix); bytes.HasPrefix(k, w.prefix); {
 		d, err := w.deadline(k, v)
@@ -80,13 +80,13 @@ func (t *Tx) ReservationsByNamespace(network string) (of map[string]int64, err e
 // EndingSoonest returns some reservations of a namespace, in the order in which they give way to a pod: first
 // "preferred", then those that end soonest.
 func (t *Tx) EndingSoonest(network, namespace string, now reservation.Moment, some int) ([]reservation.Reservation, error) {
-	return t.first(newWalk(network, byEnd, now), namespace, some)
+	return t.first(newWalk(network, byEnd, "", now), namespace, some)
 }
 
 // WaitingLongest returns some reservations of a namespace, in the order in which they give way to another reservation:
 // first "preferred", then those that began first.
 func (t *Tx) WaitingLongest(network, namespace string, now reservation.Moment, some int) ([]reservation.Reservation, error) {
-	return t.first(newWalk(network, byAge, now), namespace, some)
+	return t.first(newWalk(network, byAge, namespace+"\x00", now), namespace, some)
 }
 
 // first returns the first reservations of a namespace in an order.
@@ -141,7 +141,7 @@ func (t *Tx) places(w walk, namespace string, some int) ([]*place, error) {
 		}
 		if bytes.HasPrefix(head[orderHead:], own) {
 			rank := d.For - w.now.Since(d.From)
-			if w.prefix[len(w.prefix)-1] == byAge {
+			if w.kind == byAge {
 				rank = -w.now.Since(d.From)
 			}
 			best = insert(best, place{k, v, head[0], rank, binary.BigEndian.Uint64(head[orderGroup+8:])}, some)
@@ -173,14 +173,15 @@ func insert(best []*place, p place, some int) []*place {
 // walk is a way through the entries of one order.
 type walk struct {
 	network string
-	prefix  []byte // of the keys: up to the kind
+	kind    byte
+	prefix  []byte // of the keys: up to the kind, and the namespace where it follows
 	now     reservation.Moment
 	boot    uint32 // of now
 	earlier string // stands for each boot but the present one
 }
 
-func newWalk(network string, kind byte, now reservation.Moment) walk {
-	return walk{network: network, prefix: orderKey(network, kind, ""), now: now, boot: bootSum(now), earlier: now.BootID + " before"}
+func newWalk(network string, kind byte, first string, now reservation.Moment) walk {
+	return walk{network: network, kind: kind, prefix: orderKey(network, kind, first), now: now, boot: bootSum(now), earlier: now.BootID + " before"}
 }
 
 // deadline returns the deadline of an entry, with the clock by which it counts now: CLOCK_BOOTTIME for a deadline of this
@@ -194,7 +195,7 @@ func (w walk) deadline(k, v []byte) (d reservation.Deadline, err error) {
 	d.From.Wall, d.From.BootID = time.Unix(int64(binary.BigEndian.Uint64(v)), int64(binary.BigEndian.Uint32(v[8:]))), w.earlier
 	if binary.BigEndian.Uint32(head[1:]) == w.boot {
 		d.From.BootID, d.From.Up = w.now.BootID, time.Duration(binary.BigEndian.Uint64(head[orderGroup:]))
-		if w.prefix[len(w.prefix)-1] == byEnd {
+		if w.kind == byEnd {
 			d.From.Up -= d.For
 		}
 	}

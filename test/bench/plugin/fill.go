@@ -101,8 +101,9 @@ func emptyLimpet(ctx context.Context, dir string) error {
 	})
 }
 
-// fillReserved stores n reservations for pods named pod-0, pod-1, …, which begin now.
-func fillReserved(ctx context.Context, dir string, n int, now reservation.Moment) error {
+// fillReserved stores n reservations for pods named pod-0, pod-1, …, which begin now. Of several namespaces the last one has
+// most reservations, and its reservations are the newest.
+func fillReserved(ctx context.Context, dir string, n, namespaces int, now reservation.Moment) error {
 	return persistence.New(persistence.Options{Dir: dir}).Update(ctx, func(tx *persistence.Tx) error {
 		for i, a := 0, firstAddress; i < n; i, a = i+1, a.Next() {
 			name := fmt.Sprintf("pod-%d", i)
@@ -110,8 +111,12 @@ func fillReserved(ctx context.Context, dir string, n int, now reservation.Moment
 			if err != nil {
 				return err
 			}
+			of := owner(name)
+			if namespaces > 1 {
+				of.Namespace = fmt.Sprintf("ns-%d", min(i/(n/namespaces-10), namespaces-1))
+			}
 			err = tx.PutReservation(reservation.Reservation{
-				Owner: owner(name), UID: "uid", ContainerID: "earlier-" + name, Addresses: []netip.Addr{a},
+				Owner: of, UID: "uid", ContainerID: "earlier-" + name, Addresses: []netip.Addr{a},
 				Deadline: reservation.Deadline{From: now, For: 10 * time.Hour}, Retain: 10 * time.Hour, Seq: seq,
 			})
 			if err != nil {

@@ -62,6 +62,7 @@ var scenarios = []scenario{
 	{name: "50 000 reserved", used: 50_000, rounds: 200, repeat: 1, prepare: reserved, steps: []step{add, end, claim, unclaim}, limpetOnly: true},
 	{name: "0 in use, pods that ask", rounds: 300, repeat: 1, prepare: asking(inUse), steps: []step{add, end}},
 	{name: atTheShare, used: 10_000, rounds: 200, repeat: 1, prepare: asking(reserved), steps: []step{add, end}, limpetOnly: true},
+	{name: ofSeven, used: 10_000, rounds: 200, repeat: 1, prepare: asking(reservedOfSeven), steps: []step{add, end}, limpetOnly: true, memory: true},
 	{name: allTaken, used: wholeRange, rounds: 200, repeat: 1, prepare: asking(nothingFree), steps: []step{add, end}, limpetOnly: true, memory: true, check: eachReclaimed},
 	{name: afterARestart, used: 10_000, rounds: 200, repeat: 1, prepare: asking(reservedBefore), steps: []step{add, end}, limpetOnly: true},
 	{name: allEnded, used: 50_000, rounds: 200, repeat: 1, prepare: emptied, steps: []step{add, end}, limpetOnly: true},
@@ -69,6 +70,9 @@ var scenarios = []scenario{
 
 // atTheShare is the most reservations that a pool of any size may hold. Each DEL of a pod that asks displaces one.
 const atTheShare = "10 000 reserved, the share, pods that ask"
+
+// ofSeven is the same with reservations of seven namespaces, one after the other.
+const ofSeven = "10 000 reserved of seven namespaces, the share, pods that ask"
 
 const (
 	// allTaken has no free address: each ADD takes that of the reservation that ends first, and the DEL reserves it again.
@@ -96,7 +100,16 @@ func reserved(ctx context.Context, c *candidate, n int) error {
 	if err != nil {
 		return err
 	}
-	return fillReserved(ctx, c.dir, n, clocks())
+	return fillReserved(ctx, c.dir, n, 1, clocks())
+}
+
+// reservedOfSeven prepares a state in which each DEL displaces a reservation of the namespace that came last.
+func reservedOfSeven(ctx context.Context, c *candidate, n int) error {
+	clocks, err := machine.ReadClocks(machine.BootIDPath, time.Now)
+	if err != nil {
+		return err
+	}
+	return fillReserved(ctx, c.dir, n, 7, clocks())
 }
 
 // nothingFree prepares a range without a free address. As many are reserved as may be, and the others are in use.
@@ -127,7 +140,7 @@ func eachReclaimed(ctx context.Context, c *candidate, runs int) error {
 
 // reservedBefore prepares a state whose reservations began before a restart of the machine.
 func reservedBefore(ctx context.Context, c *candidate, n int) error {
-	return fillReserved(ctx, c.dir, n, reservation.Moment{Wall: time.Now()})
+	return fillReserved(ctx, c.dir, n, 1, reservation.Moment{Wall: time.Now()})
 }
 
 // asking prepares a state for pods that ask for a reservation.
