@@ -64,7 +64,7 @@ func (o Outline) Annotated(name string) bool {
 // EachPod calls a function with the outline of each pod in a cache. A list would unpack all of them
 // at once.
 func EachPod(ctx context.Context, informers cache.Informers, do func(Outline)) error {
-	store, err := StoreOf[*corev1.Pod](ctx, informers)
+	store, err := StoreOf(ctx, informers, &corev1.Pod{})
 	if err != nil {
 		return fmt.Errorf("read all pods: %w", err)
 	}

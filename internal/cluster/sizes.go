@@ -1,8 +1,14 @@
 package cluster
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // DeploymentSize keeps how many pods a Deployment wants.
@@ -14,8 +20,58 @@ func StatefulSetSize(from, to *appsv1.StatefulSet) { to.Spec.Replicas = from.Spe
 // ReplicaSetSize keeps how many pods a ReplicaSet wants.
 func ReplicaSetSize(from, to *appsv1.ReplicaSet) { to.Spec.Replicas = from.Spec.Replicas }
 
-// JobSize keeps how many pods a Job wants at a time, and how many have succeeded.
+// DaemonSetSize keeps how many pods a DaemonSet wants.
+func DaemonSetSize(from, to *appsv1.DaemonSet) {
+	to.Status.DesiredNumberScheduled = from.Status.DesiredNumberScheduled
+}
+
+// JobSize keeps how many pods a Job wants at a time, and how many have succeeded. A Job that has ended wants none.
 func JobSize(from, to *batchv1.Job) {
 	to.Spec.Parallelism, to.Spec.Completions, to.Spec.Suspend = from.Spec.Parallelism, from.Spec.Completions, from.Spec.Suspend
 	to.Status.Succeeded = from.Status.Succeeded
+	if slices.ContainsFunc(from.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Status == corev1.ConditionTrue && c.Type != batchv1.JobSuspended
+	}) {
+		to.Spec.Parallelism = new(int32(0))
+	}
+}
+
+// TemplateLabels keeps the labels of the pods that a workload makes. The ReplicaSets of a Deployment have those of the
+// Deployment, and there are many.
+func TemplateLabels[T client.Object](from, to T) {
+	if owner := metav1.GetControllerOfNoCopy(from); owner == nil || owner.Kind != "Deployment" {
+		made, _ := MakesPods(from)
+		kept, _ := MakesPods(to)
+		kept.Labels = boundedLabels(made.Labels)
+	}
+}
+
+// MakesPods returns the template of the pods that a workload of Kubernetes makes, and how many it wants; nil and 0 for
+// any other object.
+func MakesPods(o client.Object) (template *corev1.PodTemplateSpec, wants int32) {
+	switch w := o.(type) {
+	case *appsv1.StatefulSet:
+		return &w.Spec.Template, ptr.Deref(w.Spec.Replicas, 1)
+	case *appsv1.Deployment:
+		return &w.Spec.Template, ptr.Deref(w.Spec.Replicas, 1)
+	case *appsv1.ReplicaSet:
+		return &w.Spec.Template, ptr.Deref(w.Spec.Replicas, 1)
+	case *appsv1.DaemonSet:
+		return &w.Spec.Template, w.Status.DesiredNumberScheduled
+	case *batchv1.Job:
+		return &w.Spec.Template, jobWants(w)
+	}
+	return nil, 0
+}
+
+// jobWants returns how many pods a Job wants at a time.
+func jobWants(job *batchv1.Job) int32 {
+	if ptr.Deref(job.Spec.Suspend, false) {
+		return 0
+	}
+	n := ptr.Deref(job.Spec.Parallelism, 1)
+	if job.Spec.Completions != nil {
+		n = min(n, *job.Spec.Completions-job.Status.Succeeded)
+	}
+	return max(n, 0)
 }

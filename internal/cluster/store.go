@@ -14,15 +14,15 @@ import (
 // copies each object's struct, which costs more than the decision about thousands of pods.
 type Store[T client.Object] struct{ indexer toolscache.Indexer }
 
-// StoreOf returns the store of a kind, which must be one that the cache holds of all namespaces.
-func StoreOf[T client.Object](ctx context.Context, informers cache.Informers) (Store[T], error) {
-	informer, err := informers.GetInformer(ctx, newObject[T]())
+// StoreOf returns the store of the kind of an object, which must be one that the cache holds of all namespaces.
+func StoreOf[T client.Object](ctx context.Context, informers cache.Informers, of T) (Store[T], error) {
+	informer, err := informers.GetInformer(ctx, of)
 	if err != nil {
-		return Store[T]{}, fmt.Errorf("get informer of %s: %w", reflect.TypeFor[T](), err)
+		return Store[T]{}, fmt.Errorf("get informer of %T: %w", of, err)
 	}
 	shared, ok := informer.(toolscache.SharedIndexInformer)
 	if !ok {
-		return Store[T]{}, fmt.Errorf("informer of %s is %T, which has no store", reflect.TypeFor[T](), informer)
+		return Store[T]{}, fmt.Errorf("informer of %T is %T, which has no store", of, informer)
 	}
 	return Store[T]{shared.GetIndexer()}, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,13 +43,4 @@ func (c *chains) of(ctx context.Context, pod *corev1.Pod) ([]workload.Owner, err
 	}
 	c.last, c.chain = ref.UID, chain
 	return chain, nil
-}
-
-// kindOf is the kind of the last of a pod's controllers, in the version that the reference names.
-func kindOf(pod *corev1.Pod, chain []workload.Owner) schema.GroupVersionKind {
-	top := chain[len(chain)-1]
-	if ref := metav1.GetControllerOfNoCopy(pod); len(chain) == 1 && ref != nil {
-		return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	}
-	return schema.GroupVersionKind{Group: top.Group, Kind: top.Kind} // read through what stands between
 }

@@ -17,15 +17,10 @@ func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod, most int) ([]*po
 	if err != nil {
 		return nil, err
 	}
-	candidates, err := cluster.BudgetsFor(ctx, r.cached, pod.Namespace, pod.Labels, chain)
+	covering, err := r.covering(ctx, pod, chain, most)
 	var found []*policyv1beta1.PodUnavailableBudget
-	for _, pub := range candidates {
-		if len(found) == most {
-			break
-		}
-		if matcher, err := budget.MatcherOf(pub); err == nil && matcher.Covers(pod, chain) {
-			found = append(found, pub)
-		}
+	for _, c := range covering {
+		found = append(found, c.object)
 	}
 	return found, err
 }
@@ -36,18 +31,21 @@ type covering struct {
 	matcher budget.Matcher
 }
 
-func (r *Reader) covering(ctx context.Context, pod *corev1.Pod, chain []workload.Owner) ([]covering, error) {
+func (r *Reader) covering(ctx context.Context, pod *corev1.Pod, chain []workload.Owner, most int) ([]covering, error) {
 	candidates, err := cluster.BudgetsFor(ctx, r.cached, pod.Namespace, pod.Labels, chain)
-	return matching(candidates, pod, chain), err
+	return matching(candidates, pod, chain, most), err
 }
 
-// matching keeps the budgets that cover a pod.
-func matching(candidates []*policyv1beta1.PodUnavailableBudget, pod *corev1.Pod, chain []workload.Owner) []covering {
+// matching returns the first budgets that cover a pod.
+func matching(candidates []*policyv1beta1.PodUnavailableBudget, pod *corev1.Pod, chain []workload.Owner, most int) []covering {
 	var found []covering
 	for _, pub := range candidates {
+		if len(found) == most {
+			break
+		}
 		matcher, err := budget.MatcherOf(pub)
 		if err == nil && matcher.Covers(pod, chain) { // the condition of a budget without valid selectors says so
-			found = append(found, covering{pub, matcher})
+			found = append(found, covering{object: pub, matcher: matcher})
 		}
 	}
 	return found

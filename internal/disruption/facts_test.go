@@ -113,6 +113,17 @@ func TestTheSizeOfABudget(t *testing.T) {
 		env.Create(t, set)
 		return d, set
 	}
+	rollout := func(t *testing.T, ns string) (sets []*appsv1.ReplicaSet) {
+		of := &unstructured.Unstructured{}
+		of.SetName("web")
+		of.SetUID("rollout")
+		for i, replicas := range []int32{4, 2} {
+			set := &appsv1.ReplicaSet{ObjectMeta: meta(ns, fmt.Sprintf("web-%d", i+1), controlledBy(of, "argoproj.io/v1alpha1", "Rollout")), Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: selector, Template: template}}
+			env.Create(t, set)
+			sets = append(sets, set)
+		}
+		return sets
+	}
 	game := func(t *testing.T, ns string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "web", "namespace": ns}, "spec": map[string]any{"size": int64(6)}}}
 		o.SetGroupVersionKind(testenv.GameServers)
@@ -143,13 +154,9 @@ func TestTheSizeOfABudget(t *testing.T) {
 			}, []client.Object{d, set}}
 		}, size: 6, pods: 3},
 		"Rollout, through its ReplicaSets": {make: func(t *testing.T, ns string) made {
-			rollout := &unstructured.Unstructured{}
-			rollout.SetName("web")
-			rollout.SetUID("rollout")
-			set := &appsv1.ReplicaSet{ObjectMeta: meta(ns, "web-1", controlledBy(rollout, "argoproj.io/v1alpha1", "Rollout")), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(4)), Selector: selector, Template: template}}
-			env.Create(t, set)
-			return made{[]*corev1.Pod{owned(ns, "web-1-a", controlledBy(set, "apps/v1", "ReplicaSet"))}, []client.Object{set}}
-		}, budget: target("argoproj.io/v1alpha1", "Rollout", "web"), size: 4, pods: 1},
+			sets := rollout(t, ns)
+			return made{[]*corev1.Pod{owned(ns, "web-1-a", controlledBy(sets[0], "apps/v1", "ReplicaSet"))}, []client.Object{sets[0], sets[1]}}
+		}, budget: target("argoproj.io/v1alpha1", "Rollout", "web"), size: 6, pods: 1},
 		"Job": {make: func(t *testing.T, ns string) made {
 			job := &batchv1.Job{ObjectMeta: meta(ns, "web"), Spec: batchv1.JobSpec{Parallelism: new(int32(4)), Completions: new(int32(3)), Template: *template.DeepCopy()}}
 			job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -167,6 +174,52 @@ func TestTheSizeOfABudget(t *testing.T) {
 		"a kind that is not served": {make: func(_ *testing.T, ns string) made {
 			return made{[]*corev1.Pod{owned(ns, "web-0", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Nothing", Name: "web", UID: "u", Controller: new(true)})}, nil}
 		}, budget: target("example.com/v1", "Nothing", "web"), pods: 1, unknown: "the size of Nothing web cannot be read"},
+		"selected workloads, of which one has a pod": {make: func(t *testing.T, ns string) made {
+			one, none, two, other := testenv.AStatefulSet("one", 1).In(ns), testenv.AStatefulSet("none", 0).In(ns), testenv.AStatefulSet("two", 2).In(ns), testenv.AStatefulSet("other", 4).In(ns)
+			for _, set := range []testenv.StatefulSet{one, none, two} {
+				set.Spec.Template.Labels, set.Spec.Selector = template.Labels, selector
+			}
+			env.Create(t, one.StatefulSet, none.StatefulSet, two.StatefulSet, other.StatefulSet)
+			return made{[]*corev1.Pod{owned(ns, "one-0", controlledBy(one, "apps/v1", "StatefulSet"))}, []client.Object{one.StatefulSet, none.StatefulSet, two.StatefulSet, other.StatefulSet}}
+		}, size: 3, pods: 1},
+		"a selected Deployment without a pod": {make: func(t *testing.T, ns string) made {
+			d, set := deployment(t, ns)
+			return made{nil, []client.Object{d, set}}
+		}, size: 5},
+		"selected ReplicaSets of a Rollout, of which one has a pod": {make: func(t *testing.T, ns string) made {
+			sets := rollout(t, ns)
+			return made{[]*corev1.Pod{owned(ns, "web-1-a", controlledBy(sets[0], "apps/v1", "ReplicaSet"))}, []client.Object{sets[0], sets[1]}}
+		}, size: 6, pods: 1},
+		"ReplicaSets of a Rollout without a pod": {make: func(t *testing.T, ns string) made {
+			sets := rollout(t, ns)
+			return made{nil, []client.Object{sets[0], sets[1]}}
+		}, budget: target("argoproj.io/v1alpha1", "Rollout", "web"), size: 6},
+		"selected Jobs, of which one has failed": {make: func(t *testing.T, ns string) made {
+			var jobs []client.Object
+			for _, name := range []string{"runs", "failed"} {
+				job := &batchv1.Job{ObjectMeta: meta(ns, name), Spec: batchv1.JobSpec{Parallelism: new(int32(3)), Template: *template.DeepCopy()}}
+				job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+				env.Create(t, job)
+				jobs = append(jobs, job)
+			}
+			failed := jobs[1].(*batchv1.Job)
+			failed.Status = batchv1.JobStatus{StartTime: new(metav1.Now()), Conditions: []batchv1.JobCondition{
+				{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}, {Type: batchv1.JobFailed, Status: corev1.ConditionTrue},
+			}}
+			if err := env.Client.Status().Update(t.Context(), failed); err != nil {
+				t.Fatal(err)
+			}
+			return made{nil, jobs}
+		}, size: 3},
+		"a selected DaemonSet": {make: func(t *testing.T, ns string) made {
+			set := &appsv1.DaemonSet{ObjectMeta: meta(ns, "web"), Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}
+			env.Create(t, set)
+			set.Status.DesiredNumberScheduled = 7
+			if err := env.Client.Status().Update(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+			return made{[]*corev1.Pod{owned(ns, "web-a", controlledBy(set, "apps/v1", "DaemonSet"))}, []client.Object{set}}
+		}, size: 7, pods: 1},
 		"a workload that is gone": {make: func(_ *testing.T, ns string) made {
 			return made{[]*corev1.Pod{owned(ns, "web-0", metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "u", Controller: new(true)})}, nil}
 		}, budget: target("apps/v1", "StatefulSet", "web"), pods: 1},
@@ -193,6 +246,9 @@ func TestTheSizeOfABudget(t *testing.T) {
 			f, err := reader.Facts(t.Context(), budgetOf(ns, tc.budget), time.Now())
 			if err != nil {
 				t.Fatal(err)
+			}
+			if bare := strings.Contains(name, "of none"); (f.Budget.Bare > 0) != bare {
+				t.Errorf("%d pods without a workload, want some: %v", f.Budget.Bare, bare)
 			}
 			if f.Budget.Expected != tc.size || len(f.Budget.Pods) != tc.pods || !strings.Contains(f.Budget.Unknown, tc.unknown) || (tc.unknown == "") != (f.Budget.Unknown == "") {
 				t.Errorf("size %d (%q) with %d pods, want %d (%q) with %d", f.Budget.Expected, f.Budget.Unknown, len(f.Budget.Pods), tc.size, tc.unknown, tc.pods)

@@ -3,6 +3,7 @@ package disruption
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/limpet-io/limpet/internal/books"
@@ -56,7 +57,7 @@ func (j *Judge) find(ctx context.Context, r Request) (c inquiry, err error) {
 	if c.chain, err = cluster.ChainOf(ctx, j.reader.cached, r.Pod); err != nil {
 		return c, err
 	}
-	if c.covering, err = j.reader.covering(ctx, r.Pod, c.chain); err == nil && len(c.covering) == 0 {
+	if c.covering, err = j.reader.covering(ctx, r.Pod, c.chain, math.MaxInt); err == nil && len(c.covering) == 0 {
 		c.covering, err = j.unseen(ctx, &c)
 	}
 	return c, err

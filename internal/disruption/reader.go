@@ -54,7 +54,7 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 	if err = r.cover(ctx, pub.Namespace, matcher, &f, now); err != nil {
 		return f, err
 	}
-	f.Budget.Expected, f.Budget.Unknown, err = r.size(ctx, pub, f, now)
+	f.Budget.Expected, f.Budget.Unknown, err = r.size(ctx, pub, matcher, &f, now)
 	return f, err
 }
 
@@ -100,7 +100,7 @@ func (r *Reader) add(ctx context.Context, pod *corev1.Pod, chain []workload.Owne
 
 // pods returns the pods of a namespace.
 func (r *Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
-	store, err := cluster.StoreOf[*corev1.Pod](ctx, r.cached)
+	store, err := cluster.StoreOf(ctx, r.cached, &corev1.Pod{})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (r *Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, err
 
 // count returns how many pods a namespace has.
 func (r *Reader) count(ctx context.Context, namespace string) (int, error) {
-	store, err := cluster.StoreOf[*corev1.Pod](ctx, r.cached)
+	store, err := cluster.StoreOf(ctx, r.cached, &corev1.Pod{})
 	if err != nil {
 		return 0, err
 	}
@@ -119,7 +119,7 @@ func (r *Reader) count(ctx context.Context, namespace string) (int, error) {
 // Version is the newest resource version of pods that the cache shows. What is read of pods
 // afterwards is as new, or newer.
 func (r *Reader) Version(ctx context.Context) (string, error) {
-	store, err := cluster.StoreOf[*corev1.Pod](ctx, r.cached)
+	store, err := cluster.StoreOf(ctx, r.cached, &corev1.Pod{})
 	if err != nil {
 		return "", err
 	}

@@ -67,5 +67,5 @@ func (j *Judge) stored(ctx context.Context, c *inquiry, options ...client.ListOp
 	for i := range list.Items { // other requests may share the list
 		all[i] = &list.Items[i]
 	}
-	return matching(all, c.request.Pod, c.chain), nil
+	return matching(all, c.request.Pod, c.chain, math.MaxInt), nil
 }

@@ -104,10 +104,10 @@ func (j *Judge) living(ctx context.Context, namespace string, owner types.UID) (
 // stateOf returns whether an owner lives, and how many pods it wants; OwnerUnknown for kinds
 // that the cache does not hold.
 func (j *Judge) stateOf(ctx context.Context, namespace string, owner workload.Owner) (budget.OwnerState, int32, error) {
-	o := cachedKind(owner.GroupKind())
-	if o == nil {
+	if !cachedKind(owner.GroupKind()) {
 		return budget.OwnerUnknown, 0, nil
 	}
+	o := kinds[owner.GroupKind()].DeepCopyObject().(client.Object)
 	key := client.ObjectKey{Namespace: namespace, Name: owner.Name}
 	switch err := j.reader.cached.Get(ctx, key, o, client.UnsafeDisableDeepCopy); {
 	case apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID:

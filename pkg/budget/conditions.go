@@ -19,6 +19,7 @@ const (
 	ReasonEnforcedNotProbed  = "NotProbed"            // the guard has not answered a test request yet
 	ReasonEnforcedNoPods     = "SelectorInvalid"      // the selector or the target is invalid, and the budget covers no pod
 	ReasonEnforcedOldRules   = "AnnotationInvalid"    // some annotations are invalid, and the defaults hold
+	ReasonEnforcedBarePods   = "PodsWithoutWorkload"  // no workload makes some pods again, and the budget has no number for them
 	ReasonDisruptionUnits    = "UnitsLeft"            // further pods may become unavailable
 	ReasonNothingProtected   = "NothingProtected"     // no pod must stay available, so all pods may go
 	ReasonDisruptionNone     = "BudgetExhausted"      // as many pods are unavailable as the budget allows
@@ -47,6 +48,7 @@ type Guard struct {
 	Unprobed bool
 	// Problem is the error of MatcherOf: the budget covers no pod.
 	Problem error
+	Loose   int // see Budget.Loose
 	// Rules are the rules in force, and Invalid is the error of RulesOf.
 	Rules   Rules
 	Invalid error
@@ -75,6 +77,9 @@ func EnforcedOf(g Guard, now time.Time) metav1.Condition {
 	case g.Unprobed:
 		return condition(policyv1beta1.ConditionEnforced, metav1.ConditionUnknown, ReasonEnforcedNotProbed,
 			"No test request was sent to the guard yet.")
+	case g.Loose > 0:
+		return no(ReasonEnforcedBarePods, fmt.Sprintf("%d pods have no workload that makes them again, so that the size shrinks with each: "+
+			"set protectTotalReplicas, or minAvailable to a number.", g.Loose))
 	case g.Invalid != nil:
 		return no(ReasonEnforcedOldRules, fmt.Sprintf("Some annotations are invalid, and the defaults hold: %s.", sentence(g.Invalid.Error())))
 	}

@@ -34,6 +34,7 @@ func TestEnforcedOf(t *testing.T) {
 		"a pod went unasked":   {func(g *budget.Guard) { g.Missed = now.Add(-30 * time.Second) }, metav1.ConditionFalse, budget.ReasonEnforcedNotCalled, "30 s ago"},
 		"unasked, then called": {func(g *budget.Guard) { g.Missed = now.Add(-2 * time.Minute) }, metav1.ConditionTrue, budget.ReasonEnforced, ""},
 		"unasked long ago":     {func(g *budget.Guard) { g.Called, g.Missed = time.Time{}, now.Add(-time.Hour) }, metav1.ConditionTrue, budget.ReasonEnforced, ""},
+		"pods of no workload":  {func(g *budget.Guard) { g.Loose = 2 }, metav1.ConditionFalse, budget.ReasonEnforcedBarePods, "2 pods have no workload"},
 		"a wrong annotation":   {func(g *budget.Guard) { g.Invalid = errors.New("write Open or Closed") }, metav1.ConditionFalse, budget.ReasonEnforcedOldRules, "Open or Closed"},
 		"a wrong selector":     {func(g *budget.Guard) { g.Problem = errors.New("empty") }, metav1.ConditionFalse, budget.ReasonEnforcedNoPods, "covers no pod"},
 	}

@@ -3,6 +3,7 @@ package budget
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,19 +61,14 @@ func selectorOf(field string, s *metav1.LabelSelector) (labels.Selector, error) 
 	return selector, nil
 }
 
-// Covers tells whether the budget counts a pod: by its labels, or by the chain of its
-// controllers. Names and kinds are compared, not UIDs: a workload that is made again has the
-// same budget.
+// Covers tells whether the budget counts a pod, or the pods of a template: by the labels, or by the
+// chain of controllers. Names and kinds are compared, not UIDs: a workload that is made again has
+// the same budget.
 func (m Matcher) Covers(pod metav1.Object, chain []workload.Owner) bool {
 	if m.selector != nil {
 		return m.selector.Matches(labels.Set(pod.GetLabels()))
 	}
-	for _, owner := range chain {
-		if m.target != (workload.Target{}) && owner.Target == m.target {
-			return true
-		}
-	}
-	return false
+	return m.target != (workload.Target{}) && slices.ContainsFunc(chain, func(owner workload.Owner) bool { return owner.Target == m.target })
 }
 
 // Exempts tells whether the budget lets a covered pod go without a check: the selector of
@@ -92,13 +88,4 @@ func (m Matcher) Exempts(pod metav1.Object) bool {
 func (m Matcher) Leaves(before, after metav1.Object, beforeChain, afterChain []workload.Owner) bool {
 	return m.Covers(before, beforeChain) && !m.Exempts(before) &&
 		(!m.Covers(after, afterChain) || m.Exempts(after))
-}
-
-// Covers tells whether a budget counts a pod, see Matcher.Covers.
-func Covers(pub *policyv1beta1.PodUnavailableBudget, pod metav1.Object, chain []workload.Owner) (bool, error) {
-	m, err := MatcherOf(pub)
-	if err != nil {
-		return false, err
-	}
-	return m.Covers(pod, chain), nil
 }

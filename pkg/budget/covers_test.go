@@ -61,8 +61,8 @@ func TestCovers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pub := annotated()
 			pub.Spec = tc.spec
-			got, err := budget.Covers(pub, &metav1.ObjectMeta{Labels: tc.labels}, tc.chain)
-			if got != tc.want || (err != nil) != tc.fails {
+			matcher, err := budget.MatcherOf(pub)
+			if got := err == nil && matcher.Covers(&metav1.ObjectMeta{Labels: tc.labels}, tc.chain); got != tc.want || (err != nil) != tc.fails {
 				t.Errorf("covers: %v, error %v; want %v, an error: %v", got, err, tc.want, tc.fails)
 			}
 		})

@@ -41,6 +41,8 @@ type Budget struct {
 	Unknown  string
 	// Pods are the living pods that the budget covers, the pod of the request among them.
 	Pods []Pod
+	// Bare is how many of the pods no workload makes again. The size does not count such a pod when it is gone.
+	Bare int
 	// Exempt tells that the budget counts the pod of the request and does not protect it.
 	Exempt bool
 	// Leaves tells that the request takes the pod out of this budget, see Leaves.

@@ -44,6 +44,15 @@ func (b *Budget) desired() (int32, bool) {
 	return DesiredOf(b.MaxUnavailable, b.MinAvailable, b.Expected, b.Unknown == "")
 }
 
+// Loose is how many pods the budget lets go one after the other: with each pod that no workload makes
+// again, the size gets smaller. A number that does not depend on the size keeps them.
+func (b *Budget) Loose() int {
+	if _, fixed := DesiredOf(b.MaxUnavailable, b.MinAvailable, 0, false); fixed {
+		return 0
+	}
+	return b.Bare
+}
+
 // Count returns the numbers that the budget shows. A pod of which the book has a living entry
 // is not available.
 func Count(b Budget, book ledger.Book, now time.Time) Numbers {

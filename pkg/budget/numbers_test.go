@@ -138,42 +138,24 @@ func TestCount(t *testing.T) {
 	})
 }
 
-func TestSizeOf(t *testing.T) {
-	total := annotated()
-	total.Spec.ProtectTotalReplicas = new(int32(7))
-	two := []budget.Workload{{Name: "a", Replicas: 3}, {Name: "b", Replicas: 2}}
-	cases := map[string]struct {
-		total     bool
-		rules     budget.Rules
-		workloads []budget.Workload
-		bare      int
-		pods      int
-		want      int32
-		unknown   string
+// A budget over pods that no workload makes again holds only if its number does not depend on the size.
+func TestLoose(t *testing.T) {
+	for name, tc := range map[string]struct {
+		budget budget.Budget
+		bare   int
+		want   int
 	}{
-		"one workload":                   {workloads: two[:1], pods: 1, want: 3},
-		"several workloads":              {workloads: two, pods: 5, want: 5},
-		"pods without a controller":      {workloads: two[:1], bare: 2, pods: 5, want: 5},
-		"no workload and no pod":         {},
-		"a workload that is scaled to 0": {workloads: []budget.Workload{{Name: "a"}}, pods: 4},
-		"a number of the user":           {total: true, workloads: two, pods: 2, want: 7},
-		"a number, and an unknown size":  {total: true, workloads: []budget.Workload{{Unknown: "no scale"}}, want: 7},
-		"the pods that are there":        {rules: budget.Rules{IgnoreScale: true}, workloads: two, pods: 2, want: 2},
-		"an unknown size":                {workloads: append(two, budget.Workload{Unknown: "no scale"}), pods: 6, unknown: "no scale"},
-		"pods that are there, and an unknown size": {
-			rules: budget.Rules{IgnoreScale: true}, workloads: []budget.Workload{{Unknown: "no scale"}}, pods: 2, want: 2,
-		},
-		"more than fits": {workloads: []budget.Workload{{Replicas: 1<<31 - 1}, {Replicas: 1<<31 - 1}}, want: 1<<31 - 1},
-	}
-	for name, tc := range cases {
+		"a number may go":            {most("1", pods(3)), 3, 3},
+		"a share may go":             {most("30%", pods(3)), 1, 1},
+		"all may go":                 {most("100%", pods(3)), 3, 0},
+		"a share must stay":          {least("50%", pods(3)), 3, 3},
+		"a number must stay":         {least("2", pods(3)), 3, 0},
+		"workloads make all of them": {most("1", pods(3)), 0, 0},
+	} {
 		t.Run(name, func(t *testing.T) {
-			pub := annotated()
-			if tc.total {
-				pub = total
-			}
-			got, unknown := budget.SizeOf(pub, tc.rules, tc.workloads, tc.bare, tc.pods)
-			if got != tc.want || unknown != tc.unknown {
-				t.Errorf("size %d, unknown %q; want %d, %q", got, unknown, tc.want, tc.unknown)
+			tc.budget.Bare = tc.bare
+			if got := tc.budget.Loose(); got != tc.want {
+				t.Errorf("%d pods, want %d", got, tc.want)
 			}
 		})
 	}

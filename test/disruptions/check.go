@@ -243,7 +243,10 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 // needed the pod.
 func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
 	from := c.known(e.Received)
-	have, need, unknown := c.current(b, e.Done), b.lowest(from), b.lost(from)
+	have, need, unknown := c.current(b, e.Done), b.lowest(from, e.User), b.lost(from)
+	if b.lowest(from, "") > need {
+		b.losses = append(b.losses, e.Done) // below the number of the budget: other decisions do not ask for that
+	}
 	spare := have + unknown - need
 	if ready := before.ReadySince.Add(b.Stable); !ready.After(from) {
 		b.granted = append(b.granted, &grant{e.Done, spare})
@@ -274,7 +277,7 @@ func (c *checker) short(e Event, b *budget, before *pod, v Vector) {
 	if !serves && !protected || before.Deleting || before.Finished || !b.protects(before) || !b.judges(v) {
 		return
 	}
-	if have, need, unknown := c.current(b, e.Done), b.lowest(from), b.lost(from); have+unknown < need {
+	if have, need, unknown := c.current(b, e.Done), b.lowest(from, e.User), b.lost(from); have+unknown < need {
 		c.violate(Short, e, b, before.Name, "%s by %s of a pod that runs, while %d are available of %d needed; losses during the request: %d", v, e.User, have, need, unknown)
 	}
 }
@@ -364,9 +367,9 @@ func (c *checker) settle(e Event) {
 		return
 	}
 	for _, b := range c.budgets {
-		want := c.want(b)
-		if n := len(b.desired); n == 0 || b.desired[n-1].value != want {
-			b.desired = append(b.desired, since{e.Done, want})
+		want, of := c.want(b), c.wanted(b)
+		if n := len(b.desired); n == 0 || b.desired[n-1].value != want || b.desired[n-1].of != of {
+			b.desired = append(b.desired, since{e.Done, want, of})
 		}
 		switch free := c.current(b, e.Done) > want; {
 		case !free:

@@ -74,6 +74,7 @@ type Owner struct {
 type Workload struct {
 	UID, Namespace, Group, Kind, Name string
 	Owner                             Owner
+	Labels                            map[string]string // of the template
 	Replicas                          int
 	Deleting, Gone                    bool
 	// ScaleOnly: only UID and Replicas are known, from the scale subresource.

@@ -24,6 +24,11 @@ type object struct {
 		Containers []struct {
 			Image string `json:"image"`
 		} `json:"containers"`
+		Template struct {
+			Metadata struct {
+				Labels map[string]string `json:"labels"`
+			} `json:"metadata"`
+		} `json:"template"`
 		Unschedulable bool `json:"unschedulable"`
 		Taints        []struct {
 			Key, Effect string
@@ -98,7 +103,7 @@ func (o object) owner() Owner {
 func (o object) workload(group, kind string) *Workload {
 	w := &Workload{
 		UID: string(o.Metadata.UID), Namespace: o.Metadata.Namespace, Group: group, Kind: kind, Name: o.Metadata.Name,
-		Owner: o.owner(), Replicas: 1, Deleting: o.Metadata.DeletionTimestamp != nil,
+		Owner: o.owner(), Labels: o.Spec.Template.Metadata.Labels, Replicas: 1, Deleting: o.Metadata.DeletionTimestamp != nil,
 	}
 	switch {
 	case o.Spec.Replicas != nil:
@@ -120,13 +125,19 @@ func (o object) jobSize() int {
 	if o.Spec.Suspend {
 		return 0
 	}
+	var status struct {
+		Succeeded  int                `json:"succeeded"`
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	_ = json.Unmarshal(o.Status, &status) // a Job without a status has no pods that succeeded
+	for _, c := range status.Conditions {
+		if c.Status == metav1.ConditionTrue && c.Type != "Suspended" {
+			return 0 // the Job has ended
+		}
+	}
 	if o.Spec.Completions == nil {
 		return n
 	}
-	var status struct {
-		Succeeded int `json:"succeeded"`
-	}
-	_ = json.Unmarshal(o.Status, &status) // a Job without a status has no pods that succeeded
 	return max(0, min(n, *o.Spec.Completions-status.Succeeded))
 }
 

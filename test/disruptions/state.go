@@ -34,7 +34,7 @@ type budget struct {
 	Budget
 	selector, ignored labels.Selector
 	// workloads are those of all pods that the budget has covered. A workload counts although
-	// all of its pods are gone.
+	// all of its pods are gone, and one whose template the selector matches before it has any.
 	workloads map[string]bool
 	// desired is how many pods had to be available, since when, in the order of time.
 	desired []since
@@ -71,9 +71,10 @@ func (b *budget) spares(since time.Time) bool {
 	return true
 }
 
+// since is how many pods had to be available from a time on. of is how many the workloads wanted.
 type since struct {
-	at    time.Time
-	value int
+	at        time.Time
+	value, of int
 }
 
 // state is what exists at a moment of the log.
@@ -181,8 +182,19 @@ func (s *state) current(b *budget, now time.Time) int {
 	return n
 }
 
-// total is the size of the workloads of a budget.
-func (s *state) total(b *budget) int {
+// wanted is how many pods the workloads want of which the budget covers a pod now, or the next one.
+func (s *state) wanted(b *budget) int {
+	present := map[string]bool{}
+	for _, p := range s.pods {
+		if all := s.chain(p.Owner); p.budgets[b] && !p.Deleting && len(all) > 0 {
+			present[all[len(all)-1].UID] = true
+		}
+	}
+	return s.total(b, present)
+}
+
+// total is the size of some workloads of a budget that has a selector, or of the budget's target.
+func (s *state) total(b *budget, workloads map[string]bool) int {
 	if b.Total > 0 {
 		return b.Total
 	}
@@ -193,7 +205,8 @@ func (s *state) total(b *budget) int {
 	for _, w := range s.workloads {
 		named := b.selector == nil && w.Namespace == b.Namespace && ((Owner{Group: w.Group, Kind: w.Kind, Name: w.Name}).is(b.Target) ||
 			w.Owner.is(b.Target) && s.workloads[w.Owner.UID] == nil) // such as the ReplicaSets of a Rollout
-		if (named || b.selector != nil && b.workloads[w.UID]) && !w.Gone && !w.Deleting {
+		next := b.selector != nil && w.Namespace == b.Namespace && s.workloads[w.Owner.UID] == nil && len(w.Labels) > 0 && b.selector.Matches(labels.Set(w.Labels))
+		if (named || next || b.selector != nil && workloads[w.UID]) && !w.Gone && !w.Deleting {
 			n += w.Replicas
 		}
 	}
@@ -219,7 +232,7 @@ func (s *state) want(b *budget) int {
 	if b.Gone {
 		return 0
 	}
-	total := s.total(b)
+	total := s.total(b, b.workloads)
 	if b.MaxUnavailable != nil {
 		return max(0, total-scaled(b.MaxUnavailable, total))
 	}
@@ -238,10 +251,14 @@ func scaled(v *intstr.IntOrString, total int) int {
 	return n
 }
 
-// lowest is the least number of pods that had to be available at a moment from a time on.
-func (b *budget) lowest(from time.Time) int {
+// lowest is the least number of pods that had to be available at a moment from a time on. The controllers of workloads
+// need not keep more pods than the workloads want.
+func (b *budget) lowest(from time.Time, user string) int {
 	least, known := 0, false
 	for _, d := range slices.Backward(b.desired) {
+		if strings.HasPrefix(user, controllers) {
+			d.value = min(d.value, d.of)
+		}
 		if !known || d.value < least {
 			least, known = d.value, true
 		}

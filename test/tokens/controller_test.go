@@ -433,6 +433,7 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"list pools", list(&limpetv1alpha1.NodeIPPoolList{})},
 		{"list deployments", list(&appsv1.DeploymentList{})},
 		{"list replica sets", list(&appsv1.ReplicaSetList{})},
+		{"list daemon sets", list(&appsv1.DaemonSetList{})},
 		{"list jobs", list(&batchv1.JobList{})},
 		{"list disruption budgets", list(&policyv1.PodDisruptionBudgetList{})},
 		{"list books", list(&limpetv1alpha1.DisruptionBookList{})},

@@ -151,3 +151,20 @@ func TestRefusalsAreTold(t *testing.T) {
 		return nil
 	})
 }
+
+// Pods that no workload makes again go one after the other, because the size shrinks with each. The condition says so
+// until the budget has a number for them.
+func TestPodsWithoutAWorkloadAreNotEnforced(t *testing.T) {
+	m := newManager(t)
+	m.guarding(t)
+	m.start(t, m.reconciler(), m.labeler(clock.RealClock{}))
+	pub := aBudget(env.Namespace(t), "web", intstr.FromInt32(1))
+	env.Create(t, pub)
+	has(t, pub, enforced, metav1.ConditionTrue, "Enforced", "")
+	bare := testenv.APod("bare").In(pub.Namespace).Ready().Pod
+	bare.Labels = map[string]string{"app": "web"}
+	env.Create(t, bare)
+	has(t, pub, enforced, metav1.ConditionFalse, "PodsWithoutWorkload", "protectTotalReplicas")
+	env.Change(t, pub, func() { pub.Spec.ProtectTotalReplicas = new(int32(1)) })
+	has(t, pub, enforced, metav1.ConditionTrue, "Enforced", "")
+}

@@ -60,7 +60,8 @@ func (r *Reconciler) gather(ctx context.Context, pub *policyv1beta1.PodUnavailab
 func (s *situation) enforced() metav1.Condition {
 	_, unmatched := budget.MatcherOf(s.pub)
 	_, invalid := budget.RulesOf(s.pub)
-	return s.guard.condition(budget.Guard{Problem: unmatched, Rules: s.facts.Budget.Rules, Invalid: invalid, Missed: s.missed}, s.now)
+	g := budget.Guard{Problem: unmatched, Rules: s.facts.Budget.Rules, Invalid: invalid, Missed: s.missed, Loose: s.facts.Budget.Loose()}
+	return s.guard.condition(g, s.now)
 }
 
 // gatherEntries reads the pods of the book's entries. The disruption of such a pod is

@@ -49,7 +49,7 @@ func (l *Labeler) gather(ctx context.Context, ns *corev1.Namespace) (neighbourho
 	if len(n.pdbs) < 2 {
 		return n, nil
 	}
-	store, err := cluster.StoreOf[*corev1.Pod](ctx, l.Pods)
+	store, err := cluster.StoreOf(ctx, l.Pods, &corev1.Pod{})
 	if err != nil {
 		return n, err
 	}

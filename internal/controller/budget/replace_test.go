@@ -20,7 +20,9 @@ import (
 func pair(t *testing.T) (namespace string, pod *corev1.Pod) {
 	t.Helper()
 	ns := env.Namespace(t)
-	p := testenv.APod("web").In(ns).Ready()
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, set.StatefulSet)
+	p := testenv.APod("web").In(ns).Ready().OwnedBy(set.StatefulSet)
 	p.Labels = map[string]string{"app": "web", "tier": "front"}
 	env.Create(t, p.Pod)
 	for name, labels := range map[string][]string{"app": {"app", "web"}, "tier": {"tier", "front"}} {

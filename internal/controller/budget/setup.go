@@ -29,6 +29,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.Deployment{}, all, resized).
 		Watches(&appsv1.StatefulSet{}, all, resized).
 		Watches(&appsv1.ReplicaSet{}, all, resized).
+		Watches(&appsv1.DaemonSet{}, all, resized).
 		Watches(&batchv1.Job{}, all, resized).
 		Watches(&limpetv1alpha1.DisruptionBook{}, handler.EnqueueRequestsFromMapFunc(r.readersOf)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.budgetsOf), builder.WithPredicates(labelChanged)).

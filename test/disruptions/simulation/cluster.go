@@ -22,6 +22,7 @@ const (
 	NoJoin     Variant = "a book for each budget, without join"
 	NoCompare  Variant = "books are written without compare"
 	NoSize     Variant = "the living pods are the size of the workload"
+	NoAbsent   Variant = "workloads without a pod are not counted"
 	NoPDB      Variant = "PodDisruptionBudgets are not asked first"
 	NoPlace    Variant = "the place of a pod is not looked at"
 	NoUnready  Variant = "pods that are not Ready are not protected"

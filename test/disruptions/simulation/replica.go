@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/ledger"
 	"github.com/limpet-io/limpet/test/disruptions"
@@ -270,24 +273,42 @@ func (r *replica) budgetOf(b disruptions.Budget) budget.Budget {
 	if b.Vectors[disruptions.NodeEnd] != "" {
 		out.Rules.Vectors = map[budget.Vector]budget.Policy{budget.NodeEnd: budget.Policy(b.Vectors[disruptions.NodeEnd])}
 	}
-	sizes := map[string]int32{}
 	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
-		p := r.pods[uid]
-		if !covers(b, p) {
-			continue
-		}
-		sizes[p.workload] = int32(r.workloads[p.workload].replicas)
-		if !p.deleting {
+		if p := r.pods[uid]; covers(b, p) && !p.deleting {
 			out.Pods = append(out.Pods, r.podOf(p))
 		}
 	}
-	for _, n := range sizes {
-		out.Expected += n
-	}
+	out.Expected = r.sizeOf(b)
 	if r.variant == NoSize {
 		out.Expected = int32(len(out.Pods))
 	}
 	return out
+}
+
+// sizeOf sums up the workloads of the pods of a budget, and those whose next pods the budget would cover.
+func (r *replica) sizeOf(b disruptions.Budget) int32 {
+	pub := &policyv1beta1.PodUnavailableBudget{}
+	pub.Spec.Selector = b.Selector
+	matcher, err := budget.MatcherOf(pub)
+	if err != nil {
+		panic(err) // a schedule has no such budget
+	}
+	counted := map[string]bool{}
+	for _, p := range r.pods {
+		if covers(b, p) {
+			counted[p.workload] = true
+		}
+	}
+	for name, w := range r.workloads {
+		if r.variant != NoAbsent && matcher.Covers(&metav1.ObjectMeta{Labels: w.labels}, nil) {
+			counted[name] = true
+		}
+	}
+	size := 0
+	for name := range counted {
+		size += r.workloads[name].replicas
+	}
+	return int32(size)
 }
 
 // plan asks the code under test.

@@ -45,7 +45,7 @@ func (c *cluster) script() time.Time {
 		{3, func(p *process) { c.request(p, budget.Preemption, scheduler) }},
 		{3, c.crash},
 		{2, func(*process) { c.scale("web", func(w *workload) { w.image++ }) }},
-		{3, func(*process) { c.scale("web", func(w *workload) { w.replicas = 2 + c.random.IntN(6) }) }},
+		{3, func(*process) { c.scale("web", func(w *workload) { w.replicas = c.random.IntN(8) }) }},
 		{4, c.kill},
 		{3, func(p *process) { c.leader = c.random.IntN(2) }},
 		{2, c.lateBudget},
@@ -60,23 +60,36 @@ func (c *cluster) script() time.Time {
 	return begin.Add(last + resting)
 }
 
-// workloadsAndBudgets makes one or two workloads, and budgets that share pods.
+// workloadsAndBudgets makes one or two workloads, now and then some of one replica or none, and budgets that share pods.
 func (c *cluster) workloadsAndBudgets() {
 	for _, name := range []string{"web", "db"}[:1+c.random.IntN(2)] {
-		w := c.writeWorkload(c.now, workload{name: name, replicas: 2 + c.random.IntN(6), keeps: c.sometimes(0.5)})
-		c.record("someone", "create", "replicasets", "", name, w.version).Workload = w.shown()
-		stable := c.sometimes(0.3)
-		tier := func() map[string]string {
-			return map[string]string{"app": name, "tier": strconv.Itoa(c.random.IntN(2)), "all": "yes"}
-		}
-		slow := c.between(time.Second, 15*time.Second)
-		c.start(0, func(p *process) { c.control(p, name, stable, tier, slow) })
+		c.workload(name, name, c.random.IntN(8))
 	}
 	choices := [][2]string{{"app", "web"}, {"app", "db"}, {"tier", "0"}, {"tier", "1"}, {"all", "yes"}}
 	c.random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
+	if c.sometimes(0.3) {
+		choices[0] = [2]string{"app", "single"}
+		for i := range 2 + c.random.IntN(5) {
+			c.workload("single-"+strconv.Itoa(i), "single", 1-c.random.IntN(8)/7)
+		}
+	}
 	for _, choice := range choices[:1+c.random.IntN(3)] {
 		c.budget(choice)
 	}
+}
+
+// workload makes a workload, whose pods have further labels than its template.
+func (c *cluster) workload(name, app string, replicas int) {
+	w := c.writeWorkload(c.now, workload{
+		name: name, replicas: replicas, keeps: c.sometimes(0.5), labels: map[string]string{"app": app, "all": "yes"},
+	})
+	c.record("someone", "create", "replicasets", "", name, w.version).Workload = w.shown()
+	stable := c.sometimes(0.3)
+	tier := func() map[string]string {
+		return map[string]string{"app": app, "tier": strconv.Itoa(c.random.IntN(2)), "all": "yes"}
+	}
+	slow := c.between(time.Second, 15*time.Second)
+	c.start(0, func(p *process) { c.control(p, name, stable, tier, slow) })
 }
 
 // budget makes a budget. A budget of a tier has a number that must be available, because its

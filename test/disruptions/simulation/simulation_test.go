@@ -89,6 +89,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.NoJoin:       disruptions.Below,
 		simulation.NoCompare:    disruptions.Below,
 		simulation.NoSize:       disruptions.Below,
+		simulation.NoAbsent:     disruptions.Below,
 		simulation.LateEviction: disruptions.Below,
 		simulation.AnyEnder:     disruptions.Below,
 		simulation.NoUnready:    disruptions.Short,

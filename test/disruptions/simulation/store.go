@@ -30,7 +30,8 @@ type workload struct {
 	version  int64
 	replicas int
 	image    int
-	keeps    bool // the pods ask to keep their places
+	keeps    bool              // the pods ask to keep their places
+	labels   map[string]string // of the template
 }
 
 // store is etcd: objects with versions, and the order of all changes.
@@ -160,7 +161,7 @@ func (p *pod) shown() *disruptions.Pod {
 }
 
 func (w workload) shown() *disruptions.Workload {
-	return &disruptions.Workload{UID: w.name, Namespace: namespace, Group: "apps", Kind: "ReplicaSet", Name: w.name, Replicas: w.replicas}
+	return &disruptions.Workload{UID: w.name, Namespace: namespace, Group: "apps", Kind: "ReplicaSet", Name: w.name, Replicas: w.replicas, Labels: w.labels}
 }
 
 // covers reports whether a budget selects the pod; the budgets of a schedule have one label.
