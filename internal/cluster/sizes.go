@@ -11,8 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DeploymentSize keeps how many pods a Deployment wants.
-func DeploymentSize(from, to *appsv1.Deployment) { to.Spec.Replicas = from.Spec.Replicas }
+// DeploymentSize keeps how many pods a Deployment wants, and how it replaces them.
+func DeploymentSize(from, to *appsv1.Deployment) {
+	to.Spec.Replicas, to.Spec.Strategy.Type = from.Spec.Replicas, from.Spec.Strategy.Type
+}
 
 // StatefulSetSize keeps how many pods a StatefulSet wants.
 func StatefulSetSize(from, to *appsv1.StatefulSet) { to.Spec.Replicas = from.Spec.Replicas }

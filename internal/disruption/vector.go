@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +25,7 @@ func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
 	f := budget.Facts{Verb: c.request.Verb, User: c.request.User, ByLimpet: c.request.User == j.user, Pod: pod}
 	f.EndsNodes = slices.Contains(j.nodeEnders, c.request.User)
 	if c.request.Changed != nil {
-		change(c, &f)
-		return f, nil
+		return f, j.change(ctx, c, &f)
 	}
 	var err error
 	if f.NamespaceDeleting, err = j.namespaceEnds(ctx, pod.Namespace); err != nil {
@@ -47,10 +48,13 @@ func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
 }
 
 // change gathers what an update or a resize does.
-func change(c *inquiry, f *budget.Facts) {
+func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) (err error) {
 	f.Change = budget.Disruptive(c.request.Pod, c.request.Changed)
 	c.ownerless = f.Change.Reowned(c.request.User)
-	f.Leaves = slices.ContainsFunc(c.covering, c.leaves)
+	if f.Leaves = slices.ContainsFunc(c.covering, c.leaves); f.Leaves && len(c.chain) > 0 {
+		f.Owner, _, err = j.stateOf(ctx, c.request.Pod.Namespace, c.chain[len(c.chain)-1])
+	}
+	return err
 }
 
 // leaves tells whether the request takes the pod out of a budget, now or by the garbage
@@ -73,18 +77,29 @@ func (j *Judge) owner(ctx context.Context, chain []workload.Owner, pod *corev1.P
 	if len(chain) == 0 {
 		return nil
 	}
-	near, top := chain[0], chain[len(chain)-1]
-	var err error
-	if f.Owner, f.WorkloadWants, err = j.stateOf(ctx, pod.Namespace, top); err != nil {
+	state, top, err := j.stateOf(ctx, pod.Namespace, chain[len(chain)-1])
+	if err != nil {
 		return err
 	}
-	if _, f.OwnerWants, err = j.stateOf(ctx, pod.Namespace, near); err != nil {
+	_, near, err := j.stateOf(ctx, pod.Namespace, chain[0])
+	if err != nil {
 		return err
 	}
+	f.Owner, f.WorkloadWants, f.OwnerWants, f.Intended = state, Wants(top), Wants(near), intended(near, top)
 	if strings.HasPrefix(f.User, systemUsers) { // no other user scales in
-		f.OwnerHas, err = j.living(ctx, pod.Namespace, near.UID)
+		f.OwnerHas, err = j.living(ctx, pod.Namespace, chain[0].UID)
 	}
 	return err
+}
+
+// intended tells whether a deletion by the controller of a pod is what the workload asks for. A Job replaces no pod by
+// a deletion. A Deployment with the strategy Recreate wants no pod of a former template, and makes no other before.
+func intended(near, top client.Object) bool {
+	if d, ok := top.(*appsv1.Deployment); ok {
+		return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && Wants(near) == 0
+	}
+	_, job := near.(*batchv1.Job)
+	return job
 }
 
 // systemUsers begins the names of the controllers of Kubernetes, and of all service accounts.
@@ -101,21 +116,21 @@ func (j *Judge) living(ctx context.Context, namespace string, owner types.UID) (
 	return n, err
 }
 
-// stateOf returns whether an owner lives, and how many pods it wants; OwnerUnknown for kinds
+// stateOf returns whether an owner lives, and the object of one that does; OwnerUnknown for kinds
 // that the cache does not hold.
-func (j *Judge) stateOf(ctx context.Context, namespace string, owner workload.Owner) (budget.OwnerState, int32, error) {
+func (j *Judge) stateOf(ctx context.Context, namespace string, owner workload.Owner) (budget.OwnerState, client.Object, error) {
 	if !cachedKind(owner.GroupKind()) {
-		return budget.OwnerUnknown, 0, nil
+		return budget.OwnerUnknown, nil, nil
 	}
 	o := kinds[owner.GroupKind()].DeepCopyObject().(client.Object)
 	key := client.ObjectKey{Namespace: namespace, Name: owner.Name}
 	switch err := j.reader.cached.Get(ctx, key, o, client.UnsafeDisableDeepCopy); {
 	case apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID:
-		return budget.OwnerGone, 0, nil
+		return budget.OwnerGone, nil, nil
 	case err != nil:
-		return "", 0, fmt.Errorf("get %s %s: %w", owner.Kind, key, err)
+		return "", nil, fmt.Errorf("get %s %s: %w", owner.Kind, key, err)
 	case o.GetDeletionTimestamp() != nil:
-		return budget.OwnerDeleting, 0, nil
+		return budget.OwnerDeleting, nil, nil
 	}
-	return budget.OwnerLiving, Wants(o), nil
+	return budget.OwnerLiving, o, nil
 }

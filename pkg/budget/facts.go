@@ -54,6 +54,9 @@ type Facts struct {
 	// of its living pods; WorkloadWants are the replicas of the last owner of the chain, which
 	// is the same object for a StatefulSet. 0, 0, 0 when they are not known.
 	OwnerWants, OwnerHas, WorkloadWants int32
+	// Intended: where the pod's controller deletes the pod, the workload asks for that. A Job deletes the pods of a
+	// Job that has ended, and a Deployment with the strategy Recreate all pods before it makes new ones.
+	Intended bool
 	// Taints are all taints of the pod's node.
 	Taints []corev1.Taint
 }
@@ -89,7 +92,7 @@ func (f *Facts) changed(v Vector) Vector {
 	switch {
 	case f.Change.Restarts, f.Change.Marks:
 		return v
-	case f.Leaves:
+	case f.Leaves && !f.orphaned():
 		return Leave
 	}
 	return None
@@ -121,10 +124,27 @@ func (f *Facts) deletion() Vector {
 	case userControllerManager:
 		return f.shared()
 	}
-	if slices.Contains(workloadControllers, f.User) && f.surplus() {
-		return ScaleIn
+	if slices.Contains(workloadControllers, f.User) {
+		return f.byWorkload()
 	}
 	return Delete
+}
+
+// byWorkload is the vector of a deletion by the pod's controller.
+func (f *Facts) byWorkload() Vector {
+	switch {
+	case f.surplus():
+		return ScaleIn
+	case f.Intended:
+		return Teardown
+	}
+	return Delete
+}
+
+// orphaned tells whether the garbage collector takes a pod from an owner that is deleted without its pods. The pod
+// stays, and its workload asks for that.
+func (f *Facts) orphaned() bool {
+	return (f.User == userGarbage || f.User == userControllerManager) && (f.Owner == OwnerDeleting || f.Owner == OwnerGone)
 }
 
 // shared is the vector of a deletion by a kube-controller-manager whose controllers share
@@ -135,10 +155,8 @@ func (f *Facts) shared() Vector {
 		return Teardown
 	case f.target() == reasonTaint:
 		return f.taint()
-	case f.surplus():
-		return ScaleIn
 	}
-	return Delete
+	return f.byWorkload()
 }
 
 // surplus tells whether the pod's controller has more pods than it wants, and wants all pods

@@ -52,6 +52,16 @@ func TestVectorOf(t *testing.T) {
 		"a StatefulSet that is scaled in": {budget.Facts{Verb: budget.VerbDelete, User: account + "statefulset-controller", Owner: budget.OwnerLiving, OwnerWants: 0, OwnerHas: 1}, budget.ScaleIn},
 		"the old ReplicaSet of a rollout": {budget.Facts{Verb: budget.VerbDelete, User: account + "replicaset-controller", Owner: budget.OwnerLiving, OwnerWants: 2, OwnerHas: 3, WorkloadWants: 3}, budget.Delete},
 		"a StatefulSet's rollout":         {budget.Facts{Verb: budget.VerbDelete, User: account + "statefulset-controller", Owner: budget.OwnerLiving, OwnerWants: 3, OwnerHas: 3, WorkloadWants: 3}, budget.Delete},
+		"a Recreate's old ReplicaSet":     {budget.Facts{Verb: budget.VerbDelete, User: account + "replicaset-controller", Owner: budget.OwnerLiving, OwnerHas: 3, WorkloadWants: 3, Intended: true}, budget.Teardown},
+		"a Recreate that is scaled in":    {budget.Facts{Verb: budget.VerbDelete, User: account + "replicaset-controller", Owner: budget.OwnerLiving, OwnerHas: 3, Intended: true}, budget.ScaleIn},
+		"a user, of a Job":                {budget.Facts{Verb: budget.VerbDelete, User: "alice", Owner: budget.OwnerLiving, Intended: true}, budget.Delete},
+		"a Job past its deadline":         {budget.Facts{Verb: budget.VerbDelete, User: account + "job-controller", Owner: budget.OwnerLiving, OwnerHas: 3, OwnerWants: 3, WorkloadWants: 3, Intended: true}, budget.Teardown},
+		"the same, by one user":           {budget.Facts{Verb: budget.VerbDelete, User: "system:kube-controller-manager", Owner: budget.OwnerLiving, Intended: true}, budget.Teardown},
+		"a pod of a Job evicted":          {budget.Facts{Verb: budget.VerbEvict, User: account + "job-controller", Intended: true}, budget.Evict},
+		"an owner without its pods":       {budget.Facts{Verb: budget.VerbUpdate, User: account + "generic-garbage-collector", Leaves: true, Owner: budget.OwnerDeleting}, budget.None},
+		"an owner that is gone":           {budget.Facts{Verb: budget.VerbUpdate, User: account + "generic-garbage-collector", Leaves: true, Owner: budget.OwnerGone}, budget.None},
+		"the garbage collector, lives":    {budget.Facts{Verb: budget.VerbUpdate, User: account + "generic-garbage-collector", Leaves: true, Owner: budget.OwnerLiving}, budget.Leave},
+		"a user, the owner is deleted":    {budget.Facts{Verb: budget.VerbUpdate, User: "alice", Leaves: true, Owner: budget.OwnerDeleting}, budget.Leave},
 		"a ReplicaSet, sizes unknown":     {budget.Facts{Verb: budget.VerbDelete, User: account + "replicaset-controller"}, budget.Delete},
 		"the old ReplicaSet of a Rollout": {budget.Facts{Verb: budget.VerbDelete, User: account + "replicaset-controller", OwnerWants: 2, OwnerHas: 3}, budget.Delete},
 		"a user while there is a surplus": {budget.Facts{Verb: budget.VerbDelete, User: "alice", Owner: budget.OwnerLiving, OwnerHas: 5, OwnerWants: 3, WorkloadWants: 3}, budget.Delete},
@@ -126,7 +136,7 @@ func TestVectorOfTakesNoForgedSign(t *testing.T) {
 			f := budget.Facts{
 				Verb: budget.VerbDelete, User: user, Pod: readyPod(disruption(reason)),
 				// signs of the cluster that are there for another reason
-				Taints: noExecute(corev1.TaintNodeUnreachable), Owner: budget.OwnerGone, OwnerHas: 9, OwnerWants: 1, WorkloadWants: 1,
+				Taints: noExecute(corev1.TaintNodeUnreachable), Owner: budget.OwnerGone, OwnerHas: 9, OwnerWants: 1, WorkloadWants: 1, Intended: true,
 			}
 			if got := budget.VectorOf(f); got != budget.Delete {
 				t.Errorf("user %q with the condition %s: vector %q, want %q", user, reason, got, budget.Delete)

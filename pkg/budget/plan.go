@@ -169,6 +169,9 @@ var ranks = []Reason{ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNo
 func (in *Input) judge(b *Budget) Reason {
 	serving := in.Pod.Serving || b.Rules.ProtectUnready && !in.Pod.Pending
 	desired, known := b.desired()
+	if in.Vector == ScaleIn && b.Unknown == "" {
+		desired = min(desired, b.Expected) // a workload that wants fewer pods than minAvailable says
+	}
 	open := known && desired == 0 || !known && in.Vector == Teardown
 	switch {
 	case serving && !known && !open:

@@ -53,7 +53,10 @@ func TestPlan(t *testing.T) {
 		"a number above the size":       {evict(serving(0), book(), least("100", pods(10))), nil, refused(budget.ReasonExhausted, "web")},
 		"100% may go":                   {evict(serving(0), book(pods(3)[1:]...), most("100%", pods(3))), nil, allowed(budget.ReasonUnits, true)},
 		"scaled to zero":                {evict(serving(0), book(pods(3)[1:]...), with(most("1", pods(3)), expect(0))), nil, allowed(budget.ReasonUnits, true)},
-		"scaled in, and the number not": {evict(serving(0), book(), with(least("3", pods(3)), expect(1))), vector(budget.ScaleIn), refused(budget.ReasonExhausted, "web")},
+		"scaled in, and the number not": {evict(serving(0), book(), with(least("3", pods(3)), expect(1))), vector(budget.ScaleIn), allowed(budget.ReasonUnits, true)},
+		"the last of a smaller number":  {evict(serving(0), book(), with(least("3", pods(1)), expect(1))), vector(budget.ScaleIn), refused(budget.ReasonExhausted, "web")},
+		"scaled to zero, of a number":   {evict(serving(0), book(), with(least("2", pods(1)), expect(0))), vector(budget.ScaleIn), allowed(budget.ReasonUnits, true)},
+		"evicted at a smaller number":   {evict(serving(0), book(), with(least("3", pods(3)), expect(1))), nil, refused(budget.ReasonExhausted, "web")},
 		"scaled in, by the new size":    {evict(serving(0), book(), with(most("1", pods(5)), expect(3))), vector(budget.ScaleIn), allowed(budget.ReasonUnits, true)},
 		"scaled in, below the new size": {evict(serving(0), book(), with(most("1", pods(2)), expect(3))), vector(budget.ScaleIn), refused(budget.ReasonExhausted, "web")},
 		"a surplus pod, and none may go": {

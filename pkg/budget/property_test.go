@@ -69,6 +69,9 @@ func randomBudget(r *rand.Rand, i int, in budget.Input, all []budget.Pod) budget
 // pods if the pod of the request went, and whether the budget may refuse that.
 func short(in budget.Input, b budget.Budget) (below, judged bool) {
 	desired, known := budget.DesiredOf(b.MaxUnavailable, b.MinAvailable, b.Expected, b.Unknown == "")
+	if in.Vector == budget.ScaleIn {
+		desired = min(desired, b.Expected) // the workload wants no more pods
+	}
 	left := 0
 	for _, p := range b.Pods {
 		if _, used := in.Book.Entries[p.UID]; p.Available && !used && p.UID != in.Pod.UID {

@@ -68,7 +68,14 @@ func TestVectors(t *testing.T) {
 	scaledIn := func(t *testing.T, set testenv.StatefulSet) {
 		t.Helper()
 		env.Change(t, set.StatefulSet, func() { set.Spec.Replicas = new(int32(1)) })
+		other := aPod(set, 1)
+		env.Read(t, client.ObjectKeyFromObject(other), other)
+		other.Status.Conditions[0].Status = corev1.ConditionFalse
+		if err := env.Client.Status().Update(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
 		known(t, serving.GetCache(), set.StatefulSet)
+		known(t, serving.GetCache(), other)
 	}
 	gone := func(t *testing.T, set testenv.StatefulSet) {
 		t.Helper()
