@@ -14,16 +14,17 @@ type Change struct {
 	Restarts bool
 	// Marks: the pod gets a label that makes it count as unavailable.
 	Marks bool
-	// NewOwners are the owners of the pod when none of its former owners stays.
+	// NewOwners are the owners of the pod when the one that decided about the pod does so no longer.
 	NewOwners []metav1.OwnerReference
 }
 
-// Reowned tells whether the change puts the pod into the hands of the garbage collector: only
-// new owners decide about the pod, and a user who deletes them, or has named some that do not
+// Reowned tells whether the change puts the pod into the hands of the garbage collector: other
+// owners decide about the pod, and a user who deletes them, or has named some that do not
 // exist, has the pod deleted without a check. Such a change is judged as leaving every
-// budget. Adoption by a workload controller of Kubernetes is none.
+// budget. Adoption by a workload controller of Kubernetes is none. The garbage collector
+// itself takes owners away that are gone.
 func (c Change) Reowned(user string) bool {
-	return len(c.NewOwners) > 0 && user != userControllerManager && !slices.Contains(workloadControllers, user)
+	return len(c.NewOwners) > 0 && user != userControllerManager && user != userGarbage && !slices.Contains(workloadControllers, user)
 }
 
 // Disruptive tells what a change does to a pod.
@@ -37,23 +38,28 @@ func Disruptive(before, after *corev1.Pod) Change {
 	return Change{
 		Restarts:  restarts(&before.Spec, &after.Spec),
 		Marks:     marks(before, after),
-		NewOwners: newOwners(before.OwnerReferences, after.OwnerReferences),
+		NewOwners: newOwners(before, after),
 	}
 }
 
 // marks tells whether a change adds a label unavailable-pod.kruise.io/….
 func marks(before, after *corev1.Pod) bool { return !Marked(before) && Marked(after) }
 
-func newOwners(before, after []metav1.OwnerReference) []metav1.OwnerReference {
-	if len(after) == 0 {
+// newOwners are all owners after a change by which the controller of a pod is no longer the same, or
+// one of the owners of a pod without a controller goes. A pod that has lost all owners is not deleted
+// for that, and a further owner next to the controller can only keep the pod.
+func newOwners(before, after *corev1.Pod) []metav1.OwnerReference {
+	was, is := metav1.GetControllerOfNoCopy(before), metav1.GetControllerOfNoCopy(after)
+	kept := was != nil && is != nil && was.UID == is.UID
+	if was == nil && is == nil {
+		kept = !slices.ContainsFunc(before.OwnerReferences, func(b metav1.OwnerReference) bool {
+			return !slices.ContainsFunc(after.OwnerReferences, func(a metav1.OwnerReference) bool { return a.UID == b.UID })
+		})
+	}
+	if kept && len(before.OwnerReferences) > 0 {
 		return nil
 	}
-	for i := range before {
-		if slices.ContainsFunc(after, func(o metav1.OwnerReference) bool { return o.UID == before[i].UID }) {
-			return nil
-		}
-	}
-	return after
+	return after.OwnerReferences
 }
 
 func restarts(before, after *corev1.PodSpec) bool {

@@ -1,7 +1,9 @@
 package budget_test
 
 import (
+	"strings"
 	"testing"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -107,11 +109,13 @@ func TestDisruptiveResizesPodsAsAWhole(t *testing.T) {
 	}
 }
 
+// A change is judged after which other owners decide about the pod, in one step or in several.
 func TestNewOwners(t *testing.T) {
-	owner := func(uids ...string) *corev1.Pod {
+	owner := func(uids ...string) *corev1.Pod { // a controller has a capital letter
 		return readyPod(func(p *corev1.Pod) {
 			for _, uid := range uids {
-				p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{UID: types.UID(uid)})
+				low := strings.ToLower(uid)
+				p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{UID: types.UID(low), Controller: new(low != uid)})
 			}
 		})
 	}
@@ -119,15 +123,23 @@ func TestNewOwners(t *testing.T) {
 		before, after *corev1.Pod
 		want          int
 	}{
-		"the owner stays":                {owner("a"), owner("a"), 0},
-		"one of two owners stays":        {owner("a", "b"), owner("b", "c"), 0},
-		"a second owner comes":           {owner("a"), owner("a", "ghost"), 0},
-		"the owner is replaced":          {owner("a"), owner("ghost"), 1},
-		"an orphan is adopted":           {owner(), owner("a"), 1},
-		"the pod is released":            {owner("a"), owner(), 0},
-		"an orphan stays an orphan":      {owner(), owner(), 0},
-		"both owners are replaced":       {owner("a", "b"), owner("c", "d"), 2},
-		"an owner under another version": {owner("a"), owner("a"), 0},
+		"the owner stays":                          {owner("a"), owner("a"), 0},
+		"one of two owners stays":                  {owner("a", "b"), owner("b", "c"), 2},
+		"one of two owners goes":                   {owner("a", "b"), owner("b"), 1},
+		"a second owner comes":                     {owner("a"), owner("a", "ghost"), 0},
+		"the owner is replaced":                    {owner("a"), owner("ghost"), 1},
+		"an orphan is adopted":                     {owner(), owner("a"), 1},
+		"the pod is released":                      {owner("A"), owner(), 0},
+		"an orphan stays an orphan":                {owner(), owner(), 0},
+		"both owners are replaced":                 {owner("a", "b"), owner("c", "d"), 2},
+		"the controller stays":                     {owner("A"), owner("A"), 0},
+		"the controller stays, and another goes":   {owner("A", "b"), owner("A"), 0},
+		"the controller stays, and another comes":  {owner("A"), owner("A", "b"), 0},
+		"the controller goes, another owner stays": {owner("A", "b"), owner("b"), 1},
+		"the other owner becomes the controller":   {owner("A", "b"), owner("B"), 1},
+		"the controller controls no longer":        {owner("A", "b"), owner("a", "B"), 2},
+		"a controller comes beside an owner":       {owner("a"), owner("a", "B"), 2},
+		"the same owner becomes the controller":    {owner("a"), owner("A"), 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -140,11 +152,61 @@ func TestNewOwners(t *testing.T) {
 					t.Errorf("reowned by %s: %v", user, got)
 				}
 			}
-			for _, user := range []string{account + "replicaset-controller", account + "statefulset-controller", "system:kube-controller-manager"} {
+			for _, user := range []string{account + "replicaset-controller", account + "statefulset-controller", account + "generic-garbage-collector", "system:kube-controller-manager"} {
 				if change.Reowned(user) {
 					t.Errorf("an adoption by %s is judged", user)
 				}
 			}
 		})
+	}
+}
+
+// No steps of owners that are not judged, in any order, put a pod that its controller owns into the hands of the garbage
+// collector while the controller lives. The collector deletes a pod that has owners, none of which exists.
+func TestNoStepsOfOwnersEscape(t *testing.T) {
+	owned := func(owners string) *corev1.Pod { // one letter for each owner; a capital one controls
+		return readyPod(func(p *corev1.Pod) {
+			for _, o := range owners {
+				p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{
+					UID: types.UID(strings.ToLower(string(o))), Controller: new(unicode.IsUpper(o)),
+				})
+			}
+		})
+	}
+	var sets []string
+	for n := range 27 { // each of three owners is absent, there, or the controller
+		set := ""
+		for i, rest := 0, n; i < 3; i, rest = i+1, rest/3 {
+			set += []string{"", string(rune('a' + i)), string(rune('A' + i))}[rest%3]
+		}
+		controllers := 0
+		for _, o := range set {
+			if unicode.IsUpper(o) {
+				controllers++
+			}
+		}
+		if controllers <= 1 {
+			sets = append(sets, set)
+		}
+	}
+	for _, start := range []string{"A", "Ab", "a", "ab"} {
+		reached, next := map[string]bool{start: true}, []string{start}
+		for len(next) > 0 {
+			from := next[0]
+			next = next[1:]
+			for _, to := range sets {
+				if !reached[to] && !budget.Disruptive(owned(from), owned(to)).Reowned("alice") {
+					reached[to], next = true, append(next, to)
+				}
+			}
+		}
+		for set := range reached {
+			if set != "" && !strings.ContainsAny(set, "aA") {
+				t.Errorf("from the owners %q a user comes to %q without a judgement", start, set)
+			}
+		}
+		if len(reached) < 2 {
+			t.Errorf("no step from %q is free", start)
+		}
 	}
 }
