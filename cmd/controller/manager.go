@@ -149,6 +149,10 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	if err != nil {
 		return shared{}, err
 	}
+	access, err := ownClient(mgr)
+	if err != nil {
+		return shared{}, err
+	}
 	costs, err := ownClient(mgr)
 	if err != nil {
 		return shared{}, err
@@ -167,7 +171,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())
 	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: s.clock})
 	s.judge = disruption.NewJudge(disruption.Options{
-		Reader: s.disruption, Books: s.books, Live: mgr.GetAPIReader(), Newest: unseen, Clock: s.clock, MaxReservation: o.MaxReservation,
+		Reader: s.disruption, Books: s.books, Live: mgr.GetAPIReader(), Newest: unseen, Access: access, Clock: s.clock, MaxReservation: o.MaxReservation,
 		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", NodeEnders: o.NodeEnders, Metrics: disruption.NewMetrics(metrics.Registry),
 	})
 	s.evictor = &evict.Evictor{Client: s.leading, Budgets: s.judge}

@@ -29,6 +29,7 @@ func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod, most int) ([]*po
 type covering struct {
 	object  *policyv1beta1.PodUnavailableBudget
 	matcher budget.Matcher
+	leaves  bool // the request takes the pod out of the budget, now or by the garbage collector
 }
 
 func (r *Reader) covering(ctx context.Context, pod *corev1.Pod, chain []workload.Owner, most int) ([]covering, error) {

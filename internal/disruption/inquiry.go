@@ -19,7 +19,6 @@ type inquiry struct {
 	chain, after []workload.Owner // the controllers of the pod, before and after a change
 	covering     []covering
 	pdbs         []budget.PDB
-	ownerless    bool // a change leaves the pod with owners none of which exists
 	vector       budget.Vector
 	unread       error // why the pod could not be read past the cache
 }
@@ -81,7 +80,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 			return in, fmt.Errorf("count pods of budget %s: %w", covering.object.Name, err)
 		}
 		f.Budget.Exempt = covering.matcher.Exempts(pod)
-		f.Budget.Leaves = c.request.Changed != nil && c.leaves(covering)
+		f.Budget.Leaves = covering.leaves
 		f.Budget.Pods = with(f.Budget.Pods, budget.PodOf(pod, f.Budget.Rules.Stable, now))
 		in.Budgets = append(in.Budgets, f.Budget)
 		keeps = keeps || f.Budget.Rules.KeepPlace

@@ -26,6 +26,8 @@ type Options struct {
 	// Newest reads the budgets of a namespace past the cache, at a rate of its own: users can cause any number of
 	// these reads. Without it, Live reads them.
 	Newest client.Reader
+	// Access asks what users may do, at a rate of its own.
+	Access client.Writer
 	Clock  clock.Clock
 	// MaxReservation is the longest reservation that the plugin is configured with.
 	MaxReservation time.Duration
@@ -43,6 +45,7 @@ type Judge struct {
 	books          *books.Books
 	live           *cluster.LiveReader
 	newest         *cluster.LiveReader
+	access         client.Writer
 	turns          *turns
 	clock          clock.Clock
 	maxReservation time.Duration
@@ -58,7 +61,7 @@ func NewJudge(o Options) *Judge {
 	}
 	return &Judge{
 		reader: o.Reader, books: o.Books, live: cluster.NewLiveReader(o.Live, cluster.LimitProven),
-		newest: cluster.NewLiveReader(pages{o.Newest}, limitUnseen), turns: newTurns(), clock: o.Clock,
+		newest: cluster.NewLiveReader(pages{o.Newest}, limitUnseen), access: o.Access, turns: newTurns(), clock: o.Clock,
 		maxReservation: o.MaxReservation, user: o.User, nodeEnders: o.NodeEnders, metrics: o.Metrics,
 	}
 }

@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/pkg/budget"
@@ -12,9 +13,9 @@ type Request struct {
 	Verb budget.Verb
 	// Pod as it is now, and Changed as it will be; nil unless the verb changes it in place.
 	Pod, Changed *corev1.Pod
-	// User that asks, and the groups of the user.
-	User   string
-	Groups []string
+	// User that asks, and all that the API server tells of the user.
+	User string
+	Info authenticationv1.UserInfo
 	// ByUID tells that the client names the pod by its UID too.
 	ByUID bool
 	// Own tells that the controller itself asks, and not the API server.

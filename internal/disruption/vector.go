@@ -47,20 +47,27 @@ func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
 	return f, nil
 }
 
-// change gathers what an update or a resize does.
+// change gathers what an update or a resize does. A user who may update a budget may exempt its pods.
 func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) (err error) {
-	f.Change = budget.Disruptive(c.request.Pod, c.request.Changed)
-	c.ownerless = f.Change.Reowned(c.request.User)
-	if f.Leaves = slices.ContainsFunc(c.covering, c.leaves); f.Leaves && len(c.chain) > 0 {
-		f.Owner, _, err = j.stateOf(ctx, c.request.Pod.Namespace, c.chain[len(c.chain)-1])
+	before, after := c.request.Pod, c.request.Changed
+	f.Change = budget.Disruptive(before, after)
+	reowned := f.Change.Reowned(c.request.User)
+	for i := range c.covering {
+		of := &c.covering[i]
+		of.leaves = reowned || of.matcher.Leaves(before, after, c.chain, c.after)
+		if of.leaves && !reowned && of.matcher.Covers(after, c.after) { // the pod is exempted
+			may, err := j.mayExempt(ctx, c.request, of.object)
+			if err != nil {
+				return err
+			}
+			of.leaves = !may
+		}
+		f.Leaves = f.Leaves || of.leaves
+	}
+	if f.Leaves && len(c.chain) > 0 {
+		f.Owner, _, err = j.stateOf(ctx, before.Namespace, c.chain[len(c.chain)-1])
 	}
 	return err
-}
-
-// leaves tells whether the request takes the pod out of a budget, now or by the garbage
-// collector.
-func (c *inquiry) leaves(from covering) bool {
-	return c.ownerless || from.matcher.Leaves(c.request.Pod, c.request.Changed, c.chain, c.after)
 }
 
 func (j *Judge) namespaceEnds(ctx context.Context, name string) (bool, error) {

@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -435,6 +436,9 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"list replica sets", list(&appsv1.ReplicaSetList{})},
 		{"list daemon sets", list(&appsv1.DaemonSetList{})},
 		{"list jobs", list(&batchv1.JobList{})},
+		{"ask what a user may do", create(&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "jane", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: ns, Verb: "update", Group: "policy.kruise.io", Resource: "podunavailablebudgets"},
+		}})},
 		{"list disruption budgets", list(&policyv1.PodDisruptionBudgetList{})},
 		{"list books", list(&limpetv1alpha1.DisruptionBookList{})},
 		{"write a book", create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "new", OwnerReferences: []metav1.OwnerReference{

@@ -17,16 +17,9 @@ var _ Guard = Budgets{}
 // Name is the guard's name.
 func (b Budgets) Name() string { return "budgets" }
 
-// verbs are the verbs in the words of budgets.
-var verbs = map[Verb]budget.Verb{
-	Delete: budget.VerbDelete, Evict: budget.VerbEvict, Update: budget.VerbUpdate, Resize: budget.VerbResize,
-}
-
 // Judge decides about one request.
 func (b Budgets) Judge(ctx context.Context, r Request) (Verdict, error) {
-	answer, err := b.By.Judge(ctx, disruption.Request{
-		Verb: verbs[r.Verb], Pod: r.Pod, Changed: r.Changed, User: r.User, Groups: r.Groups, ByUID: r.ByUID, DryRun: r.DryRun,
-	})
+	answer, err := b.By.Judge(ctx, r)
 	if err != nil {
 		return Verdict{}, err
 	}

@@ -39,7 +39,7 @@ type options struct {
 // gather reads what is about to happen to which pod.
 func (h *Handler) gather(ctx context.Context, req admission.Request) (gathered, error) {
 	r := gathered{Request: Request{
-		DryRun: ptr.Deref(req.DryRun, false), User: req.UserInfo.Username, Groups: req.UserInfo.Groups, Pod: &corev1.Pod{},
+		DryRun: ptr.Deref(req.DryRun, false), User: req.UserInfo.Username, Info: req.UserInfo, Pod: &corev1.Pod{},
 	}}
 	var o options
 	if len(req.Options.Raw) > 0 {

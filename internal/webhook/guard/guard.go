@@ -3,36 +3,24 @@ package guard
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/limpet-io/limpet/internal/disruption"
+	"github.com/limpet-io/limpet/pkg/budget"
 )
 
 // Verb is what is about to happen to a pod.
-type Verb string
+type Verb = budget.Verb
 
 // Verbs that guards are asked about.
 const (
-	Delete Verb = "delete" // also each pod of a deletecollection
-	Evict  Verb = "evict"
-	Update Verb = "update"
-	Resize Verb = "resize"
+	Delete = budget.VerbDelete // also each pod of a deletecollection
+	Evict  = budget.VerbEvict
+	Update = budget.VerbUpdate
+	Resize = budget.VerbResize
 )
 
 // Request is a verb on one pod. The API server may ask more than once about one deletion,
 // so that books must enter it under the pod's UID.
-type Request struct {
-	Verb Verb
-	// Pod as it is now.
-	Pod *corev1.Pod
-	// Changed is the pod after an Update or a Resize; nil for the other verbs.
-	Changed *corev1.Pod
-	// DryRun tells that nothing will happen to the pod.
-	DryRun bool
-	// User that asks, and the groups of the user.
-	User   string
-	Groups []string
-	// ByUID tells that the client names the pod by its UID too.
-	ByUID bool
-}
+type Request = disruption.Request
 
 // Verdict is the answer of a guard. The zero value allows the request.
 type Verdict struct {

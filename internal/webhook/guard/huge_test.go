@@ -18,7 +18,7 @@ import (
 // may cost: a condition that fails would let the request pass.
 func TestAHugePodIsJudged(t *testing.T) {
 	serve(t)
-	ns := guarded(t)
+	user, ns := editor(t), guarded(t)
 	label(t, ns, policyv1beta1.LabelBudgetsClosed) // a busy machine may answer too late, which lets the pod go in a namespace that is open
 	set := testenv.AStatefulSet("web", 2).In(ns)
 	put(t, aBudget(ns, "web", "web", intstr.FromInt32(0)), set.StatefulSet, aPod(set, 1))
@@ -37,7 +37,13 @@ func TestAHugePodIsJudged(t *testing.T) {
 		"an exemption":  func(p *corev1.Pod) { p.Annotations["pub.kruise.io/no-protect"] = "true" },
 		"another image": func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.com/other" },
 	} {
-		t.Run(what, func(t *testing.T) { refusedBy(t, inTime(func() error { return byChanging(edit)(t, pod) }), "web") })
+		t.Run(what, func(t *testing.T) {
+			refusedBy(t, inTime(func() error {
+				after := pod.DeepCopy()
+				edit(after)
+				return user.Update(t.Context(), after)
+			}), "web")
+		})
 	}
 	refusedBy(t, inTime(func() error { return plainly(deletePod)(t, pod) }), "web")
 	refusedBy(t, inTime(func() error { return evictAs(t.Context(), env.Client, pod) }), "web")

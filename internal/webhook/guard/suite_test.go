@@ -75,7 +75,7 @@ func handlerOf(mgr ctrl.Manager, live client.Reader) *guard.Handler {
 	judge := disruption.NewJudge(disruption.Options{
 		Reader: disruption.NewReader(mgr.GetCache(), mgr.GetClient()),
 		Books:  books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: live, Clock: clock.RealClock{}}),
-		Live:   live, Clock: clock.RealClock{}, MaxReservation: time.Hour, User: testenv.ControllerUser, NodeEnders: []string{karpenter},
+		Live:   live, Access: mgr.GetClient(), Clock: clock.RealClock{}, MaxReservation: time.Hour, User: testenv.ControllerUser, NodeEnders: []string{karpenter},
 	})
 	return &guard.Handler{Guards: []guard.Guard{guard.Budgets{By: judge}}, Live: live}
 }

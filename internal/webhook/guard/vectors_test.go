@@ -46,6 +46,7 @@ func plainly(way do) func(*testing.T, *corev1.Pod) error {
 // the other way round where the budget says so. The budget has no unit left.
 func TestVectors(t *testing.T) {
 	serve(t)
+	user := editor(t)
 	for _, n := range []testenv.Node{
 		testenv.ANode("well"),
 		testenv.ANode("dead").Tainted(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
@@ -95,9 +96,12 @@ func TestVectors(t *testing.T) {
 		"resize":            {name: "resize", refused: true, edit: restarts, try: plainly(resize)},
 		"mark":              {name: "update", refused: true, try: byChanging(func(p *corev1.Pod) { p.Labels["unavailable-pod.kruise.io/x"] = "true" })},
 		"relabel":           {name: "leave", refused: true, try: byChanging(func(p *corev1.Pod) { p.Labels["app"] = "other" })},
-		"exempt": {name: "leave", refused: true, try: byChanging(func(p *corev1.Pod) {
-			metav1.SetMetaDataAnnotation(&p.ObjectMeta, policyv1beta1.AnnotationNoProtect, "true")
-		})},
+		"exempt": {name: "leave", refused: true, try: func(t *testing.T, pod *corev1.Pod) error {
+			t.Helper()
+			after := pod.DeepCopy()
+			metav1.SetMetaDataAnnotation(&after.ObjectMeta, policyv1beta1.AnnotationNoProtect, "true")
+			return user.Update(t.Context(), after)
+		}},
 		"scale-in":    {name: "scale-in", refused: true, prepare: scaledIn, try: byDeleting(systemAccount + "statefulset-controller")},
 		"preemption":  {name: "preemption", try: byDeleting("system:kube-scheduler")},
 		"taint":       {name: "taint", on: "dead", try: byDeleting(systemAccount + "node-controller")},
