@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -64,7 +65,8 @@ func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Sche
 	if err := addRotator(mgr, o, secret); err != nil {
 		return nil, err
 	}
-	authority := &upgrade.Authority{Client: mgr.GetClient(), Secret: secret, CRDs: crds}
+	service := apiextensionsv1.ServiceReference{Namespace: o.Namespace, Name: o.ConversionService, Path: new(serving.ConversionPath), Port: new(int32(443))}
+	authority := &upgrade.Authority{Client: mgr.GetClient(), Secret: secret, Service: service, CRDs: crds}
 	if err := authority.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up %T: %w", authority, err)
 	}

@@ -329,6 +329,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 		"crds": {
 			"serve another version":      {denied, patch(v.crd, `{"spec":{"names":{"shortNames":["x"]}}}`)},
 			"convert elsewhere":          {denied, patch(v.crd, `{"spec":{"conversion":{"webhook":{"clientConfig":{"url":"https://evil.example.com"}}}}}`)},
+			"convert at another service": {denied, patch(v.crd, `{"spec":{"conversion":`+conversion("evil")+`}}`)},
 			"stop the conversion":        {denied, patch(v.crd, `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)},
 			"add an annotation":          {denied, patch(v.crd, `{"metadata":{"annotations":{"a":"b"}}}`)},
 			"add a finalizer":            {denied, patch(v.crd, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
@@ -425,6 +426,7 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"write the authority of the conversion", patch(v.crd, authority(t))},
 		{"… of budgets", patch(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: testenv.ConvertedBudgets}}, authority(t))},
 		{"… of spreads", patch(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: testenv.ConvertedSpreads}}, authority(t))},
+		{"convert at its own service", patch(v.crd, `{"spec":{"conversion":`+conversion("limpet-controller-conversion")+`}}`)},
 		{"write the stored versions", patchStatus(v.crd, `{"status":{"storedVersions":["v1beta1"]}}`)},
 		{"write its certificate", update(v.secret, func(s *corev1.Secret) { s.Data = map[string][]byte{"tls.crt": []byte("x")} })},
 		{"list secrets of its namespace", list(&corev1.SecretList{}, client.InNamespace("limpet-system"))},
@@ -471,6 +473,12 @@ func authority(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// conversion is the conversion of a CRD by a service of limpet-system.
+func conversion(service string) string {
+	return `{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":null,` +
+		`"service":{"namespace":"limpet-system","name":"` + service + `","path":"/convert","port":443}}}}`
 }
 
 // podOn returns the pod of a token that is bound to a node.

@@ -1,14 +1,13 @@
 package upgrade
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -20,14 +19,23 @@ import (
 // authorityKey is the key of the certificate authority in the certificate's Secret.
 const authorityKey = "ca.crt"
 
-// Authority writes the certificate authority of the webhooks into CRDs, so that the API
-// server trusts their conversion webhook. The library that makes the certificate could do
-// the same, but would hold every CRD of the cluster in memory.
+// ownVersion is the first version of each of Limpet's CRDs. It is not served. OpenKruise's manager
+// writes its own conversion into CRDs whose first version it knows.
+const ownVersion = "limpet"
+
+// errForeign tells that another program has replaced a CRD.
+var errForeign = errors.New("the CRD is not Limpet's and converts elsewhere; remedy: kubectl apply --server-side --force-conflicts -k deploy/crds")
+
+// Authority writes the conversion webhook and its certificate authority into CRDs. The library
+// that makes the certificate could write the authority, but would hold every CRD of the cluster
+// in memory.
 type Authority struct {
 	// Client reads the Secret from the cache, and writes.
 	Client client.Client
 	Secret client.ObjectKey
-	CRDs   []CRD
+	// Service is where the API server sends objects for their conversion.
+	Service apiextensionsv1.ServiceReference
+	CRDs    []CRD
 
 	definitions map[string]definition // by the name of the CRD
 }
@@ -74,23 +82,38 @@ func (a *Authority) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := a.Client.Get(ctx, a.Secret, &secret); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	authority := secret.Data[authorityKey]
-	switch c := crd.Spec.Conversion; {
-	case c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil:
-		log.FromContext(ctx).Info("CRD has no conversion webhook: apply all of the controller's manifests")
+	before := crd.DeepCopy()
+	if err := convert(&crd, a.Service, secret.Data[authorityKey]); err != nil {
+		return ctrl.Result{}, fmt.Errorf("convert by CRD %s: %w", req.Name, err)
+	}
+	if equality.Semantic.DeepEqual(before.Spec.Conversion, crd.Spec.Conversion) {
 		return ctrl.Result{}, nil
-	case len(authority) == 0 || bytes.Equal(c.Webhook.ClientConfig.CABundle, authority):
-		return ctrl.Result{}, nil
 	}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"conversion": map[string]any{
-		"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": authority}},
-	}}})
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("encode patch: %w", err)
+	if err := a.Client.Patch(ctx, &crd, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("write conversion into CRD %s: %w", req.Name, err)
 	}
-	if err := a.Client.Patch(ctx, &crd, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("write authority into CRD %s: %w", req.Name, err)
-	}
-	log.FromContext(ctx).Info("Authority written into CRD")
+	log.FromContext(ctx).Info("Conversion written into CRD")
 	return ctrl.Result{}, nil
+}
+
+// convert makes a CRD convert through a service; without an authority it changes nothing. An address
+// that is no service was chosen by a user, and stays. So does a CRD that another program has
+// replaced: that program would replace it again.
+func convert(crd *apiextensionsv1.CustomResourceDefinition, service apiextensionsv1.ServiceReference, authority []byte) error {
+	c := crd.Spec.Conversion
+	here := c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil &&
+		(c.Webhook.ClientConfig.Service == nil || equality.Semantic.DeepEqual(*c.Webhook.ClientConfig.Service, service))
+	switch {
+	case len(authority) == 0:
+	case here:
+		c.Webhook.ClientConfig.CABundle = authority
+	case crd.Spec.Versions[0].Name != ownVersion:
+		return errForeign
+	default:
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &service, CABundle: authority},
+			ConversionReviewVersions: []string{"v1"},
+		}}
+	}
+	return nil
 }
