@@ -83,7 +83,7 @@ func decide(b *testing.B, shell *Books, ns string, budgets []Owner, n int) {
 
 func benchEntry(n int) ledger.Entry {
 	e := entry(fmt.Sprintf("%036d", n))
-	e.Pod, e.By, e.Version, e.Generation, e.ReadySince = fmt.Sprint("web-5d4f8c7b6-", n), "system:serviceaccount:kube-system:drainer", "123456789", 1, time.Now()
+	e.Pod, e.By, e.Version, e.Generation, e.Restarts = fmt.Sprint("web-5d4f8c7b6-", n), "system:serviceaccount:kube-system:drainer", "123456789", 1, 7
 	return e
 }
 

@@ -103,7 +103,7 @@ func pods(b ledger.Book) (names []string) {
 func TestDecisionIsKept(t *testing.T) {
 	ns, b, web := env.Namespace(t), replica(t), budget("web")
 	e := entry("pod-1")
-	e.Version, e.Generation, e.ReadySince = "17", 3, time.Unix(1_700_000_000, 0)
+	e.Version, e.Generation, e.Restarts = "17", 3, 5
 	asked := ledger.Waiting{UID: "u", Pod: "p", By: "drainer", Since: time.Unix(5, 6000), Last: time.Unix(7, 8000)}
 	noted := ledger.Decision{Time: time.Unix(9, 1000), Pod: "p", Vector: "evict", Verdict: "Refused", Reason: "BudgetExhausted", By: "drainer", Budgets: []string{"web"}}
 	mustDecide(t, b, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {

@@ -42,8 +42,9 @@ func decideRoot(v *version, budgets []Owner, decide func(ledger.Book) (ledger.Bo
 	if !v.book.IsRoot() {
 		return nil, false, errChanged
 	}
-	refs := addOwners(v.meta.OwnerReferences, references(budgets))
-	if len(refs) > MostOwners && len(refs) > len(v.meta.OwnerReferences) {
+	known := withoutPods(v.meta.OwnerReferences)
+	refs := addOwners(known, references(budgets))
+	if len(refs) > MostOwners && len(refs) > len(known) {
 		return nil, false, fmt.Errorf("%w: %d would share DisruptionBook %s, at most %d may", ErrManyBudgets, len(refs), v.meta.Name, MostOwners)
 	}
 	book, changed := decide(v.book)
@@ -51,6 +52,6 @@ func decideRoot(v *version, budgets []Owner, decide func(ledger.Book) (ledger.Bo
 		return v, false, nil
 	}
 	next := &version{meta: v.meta, book: book}
-	next.meta.OwnerReferences = refs
+	next.meta.OwnerReferences = withPods(refs, book)
 	return next, true, nil
 }

@@ -139,7 +139,7 @@ func TestGreatestBookCanBeWritten(t *testing.T) {
 		}
 		for i, ok := 0, true; ok; i++ {
 			e := entry(fmt.Sprintf("%036d", i))
-			e.Pod, e.By, e.Version, e.Generation, e.ReadySince = strings.Repeat("p", 253), strings.Repeat("<", 999), strings.Repeat("9", 19), 1<<40, now
+			e.Pod, e.By, e.Version, e.Generation, e.Restarts = strings.Repeat("p", 253), strings.Repeat("<", 999), strings.Repeat("9", 19), 1<<40, 1<<40
 			book, ok = ledger.Take(book, e)
 		}
 		return book, true
@@ -157,7 +157,7 @@ func TestGreatestBookCanBeWritten(t *testing.T) {
 	full = mustDecide(t, b, ns, []Owner{usual}, func(book ledger.Book) (ledger.Book, bool) {
 		for i, ok := 0, true; ok; i++ {
 			e := entry(fmt.Sprintf("%036d", i))
-			e.Pod, e.By, e.Version, e.Generation, e.ReadySince = fmt.Sprint("web-5d4f8c7b6-", i), "system:serviceaccount:kube-system:drainer", "123456789", 1, time.Now()
+			e.Pod, e.By, e.Version, e.Generation, e.Restarts = fmt.Sprint("web-5d4f8c7b6-", i), "system:serviceaccount:kube-system:drainer", "123456789", 1, 7
 			book, ok = ledger.Take(book, e)
 		}
 		return book, true

@@ -88,7 +88,7 @@ func (j *joining) hasRoom(step ledger.Step) error {
 		return nil
 	}
 	into := j.versions[step.Other]
-	if n := len(addOwners(into.meta.OwnerReferences, refs)); n > MostOwners {
+	if n := len(withoutPods(addOwners(into.meta.OwnerReferences, refs))); n > MostOwners {
 		return fmt.Errorf("%w: %d budgets would share DisruptionBook %s, at most %d may", ErrManyBudgets, n, step.Other, MostOwners)
 	}
 	if !ledger.Fits(ledger.Merge(into.book, book)) {

@@ -3,7 +3,7 @@ package books
 import (
 	"cmp"
 	"slices"
-	"time"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,12 +32,16 @@ func read(o *limpetv1alpha1.DisruptionBook) *version {
 		b.Joined, b.Moved = "", false
 	}
 	for _, e := range o.Entries {
-		b.Entries[string(e.UID)] = ledger.Entry{
+		entry := ledger.Entry{
 			UID: string(e.UID), Pod: e.Pod, Use: ledger.Use(e.Use), Vector: e.Vector, By: e.By,
 			Since: e.Since.Time, Expires: e.Expires.Time,
-			Version: e.Version, Generation: e.Generation, ReadySince: timeOf(e.ReadySince),
-			Subset: e.Subset, Owner: string(e.Owner),
+			Version: e.Version, Generation: e.Generation, Subset: e.Subset, Owner: string(e.Owner),
 		}
+		if entry.Use != ledger.Placed {
+			entry.Restarts, _ = strconv.ParseInt(e.Subset, 10, 64) // not a number in a line of a person alone
+			entry.Subset = ""
+		}
+		b.Entries[entry.UID] = entry
 	}
 	for _, w := range o.Waiting {
 		b.Waiting = append(b.Waiting, ledger.Waiting{UID: string(w.UID), Pod: w.Pod, By: w.By, Since: w.Since.Time, Last: w.Last.Time})
@@ -57,11 +61,13 @@ func (v *version) object() *limpetv1alpha1.DisruptionBook {
 		ObjectMeta: *v.meta.DeepCopy(), Joined: b.Joined, Moved: b.Moved, Absorbed: b.Absorbed, Seen: b.Seen,
 	}
 	for _, e := range b.Entries {
+		if e.Restarts > 0 {
+			e.Subset = strconv.FormatInt(e.Restarts, 10)
+		}
 		o.Entries = append(o.Entries, limpetv1alpha1.DisruptionEntry{
 			UID: types.UID(e.UID), Pod: e.Pod, Use: string(e.Use), Vector: e.Vector, By: e.By,
 			Since: metav1.NewMicroTime(e.Since), Expires: metav1.NewMicroTime(e.Expires),
-			Version: e.Version, Generation: e.Generation, ReadySince: timeTo(e.ReadySince),
-			Subset: e.Subset, Owner: types.UID(e.Owner),
+			Version: e.Version, Generation: e.Generation, Subset: e.Subset, Owner: types.UID(e.Owner),
 		})
 	}
 	slices.SortFunc(o.Entries, func(a, b limpetv1alpha1.DisruptionEntry) int {
@@ -78,20 +84,6 @@ func (v *version) object() *limpetv1alpha1.DisruptionBook {
 		})
 	}
 	return o
-}
-
-func timeOf(t *metav1.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.Time
-}
-
-func timeTo(t time.Time) *metav1.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &metav1.Time{Time: t}
 }
 
 // key is the name of the object of a book.

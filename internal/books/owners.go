@@ -1,9 +1,13 @@
 package books
 
 import (
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
 // The kinds of the owners, as packages policy and apps serve them.
@@ -12,6 +16,7 @@ const (
 	budgetKind    = "PodUnavailableBudget"
 	spreadVersion = "apps.kruise.io/v1beta1"
 	spreadKind    = "WorkloadSpread"
+	podKind       = "Pod"
 )
 
 // references are the owner references to budgets, or to a spread. No owner controls a book,
@@ -42,6 +47,26 @@ func addOwners(refs, more []metav1.OwnerReference) []metav1.OwnerReference {
 		}
 	}
 	return all
+}
+
+// mostPods is how many pods own a book.
+const mostPods = 16
+
+// withPods adds references to the first pods that are changed in place: their entries outlive a budget
+// that is made again. Such a change may take hours, any other entry is over in seconds.
+func withPods(refs []metav1.OwnerReference, book ledger.Book) []metav1.OwnerReference {
+	most := len(refs) + mostPods
+	for _, uid := range slices.Sorted(maps.Keys(book.Entries)) {
+		if e := book.Entries[uid]; e.Use.InPlace() && len(refs) < most {
+			refs = append(refs, metav1.OwnerReference{APIVersion: "v1", Kind: podKind, Name: e.Pod, UID: types.UID(uid)})
+		}
+	}
+	return refs
+}
+
+// withoutPods are the references to budgets, or to a spread.
+func withoutPods(refs []metav1.OwnerReference) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool { return ref.Kind == podKind })
 }
 
 // ownersOf are the budgets that own a new book: its own one, if that is among the budgets.

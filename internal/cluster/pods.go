@@ -117,23 +117,6 @@ func Gates(from, to *corev1.Pod) {
 	}
 }
 
-// ContainerStatuses keeps of each container of a pod which image runs, whether it is
-// ready, and how often it was restarted.
-func ContainerStatuses(from, to *corev1.Pod) {
-	to.Status.ContainerStatuses = statuses(from.Status.ContainerStatuses)
-	to.Status.InitContainerStatuses = statuses(from.Status.InitContainerStatuses)
-}
-
-func statuses(containers []corev1.ContainerStatus) []corev1.ContainerStatus {
-	var out []corev1.ContainerStatus
-	for _, c := range containers {
-		out = append(out, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: c.ImageID, Ready: c.Ready, Started: c.Started, RestartCount: c.RestartCount,
-		})
-	}
-	return out
-}
-
 // PodsOf returns the pods that a workload of a kind with returning names controls.
 func PodsOf(ctx context.Context, r client.Reader, namespace string, t workload.Target) ([]corev1.Pod, error) {
 	var pods corev1.PodList

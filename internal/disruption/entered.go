@@ -2,9 +2,6 @@ package disruption
 
 import (
 	"fmt"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/ledger"
@@ -14,7 +11,7 @@ import (
 // tells whether the book must be written.
 func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (after ledger.Book, _ budget.Decision, changed bool) {
 	if d.Take {
-		if book, changed = ledger.Take(book, entry(c, in)); !changed && d.Verdict == budget.Allowed {
+		if book, changed = ledger.Take(book, in.Entry()); !changed && d.Verdict == budget.Allowed {
 			d = full(c, in, errFull)
 		}
 	}
@@ -44,23 +41,6 @@ func note(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (_ le
 		Time: in.Now, Pod: in.Pod.Name, Vector: string(in.Vector), Verdict: string(d.Verdict), By: in.By, Reason: string(d.Reason), Budgets: c.names(),
 	})
 	return book, changed || noted
-}
-
-// entry is what the book shall hold of the pod.
-func entry(c inquiry, in budget.Input) ledger.Entry {
-	e := in.Entry()
-	e.Version = c.request.Pod.ResourceVersion
-	return e
-}
-
-// readySince is since when a pod is Ready; zero for a pod that is not.
-func readySince(pod *corev1.Pod) time.Time {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-			return condition.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
 }
 
 // errFull says why a full book refuses.

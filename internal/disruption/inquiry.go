@@ -68,7 +68,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 	pod := c.request.Pod
 	in := budget.Input{
 		Now: now, Namespace: pod.Namespace, Vector: c.vector, By: c.request.User, PDBs: c.pdbs, Pod: budget.PodOf(pod, 0, now),
-		Generation: pod.Generation, ReadySince: readySince(pod),
+		Version: pod.ResourceVersion, Generation: pod.Generation, Restarts: budget.Restarts(pod),
 	}
 	if c.request.ByUID {
 		in.ForUID = string(pod.UID)

@@ -7,10 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // mostPDBs is how many PodDisruptionBudgets of a pod are read. The API server evicts no pod
@@ -35,5 +39,14 @@ func (j *Judge) disruptionBudgets(ctx context.Context, pod *corev1.Pod) ([]budge
 			found = append(found, now)
 		}
 	}
-	return budget.PDBsOf(found, pod.Labels), nil
+	all := budget.PDBsOf(found, pod.Labels)
+	for i := range all {
+		selector, _ := metav1.LabelSelectorAsSelector(all[i].Selector) // it selects the pod
+		all[i].Counts = func(e ledger.Entry) bool {
+			var other corev1.Pod
+			err := j.reader.cached.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: e.Pod}, &other, client.UnsafeDisableDeepCopy)
+			return err == nil && string(other.UID) == e.UID && workload.Alive(&other) && workload.Ready(&other) && selector.Matches(labels.Set(other.Labels))
+		}
+	}
+	return all, nil
 }

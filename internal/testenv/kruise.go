@@ -1,12 +1,15 @@
 package testenv
 
 import (
+	"context"
 	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // CloneSets is the CloneSet of OpenKruise.
@@ -49,6 +52,34 @@ func ReadyForKruise(pod *corev1.Pod, status corev1.ConditionStatus) *corev1.Pod 
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: of, Status: status})
 	}
 	return pod
+}
+
+// UpdateInPlace changes the image of a pod as OpenKruise does: it closes the readiness gate and writes
+// that the pod is not Ready, and then it changes the image. After a refusal of the first write it does
+// not make the second one.
+func UpdateInPlace(ctx context.Context, kruise client.Client, pod *corev1.Pod, image string) error {
+	if err := kruise.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
+	SetInPlaceReady(pod, corev1.ConditionFalse)
+	if err := kruise.Status().Update(ctx, pod); err != nil {
+		return err
+	}
+	if err := kruise.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
+	pod.Spec.Containers[0].Image = image
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, kruiseInPlaceState, inPlaceStateOfASecond)
+	return kruise.Update(ctx, pod)
+}
+
+// SetInPlaceReady sets the readiness gate of updates in place, and the condition Ready as it follows.
+func SetInPlaceReady(pod *corev1.Pod, status corev1.ConditionStatus) {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == inPlaceReady || c.Type == corev1.PodReady {
+			c.Status, c.LastTransitionTime = status, metav1.Now()
+		}
+	}
 }
 
 // KeepsKruise fails if a pod lacks anything that OpenKruise wrote, or has it changed.

@@ -1,5 +1,7 @@
 package budget
 
+import "slices"
+
 // Users of the control plane. kube-controller-manager has one service account for each
 // controller with --use-service-account-credentials, as kubeadm and all known providers set
 // it, and userControllerManager otherwise. A tenant can make a service account of the same
@@ -15,6 +17,15 @@ const (
 	userNodes        = systemAccount + "node-controller"
 	userDeviceTaints = systemAccount + "device-taint-eviction-controller"
 )
+
+// Observes tells whether a user writes what a pod is like, and does not make it so: a kubelet, and the
+// controller that tells of nodes whose kubelets are silent.
+func Observes(user string, groups []string) bool {
+	return slices.Contains(groups, groupNodes) || user == userControllerManager || user == userNodes
+}
+
+// groupNodes has all kubelets.
+const groupNodes = "system:nodes"
 
 // workloadControllers delete surplus pods.
 var workloadControllers = []string{

@@ -6,13 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // Change is what an update or a resize does to a pod.
 type Change struct {
 	// Restarts: a container stops, at once or at an earlier deadline.
 	Restarts bool
-	// Marks: the pod gets a label that makes it count as unavailable.
+	// Marks: the pod gets a label or a condition that makes it count as unavailable.
 	Marks bool
 	// NewOwners are the owners of the pod when the one that decided about the pod does so no longer.
 	NewOwners []metav1.OwnerReference
@@ -42,8 +44,16 @@ func Disruptive(before, after *corev1.Pod) Change {
 	}
 }
 
-// marks tells whether a change adds a label unavailable-pod.kruise.io/….
-func marks(before, after *corev1.Pod) bool { return !Marked(before) && Marked(after) }
+// marks tells whether a change adds a label unavailable-pod.kruise.io/…, or turns a Ready pod not Ready:
+// OpenKruise does so before it changes a pod in place.
+func marks(before, after *corev1.Pod) bool {
+	return !Marked(before) && Marked(after) || Unreadies(before, after)
+}
+
+// Unreadies tells whether a change turns a Ready pod not Ready.
+func Unreadies(before, after *corev1.Pod) bool {
+	return workload.Ready(before) && !workload.Ready(after)
+}
 
 // newOwners are all owners after a change by which the controller of a pod is no longer the same, or
 // one of the owners of a pod without a controller goes. A pod that has lost all owners is not deleted

@@ -65,8 +65,10 @@ type PDB struct {
 	Allowed, CurrentHealthy, DesiredHealthy int32
 	// Behind: the status is older than the spec.
 	Behind bool
-	// Disrupted is the number of pods that the status has as disrupted.
-	Disrupted int
+	// Disrupted are the names of the pods that the status has as disrupted.
+	Disrupted map[string]metav1.Time
+	// Counts tells whether the status counts the pod of an entry as healthy, as far as it is known here.
+	Counts func(ledger.Entry) bool
 	// AlwaysAllowUnhealthy is the unhealthyPodEvictionPolicy AlwaysAllow.
 	AlwaysAllowUnhealthy         bool
 	Selector                     *metav1.LabelSelector
@@ -89,10 +91,10 @@ type Input struct {
 	Namespace string
 	Vector    Vector
 	Pod       Pod
-	// Generation of the pod, and since when it is Ready, as the request has it. Clusters before
-	// Kubernetes 1.33 give pods no generation. ReadySince is zero for a pod that is not Ready.
-	Generation int64
-	ReadySince time.Time
+	// Version and Generation of the pod, and how often its containers were restarted, as the request
+	// has it. Clusters before Kubernetes 1.33 give pods no generation.
+	Version              string
+	Generation, Restarts int64
 	// By is the user who asks.
 	By string
 	// ForUID is the UID that the request demands of the pod; "" when it names the pod alone.
@@ -109,7 +111,7 @@ type Input struct {
 func (in Input) Entry() ledger.Entry {
 	e := ledger.Entry{
 		UID: in.Pod.UID, Pod: in.Pod.Name, Use: ledger.Gone, Vector: string(in.Vector), By: user(in.By),
-		Since: in.Now, Expires: in.Now.Add(ledger.Bound), Generation: in.Generation, ReadySince: in.ReadySince,
+		Since: in.Now, Expires: in.Now.Add(ledger.Bound), Version: in.Version, Generation: in.Generation, Restarts: in.Restarts,
 	}
 	old, renewed := in.living()
 	if renewed {

@@ -90,10 +90,10 @@ func (b *Budget) counts(p *Pod) bool {
 	return p.Available && !p.Finished && (!b.Rules.KeepPlace || !p.Displaced)
 }
 
-// inUse tells whether the book has an entry of the pod that has not expired.
+// inUse tells whether the book has an entry of the pod that holds its unit.
 func inUse(book ledger.Book, uid string, now time.Time) bool {
 	e, ok := book.Entries[uid]
-	return ok && now.Before(e.Expires)
+	return ok && e.Holds(now)
 }
 
 func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }

@@ -30,7 +30,7 @@ func pdbOf(p *policyv1.PodDisruptionBudget) PDB {
 	return PDB{
 		Name:    p.Name,
 		Allowed: p.Status.DisruptionsAllowed, CurrentHealthy: p.Status.CurrentHealthy, DesiredHealthy: p.Status.DesiredHealthy,
-		Behind: p.Status.ObservedGeneration < p.Generation, Disrupted: len(p.Status.DisruptedPods),
+		Behind: p.Status.ObservedGeneration < p.Generation, Disrupted: p.Status.DisruptedPods,
 		AlwaysAllowUnhealthy: unhealthy != nil && *unhealthy == policyv1.AlwaysAllow,
 		Selector:             p.Spec.Selector, MaxUnavailable: p.Spec.MaxUnavailable, MinAvailable: p.Spec.MinAvailable,
 	}
@@ -49,6 +49,7 @@ func planPDBs(in Input) (Decision, bool) {
 		}, true
 	}
 	p := in.PDBs[0]
+	p.Allowed -= p.pending(in)
 	why := p.refuses(in.Pod.Ready)
 	if why == "" {
 		return Decision{}, false
@@ -59,6 +60,18 @@ func planPDBs(in Input) (Decision, bool) {
 	}, true
 }
 
+// pending is how many pods may go by evictions that the status does not show yet: the API server asks
+// the guard first, and takes the pods from the PodDisruptionBudget afterwards.
+func (p *PDB) pending(in Input) (n int32) {
+	for uid, e := range in.Book.Entries {
+		_, shown := p.Disrupted[e.Pod]
+		if uid != in.Pod.UID && !shown && e.Vector == string(Evict) && e.Holds(in.Now) && p.Counts(e) {
+			n++
+		}
+	}
+	return n
+}
+
 // refuses says why the API server will refuse the eviction; "" when it will not.
 func (p *PDB) refuses(ready bool) string {
 	if !ready && (p.AlwaysAllowUnhealthy || p.CurrentHealthy >= p.DesiredHealthy && p.DesiredHealthy > 0) {
@@ -67,8 +80,8 @@ func (p *PDB) refuses(ready bool) string {
 	switch {
 	case p.Behind:
 		return "was changed and is not counted again yet"
-	case p.Disrupted > mostDisrupted:
-		return fmt.Sprintf("has %d disrupted pods, more than %d", p.Disrupted, mostDisrupted)
+	case len(p.Disrupted) > mostDisrupted:
+		return fmt.Sprintf("has %d disrupted pods, more than %d", len(p.Disrupted), mostDisrupted)
 	case p.Allowed <= 0:
 		return fmt.Sprintf("needs %d healthy pods and has %d", p.DesiredHealthy, p.CurrentHealthy)
 	}

@@ -12,6 +12,7 @@ import (
 
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
 // native is a PodDisruptionBudget for app=web that lets one pod go.
@@ -102,6 +103,39 @@ func TestPlanAsksNativeBudgetsFirst(t *testing.T) {
 			}
 			if native := tc.reason == budget.ReasonPDB || tc.reason == budget.ReasonManyPDBs; native != (d.Verdict == budget.Refused) || native && (d.Take || len(d.Blocking) != len(tc.pdbs)) {
 				t.Errorf("decision %+v", d)
+			}
+		})
+	}
+}
+
+// Evictions that the guard has let go, and the status does not show yet, count.
+func TestPlanCountsEvictionsThatANativeBudgetDoesNotShowYet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		entry  func(*ledger.Entry)
+		shown  bool // the status has the other pod as disrupted
+		counts bool
+		reason budget.Reason
+	}{
+		"another eviction is on its way": {nil, false, true, budget.ReasonPDB},
+		"the status shows it":            {nil, true, true, budget.ReasonUnits},
+		"of a pod that is none of its":   {nil, false, false, budget.ReasonUnits},
+		"a deletion":                     {func(e *ledger.Entry) { e.Vector = string(budget.Delete) }, false, true, budget.ReasonUnits},
+		"an entry that has expired":      {func(e *ledger.Entry) { e.Expires = now }, false, true, budget.ReasonUnits},
+		"an entry of the pod itself":     {func(e *ledger.Entry) { e.UID = "u-0" }, false, true, budget.ReasonTaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := book(serving(1)).Entries["u-1"]
+			if tc.entry != nil {
+				tc.entry(&e)
+			}
+			in := evict(serving(0), ledger.Book{Entries: map[string]ledger.Entry{e.UID: e}}, most("2", pods(4)))
+			in.PDBs = budget.PDBsOf([]policyv1.PodDisruptionBudget{native("a")}, map[string]string{"app": "web"})
+			in.PDBs[0].Counts = func(of ledger.Entry) bool { return tc.counts && of.UID == e.UID }
+			if tc.shown {
+				in.PDBs[0].Disrupted = map[string]metav1.Time{"web-1": {}}
+			}
+			if d := budget.Plan(in); d.Reason != tc.reason {
+				t.Errorf("decision %+v, want the reason %s", d, tc.reason)
 			}
 		})
 	}

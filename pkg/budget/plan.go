@@ -54,30 +54,22 @@ func (in *Input) take(v Verdict, reason Reason) Decision {
 	return Decision{Verdict: v, Reason: reason, Take: in.hasRoom()}
 }
 
-// again answers a further call for a pod that has an entry. The call was judged like the
-// first one, without the pod itself: an entry is no pass for a later request, because another
-// pod may have been lost meanwhile. One DELETE makes several calls, which need no write. A
-// later request may be written until the commit bound from now, so the entry is renewed when it
-// would end before. A pod that is deleted after a change gets an entry that stays until the pod
-// is gone. A change after the first one was written renews the entry, which would otherwise end
-// when the pod is Ready after the first change. A request of another user renews the entry too:
-// otherwise the entry would be given back when the first request fails.
+// again answers a further call for a pod that has an entry. The call was judged like the first one,
+// without the pod itself: an entry is no pass for a later request, because another pod may have been
+// lost meanwhile. One DELETE makes several calls, which need no write. All other requests renew the
+// entry that they rely on: it would else end before their write, with a change that another one made,
+// or when it is given back because the first request failed. Only an entry of a pod that did not
+// serve, or of Limpet's own deletion, is given back to the same user.
 func (in *Input) again(e ledger.Entry) Decision {
-	further := e.Use == ledger.Changed && (!in.Vector.changes() || in.changedSince(e))
-	renew := e.Expires.Sub(in.Now) < commit || further || e.By != user(in.By)
-	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: renew}
+	changes := e.Use.InPlace() && (!in.Vector.changes() || in.Version != e.Version)
+	shared := e.By != user(in.By) || in.Vector == Limpet || !in.Pod.Serving || in.Version != e.Version
+	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: changes || shared || e.Expires.Sub(in.Now) < commit}
 }
 
-// changedSince tells whether the pod was changed after the request of its entry was decided. A pod
-// without a generation shows its change by its containers, which restart.
-func (in *Input) changedSince(e ledger.Entry) bool {
-	return in.Generation > e.Generation || in.Generation == 0 && !in.ReadySince.Equal(e.ReadySince)
-}
-
-// living is the entry of the pod that has not expired.
+// living is the entry of the pod that holds its unit.
 func (in *Input) living() (ledger.Entry, bool) {
 	e, ok := in.Book.Entries[in.Pod.UID]
-	return e, ok && in.Now.Before(e.Expires)
+	return e, ok && e.Holds(in.Now)
 }
 
 // stale tells whether the eviction is meant for a pod that is gone: the same user was

@@ -175,7 +175,7 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 		b := book(serving(0))
 		e := b.Entries["u-0"]
 		e.Since, e.Expires, e.Use = now.Add(-ago), now.Add(ledger.Bound-ago), use
-		e.Generation = 1
+		e.Version = "7"
 		b.Entries["u-0"] = e
 		return b
 	}
@@ -192,7 +192,10 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 		"a deletion after an update":          {time.Second, ledger.Changed, budget.Delete, true, ledger.Gone, false},
 		"a second call of one update":         {time.Second, ledger.Changed, budget.Update, false, ledger.Changed, false},
 		"an update after the first one":       {time.Second, ledger.Changed, budget.Update, true, ledger.Changed, true},
-		"a changed pod that goes":             {time.Second, ledger.Gone, budget.Delete, false, ledger.Gone, true},
+		"an update after a restart began":     {time.Second, ledger.Restarting, budget.Update, true, ledger.Changed, true},
+		"a deletion of a pod that changed":    {time.Second, ledger.Gone, budget.Delete, true, ledger.Gone, true},
+		"a deletion by Limpet":                {time.Second, ledger.Gone, budget.Limpet, true, ledger.Gone, false},
+		"an update of an hour ago":            {time.Hour, ledger.Changed, budget.Update, true, ledger.Changed, false},
 		"a late second update":                {9 * time.Second, ledger.Changed, budget.Update, true, ledger.Changed, false},
 		"a late update of a pod that goes":    {9 * time.Second, ledger.Gone, budget.Update, true, ledger.Gone, false},
 		"an update of a pod that goes anyway": {time.Second, ledger.Gone, budget.Update, false, ledger.Gone, false},
@@ -200,9 +203,9 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			in := evict(serving(0), entered(tc.ago, tc.use), most("1", pods(3)))
-			in.Vector, in.Generation = tc.vector, 1
+			in.Vector, in.Version = tc.vector, "7"
 			if tc.changed {
-				in.Generation = 2
+				in.Version = "8"
 			}
 			d := budget.Plan(in)
 			if d.Verdict != budget.Allowed || d.Reason != budget.ReasonTaken || d.Take != tc.take {
@@ -221,15 +224,11 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 			t.Errorf("decision %+v, want that the entry is renewed", d)
 		}
 	})
-	t.Run("an update of a pod without a generation that restarted", func(t *testing.T) {
-		in := evict(serving(0), entered(time.Second, ledger.Changed), most("1", pods(3)))
-		in.Vector = budget.Update
-		if d := budget.Plan(in); d.Take {
-			t.Errorf("decision %+v of a second call, want that the entry stays", d)
-		}
-		in.ReadySince = now
-		if d := budget.Plan(in); !d.Take || !in.Entry().ReadySince.Equal(now) {
-			t.Errorf("decision %+v, entry %+v, want that the entry is renewed", d, in.Entry())
+	t.Run("a pod that does not serve", func(t *testing.T) { // the first request may give its entry back
+		in := evict(unready(0), entered(time.Second, ledger.Gone), most("1", pods(3)))
+		in.Vector, in.Version = budget.Delete, "7"
+		if d := budget.Plan(in); d.Verdict != budget.Allowed || !d.Take {
+			t.Errorf("decision %+v, want that the entry is renewed", d)
 		}
 	})
 	t.Run("an expired entry", func(t *testing.T) {

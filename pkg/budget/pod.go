@@ -1,12 +1,15 @@
 package budget
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/ledger"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -52,4 +55,31 @@ func StableAt(pod *corev1.Pod, stable time.Duration, now time.Time) (time.Time, 
 		return time.Time{}, false
 	}
 	return now.Add(stable - readyFor(pod, now)), true
+}
+
+// Seen is what a pod shows of an entry. A kubelet before Kubernetes 1.33 does not tell which
+// generation it has seen.
+func Seen(pod *corev1.Pod, of ledger.Entry) ledger.PodSeen {
+	observed := pod.Status.ObservedGeneration
+	seen := ledger.PodSeen{
+		Version: pod.ResourceVersion, Going: !workload.Alive(pod), Generation: pod.Generation, Restarts: Restarts(pod),
+		Pending: observed > 0 && observed < pod.Generation, Grace: time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
+	}
+	for _, c := range pod.Status.Conditions {
+		if of.Vector != string(Resize) || c.Status != corev1.ConditionTrue {
+			continue // another change does not wait for an earlier resize
+		}
+		seen.Pending = seen.Pending || c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonDeferred
+		seen.Resizing = seen.Resizing || c.Type == corev1.PodResizeInProgress
+		seen.Infeasible = seen.Infeasible || c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible
+	}
+	return seen
+}
+
+// Restarts is how often the containers of a pod were restarted together.
+func Restarts(pod *corev1.Pod) (n int64) {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		n += int64(c.RestartCount)
+	}
+	return n
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
 func TestPodOf(t *testing.T) {
@@ -74,5 +75,52 @@ func TestStableAt(t *testing.T) {
 	}
 	if _, ok := budget.StableAt(readyPod(func(p *corev1.Pod) { p.Status.Conditions = nil }), time.Hour, now); ok {
 		t.Error("a pod that is not Ready becomes stable")
+	}
+}
+
+// Only the resize that an entry is about waits for a kubelet that puts resizes off.
+func TestSeenTellsHowFarTheKubeletIs(t *testing.T) {
+	condition := func(kind corev1.PodConditionType, reason string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason})
+		}
+	}
+	generations := func(of, observed int64) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = of, observed }
+	}
+	deferred, infeasible := condition(corev1.PodResizePending, corev1.PodReasonDeferred), condition(corev1.PodResizePending, corev1.PodReasonInfeasible)
+	base := ledger.PodSeen{Version: "5"}
+	with := func(edit func(*ledger.PodSeen)) ledger.PodSeen {
+		p := base
+		edit(&p)
+		return p
+	}
+	for name, tc := range map[string]struct {
+		pod  func(*corev1.Pod)
+		of   budget.Vector
+		want ledger.PodSeen
+	}{
+		"nothing is known":    {func(*corev1.Pod) {}, budget.Update, base},
+		"the kubelet is late": {generations(3, 2), budget.Update, with(func(p *ledger.PodSeen) { p.Generation, p.Pending = 3, true })},
+		"an old kubelet":      {generations(3, 0), budget.Update, with(func(p *ledger.PodSeen) { p.Generation = 3 })},
+		"the kubelet knows":   {generations(3, 3), budget.Update, with(func(p *ledger.PodSeen) { p.Generation = 3 })},
+		"a deferred resize":   {deferred, budget.Resize, with(func(p *ledger.PodSeen) { p.Pending = true })},
+		"one before":          {deferred, budget.Update, base},
+		"a resize begins":     {condition(corev1.PodResizeInProgress, ""), budget.Resize, with(func(p *ledger.PodSeen) { p.Resizing = true })},
+		"an infeasible one":   {infeasible, budget.Resize, with(func(p *ledger.PodSeen) { p.Infeasible = true })},
+		"infeasible before":   {infeasible, budget.Update, base},
+		"it ends":             {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, budget.Update, with(func(p *ledger.PodSeen) { p.Going = true })},
+		"a grace period":      {func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(60)) }, budget.Update, with(func(p *ledger.PodSeen) { p.Grace = time.Minute })},
+		"restarts": {func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 2}, {RestartCount: 4}}
+		}, budget.Update, with(func(p *ledger.PodSeen) { p.Restarts = 7 })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := readyPod(func(p *corev1.Pod) { p.ResourceVersion = "5" }, tc.pod)
+			if diff := cmp.Diff(tc.want, budget.Seen(pod, ledger.Entry{Vector: string(tc.of)})); diff != "" {
+				t.Errorf("seen (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -14,7 +14,12 @@ const (
 	Gone    Use = "Gone"    // the pod is deleted or evicted
 	Changed Use = "Changed" // the pod is changed in place
 	Placed  Use = "Placed"  // the pod is created, and has a slot of a subset
+	// Restarting is a Changed pod whose kubelet has seen the change, and has not restarted a container yet.
+	Restarting Use = "Restarting"
 )
+
+// InPlace tells whether the pod stays.
+func (u Use) InPlace() bool { return u == Changed || u == Restarting }
 
 // Bound is how long an entry stays when the pod is not seen to go: the API server may take
 // 34 seconds from the admission of a request to the write, and a cache some more.
@@ -31,16 +36,19 @@ type Entry struct {
 	Since   time.Time
 	Expires time.Time
 
-	// Version, Generation and ReadySince are facts about the pod at the decision: its
-	// resource version, its generation, and the last transition of its condition Ready.
-	Version    string
-	Generation int64
-	ReadySince time.Time
+	// Version, Generation and Restarts are facts about the pod at the decision: its resource
+	// version, its generation, and how often its containers were restarted together.
+	Version              string
+	Generation, Restarts int64
 
 	// Subset and Owner say which slot a Placed pod has, and for which workload: the UID of its
 	// controller. Version is then the newest version of a pod that was known at the decision.
 	Subset, Owner string
 }
+
+// Holds tells whether an entry holds its unit. The clock alone ends no entry of a pod that is changed
+// in place: Observe does, by what the pod shows.
+func (e Entry) Holds(now time.Time) bool { return e.Use.InPlace() || now.Before(e.Expires) }
 
 // Waiting is a request that was refused and may come again. Its key is Pod and By.
 type Waiting struct {

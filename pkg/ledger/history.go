@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -10,8 +11,12 @@ import (
 const (
 	// Quiet is the time in which a repeated request changes nothing in the book.
 	Quiet = 3 * time.Second
-	// Lapse is the time after which a request that was not repeated no longer waits.
-	Lapse = time.Minute
+	// Lapse is the time after which a request that was not repeated no longer waits; LongLapse is that
+	// of a controller, which waits up to 17 minutes.
+	Lapse     = time.Minute
+	LongLapse = 20 * time.Minute
+	// Controllers begins the names of controllers.
+	Controllers = "system:"
 )
 
 // Note puts a decision into the history. A refusal that is repeated is one decision, with the
@@ -113,7 +118,10 @@ func (w Waiting) sameRequest(other Waiting) bool {
 
 // stillWaiting returns a copy without the requests that came no more.
 func stillWaiting(list []Waiting, now time.Time) []Waiting {
-	return slices.DeleteFunc(slices.Clone(list), func(w Waiting) bool { return now.Sub(w.Last) >= Lapse })
+	return slices.DeleteFunc(slices.Clone(list), func(w Waiting) bool {
+		lapsed := now.Sub(w.Last)
+		return lapsed >= LongLapse || lapsed >= Lapse && !strings.HasPrefix(w.By, Controllers)
+	})
 }
 
 // boundWaiting drops the requests that came least recently, and puts the longest waiting first.

@@ -25,7 +25,7 @@ func Absorb(into, from Book, now time.Time) (Book, bool) {
 		return into, false
 	}
 	into = Merge(into, from)
-	maps.DeleteFunc(into.Entries, func(_ string, e Entry) bool { return !now.Before(e.Expires) })
+	maps.DeleteFunc(into.Entries, func(_ string, e Entry) bool { return !e.Holds(now) })
 	names := slices.Concat(into.Absorbed, from.Absorbed, []string{from.Name})
 	into.Absorbed = names[max(0, len(names)-MostAbsorbed):]
 	return into, true

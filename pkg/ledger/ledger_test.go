@@ -21,7 +21,7 @@ func after(d time.Duration) time.Time { return start.Add(d) }
 func entry(uid string, use ledger.Use, since time.Duration) ledger.Entry {
 	return ledger.Entry{
 		UID: uid, Pod: "pod-" + uid, Use: use, Vector: "evict", By: "drainer",
-		Since: after(since), Expires: after(since + ledger.Bound), Version: "100", Generation: 1, ReadySince: after(-time.Hour),
+		Since: after(since), Expires: after(since + ledger.Bound), Version: "100", Generation: 1, Restarts: 3,
 	}
 }
 
@@ -61,14 +61,30 @@ func TestUseOfAPodThatIsChangedAndDeleted(t *testing.T) {
 	}
 }
 
-// A second change in place is what the pod must recover from.
-func TestSecondChangeOutlastsTheRecoveryFromTheFirst(t *testing.T) {
-	second := entry("1", ledger.Changed, 10*time.Second)
-	second.Version, second.Generation, second.ReadySince = "110", 2, after(5*time.Second)
-	b := take(t, ledger.Book{Name: "a"}, entry("1", ledger.Changed, 0), second)
-	recovered := ledger.PodSeen{Version: "109", Generation: 2, ReadySince: after(5 * time.Second)}
-	if _, ended := ledger.Observe(b, ledger.Seen{Version: "109", Pods: map[string]ledger.PodSeen{"1": recovered}}, after(11*time.Second)); ended != nil {
-		t.Errorf("ended %v, want the entry to wait for the second change", ended)
+// A second change restarts containers once more, if the first one was written before.
+func TestASecondChangeWaitsForItsOwnRestart(t *testing.T) {
+	first := entry("1", ledger.Changed, 0)
+	retried, second := entry("1", ledger.Changed, 10*time.Second), entry("1", ledger.Changed, 10*time.Second)
+	retried.Version, second.Version, second.Generation = "110", "110", 2
+	for name, c := range map[string]struct {
+		second   ledger.Entry
+		restarts int64
+		ends     bool
+	}{
+		"the API server judged it again":             {retried, 4, true},
+		"the restart of the first change":            {second, 4, false},
+		"the restart of the second change":           {second, 5, true},
+		"no restart yet, of either":                  {second, 3, false},
+		"the first call is the one that is repeated": {first, 4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := take(t, ledger.Book{Name: "a"}, first, c.second)
+			pod := ledger.PodSeen{Version: "120", Generation: 3, Restarts: c.restarts}
+			_, ended := ledger.Observe(b, ledger.Seen{Version: "120", Pods: map[string]ledger.PodSeen{"1": pod}}, after(11*time.Second))
+			if (len(ended) == 1) != c.ends {
+				t.Errorf("ended %v, want %t", ended, c.ends)
+			}
+		})
 	}
 }
 
@@ -114,42 +130,111 @@ func TestFullBookTakesNoFurtherPod(t *testing.T) {
 	}
 }
 
-// A pod that becomes Ready between the decision and its change is not Ready again by that.
-func TestAPodThatBecameReadyBeforeItsChangeIsNotReadyAgain(t *testing.T) {
-	seen := func(generation int64, ready time.Time) ledger.Seen {
-		pod := ledger.PodSeen{Version: "110", Generation: generation, ReadySince: ready}
-		return ledger.Seen{Version: "110", Pods: map[string]ledger.PodSeen{"1": pod}}
+// life is what happens to a changed pod, step by step: at which time the leader sees which pod, and
+// whether the entry holds the unit from then on.
+type life []struct {
+	at    time.Duration
+	pod   ledger.PodSeen
+	holds bool
+}
+
+// The clock ends an entry of a change that was never written. Any other one ends by what the pod shows.
+func TestTheEntryOfAChangeEndsByWhatThePodShows(t *testing.T) {
+	as := func(version string, generation, restarts int64, edit ...func(*ledger.PodSeen)) ledger.PodSeen {
+		p := ledger.PodSeen{Version: version, Generation: generation, Restarts: restarts, Grace: 90 * time.Second}
+		for _, e := range edit {
+			e(&p)
+		}
+		return p
 	}
-	ready, restarted := after(5*time.Second), after(9*time.Second)
-	for what, atDecision := range map[string]time.Time{"not Ready at the decision": {}, "Ready, and Ready again": after(-time.Hour)} {
-		t.Run(what, func(t *testing.T) {
+	pending := func(p *ledger.PodSeen) { p.Pending = true }
+	resizing := func(p *ledger.PodSeen) { p.Resizing = true }
+	infeasible := func(p *ledger.PodSeen) { p.Infeasible = true }
+	for name, steps := range map[string]life{
+		"never written":                           {{39 * time.Second, as("100", 1, 3), true}, {ledger.Bound, as("100", 1, 3), false}},
+		"refused, and the kubelet writes":         {{time.Second, as("101", 1, 3), false}},
+		"a label, or a condition":                 {{time.Second, as("101", 1, 3), false}},
+		"restarted in a second":                   {{time.Second, as("101", 2, 3, pending), true}, {2 * time.Second, as("102", 2, 4), false}},
+		"restarted before the first look":         {{time.Second, as("103", 2, 4), false}},
+		"restarted, before the kubelet saw it":    {{time.Second, as("101", 2, 4, pending), true}, {2 * time.Second, as("102", 2, 4), true}, {3 * time.Second, as("103", 2, 5), false}},
+		"a preStop hook of 85 s":                  {{time.Second, as("101", 2, 3), true}, {86 * time.Second, as("101", 2, 3), true}, {90 * time.Second, as("102", 2, 4), false}},
+		"taken back before the kubelet saw it":    {{time.Second, as("101", 3, 3), true}, {130 * time.Second, as("101", 3, 3), true}, {131 * time.Second, as("101", 3, 3), false}},
+		"the kubelet is silent for an hour":       {{time.Second, as("101", 2, 3, pending), true}, {time.Hour, as("101", 2, 3, pending), true}, {time.Hour + time.Second, as("102", 2, 4), false}},
+		"deferred, and a container crashes":       {{time.Second, as("101", 2, 3), true}, {time.Minute, as("102", 2, 5, pending), true}, {time.Hour, as("103", 2, 5, resizing), true}, {2 * time.Hour, as("103", 2, 5, resizing), true}, {3 * time.Hour, as("104", 2, 6, resizing), false}},
+		"deferred, and taken back":                {{time.Second, as("101", 2, 3, pending), true}, {time.Hour, as("102", 3, 3), true}, {time.Hour + 130*time.Second, as("102", 3, 3), false}},
+		"infeasible":                              {{time.Second, as("101", 2, 3, pending), true}, {2 * time.Second, as("102", 2, 3, infeasible), false}},
+		"no generations":                          {{time.Second, as("101", 0, 3), true}, {50 * time.Second, as("102", 0, 3), true}, {60 * time.Second, as("103", 0, 4), false}},
+		"no generations, and nothing that starts": {{time.Second, as("101", 0, 3), true}, {130 * time.Second, as("102", 0, 3), true}, {131 * time.Second, as("103", 0, 3), false}},
+		"gone, and the cache is older":            {{time.Hour, ledger.PodSeen{Gone: true}, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			e := entry("1", ledger.Changed, 0)
-			e.ReadySince, e.Generation = atDecision, 1
-			b, fresh := ledger.Refresh(take(t, ledger.Book{Name: "a"}, e), seen(1, ready))
-			if !fresh || !b.Entries["1"].ReadySince.Equal(ready) {
-				t.Fatalf("refreshed %t: %+v", fresh, b.Entries["1"])
+			if e.Generation = 1; steps[0].pod.Generation == 0 {
+				e.Generation = 0
 			}
-			if _, fresh := ledger.Refresh(b, seen(1, ready)); fresh {
-				t.Error("refreshed twice")
-			}
-			if _, ended := ledger.Observe(b, seen(2, ready), after(6*time.Second)); ended != nil {
-				t.Errorf("ended %v before the restart", ended)
-			}
-			if b, fresh := ledger.Refresh(b, seen(2, restarted)); fresh {
-				t.Errorf("refreshed by a change that is seen: %+v", b.Entries["1"])
-			}
-			if _, ended := ledger.Observe(b, seen(2, restarted), after(10*time.Second)); len(ended) != 1 {
-				t.Error("not ended after the restart")
+			b := take(t, ledger.Book{Name: "a"}, e)
+			for _, step := range steps {
+				seen := ledger.Seen{Version: step.pod.Version, Pods: map[string]ledger.PodSeen{"1": step.pod}}
+				b, _ = ledger.Refresh(b, seen, after(step.at))
+				if _, fresh := ledger.Refresh(b, seen, after(step.at)); fresh {
+					t.Errorf("after %s: refreshed twice", step.at)
+				}
+				b, _ = ledger.Observe(b, seen, after(step.at))
+				if got := b.Entries["1"]; got.Holds(after(step.at)) != step.holds {
+					t.Fatalf("after %s: %+v holds its unit %t, want %t", step.at, got, !step.holds, step.holds)
+				}
 			}
 		})
 	}
-	t.Run("not seen before its change", func(t *testing.T) {
-		e := entry("1", ledger.Changed, 0)
-		e.ReadySince, e.Generation = time.Time{}, 1
-		if _, ended := ledger.Observe(take(t, ledger.Book{Name: "a"}, e), seen(2, ready), after(6*time.Second)); ended != nil {
-			t.Errorf("ended %v, which nothing tells", ended)
+}
+
+// A pod that is changed, and whose deletion fails, is still changed.
+func TestAFailedDeletionEndsNoChange(t *testing.T) {
+	deletion := entry("1", ledger.Gone, 10*time.Second)
+	deletion.Version, deletion.Generation = "110", 2 // the change is written
+	behind := func(generation, restarts int64, pending bool) ledger.Seen {
+		pod := ledger.PodSeen{Version: "120", Generation: generation, Restarts: restarts, Pending: pending}
+		return ledger.Seen{Version: "120", Pods: map[string]ledger.PodSeen{"1": pod}}
+	}
+	late := 10*time.Second + ledger.Bound - time.Second
+	for name, c := range map[string]struct {
+		seen  ledger.Seen
+		holds bool
+	}{
+		"the kubelet has not seen the change": {behind(2, 3, true), true},
+		"no container was restarted yet":      {behind(2, 3, false), true},
+		"the containers were restarted":       {behind(2, 4, false), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := take(t, ledger.Book{Name: "a"}, entry("1", ledger.Changed, 0), deletion)
+			if _, fresh := ledger.Refresh(b, c.seen, after(11*time.Second)); fresh || b.Entries["1"].Use != ledger.Gone {
+				t.Errorf("%+v, want the entry of a pod that goes", b.Entries["1"])
+			}
+			b, _ = ledger.Refresh(b, c.seen, after(late))
+			b, _ = ledger.Observe(b, c.seen, after(late+time.Second))
+			if _, holds := b.Entries["1"]; holds != c.holds {
+				t.Errorf("entries %+v, want one: %t", b.Entries, c.holds)
+			}
+		})
+	}
+}
+
+// A replica that finds no leader counts an entry of a change as the leader left it.
+func TestOnlyALookAtThePodEndsAChange(t *testing.T) {
+	for use, want := range map[ledger.Use]bool{ledger.Gone: false, ledger.Placed: false, ledger.Changed: true, ledger.Restarting: true} {
+		b := ledger.Book{Name: "b", Joined: "a", Entries: map[string]ledger.Entry{"1": entry("1", use, 0)}}
+		late := after(time.Hour)
+		if got := b.Entries["1"].Holds(late); got != want {
+			t.Errorf("%s holds its unit %t, want %t", use, got, want)
 		}
-	})
+		into, ok := ledger.Absorb(ledger.Book{Name: "a"}, b, late)
+		if _, taken := into.Entries["1"]; !ok || taken != want {
+			t.Errorf("%s is absorbed %t, want %t", use, taken, want)
+		}
+		if _, taken := (ledger.Step{Name: "c"}).New(b, late).Entries["1"]; taken != want {
+			t.Errorf("%s is in a new book %t, want %t", use, taken, want)
+		}
+	}
 }
 
 // A tenant chooses the names of its pods, and how its users are called may be free, too.
@@ -175,6 +260,10 @@ func TestOnlyTheFailedRequestGivesItsUnitBack(t *testing.T) {
 	if b, ok := ledger.Remove(alone, first); !ok || len(b.Entries) != 0 {
 		t.Errorf("removed %v, entries %v, want none", ok, b.Entries)
 	}
+	behind := entry("1", ledger.Gone, -time.Second) // another replica, whose clock is behind
+	if b, ok := ledger.Remove(take(t, ledger.Book{}, first, behind), first); ok || len(b.Entries) != 1 {
+		t.Errorf("removed %v although a request of another replica relies on the entry", ok)
+	}
 	for _, failed := range []ledger.Entry{first, second} {
 		if b, ok := ledger.Remove(both, failed); ok || len(b.Entries) != 1 {
 			t.Errorf("removed %v although another request relies on the entry", ok)
@@ -194,7 +283,7 @@ func TestWhenAnEntryEnds(t *testing.T) {
 		return seen
 	}
 	gone := &ledger.PodSeen{Gone: true}
-	readyAgain := &ledger.PodSeen{Version: "103", Generation: 2, ReadySince: after(5 * time.Second)}
+	restarted := &ledger.PodSeen{Version: "103", Generation: 2, Restarts: 4}
 	for name, c := range map[string]struct {
 		use  ledger.Use
 		seen ledger.Seen
@@ -208,16 +297,14 @@ func TestWhenAnEntryEnds(t *testing.T) {
 		"pod gone, or not known yet":        {ledger.Gone, at("99", gone), time.Second, ""},
 		"the versions have more digits":     {ledger.Gone, at("1000", gone), time.Second, "1000"},
 		"no version known":                  {ledger.Gone, at("", gone), time.Second, ""},
-		"deleted pod that is ready again":   {ledger.Gone, at("105", readyAgain), time.Second, ""},
+		"deleted pod that was restarted":    {ledger.Gone, at("105", restarted), time.Second, ""},
 		"changed pod terminates":            {ledger.Changed, at("105", &ledger.PodSeen{Version: "103", Going: true}), time.Second, "103"},
-		"changed pod that is ready again":   {ledger.Changed, at("105", readyAgain), time.Second, "103"},
-		"changed pod, not ready":            {ledger.Changed, at("105", &ledger.PodSeen{Version: "103", Generation: 2}), time.Second, ""},
-		"changed pod, ready as before":      {ledger.Changed, at("105", &ledger.PodSeen{Version: "103", Generation: 2, ReadySince: after(-time.Hour)}), time.Second, ""},
-		"ready again, but not yet changed":  {ledger.Changed, at("105", &ledger.PodSeen{Version: "103", Generation: 1, ReadySince: after(5 * time.Second)}), time.Second, ""},
-		"ready again, generations unknown":  {ledger.Changed, at("105", &ledger.PodSeen{Version: "103", ReadySince: after(5 * time.Second)}), time.Second, "103"},
+		"changed pod that was restarted":    {ledger.Changed, at("105", restarted), time.Second, "103"},
 		"the last moment":                   {ledger.Gone, at("105", &ledger.PodSeen{Version: "100"}), ledger.Bound - 1, ""},
 		"expired":                           {ledger.Gone, at("105", &ledger.PodSeen{Version: "100"}), ledger.Bound, "105"},
-		"expired, and no version is known":  {ledger.Changed, at("", nil), ledger.Bound, "90"},
+		"expired, and no version is known":  {ledger.Gone, at("", nil), ledger.Bound, "90"},
+		"changed, and not looked at":        {ledger.Changed, at("105", nil), time.Hour, ""},
+		"never changed":                     {ledger.Changed, at("105", &ledger.PodSeen{Version: "100", Generation: 1}), ledger.Bound, "100"},
 		"an old cache shows it terminating": {ledger.Gone, at("80", &ledger.PodSeen{Version: "80", Going: true}), time.Second, "90"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -333,6 +420,19 @@ func TestTheMostRecentRequestsWait(t *testing.T) {
 		})
 		if !slices.Equal(b.Waiting, want) {
 			t.Fatalf("after %d requests (-want +got):\n%s", i+1, cmp.Diff(want, b.Waiting))
+		}
+	}
+}
+
+// A controller comes again after up to 17 minutes.
+func TestTheRequestOfAControllerWaitsForLonger(t *testing.T) {
+	var b ledger.Book
+	for _, by := range []string{"bob", "system:serviceaccount:kube-system:statefulset-controller"} {
+		b, _ = ledger.Ask(b, ledger.Waiting{Pod: "web-0", By: by, Since: start, Last: start})
+	}
+	for at, want := range map[time.Duration]int{ledger.Lapse - 1: 2, ledger.Lapse: 1, ledger.LongLapse - 1: 1, ledger.LongLapse: 0} {
+		if got, _ := ledger.Observe(b, ledger.Seen{}, after(at)); len(got.Waiting) != want {
+			t.Errorf("after %s: %v waits, want %d", at, got.Waiting, want)
 		}
 	}
 }

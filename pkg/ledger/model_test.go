@@ -42,6 +42,7 @@ type rules struct {
 	apply   func(s ledger.Step, b, other ledger.Book, now time.Time) (ledger.Book, bool)
 	take    func(ledger.Book, ledger.Entry) (ledger.Book, bool)
 	observe func(ledger.Book, ledger.Seen, time.Time) (ledger.Book, []ledger.Entry)
+	refresh func(ledger.Book, ledger.Seen, time.Time) (ledger.Book, bool)
 	knows   func(ledger.Book, string) bool
 	cas     bool
 	rejoin  func(ledger.Books, []string) ledger.Step // next, for the replica that completes joins
@@ -49,7 +50,7 @@ type rules struct {
 }
 
 func rightRules() rules {
-	return rules{ledger.Next, ledger.Step.Apply, ledger.Take, ledger.Observe, ledger.Book.Knows, true, ledger.Next, ledger.Step.New}
+	return rules{ledger.Next, ledger.Step.Apply, ledger.Take, ledger.Observe, ledger.Refresh, ledger.Book.Knows, true, ledger.Next, ledger.Step.New}
 }
 
 // situation is the whole cluster at one time. Books are numbers: 0 is a book that does not exist.
@@ -59,6 +60,7 @@ type situation struct {
 	log      string         // one letter for each change of a pod, in order
 	admitted [podCount]int8 // the tick of the last admission, and 1; 0 for a pod without a request
 	now      int8
+	changed  int8 // the tick of the first write of the change in place, and 1; 0 for none
 	made     bool // the last budget
 	violates bool // a request was admitted that a budget had no unit for
 }
@@ -90,7 +92,7 @@ func (s *situation) key() string {
 			b[len(b)-1] = 1
 		}
 	}
-	return string(append(append(b, byte(s.now)), s.log...))
+	return string(append(append(b, byte(s.now), byte(s.changed)), s.log...))
 }
 
 // model explores all situations.
@@ -132,7 +134,7 @@ func (m *model) id(b ledger.Book) int16 {
 	slices.Sort(uids)
 	for _, uid := range uids {
 		e := b.Entries[uid]
-		fmt.Fprint(&key, uid, e.Use, e.Since.Unix(), e.Expires.Unix(), e.Version, e.ReadySince.Unix(), ";")
+		fmt.Fprint(&key, uid, e.Use, e.Since.Unix(), e.Expires.UnixMicro(), e.Version, e.Generation, e.Restarts, ";")
 	}
 	if id, ok := m.ids[key.String()]; ok {
 		return id
@@ -170,18 +172,23 @@ func (m *model) exists(budget int, made bool) bool {
 	return made || !m.late || budget < len(m.budgets)-1
 }
 
-// The log has one letter for a pod that goes down, and one for a pod that comes up.
-func down(pod int) byte { return byte('0' + pod) }
-func up(pod int) byte   { return byte('A' + pod) }
+// The log has one letter for a pod that goes down, and one for a pod that comes up. A pod that is
+// changed in place has two more: its change is written, after which its container stops some time
+// later; and its kubelet writes the status.
+func down(pod int) byte    { return byte('0' + pod) }
+func up(pod int) byte      { return byte('A' + pod) }
+func written(pod int) byte { return byte('a' + pod) }
+func touched(pod int) byte { return byte('t' + pod) }
 
 type podState struct {
 	uid       string
 	available bool
+	doomed    bool // the change is written, and the container runs
 	facts     ledger.PodSeen
 }
 
 // state is what a part of the log tells about a pod.
-func (m *model) state(log string, pod int) (uid string, available bool, facts ledger.PodSeen) {
+func (m *model) state(log string, pod int) podState {
 	states, ok := m.states[log]
 	if !ok {
 		for i := range states {
@@ -189,28 +196,32 @@ func (m *model) state(log string, pod int) (uid string, available bool, facts le
 		}
 		m.states[log] = states
 	}
-	return states[pod].uid, states[pod].available, states[pod].facts
+	return states[pod]
 }
 
 // replay finds the state of a pod. A pod that was deleted comes back with another UID.
 func (m *model) replay(log string, pod int) podState {
-	life, available := 0, true
-	facts := ledger.PodSeen{Version: "100", Generation: 1, ReadySince: start.Add(-time.Hour)}
+	life, p := 0, podState{available: true, facts: ledger.PodSeen{Version: "100", Generation: 1, Grace: tick}}
 	for i := range len(log) {
 		switch log[i] {
 		case down(pod):
-			available = false
-			facts.Version, facts.Going, facts.ReadySince = version(i+1), pod != m.changed, time.Time{}
-			facts.Generation++
+			p.available, p.doomed, p.facts.Going = false, false, pod != m.changed
 		case up(pod):
-			available = true
-			facts.Version, facts.Going, facts.ReadySince = version(i+1), false, start.Add(time.Duration(i)*time.Millisecond)
-			if pod != m.changed {
+			p.available, p.facts.Going = true, false
+			if p.facts.Restarts++; pod != m.changed {
 				life++
 			}
+		case written(pod):
+			p.doomed = true
+			p.facts.Generation++
+		case touched(pod):
+		default:
+			continue
 		}
+		p.facts.Version = version(i + 1)
 	}
-	return podState{fmt.Sprint(pod, ".", life), available, facts}
+	p.uid = fmt.Sprint(pod, ".", life)
+	return p
 }
 
 func version(events int) string { return fmt.Sprint(100 + events) }
@@ -219,9 +230,9 @@ func version(events int) string { return fmt.Sprint(100 + events) }
 func (m *model) view(s *situation, r int, b ledger.Book) ledger.Seen {
 	seen := ledger.Seen{Version: version(int(s.replicas[r].seen)), Pods: map[string]ledger.PodSeen{}}
 	for pod := range podCount {
-		uid, available, facts := m.state(s.log[:s.replicas[r].seen], pod)
-		if available || pod == m.changed || pod == 0 { // pod 0 is seen terminating, the others are just gone
-			seen.Pods[uid] = facts
+		p := m.state(s.log[:s.replicas[r].seen], pod)
+		if p.available || pod == m.changed || pod == 0 { // pod 0 is seen terminating, the others are just gone
+			seen.Pods[p.uid] = p.facts
 		}
 	}
 	for uid := range b.Entries {
@@ -286,8 +297,8 @@ func (m *model) check(s *situation) error {
 		return fmt.Errorf("%w: %s", err, m.describe(s))
 	}
 	for pod := range podCount {
-		if uid, _, _ := m.state(s.log, pod); s.admitted[pod] != 0 && !entries[uid] {
-			return fmt.Errorf("the entry of pod %s is lost: %s", uid, m.describe(s))
+		if p := m.state(s.log, pod); (s.admitted[pod] != 0 || p.doomed) && !entries[p.uid] {
+			return fmt.Errorf("the entry of pod %s is lost: %s", p.uid, m.describe(s))
 		}
 	}
 	return nil
@@ -296,7 +307,7 @@ func (m *model) check(s *situation) error {
 // inUse tells whether the unit of a budget is in use for a pod other than the given one.
 func (m *model) inUse(s *situation, budget, except int) bool {
 	for _, pod := range m.budgets[budget] {
-		if _, available, _ := m.state(s.log, pod); pod != except && (!available || s.admitted[pod] != 0) {
+		if p := m.state(s.log, pod); pod != except && (!p.available || p.doomed || s.admitted[pod] != 0) {
 			return true
 		}
 	}
@@ -348,6 +359,7 @@ var shapes = map[string]shape{
 	"two budgets share a pod":            {budgets: [][]int{{0, 1}, {1, 2}}, changed: -1},
 	"pods come back":                     {budgets: [][]int{{0, 1}}, changed: -1, returns: true},
 	"a pod is changed in place":          {budgets: [][]int{{0, 1}}, changed: 1, returns: true},
+	"a change takes long":                {budgets: [][]int{{0, 1}}, changed: 1, returns: true, ticks: 5},
 	"time passes":                        {budgets: [][]int{{0, 1}}, changed: -1, ticks: 4},
 	"two budgets, and time passes":       {budgets: [][]int{{0}, {0, 1}}, changed: -1, ticks: 2},
 	"three budgets in a ring":            {budgets: [][]int{{0, 1}, {1, 2}, {2, 0}}, changed: -1},

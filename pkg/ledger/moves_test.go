@@ -10,18 +10,46 @@ import (
 // pods are the moves of pods: an admitted request is written, a pod comes back.
 func (m *model) pods(s situation) {
 	for pod := range podCount {
-		_, available, _ := m.state(s.log, pod)
+		p := m.state(s.log, pod)
 		next := s
 		switch {
-		case available && s.admitted[pod] != 0:
+		case pod == m.changed && p.available:
+			m.change(s, pod, p)
+			continue
+		case p.available && s.admitted[pod] != 0:
 			next.admitted[pod] = 0
 			next.log += string(down(pod))
-		case !available && m.returns && strings.Count(s.log, string(up(pod))) == 0:
+		case !p.available && m.returns && strings.Count(s.log, string(up(pod))) == 0:
 			next.log += string(up(pod))
 		default:
 			continue
 		}
 		m.add(next)
+	}
+}
+
+// change are the moves of a pod that is changed in place and runs. A request is written onto the
+// version that was judged. If the kubelet has written the status meanwhile, the request fails, or the
+// API server asks about it once more.
+func (m *model) change(s situation, pod int, p podState) {
+	if s.admitted[pod] != 0 && strings.Count(s.log, string(written(pod))) < 2 {
+		next := s
+		next.admitted[pod] = 0
+		next.log += string(written(pod))
+		if next.changed == 0 {
+			next.changed = s.now + 1
+		}
+		m.add(next)
+	}
+	if s.admitted[pod] != 0 && strings.Count(s.log, string(touched(pod))) == 0 {
+		next := s
+		next.admitted[pod] = 0
+		next.log += string(touched(pod))
+		m.add(next)
+	}
+	if p.doomed {
+		s.log += string(down(pod))
+		m.add(s)
 	}
 }
 
@@ -41,6 +69,9 @@ func (m *model) others(known ledger.Books, step ledger.Step, now int8) ledger.Bo
 func (m *model) time(s situation) {
 	if s.now == m.ticks || int(s.replicas[0].seen) < len(s.log) || int(s.replicas[1].seen) < len(s.log) {
 		return
+	}
+	if m.changed >= 0 && m.state(s.log, m.changed).doomed && s.now >= s.changed {
+		return // a kubelet stops a container within its grace period, of one tick
 	}
 	s.now++
 	for pod := range podCount {
@@ -95,7 +126,9 @@ func (m *model) observing(s situation, r int) {
 		id, ok := m.seen[o]
 		if !ok {
 			id = o.book
-			if book, ended := m.observe(m.books[o.book], m.view(&s, r, m.books[o.book]), m.at(s.now)); len(ended) > 0 {
+			seen := m.view(&s, r, m.books[o.book])
+			book, fresh := m.refresh(m.books[o.book], seen, m.at(s.now))
+			if book, ended := m.observe(book, seen, m.at(s.now)); fresh || len(ended) > 0 {
 				id = m.id(book)
 			}
 			m.seen[o] = id
@@ -119,7 +152,7 @@ func (m *model) requests(s situation, r int) {
 		return
 	}
 	for pod := range podCount {
-		if _, available, _ := m.state(s.log, pod); available && len(m.of(pod, s.made)) > 0 {
+		if m.state(s.log, pod).available && len(m.of(pod, s.made)) > 0 {
 			next := s
 			next.replicas[r].pod = int8(pod + 1)
 			m.add(next)
@@ -173,16 +206,16 @@ func (m *model) plan(known [bookCount]int16, pod int, made bool) ledger.Step {
 // decide admits a request when each budget of the pod has a unit left, by what the replica knows.
 func (m *model) decide(s situation, r, pod, at int) situation {
 	s.replicas[r].pod = 0
-	uid, available, facts := m.state(s.log, pod)
+	p := m.state(s.log, pod)
 	book := m.books[s.replicas[r].known[at]]
-	_, again := book.Entries[uid]
-	if !available || !m.knows(book, version(int(s.replicas[r].seen))) || !again && !m.unitsLeft(&s, r, pod, book) {
+	_, again := book.Entries[p.uid]
+	if !p.available || !m.knows(book, version(int(s.replicas[r].seen))) || !again && !m.unitsLeft(&s, r, pod, book) {
 		m.count.refused++
 		return s
 	}
 	book, _ = m.take(book, ledger.Entry{
-		UID: uid, Use: m.use(pod), Since: m.at(s.now), Expires: m.at(s.now).Add(ledger.Bound),
-		Version: facts.Version, Generation: facts.Generation, ReadySince: facts.ReadySince,
+		UID: p.uid, Use: m.use(pod), Since: m.at(s.now), Expires: m.at(s.now).Add(ledger.Bound),
+		Version: p.facts.Version, Generation: p.facts.Generation, Restarts: p.facts.Restarts,
 	})
 	m.count.admitted++
 	for i, pods := range m.budgets {
@@ -207,8 +240,8 @@ func (m *model) unitsLeft(s *situation, r, asked int, book ledger.Book) bool {
 			continue
 		}
 		for _, pod := range pods {
-			uid, available, _ := m.state(s.log[:s.replicas[r].seen], pod)
-			if _, taken := book.Entries[uid]; pod != asked && (!available || taken) {
+			p := m.state(s.log[:s.replicas[r].seen], pod)
+			if _, taken := book.Entries[p.uid]; pod != asked && (!p.available || taken) {
 				return false
 			}
 		}

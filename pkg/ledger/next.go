@@ -122,7 +122,7 @@ func (s Step) Apply(b Book, other Book, now time.Time) (Book, bool) {
 // other budgets. So the new book gets the entries of all others, which end as those do.
 func (s Step) New(others Book, now time.Time) Book {
 	b := Merge(Book{Name: s.Name, Joined: s.Other}, Book{Entries: others.Entries, Seen: others.Seen})
-	maps.DeleteFunc(b.Entries, func(_ string, e Entry) bool { return !now.Before(e.Expires) })
+	maps.DeleteFunc(b.Entries, func(_ string, e Entry) bool { return !e.Holds(now) })
 	b.Moved = s.Other != "" && len(b.Entries) == 0 && b.Seen == ""
 	return b
 }

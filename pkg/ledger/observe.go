@@ -22,16 +22,21 @@ type PodSeen struct {
 	Gone bool
 	// Going: the pod is terminating or in a terminal phase.
 	Going bool
-	// Generation is the newest generation that the kubelet has seen; 0 where it tells none.
+	// Generation of the pod; 0 where the API server gives none.
 	Generation int64
-	// ReadySince is the last transition of the condition Ready; zero for a pod that is not ready.
-	ReadySince time.Time
+	// Pending: the kubelet has not seen the generation, or puts the resize of the entry off. Resizing:
+	// the kubelet makes that resize. Infeasible: the kubelet will never make it.
+	Pending, Resizing, Infeasible bool
+	// Restarts is how often the containers were restarted together.
+	Restarts int64
+	// Grace is how long a container may take to stop.
+	Grace time.Duration
 }
 
-// Observe removes the entries that have ended, and returns them. An entry ends when its pod
-// is seen gone, terminating or in a terminal phase, when its changed pod is seen ready again,
-// or when it expires. The book then notes which versions of pods a replica must know to
-// decide. Waiting requests that came no more are dropped, too.
+// Observe removes the entries that have ended, and returns them. An entry ends when its pod is seen
+// gone, terminating or in a terminal phase, when its change is seen to be over, or when it expires.
+// The book then notes which versions of pods a replica must know to decide. Waiting requests that
+// came no more are dropped, too.
 func Observe(b Book, seen Seen, now time.Time) (Book, []Entry) {
 	var ended []Entry
 	for uid, e := range b.Entries {
@@ -54,10 +59,11 @@ func Observe(b Book, seen Seen, now time.Time) (Book, []Entry) {
 // ends tells whether an entry has ended, and by which version of a pod.
 func ends(e Entry, seen Seen, now time.Time) (version string, ok bool) {
 	pod, found := seen.Pods[e.UID]
+	late := !now.Before(e.Expires)
 	switch {
-	case found && pod.Going, found && e.Use == Changed && pod.changedSince(e):
+	case found && pod.Going, found && !pod.Gone && e.Use.InPlace() && pod.done(e, late):
 		return cmp.Or(pod.Version, seen.Version), true
-	case !now.Before(e.Expires):
+	case late && (!e.Use.InPlace() || pod.Gone):
 		return seen.Version, true
 	case found && pod.Gone: // a cache that is older than the pod does not show it, either
 		return seen.Version, isVersion(e.Version) && !newer(e.Version, seen.Version)
@@ -65,30 +71,58 @@ func ends(e Entry, seen Seen, now time.Time) (version string, ok bool) {
 	return "", false
 }
 
-// Refresh brings the entries of changed pods up to date whose change is not seen yet: such a pod
-// may have become Ready, for the first time or again, since the decision. It would otherwise count
-// as Ready again as soon as its change is seen, before its containers are restarted. The result is
-// false when nothing changed.
-func Refresh(b Book, seen Seen) (Book, bool) {
+// done tells whether the change of a pod is over. The API server writes a change onto the version that
+// was judged, or judges it again: so a later version of the pod shows what came of it. A later version
+// of the same generation has nothing to restart: the change failed, or the pod itself shows it, as a
+// label or a condition. After a change of the spec the kubelet stops all containers that it restarts
+// before it starts the first one, so that from then on the pod itself shows whether it is Ready.
+func (p PodSeen) done(e Entry, late bool) bool {
+	switch {
+	case !newer(p.Version, e.Version):
+		return late // the change was never written
+	case e.Use == Changed && p.Generation > 0 && p.Generation == e.Generation:
+		return true
+	case p.Pending:
+		return false
+	}
+	return p.Infeasible || p.Restarts > e.Restarts || late && e.Use == Restarting
+}
+
+// Early is how long before its end an entry becomes that of a change. No request is written so late.
+const Early = 3 * time.Second
+
+// Refresh brings the entries of changed pods up to date. A pod that was changed, and let go by a
+// request that failed, is a changed pod again. While the kubelet puts a change off, further
+// restarts have other causes. A kubelet that has seen the change stops the containers within their
+// grace period: where none was restarted long after that, the change restarts none, such as one that
+// was taken back. The result is false when nothing changed.
+func Refresh(b Book, seen Seen, now time.Time) (Book, bool) {
 	fresh := false
 	for uid, e := range b.Entries {
 		pod, found := seen.Pods[uid]
-		unchanged := found && !pod.Gone && !pod.Going && pod.Generation > 0 && pod.Generation <= e.Generation
-		if e.Use != Changed || !unchanged || pod.ReadySince.IsZero() || pod.ReadySince.Equal(e.ReadySince) {
+		if !found || pod.Gone || !newer(pod.Version, e.Version) && e.Use.InPlace() {
+			continue
+		}
+		next := e
+		switch {
+		case !e.Use.InPlace():
+			if soon := now.Add(Early).After(e.Expires); soon && pod.Generation > e.Generation {
+				next.Use = Changed
+			}
+		case pod.Pending:
+			next.Use, next.Restarts = Changed, max(e.Restarts, pod.Restarts)
+		case pod.Resizing:
+			next.Use = Changed
+		case e.Use == Changed:
+			next.Use, next.Expires = Restarting, stored(latest(e.Expires, now.Add(pod.Grace+Bound)))
+		}
+		if next == e || pod.Going || pod.done(e, false) {
 			continue
 		}
 		if !fresh {
 			b.Entries, fresh = maps.Clone(b.Entries), true
 		}
-		e.ReadySince = pod.ReadySince
-		b.Entries[uid] = e
+		b.Entries[uid] = next
 	}
 	return b, fresh
-}
-
-// changedSince tells whether the pod was changed and became ready after the decision. The
-// times are both the pod's own, so that clocks need not agree. Of a pod that was not Ready at the
-// decision, and was not seen Ready before its change, nothing tells: its entry expires.
-func (p PodSeen) changedSince(e Entry) bool {
-	return (p.Generation == 0 || p.Generation > e.Generation) && !e.ReadySince.IsZero() && p.ReadySince.After(e.ReadySince)
 }

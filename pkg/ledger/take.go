@@ -28,16 +28,27 @@ func Take(b Book, e Entry) (Book, bool) {
 	return b, true
 }
 
-// again is the entry of a pod for which a second request was decided.
+// again is the entry of a pod for which a second request was decided. It never expires when the
+// first one does, so that Remove tells the two apart. What was written after the first decision is not
+// over when the second request fails: the entry keeps that generation. A second change restarts
+// containers once more.
 func again(known, later Entry) Entry {
+	if known.Use == Gone || known.Use.InPlace() && later.Use.InPlace() && later.Generation > known.Generation {
+		later.Vector = known.Vector
+	}
+	switch {
+	case !newer(later.Version, known.Version):
+		later.Version, later.Generation, later.Restarts = known.Version, known.Generation, known.Restarts
+	case later.Generation > known.Generation && later.Use.InPlace():
+		later.Generation, later.Restarts = known.Generation, max(later.Restarts, known.Restarts+1)
+	case later.Generation > known.Generation:
+		later.Generation, later.Restarts = known.Generation, known.Restarts
+	}
 	if known.Use == Gone {
-		later.Use, later.Vector = known.Use, known.Vector
+		later.Use = Gone
 	}
 	later.By, later.Since = known.By, known.Since
-	later.Expires = latest(known.Expires, later.Expires)
-	if !newer(later.Version, known.Version) {
-		later.Version, later.Generation, later.ReadySince = known.Version, known.Generation, known.ReadySince
-	}
+	later.Expires = latest(known.Expires.Add(time.Microsecond), later.Expires)
 	return later
 }
 

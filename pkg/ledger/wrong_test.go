@@ -84,9 +84,29 @@ var wrong = map[string]struct {
 			return next, ended
 		}
 	}, "lost"},
-	"a pod that is ready as before is ready again": {"a pod is changed in place", func(r *rules) {
+	"a change that is written is over": {"a pod is changed in place", func(r *rules) {
+		r.observe = func(b ledger.Book, seen ledger.Seen, now time.Time) (ledger.Book, []ledger.Entry) {
+			for uid, pod := range seen.Pods {
+				pod.Restarts += pod.Generation - 1
+				seen.Pods[uid] = pod
+			}
+			return ledger.Observe(b, seen, now)
+		}
+	}, "lost"},
+	"the clock ends a change": {"a change takes long", func(r *rules) {
+		r.refresh = func(b ledger.Book, _ ledger.Seen, _ time.Time) (ledger.Book, bool) { return b, false }
 		r.take = func(b ledger.Book, e ledger.Entry) (ledger.Book, bool) {
-			e.ReadySince, e.Generation = e.ReadySince.Add(-time.Hour), 0
+			if e.Use == ledger.Changed {
+				e.Use = ledger.Restarting
+			}
+			return ledger.Take(b, e)
+		}
+	}, "lost"},
+	"a second look at a change does not renew the entry": {"a pod is changed in place", func(r *rules) {
+		r.take = func(b ledger.Book, e ledger.Entry) (ledger.Book, bool) {
+			if known, ok := b.Entries[e.UID]; ok {
+				e.Version, e.Generation, e.Restarts = known.Version, known.Generation, known.Restarts
+			}
 			return ledger.Take(b, e)
 		}
 	}, "lost"},

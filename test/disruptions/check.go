@@ -172,8 +172,10 @@ func (c *checker) podEvent(e Event) {
 		if e.Subresource == "resize" {
 			vector = Resize
 		}
-	case !after.changed.IsZero() && after.Ready && after.Runs != after.runs:
-		after.changed = time.Time{} // the containers were restarted
+	case before.Ready && !after.Ready && e.Subresource == "status" && !e.observes():
+		vector = Update // OpenKruise begins a change in place so
+	case !after.changed.IsZero() && (after.Ready && after.Runs != after.runs || after.Infeasible):
+		after.changed = time.Time{} // the containers were restarted, or stay
 	}
 	c.replace(e, before, after, vector)
 }

@@ -59,6 +59,8 @@ type Pod struct {
 	Pending bool
 	// Finished: the pod is in a terminal phase.
 	Finished bool
+	// Infeasible: the kubelet will not make the last resize.
+	Infeasible bool
 	// Images are the images of the containers; a change of them restarts containers.
 	Images string
 	// Runs identifies the running containers; it changes when a container was restarted.

@@ -79,6 +79,7 @@ func (o object) pod() *Pod {
 		if c.Type == "Ready" && c.Status == metav1.ConditionTrue {
 			p.Ready, p.ReadySince = true, c.LastTransitionTime.Time
 		}
+		p.Infeasible = p.Infeasible || c.Type == "PodResizePending" && c.Reason == "Infeasible"
 	}
 	var images, runs []string
 	for _, c := range o.Spec.Containers {

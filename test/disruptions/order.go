@@ -230,6 +230,11 @@ func (e Event) deletes() bool {
 	return e.Verb == "delete" && !strings.HasPrefix(e.User, "system:node:")
 }
 
+// observes reports whether the event tells what a pod is like, and does not make it so.
+func (e Event) observes() bool {
+	return strings.HasPrefix(e.User, "system:node:") || e.User == "system:kube-controller-manager" || e.User == controllers+"node-controller"
+}
+
 // uid identifies the object of the answer.
 func (e Event) uid() string {
 	switch {

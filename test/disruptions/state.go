@@ -14,15 +14,13 @@ import (
 // unavailableLabel is the prefix of labels that make a pod unavailable.
 const unavailableLabel = "unavailable-pod.kruise.io/"
 
-// bound is how long a changed pod that shows no restart counts as unavailable.
-const bound = 40 * time.Second
-
 // pod is a pod as the log last showed it.
 type pod struct {
 	Pod
 	// started is when the pod ceased to be pending.
 	started time.Time
-	// changed is when the pod was changed in place; its containers were runs then.
+	// changed is when the pod was changed in place; its containers were runs then. The pod counts as
+	// unavailable until they were restarted, or never will be. No budget that is younger knows that.
 	changed time.Time
 	runs    string
 	// budgets cover the pod.
@@ -155,7 +153,7 @@ func (s *state) join(p *pod) {
 
 // available reports whether the pod counts for a budget at a time.
 func (p *pod) available(b *budget, now time.Time) bool {
-	if p.Deleting || p.Finished || !p.Ready || now.Sub(p.ReadySince) < b.Stable || !p.changed.IsZero() && now.Sub(p.changed) < bound {
+	if p.Deleting || p.Finished || !p.Ready || now.Sub(p.ReadySince) < b.Stable || !p.changed.IsZero() && !b.youngerThan(p.changed) {
 		return false
 	}
 	return !p.marked()

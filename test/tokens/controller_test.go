@@ -240,8 +240,10 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"hold up a namespace by one": {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil", Finalizers: []string{"example.com/hold"}}})},
 			"… by one that is there":     {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.Finalizers = []string{"example.com/hold"} })},
 			"add a label":                {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.Labels = map[string]string{"a": "b"} })},
-			"let a pod own one":          {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.OwnerReferences = pods })},
-			"delete one":                 {byRole, remove(v.book)},
+			"let a ConfigMap own one": {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) {
+				b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
+			})},
+			"delete one": {byRole, remove(v.book)},
 		},
 		"events": {
 			"create one of another program": {denied, create(changed(ownEvent(ns, "evil"), func(e *eventsv1.Event) { e.ReportingController = "kubelet" }))},
@@ -448,6 +450,9 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 			{APIVersion: "apps.kruise.io/v1beta1", Kind: "WorkloadSpread", Name: "web", UID: "v"},
 		}}})},
 		{"write it again", update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.Seen = "7" })},
+		{"let a pod keep it", update(v.book, func(b *limpetv1alpha1.DisruptionBook) {
+			b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "x"}}
+		})},
 		{"read the lease of a node", get(leaseOf(t, v.node))},
 		{"delete its own pod", remove(podOn(t, v.node.Name))}, // the token ends with the pod
 	}

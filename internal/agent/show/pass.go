@@ -112,10 +112,14 @@ func (l *Loop) listIfDue(ctx context.Context, now time.Time) error {
 }
 
 // Shown returns the IPReservations of the node as the API server has them.
-func (l *Loop) Shown(ctx context.Context) ([]v1alpha1.IPReservation, error) {
-	var ips v1alpha1.IPReservationList
-	err := l.Client.list(ctx, "ipreservations", l.Node, "0", &ips)
-	return ips.Items, err
+func (l *Loop) Shown(ctx context.Context) (ips []v1alpha1.IPReservation, err error) {
+	_, err = l.Client.list(ctx, "ipreservations", l.Node, "0", func(from *json.Decoder) error {
+		var ip v1alpha1.IPReservation
+		err := from.Decode(&ip)
+		ips = append(ips, ip)
+		return err
+	})
+	return ips, err
 }
 
 // followNamespaces watches the namespaces that may have taken objects with them, and forgets those objects. A node with

@@ -13,7 +13,6 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/ledger"
-	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // situation is what one reconcile knows of a budget.
@@ -77,21 +76,11 @@ func (r *Reconciler) gatherEntries(ctx context.Context, s *situation) error {
 			return err
 		}
 		if s.seen.Pods[id] = (ledger.PodSeen{Gone: true}); pod != nil {
-			s.seen.Pods[id] = seenOf(pod)
+			s.seen.Pods[id] = budget.Seen(pod, entry)
 		}
 	}
 	r.memory.explain(s.pub.Namespace, s.now, uids...)
 	return nil
-}
-
-func seenOf(pod *corev1.Pod) ledger.PodSeen {
-	seen := ledger.PodSeen{Version: pod.ResourceVersion, Going: !workload.Alive(pod), Generation: pod.Status.ObservedGeneration}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			seen.ReadySince = c.LastTransitionTime.Time
-		}
-	}
-	return seen
 }
 
 // gatherCauses reads why pods that were available are so no longer.
@@ -156,7 +145,11 @@ func (s *situation) again(soonest time.Duration) time.Duration {
 		again = min(again, configurationAgain)
 	}
 	for _, e := range s.book.Entries {
-		again = min(again, e.Expires.Sub(s.now))
+		for _, left := range []time.Duration{e.Expires.Sub(s.now), e.Expires.Sub(s.now) - ledger.Early + pause} {
+			if left > 0 { // a change that lasts longer has events
+				again = min(again, left)
+			}
+		}
 	}
 	for _, pod := range s.facts.Pods {
 		if at, ok := budget.StableAt(pod, s.facts.Budget.Rules.Stable, s.now); ok {

@@ -29,6 +29,7 @@ var guarded = []struct {
 	{admissionv1.Create, "pods/eviction"},
 	{admissionv1.Update, "pods"},
 	{admissionv1.Update, "pods/resize"},
+	{admissionv1.Update, "pods/status"},
 }
 
 // configuration is what was read of the webhook configuration.

@@ -1,18 +1,20 @@
 package budget
 
 import (
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/pkg/budget"
 )
 
 // Needs is what the reconcilers of this feature read from the caches, beside what the guard
 // reads.
 func Needs() cluster.Needs {
 	return cluster.Needs{Objects: []cluster.Need{
-		cluster.Of(podEnd),
+		cluster.Of(podEnd, podChange),
 		cluster.Of(cluster.NodeReadiness),
 		cluster.Of(cluster.Labels[*corev1.Namespace], cluster.OwnAnnotations[*corev1.Namespace]),
 		cluster.Of(cluster.DisruptionBudgetSelector),
@@ -34,4 +36,17 @@ func podEnd(from, to *corev1.Pod) {
 	})
 	c := from.Status.Conditions[i]
 	to.Status.Conditions = append(to.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+}
+
+// podChange keeps how far the kubelet is with a change in place. Most pods were never restarted.
+func podChange(from, to *corev1.Pod) {
+	to.Status.ObservedGeneration, to.Spec.TerminationGracePeriodSeconds = from.Status.ObservedGeneration, from.Spec.TerminationGracePeriodSeconds
+	if n := budget.Restarts(from); n > 0 {
+		to.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: int32(min(n, math.MaxInt32))}}
+	}
+	for _, c := range from.Status.Conditions {
+		if c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress {
+			to.Status.Conditions = append(to.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+		}
+	}
 }

@@ -27,6 +27,9 @@ import (
 // and the guard itself have no event that the controller sees.
 const checkAgain = time.Minute
 
+// wakeSoon is when to look again for controllers that learn of no free unit.
+const wakeSoon = 5 * time.Second
+
 // Reconciler brings the status of PodUnavailableBudgets in line with what runs.
 //
 // One reconcile counts every pod of the budget that changed since the last one, and the next
@@ -104,8 +107,12 @@ func (r *Reconciler) reconcile(ctx context.Context, pub *policyv1beta1.PodUnavai
 	case err != nil:
 		return ctrl.Result{}, err
 	}
+	last.woken, err = r.wake(ctx, &s, last, status.UnavailableAllowed)
 	r.finish(&s, last, sights, lost, status)
-	return ctrl.Result{RequeueAfter: s.again(again)}, nil
+	if status.UnavailableAllowed > 0 && len(s.book.Waiting) > 0 { // a controller may be silent by then
+		again = soonest(again, wakeSoon)
+	}
+	return ctrl.Result{RequeueAfter: s.again(again)}, err
 }
 
 // finish remembers and reports what the status says by now.
@@ -126,12 +133,12 @@ func (r *Reconciler) finish(s *situation, last known, sights map[types.UID]sight
 // keepBook removes the entries that have served from the book, and notes losses in it. A book
 // that needs no change is not written.
 func (r *Reconciler) keepBook(ctx context.Context, s *situation, lost []loss) (ledger.Book, error) {
-	_, fresh := ledger.Refresh(s.book, s.seen)
+	_, fresh := ledger.Refresh(s.book, s.seen, s.now)
 	if _, ended := ledger.Observe(s.book, s.seen, s.now); !fresh && len(ended) == 0 && len(lost) == 0 {
 		return s.book, nil
 	}
 	book, err := r.Books.Decide(ctx, s.pub.Namespace, ownersOf(s.pub), func(book ledger.Book) (ledger.Book, bool) {
-		book, changed := ledger.Refresh(book, s.seen)
+		book, changed := ledger.Refresh(book, s.seen, s.now)
 		book, ended := ledger.Observe(book, s.seen, s.now)
 		changed = changed || len(ended) > 0
 		for _, l := range lost {

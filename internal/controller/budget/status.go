@@ -50,7 +50,7 @@ func podsOf(book ledger.Book, use ledger.Use, covered map[types.UID]string) map[
 	for _, uid := range slices.Sorted(maps.Keys(book.Entries)) { // so that a bound leaves out the same ones each time
 		entry := book.Entries[uid]
 		name, known := covered[types.UID(uid)]
-		if entry.Use != use || !known || len(pods) >= mostNames {
+		if entry.Use.InPlace() != use.InPlace() || !known || len(pods) >= mostNames {
 			continue
 		}
 		if pods == nil {

@@ -16,6 +16,7 @@ import (
 
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/budget"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -68,6 +69,8 @@ var podChanged = predicate.Funcs{
 		return before.UID != after.UID ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			before.Status.Phase != after.Status.Phase ||
+			before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
+			budget.Restarts(before) != budget.Restarts(after) ||
 			!slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, sameStatus) ||
 			!maps.Equal(before.Labels, after.Labels) ||
 			!maps.Equal(before.Annotations, after.Annotations) || // only annotations that the cache keeps
@@ -75,7 +78,9 @@ var podChanged = predicate.Funcs{
 	},
 }
 
-func sameStatus(a, b corev1.PodCondition) bool { return a.Type == b.Type && a.Status == b.Status }
+func sameStatus(a, b corev1.PodCondition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
+}
 
 // specChanged passes the changes of a budget that a user made. The generation does not tell
 // them: it stays the same when an annotation of the former version becomes a field.

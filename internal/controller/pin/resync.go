@@ -2,14 +2,12 @@ package pin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,10 +20,6 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
-
-// AnnotationNudged on a workload says when its controller was last made to retry. It has
-// no other use.
-const AnnotationNudged = "limpet.dev/nudged"
 
 // resyncInterval is the time between two searches for workloads that lack pods. A search
 // costs no request, and reads only workloads that may lack pods. No event tells that the API server could not reach a webhook: the
@@ -181,18 +175,11 @@ func (r *Resyncer) trigger(ctx context.Context, o owner, missing []string, now t
 			return err
 		}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"annotations": map[string]string{AnnotationNudged: now.UTC().Format(time.RFC3339)},
-	}})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
+	key := client.ObjectKey{Namespace: o.namespace, Name: o.Name}
+	if err := workloads.Nudge(ctx, r.Client, kind, key, now); err != nil {
+		return err
 	}
-	object := workloads.Metadata(kind)
-	object.Namespace, object.Name = o.namespace, o.Name
-	if err := r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	log.FromContext(ctx).Info("Resynced workload", "kind", o.Kind, "workload", client.ObjectKeyFromObject(object))
+	log.FromContext(ctx).Info("Resynced workload", "kind", o.Kind, "workload", key)
 	return nil
 }
 

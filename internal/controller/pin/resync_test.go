@@ -15,6 +15,7 @@ import (
 
 	controller "github.com/limpet-io/limpet/internal/controller/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -95,7 +96,7 @@ func TestASetOfAClosedNamespaceIsWokenUp(t *testing.T) {
 	env.Create(t, open, closed)
 	nudged(t, closed)
 	env.Read(t, client.ObjectKeyFromObject(open), open)
-	if at, was := open.Annotations[controller.AnnotationNudged]; was {
+	if at, was := open.Annotations[workloads.AnnotationNudged]; was {
 		t.Errorf("a set whose pods are not refused was woken up at %s", at)
 	}
 }
@@ -105,7 +106,7 @@ func nudged(t *testing.T, workload client.Object) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		env.Read(t, client.ObjectKeyFromObject(workload), workload)
-		if workload.GetAnnotations()[controller.AnnotationNudged] == "" {
+		if workload.GetAnnotations()[workloads.AnnotationNudged] == "" {
 			return fmt.Errorf("annotations: %v", workload.GetAnnotations())
 		}
 		return nil

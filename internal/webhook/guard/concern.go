@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
@@ -15,7 +16,7 @@ func Concerns(r Request) bool {
 	if !workload.Alive(r.Pod) || mirrors(r.Pod) {
 		return false
 	}
-	return r.Verb != Update || changes(r.Pod, r.Changed)
+	return r.Verb != Update || changes(r.Pod, r.Changed) || budget.Unreadies(r.Pod, r.Changed) && !budget.Observes(r.User, r.Info.Groups)
 }
 
 // mirrors tells whether a pod shows a static pod of a kubelet, which no request ends.

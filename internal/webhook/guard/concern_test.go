@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,6 +59,32 @@ var changes = map[string]func(*corev1.Pod){
 	"label and image": func(p *corev1.Pod) { p.Labels, p.Spec.Containers[0].Image = nil, "example.com/other" },
 }
 
+// writers write the status of pods, with their groups.
+var writers = map[string][]string{
+	"system:node:n1": {"system:nodes"},
+	"system:serviceaccount:kube-system:node-controller":   nil,
+	"system:kube-controller-manager":                      nil,
+	"system:serviceaccount:kruise-system:kruise-manager":  nil,
+	"system:serviceaccount:kruise-system:node-controller": {"system:serviceaccounts"},
+}
+
+// statuses are writes of the status of a pod.
+var statuses = map[string]func(*corev1.Pod){
+	"nothing": func(*corev1.Pod) {},
+	"a label": func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "more", "b") },
+	"another": func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "example.com/a", Status: corev1.ConditionFalse})
+	},
+	"Ready":     func(p *corev1.Pod) { setReady(p, corev1.ConditionTrue) },
+	"not Ready": func(p *corev1.Pod) { setReady(p, corev1.ConditionFalse) },
+	"unknown":   func(p *corev1.Pod) { setReady(p, corev1.ConditionUnknown) },
+	"no word":   func(p *corev1.Pod) { p.Status.Conditions = nil },
+}
+
+func setReady(pod *corev1.Pod, status corev1.ConditionStatus) {
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+}
+
 // The match conditions of deploy/controller/webhooks.yaml send those requests that concern the
 // guards, and no others: in namespaces with either label, and in none without.
 func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
@@ -101,6 +128,15 @@ func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
 					edit(after)
 					r := guard.Request{Verb: guard.Update, Pod: pod, Changed: after.DeepCopy()}
 					check(fmt.Sprintf("update %s of pod %s", change, name), r, dry.Update(t.Context(), after))
+				}
+				for user, groups := range writers {
+					for change, edit := range statuses {
+						after := pod.DeepCopy()
+						edit(after)
+						r := guard.Request{Verb: guard.Update, Pod: pod, Changed: after.DeepCopy(), User: user, Info: authenticationv1.UserInfo{Groups: groups}}
+						err := client.NewDryRunClient(as(t, user, groups...)).Status().Update(t.Context(), after)
+						check(fmt.Sprintf("%s writes status %s of pod %s", user, change, name), r, err)
+					}
 				}
 			}
 			if value != "" && (seen[true] == 0 || seen[false] == 0) {

@@ -54,7 +54,7 @@ func (h *Handler) gather(ctx context.Context, req admission.Request) (gathered, 
 	switch {
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
 		r.Verb = Delete
-	case req.Operation == admissionv1.Update && req.SubResource == "":
+	case req.Operation == admissionv1.Update && (req.SubResource == "" || req.SubResource == "status"):
 		r.Verb = Update
 	case req.Operation == admissionv1.Update && req.SubResource == "resize":
 		r.Verb = Resize

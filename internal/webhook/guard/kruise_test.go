@@ -53,11 +53,55 @@ func TestUpdatesInPlaceAndSpecifiedDeletesOfOpenKruise(t *testing.T) {
 	updating := pods[0]
 	updating.Status.Conditions = nil // as the kubelet writes while a readiness gate is False
 	testenv.ReadyForKruise(updating, corev1.ConditionFalse)
-	if err := env.Client.Status().Update(t.Context(), updating); err != nil {
-		t.Fatal(err)
-	}
+	kubelet(t, updating)
 	known(t, serving.GetCache(), updating)
 	if err := kruise.Delete(t.Context(), updating); err != nil {
 		t.Errorf("delete the pod that has the unit: %v", err)
 	}
+}
+
+// OpenKruise turns a pod not Ready before it changes the pod in place. The first of these writes takes
+// the unit, and the second one takes no other. Whoever is refused the first one has all containers.
+func TestOpenKruiseTurnsAPodNotReadyFirst(t *testing.T) {
+	ns := guarded(t)
+	_, pods := web(t, ns, 3, intstr.FromInt32(1))
+	for _, pod := range pods {
+		testenv.ReadyForKruise(pod, corev1.ConditionTrue)
+		kubelet(t, pod)
+		known(t, serving.GetCache(), pod)
+	}
+	kruise := as(t, "system:serviceaccount:kruise-system:kruise-manager")
+	refusedBy(t, func() error {
+		if err := testenv.UpdateInPlace(t.Context(), kruise, pods[0], "registry.example.com/bad"); err != nil {
+			t.Errorf("the first update in place: %v", err)
+		}
+		return testenv.UpdateInPlace(t.Context(), kruise, pods[1], "registry.example.com/bad")
+	}(), "web")
+	env.Read(t, client.ObjectKeyFromObject(pods[1]), pods[1])
+	if image := pods[1].Spec.Containers[0].Image; image == "registry.example.com/bad" {
+		t.Error("the image was changed after the refusal")
+	}
+	for _, book := range booksOf(t, ns) {
+		if len(book.Entries) != 1 || book.Entries[0].UID != pods[0].UID || book.Entries[0].Use != "Changed" {
+			t.Errorf("entries %+v, want one of the first pod", book.Entries)
+		}
+	}
+	known(t, serving.GetCache(), pods[0])
+	if err := testenv.UpdateInPlace(t.Context(), kruise, pods[0], "registry.example.com/good"); err != nil {
+		t.Errorf("a second update of the pod that has the unit: %v", err)
+	}
+	refusedBy(t, evictAs(t.Context(), env.Client, pods[2]), "web")
+	silent := pods[2].DeepCopy() // its node went silent
+	silent.Status.Conditions[0].Status = corev1.ConditionFalse
+	if err := as(t, "system:serviceaccount:kube-system:node-controller").Status().Update(t.Context(), silent); err != nil {
+		t.Errorf("a status that is not to be refused: %v", err)
+	}
+}
+
+// A write of the status changes labels, too.
+func TestAPodLeavesNoBudgetByItsStatus(t *testing.T) {
+	ns := guarded(t)
+	_, pods := web(t, ns, 2, intstr.FromInt32(0))
+	pods[0].Labels = map[string]string{"app": "other"}
+	refusedBy(t, env.Client.Status().Update(t.Context(), pods[0]), "web")
 }

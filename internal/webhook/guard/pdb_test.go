@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -102,5 +103,37 @@ func TestAnEvictionForThePredecessorSparesTheSuccessor(t *testing.T) {
 	e.DeleteOptions.Preconditions.UID = &pods[0].UID
 	if err := drain.SubResource("eviction").Create(t.Context(), next.DeepCopy(), e); !apierrors.IsConflict(err) {
 		t.Errorf("an eviction of another UID: %v, want the conflict of the API server", err)
+	}
+}
+
+// Of two evictions at once, which a PodDisruptionBudget has one unit for, one is refused before it takes
+// a unit here: the API server would refuse it afterwards, and the unit would stay in use for 40 s.
+func TestTwoEvictionsAtOnceTakeNoUnitInVain(t *testing.T) {
+	serve(t)
+	ns := guarded(t)
+	_, pods := web(t, ns, 4, intstr.FromInt32(2))
+	aPDB(t, ns, "native", 1)
+	pods = pods[:2]
+	var wg sync.WaitGroup
+	answers := make([]error, len(pods))
+	for i, pod := range pods {
+		wg.Go(func() { answers[i] = evictAs(t.Context(), env.Client, pod) })
+	}
+	wg.Wait()
+	passed := 0
+	for _, err := range answers {
+		if err == nil {
+			passed++
+			continue
+		}
+		refusedBy(t, err, "native")
+	}
+	if passed != 1 {
+		t.Errorf("answers %v, want that one passes", answers)
+	}
+	for _, book := range booksOf(t, ns) {
+		if len(book.Entries) != 1 {
+			t.Errorf("entries %+v, want one", book.Entries)
+		}
 	}
 }

@@ -144,9 +144,7 @@ func TestAPodThatBecameReadyMeanwhileIsJudgedAsReady(t *testing.T) {
 		t.Errorf("books %+v, want an entry of the first pod alone", all)
 	}
 	pods[0].Status = asked.Status
-	if err := env.Client.Status().Update(t.Context(), pods[0]); err != nil {
-		t.Fatal(err)
-	}
+	kubelet(t, pods[0])
 	if answer := call(t, one, asked); !answer.Allowed {
 		t.Errorf("%+v, want that a pod that is not Ready passes", answer.Result)
 	}

@@ -214,6 +214,14 @@ func as(t *testing.T, user string, groups ...string) client.Client {
 	return env.As(t, config)
 }
 
+// kubelet writes the status of a pod as its kubelet does, which the API server asks no guard about.
+func kubelet(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if err := as(t, "system:node:n1", "system:nodes").Status().Update(t.Context(), pod); err != nil {
+		t.Fatalf("update status of pod %s: %v", pod.Name, err)
+	}
+}
+
 func hasCause(err error, cause metav1.CauseType) bool {
 	_, ok := apierrors.StatusCause(err, cause)
 	return ok

@@ -31,20 +31,82 @@ func (c *cluster) status(uid string, edit func(*pod)) {
 
 // makeReady makes a pod Ready whose containers have an image.
 func (c *cluster) makeReady(uid string, image int) {
-	if p := c.find(uid); p == nil || p.deleting || p.image != image {
+	if p := c.find(uid); p == nil || p.deleting || p.gated || p.image != image {
 		return
 	}
 	c.status(uid, func(p *pod) { p.ready, p.readySince, p.pending, p.run = true, c.now, false, p.image })
 }
 
-// restart restarts the container of a changed pod.
-func (c *cluster) restart(p *process, uid string, image int) {
-	if now := c.find(uid); now == nil || now.image != image {
+// grace is how long a container may take to stop.
+const grace = 90 * time.Second
+
+// change is what a kubelet does after a change of a pod: it sees the change, stops the container
+// after its preStop hook, and starts it again. Some containers are so fast that the pod stays Ready.
+// A resize may wait for room on the node, or never be made.
+func (c *cluster) change(p *process, uid string, image int, resize bool) {
+	if c.sometimes(0.1) {
+		p.sleep(p.between(0, 60*time.Second)) // a kubelet that is busy, or cut off
+	}
+	fits := !resize || c.sometimes(0.3)
+	never := resize && !fits && c.sometimes(0.3)
+	c.statusOf(uid, image, func(p *pod) { p.observed, p.deferred, p.infeasible = p.generation, !fits && !never, never })
+	if never {
 		return
 	}
-	c.status(uid, func(p *pod) { p.ready = false })
-	p.sleep(p.between(200*time.Millisecond, 5*time.Second))
-	c.makeReady(uid, image)
+	if !fits {
+		p.sleep(p.between(0, 60*time.Second))
+		c.statusOf(uid, image, func(p *pod) { p.deferred = false })
+	}
+	stops, starts := 5*time.Second, 5*time.Second
+	switch c.random.IntN(6) {
+	case 0:
+		stops = grace
+	case 1:
+		starts = grace
+	case 2:
+		p.sleep(time.Second)
+		c.statusOf(uid, image, func(p *pod) { p.run, p.restarts = p.image, p.restarts+1 })
+		return
+	}
+	p.sleep(p.between(0, stops))
+	c.statusOf(uid, image, func(p *pod) { p.ready = false })
+	p.sleep(p.between(200*time.Millisecond, starts))
+	c.statusOf(uid, image, func(p *pod) {
+		p.run, p.restarts = p.image, p.restarts+1
+		if !p.gated {
+			p.ready, p.readySince = true, c.now
+		}
+	})
+}
+
+// statusOf is a write of the kubelet about a change, unless another one came since.
+func (c *cluster) statusOf(uid string, image int, edit func(*pod)) {
+	if now := c.find(uid); now != nil && now.image == image {
+		c.status(uid, edit)
+	}
+}
+
+// inPlace changes a pod as OpenKruise does: it turns the pod not Ready by its readiness gate, changes
+// the image, and opens the gate again when the container was restarted. A refusal of the first step
+// ends the attempt, and a refusal of the second one is repeated.
+func (c *cluster) inPlace(p *process) {
+	victim := c.any()
+	if victim == nil || victim.gated || c.do(p, call{vector: budget.Update, user: kruise, name: victim.name, status: true}) != ok {
+		return
+	}
+	p.sleep(p.between(0, 3*time.Second))
+	for c.find(victim.uid) != nil && c.do(p, call{vector: budget.Update, user: kruise, name: victim.name}) == refused {
+		p.sleep(p.between(time.Second, 5*time.Second))
+	}
+	for now := c.find(victim.uid); now != nil && now.run != now.image && !now.infeasible; now = c.find(victim.uid) {
+		p.sleep(time.Second)
+	}
+	if now := c.find(victim.uid); now != nil && now.gated {
+		next := *now
+		next.gated, next.ready, next.readySince = false, true, c.now
+		written := c.write(c.now, next)
+		c.record(kruise, "patch", "pods", "status", written.name, written.version).Pod = written.shown()
+	}
 }
 
 // finish removes a pod that has terminated.
@@ -62,7 +124,7 @@ func (c *cluster) finish(_ *process, uid string) {
 // create makes a pod of a workload, which is Ready a while later.
 func (c *cluster) create(w workload, name string, labels map[string]string, image int, slow time.Duration) {
 	next := pod{
-		uid: c.uid("pod"), name: name, workload: w.name, node: c.livingNode(), labels: labels, image: image, generation: 1,
+		uid: c.uid("pod"), name: name, workload: w.name, node: c.livingNode(), labels: labels, image: image, generation: 1, observed: 1,
 		keeps: w.keeps, pending: true,
 	}
 	if next.name == "" {
@@ -161,8 +223,18 @@ func (c *cluster) crash(p *process) {
 	}
 	c.status(victim.uid, func(p *pod) { p.ready = false })
 	p.sleep(p.between(500*time.Millisecond, 20*time.Second))
-	if now := c.find(victim.uid); now != nil {
-		c.makeReady(victim.uid, now.run)
+	c.recover(victim.uid)
+}
+
+// recover makes a pod Ready that was so before. A pod whose change is on its way is made Ready by that.
+func (c *cluster) recover(uid string) {
+	now := c.find(uid)
+	switch {
+	case now == nil || now.gated || now.deleting:
+	case now.deferred || now.infeasible:
+		c.status(uid, func(p *pod) { p.ready, p.readySince = true, c.now })
+	default:
+		c.makeReady(uid, now.run)
 	}
 }
 

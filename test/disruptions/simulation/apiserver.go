@@ -22,6 +22,7 @@ const (
 	gcControl = "system:serviceaccount:kube-system:generic-garbage-collector"
 	scheduler = "system:kube-scheduler"
 	kubelet   = "system:node:n"
+	kruise    = "system:serviceaccount:kruise-system:kruise-manager"
 )
 
 // call is a request for one pod. The API server admits it, and writes it later.
@@ -30,6 +31,7 @@ type call struct {
 	user   string
 	name   string
 	dryRun bool
+	status bool // an update of the status, which turns the pod not Ready
 }
 
 func (q call) evicts() bool { return q.vector == budget.Evict }
@@ -40,6 +42,10 @@ func (c *cluster) do(p *process, q call) int {
 	switch {
 	case q.evicts():
 		e.Verb, e.Subresource = "create", "eviction"
+	case q.status:
+		e.Verb, e.Subresource = "patch", "status"
+	case q.vector == budget.Resize:
+		e.Verb, e.Subresource = "patch", "resize"
 	case q.vector == budget.Update:
 		e.Verb = "patch"
 	}
@@ -104,7 +110,7 @@ func (c *cluster) admit(p *process, q call, before *pod) (code int, message stri
 		if !r.up {
 			return failed, "connection refused"
 		}
-		ask := request{vector: q.vector, pod: before, name: q.name, user: q.user, dryRun: q.dryRun}
+		ask := request{vector: q.vector, pod: before, name: q.name, user: q.user, dryRun: q.dryRun, status: q.status}
 		if q.evicts() {
 			ask.pod = nil
 		}
@@ -126,12 +132,18 @@ func (c *cluster) commit(p *process, q call, now pod, e *disruptions.Event) {
 	if now.deleting {
 		return // it is terminating already
 	}
-	if q.vector == budget.Update {
-		now.image++
-		now.generation++
+	if q.vector == budget.Update || q.vector == budget.Resize {
+		if q.status {
+			now.ready, now.gated = false, true
+		} else {
+			now.image++
+			now.generation++
+		}
 		written := c.write(p.now, now)
 		e.Pod, e.Version = written.shown(), uint64(written.version)
-		c.start(c.between(200*time.Millisecond, 2*time.Second), func(p *process) { c.restart(p, written.uid, written.image) })
+		if !q.status {
+			c.start(c.between(200*time.Millisecond, 2*time.Second), func(p *process) { c.change(p, written.uid, written.image, q.vector == budget.Resize) })
+		}
 		return
 	}
 	now.deleting = true

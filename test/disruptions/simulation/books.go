@@ -89,14 +89,13 @@ func (r *replica) booksOf(live bool) map[string]stored {
 }
 
 // enter writes the decision into the book, as far as the book changes.
-func (r *replica) enter(b ledger.Book, in budget.Input, d budget.Decision, target *pod) (ledger.Book, bool) {
+func (r *replica) enter(b ledger.Book, in budget.Input, d budget.Decision) (ledger.Book, bool) {
 	changed := false
 	if d.Take && r.variant != NoEntry {
 		e := in.Entry()
 		if r.variant == ShortEntry {
 			e.Expires = in.Now.Add(5 * time.Second)
 		}
-		e.Version = strconv.FormatInt(target.version, 10)
 		b, changed = ledger.Take(b, e)
 	}
 	if d.Verdict == budget.Refused { // a request for a predecessor is told so once
@@ -121,7 +120,7 @@ func (r *replica) observe(p *process) {
 			return
 		}
 		now := r.store.books[name]
-		next, fresh := ledger.Refresh(ledger.Copy(now.Book), seen)
+		next, fresh := ledger.Refresh(r.byTheClock(ledger.Copy(now.Book)), seen, r.clock())
 		if next, gone := ledger.Observe(next, seen, r.clock()); now.IsRoot() && (fresh || len(gone) > 0) {
 			p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
 			if !r.up || r.starts != starts {
@@ -135,17 +134,27 @@ func (r *replica) observe(p *process) {
 // seenOf is what the cache knows of the pods of a book's entries; false for a book without.
 func (r *replica) seenOf(b ledger.Book) (ledger.Seen, bool) {
 	seen := ledger.Seen{Version: r.version(), Pods: map[string]ledger.PodSeen{}}
-	for uid := range b.Entries {
+	for uid, e := range b.Entries {
 		p := r.pods[uid]
 		if p == nil {
 			seen.Pods[uid] = ledger.PodSeen{Gone: true}
 			continue
 		}
-		s := ledger.PodSeen{Version: strconv.FormatInt(p.version, 10), Going: p.deleting, Generation: p.generation}
-		if p.ready {
-			s.ReadySince = p.readySince
+		resize := e.Vector == string(budget.Resize)
+		seen.Pods[uid] = ledger.PodSeen{
+			Version: strconv.FormatInt(p.version, 10), Going: p.deleting, Generation: p.generation, Restarts: p.restarts, Grace: grace,
+			Pending: p.observed < p.generation || resize && p.deferred, Infeasible: resize && p.infeasible,
 		}
-		seen.Pods[uid] = s
 	}
 	return seen, b.IsRoot() && len(b.Entries) > 0
+}
+
+// byTheClock lets the clock end changes, in a broken variant.
+func (r *replica) byTheClock(b ledger.Book) ledger.Book {
+	for uid, e := range b.Entries {
+		if r.variant == ClockEnds && r.clock().Sub(e.Since) >= ledger.Bound {
+			delete(b.Entries, uid)
+		}
+	}
+	return b
 }

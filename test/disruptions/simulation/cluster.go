@@ -28,6 +28,8 @@ const (
 	NoUnready  Variant = "pods that are not Ready are not protected"
 	AnyEnder   Variant = "any user may end a node"
 	DenyAll    Variant = "everything is refused"
+	ClockEnds  Variant = "the clock ends changes in place"
+	NoStatus   Variant = "a status that turns a pod not Ready is not judged"
 	// LateEviction is what the API server does with an eviction that names no UID: it evicts the
 	// pod that has the name at the time of the write.
 	LateEviction Variant = "an eviction hits the successor"
@@ -66,8 +68,9 @@ type Outcome struct {
 const MostLag = 3 * time.Second
 
 // Bounds are the bounds of the check for a schedule. A request that fails is judged again until the
-// commit bound, and its entry lasts from the last time on.
-var Bounds = disruptions.Options{Lag: MostLag, Replacement: commitBound + ledger.Bound + 6*time.Second}
+// commit bound, and its entry lasts from the last time on. Of two changes that a kubelet makes at once,
+// the second entry lasts until the container must have stopped.
+var Bounds = disruptions.Options{Lag: MostLag, Replacement: commitBound + ledger.Bound + grace + 6*time.Second}
 
 // Run runs the schedule of one seed and checks it.
 func Run(seed uint64, variant Variant) Outcome {

@@ -56,7 +56,7 @@ func (c *cluster) outage(p *process, node string) {
 	p.sleep(p.between(5*time.Second, 40*time.Second))
 	for _, of := range pods {
 		if now := c.find(of.uid); now != nil && !now.ready {
-			c.makeReady(of.uid, now.run)
+			c.recover(of.uid)
 		}
 	}
 }
@@ -64,7 +64,10 @@ func (c *cluster) outage(p *process, node string) {
 // vectorOf is the way in which a pod goes, as a replica sees it. The other ways are those of the
 // request.
 func (r *replica) vectorOf(q request, target *pod) budget.Vector {
-	if q.vector != budget.Delete {
+	switch {
+	case q.status && (!target.ready || r.variant == NoStatus):
+		return budget.None
+	case q.vector != budget.Delete:
 		return q.vector
 	}
 	return budget.VectorOf(budget.Facts{

@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
 // pdb is a PodDisruptionBudget of Kubernetes for the pods with one label.
@@ -82,7 +85,19 @@ func (r *replica) pdbsOf(q request, target *pod) []budget.PDB {
 	if q.vector != budget.Evict || !b.selects(target) || r.variant == NoPDB {
 		return nil
 	}
+	disrupted := map[string]metav1.Time{}
+	for name, at := range b.disrupted {
+		disrupted[name] = metav1.NewTime(at)
+	}
 	return []budget.PDB{{
-		Name: "pdb-" + strconv.Itoa(int(b.most)), Allowed: b.allowed, CurrentHealthy: b.healthy, DesiredHealthy: b.desired, Disrupted: len(b.disrupted),
+		Name: "pdb-" + strconv.Itoa(int(b.most)), Allowed: b.allowed, CurrentHealthy: b.healthy, DesiredHealthy: b.desired, Disrupted: disrupted, Counts: r.countedBy(b),
 	}}
+}
+
+// countedBy tells which pods with an entry a PodDisruptionBudget counts as healthy, by the cache.
+func (r *replica) countedBy(b *pdb) func(ledger.Entry) bool {
+	return func(e ledger.Entry) bool {
+		p := r.pods[e.UID]
+		return p != nil && b.selects(p) && p.ready && !p.deleting
+	}
 }

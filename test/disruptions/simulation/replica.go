@@ -101,6 +101,7 @@ type request struct {
 	name   string
 	user   string
 	dryRun bool
+	status bool
 }
 
 // answer is what the API server learns.
@@ -141,7 +142,9 @@ func (r *replica) judge(p *process, q request) (answer, error) {
 	if target == nil {
 		return answer{missing: true}, nil
 	}
-	q.vector = r.vectorOf(q, target)
+	if q.vector = r.vectorOf(q, target); q.vector == budget.None {
+		return answer{allowed: true, reason: budget.ReasonUnprotected}, nil
+	}
 	budgets := r.covering(target)
 	if len(budgets) == 0 || r.variant == Unguarded {
 		return answer{allowed: true, reason: budget.ReasonUnprotected}, nil
@@ -185,7 +188,7 @@ func (r *replica) attempt(pause pauser, q request, target *pod, budgets []disrup
 	}
 	in := r.gather(q, target, budgets, book.Book)
 	d := r.plan(in)
-	next, changed := r.enter(book.Book, in, d, target)
+	next, changed := r.enter(book.Book, in, d)
 	if q.dryRun || !changed {
 		return r.answer(d), q.dryRun || live, nil
 	}
@@ -248,10 +251,8 @@ func (r *replica) await(pause pauser, b ledger.Book) (bool, error) {
 
 // gather collects the facts from the caches.
 func (r *replica) gather(q request, target *pod, budgets []disruptions.Budget, book ledger.Book) budget.Input {
-	in := budget.Input{Now: r.clock(), Namespace: namespace, Vector: q.vector, By: q.user, Pod: r.podOf(target), Generation: target.generation, Book: book}
-	if target.ready {
-		in.ReadySince = target.readySince
-	}
+	in := budget.Input{Now: r.clock(), Namespace: namespace, Vector: q.vector, By: q.user, Pod: r.podOf(target), Book: book}
+	in.Version, in.Generation, in.Restarts = strconv.FormatInt(target.version, 10), target.generation, target.restarts
 	in.PDBs, in.Place = r.pdbsOf(q, target), r.placeOf(target)
 	for _, b := range budgets {
 		in.Budgets = append(in.Budgets, r.budgetOf(b))

@@ -42,6 +42,8 @@ func (c *cluster) script() time.Time {
 	}{
 		{8, func(p *process) { c.request(p, budget.Delete, "someone") }},
 		{4, func(p *process) { c.request(p, budget.Update, "someone") }},
+		{2, func(p *process) { c.request(p, budget.Resize, "someone") }},
+		{3, c.inPlace},
 		{3, func(p *process) { c.request(p, budget.Preemption, scheduler) }},
 		{3, c.crash},
 		{2, func(*process) { c.scale("web", func(w *workload) { w.image++ }) }},

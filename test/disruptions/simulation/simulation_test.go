@@ -92,6 +92,8 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.NoAbsent:     disruptions.Below,
 		simulation.LateEviction: disruptions.Below,
 		simulation.AnyEnder:     disruptions.Below,
+		simulation.ClockEnds:    disruptions.Below,
+		simulation.NoStatus:     disruptions.Below,
 		simulation.NoUnready:    disruptions.Short,
 		simulation.NoPlace:      disruptions.Place,
 		simulation.NoPDB:        disruptions.Stalled,

@@ -16,10 +16,13 @@ type pod struct {
 	uid, name, workload, node string
 	labels                    map[string]string
 	version, generation       int64
+	observed, restarts        int64 // the generation that the kubelet has seen, and restarts of the container
+	deferred, infeasible      bool  // what the kubelet says of a resize
 	ready                     bool
 	readySince                time.Time
 	deleting, gone            bool
 	pending                   bool // no container has started
+	gated                     bool // OpenKruise keeps the pod not Ready
 	keeps                     bool // asks to keep its place
 	image, run                int
 }
@@ -156,7 +159,7 @@ func (p *pod) shown() *disruptions.Pod {
 	return &disruptions.Pod{
 		UID: p.uid, Namespace: namespace, Name: p.name, Node: p.node, Labels: p.labels,
 		Owner:      disruptions.Owner{UID: p.workload, Group: "apps", Kind: "ReplicaSet", Name: p.workload},
-		KeepsPlace: p.keeps, Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Pending: p.pending, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
+		KeepsPlace: p.keeps, Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Pending: p.pending, Infeasible: p.infeasible, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
 	}
 }
 

@@ -46,8 +46,8 @@ type DisruptionBook struct {
 	Seen string `json:"seen,omitempty"`
 
 	// entries are pods that may go, and are not yet seen to be gone. Each line is one pod: uid,
-	// pod, use, vector, by, since, expires, version, generation, readySince, subset and owner,
-	// separated by spaces. A hyphen is no value. Written by the controller.
+	// pod, use, vector, by, since, expires, version, generation, a field without a use, subset and
+	// owner, separated by spaces. A hyphen is no value. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
@@ -92,10 +92,11 @@ type DisruptionEntry struct {
 	// +required
 	Pod string `json:"pod"`
 
-	// use is Gone for a pod that is deleted or evicted, Changed for a pod that is changed in
-	// place, Placed for a pod that is being created. Written by the controller.
+	// use is Gone for a pod that is deleted or evicted, Changed for a pod that is changed in place,
+	// Restarting for one whose kubelet has seen the change, Placed for a pod that is being created.
+	// Written by the controller.
 	// +required
-	// +kubebuilder:validation:Enum=Gone;Changed;Placed
+	// +kubebuilder:validation:Enum=Gone;Changed;Restarting;Placed
 	Use string `json:"use"`
 
 	// vector is the way in which the pod goes. Written by the controller.
@@ -123,12 +124,8 @@ type DisruptionEntry struct {
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
-	// readySince is the last transition of the pod's condition Ready at the decision. Written
-	// by the controller.
-	// +optional
-	ReadySince *metav1.Time `json:"readySince,omitempty"`
-
-	// subset is the subset in which a Placed pod has a slot. Written by the controller.
+	// subset is the subset in which a Placed pod has a slot. Of any other pod it says how often the
+	// containers were restarted at the decision. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Subset string `json:"subset,omitempty"`

@@ -60,15 +60,6 @@ func (w *lineWriter) time(all ...time.Time) {
 	}
 }
 
-// second writes a time that has no fractions, or none.
-func (w *lineWriter) second(t *metav1.Time) {
-	if t == nil {
-		w.field("")
-		return
-	}
-	w.field(t.UTC().Format(time.RFC3339))
-}
-
 func (w *lineWriter) number(n int64) { w.field(strconv.FormatInt(n, 10)) }
 
 func escaped(s string) string {
@@ -123,16 +114,6 @@ func (r *lineReader) time() time.Time {
 	t, err := time.Parse(time.RFC3339, r.field())
 	r.wrong = r.wrong || err != nil
 	return t
-}
-
-func (r *lineReader) second() *metav1.Time {
-	field := r.field()
-	if field == "" {
-		return nil
-	}
-	t, err := time.Parse(time.RFC3339, field)
-	r.wrong = r.wrong || err != nil
-	return &metav1.Time{Time: t}
 }
 
 func (r *lineReader) number() int64 {

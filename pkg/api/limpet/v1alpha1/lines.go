@@ -17,8 +17,7 @@ func (l DisruptionEntries) MarshalJSON() ([]byte, error) {
 		w.time(e.Since.Time, e.Expires.Time)
 		w.text(e.Version)
 		w.number(e.Generation)
-		w.second(e.ReadySince)
-		w.text(e.Subset, string(e.Owner))
+		w.text("", e.Subset, string(e.Owner)) // former versions need all fields
 	})
 }
 
@@ -27,7 +26,7 @@ func (l *DisruptionEntries) UnmarshalJSON(data []byte) error {
 	*l = ofLines(data, func(r *lineReader) (e DisruptionEntry) {
 		e.UID, e.Pod, e.Use, e.Vector, e.By = types.UID(r.text()), r.text(), r.text(), r.text(), r.text()
 		e.Since, e.Expires = metav1.NewMicroTime(r.time()), metav1.NewMicroTime(r.time())
-		e.Version, e.Generation, e.ReadySince = r.text(), r.number(), r.second()
+		e.Version, e.Generation, _ = r.text(), r.number(), r.field()
 		e.Subset, e.Owner = r.text(), types.UID(r.text())
 		return e
 	})

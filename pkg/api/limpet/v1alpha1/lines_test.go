@@ -27,10 +27,10 @@ func FuzzBookIsReadAsItWasWritten(f *testing.F) {
 		f.Add("web-0", name, int64(1234567890123456), int64(-1))
 	}
 	f.Fuzz(func(t *testing.T, by, pod string, micros, generation int64) {
-		at, second := metav1.NewMicroTime(noon.Add(time.Duration(micros%(1<<50))*time.Microsecond)), metav1.NewTime(noon.Truncate(time.Second))
+		at := metav1.NewMicroTime(noon.Add(time.Duration(micros%(1<<50)) * time.Microsecond))
 		want := limpetv1alpha1.DisruptionBook{
 			Entries: limpetv1alpha1.DisruptionEntries{
-				{UID: types.UID(pod), Pod: pod, Use: "Gone", Vector: by, By: by, Since: at, Expires: at, Version: by, Generation: generation, ReadySince: &second, Subset: by, Owner: types.UID(pod)},
+				{UID: types.UID(pod), Pod: pod, Use: "Gone", Vector: by, By: by, Since: at, Expires: at, Version: by, Generation: generation, Subset: by, Owner: types.UID(pod)},
 				{UID: "u", Pod: "web-1", Use: "Changed", Vector: "evict", Since: at, Expires: at},
 			},
 			Waiting:   limpetv1alpha1.WaitingRequests{{UID: types.UID(by), Pod: pod, By: by, Since: at, Last: at}},
@@ -74,6 +74,7 @@ func TestLinesThatCannotBeReadAreLeftOut(t *testing.T) {
 		"one good line":                 {`"` + good + `\n"`, 1},
 		"without the last end of line":  {`"` + good + `"`, 1},
 		"an empty line between":         {`"` + good + `\n\n` + good + `\n"`, 2},
+		"with a time, as before":        {`"` + strings.Replace(good, "0 - ", "0 2026-11-22T11:00:00Z ", 1) + `\n"`, 1},
 		"a field too few":               {`"u2 web-1\n` + good + `\n"`, 1},
 		"a field too many":              {`"` + good + ` x\n` + good + `"`, 1},
 		"a time that is none":           {`"` + strings.Replace(good, "2026", "when", 1) + `\n"`, 0},
