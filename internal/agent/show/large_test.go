@@ -30,9 +30,9 @@ func answerWith(write func(io.Writer)) func(*http.Request) *http.Response {
 	}
 }
 
-// TestAListOfLargeObjectsCostsLittle has 64 objects with the label of the node, each of 1 MiB. The agent has 128 MiB.
+// TestAListOfLargeObjectsCostsLittle has 24 objects with the label of the node, each of 1 MiB. The agent has 128 MiB.
 func TestAListOfLargeObjectsCostsLittle(t *testing.T) {
-	const objects, longest = 64, 24 << 20
+	const objects, longest = 24, 10 << 20
 	ns, b := env.Namespace(t), newBed(t, "large", show.Pace{})
 	text := strings.Repeat("x", 340<<10)
 	heap := func() uint64 {
@@ -48,7 +48,7 @@ func TestAListOfLargeObjectsCostsLittle(t *testing.T) {
 		for i := range objects {
 			_, _ = fmt.Fprintf(w, `%s{"metadata":{"name":"fat-%d","namespace":%q,"labels":{"a":%q},"annotations":{"a":%q},"managedFields":[{"manager":%q}]},`+
 				`"status":{"node":"large","network":"net","interface":"eth0","pod":"fat","ips":"10.0.0.1","state":"Attached"}}`, strings.Repeat(",", min(i, 1)), i, ns, text, text, text)
-			if i%16 == 15 {
+			if i%8 == 7 {
 				most.Store(max(most.Load(), heap()))
 			}
 		}
