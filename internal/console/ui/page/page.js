@@ -254,7 +254,12 @@ class Budget extends Fold {
 
 // Items keeps the elements of a section, one for each key, so that focus and open items stay.
 class Items {
-  constructor(section, Kind, about) { this.about = about; this.section = byId(section); this.root = this.section.querySelector(".items"); this.Kind = Kind; this.all = new Map(); this.root.after(this.missed = make("p", "soft", "nothing here matches the filter")); }
+  constructor(section, Kind, about) {
+    this.about = about; this.section = byId(section); this.root = this.section.querySelector(".items"); this.Kind = Kind; this.all = new Map();
+    this.missed = make("p", "soft", "nothing here matches the filter");
+    this.missed.hidden = true;
+    this.root.after(this.missed);
+  }
   show(items, keyOf) {
     const keys = new Set();
     items.forEach((item, i) => {
