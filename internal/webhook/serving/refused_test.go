@@ -85,7 +85,7 @@ func TestARequestIsAnsweredBeforeTheAPIServerWaitsNoLonger(t *testing.T) {
 		left <- time.Until(deadline)
 	}, func(o *serving.Options) { o.AnswerInReview = []string{path} })
 	for query, most := range map[string]time.Duration{
-		"": limits.Handle, "?timeout=5s": 4 * time.Second, "?timeout=30s": limits.Handle, "?timeout=no": limits.Handle,
+		"": limits.Handle, "?timeout=5s": 2500 * time.Millisecond, "?timeout=30s": limits.Handle, "?timeout=no": limits.Handle,
 	} {
 		if _, _, err := w.post(t, w.client("", nil), path+query, reviewOf("DELETE", "x")); err != nil {
 			t.Fatal(err)
