@@ -11,7 +11,7 @@ import (
 )
 
 // refill makes the state of a node that has none from the reservations that the API shows of the node: it was installed
-// anew under its name, and its pods come back. It does nothing where pods with addresses run: they make the state.
+// again under its name, and its pods come back. It does nothing where pods with addresses run: they make the state.
 func (a *Agent) refill(ctx context.Context) error {
 	begun, err := a.store.Initialized()
 	if err != nil || begun {
@@ -36,7 +36,7 @@ func (a *Agent) refill(ctx context.Context) error {
 	})
 	if err == nil {
 		a.metrics.recovered(recoveredNode, n)
-		a.Log.Info("This node had no state, and the API shows reservations of it: the node was installed anew, and its pods get their addresses back", "reservations", n)
+		a.Log.Info("This node had no state, and the API shows reservations of it: the node was installed again, and its pods get their addresses back", "reservations", n)
 	}
 	return err
 }
