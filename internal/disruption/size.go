@@ -95,7 +95,7 @@ func (r *Reader) ofTemplates(ctx context.Context, c counted, namespace string) (
 			if owned = owned && chain[0].Intermediate(); owned {
 				chain = append(chain, owner)
 			}
-			if !(owned && cachedKind(owner.GroupKind())) && c.matcher.Covers(template, chain) { // a Deployment has a template of its own
+			if (!owned || !cachedKind(owner.GroupKind())) && c.matcher.Covers(template, chain) { // a Deployment has a template of its own
 				c.add(chain, "")
 			}
 			if _, ok := c.kinds[chain[0].Target]; ok && w.GetDeletionTimestamp() == nil {

@@ -95,5 +95,3 @@ func inUse(book ledger.Book, uid string, now time.Time) bool {
 	e, ok := book.Entries[uid]
 	return ok && e.Holds(now)
 }
-
-func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
