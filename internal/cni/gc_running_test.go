@@ -33,8 +33,8 @@ func TestGCKeepsWhatANamespaceHas(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, network, old.String()), []byte("c-old\r\neth0"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.plugin.Node.Inside = func() []netip.Addr { return []netip.Addr{old} }
-	w.beside.Node.Inside = w.plugin.Node.Inside
+	w.plugin.Inside = func() []netip.Addr { return []netip.Addr{old} }
+	w.beside.Node.Inside = w.plugin.Inside
 	if err := w.run(w.plugin.Funcs().GC, w.args(runs, map[string]any{"cni.dev/valid-attachments": []any{}})); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) 
 		left = PlanPlace(PlaceInput{Pod: pod, Place: place, State: in.State, Record: record, Nodes: in.Cluster, Now: in.Now})
 	}
 	switch {
-	case !slices.Contains(release.On, TriggerUnstarted) && !(Pinned(pod) && neverBegan(in, pod)):
+	case !slices.Contains(release.On, TriggerUnstarted) && (!Pinned(pod) || !neverBegan(in, pod)):
 		d.Remedy += fmt.Sprintf("; or let Limpet do so: annotate PersistentPodState %s with %s: %s", in.State.Name, AnnotationReleaseOn, TriggerUnstarted)
 	case mostSilent(in.Cluster):
 		d.Message += "; as most nodes are silent, the pod is not deleted"

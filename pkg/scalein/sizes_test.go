@@ -107,7 +107,6 @@ type shares struct {
 	subsets  []scalein.Subset
 	balanced bool
 	pods     []*live // the zone is "subset/zone"
-	of       []string
 	created  int
 	writes   int
 }

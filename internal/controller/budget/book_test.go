@@ -65,17 +65,6 @@ func (m *manager) empty(t *testing.T, pub *policyv1beta1.PodUnavailableBudget) {
 	})
 }
 
-// ready sets the condition Ready of a pod, with the time of its change.
-func ready(t *testing.T, pod *corev1.Pod, now corev1.ConditionStatus, at time.Time) {
-	t.Helper()
-	env.Change(t, pod, func() {})
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: now, LastTransitionTime: metav1.NewTime(at)}}
-	if err := env.Client.Status().Update(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // protected makes a StatefulSet of three Ready pods with a budget of one.
 func protected(t *testing.T) (*policyv1beta1.PodUnavailableBudget, testenv.StatefulSet, []*corev1.Pod) {
 	t.Helper()
