@@ -47,7 +47,7 @@ const (
 	recoveredPlugin     = "plugin"     // the installed file, which another program had removed or changed
 	recoveredIndex      = "index"      // made again from the records
 	recoveredState      = "state"      // rebuilt by the plugin
-	recoveredNode       = "node"       // reservations of a node that was installed anew, from the API
+	recoveredNode       = "node"       // reservations of a node that was installed again, from the API
 )
 
 func newMetrics(r prometheus.Registerer) *metrics {

@@ -2,12 +2,10 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/pkg/persistence"
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // refill makes the state of a node that has none from the reservations that the API shows of the node: it was installed
@@ -29,42 +27,18 @@ func (a *Agent) refill(ctx context.Context) error {
 	if a.refilled = err == nil; err != nil || len(running) > 0 || len(all) == 0 {
 		return err
 	}
-	n := 0
-	err = a.store.Update(ctx, func(tx *persistence.Tx) (err error) {
-		n, err = refillFrom(tx, all)
+	err = a.store.Update(ctx, func(tx *persistence.Tx) error {
+		err := tx.CountRecovery() // so that the first ADD of a network looks at what namespaces have
+		for i := 0; err == nil && i < len(all); i++ {
+			if all[i].Seq, err = tx.NextSeq(); err == nil {
+				err = tx.PutReservation(all[i])
+			}
+		}
 		return err
 	})
 	if err == nil {
-		a.metrics.recovered(recoveredNode, n)
-		a.Log.Info("This node had no state, and the API shows reservations of it: the node was installed again, and its pods get their addresses back", "reservations", n)
+		a.metrics.recovered(recoveredNode, len(all))
+		a.Log.Info("This node had no state, and the API shows reservations of it: its files are gone, and its pods get their addresses back", "reservations", len(all))
 	}
 	return err
-}
-
-// refillFrom stores reservations, and counts them. An address has one holder: of two reservations the first one counts.
-func refillFrom(tx *persistence.Tx, all []reservation.Reservation) (n int, err error) {
-	if err := tx.CountRecovery(); err != nil { // so that the first ADD of a network looks at what namespaces have
-		return 0, err
-	}
-	for _, r := range all {
-		if r.Seq, err = tx.NextSeq(); err != nil {
-			return 0, err
-		}
-		held := false
-		for _, addr := range r.Addresses {
-			is, err := tx.Held(r.Owner.Network, addr)
-			if err != nil {
-				return 0, err
-			}
-			held = held || is
-		}
-		if held {
-			continue
-		}
-		if err := tx.PutReservation(r); err != nil && !errors.Is(err, persistence.ErrName) {
-			return 0, err
-		}
-		n++
-	}
-	return n, nil
 }

@@ -94,7 +94,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 // how its node takes the NodeNetwork, the pool stays as it is: a restart must not take its condition away.
 func (a *Agent) offer(networks []network) {
 	if !a.refilled {
-		return // the API may show what a state was before the node was installed anew
+		return // the API may show what a state was before the node was installed again
 	}
 	var hold []string
 	if a.OwnNetwork && !a.decided.Told {

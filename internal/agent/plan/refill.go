@@ -2,7 +2,6 @@ package plan
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,10 +9,11 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Refill returns the reservations of a node that was installed anew under its name, from what the API shows of it. The
+// Refill returns the reservations of a node that was installed again under its name, from what the API shows of it. The
 // addresses of a pod that ran are reserved from now on. An ADD takes none that its ranges do not have.
 func Refill(node string, shown []v1alpha1.IPReservation, most time.Duration, now reservation.Moment) []reservation.Reservation {
 	var all []reservation.Reservation
+	taken := map[string]bool{} // an address has one holder: the first counts
 	for i := range shown {
 		s := shown[i].Status
 		d := reservation.Deadline{From: now, For: min(time.Duration(s.RetainMinutes)*time.Minute, most)}
@@ -24,12 +24,14 @@ func Refill(node string, shown []v1alpha1.IPReservation, most time.Duration, now
 			Owner: reservation.Owner{Network: s.Network, Namespace: shown[i].Namespace, Pod: s.Pod, IfName: s.Interface},
 			UID:   s.PodUID, Deadline: d, Retain: time.Duration(s.RetainMinutes) * time.Minute,
 		}
+		free := s.Node == node && d.For > 0 && r.Owner.Named()
 		for text := range strings.SplitSeq(s.IPs, ",") {
-			if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" && !slices.Contains(r.Addresses, a) {
-				r.Addresses = append(r.Addresses, a)
-			}
+			a, err := netip.ParseAddr(text)
+			key := s.Network + " " + a.String()
+			free = free && err == nil && a.Zone() == "" && !taken[key]
+			r.Addresses, taken[key] = append(r.Addresses, a), taken[key] || free
 		}
-		if s.Node == node && d.For > 0 && len(r.Addresses) > 0 && r.Owner.Named() {
+		if free {
 			all = append(all, r)
 		}
 	}

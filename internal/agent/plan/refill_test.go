@@ -44,7 +44,7 @@ func TestRefill(t *testing.T) {
 		"a reservation that is over":                 {func(s *v1alpha1.IPReservationStatus) { s.Until = &metav1.Time{Time: now.Wall} }, now, nil},
 		"another node's":                             {func(s *v1alpha1.IPReservationStatus) { s.Node = "n2" }, now, nil},
 		"no addresses":                               {func(s *v1alpha1.IPReservationStatus) { s.IPs = "fe80::1%eth0,x" }, now, nil},
-		"an address twice":                           {func(s *v1alpha1.IPReservationStatus) { s.IPs = "10.1.0.2,fd00::2,10.1.0.2" }, now, []reservation.Reservation{want}},
+		"an address twice":                           {func(s *v1alpha1.IPReservationStatus) { s.IPs = "10.1.0.2,fd00::2,10.1.0.2" }, now, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := plan.Refill("n1", []v1alpha1.IPReservation{shown(tc.change)}, time.Hour, tc.now)
