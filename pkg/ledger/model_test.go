@@ -32,6 +32,7 @@ type shape struct {
 	budgets [][]int // the pods of each budget; one of them may be unavailable
 	changed int     // the pod that is changed in place; -1 for none
 	returns bool    // pods come back
+	touches bool    // the kubelet writes the status of the changed pod
 	ticks   int8    // how far time goes
 	late    bool    // the last budget is made later
 }
@@ -359,7 +360,8 @@ var shapes = map[string]shape{
 	"two budgets share a pod":            {budgets: [][]int{{0, 1}, {1, 2}}, changed: -1},
 	"pods come back":                     {budgets: [][]int{{0, 1}}, changed: -1, returns: true},
 	"a pod is changed in place":          {budgets: [][]int{{0, 1}}, changed: 1, returns: true},
-	"a change takes long":                {budgets: [][]int{{0, 1}}, changed: 1, returns: true, ticks: 5},
+	"a change fails":                     {budgets: [][]int{{0, 1}}, changed: 1, touches: true},
+	"a change takes long":                {budgets: [][]int{{0, 1}}, changed: 1, ticks: 3},
 	"time passes":                        {budgets: [][]int{{0, 1}}, changed: -1, ticks: 4},
 	"two budgets, and time passes":       {budgets: [][]int{{0}, {0, 1}}, changed: -1, ticks: 2},
 	"three budgets in a ring":            {budgets: [][]int{{0, 1}, {1, 2}, {2, 0}}, changed: -1},

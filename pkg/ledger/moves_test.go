@@ -32,7 +32,7 @@ func (m *model) pods(s situation) {
 // version that was judged. If the kubelet has written the status meanwhile, the request fails, or the
 // API server asks about it once more.
 func (m *model) change(s situation, pod int, p podState) {
-	if s.admitted[pod] != 0 && strings.Count(s.log, string(written(pod))) < 2 {
+	if s.admitted[pod] != 0 && strings.Count(s.log, string(written(pod))) == 0 {
 		next := s
 		next.admitted[pod] = 0
 		next.log += string(written(pod))
@@ -41,7 +41,7 @@ func (m *model) change(s situation, pod int, p podState) {
 		}
 		m.add(next)
 	}
-	if s.admitted[pod] != 0 && strings.Count(s.log, string(touched(pod))) == 0 {
+	if s.admitted[pod] != 0 && m.touches && !strings.Contains(s.log, string(touched(pod))) && !p.doomed {
 		next := s
 		next.admitted[pod] = 0
 		next.log += string(touched(pod))

@@ -290,4 +290,5 @@ func TestFivePodsAreChangedOneAfterTheOther(t *testing.T) {
 		return nil
 	})
 	m.empty(t, pub)
+	env.Remove(t, pub) // or else the guard keeps the pods
 }
