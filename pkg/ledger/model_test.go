@@ -135,7 +135,7 @@ func (m *model) id(b ledger.Book) int16 {
 	slices.Sort(uids)
 	for _, uid := range uids {
 		e := b.Entries[uid]
-		fmt.Fprint(&key, uid, e.Use, e.Since.Unix(), e.Expires.UnixMicro(), e.Version, e.Generation, e.Restarts, ";")
+		fmt.Fprint(&key, uid, e.Use, e.Since.Unix(), e.Expires.Unix(), e.Version, e.Generation, e.Restarts, ";")
 	}
 	if id, ok := m.ids[key.String()]; ok {
 		return id
