@@ -33,10 +33,17 @@ func TestGCKeepsWhatANamespaceHas(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, network, old.String()), []byte("c-old\r\neth0"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.plugin.Inside = func() []netip.Addr { return []netip.Addr{old} }
+	mirrored := netip.MustParseAddr("10.1.0.5")
+	if err := os.WriteFile(filepath.Join(w.dir, network, mirrored.String()), []byte("c-mirrored\r\neth0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.plugin.Inside = func() []netip.Addr { return []netip.Addr{old, mirrored} }
 	w.beside.Node.Inside = w.plugin.Inside
 	if err := w.run(w.plugin.Funcs().GC, w.args(runs, map[string]any{"cni.dev/valid-attachments": []any{}})); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, network, mirrored.String())); err != nil {
+		t.Errorf("the copy for host-local of an address that a namespace has: %v", err)
 	}
 	if left := w.read().Attached; len(left) != 1 || len(left[runs.attachment()].Addresses) == 0 {
 		t.Errorf("attached %v, want the one whose namespace has the address", left)

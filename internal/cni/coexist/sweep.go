@@ -71,11 +71,24 @@ func (s *source) Collect(valid map[reservation.AttachmentID]bool) (outside.Colle
 	}}, nil
 }
 
+// inside returns the addresses in the namespaces of the node: a list that lacks a running container must not give its
+// address to another.
+func (s *source) inside() map[netip.Addr]bool {
+	kept := map[netip.Addr]bool{}
+	if s.node.Inside != nil {
+		for _, addr := range s.node.Inside() {
+			kept[addr] = true
+		}
+	}
+	return kept
+}
+
 func (s *source) unreferencedMirrors(valid map[reservation.AttachmentID]bool) legacyFiles {
 	all, _ := s.hostLocal.Entries() // those that can be read; removeInvalid reports the others
+	kept := s.inside()
 	return legacyFiles{mirrored: slices.DeleteFunc(all, func(e hostlocal.Entry) bool {
 		id := reservation.AttachmentID{Network: s.conf.Network, ContainerID: e.Holder.ContainerID, IfName: e.Holder.IfName}
-		return !e.Holder.Mirrored || valid[id]
+		return !e.Holder.Mirrored || valid[id] || kept[e.Addr]
 	})}
 }
 
@@ -91,12 +104,7 @@ func (s *source) removeInvalid(valid map[reservation.AttachmentID]bool) error {
 	if recordErr != nil {
 		return errors.Join(err, recordErr)
 	}
-	kept := map[netip.Addr]bool{}
-	if s.node.Inside != nil { // a list that lacks a running container must not give its address to another
-		for _, addr := range s.node.Inside() {
-			kept[addr] = true
-		}
-	}
+	kept := s.inside()
 	for _, r := range records {
 		runs := valid[reservation.AttachmentID{Network: s.conf.Network, ContainerID: r.ContainerID, IfName: r.IfName}]
 		waits := !r.Released.IsZero() && !s.lapsed(r)
