@@ -37,7 +37,7 @@ func (r *Reader) size(ctx context.Context, pub *policyv1beta1.PodUnavailableBudg
 		return int32(f.Living), "", nil
 	}
 	c := counted{matcher: matcher, kinds: map[workload.Target]schema.GroupVersionKind{}}
-	if ref := pub.Spec.TargetReference; ref != nil {
+	if ref := pub.Spec.TargetReference; ref != nil && pub.Spec.Selector == nil {
 		c.target = workload.NewTarget(ref.APIVersion, ref.Kind, ref.Name)
 		c.kinds[c.target] = schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -55,7 +56,7 @@ func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) (err er
 	for i := range c.covering {
 		of := &c.covering[i]
 		of.leaves = reowned || of.matcher.Leaves(before, after, c.chain, c.after)
-		if of.leaves && !reowned && of.matcher.Covers(after, c.after) { // the pod is exempted
+		if of.leaves && !reowned && len(c.covering) <= books.MostBudgets && of.matcher.Covers(after, c.after) { // the pod is exempted
 			may, err := j.mayExempt(ctx, c.request, of.object)
 			if err != nil {
 				return err

@@ -60,16 +60,22 @@ func Unreadies(before, after *corev1.Pod) bool {
 // for that, and a further owner next to the controller can only keep the pod.
 func newOwners(before, after *corev1.Pod) []metav1.OwnerReference {
 	was, is := metav1.GetControllerOfNoCopy(before), metav1.GetControllerOfNoCopy(after)
-	kept := was != nil && is != nil && was.UID == is.UID
+	kept := was != nil && is != nil && sameOwner(*was, *is)
 	if was == nil && is == nil {
 		kept = !slices.ContainsFunc(before.OwnerReferences, func(b metav1.OwnerReference) bool {
-			return !slices.ContainsFunc(after.OwnerReferences, func(a metav1.OwnerReference) bool { return a.UID == b.UID })
+			return !slices.ContainsFunc(after.OwnerReferences, func(a metav1.OwnerReference) bool { return sameOwner(a, b) })
 		})
 	}
 	if kept && len(before.OwnerReferences) > 0 {
 		return nil
 	}
 	return after.OwnerReferences
+}
+
+// sameOwner tells whether two references name one owner for the garbage collector, which looks an owner up by kind and
+// name, and compares the UID.
+func sameOwner(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && workload.NewTarget(a.APIVersion, a.Kind, a.Name) == workload.NewTarget(b.APIVersion, b.Kind, b.Name)
 }
 
 func restarts(before, after *corev1.PodSpec) bool {

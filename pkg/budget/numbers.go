@@ -47,10 +47,18 @@ func (b *Budget) desired() (int32, bool) {
 // Loose is how many pods the budget lets go one after the other: with each pod that no workload makes
 // again, the size gets smaller. A number that does not depend on the size keeps them.
 func (b *Budget) Loose() int {
-	if _, fixed := DesiredOf(b.MaxUnavailable, b.MinAvailable, 0, false); fixed {
+	if _, fixed := DesiredOf(b.MaxUnavailable, b.MinAvailable, 0, false); fixed || b.letsNoneGo() {
 		return 0
 	}
 	return b.Bare
+}
+
+// letsNoneGo tells whether all pods of the budget must stay, whatever the size.
+func (b *Budget) letsNoneGo() bool {
+	if b.MinAvailable != nil {
+		return isAll(*b.MinAvailable)
+	}
+	return b.MaxUnavailable != nil && (isZero(*b.MaxUnavailable) || *b.MaxUnavailable == intstr.FromInt32(0))
 }
 
 // Count returns the numbers that the budget shows. A pod of which the book has a living entry

@@ -66,7 +66,7 @@ func Seen(pod *corev1.Pod, of ledger.Entry) ledger.PodSeen {
 		Pending: observed > 0 && observed < pod.Generation, Grace: time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
 	}
 	for _, c := range pod.Status.Conditions {
-		if of.Vector != string(Resize) || c.Status != corev1.ConditionTrue {
+		if of.Vector == string(Update) || of.Vector == string(Leave) || c.Status != corev1.ConditionTrue {
 			continue // another change does not wait for an earlier resize
 		}
 		seen.Pending = seen.Pending || c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonDeferred

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"strings"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/ledger"
@@ -22,7 +21,7 @@ func Wake(waiting []ledger.Waiting, units int, now time.Time, known func(uid str
 	for _, w := range waiting {
 		last, can := known(w.UID)
 		asked := last.IsZero() || w.Last.After(last) || now.Sub(last) >= wakeAgain
-		if can && asked && len(wake) < units && strings.HasPrefix(w.By, ledger.Controllers) && now.Sub(w.Last) >= wakeAfter {
+		if can && asked && len(wake) < units && w.ByController() && now.Sub(w.Last) >= wakeAfter {
 			wake = append(wake, w)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func TestOwnersThatChangeInStepsAreJudged(t *testing.T) {
 	serve(t)
 	ns := guarded(t)
-	_, pods := web(t, ns, 3, intstr.FromInt32(0))
+	_, pods := web(t, ns, 4, intstr.FromInt32(0))
 	mine := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "mine", UID: "mine"}
 	for i, steps := range [][]func([]metav1.OwnerReference) []metav1.OwnerReference{
 		{ // an owner beside the controller, which takes over when the controller goes
@@ -27,6 +27,12 @@ func TestOwnersThatChangeInStepsAreJudged(t *testing.T) {
 		{ // an owner that stays when the controller goes
 			func(o []metav1.OwnerReference) []metav1.OwnerReference { return append(o, mine) },
 			func(o []metav1.OwnerReference) []metav1.OwnerReference { return o[1:] },
+		},
+		{ // a controller whose UID stays, with a name that the garbage collector does not find
+			func(o []metav1.OwnerReference) []metav1.OwnerReference {
+				o[0].Name = "none"
+				return append(o, mine)
+			},
 		},
 		{ // a controller that becomes an owner first
 			func(o []metav1.OwnerReference) []metav1.OwnerReference { return append(o, mine) },
