@@ -6,9 +6,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // DeploymentSize keeps how many pods a Deployment wants, and how it replaces them.
@@ -41,7 +43,7 @@ func JobSize(from, to *batchv1.Job) {
 // TemplateLabels keeps the labels of the pods that a workload makes. The ReplicaSets of a Deployment have those of the
 // Deployment, and there are many.
 func TemplateLabels[T client.Object](from, to T) {
-	if owner := metav1.GetControllerOfNoCopy(from); owner == nil || owner.Kind != "Deployment" {
+	if owner, _ := workload.ControllerOf(from); owner.GroupKind() != (schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}) {
 		made, _ := MakesPods(from)
 		kept, _ := MakesPods(to)
 		kept.Labels = boundedLabels(made.Labels)

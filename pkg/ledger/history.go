@@ -15,8 +15,8 @@ const (
 	// of a controller, which waits up to 17 minutes.
 	Lapse     = time.Minute
 	LongLapse = 20 * time.Minute
-	// Controllers begins the names of controllers.
-	Controllers = "system:"
+	// controllers begins the names of controllers.
+	controllers = "system:"
 )
 
 // Note puts a decision into the history. A refusal that is repeated is one decision, with the
@@ -65,6 +65,9 @@ func joinHistory(a, b []Decision) []Decision {
 	slices.SortStableFunc(all, func(a, b Decision) int { return b.Time.Compare(a.Time) })
 	return boundHistory(all)
 }
+
+// ByController tells whether a controller asks, which waits ever longer after each refusal.
+func (w Waiting) ByController() bool { return strings.HasPrefix(w.By, controllers) }
 
 // Ask enters a request that was refused. A request that is repeated keeps the time of its first
 // refusal. A request for another pod of the same name is a new one, and replaces the old one.
@@ -120,7 +123,7 @@ func (w Waiting) sameRequest(other Waiting) bool {
 func stillWaiting(list []Waiting, now time.Time) []Waiting {
 	return slices.DeleteFunc(slices.Clone(list), func(w Waiting) bool {
 		lapsed := now.Sub(w.Last)
-		return lapsed >= LongLapse || lapsed >= Lapse && !strings.HasPrefix(w.By, Controllers)
+		return lapsed >= LongLapse || lapsed >= Lapse && !w.ByController()
 	})
 }
 

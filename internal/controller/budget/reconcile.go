@@ -109,7 +109,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pub *policyv1beta1.PodUnavai
 	}
 	last.woken, err = r.wake(ctx, &s, last, status.UnavailableAllowed)
 	r.finish(&s, last, sights, lost, status)
-	if status.UnavailableAllowed > 0 && len(s.book.Waiting) > 0 { // a controller may be silent by then
+	if status.UnavailableAllowed > 0 && slices.ContainsFunc(s.book.Waiting, ledger.Waiting.ByController) { // it may be silent by then
 		again = soonest(again, wakeSoon)
 	}
 	return ctrl.Result{RequeueAfter: s.again(again)}, err
@@ -134,8 +134,8 @@ func (r *Reconciler) finish(s *situation, last known, sights map[types.UID]sight
 // that needs no change is not written.
 func (r *Reconciler) keepBook(ctx context.Context, s *situation, lost []loss) (ledger.Book, error) {
 	_, fresh := ledger.Refresh(s.book, s.seen, s.now)
-	if _, ended := ledger.Observe(s.book, s.seen, s.now); !fresh && len(ended) == 0 && len(lost) == 0 {
-		return s.book, nil
+	if book, ended := ledger.Observe(s.book, s.seen, s.now); !fresh && len(ended) == 0 && len(lost) == 0 {
+		return book, nil // without the requests that nobody has repeated
 	}
 	book, err := r.Books.Decide(ctx, s.pub.Namespace, ownersOf(s.pub), func(book ledger.Book) (ledger.Book, bool) {
 		book, changed := ledger.Refresh(book, s.seen, s.now)
