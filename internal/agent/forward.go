@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,9 @@ func ForwardDrops() (string, error) {
 	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, unix.NLM_F_DUMP)
 	request.AddData(&nl.Nfgenmsg{})
 	messages, err := request.Execute(unix.NETLINK_NETFILTER, 0)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return "", nil // a kernel without nftables has no such chains
+	}
 	if err != nil {
 		return "", fmt.Errorf("list chains of nftables: %w", err)
 	}

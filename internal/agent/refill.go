@@ -24,7 +24,8 @@ func (a *Agent) refill(ctx context.Context) error {
 	}
 	all := plan.Refill(a.Node, shown, a.MaxRetain, a.Now())
 	running, err := a.Running(a.StateDir)
-	if a.refilled = err == nil; err != nil || len(running) > 0 || len(all) == 0 {
+	if err != nil || len(running) > 0 || len(all) == 0 {
+		a.refilled = err == nil
 		return err
 	}
 	err = a.store.Update(ctx, func(tx *persistence.Tx) error {
@@ -36,7 +37,7 @@ func (a *Agent) refill(ctx context.Context) error {
 		}
 		return err
 	})
-	if err == nil {
+	if a.refilled = err == nil; a.refilled {
 		a.metrics.recovered(recoveredNode, len(all))
 		a.Log.Info("This node had no state, and the API shows reservations of it: its files are gone, and its pods get their addresses back", "reservations", len(all))
 	}
