@@ -158,7 +158,10 @@ func records(f *facts.Facts) []Problem {
 	var found []Problem
 	for _, s := range f.States {
 		object := "PersistentPodState " + s.Namespace + "/" + s.Name
-		found = judged(found, object, s.Status.Conditions, map[string]metav1.ConditionStatus{
+		conditions := slices.DeleteFunc(slices.Clone(s.Status.Conditions), func(c metav1.Condition) bool { // it goes with its last record
+			return c.Reason == appsv1beta1.ReasonTargetMissing && s.Labels[pin.LabelGenerated] == "true"
+		})
+		found = judged(found, object, conditions, map[string]metav1.ConditionStatus{
 			appsv1beta1.ConditionRecording: metav1.ConditionFalse, appsv1beta1.ConditionWaiting: metav1.ConditionTrue,
 			appsv1beta1.ConditionKindsInvalid: metav1.ConditionTrue, appsv1beta1.ConditionTopologyUnknown: metav1.ConditionTrue,
 		})

@@ -20,8 +20,6 @@ func condition(in RecordInput, left int) metav1.Condition {
 	}
 	target := TargetOf(in.State)
 	switch {
-	case slices.Contains(LeftOut(), in.State.Namespace):
-		c.Reason, c.Message = appsv1beta1.ReasonNamespaceLeftOut, leftOut(in.State.Namespace)
 	case !in.Kinds.Contains(target):
 		c.Reason = appsv1beta1.ReasonTargetUnsupported
 		c.Message = strings.TrimSuffix("pods of "+target.Kind+" are not known to return under their names: "+in.Kinds.Problem, ": ")
@@ -31,6 +29,8 @@ func condition(in RecordInput, left int) metav1.Condition {
 		c.Reason, c.Message = appsv1beta1.ReasonTargetUnread, in.Unread
 	case in.Workload == nil:
 		c.Reason, c.Message = appsv1beta1.ReasonTargetMissing, target.Kind+" "+target.Name+" does not exist"
+	case slices.Contains(LeftOut(), in.State.Namespace):
+		c.Reason, c.Message = appsv1beta1.ReasonNamespaceLeftOut, leftOut(in.State.Namespace)
 	case left > 0:
 		c.Reason = appsv1beta1.ReasonRecordFull
 		c.Message = fmt.Sprintf("%d pods are not recorded: with them the object would be too large to be stored; remedy: "+

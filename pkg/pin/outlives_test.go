@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
@@ -20,6 +22,12 @@ func TestAGeneratedObjectOutlivesItsWorkload(t *testing.T) {
 	byHand.Labels = nil
 	nothing := generated.DeepCopy()
 	nothing.Status.PodStates = nil
+	unread := nothing.DeepCopy()
+	unread.Status.Conditions = []metav1.Condition{{
+		Type: appsv1beta1.ConditionRecording, Status: metav1.ConditionFalse, Reason: appsv1beta1.ReasonTargetUnread, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+	}}
+	system := nothing.DeepCopy()
+	system.Namespace = "kube-system"
 	set := &workload.Desired{Replicas: 1}
 	type look struct {
 		after    time.Duration
@@ -41,7 +49,9 @@ func TestAGeneratedObjectOutlivesItsWorkload(t *testing.T) {
 		"no record, and the workload is applied again": {nothing, []look{
 			{0, nil, 0, false}, {30 * time.Second, set, 0, false}, {2 * time.Minute, nil, 0, false}, {3 * time.Minute, nil, 0, true},
 		}},
-		"made by hand": {byHand, []look{{0, nil, 1, false}, {5 * time.Minute, nil, 0, false}, {time.Hour, nil, 0, false}}},
+		"no record, and the workload could not be read before": {unread, []look{{0, nil, 0, false}, {time.Minute, nil, 0, true}}},
+		"in a namespace that is left out":                      {system, []look{{0, nil, 0, false}, {time.Minute, nil, 0, true}}},
+		"made by hand":                                         {byHand, []look{{0, nil, 1, false}, {5 * time.Minute, nil, 0, false}, {time.Hour, nil, 0, false}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := tc.state.DeepCopy()

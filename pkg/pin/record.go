@@ -127,7 +127,11 @@ func Record(in RecordInput) Recording {
 	var left int
 	status.PodStates, left = truncate(in.State.Status.PodStates, records)
 	out.Unstored = unstored(records, status.PodStates)
-	meta.SetStatusCondition(&status.Conditions, condition(in, left))
+	c := condition(in, left)
+	if was := meta.FindStatusCondition(status.Conditions, c.Type); was != nil && was.Reason != c.Reason {
+		was.LastTransitionTime = c.LastTransitionTime // of the reason, for outlives
+	}
+	meta.SetStatusCondition(&status.Conditions, c)
 	out.Over, look = outlives(in, &status)
 	out.Again = sooner(out.Again, look)
 	out.Status = status

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,6 +126,7 @@ func (p *placing) gatherHomes(ctx context.Context, in *spread.OrdinalInput, node
 	if state == nil {
 		return nil
 	}
+	skips := slices.ContainsFunc(in.Spread.Subsets, func(s spread.Subset) bool { return s.Unschedulable })
 	for name := range state.Status.PodStates {
 		ordinal, ok := ordinalOf(name)
 		_, exists := in.Pods[ordinal]
@@ -138,11 +140,13 @@ func (p *placing) gatherHomes(ctx context.Context, in *spread.OrdinalInput, node
 		if node == nil {
 			continue
 		}
-		room, err := p.room(ctx, name, node)
-		if err != nil {
-			return err
+		home := spread.Home{Node: node}
+		if skips { // where no subset is skipped, room counts for nothing
+			if home.Room, err = p.room(ctx, name, node); err != nil {
+				return err
+			}
 		}
-		in.Homes[ordinal] = spread.Home{Node: node, Room: room}
+		in.Homes[ordinal] = home
 	}
 	return nil
 }

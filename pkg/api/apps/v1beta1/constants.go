@@ -28,7 +28,7 @@ const (
 	ReasonNamespaceLeftOut = "NamespaceLeftOut"
 	// ReasonRecordFull: the records of some pods would make the object too large.
 	ReasonRecordFull = "RecordFull"
-	// ReasonTargetMissing: the target does not exist; the records are kept.
+	// ReasonTargetMissing: the target does not exist; each record is kept for as long as its addresses may be reserved.
 	ReasonTargetMissing = "TargetMissing"
 	// ReasonTargetTaken: an older PersistentPodState has the same target.
 	ReasonTargetTaken = "TargetTaken"
