@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,11 +29,15 @@ func AFormerPersistentPodState(name, namespace string) *appsv1alpha1.PersistentP
 	return s
 }
 
+// unserved tells that a version of a CRD is the one with which Limpet's CRDs begin.
+func unserved(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == "limpet" }
+
 // StoreFormerVersion makes the CRD of PersistentPodStates as OpenKruise has it: v1alpha1
 // is the only version.
 func (e *Env) StoreFormerVersion(t testing.TB, namespace string) {
 	t.Helper()
 	e.ChangeCRD(t, ConvertedCRD, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, unserved)
 		for i := range crd.Spec.Versions {
 			v := &crd.Spec.Versions[i]
 			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
@@ -69,6 +74,7 @@ func AFormerBudget(name, namespace string) *policyv1alpha1.PodUnavailableBudget 
 func (e *Env) StoreFormerBudgets(t testing.TB, namespace string) {
 	t.Helper()
 	e.ChangeCRD(t, ConvertedBudgets, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, unserved)
 		for i := range crd.Spec.Versions {
 			v := &crd.Spec.Versions[i]
 			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
@@ -114,6 +120,7 @@ func AFormerSpread(name, namespace string) *appsv1alpha1.WorkloadSpread {
 func (e *Env) StoreFormerSpreads(t testing.TB, namespace string) {
 	t.Helper()
 	e.ChangeCRD(t, ConvertedSpreads, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, unserved)
 		for i := range crd.Spec.Versions {
 			v := &crd.Spec.Versions[i]
 			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"

@@ -107,6 +107,7 @@ func convert(crd *apiextensionsv1.CustomResourceDefinition, service apiextension
 	case len(authority) == 0:
 	case here:
 		c.Webhook.ClientConfig.CABundle = authority
+	case crd.Spec.Versions[0].Name != ownVersion && (c == nil || c.Webhook == nil): // it converts nothing
 	case crd.Spec.Versions[0].Name != ownVersion:
 		return errForeign
 	default:
