@@ -30,6 +30,7 @@ var boundsOfLabels = map[string]string{
 	"workload_namespace": "internal/controller/pin shows at most 500 workloads",
 	"persistentpodstate": "internal/controller/pin shows at most 500 workloads, 20 of a namespace",
 
+	"crd":    "the CRDs of the controller's own kinds",
 	"action": "adopted, rescheduled, returned",
 
 	"controller": "one per reconciler; the kinds of workload are named by an administrator",

@@ -32,7 +32,7 @@ func answerWith(write func(io.Writer)) func(*http.Request) *http.Response {
 
 // TestAListOfLargeObjectsCostsLittle has 24 objects with the label of the node, each of 1 MiB. The agent has 128 MiB.
 func TestAListOfLargeObjectsCostsLittle(t *testing.T) {
-	const objects, longest = 24, 10 << 20
+	const objects, longest = 12, 6 << 20
 	ns, b := env.Namespace(t), newBed(t, "large", show.Pace{})
 	text := strings.Repeat("x", 340<<10)
 	heap := func() uint64 {
@@ -46,9 +46,9 @@ func TestAListOfLargeObjectsCostsLittle(t *testing.T) {
 	b.answers(answerWith(func(w io.Writer) {
 		_, _ = io.WriteString(w, `{"apiVersion":"limpet.dev/v1alpha1","kind":"IPReservationList","metadata":{"resourceVersion":"1"},"items":[`)
 		for i := range objects {
-			_, _ = fmt.Fprintf(w, `%s{"metadata":{"name":"fat-%d","namespace":%q,"labels":{"a":%q},"annotations":{"a":%q},"managedFields":[{"manager":%q}]},`+
+			_, _ = fmt.Fprintf(w, `%s{"metadata":{"name":"fat-%d","namespace":%q,"labels":{"a":"%s"},"annotations":{"a":"%s"},"managedFields":[{"manager":"%s"}]},`+
 				`"status":{"node":"large","network":"net","interface":"eth0","pod":"fat","ips":"10.0.0.1","state":"Attached"}}`, strings.Repeat(",", min(i, 1)), i, ns, text, text, text)
-			if i%8 == 7 {
+			if i%4 == 3 {
 				most.Store(max(most.Load(), heap()))
 			}
 		}
