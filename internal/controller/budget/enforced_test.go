@@ -71,7 +71,7 @@ func TestLacks(t *testing.T) {
 		}
 		return webhooks
 	}
-	const allLack = "no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize"
+	const allLack = "no webhook with a caBundle asks about DELETE of pods, CREATE of pods/eviction, UPDATE of pods, UPDATE of pods/resize, UPDATE of pods/status"
 	cases := map[string]struct {
 		webhooks []admissionv1.ValidatingWebhook
 		label    string
