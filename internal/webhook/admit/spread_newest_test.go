@@ -67,7 +67,7 @@ func hidden(s *appsv1beta1.WorkloadSpread) *appsv1beta1.WorkloadSpread {
 // cache is behind. A spread that is being deleted has none.
 func TestNoPodIsFasterThanASpreadBesideAnother(t *testing.T) {
 	serve(t)
-	ns := env.Namespace(t)
+	ns := closedNamespace(t)
 	_, rs := aDeployment(t, ns, 2)
 	db, old := testenv.AStatefulSet("db", 2).In(ns).StatefulSet, testenv.AStatefulSet("old", 2).In(ns).StatefulSet
 	ending := aSpread(ns, "ending", "apps/v1", "StatefulSet", "old", "x")
@@ -153,7 +153,7 @@ func readsAtOnce(t *testing.T, traffic *testenv.Traffic, ns string, before int) 
 func TestPodsOfInventedOwnersHoldFewPlaces(t *testing.T) {
 	const many, places = 200, 16
 	serve(t)
-	ns, quiet := env.Namespace(t), env.Namespace(t)
+	ns, quiet := closedNamespace(t), closedNamespace(t)
 	env.Create(t, aSpread(ns, "db", "apps/v1", "StatefulSet", "db", "a"), aSpread(quiet, "db", "apps/v1", "StatefulSet", "db", "a"))
 	webhook, traffic := late(t)
 	ask := func(ns, owner string) admission.Response {
@@ -188,7 +188,7 @@ func TestPodsOfInventedOwnersHoldFewPlaces(t *testing.T) {
 // takes no more than half of the time of the request.
 func TestALookForANewSpreadRefusesNoPod(t *testing.T) {
 	serve(t)
-	open, closed := env.Namespace(t), env.Namespace(t)
+	open, closed := closedNamespace(t), closedNamespace(t)
 	opened := aSpread(open, "other", "apps/v1", "StatefulSet", "other", "a")
 	opened.Annotations = map[string]string{appsv1beta1.AnnotationSpreadFailure: appsv1beta1.SpreadOpen}
 	env.Create(t, opened, aSpread(closed, "other", "apps/v1", "StatefulSet", "other", "a"))
@@ -223,7 +223,7 @@ func TestALookForANewSpreadRefusesNoPod(t *testing.T) {
 // refused, while the namespace is closed.
 func TestASpreadCannotBeHidden(t *testing.T) {
 	serve(t)
-	ns := env.Namespace(t)
+	ns := closedNamespace(t)
 	db := testenv.AStatefulSet("db", 2).In(ns).StatefulSet
 	env.Create(t, db, aSpread(ns, "other", "apps/v1", "StatefulSet", "other", "a"))
 	for i := range 9 {

@@ -318,3 +318,12 @@ func requires(pod *corev1.Pod, zone string) error {
 	}
 	return fmt.Errorf("pod %s does not require zone %s: %+v", pod.Name, zone, pod.Spec.Affinity)
 }
+
+// closedNamespace makes a namespace whose pods wait for their subsets, as the Labeler closes it.
+func closedNamespace(t testing.TB) string {
+	t.Helper()
+	ns := &corev1.Namespace{}
+	env.Read(t, client.ObjectKey{Name: env.Namespace(t)}, ns)
+	env.Change(t, ns, func() { ns.Labels[appsv1beta1.LabelSpreads] = "closed" })
+	return ns.Name
+}

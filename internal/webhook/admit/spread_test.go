@@ -196,7 +196,7 @@ func TestNoPodIsFasterThanItsSpread(t *testing.T) {
 // While no webhook answers, the label of the namespace says what becomes of its pods.
 func TestPodsWhileNoWebhookAnswers(t *testing.T) {
 	serve(t)
-	closed, open := env.Namespace(t), env.Namespace(t)
+	closed, open := closedNamespace(t), env.Namespace(t)
 	_, ofClosed := aDeployment(t, closed, 2)
 	_, ofOpen := aDeployment(t, open, 2)
 	opened := aSpread(open, "web", "apps/v1", "Deployment", "web", "a")

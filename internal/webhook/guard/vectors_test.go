@@ -72,7 +72,7 @@ func TestVectors(t *testing.T) {
 		other := aPod(set, 1)
 		env.Read(t, client.ObjectKeyFromObject(other), other)
 		other.Status.Conditions[0].Status = corev1.ConditionFalse
-		if err := env.Client.Status().Update(t.Context(), other); err != nil {
+		if err := as(t, "system:node:n1", "system:nodes").Status().Update(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
 		known(t, serving.GetCache(), set.StatefulSet)
