@@ -212,7 +212,8 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"… another annotation of it":          {denied, patch(v.game, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
 			"delete a kind that a user named":     {byRole, remove(v.game)},
 			"create a deployment":                 {byRole, create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil"}})},
-			"read or write workloads elsewhere":   {byRole, get(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
+			"create a DaemonSet":                  {byRole, create(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
+			"read revisions of workloads":         {byRole, get(&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
 		},
 		"states": {
 			"create one that is not generated": {denied, create(testenv.APersistentPodState("evil").In(ns).Requires("rack").PersistentPodState)},

@@ -48,7 +48,7 @@ func TestTheTokenChangesOnlyItsOwnCosts(t *testing.T) {
 		"write a cost without the mark":         patch(free, costs(`"100"`, `null`)),
 		"write another mark":                    patch(free, costs(`"100"`, `"200"`)),
 		"write a label beside it":               patch(free, `{"metadata":{"labels":{"a":"b"},"annotations":{"controller.kubernetes.io/pod-deletion-cost":"1","limpet.dev/deletion-cost":"1"}}}`),
-		"write another annotation beside it":    patch(free, `{"metadata":{"annotations":{"owner":"thief","controller.kubernetes.io/pod-deletion-cost":"1","limpet.dev/deletion-cost":"1"}}}`),
+		"attach a network beside it":            patch(free, `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"evil","controller.kubernetes.io/pod-deletion-cost":"1","limpet.dev/deletion-cost":"1"}}}`),
 		"remove all annotations beside it":      patch(free, `{"metadata":{"annotations":null}}`),
 		"change the spec beside it":             patch(free, `{"metadata":{"annotations":{"controller.kubernetes.io/pod-deletion-cost":"1","limpet.dev/deletion-cost":"1"}},"spec":{"activeDeadlineSeconds":1}}`),
 		"write the mark alone":                  patch(free, `{"metadata":{"annotations":{"limpet.dev/deletion-cost":"1"}}}`),

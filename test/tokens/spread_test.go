@@ -31,8 +31,8 @@ func TestTheTokenServesSpreads(t *testing.T) {
 		env.Create(t, p.Pod)
 		return p.Pod
 	}
-	const match = "apps.kruise.io/matched-workloadspread"
-	free, runs := pod("free", ""), pod("runs", node.Name, match, "{}")
+	const match, networks = "apps.kruise.io/matched-workloadspread", "k8s.v1.cni.cncf.io/networks"
+	free, runs := pod("free", "", networks, "tenant"), pod("runs", node.Name, match, "{}")
 	waits, away := pod("waits", "", match, "{}"), pod("away", node.Name, match, "{}", "limpet.dev/home-subset", "a")
 	sent := pod("sent", node.Name, "limpet.dev/may-return", "n-other")
 	there := pod("there", node.Name, "limpet.dev/may-return", node.Name)
@@ -45,7 +45,7 @@ func TestTheTokenServesSpreads(t *testing.T) {
 		"add a finalizer with it":                   patch(free, metadata(`,"finalizers":["example.com/a"]`)),
 		"add a label without it":                    patch(free, `{"metadata":{"labels":{"tier":"hot"}}}`),
 		"add a label to a pod that has a subset":    patch(runs, metadata(`,"labels":{"tier":"hot"}`)),
-		"change a user's annotation with it":        patch(free, inSubset("{}", `,"owner":"thief"`)+`}`),
+		"attach another network with it":            patch(free, inSubset("{}", `,"`+networks+`":"evil"`)+`}`),
 		"add an annotation of Limpet with it":       patch(free, inSubset("{}", `,"limpet.dev/pinned-node":"n"`)+`}`),
 		"add an annotation of OpenKruise with it":   patch(free, inSubset("{}", `,"apps.kruise.io/other":"n"`)+`}`),
 		"take the subset away":                      patch(runs, `{"metadata":{"annotations":{"`+match+`":null}}}`),

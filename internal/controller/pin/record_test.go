@@ -257,7 +257,7 @@ func TestANamespaceWhosePodsAreNotPinnedIsReported(t *testing.T) {
 	startRecorder(t)
 	for _, ns := range pin.LeftOut() {
 		state := testenv.APersistentPodState("left-out").In(ns).Requires(hostname)
-		env.Create(t, state.PersistentPodState)
+		env.Create(t, testenv.AStatefulSet("left-out", 0).In(ns).StatefulSet, state.PersistentPodState)
 		env.Condition(t, state, appsv1beta1.ConditionRecording, metav1.ConditionFalse, appsv1beta1.ReasonNamespaceLeftOut, "")
 	}
 }

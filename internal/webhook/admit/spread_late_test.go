@@ -24,7 +24,7 @@ func handleWithin(t *testing.T, webhook *admit.Creation, req admission.Request, 
 // is tried again. The pods of a StatefulSet need no entry.
 func TestALateRequestTakesNoSlot(t *testing.T) {
 	serve(t)
-	closed, open := closedNamespace(t), closedNamespace(t)
+	closed, open := closedNamespace(t), env.Namespace(t)
 	_, rs := aDeployment(t, closed, 1)
 	_, ofOpen := aDeployment(t, open, 1)
 	db := testenv.AStatefulSet("db", 2).In(closed).StatefulSet

@@ -188,7 +188,7 @@ func TestPodsOfInventedOwnersHoldFewPlaces(t *testing.T) {
 // takes no more than half of the time of the request.
 func TestALookForANewSpreadRefusesNoPod(t *testing.T) {
 	serve(t)
-	open, closed := closedNamespace(t), closedNamespace(t)
+	open, closed := env.Namespace(t), closedNamespace(t)
 	opened := aSpread(open, "other", "apps/v1", "StatefulSet", "other", "a")
 	opened.Annotations = map[string]string{appsv1beta1.AnnotationSpreadFailure: appsv1beta1.SpreadOpen}
 	env.Create(t, opened, aSpread(closed, "other", "apps/v1", "StatefulSet", "other", "a"))

@@ -21,7 +21,7 @@ import (
 func TestAPodWhoseSpreadCannotBeReadIsTold(t *testing.T) {
 	serve(t)
 	c, heard := env.Listen(t)
-	ns, closed := closedNamespace(t), closedNamespace(t)
+	ns, closed := env.Namespace(t), closedNamespace(t)
 	d, rs := aDeployment(t, ns, 3)
 	_, ofClosed := aDeployment(t, closed, 3)
 	var forged []*appsv1.ReplicaSet
