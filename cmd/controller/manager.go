@@ -62,6 +62,9 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer(), needs...); err != nil {
 		return nil, err
 	}
+	if err := cluster.HoldAll(ctx, mgr.GetCache(), needs...); err != nil {
+		return nil, err
+	}
 	if err := certify(ctx, mgr, o, certificate, crds); err != nil {
 		return nil, err
 	}

@@ -42,6 +42,7 @@ func TestAnotherReplicaCompletesAJoin(t *testing.T) {
 			ns, two := env.Namespace(t), sorted(2)
 			dying, other := replica(t), replica(t)
 			mustDecide(t, dying, ns, two[:1], take("a"))
+			knowsBooks(t, dying, ns, two[:1]) // a new book has the entries of those that the cache shows
 			mustDecide(t, dying, ns, two[1:], take("b"))
 			stepsOf(t, dying, ns, two, done)
 			knowsBooks(t, other, ns, two)

@@ -38,6 +38,9 @@ func cached(t *testing.T, features ...cluster.Needs) cache.Cache {
 	if err := cluster.AddIndexes(t.Context(), c, features...); err != nil {
 		t.Fatal(err)
 	}
+	if err := cluster.HoldAll(t.Context(), c, features...); err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
@@ -59,6 +62,15 @@ func seen(t *testing.T, c client.Reader, pod *corev1.Pod) *corev1.Pod {
 	got := &corev1.Pod{}
 	testenv.Eventually(t, func() error { return c.Get(t.Context(), client.ObjectKeyFromObject(pod), got) })
 	return got
+}
+
+// A cache that is filled holds each kind that a feature needs, also those without an index.
+func TestNeededKindsAreHeldFromTheStart(t *testing.T) {
+	c := cached(t, cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.DeploymentSize)}})
+	informer, err := c.GetInformer(t.Context(), &appsv1.Deployment{}, cache.BlockUntilSynced(false))
+	if err != nil || !informer.HasSynced() {
+		t.Errorf("Deployments are not listed yet, %v", err)
+	}
 }
 
 // A feature that reads all objects must not see only those that another feature names.

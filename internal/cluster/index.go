@@ -91,8 +91,7 @@ const (
 	indexOwner  = "limpet.owner"
 )
 
-// AddIndexes adds the indexes of all features, and thereby makes the cache hold their
-// kinds from its start. An index that several features need is added once.
+// AddIndexes adds the indexes of all features. An index that several features need is added once.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer, features ...Needs) error {
 	type key struct {
 		kind reflect.Type

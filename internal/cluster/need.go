@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -72,6 +73,18 @@ func CacheOptions(features ...Needs) cache.Options {
 		options.ByObject[need.object] = by
 	}
 	return options
+}
+
+// HoldAll makes a cache hold the kinds of all features from its start, so that no request waits for the first list of one.
+func HoldAll(ctx context.Context, informers cache.Informers, features ...Needs) error {
+	for _, feature := range features {
+		for _, need := range feature.Objects {
+			if _, err := informers.GetInformer(ctx, need.object, cache.BlockUntilSynced(false)); err != nil {
+				return fmt.Errorf("hold objects of type %T: %w", need.object, err)
+			}
+		}
+	}
+	return nil
 }
 
 // keepMost is the transformation for kinds of which no parts are named. Workloads of further

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -49,10 +50,11 @@ func TestAHugePodIsJudged(t *testing.T) {
 	refusedBy(t, inTime(func() error { return evictAs(t.Context(), env.Client, pod) }), "web")
 }
 
-// inTime asks again, some times, while the webhook does not answer in time.
+// inTime asks again, some times, while the webhook does not answer in time, or is not answered.
 func inTime(ask func() error) (err error) {
 	for range 10 {
-		if err = ask(); !apierrors.IsInternalError(err) {
+		var refused apierrors.APIStatus
+		if err = ask(); err == nil || apierrors.IsTooManyRequests(err) && errors.As(err, &refused) && refused.Status().Details != nil {
 			break
 		}
 	}

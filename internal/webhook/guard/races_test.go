@@ -38,6 +38,9 @@ func replicaWith(t *testing.T, objects cache.Options, live client.Reader) (*guar
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs()...); err != nil {
 		t.Fatal(err)
 	}
+	if err := cluster.HoldAll(t.Context(), mgr.GetCache(), needs()...); err != nil {
+		t.Fatal(err)
+	}
 	handler := handlerOf(mgr, live)
 	env.Start(t, mgr)
 	return handler, mgr.GetCache()

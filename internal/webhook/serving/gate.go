@@ -125,8 +125,12 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = body
 	err := g.serve(w, r)
 	var no *refusal
-	if !errors.As(err, &no) {
-		return // answered, or the client is gone
+	switch {
+	case err == nil:
+		return
+	case !errors.As(err, &no): // the client sends too slowly, or is gone
+		w.WriteHeader(http.StatusRequestTimeout)
+		return
 	}
 	if no.reason != "" {
 		g.refuse(no.reason)

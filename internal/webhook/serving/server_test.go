@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,6 +210,16 @@ func TestAnUnreadRequestIsAnswered(t *testing.T) {
 	}
 }
 
+// A client that does not send the end of its request gets no answer that says 200.
+func TestARequestWithoutAnEndIsRefused(t *testing.T) {
+	w := serve(t, echo)
+	body, more := io.Pipe()
+	defer func() { _ = more.Close() }() // of the test
+	if status, _, err := w.post(t, w.client("", nil), path, body); err != nil || status != http.StatusRequestTimeout {
+		t.Errorf("status %d, %v; want %d", status, err, http.StatusRequestTimeout)
+	}
+}
+
 // endless is a body without an end.
 type endless struct{}
 
@@ -239,7 +250,7 @@ func TestLongRequestsCostLittle(t *testing.T) {
 			return
 		}
 		_ = resp.Body.Close() // its status is enough
-		if resp.StatusCode != http.StatusRequestEntityTooLarge && resp.StatusCode != http.StatusServiceUnavailable {
+		if !slices.Contains([]int{http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable, http.StatusRequestTimeout}, resp.StatusCode) {
 			t.Errorf("status %d", resp.StatusCode)
 		}
 	}
