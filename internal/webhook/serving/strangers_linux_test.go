@@ -134,7 +134,8 @@ func shakeHands(source string, port int) error {
 	}
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 10 * time.Second}
 	c, err := dialer.Dial("tcp", net.JoinHostPort(to.String(), strconv.Itoa(port)))
-	for end := time.Now().Add(10 * time.Second); errors.Is(err, unix.ECONNREFUSED) && time.Now().Before(end); { // not listening yet
+	early := func() bool { return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENETUNREACH) } // no listener, or no route to an address of IPv6
+	for end := time.Now().Add(10 * time.Second); early() && time.Now().Before(end); {
 		c, err = dialer.Dial("tcp", net.JoinHostPort(to.String(), strconv.Itoa(port)))
 	}
 	if err != nil {
