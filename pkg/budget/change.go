@@ -50,9 +50,11 @@ func marks(before, after *corev1.Pod) bool {
 	return !Marked(before) && Marked(after) || Unreadies(before, after)
 }
 
-// Unreadies tells whether a change turns a Ready pod not Ready.
+// Unreadies tells whether a change turns a Ready pod not Ready, and tells nothing new of its containers. What a
+// container does is told by a kubelet, or by a program in the place of one.
 func Unreadies(before, after *corev1.Pod) bool {
-	return workload.Ready(before) && !workload.Ready(after)
+	return workload.Ready(before) && !workload.Ready(after) &&
+		equality.Semantic.DeepEqual(before.Status.ContainerStatuses, after.Status.ContainerStatuses)
 }
 
 // newOwners are all owners after a change by which the controller of a pod is no longer the same, or

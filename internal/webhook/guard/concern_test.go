@@ -77,8 +77,12 @@ var statuses = map[string]func(*corev1.Pod){
 	},
 	"Ready":     func(p *corev1.Pod) { setReady(p, corev1.ConditionTrue) },
 	"not Ready": func(p *corev1.Pod) { setReady(p, corev1.ConditionFalse) },
-	"unknown":   func(p *corev1.Pod) { setReady(p, corev1.ConditionUnknown) },
-	"no word":   func(p *corev1.Pod) { p.Status.Conditions = nil },
+	"a container": func(p *corev1.Pod) {
+		setReady(p, corev1.ConditionFalse)
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 1}}
+	},
+	"unknown": func(p *corev1.Pod) { setReady(p, corev1.ConditionUnknown) },
+	"no word": func(p *corev1.Pod) { p.Status.Conditions = nil },
 }
 
 func setReady(pod *corev1.Pod, status corev1.ConditionStatus) {

@@ -96,6 +96,13 @@ func TestOpenKruiseTurnsAPodNotReadyFirst(t *testing.T) {
 	if err := as(t, "system:serviceaccount:kube-system:node-controller").Status().Update(t.Context(), silent); err != nil {
 		t.Errorf("a status that is not to be refused: %v", err)
 	}
+	env.Read(t, client.ObjectKeyFromObject(pods[1]), pods[1])
+	failed := pods[1].DeepCopy() // as a program in the place of a kubelet tells it
+	failed.Status.Conditions[0].Status = corev1.ConditionFalse
+	failed.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: failed.Spec.Containers[0].Name, RestartCount: 1}}
+	if err := as(t, "system:serviceaccount:virtual:kubelet").Status().Update(t.Context(), failed); err != nil {
+		t.Errorf("a container that has failed: %v", err)
+	}
 }
 
 // A write of the status changes labels, too.
