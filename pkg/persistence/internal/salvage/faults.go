@@ -1,6 +1,7 @@
 package salvage
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 const (
 	freeListPage = 0x10
 	noFreeList   = math.MaxUint64
-	maxKey       = 32768
 
 	// maxDepth is more than the depth of a tree with two pages below each page.
 	maxDepth = 64
@@ -33,7 +33,7 @@ func Faults(file io.ReaderAt, size int64, report func(problem string)) {
 
 // check checks the root; with list also the list of free pages, and with whole all other pages.
 func check(file io.ReaderAt, m meta, list, whole bool, report func(problem string)) {
-	c := &checker{file: file, meta: m, report: report, used: newBitset(m.pages), free: newBitset(m.pages)}
+	c := newChecker(file, m, report)
 	c.use(0, 1) // the meta pages
 	if list {
 		c.readFreeList()
@@ -51,42 +51,57 @@ func check(file io.ReaderAt, m meta, list, whole bool, report func(problem strin
 
 // checker is one check of a file.
 type checker struct {
-	file   io.ReaderAt
+	pages  pages
 	meta   meta
 	report func(string)
 
 	used, free bitset
-	buffers    [][]byte // one for each level of the tree
+	levels     []loaded // of the tree
 	last       []byte   // key of the last entry that was read
 	roots      []uint64 // buckets whose pages are not checked yet
 	inRoot     bool     // the root bucket is read, which holds only buckets
 	listed     bool     // the list of free pages was read
 }
 
+// loaded is the page of a level that is read now. The next page has its memory.
+type loaded struct {
+	data     []byte
+	elements []element
+}
+
+func newChecker(file io.ReaderAt, m meta, report func(string)) *checker {
+	return &checker{
+		pages: pages{file: file, size: m.pageSize, count: m.pages}, meta: m, report: report, used: newBitset(m.pages), free: newBitset(m.pages),
+	}
+}
+
 func (c *checker) fault(format string, args ...any) { c.report(fmt.Sprintf(format, args...)) }
 
-// open reads the beginning of a page and notes that the page is in use; nil when there is no such page.
-func (c *checker) open(id uint64, level int) *view {
-	if id >= c.meta.pages {
+// open returns the elements of a page, and notes that the page is in use; false when there is no such page.
+func (c *checker) open(id uint64, level int) (elements []element, leaf, ok bool) {
+	switch {
+	case id >= c.meta.pages:
 		c.fault("page %d is not in the file, which has %d", id, c.meta.pages)
-		return nil
-	}
-	if level >= maxDepth {
+		return nil, false, false
+	case level >= maxDepth:
 		c.fault("page %d is below %d others", id, level)
-		return nil
+		return nil, false, false
+	case level == len(c.levels):
+		c.levels = append(c.levels, loaded{})
 	}
-	for len(c.buffers) <= level {
-		c.buffers = append(c.buffers, make([]byte, c.meta.pageSize))
+	l := &c.levels[level]
+	data, sound := c.pages.load(id, l.data)
+	var end int64
+	if sound {
+		l.data = data
+		l.elements, leaf, end = parsePage(data, l.elements[:0])
 	}
-	v, err := newView(c.file, id, c.buffers[level])
-	if err != nil {
-		c.fault("%v", err)
-		return nil
+	more := int64(len(data))/c.meta.pageSize - 1
+	if !sound || !fills(end, more, c.meta.pageSize) {
+		c.fault("page %d is not as bbolt writes pages", id)
+		return nil, false, false
 	}
-	if !c.use(id, v.overflow) {
-		return nil
-	}
-	return v
+	return l.elements, leaf, c.use(id, uint64(more))
 }
 
 // use notes that a page and its overflow are in use. It reports false when they are not in the file, or in use already.
@@ -107,37 +122,45 @@ func (c *checker) use(id, overflow uint64) bool {
 
 // readFreeList reads the numbers of the free pages.
 func (c *checker) readFreeList() {
-	if c.meta.freeList == noFreeList {
+	id, size := c.meta.freeList, c.meta.pageSize
+	if id == noFreeList {
 		return
 	}
-	v := c.open(c.meta.freeList, 0)
-	if v == nil {
+	header := make([]byte, pageHeader)
+	if _, err := c.pages.file.ReadAt(header, int64(id)*size); id >= c.meta.pages || err != nil {
+		c.fault("page %d, the list of free pages, is not in the file, which has %d", id, c.meta.pages)
 		return
 	}
-	if v.flags != freeListPage {
-		c.fault("page %d has the type %#x, and is the list of free pages", v.id, v.flags)
+	word := binary.NativeEndian
+	n, more := uint64(word.Uint16(header[10:])), uint64(word.Uint32(header[12:]))
+	if word.Uint64(header) != id || word.Uint16(header[8:]) != freeListPage {
+		c.fault("page %d has the number %d and the type %#x, and is the list of free pages", id, word.Uint64(header), word.Uint16(header[8:]))
 		return
 	}
-	at, n := int64(pageHeader), uint64(v.count)
-	if n == manyElements {
-		first, ok := v.bytes(at, 8)
-		if !ok {
-			return // a page has more bytes
+	if !c.use(id, more) {
+		return
+	}
+	list := bufio.NewReader(io.NewSectionReader(c.pages.file, int64(id)*size+pageHeader, int64(more+1)*size-pageHeader))
+	next := func() uint64 {
+		if _, err := io.ReadFull(list, header[:8]); err != nil {
+			return math.MaxUint64
 		}
-		at, n = at+8, binary.NativeEndian.Uint64(first)
+		return word.Uint64(header)
+	}
+	if n == manyElements {
+		n = next()
 	}
 	last := uint64(1)
 	for range n {
-		raw, ok := v.bytes(at, 8)
-		if !ok {
-			c.fault("page %d lists %d free pages, and is too short", v.id, n)
+		free := next()
+		if free == math.MaxUint64 {
+			c.fault("page %d lists %d free pages, and is too short", id, n)
 			return
 		}
-		id := binary.NativeEndian.Uint64(raw)
-		if c.freed(id); id < last {
-			c.fault("page %d is listed as free behind page %d", id, last)
+		if c.freed(free); free < last {
+			c.fault("page %d is listed as free behind page %d", free, last)
 		}
-		last, at = id, at+8
+		last = free
 	}
 	c.listed = true
 }
@@ -156,128 +179,58 @@ func (c *checker) freed(id uint64) {
 
 // tree checks the pages below a page, whose keys must be at least the one key and below the other; nil is no bound. It
 // returns the last key, which is valid until the next call; nil when there is none.
-func (c *checker) tree(id uint64, level int, least, below []byte) []byte {
-	v := c.open(id, level)
-	switch {
-	case v == nil:
+func (c *checker) tree(id uint64, level int, least, below []byte) (last []byte) {
+	elements, leaf, ok := c.open(id, level)
+	if !ok {
 		return nil
-	case v.flags == branchPage:
-		return c.branch(v, level, least, below)
-	case v.flags == leafPage:
-		return c.leaf(v, least, below)
 	}
-	c.fault("page %d has the unknown type %#x", id, v.flags)
-	return nil
-}
-
-// branch checks a page that refers to other pages.
-func (c *checker) branch(v *view, level int, least, below []byte) (last []byte) {
-	if v.count == 0 {
-		c.fault("page %d refers to no page", v.id)
-	}
-	end := v.begin()
-	for i := range v.count {
-		key, child, ok := v.branchElement(i, &end)
+	for i, e := range elements {
+		c.order(id, i, e.key, least, below)
+		if leaf {
+			c.last = append(c.last[:0], e.key...)
+			last, least = c.last, c.last
+			c.value(id, i, e)
+			continue
+		}
 		next := below
-		if ok && i+1 < v.count {
-			follows := end
-			next, _, ok = v.branchElement(i+1, &follows)
+		if i+1 < len(elements) {
+			next = elements[i+1].key
 		}
-		if !ok {
-			c.fault("page %d: element %d is not inside of the page, behind the one before", v.id, i)
-			return last
-		}
-		c.order(v.id, i, key, least, below)
-		if found := c.tree(child, level+1, key, next); found != nil {
-			last = found
-		}
-		if least = last; least == nil {
-			least = key
+		least = e.key
+		if found := c.tree(e.child, level+1, e.key, next); found != nil {
+			last, least = found, found
 		}
 	}
-	c.fills(v, end)
 	return last
 }
 
-// branchElement returns a copy of a key, and the page to which the element refers.
-func (v *view) branchElement(i int, end *int64) (key []byte, child uint64, ok bool) {
-	h, ok := v.head(i, end)
-	if !ok {
-		return nil, 0, false
-	}
-	key, ok = v.bytes(h.key, h.keySize)
-	return append([]byte{}, key...), h.child, ok // not nil, also when the key is empty
-}
-
-// leaf checks a page with entries.
-func (c *checker) leaf(v *view, least, below []byte) []byte {
-	end := v.begin()
-	for i := range v.count {
-		h, ok := v.head(i, &end)
-		var key []byte
-		if ok {
-			key, ok = v.bytes(h.key, h.keySize)
-		}
-		if !ok {
-			c.fault("page %d: element %d is not inside of the page, behind the one before", v.id, i)
-			return nil
-		}
-		c.order(v.id, i, key, least, below)
-		c.last = append(c.last[:0], key...)
-		least = c.last
-		c.value(v, i, h)
-	}
-	c.fills(v, end)
-	if v.count == 0 {
-		return nil
-	}
-	return c.last
-}
-
-// fills checks that a page has as many bytes as its elements need, and no further element.
-func (c *checker) fills(v *view, end int64) {
-	if further, _ := v.bytes(pageHeader, elementSize); v.count == 0 && !bytes.Equal(further, make([]byte, elementSize)) || !fills(end, int64(v.overflow), v.least) {
-		c.fault("page %d has %d elements and %d pages more, and its content says otherwise", v.id, v.count, v.overflow)
+// value checks the value of an entry: it is a bucket where there must be one. A small bucket is inside of the page; the
+// root of any other one is noted.
+func (c *checker) value(id uint64, i int, e element) {
+	switch v := e.value; {
+	case e.bucket() != c.inRoot:
+		c.fault("page %d: element %d is no bucket, or must be none: the root holds buckets, and each bucket entries", id, i)
+	case !e.bucket():
+	case len(v) < bucketHeader || int64(len(v)) > c.meta.pageSize:
+		c.fault("page %d: element %d is no bucket", id, i)
+	case binary.NativeEndian.Uint64(v) != 0:
+		c.roots = append(c.roots, binary.NativeEndian.Uint64(v))
+	default:
+		c.small(id, i, v[bucketHeader:])
 	}
 }
 
-// value checks the value of an entry: it is inside of the page, and a bucket where there must be one.
-func (c *checker) value(v *view, i int, h head) {
-	from, isBucket := h.key+h.keySize, h.flags&bucketElement != 0
-	for at := from; at < from+h.valueSize; at += v.least {
-		if _, ok := v.bytes(at, min(v.least, from+h.valueSize-at)); !ok {
-			c.fault("page %d: the value of element %d is not inside of the page", v.id, i)
-			return
-		}
-	}
-	if isBucket != c.inRoot || h.flags&^bucketElement != 0 {
-		c.fault("page %d: element %d has the flags %#x: the root holds buckets, and each bucket entries", v.id, i, h.flags)
-	}
-	if isBucket {
-		c.bucket(v, i, from, h.valueSize)
-	}
-}
-
-// bucket checks a small bucket, which is inside of a page, and notes the root of any other one.
-func (c *checker) bucket(v *view, i int, from, size int64) {
-	raw, ok := v.bytes(from, min(size, v.least))
-	if !ok || size < bucketHeader || size > v.least {
-		c.fault("page %d: element %d is no bucket", v.id, i)
-		return
-	}
-	if root := binary.NativeEndian.Uint64(raw); root != 0 {
-		c.roots = append(c.roots, root)
-		return
-	}
-	elements, leaf, end := parsePage(raw[bucketHeader:])
-	if !leaf || end != size-bucketHeader {
-		c.fault("page %d: the small bucket in element %d cannot be read", v.id, i)
+// small checks a small bucket.
+func (c *checker) small(id uint64, i int, data []byte) {
+	elements, leaf, end := parsePage(data, nil)
+	if !leaf || end != int64(len(data)) {
+		c.fault("page %d: the small bucket in element %d cannot be read", id, i)
 	}
 	var last []byte
 	for n, e := range elements {
-		c.order(v.id, n, e.key, last, nil)
-		if last = e.key; e.bucket {
-			c.fault("page %d: the small bucket in element %d holds a bucket", v.id, i)
+		c.order(id, n, e.key, last, nil)
+		if last = e.key; e.bucket() {
+			c.fault("page %d: the small bucket in element %d holds a bucket", id, i)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func bboltFaults(t testing.TB, path string, data []byte) (all []string) {
 
 // pagesOf returns the numbers of the pages of a type that are in use, in the order of the tree.
 func pagesOf(data []byte, m meta, flags uint16) (ids []uint64) {
-	c := &checker{file: bytes.NewReader(data), meta: m, report: func(string) {}, used: newBitset(m.pages), free: newBitset(m.pages)}
+	c := newChecker(bytes.NewReader(data), m, func(string) {})
 	c.readFreeList()
 	for id := uint64(2); id < m.pages; id++ {
 		page := data[int64(id)*m.pageSize:]
@@ -143,16 +143,16 @@ func TestFaultsAreFound(t *testing.T) {
 			damage: func(data []byte) { pageAt(data, m, branches[0]).setChild(0, 1<<40) }, want: "is not in the file", alone: true,
 		},
 		"a page that is too long": {
-			damage: func(data []byte) { word.PutUint32(pageAt(data, m, leaf)[12:], 1<<31) }, want: "more are not in the file", alone: true,
+			damage: func(data []byte) { word.PutUint32(pageAt(data, m, leaf)[12:], 1<<31) }, want: "not as bbolt writes pages", alone: true,
 		},
 		"a page with the number of another": {
-			damage: func(data []byte) { word.PutUint64(pageAt(data, m, leaf), leaf+1) }, want: "has the number",
+			damage: func(data []byte) { word.PutUint64(pageAt(data, m, leaf), leaf+1) }, want: "not as bbolt writes pages",
 		},
 		"a page of an unknown type": {
-			damage: func(data []byte) { word.PutUint16(pageAt(data, m, leaf)[8:], 0x20) }, want: "unknown type",
+			damage: func(data []byte) { word.PutUint16(pageAt(data, m, leaf)[8:], 0x20) }, want: "not as bbolt writes pages",
 		},
 		"a branch without pages": {
-			damage: func(data []byte) { word.PutUint16(pageAt(data, m, branches[0])[10:], 0) }, want: "refers to no page",
+			damage: func(data []byte) { word.PutUint16(pageAt(data, m, branches[0])[10:], 0) }, want: "not as bbolt writes pages",
 		},
 		"two keys that changed places": {damage: func(data []byte) { pageAt(data, m, leaf).swap(2, 3) }, want: "not behind the key before"},
 		"a key twice":                  {damage: func(data []byte) { p := pageAt(data, m, leaf); copy(p.key(2), p.key(3)) }, want: "not behind the key before"},
@@ -164,9 +164,9 @@ func TestFaultsAreFound(t *testing.T) {
 			},
 			want: "not before the next key",
 		},
-		"a key outside of its page":   {damage: func(data []byte) { word.PutUint32(pageAt(data, m, leaf).element(3)[8:], 30_000) }, want: "not inside of the page", alone: true},
-		"a value outside of its page": {damage: func(data []byte) { word.PutUint32(pageAt(data, m, leaf).element(3)[12:], 30_000) }, want: "not inside of the page", alone: true},
-		"more elements than fit":      {damage: func(data []byte) { word.PutUint16(pageAt(data, m, leaf)[10:], 0xFFF0) }, want: "not inside of the page", alone: true},
+		"a key outside of its page":   {damage: func(data []byte) { word.PutUint32(pageAt(data, m, leaf).element(3)[8:], 30_000) }, want: "not as bbolt writes pages", alone: true},
+		"a value outside of its page": {damage: func(data []byte) { word.PutUint32(pageAt(data, m, leaf).element(3)[12:], 30_000) }, want: "not as bbolt writes pages", alone: true},
+		"more elements than fit":      {damage: func(data []byte) { word.PutUint16(pageAt(data, m, leaf)[10:], 0xFFF0) }, want: "not as bbolt writes pages", alone: true},
 		"an entry that is a bucket":   {damage: func(data []byte) { pageAt(data, m, leaf).element(3)[0] = 1 }, want: "the root holds buckets", alone: true},
 		"a bucket that is an entry":   {damage: func(data []byte) { pageAt(data, m, m.root).element(2)[0] = 0 }, want: "the root holds buckets"},
 		"a small bucket that is cut": {

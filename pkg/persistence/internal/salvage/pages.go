@@ -3,6 +3,7 @@ package salvage
 import (
 	"encoding/binary"
 	"io"
+	"slices"
 )
 
 const (
@@ -28,10 +29,12 @@ type pages struct {
 // element is an entry of a leaf page, or of a branch page when child is not 0.
 type element struct {
 	key, value []byte
-	bucket     bool
+	flags      uint32
 	child      uint64
 	from       uint64 // of the key, behind the head
 }
+
+func (e element) bucket() bool { return e.flags&bucketElement != 0 }
 
 // newestMeta returns the newest valid meta page; its page size is 0 when none is valid.
 func newestMeta(file io.ReaderAt, size int64) (newest meta) {
@@ -59,25 +62,32 @@ func openPages(file io.ReaderAt, size int64) (p *pages, root uint64) {
 
 // read returns the elements of a page, as far as they can be read. It reports whether the page is as bbolt writes pages.
 func (p *pages) read(id uint64) (elements []element, leaf, sound bool) {
+	data, sound := p.load(id, nil)
+	elements, leaf, end := parsePage(data, nil)
+	return elements, leaf, sound && fills(end, int64(len(data))/p.size-1, p.size)
+}
+
+// load reads a page with its overflow into a buffer. It reports whether the page has its number, and a length that can be
+// its own: a damaged one may claim the whole file.
+func (p *pages) load(id uint64, buffer []byte) (data []byte, sound bool) {
 	if id < 2 || id >= p.count {
-		return nil, false, false
+		return nil, false
 	}
-	var header [pageHeader]byte
-	if _, err := p.file.ReadAt(header[:], int64(id)*p.size); err != nil {
-		return nil, false, false
-	}
-	sound = binary.NativeEndian.Uint64(header[:]) == id
-	more := uint64(0)
-	if says := uint64(binary.NativeEndian.Uint32(header[12:])); sound { // else it may be no page, and only behind one
-		more = min(says, p.count-id-1, maxOverflow)
-		sound = says == more
-	}
-	data := make([]byte, int64(more+1)*p.size)
+	data = slices.Grow(buffer[:0], int(p.size))[:p.size]
 	if _, err := p.file.ReadAt(data, int64(id)*p.size); err != nil {
-		return nil, false, false
+		return nil, false
 	}
-	elements, leaf, end := parsePage(data)
-	return elements, leaf, sound && fills(end, int64(more), p.size)
+	if binary.NativeEndian.Uint64(data) != id {
+		return data, false // it may be no page, and only behind one
+	}
+	says := uint64(binary.NativeEndian.Uint32(data[12:]))
+	if more := int64(min(says, p.count-id-1, maxOverflow)); more > 0 {
+		data = slices.Grow(data, int(more*p.size))[:(more+1)*p.size]
+		if _, err := p.file.ReadAt(data[p.size:], (int64(id)+1)*p.size); err != nil {
+			return nil, false
+		}
+	}
+	return data, int64(says+1)*p.size == int64(len(data))
 }
 
 // fills reports whether the content of a page that ends at a byte needs so many pages more. Earlier versions of bbolt
@@ -86,10 +96,11 @@ func fills(end, more, size int64) bool { return end >= more*size && end > 0 && e
 
 // parsePage returns the elements of a page with its overflow, or of an inline bucket, and where the last one ends; 0 if
 // the page is not as bbolt writes pages: heads first, then each key and value behind the ones before. So each length is
-// told twice, and elements that a wrong number leaves out are found. A page of an unknown type counts as a leaf.
-func parsePage(data []byte) (elements []element, leaf bool, end int64) {
+// told twice, and elements that a wrong number leaves out are found. A page of an unknown type counts as a leaf. The
+// elements are appended to others.
+func parsePage(data []byte, to []element) (elements []element, leaf bool, end int64) {
 	if len(data) < pageHeader {
-		return nil, false, 0
+		return to, false, 0
 	}
 	word, first := binary.NativeEndian, uint32(0)
 	flags, says := word.Uint16(data[8:]), int(word.Uint16(data[10:]))
@@ -109,13 +120,13 @@ func parsePage(data []byte) (elements []element, leaf bool, end int64) {
 			continue
 		}
 		from := at + int(e.from)
-		sound, next = sound && from == next, from+len(e.key)+len(e.value)
-		elements = append(elements, e)
+		sound, next = sound && from == next && e.flags&^bucketElement == 0, from+len(e.key)+len(e.value)
+		to = append(to, e)
 	}
 	if !sound {
 		next = 0
 	}
-	return elements, leaf, int64(next)
+	return to, leaf, int64(next)
 }
 
 // parseElement reads the element with a given head. Key and value lie behind the head, in data.
@@ -133,7 +144,7 @@ func parseElement(data, head []byte, leaf bool) (element, bool) {
 		return element{}, false
 	}
 	value := data[from+keySize : from+keySize+valueSize]
-	return element{key: data[from : from+keySize], value: value, bucket: word.Uint32(head)&bucketElement != 0, from: from}, true
+	return element{key: data[from : from+keySize], value: value, flags: word.Uint32(head), from: from}, true
 }
 
 // walk calls fn for each entry below a page, in the order of the keys. It reports whether every page below could
@@ -163,7 +174,7 @@ func (p *pages) walkBucket(bucket element, fn func(element)) (complete bool) {
 	if root := binary.NativeEndian.Uint64(bucket.value); root != 0 {
 		return p.walk(root, fn)
 	}
-	elements, leaf, end := parsePage(bucket.value[bucketHeader:])
+	elements, leaf, end := parsePage(bucket.value[bucketHeader:], nil)
 	for _, e := range elements {
 		fn(e)
 	}
@@ -178,7 +189,7 @@ func (p *pages) scan(fn func(element)) {
 			continue
 		}
 		for _, e := range elements {
-			if e.bucket {
+			if e.bucket() {
 				p.walkInline(e, fn)
 			} else {
 				fn(e)
