@@ -20,18 +20,6 @@ const (
 	Routed
 )
 
-// String returns the use in words.
-func (u Use) String() string {
-	switch u {
-	case Reached:
-		return "an interface answers for it"
-	case Routed:
-		return "the node has a route to it alone"
-	case Unused:
-	}
-	return "unused"
-}
-
 const (
 	// maxReached is the number of Reached addresses that a choice passes over. A machine that answers for more
 	// addresses is no reason to look further.

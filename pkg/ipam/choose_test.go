@@ -116,7 +116,7 @@ func TestChooseTakesTheBestFreeAddress(t *testing.T) {
 		case err != nil:
 			continue
 		case view[c.Addr] || uses[c.Addr] == ipam.Routed:
-			t.Fatalf("seed %d: chose %s, held %t, %s", seed, c.Addr, view[c.Addr], uses[c.Addr])
+			t.Fatalf("seed %d: chose %s, held %t, use %d", seed, c.Addr, view[c.Addr], uses[c.Addr])
 		case fresh && is != fmt.Sprint(false, ipam.Unused), !fresh && early != c.Early, c.Early != slices.Contains(released, c.Addr):
 			t.Fatalf("seed %d: chose %s (%s), but there are %v", seed, c.Addr, is, best)
 		}
@@ -136,7 +136,7 @@ func TestChooseAsksTheKernelABoundedNumberOfTimes(t *testing.T) {
 		asked := 0
 		c, err := set.Choose(ipam.ChooseInput{Free: held{}, Use: func(netip.Addr) ipam.Use { asked++; return use }})
 		if asked > tc.most || errors.Is(err, ipam.ErrExhausted) != tc.ends || c.Addr.IsValid() == tc.ends {
-			t.Errorf("%s: asked %d times, chose %s, %v", use, asked, c.Addr, err)
+			t.Errorf("use %d: asked %d times, chose %s, %v", use, asked, c.Addr, err)
 		}
 	}
 }

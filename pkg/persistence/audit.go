@@ -3,7 +3,6 @@ package persistence
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -34,8 +33,6 @@ type Fault struct {
 	Subject string
 	Problem string
 }
-
-var errMisplaced = errors.New("is stored at the key of another record")
 
 // mostFaults is the number of faults of each kind that a report names. A wholly wrong index has one for each address.
 const mostFaults = 10_000
@@ -79,6 +76,14 @@ func (r Record) Addresses() []netip.Addr {
 		return r.Attachment.Addresses
 	}
 	return r.Reservation.Addresses
+}
+
+// seq returns the number of the life of the record.
+func (r Record) seq() uint64 {
+	if r.Attachment != nil {
+		return r.Attachment.Seq
+	}
+	return r.Reservation.Seq
 }
 
 // holder names the holder of the addresses.

@@ -64,17 +64,11 @@ var recordBuckets = []struct {
 	decode func(k, v []byte) (Record, error)
 }{
 	{bucketAttachments, func(k, v []byte) (Record, error) {
-		a, err := decodeAttachment(v)
-		if err == nil {
-			err = atKey(k, keyOfAttachment(a))
-		}
+		a, err := attachmentAt(k, v)
 		return Record{Attachment: &a}, err
 	}},
 	{bucketReservations, func(k, v []byte) (Record, error) {
-		r, err := decodeReservation(v)
-		if err == nil {
-			err = atKey(k, keyOfReservation(r))
-		}
+		r, err := reservationAt(k, v)
 		return Record{Reservation: &r}, err
 	}},
 }

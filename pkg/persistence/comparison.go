@@ -59,18 +59,15 @@ func (c *comparison) readRecords() {
 
 // eachRecord reads all records, and calls one function with the sound ones and the other one with faults.
 func (c *comparison) eachRecord(sound func(Record), faulty func(bucket, k []byte, err error)) {
-	for _, bucket := range []struct {
-		name []byte
-		read func(k, v []byte) (record Record, seq uint64, err error)
-	}{{bucketAttachments, readAttachment}, {bucketReservations, readReservation}} {
+	for _, bucket := range recordBuckets {
 		_ = c.t.tx.Bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
 			c.file.touch(4) // of the record and of indexes
-			record, seq, err := bucket.read(k, v)
+			record, err := bucket.decode(k, v)
 			if err == nil {
 				sound(record)
-			}
-			if err == nil && seq > c.last {
-				err = fmt.Errorf("has the sequence number %d, and the last one given out is %d", seq, c.last)
+				if seq := record.seq(); seq > c.last {
+					err = fmt.Errorf("has the sequence number %d, and the last one given out is %d", seq, c.last)
+				}
 			}
 			if err != nil {
 				faulty(bucket.name, k, err)
@@ -78,24 +75,6 @@ func (c *comparison) eachRecord(sound func(Record), faulty func(bucket, k []byte
 			return nil
 		})
 	}
-}
-
-// readAttachment decodes an attachment, which must be at its own key.
-func readAttachment(k, v []byte) (record Record, seq uint64, err error) {
-	a, err := decodeAttachment(v)
-	if err == nil && !bytes.Equal(attachmentKey(a.ID), k) {
-		err = errMisplaced
-	}
-	return Record{Attachment: &a}, a.Seq, err
-}
-
-// readReservation decodes a reservation, which must be at its own key.
-func readReservation(k, v []byte) (record Record, seq uint64, err error) {
-	r, err := decodeReservation(v)
-	if err == nil && !bytes.Equal(ownerKey(r.Owner), k) {
-		err = errMisplaced
-	}
-	return Record{Reservation: &r}, r.Seq, err
 }
 
 // hold notes the addresses of a record. Only so many shared addresses are noted as a report can name.
@@ -209,8 +188,8 @@ func (c *comparison) indexed(k []byte) bool {
 		return false
 	}
 	id := attachmentKey(reservation.AttachmentID{Network: string(names[0]), ContainerID: string(names[4]), IfName: string(names[3])})
-	record, _, err := readAttachment(id, c.t.tx.Bucket(bucketAttachments).Get(id))
-	return err == nil && record.Attachment.Owner.Named() && bytes.Equal(indexKey(*record.Attachment), k)
+	a, err := attachmentAt(id, c.t.tx.Bucket(bucketAttachments).Get(id))
+	return err == nil && a.Owner.Named() && bytes.Equal(indexKey(a), k)
 }
 
 // compareCounts compares the counts of reservations with the reservations.

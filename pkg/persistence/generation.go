@@ -78,10 +78,7 @@ func (s *Store) markGeneration(n uint64) {
 
 // generation returns the generation of a database; 0 when a version without generations wrote it.
 func generation(tx *bolt.Tx) uint64 {
-	if v := tx.Bucket(bucketMeta).Get(keyGeneration); len(v) == 8 {
-		return binary.BigEndian.Uint64(v)
-	}
-	return 0
+	return number(tx.Bucket(bucketMeta).Get(keyGeneration))
 }
 
 // checkGeneration fails for a database that is older than the marker says.

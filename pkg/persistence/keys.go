@@ -50,8 +50,21 @@ func namesKey(k, data []byte) error {
 	return nil
 }
 
-func keyOfAttachment(a reservation.Attachment) []byte   { return attachmentKey(a.ID) }
-func keyOfReservation(r reservation.Reservation) []byte { return ownerKey(r.Owner) }
+// attachmentAt decodes the attachment that is stored at a key.
+func attachmentAt(k, data []byte) (a reservation.Attachment, err error) {
+	if a, err = decodeAttachment(data); err == nil {
+		err = atKey(k, attachmentKey(a.ID))
+	}
+	return a, err
+}
+
+// reservationAt decodes the reservation that is stored at a key.
+func reservationAt(k, data []byte) (r reservation.Reservation, err error) {
+	if r, err = decodeReservation(data); err == nil {
+		err = atKey(k, ownerKey(r.Owner))
+	}
+	return r, err
+}
 
 // maxName is far longer than any real name, and short enough for the keys of bbolt.
 const maxName = 4096

@@ -58,7 +58,7 @@ func (t *Tx) markOrder(generation uint64) error {
 
 // makeOrder makes the order from the records.
 func (t *Tx) makeOrder() error {
-	all, err := scan(t.tx.Bucket(bucketReservations), nil, decodeReservation, keyOfReservation)
+	all, err := scan(t.tx.Bucket(bucketReservations), nil, reservationAt)
 	if err != nil {
 		return err
 	}

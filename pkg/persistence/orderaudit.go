@@ -87,11 +87,11 @@ func (c *comparison) orderedAs(k []byte) []byte {
 		return nil
 	}
 	own := ownerKey(reservation.Owner{Network: network, Namespace: names[0], Pod: names[1], IfName: names[2]})
-	record, _, err := readReservation(own, c.t.tx.Bucket(bucketReservations).Get(own))
+	r, err := reservationAt(own, c.t.tx.Bucket(bucketReservations).Get(own))
 	if err != nil {
 		return nil
 	}
-	if end, age, value := orderEntries(*record.Reservation); bytes.Equal(k, end) || bytes.Equal(k, age) {
+	if end, age, value := orderEntries(r); bytes.Equal(k, end) || bytes.Equal(k, age) {
 		return value
 	}
 	return nil

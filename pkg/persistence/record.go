@@ -130,6 +130,21 @@ func (r momentRecord) moment() reservation.Moment {
 	return reservation.Moment{Wall: r.Wall, BootID: r.Boot, Up: r.Up}
 }
 
+// momentOf and recordOf convert a moment that need not be there.
+func momentOf(r *momentRecord) *reservation.Moment {
+	if r == nil {
+		return nil
+	}
+	return new(r.moment())
+}
+
+func recordOf(m *reservation.Moment) *momentRecord {
+	if m == nil {
+		return nil
+	}
+	return new(fromMoment(*m))
+}
+
 func fromDeadline(d reservation.Deadline) deadlineRecord {
 	return deadlineRecord{From: fromMoment(d.From), For: d.For}
 }
@@ -161,18 +176,13 @@ func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 	r := attachmentRecord{
 		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
 		Retain: a.Retain, Mode: a.Mode, AnnotationsSeen: a.AnnotationsSeen, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
-		Since: fromMoment(a.Since), Seq: a.Seq, RefusedUID: a.RefusedUID, Caller: a.Caller,
+		Since: fromMoment(a.Since), Seq: a.Seq, RefusedSince: recordOf(a.RefusedSince), RefusedUID: a.RefusedUID, Caller: a.Caller,
 	}
 	if a.Claimed != nil {
 		r.Claimed = fromClaimed(*a.Claimed)
 	}
 	if a.Dropped != nil {
-		d := fromReservation(*a.Dropped)
-		r.Dropped = &d
-	}
-	if a.RefusedSince != nil {
-		m := fromMoment(*a.RefusedSince)
-		r.RefusedSince = &m
+		r.Dropped = new(fromReservation(*a.Dropped))
 	}
 	return seal(r)
 }
@@ -186,7 +196,7 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
 		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode, AnnotationsSeen: r.AnnotationsSeen,
 		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode},
-		Since: r.Since.moment(), Seq: r.Seq, RefusedUID: r.RefusedUID, Caller: r.Caller,
+		Since: r.Since.moment(), Seq: r.Seq, RefusedSince: momentOf(r.RefusedSince), RefusedUID: r.RefusedUID, Caller: r.Caller,
 	}
 	if r.Claimed != nil {
 		a.Claimed = r.Claimed.reservation(a)
@@ -198,26 +208,17 @@ func decodeAttachment(data []byte) (reservation.Attachment, error) {
 		}
 		a.Dropped = &d
 	}
-	if r.RefusedSince != nil {
-		m := r.RefusedSince.moment()
-		a.RefusedSince = &m
-	}
 	return a, nil
 }
 
 func encodeReservation(r reservation.Reservation) ([]byte, error) { return seal(fromReservation(r)) }
 
 func fromReservation(r reservation.Reservation) reservationRecord {
-	record := reservationRecord{
+	return reservationRecord{
 		Owner: ownerRecord(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
 		Deadline: fromDeadline(r.Deadline), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
-		NetNS: r.NetNS.Path, NetNSDev: r.NetNS.Dev, NetNSInode: r.NetNS.Inode, NetNSBoot: r.BootID, RefusedUID: r.RefusedUID,
+		NetNS: r.NetNS.Path, NetNSDev: r.NetNS.Dev, NetNSInode: r.NetNS.Inode, NetNSBoot: r.BootID, RefusedSince: recordOf(r.RefusedSince), RefusedUID: r.RefusedUID,
 	}
-	if r.RefusedSince != nil {
-		m := fromMoment(*r.RefusedSince)
-		record.RefusedSince = &m
-	}
-	return record
 }
 
 func decodeReservation(data []byte) (reservation.Reservation, error) {
@@ -232,14 +233,9 @@ func (r reservationRecord) reservation() (reservation.Reservation, error) {
 	if err := checkAddresses(r.Addresses); err != nil {
 		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
 	}
-	decoded := reservation.Reservation{
+	return reservation.Reservation{
 		Owner: reservation.Owner(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
 		Deadline: r.Deadline.deadline(), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
-		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode}, BootID: r.NetNSBoot, RefusedUID: r.RefusedUID,
-	}
-	if r.RefusedSince != nil {
-		m := r.RefusedSince.moment()
-		decoded.RefusedSince = &m
-	}
-	return decoded, nil
+		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode}, BootID: r.NetNSBoot, RefusedSince: momentOf(r.RefusedSince), RefusedUID: r.RefusedUID,
+	}, nil
 }

@@ -44,7 +44,7 @@ func (t *Tx) reindex() error {
 		}
 	}
 	t.ordered, t.orderKnown = false, true // the next verb that needs the order makes it
-	err := each(t.tx.Bucket(bucketAttachments), nil, decodeAttachment, keyOfAttachment, func(a reservation.Attachment) error {
+	err := each(t.tx.Bucket(bucketAttachments), nil, attachmentAt, func(a reservation.Attachment) error {
 		if err := t.hold(a.ID.Network, a.Addresses); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (t *Tx) reindex() error {
 	if err != nil {
 		return err
 	}
-	err = each(t.tx.Bucket(bucketReservations), nil, decodeReservation, keyOfReservation, func(r reservation.Reservation) error {
+	err = each(t.tx.Bucket(bucketReservations), nil, reservationAt, func(r reservation.Reservation) error {
 		return t.hold(r.Owner.Network, r.Addresses)
 	})
 	if err != nil {

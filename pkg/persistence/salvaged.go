@@ -25,7 +25,8 @@ type Salvaged struct {
 	// Read are the records that could be read. Complete is true when the state held no others.
 	Read     reservation.Records
 	Complete bool
-	// Unreferenced are records from all pages of the file, which may not have been in use any more.
+	// Unreferenced are records from all pages of the file, which may not have been in use any more. A record may be there in
+	// several versions.
 	Unreferenced reservation.Records
 
 	rest     map[string]map[string][]byte // other entries, by bucket and key
@@ -49,7 +50,7 @@ func (s *Store) salvage() (Salvaged, error) {
 	}
 	file := salvage.Open(f, info.Size())
 	left.readTree(file)
-	left.Unreferenced = readUnreferenced(file)
+	file.Scan(func(k, v []byte) { collect(&left.Unreferenced, k, v) })
 	meta := left.rest[string(bucketMeta)]
 	err = checkVersion(meta[string(keySchema)], meta[string(keySchemaSum)])
 	if errors.Is(err, ErrNewer) {
@@ -86,40 +87,13 @@ func (l *Salvaged) readTree(file *salvage.File) {
 	}
 }
 
-// readUnreferenced reads every record in the file, and of each attachment and each owner the newest.
-func readUnreferenced(file *salvage.File) reservation.Records {
-	var all reservation.Records
-	file.Scan(func(k, v []byte) { collect(&all, k, v) })
-	return reservation.Records{
-		Attachments:  newest(all.Attachments, func(a reservation.Attachment) (reservation.AttachmentID, uint64) { return a.ID, a.Seq }),
-		Reservations: newest(all.Reservations, func(r reservation.Reservation) (reservation.Owner, uint64) { return r.Owner, r.Seq }),
-	}
-}
-
-// newest returns, for each key, the record with the highest number, in the order in which the keys first appear.
-func newest[T any, K comparable](all []T, of func(T) (K, uint64)) []T {
-	at := map[K]int{}
-	var found []T
-	for _, v := range all {
-		key, seq := of(v)
-		i, again := at[key]
-		if !again {
-			at[key] = len(found)
-			found = append(found, v)
-		} else if _, was := of(found[i]); seq >= was {
-			found[i] = v
-		}
-	}
-	return found
-}
-
 // collect adds the record of an entry, if the entry is a record that agrees with its key and can be written again.
 func collect(to *reservation.Records, k, v []byte) bool {
-	if a, err := decodeAttachment(v); err == nil && atKey(k, keyOfAttachment(a)) == nil && checkNames(a.ID.ContainerID, a.Owner) == nil {
+	if a, err := attachmentAt(k, v); err == nil && checkNames(a.ID.ContainerID, a.Owner) == nil {
 		to.Attachments = append(to.Attachments, a)
 		return true
 	}
-	if r, err := decodeReservation(v); err == nil && atKey(k, keyOfReservation(r)) == nil && checkNames("", r.Owner) == nil {
+	if r, err := reservationAt(k, v); err == nil && checkNames("", r.Owner) == nil {
 		to.Reservations = append(to.Reservations, r)
 		return true
 	}
@@ -198,7 +172,7 @@ func (l *Salvaged) restoreCursors(tx *Tx) error {
 // recoveries counts how many times the state was rebuilt, including this one. A new state with addresses that only
 // network namespaces know counts: an earlier state was lost together with its marker.
 func (l *Salvaged) recoveries(records reservation.Records) uint64 {
-	n := l.number(keyRecoveries)
+	n := number(l.rest[string(bucketMeta)][string(keyRecoveries)])
 	if l.Cause != nil || slices.ContainsFunc(records.Attachments, func(a reservation.Attachment) bool { return a.ID.IsNetNSPlaceholder() }) {
 		n++
 	}
@@ -206,12 +180,6 @@ func (l *Salvaged) recoveries(records reservation.Records) uint64 {
 }
 
 // generation returns the generation of the file that was read; 0 when it could not be read.
-func (l *Salvaged) generation() uint64 { return l.number(keyGeneration) }
-
-// number returns a number of the bucket of single values.
-func (l *Salvaged) number(key []byte) uint64 {
-	if v := l.rest[string(bucketMeta)][string(key)]; len(v) == 8 {
-		return binary.BigEndian.Uint64(v)
-	}
-	return 0
+func (l *Salvaged) generation() uint64 {
+	return number(l.rest[string(bucketMeta)][string(keyGeneration)])
 }

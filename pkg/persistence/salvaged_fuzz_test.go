@@ -35,7 +35,7 @@ func FuzzSalvage(f *testing.F) {
 		file := salvage.Open(bytes.NewReader(data), int64(len(data)))
 		var left Salvaged
 		left.readTree(file)
-		left.Unreferenced = readUnreferenced(file)
+		file.Scan(func(k, v []byte) { collect(&left.Unreferenced, k, v) })
 		for _, records := range []reservation.Records{left.Read, left.Unreferenced} {
 			for _, a := range records.Attachments {
 				if _, err := encodeAttachment(a); err != nil && a.Since.Wall.Year() < 10000 {

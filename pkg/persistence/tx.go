@@ -47,10 +47,7 @@ func (t *Tx) NextSeq() (uint64, error) {
 
 // Recoveries returns how many times the state was rebuilt because it was lost or damaged.
 func (t *Tx) Recoveries() uint64 {
-	if v := t.tx.Bucket(bucketMeta).Get(keyRecoveries); len(v) == 8 {
-		return binary.BigEndian.Uint64(v)
-	}
-	return 0
+	return number(t.tx.Bucket(bucketMeta).Get(keyRecoveries))
 }
 
 // Mirrored reports whether files in the format of host-local repeat the records of a network.
@@ -97,10 +94,7 @@ func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, 
 	if data == nil {
 		return a, false, err
 	}
-	a, err = decodeAttachment(data)
-	if err == nil {
-		err = atKey(attachmentKey(id), keyOfAttachment(a))
-	}
+	a, err = attachmentAt(attachmentKey(id), data)
 	return a, err == nil, err
 }
 
@@ -125,13 +119,13 @@ func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error
 
 // Attachments returns all attachments of a network.
 func (t *Tx) Attachments(network string) ([]reservation.Attachment, error) {
-	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), decodeAttachment, keyOfAttachment)
+	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), attachmentAt)
 }
 
 // NetNSPlaceholders returns the attachments of a network that stand for network namespaces in a rebuilt state: the
 // container in the namespace is not known.
 func (t *Tx) NetNSPlaceholders(network string) ([]reservation.Attachment, error) {
-	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.NetNSPlaceholder(reservation.NetNS{})), decodeAttachment, keyOfAttachment)
+	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.NetNSPlaceholder(reservation.NetNS{})), attachmentAt)
 }
 
 // PutAttachment stores a new or changed attachment and holds its addresses. It returns reservation.ErrHeld when one of
@@ -200,16 +194,13 @@ func (t *Tx) Reservation(o reservation.Owner) (r reservation.Reservation, found 
 	if data == nil {
 		return r, false, err
 	}
-	r, err = decodeReservation(data)
-	if err == nil {
-		err = atKey(ownerKey(o), keyOfReservation(r))
-	}
+	r, err = reservationAt(ownerKey(o), data)
 	return r, err == nil, err
 }
 
 // Reservations returns all reservations of a network, lapsed ones included.
 func (t *Tx) Reservations(network string) ([]reservation.Reservation, error) {
-	return scan(t.tx.Bucket(bucketReservations), key(network, ""), decodeReservation, keyOfReservation)
+	return scan(t.tx.Bucket(bucketReservations), key(network, ""), reservationAt)
 }
 
 // CountReservationsOf counts the reservations of a namespace on a network, lapsed ones included. Where the order is not
@@ -274,8 +265,8 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 }
 
 // scan returns every record whose key begins with prefix.
-func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), keyOf func(T) []byte) (all []T, err error) {
-	err = each(b, prefix, decode, keyOf, func(r T) error {
+func scan[T any](b *bolt.Bucket, prefix []byte, read func(k, v []byte) (T, error)) (all []T, err error) {
+	err = each(b, prefix, read, func(r T) error {
 		all = append(all, r)
 		return nil
 	})
@@ -286,13 +277,10 @@ func scan[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), 
 }
 
 // each calls fn for every record whose key begins with prefix, until fn fails.
-func each[T any](b *bolt.Bucket, prefix []byte, decode func([]byte) (T, error), keyOf func(T) []byte, fn func(T) error) error {
+func each[T any](b *bolt.Bucket, prefix []byte, read func(k, v []byte) (T, error), fn func(T) error) error {
 	c := b.Cursor()
 	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-		r, err := decode(v)
-		if err == nil {
-			err = atKey(k, keyOf(r))
-		}
+		r, err := read(k, v)
 		if err == nil {
 			err = fn(r)
 		}

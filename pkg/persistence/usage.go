@@ -16,26 +16,23 @@ var bucketPoolUsage = []byte("pressure")
 // PoolUsage counts the reservations of a network, and holds the limits for them.
 type PoolUsage struct {
 	// Reserved counts the reservations, lapsed ones included.
-	Reserved int64
+	Reserved int64 `json:"reserved"`
 	// Limits are the limits in the configuration of the last ADD; nil before the first ADD, when nothing is limited.
-	Limits *reservation.Limits
+	Limits *reservation.Limits `json:"-"`
 	// Reclaimed counts the reservations that gave way to a pod, Displaced the ones that gave way to another
 	// reservation, and Refused the ones that were asked for and not made.
-	Reclaimed, Displaced, Refused uint64
+	Reclaimed uint64 `json:"reclaimed,omitempty"`
+	Displaced uint64 `json:"gaveWay,omitempty"`
+	Refused   uint64 `json:"turnedAway,omitempty"`
 	// Exhausted counts the ADDs that found no free address.
-	Exhausted uint64
+	Exhausted uint64 `json:"exhausted,omitempty"`
 	// InUse counts the free addresses that ADDs passed over, because the kernel of the node used them.
-	InUse uint64
+	InUse uint64 `json:"inUse,omitempty"`
 }
 
 type poolUsageRecord struct {
-	Reserved  int64         `json:"reserved"`
-	Limits    *limitsRecord `json:"limits,omitempty"`
-	Reclaimed uint64        `json:"reclaimed,omitempty"`
-	Displaced uint64        `json:"gaveWay,omitempty"`
-	Refused   uint64        `json:"turnedAway,omitempty"`
-	Exhausted uint64        `json:"exhausted,omitempty"`
-	InUse     uint64        `json:"inUse,omitempty"`
+	PoolUsage
+	Limits *limitsRecord `json:"limits,omitempty"`
 }
 
 type limitsRecord struct {
@@ -47,7 +44,7 @@ type limitsRecord struct {
 }
 
 func encodePoolUsage(p PoolUsage) ([]byte, error) {
-	r := poolUsageRecord{Reserved: p.Reserved, Reclaimed: p.Reclaimed, Displaced: p.Displaced, Refused: p.Refused, Exhausted: p.Exhausted, InUse: p.InUse}
+	r := poolUsageRecord{PoolUsage: p}
 	if l := p.Limits; l != nil {
 		r.Limits = &limitsRecord{
 			Pods: l.Share.Pods, PerNamespace: l.Share.PerNamespace, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay,
@@ -61,14 +58,13 @@ func decodePoolUsage(data []byte) (PoolUsage, error) {
 	if err := unseal(data, &r); err != nil {
 		return PoolUsage{}, fmt.Errorf("decode pool usage: %w", err)
 	}
-	p := PoolUsage{Reserved: r.Reserved, Reclaimed: r.Reclaimed, Displaced: r.Displaced, Refused: r.Refused, Exhausted: r.Exhausted, InUse: r.InUse}
 	if l := r.Limits; l != nil {
-		p.Limits = &reservation.Limits{
+		r.PoolUsage.Limits = &reservation.Limits{
 			Share:     reservation.Share{Pods: l.Pods, PerNamespace: l.PerNamespace, Refuse: l.Refuse},
 			MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay,
 		}
 	}
-	return p, nil
+	return r.PoolUsage, nil
 }
 
 // PoolUsage returns the counts and limits of a network; the zero value before the first ADD.

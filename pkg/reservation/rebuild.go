@@ -20,7 +20,7 @@ type RebuildInput struct {
 	Read Records
 	// Complete is true when the state held no records but Read.
 	Complete bool
-	// Unreferenced are records that the state held at some time, and perhaps not at the end.
+	// Unreferenced are records that the state held at some time, and perhaps not at the end, in one or several versions.
 	Unreferenced Records
 	// Seen are attachments that other sources know, such as the result cache of libcni, from the oldest to the newest.
 	// Facts that a source does not know are left empty.
@@ -231,17 +231,5 @@ func newestOf(all []Reservation) []Reservation {
 
 // sameAddresses reports whether two lists hold the same addresses in any order.
 func sameAddresses(a, b []netip.Addr) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	has := map[netip.Addr]bool{}
-	for _, addr := range a {
-		has[addr] = true
-	}
-	for _, addr := range b {
-		if !has[addr] {
-			return false
-		}
-	}
-	return true
+	return len(a) == len(b) && !slices.ContainsFunc(b, func(addr netip.Addr) bool { return !slices.Contains(a, addr) })
 }
