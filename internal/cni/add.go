@@ -106,10 +106,11 @@ func (ad *adding) try() (plan reservation.AddDecision, err error) {
 	return plan, err
 }
 
-// mark creates the marker of the ADD before the ADD begins to wait, unless the ADD has one.
+// mark creates the marker of the ADD before the ADD begins to wait, unless the ADD has one. Without it the ADD goes on and
+// cannot be cancelled.
 func (ad *adding) mark() {
-	if ad.marker == nil {
-		ad.marker = createPendingMarker(ad.conf, ad.a.ID)
+	if m := pendingMarkerOf(ad.conf, ad.a.ID); ad.marker == nil && m.create() {
+		ad.marker = m
 	}
 }
 

@@ -38,13 +38,13 @@ func (p *Plugin) GC(args *skel.CmdArgs) error {
 			return err
 		}))
 	}
-	if beside.After == nil { // there is no state, or it is locked
+	if beside == nil { // there is no state, or it is locked
 		var collectErr error
 		if beside, collectErr = p.outside(nil, conf, p.Now()).Collect(valid); collectErr != nil {
 			return collectErr
 		}
 	}
-	return beside.After(ended, err)
+	return beside(ended, err)
 }
 
 // collect ends the attachments that are not valid and returns them.

@@ -34,14 +34,6 @@ func pendingMarkerOf(c *netconf.Config, id reservation.AttachmentID) *pendingMar
 	return &pendingMarker{path: filepath.Join(dir, persistence.PendingDir, fmt.Sprintf("%s:%s:%s", id.Network, id.ContainerID, id.IfName))}
 }
 
-// createPendingMarker makes the file. Without it the ADD goes on and cannot be cancelled.
-func createPendingMarker(c *netconf.Config, id reservation.AttachmentID) *pendingMarker {
-	if m := pendingMarkerOf(c, id); m.create() {
-		return m
-	}
-	return nil
-}
-
 // create makes the file and locks it, so that the agent knows that the ADD waits. It reports whether it could.
 func (m *pendingMarker) create() bool {
 	_ = os.Mkdir(filepath.Dir(m.path), 0o700) // it is there already, or OpenFile fails

@@ -59,7 +59,7 @@ func (s *source) Collect(valid map[reservation.AttachmentID]bool) (outside.Colle
 	if s.verb.Tx != nil {
 		unreferenced = s.unreferencedMirrors(valid)
 	}
-	return outside.Collected{After: func(ended []reservation.Attachment, failed error) error {
+	return func(ended []reservation.Attachment, failed error) error {
 		var errs []error
 		for _, a := range ended {
 			errs = append(errs, s.removeMirrored(a))
@@ -68,7 +68,7 @@ func (s *source) Collect(valid map[reservation.AttachmentID]bool) (outside.Colle
 			errs = append(errs, s.remove(unreferenced))
 		}
 		return errors.Join(append(errs, s.removeInvalid(valid))...)
-	}}, nil
+	}, nil
 }
 
 // inside returns the addresses in the namespaces of the node: a list that lacks a running container must not give its

@@ -220,40 +220,23 @@ func (c *Config) readBounds(keys *ipamKeys) error {
 
 func (c *Config) readDurations(keys *ipamKeys) error {
 	for _, d := range []struct {
-		key, value string
-		to         *time.Duration
+		key, value  string
+		least, most time.Duration // 0 where zero means none
+		to          *time.Duration
 	}{
-		{"maxReservation", keys.MaxReservation, &c.MaxReservation},
-		{"predecessorWait", keys.PredecessorWait, &c.PredecessorWait},
-		{"lockWait", keys.LockWait, &c.LockWait},
-	} {
-		if d.value == "" {
-			continue
-		}
-		v, err := time.ParseDuration(d.value)
-		if err != nil || v <= 0 {
-			return fmt.Errorf("ipam.%s: %q is not a positive duration such as \"60s\" or \"24h\": %w", d.key, d.value, ErrConfig)
-		}
-		*d.to = v
-	}
-	return c.readDelays(keys)
-}
-
-// readDelays reads the durations of which zero means none.
-func (c *Config) readDelays(keys *ipamKeys) error {
-	for _, d := range []struct {
-		key, value string
-		most       time.Duration
-		to         *time.Duration
-	}{
-		{"releaseDelay", keys.ReleaseDelay, math.MaxInt64, &c.ReleaseDelay},
-		{"addWait", keys.AddWait, maxAddWait, &c.AddWait},
+		{"maxReservation", keys.MaxReservation, 1, math.MaxInt64, &c.MaxReservation},
+		{"predecessorWait", keys.PredecessorWait, 1, math.MaxInt64, &c.PredecessorWait},
+		{"lockWait", keys.LockWait, 1, math.MaxInt64, &c.LockWait},
+		{"releaseDelay", keys.ReleaseDelay, 0, math.MaxInt64, &c.ReleaseDelay},
+		{"addWait", keys.AddWait, 0, maxAddWait, &c.AddWait},
 	} {
 		if d.value == "" {
 			continue
 		}
 		v, err := time.ParseDuration(d.value)
 		switch {
+		case d.least > 0 && (err != nil || v < d.least):
+			return fmt.Errorf("ipam.%s: %q is not a positive duration such as \"60s\" or \"24h\": %w", d.key, d.value, ErrConfig)
 		case err != nil || v < 0:
 			return fmt.Errorf("ipam.%s: %q is not a duration such as \"30s\", or \"0s\" for none: %w", d.key, d.value, ErrConfig)
 		case v > d.most:

@@ -100,9 +100,6 @@ type Alone struct {
 	After func() error
 }
 
-// Collected is the part of a GC that is outside of the state.
-type Collected struct {
-	// After is called after the transaction, with the attachments that ended in it and its
-	// error.
-	After func(ended []reservation.Attachment, err error) error
-}
+// Collected is the part of a GC that is outside of the state; nil for none. It is called after the transaction, with the
+// attachments that ended in it and its error.
+type Collected func(ended []reservation.Attachment, err error) error

@@ -92,16 +92,16 @@ func (s Sources) Collect(valid map[reservation.AttachmentID]bool) (Collected, er
 	for _, source := range s {
 		one, err := source.Collect(valid)
 		if err != nil {
-			return Collected{}, err
+			return nil, err
 		}
 		all = append(all, one)
 	}
-	return Collected{After: func(ended []reservation.Attachment, err error) error {
-		for _, c := range all {
-			if c.After != nil {
-				err = errors.Join(err, c.After(ended, err))
+	return func(ended []reservation.Attachment, err error) error {
+		for _, after := range all {
+			if after != nil {
+				err = errors.Join(err, after(ended, err))
 			}
 		}
 		return err
-	}}, nil
+	}, nil
 }

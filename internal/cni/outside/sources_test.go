@@ -59,7 +59,7 @@ func TestNoSource(t *testing.T) {
 	}
 	failed := errors.New("failed")
 	collected, err := none.Collect(nil)
-	if err != nil || !errors.Is(collected.After(nil, failed), failed) || collected.After(nil, nil) != nil {
+	if err != nil || !errors.Is(collected(nil, failed), failed) || collected(nil, nil) != nil {
 		t.Errorf("Collect does not return the error of the verb: %v", err)
 	}
 }

@@ -104,5 +104,5 @@ func (s *source) Find(reservation.AttachmentID) ([]netip.Addr, error) { return n
 
 // Collect has no part in a GC.
 func (s *source) Collect(map[reservation.AttachmentID]bool) (outside.Collected, error) {
-	return outside.Collected{}, nil
+	return nil, nil
 }
