@@ -69,14 +69,6 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return c, nil
 }
 
-// resource returns the client and the resource of an object that the agent writes.
-func (c *Client) resource(o plan.Object) (*rest.RESTClient, string) {
-	if resource := resourceOf(o); resource != "events" {
-		return c.Limpet, resource
-	}
-	return c.Core, "events"
-}
-
 // resourceOf returns the resource of an object that the agent writes.
 func resourceOf(o plan.Object) string {
 	switch o.(type) {
@@ -97,32 +89,32 @@ func (c *Client) Ready(ctx context.Context) bool {
 // Create creates an object, and fills it with the answer. Fields that the answer lacks stay: the CRD of an earlier
 // version drops what it does not know, and the loop must not write such a field again and again.
 func (c *Client) Create(ctx context.Context, o plan.Object) error {
-	client, resource := c.resource(o)
-	return c.to(client.Post(), o, resource).Body(o).Do(ctx).Into(o)
+	return c.request(http.MethodPost, o).Body(o).Do(ctx).Into(o)
 }
 
 // Update replaces an object, and fills it with the answer, as Create does.
 func (c *Client) Update(ctx context.Context, o plan.Object) error {
-	client, resource := c.resource(o)
-	return c.to(client.Put(), o, resource).Name(o.GetName()).Body(o).Do(ctx).Into(o)
+	return c.request(http.MethodPut, o).Name(o.GetName()).Body(o).Do(ctx).Into(o)
 }
 
 // Delete deletes an object.
 func (c *Client) Delete(ctx context.Context, o plan.Object) error {
-	client, resource := c.resource(o)
-	return c.to(client.Delete(), o, resource).Name(o.GetName()).Body(&metav1.DeleteOptions{}).Do(ctx).Error()
+	return c.request(http.MethodDelete, o).Name(o.GetName()).Body(&metav1.DeleteOptions{}).Do(ctx).Error()
 }
 
 // Get fills an object with what the server has under its name.
 func (c *Client) Get(ctx context.Context, o plan.Object) error {
-	client, resource := c.resource(o)
-	return c.to(client.Get(), o, resource).Name(o.GetName()).Do(ctx).Into(o)
+	return c.request(http.MethodGet, o).Name(o.GetName()).Do(ctx).Into(o)
 }
 
-// to adds the resource to a request. The client repeats no request by itself: the loop waits longer,
-// and at random.
-func (c *Client) to(r *rest.Request, o plan.Object, resource string) *rest.Request {
-	return r.NamespaceIfScoped(o.GetNamespace(), o.GetNamespace() != "").Resource(resource).MaxRetries(0)
+// request begins a request about an object that the agent writes. The client repeats no request by itself: the loop waits
+// longer, and at random.
+func (c *Client) request(verb string, o plan.Object) *rest.Request {
+	client, resource := c.Limpet, resourceOf(o)
+	if resource == "events" {
+		client = c.Core
+	}
+	return client.Verb(verb).NamespaceIfScoped(o.GetNamespace(), o.GetNamespace() != "").Resource(resource).MaxRetries(0)
 }
 
 // list has decode read the objects of one node, one after the other, from the memory of the server: as of any time, or as

@@ -84,8 +84,8 @@ func New(c Config) (*Loop, error) {
 		c.Around = func(_ context.Context, pass func() error) { _ = pass() } // the loop tries again by itself
 	}
 	l := &Loop{Config: c, Client: client, offered: make(chan struct{}, 1)}
-	l.memory.reset()
-	l.namespaces.init(l)
+	l.memory = memory{versions: map[string]string{}, retries: map[string]retry{}, differs: map[string]time.Time{}}
+	l.namespaces.loop, l.namespaces.changed, l.namespaces.of = l, make(chan struct{}, 1), map[string]*namespace{}
 	l.marks.loop, l.marks.of = l, map[string]*marked{}
 	if l.Owner == nil {
 		l.Owner = l.node.owner
@@ -103,13 +103,14 @@ func (l *Loop) Offer(objects []plan.Object, hold ...string) {
 		l.hold[key] = true
 	}
 	l.mu.Unlock()
-	l.notify()
+	wake(l.offered)
 }
 
-func (l *Loop) notify() {
+// wake sends a notification, unless one is pending.
+func wake(c chan<- struct{}) {
 	select {
-	case l.offered <- struct{}{}:
-	default: // a notification is pending
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -198,7 +199,7 @@ func (l *Loop) waitForStart(ctx context.Context) {
 		}
 		now, _, _ := l.latest()
 		if first != nil && len(plan.Changes(byKey(first), now, nil)) > 0 {
-			l.notify() // for the first pass
+			wake(l.offered) // for the first pass
 			return
 		}
 		first = now

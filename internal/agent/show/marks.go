@@ -2,14 +2,13 @@ package show
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
@@ -50,33 +49,18 @@ func (m *marks) follow(ctx context.Context, namespaces []string) {
 		if m.of[ns] == nil {
 			ctx, stop := context.WithCancel(ctx)
 			m.of[ns] = &marked{stop: stop}
-			go m.loop.keepOpen(ctx, func(atMost time.Duration) error { return m.watchOnce(ctx, ns, atMost) })
-		}
-	}
-}
-
-// watchOnce notes marks until the watch ends. The first events show all marks that are there.
-func (m *marks) watchOnce(ctx context.Context, ns string, atMost time.Duration) error {
-	w, err := m.loop.Client.watchMarked(ctx, m.loop.Node, ns, atMost)
-	if err != nil {
-		return fmt.Errorf("watch ipreservations that users give up: %w", err)
-	}
-	defer w.Stop()
-	m.forget(ctx, ns)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, open := <-w.ResultChan():
-			if !open {
-				return nil
-			}
-			if e.Type == watch.Error {
-				return fmt.Errorf("watch ipreservations that users give up: %w", apierrors.FromObject(e.Object))
-			}
-			if o, ok := e.Object.(*v1alpha1.IPReservation); ok {
-				m.see(ctx, ns, e.Type, o)
-			}
+			go m.loop.keepOpen(ctx, watcher{
+				what: "ipreservations that users give up",
+				open: func(ctx context.Context, atMost time.Duration) (watch.Interface, error) {
+					return m.loop.Client.watchMarked(ctx, m.loop.Node, ns, atMost)
+				},
+				opened: func() { m.forget(ctx, ns) }, // the first events show all marks that are there
+				see: func(e watch.EventType, o runtime.Object) {
+					if o, ok := o.(*v1alpha1.IPReservation); ok {
+						m.see(ctx, ns, e, o)
+					}
+				},
+			})
 		}
 	}
 }

@@ -39,10 +39,6 @@ type retry struct {
 	err      error // nil when the failure is none that people need to know
 }
 
-func (m *memory) reset() {
-	m.versions, m.retries, m.differs = map[string]string{}, map[string]retry{}, map[string]time.Time{}
-}
-
 // backOff notes that the server answers nothing for now.
 func (m *memory) backOff(err error, now time.Time, random float64) {
 	m.busy.failures++
@@ -50,22 +46,16 @@ func (m *memory) backOff(err error, now time.Time, random float64) {
 	m.busy.until = now.Add(plan.Delay(m.busy.failures, leastBusy, mostBusy, plan.Asked(err), random))
 }
 
-// refuse notes that the server does not take an object.
-func (m *memory) refuse(key string, err error, now time.Time, random float64) {
-	r := m.retries[key]
+// later notes that an object could not be written. Without an error another writer has changed the object, and it was read
+// again.
+func (m *memory) later(key string, err error, now time.Time, random float64) {
+	r, least, together := m.retries[key], leastOutdated, time.Duration(0)
+	if err != nil {
+		least, together = leastRefused, time.Duration(2*random*float64(len(m.retries))*float64(eachRefused))
+	}
 	r.failures++
 	r.err = err
-	alone := plan.Delay(r.failures, leastRefused, mostRefused, plan.Asked(err), random)
-	together := time.Duration(2 * random * float64(len(m.retries)) * float64(eachRefused))
-	r.until = now.Add(max(alone, together))
-	m.retries[key] = r
-}
-
-// outdate notes that another writer has changed an object, which has been read again.
-func (m *memory) outdate(key string, now time.Time, random float64) {
-	r := m.retries[key]
-	r.failures++
-	r.until, r.err = now.Add(plan.Delay(r.failures, leastOutdated, mostRefused, 0, random)), nil
+	r.until = now.Add(max(plan.Delay(r.failures, least, mostRefused, plan.Asked(err), random), together))
 	m.retries[key] = r
 }
 

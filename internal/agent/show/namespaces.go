@@ -44,17 +44,6 @@ type namespace struct {
 	probe   time.Time // when the next object is created without knowing better
 }
 
-func (n *namespaces) init(l *Loop) {
-	n.loop, n.changed, n.of = l, make(chan struct{}, 1), map[string]*namespace{}
-}
-
-func (n *namespaces) notify() {
-	select {
-	case n.changed <- struct{}{}:
-	default: // a notification is pending
-	}
-}
-
 // update changes what is known of a namespace, and wakes the loop if it came or went.
 func (n *namespaces) update(name string, change func(*namespace, time.Time)) {
 	n.mu.Lock()
@@ -69,7 +58,7 @@ func (n *namespaces) update(name string, change func(*namespace, time.Time)) {
 	change(ns, now)
 	ns.heard = now
 	if before.exists != ns.exists || before.gone.IsZero() != ns.gone.IsZero() || !before.created.Equal(ns.created) {
-		n.notify()
+		wake(n.changed)
 	}
 }
 
@@ -165,17 +154,14 @@ func (n *namespaces) stopAll() {
 
 // watch keeps what is known of a namespace current until ctx ends.
 func (n *namespaces) watch(ctx context.Context, name string) {
-	n.loop.keepWatching(ctx, "namespaces", name, watcher{
-		silent: func() { n.lose(name) },
-		see: func(e watch.EventType, o *metav1.PartialObjectMetadata) {
-			switch {
-			case ctx.Err() != nil: // the namespace is no longer followed
-			case e == watch.Deleted || o.DeletionTimestamp != nil:
-				n.lose(name)
-			default:
-				n.find(name, o.CreationTimestamp.Time)
-			}
-		},
+	n.loop.keepWatching(ctx, "namespaces", name, func() { n.lose(name) }, func(e watch.EventType, o *metav1.PartialObjectMetadata) {
+		switch {
+		case ctx.Err() != nil: // the namespace is no longer followed
+		case e == watch.Deleted || o.DeletionTimestamp != nil:
+			n.lose(name)
+		default:
+			n.find(name, o.CreationTimestamp.Time)
+		}
 	})
 }
 

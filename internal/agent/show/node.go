@@ -28,16 +28,16 @@ func (n *ownNode) owner() []metav1.OwnerReference {
 
 // watchOwnNode keeps the owner current until ctx ends. While the server is away, the last known Node counts.
 func (l *Loop) watchOwnNode(ctx context.Context) {
-	l.keepWatching(ctx, "nodes", l.Node, watcher{see: func(e watch.EventType, o *metav1.PartialObjectMetadata) {
+	l.keepWatching(ctx, "nodes", l.Node, nil, func(e watch.EventType, o *metav1.PartialObjectMetadata) {
 		if e == watch.Deleted {
 			l.node.seen.Store(nil)
 			return
 		}
 		known := l.node.seen.Swap(&metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: l.Node, UID: o.UID})
 		if known == nil || known.UID != o.UID {
-			l.namespaces.notify() // the next pass gives the objects their owner
+			wake(l.namespaces.changed) // the next pass gives the objects their owner
 		}
-	}})
+	})
 }
 
 // waitForNode waits until the Node is known, for a short time at the most.

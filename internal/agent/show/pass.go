@@ -210,17 +210,17 @@ func (l *Loop) write(ctx context.Context, c plan.Change) error {
 	case plan.Written:
 		m.written(key, o)
 	case plan.Refused:
-		m.refuse(key, told, now, l.Random())
+		m.later(key, told, now, l.Random())
 	case plan.WithoutNamespace:
 		l.namespaces.lose(ns)
 	case plan.Vanished:
 		delete(m.shown, key)
-		m.outdate(key, now, l.Random())
+		m.later(key, nil, now, l.Random())
 	case plan.Outdated:
 		if err := l.read(ctx, c.Object, key); err != nil {
 			return err
 		}
-		m.outdate(key, now, l.Random())
+		m.later(key, nil, now, l.Random())
 	case plan.Busy:
 		return told
 	}

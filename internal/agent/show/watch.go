@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
@@ -21,25 +22,37 @@ const (
 	toldFailures = 5
 )
 
-// watcher is told what a watch shows.
+// watcher is a watch that is opened again and again, and those whom its events concern.
 type watcher struct {
-	see func(watch.EventType, *metav1.PartialObjectMetadata)
-	// silent is called when a watch is open and shows nothing: the object is not there. It may be nil.
-	silent func()
+	what string
+	open func(ctx context.Context, atMost time.Duration) (watch.Interface, error)
+	see  func(watch.EventType, runtime.Object)
+	// opened is called when the watch is open, and silent when it shows nothing: the object is not there. Both may be nil.
+	opened, silent func()
 }
 
-// keepWatching passes the events of one object to a watcher until ctx ends.
-func (l *Loop) keepWatching(ctx context.Context, resource, name string, to watcher) {
-	l.keepOpen(ctx, func(atMost time.Duration) error { return l.watchOnce(ctx, resource, name, atMost, to) })
+// keepWatching passes the events of one object of the core group to see until ctx ends.
+func (l *Loop) keepWatching(ctx context.Context, resource, name string, silent func(), see func(watch.EventType, *metav1.PartialObjectMetadata)) {
+	l.keepOpen(ctx, watcher{
+		what: resource + " " + name, silent: silent,
+		open: func(ctx context.Context, atMost time.Duration) (watch.Interface, error) {
+			return l.Client.watchNamed(ctx, resource, name, atMost)
+		},
+		see: func(e watch.EventType, o runtime.Object) {
+			if o, ok := o.(*metav1.PartialObjectMetadata); ok {
+				see(e, o)
+			}
+		},
+	})
 }
 
 // keepOpen opens a watch again and again until ctx ends. A watch that ends at its time is opened again at once. One
 // that ends earlier has lost its server, as those of all agents have.
-func (l *Loop) keepOpen(ctx context.Context, once func(atMost time.Duration) error) {
+func (l *Loop) keepOpen(ctx context.Context, w watcher) {
 	for failures := 0; ctx.Err() == nil; {
 		atMost := watchFor + time.Duration(l.Random()*float64(watchFor))
 		opened := l.Clock.Now()
-		err := once(atMost)
+		err := w.once(ctx, atMost)
 		lasted := l.Clock.Since(opened)
 		if err == nil && lasted >= atMost-time.Second {
 			failures = 0
@@ -56,13 +69,16 @@ func (l *Loop) keepOpen(ctx context.Context, once func(atMost time.Duration) err
 	}
 }
 
-// watchOnce passes events to see until the watch ends. An error tells why it could not be opened or was ended.
-func (l *Loop) watchOnce(ctx context.Context, resource, name string, atMost time.Duration, to watcher) error {
-	w, err := l.Client.watchNamed(ctx, resource, name, atMost)
+// once passes events to see until the watch ends. An error tells why it could not be opened or was ended.
+func (w watcher) once(ctx context.Context, atMost time.Duration) error {
+	open, err := w.open(ctx, atMost)
 	if err != nil {
-		return fmt.Errorf("watch %s %s: %w", resource, name, err)
+		return fmt.Errorf("watch %s: %w", w.what, err)
 	}
-	defer w.Stop()
+	defer open.Stop()
+	if w.opened != nil {
+		w.opened()
+	}
 	first := time.NewTimer(firstEvent) // the time of the network, as in a timeout
 	defer first.Stop()
 	for shown := false; ; {
@@ -70,20 +86,18 @@ func (l *Loop) watchOnce(ctx context.Context, resource, name string, atMost time
 		case <-ctx.Done():
 			return nil
 		case <-first.C:
-			if !shown && to.silent != nil {
-				to.silent()
+			if !shown && w.silent != nil {
+				w.silent()
 			}
-		case e, open := <-w.ResultChan():
-			if !open {
+		case e, more := <-open.ResultChan():
+			if !more {
 				return nil
 			}
 			if e.Type == watch.Error {
-				return fmt.Errorf("watch %s %s: %w", resource, name, apierrors.FromObject(e.Object))
+				return fmt.Errorf("watch %s: %w", w.what, apierrors.FromObject(e.Object))
 			}
-			if o, ok := e.Object.(*metav1.PartialObjectMetadata); ok && o.Name == name {
-				shown = true
-				to.see(e.Type, o)
-			}
+			shown = true
+			w.see(e.Type, e.Object)
 		}
 	}
 }
