@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,7 +72,7 @@ func (a *Agent) adopted(err error) {
 		why = err.Error()
 	}
 	a.notAdopted.Store(&why)
-	a.metrics.setAdopted(err == nil)
+	a.metrics.adopted.Set(truth(err == nil))
 }
 
 // binaries returns the interface plugins that a directory has.
@@ -147,19 +146,9 @@ func contentOf(dir string, records []plan.Adopted) (map[string][]byte, error) {
 	return content, nil
 }
 
-func readAdopted(stateDir string) ([]plan.Adopted, error) {
-	data, err := os.ReadFile(filepath.Join(stateDir, adoptedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read record of patched network configurations: %w", err)
-	}
-	var records []plan.Adopted
-	if err := json.Unmarshal(data, &records); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", filepath.Join(stateDir, adoptedFile), err)
-	}
-	return records, nil
+func readAdopted(stateDir string) (records []plan.Adopted, err error) {
+	_, err = readRecord(filepath.Join(stateDir, adoptedFile), &records)
+	return records, err
 }
 
 // writeAdopted stores the records, or removes the file if there is none.
@@ -168,12 +157,7 @@ func writeAdopted(stateDir string, records []plan.Adopted) error {
 	if len(records) == 0 {
 		return remove(path)
 	}
-	data, err := json.Marshal(records)
-	if err != nil {
-		return fmt.Errorf("encode record of patched network configurations: %w", err)
-	}
-	_, err = installFile(path, data, 0o600)
-	return err
+	return writeRecord(path, records)
 }
 
 // restoreNetworks gives patched network configurations their original content. It returns why others are left.

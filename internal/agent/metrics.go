@@ -189,31 +189,25 @@ func (m *metrics) auditDone(found []audit.Finding, r audit.Result, now time.Time
 
 // installed records an installation of the plugin.
 func (m *metrics) installed(is installation, err error, now time.Time) {
-	if err != nil {
-		m.success.Set(0)
+	if m.success.Set(truth(err == nil)); err != nil {
 		return
 	}
-	m.success.Set(1)
 	m.time.Set(float64(now.Unix()))
 	m.plugin.Reset()
 	m.plugin.WithLabelValues(is.version).Set(1)
 }
 
-// setAdopted records whether the network of the node names limpet-ipam.
-func (m *metrics) setAdopted(is bool) {
-	m.adopted.Set(0)
-	if is {
-		m.adopted.Set(1)
-	}
-}
-
 // setIPAM records the IPAM plugin of the node.
 func (m *metrics) setIPAM(is plan.IPAM) {
 	for _, by := range []plan.IPAM{plan.IPAMLimpet, plan.IPAMOther, plan.IPAMUnknown} {
-		value := 0.0
-		if by == is {
-			value = 1
-		}
-		m.ipam.WithLabelValues(string(by)).Set(value)
+		m.ipam.WithLabelValues(string(by)).Set(truth(by == is))
 	}
+}
+
+// truth is 1 for what is true.
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

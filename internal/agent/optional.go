@@ -95,30 +95,18 @@ func (k *optional) missing(ctx context.Context, err error) bool {
 	return k.clock.Since(k.refused) >= untold || k.ready(ctx)
 }
 
-// silence is a watch that tells nothing and ends after a time.
-type silence struct {
-	stop   context.CancelFunc
-	events chan watch.Event
-}
-
-func newSilence(ctx context.Context, c clock.WithTicker, lasts time.Duration) *silence {
-	ctx, stop := context.WithCancel(ctx)
-	s := &silence{stop: stop, events: make(chan watch.Event)}
-	timer := c.NewTimer(lasts)
+// newSilence returns a watch that tells nothing and ends after a time.
+func newSilence(ctx context.Context, c clock.WithTicker, lasts time.Duration) watch.Interface {
+	events := make(chan watch.Event)
+	w, timer := watch.NewProxyWatcher(events), c.NewTimer(lasts)
 	go func() {
-		defer close(s.events)
+		defer close(events)
 		defer timer.Stop()
-		defer stop()
 		select {
 		case <-ctx.Done():
+		case <-w.StopChan():
 		case <-timer.C():
 		}
 	}()
-	return s
+	return w
 }
-
-// Stop ends the watch.
-func (s *silence) Stop() { s.stop() }
-
-// ResultChan is closed when the watch ends.
-func (s *silence) ResultChan() <-chan watch.Event { return s.events }

@@ -17,24 +17,11 @@ func (c Config) directories() []string {
 	return all
 }
 
-// mounts returns what is mounted at the directories of the host.
-func (c Config) mounts() (map[string]string, error) {
-	roots := map[string]string{}
-	for _, dir := range c.directories() {
-		root, err := machine.Mounted(dir)
-		if err != nil {
-			return nil, err
-		}
-		roots[dir] = root
-	}
-	return roots, nil
-}
-
 // replaced returns an error when the host has removed or renamed a directory since the container of the agent was made.
 // What the agent reads and writes there concerns nobody any more: it ends, and its next container has the new directory.
 func (a *Agent) replaced() (why error) {
 	a.step("directories", func() error {
-		now, err := a.mounts()
+		now, err := machine.Mounted(a.directories()...)
 		if err != nil {
 			return err
 		}

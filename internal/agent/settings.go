@@ -26,15 +26,18 @@ func (a *Agent) settings() (s *plan.NodeNetwork, told bool, err error) {
 	path := filepath.Join(a.StateDir, settingsFile)
 	now, there, told := a.cluster.nodeNetwork()
 	if !a.lookedUp {
-		recorded, err := readSettings(path)
+		var recorded plan.NodeNetwork
+		found, err := readRecord(path, &recorded)
 		if err != nil && !there {
 			return nil, false, err
 		}
-		a.recorded, a.lookedUp = recorded, true // a record that cannot be read is replaced
+		if a.lookedUp = true; found { // a record that cannot be read is replaced
+			a.recorded = &recorded
+		}
 	}
 	switch {
 	case there && (a.recorded == nil || !apiequality.Semantic.DeepEqual(*a.recorded, now)):
-		if err := record(path, now); err != nil {
+		if err := writeRecord(path, now); err != nil {
 			return &now, true, fmt.Errorf("record NodeNetwork: %w", err)
 		}
 		a.recorded = &now
@@ -53,27 +56,29 @@ func (a *Agent) settings() (s *plan.NodeNetwork, told bool, err error) {
 	return a.recorded, there || told, nil
 }
 
-func record(path string, n plan.NodeNetwork) error {
-	data, err := json.Marshal(n)
-	if err == nil {
-		_, err = installFile(path, data, 0o600)
+// writeRecord stores what the agent must know after a restart.
+func writeRecord(path string, what any) error {
+	data, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("encode record %s: %w", path, err)
 	}
+	_, err = installFile(path, data, 0o600)
 	return err
 }
 
-func readSettings(path string) (*plan.NodeNetwork, error) {
+// readRecord reads a record; false without one.
+func readRecord(path string, to any) (found bool, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, to)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the recorded NodeNetwork: %w", err)
+		return false, fmt.Errorf("read record %s: %w", path, err)
 	}
-	n := &plan.NodeNetwork{}
-	if err := json.Unmarshal(data, n); err != nil {
-		return nil, fmt.Errorf("decode the recorded NodeNetwork %s: %w", path, err)
-	}
-	return n, nil
+	return true, nil
 }
 
 // nodeMTU returns the smallest MTU of the interfaces that have the addresses; 0 if none has.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/limpet-io/limpet/internal/agent/show"
 )
 
 // spread delays the requests of a cache, so that thousands of agents whose watches broke at the same
@@ -83,13 +85,5 @@ func (s *spread) wait(ctx context.Context) {
 	s.mu.Lock()
 	next := s.next
 	s.mu.Unlock()
-	if next == 0 {
-		return
-	}
-	timer := s.clock.NewTimer(time.Duration(rand.Float64() * float64(next)))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
+	show.Sleep(ctx, s.clock, time.Duration(rand.Float64()*float64(next)))
 }

@@ -23,16 +23,14 @@ const (
 var errVerbLog = errors.New("is no regular file")
 
 // verbLog follows the plugin's log, so that a verb of the plugin does nothing for metrics.
-// It starts at the end of the file, keeps the rest of an unfinished line, and follows a
-// rotation after it has read the renamed file.
+// It starts at the end of the file, reads an unfinished line again, and follows a rotation after it has read the renamed
+// file.
 type verbLog struct {
 	path   string
 	file   *os.File
 	offset int64
-	begun  bool   // a later file is read from its start
-	rest   []byte // the beginning of a line whose end is not read yet
-	skip   bool   // until the end of a line that is too long
-	buffer []byte
+	begun  bool // a later file is read from its start
+	skip   bool // until the end of a line that is too long
 }
 
 // read gives each complete line that is new to take, and at most maxVerbRead bytes in all. A
@@ -90,7 +88,7 @@ func (l *verbLog) open() error {
 
 func (l *verbLog) close() {
 	_ = l.file.Close() // it was only read
-	l.file, l.rest, l.skip = nil, nil, false
+	l.file, l.skip = nil, false
 }
 
 // replaced tells whether the path names another file by now, or none.
@@ -103,46 +101,34 @@ func (l *verbLog) replaced() bool {
 	return errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(mine, now)
 }
 
-// readFile reads on in the open file, and returns how many bytes it read.
+// readFile gives the complete lines that follow in the open file to take, and returns how many bytes it read.
 func (l *verbLog) readFile(atMost int, take func(line []byte)) (n int, err error) {
-	if info, err := l.file.Stat(); err == nil && info.Size() < l.offset { // it was emptied
-		l.offset, l.rest, l.skip = 0, nil, false
+	info, err := l.file.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("look at log of the plugin: %w", err)
 	}
-	if l.buffer == nil {
-		l.buffer = make([]byte, maxVerbLine)
+	if info.Size() < l.offset { // it was emptied
+		l.offset, l.skip = 0, false
 	}
-	for n < atMost {
-		got, err := l.file.ReadAt(l.buffer[:min(len(l.buffer), atMost-n)], l.offset)
-		n, l.offset = n+got, l.offset+int64(got)
-		l.split(l.buffer[:got], take)
-		if errors.Is(err, io.EOF) {
+	data := make([]byte, min(int64(atMost), info.Size()-l.offset))
+	if n, err = l.file.ReadAt(data, l.offset); err != nil && !errors.Is(err, io.EOF) {
+		return n, fmt.Errorf("read log of the plugin: %w", err)
+	}
+	for data = data[:n]; ; {
+		line, rest, ended := bytes.Cut(data, []byte("\n"))
+		tooLong := l.skip || len(line) > maxVerbLine
+		if !ended && !tooLong {
 			return n, nil
 		}
-		if err != nil {
-			return n, fmt.Errorf("read log of the plugin: %w", err)
+		l.offset += int64(len(data) - len(rest))
+		if l.skip = tooLong && !ended; !ended {
+			return n, nil
 		}
-	}
-	return n, nil
-}
-
-// split gives the complete lines of data to take, and keeps the rest.
-func (l *verbLog) split(data []byte, take func(line []byte)) {
-	for len(data) > 0 {
-		head, tail, ended := bytes.Cut(data, []byte("\n"))
-		if l.skip = l.skip || len(l.rest)+len(head) > maxVerbLine; l.skip {
-			l.rest = nil
-		} else {
-			l.rest = append(l.rest, head...)
+		if tooLong {
+			line = nil
 		}
-		if !ended {
-			return
-		}
-		if l.skip {
-			take(nil)
-		} else {
-			take(l.rest)
-		}
-		l.rest, l.skip, data = l.rest[:0], false, tail
+		take(line)
+		data = rest
 	}
 }
 

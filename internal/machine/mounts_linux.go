@@ -11,14 +11,18 @@ import (
 // errNoMount is returned for a path that no mount holds.
 var errNoMount = errors.New("no mount holds it")
 
-// Mounted returns which directory of its file system is mounted where this process sees a path. The kernel follows a
+// Mounted returns which directory of its file system is mounted where this process sees each path. The kernel follows a
 // directory that is renamed, and appends "//deleted" to one that is removed.
-func Mounted(path string) (root string, err error) {
+func Mounted(paths ...string) (roots map[string]string, err error) {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return "", fmt.Errorf("list mounts: %w", err)
+		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	return rootOf(string(table), filepath.Clean(path))
+	roots = map[string]string{}
+	for i := 0; err == nil && i < len(paths); i++ {
+		roots[paths[i]], err = rootOf(string(table), filepath.Clean(paths[i]))
+	}
+	return roots, err
 }
 
 // rootOf finds the mount in a table: the last one at the longest part of the path.

@@ -97,7 +97,7 @@ func TestUseOf(t *testing.T) {
 			got, err = machine.UseOf(netip.MustParseAddr(addr)) // the kernel makes the route a moment after the address
 		}
 		if err != nil || got != want {
-			t.Errorf("%s: %s, %v; want %s", addr, got, err, want)
+			t.Errorf("%s: %d, %v; want %d", addr, got, err, want)
 		}
 	}
 }

@@ -30,6 +30,16 @@ type PluginOptions struct {
 	SharePercent int
 }
 
+// limit adds the limits for reservations to an ipam section, except those that it has.
+func (o PluginOptions) limit(ipam object) {
+	if ipam["maxReservation"] == nil && o.MaxRetain != reservation.DefaultMaxRetain {
+		ipam["maxReservation"] = o.MaxRetain.String()
+	}
+	if ipam["maxReservedPercent"] == nil && o.SharePercent != reservation.DefaultSharePercent {
+		ipam["maxReservedPercent"] = o.SharePercent
+	}
+}
+
 // conflist returns the network configuration of own mode. It chains ptp, which routes each
 // address by itself, with the range sets of the node, and portmap for host ports. Nothing is
 // masqueraded: pods see each other's addresses. Options that have the plugin's default value
@@ -53,12 +63,7 @@ func conflist(sets [][]netip.Prefix, mtu int32, o PluginOptions, others []object
 	if o.DataDir != "" {
 		ipam["dataDir"] = o.DataDir
 	}
-	if o.MaxRetain != reservation.DefaultMaxRetain {
-		ipam["maxReservation"] = o.MaxRetain.String()
-	}
-	if o.SharePercent != reservation.DefaultSharePercent {
-		ipam["maxReservedPercent"] = o.SharePercent
-	}
+	o.limit(ipam)
 	ptp := object{"type": "ptp", "ipMasq": false, "capabilities": object{annotationsCapability: true}, "ipam": ipam}
 	if mtu != 0 {
 		ptp["mtu"] = mtu

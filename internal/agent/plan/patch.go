@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // hostLocal is the type of the IPAM plugin that limpet-ipam replaces in a network that is adopted.
@@ -110,12 +108,7 @@ func patchPlugin(plugin object, o PluginOptions) (bool, error) {
 	plugin["capabilities"] = capabilities
 	ipam["type"] = PluginName
 	ipam["mirrorHostLocal"] = true
-	if _, is := ipam["maxReservation"]; !is && o.MaxRetain != reservation.DefaultMaxRetain {
-		ipam["maxReservation"] = o.MaxRetain.String()
-	}
-	if _, is := ipam["maxReservedPercent"]; !is && o.SharePercent != reservation.DefaultSharePercent {
-		ipam["maxReservedPercent"] = o.SharePercent
-	}
+	o.limit(ipam)
 	return true, nil
 }
 

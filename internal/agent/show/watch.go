@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
@@ -65,7 +66,7 @@ func (l *Loop) keepOpen(ctx context.Context, w watcher) {
 		if failures == toldFailures && err != nil && ctx.Err() == nil {
 			l.Log.Error(err, "Watch fails, and is tried again", "failures", failures)
 		}
-		l.sleep(ctx, plan.Reopen(failures, leastRetry, mostRetry, l.Pace.Reconnect, plan.Asked(err), l.Random()))
+		Sleep(ctx, l.Clock, plan.Reopen(failures, leastRetry, mostRetry, l.Pace.Reconnect, plan.Asked(err), l.Random()))
 	}
 }
 
@@ -102,12 +103,12 @@ func (w watcher) once(ctx context.Context, atMost time.Duration) error {
 	}
 }
 
-// sleep waits for a time, or until ctx ends.
-func (l *Loop) sleep(ctx context.Context, d time.Duration) {
+// Sleep waits for a time, or until ctx ends.
+func Sleep(ctx context.Context, c clock.WithTicker, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	timer := l.Clock.NewTimer(d)
+	timer := c.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
