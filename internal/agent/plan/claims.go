@@ -67,46 +67,47 @@ func sharedWith(c claim, among ...[]claim) (claim, bool) {
 	return claim{}, false
 }
 
-// checkShared returns an error if another node has addresses of this node.
-func checkShared(self string, nodes []corev1.Node, ranges, podCIDRs []claim) error {
-	_, addresses := nodeClaims(nodes)
-	addresses = slices.DeleteFunc(addresses, func(a claim) bool { return a.node != self }) // see undisputed
-	for _, c := range slices.Concat(ranges, podCIDRs) {
-		if c.node != self {
-			continue
-		}
-		other, shared := sharedWith(c, ranges, podCIDRs)
-		if !shared && c.use != "" {
-			other, shared = sharedWith(c, addresses)
-		}
-		if shared {
-			return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: give one of them another range", c, other)}
-		}
-	}
-	return nil
+// sharedAddresses says that two claims cannot both count.
+func sharedAddresses(c, other claim, remedy string) error {
+	return problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: %s", c, other, remedy)}
 }
 
-// undisputed returns those of a node's ranges that new pods may get addresses of. A range with the address of another
-// node, whose kubelet may have invented it, is left out, unless the node has it already: then the address came later. A
-// range that stands instead of a pod CIDR cannot be left out: the node keeps what it had.
-func undisputed(mine []claim, nodes []corev1.Node, applied []netip.Prefix) (left []claim, note string, leftOut, err error) {
-	without := 0
-	_, addresses := nodeClaims(nodes)
-	for _, r := range mine {
-		other, found := sharedWith(r, addresses)
-		p := problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s shares addresses with %s. Remedy: take another range, or look why that node has such an address", r, other)}
-		switch {
-		case !found:
-		case slices.Contains(applied, r.prefix):
-			note = fmt.Sprintf("%s shares addresses with %s, which came later: the range stays", r, other)
-		case r.use == v1alpha1.RangeInstead:
-			return nil, "", nil, p
-		default:
-			without++
-			leftOut = cmp.Or(leftOut, error(p))
+// mine returns those of the node's ranges that new pods may get addresses of; an error if another node has addresses of
+// this node. A range with the address of another node, whose kubelet may have invented it, is left out, unless the node has
+// it already: then the address came later. A range that stands instead of a pod CIDR cannot be left out: the node keeps
+// what it had.
+func (in OwnNetworkInput) mine(ranges, counting []claim) (left []claim, note string, leftOut, err error) {
+	own := slices.DeleteFunc(slices.Clone(in.addresses), func(a claim) bool { return a.node != in.Node })
+	without, had := 0, applied(in.Current)
+	for _, c := range slices.Concat(ranges, counting) {
+		if c.node != in.Node {
 			continue
 		}
-		left = append(left, r)
+		isRange := c.use != ""
+		other, shared := sharedWith(c, ranges, counting)
+		if !shared && isRange {
+			other, shared = sharedWith(c, own)
+		}
+		switch {
+		case shared && len(ranges) > 0:
+			return nil, "", nil, sharedAddresses(c, other, "give one of them another range")
+		case !isRange || c.use == v1alpha1.RangeRetired:
+			continue
+		}
+		switch other, found := sharedWith(c, in.addresses); {
+		case !found:
+		case slices.Contains(had, c.prefix):
+			note = fmt.Sprintf("%s shares addresses with %s, which came later: the range stays", c, other)
+		default:
+			err := sharedAddresses(c, other, "take another range, or look why that node has such an address")
+			if c.use == v1alpha1.RangeInstead {
+				return nil, "", nil, err
+			}
+			without++
+			leftOut = cmp.Or(leftOut, err)
+			continue
+		}
+		left = append(left, c)
 	}
 	if without > 0 {
 		leftOut = problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("all settings but %d are applied: %w", without, leftOut)}
@@ -134,21 +135,22 @@ func applied(conflist []byte) (ranges []netip.Prefix) {
 	return ranges
 }
 
-// rangeRoutes lists the routes for the ranges of all nodes. A range that shares addresses with others gets no route,
-// but keeps the one that it has: a more specific route would take packets from the pods of another node.
-func (in OwnNetworkInput) rangeRoutes(ranges, podCIDRs []claim) (routes []Route, disputed []netip.Prefix) {
-	_, addresses := nodeClaims(in.Nodes)
-	for _, r := range ranges {
-		route, found := in.routeTo(r)
-		within := func(c claim) bool { return c.node == r.node && c.prefix == r.prefix } // it has a route already
-		if !found || slices.ContainsFunc(podCIDRs, within) {
-			continue
+// routes lists the routes that the node needs: to each pod CIDR, and for the ranges of all nodes. A range that shares
+// addresses with others gets no route, but keeps the one that it has: a more specific route would take packets from the
+// pods of another node.
+func (in OwnNetworkInput) routes(podCIDRs, ranges []claim) (routes []Route, disputed []netip.Prefix) {
+	for _, c := range slices.Concat(podCIDRs, ranges) {
+		route, found := in.routeTo(c)
+		if found && c.use != "" {
+			within := func(p claim) bool { return p.node == c.node && p.prefix == c.prefix } // it has a route already
+			found = !slices.ContainsFunc(podCIDRs, within)
+			if _, shared := sharedWith(c, ranges, podCIDRs, in.addresses); found && shared {
+				disputed, found = append(disputed, c.prefix), false
+			}
 		}
-		if _, shared := sharedWith(r, ranges, podCIDRs, addresses); shared {
-			disputed = append(disputed, r.prefix)
-			continue
+		if found {
+			routes = append(routes, route)
 		}
-		routes = append(routes, route)
 	}
 	return routes, disputed
 }

@@ -44,9 +44,11 @@ type OwnNetworkInput struct {
 	PodNetworks []netip.Prefix
 	APIServer   netip.Prefix
 
-	routeTo func(claim) (Route, bool)
 	// Accepts returns why limpet-ipam would refuse a configuration.
 	Accepts func(conf []byte) error
+
+	podCIDRs, addresses []claim // of Nodes
+	routeTo             func(claim) (Route, bool)
 }
 
 // OwnNetworkDecision is what the agent sets up as the pod network of its node.
@@ -83,12 +85,13 @@ func OwnNetwork(in OwnNetworkInput) OwnNetworkDecision {
 	if in.Settings != nil {
 		settings = *in.Settings
 	}
+	in.podCIDRs, in.addresses = nodeClaims(in.Nodes)
 	in.routeTo = in.router()
 	ranges := rangeClaims(settings.Spec.Ranges)
 	podCIDRs, refused := in.owners(ranges)
-	d := OwnNetworkDecision{Routes: in.routes(podCIDRs), Refused: refused, Told: told}
-	more, disputed := in.rangeRoutes(ranges, podCIDRs)
-	d.Routes = append(d.Routes, more...)
+	d := OwnNetworkDecision{Refused: refused, Told: told}
+	var disputed []netip.Prefix
+	d.Routes, disputed = in.routes(podCIDRs, ranges)
 	for _, r := range RouteChanges(in.Have, d.Routes).Remove { // untold, pods may have addresses of ranges that the record does not know
 		if in.Untold || slices.Contains(disputed, r.To) {
 			d.Routes = append(d.Routes, r)
@@ -115,17 +118,15 @@ func (d *OwnNetworkDecision) configure(in OwnNetworkInput, spec v1alpha1.NodeNet
 	if i < 0 {
 		return "", nil, ErrNotRegistered
 	}
-	if err := checkShared(in.Node, in.Nodes, ranges, counting); len(ranges) > 0 && err != nil {
-		return "", nil, err
-	}
-	mine := slices.DeleteFunc(ranges, func(r claim) bool { return r.node != in.Node || r.use == v1alpha1.RangeRetired })
-	mine, later, leftOut, err := undisputed(mine, in.Nodes, applied(in.Current))
+	mine, later, leftOut, err := in.mine(ranges, counting)
 	if err != nil {
 		return "", nil, err
 	}
-	own, _ := nodeClaims(in.Nodes[i : i+1])
 	var podCIDRs []netip.Prefix
-	for _, c := range own {
+	for _, c := range in.podCIDRs {
+		if c.node != in.Node {
+			continue
+		}
 		if !slices.Contains(counting, c) && len(prefixes(mine, v1alpha1.RangeInstead, c.prefix.Addr().Is4())) == 0 {
 			return "", nil, problem{v1alpha1.ReasonSharedAddresses, fmt.Errorf("%s counts for nothing. Remedy: give the node another pod CIDR, or a range instead", c)}
 		}

@@ -55,8 +55,7 @@ func (in OwnNetworkInput) contenders(ranges []claim) (all []contender, refused [
 	for _, n := range in.Nodes {
 		created[n.Name] = n.CreationTimestamp.Time
 	}
-	podCIDRs, addresses := nodeClaims(in.Nodes)
-	for _, c := range slices.Concat(podCIDRs, addresses, ranges) {
+	for _, c := range slices.Concat(in.podCIDRs, in.addresses, ranges) {
 		rank := in.rank(c, had)
 		switch {
 		case c.podCIDR() && !allowed(c.prefix, networks):
@@ -105,8 +104,7 @@ func firstOwners(claims []contender) (podCIDRs []claim, refused []string) {
 // and that of this node's pod CIDR and of those which differ from it in the last 16 bits.
 func (in OwnNetworkInput) podNetworks() []netip.Prefix {
 	of := slices.Clone(privateNetworks)
-	podCIDRs, _ := nodeClaims(in.Nodes)
-	for _, c := range podCIDRs {
+	for _, c := range in.podCIDRs {
 		if c.node == in.Node {
 			of = append(of, netip.PrefixFrom(c.prefix.Addr(), max(c.prefix.Bits()-16, 0)))
 		}

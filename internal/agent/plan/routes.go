@@ -22,17 +22,6 @@ type target struct {
 
 func (r Route) target() target { return target{r.To, !r.Via.IsValid()} }
 
-// routes lists the routes that the node needs: to each pod CIDR.
-func (in OwnNetworkInput) routes(podCIDRs []claim) []Route {
-	var routes []Route
-	for _, c := range podCIDRs {
-		if r, found := in.routeTo(c); found {
-			routes = append(routes, r)
-		}
-	}
-	return routes
-}
-
 // router returns a function that finds the route to the addresses of a node, via its internal IP in the same family.
 // Without such an IP there is none.
 func (in OwnNetworkInput) router() func(claim) (Route, bool) {
@@ -41,8 +30,7 @@ func (in OwnNetworkInput) router() func(claim) (Route, bool) {
 		v4   bool
 	}
 	ends := map[end]netip.Addr{}
-	_, addresses := nodeClaims(in.Nodes)
-	for _, a := range addresses {
+	for _, a := range in.addresses {
 		ends[end{a.node, a.prefix.Addr().Is4()}] = a.prefix.Addr()
 	}
 	return func(c claim) (Route, bool) {
