@@ -63,7 +63,7 @@ func fatTemplate() corev1.PodTemplateSpec {
 func TestTheCacheKeepsLittleOfEachObject(t *testing.T) {
 	var needs []cluster.Needs
 	for _, f := range features(Default()) {
-		needs = append(needs, f.needs)
+		needs = append(needs, f.needs...)
 	}
 	options := cluster.CacheOptions(needs...)
 	template := fatTemplate()

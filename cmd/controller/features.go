@@ -41,7 +41,7 @@ type feature struct {
 	// schemes register the kinds that the feature reads and writes.
 	schemes []func(*runtime.Scheme) error
 	// needs is what the feature reads from the caches.
-	needs cluster.Needs
+	needs []cluster.Needs
 	// crds are the definitions that have a former version, which the controller converts. A
 	// CRD with one version is not listed.
 	crds []upgrade.CRD
@@ -99,7 +99,7 @@ func features(o Options) []feature {
 func kindsOfWorkload(o Options) feature {
 	return feature{
 		name:        "kinds of workload",
-		needs:       workloads.Needs(o.kindsIn()...),
+		needs:       []cluster.Needs{workloads.Needs(o.kindsIn()...)},
 		reconcilers: func(s shared) []reconciler { return []reconciler{s.watcher} },
 	}
 }
@@ -109,7 +109,7 @@ func pins() feature {
 	return feature{
 		name:    "pin",
 		schemes: []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme, limpetv1alpha1.AddToScheme},
-		needs:   pincontroller.Needs(),
+		needs:   []cluster.Needs{pincontroller.Needs()},
 		crds: []upgrade.CRD{
 			{Name: "persistentpodstates.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("PersistentPodState")},
 		},
@@ -139,7 +139,7 @@ func spreads() feature {
 	return feature{
 		name:    "spread",
 		schemes: []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme},
-		needs:   spreadNeeds(),
+		needs:   []cluster.Needs{admit.SpreadNeeds(), spreadcontroller.Needs()},
 		crds: []upgrade.CRD{
 			{Name: "workloadspreads.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("WorkloadSpread")},
 		},
@@ -170,17 +170,11 @@ func nodeNetworks() feature {
 	return feature{
 		name:    "node network",
 		schemes: []func(*runtime.Scheme) error{limpetv1alpha1.AddToScheme},
-		needs:   networkcontroller.Needs(),
+		needs:   []cluster.Needs{networkcontroller.Needs()},
 		reconcilers: func(s shared) []reconciler {
 			return []reconciler{&networkcontroller.Reporter{Client: s.leading, Live: s.mgr.GetAPIReader(), Clock: s.clock}}
 		},
 	}
-}
-
-// spreadNeeds is what the planner and the reconcilers read from the caches.
-func spreadNeeds() cluster.Needs {
-	all, more := admit.SpreadNeeds(), spreadcontroller.Needs()
-	return cluster.Needs{Objects: append(all.Objects, more.Objects...), Indexes: append(all.Indexes, more.Indexes...)}
 }
 
 func spreadReconcilers(s shared) []reconciler {
@@ -199,7 +193,7 @@ func budgets() feature {
 	return feature{
 		name:    "budgets",
 		schemes: []func(*runtime.Scheme) error{policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme},
-		needs:   budgetNeeds(),
+		needs:   []cluster.Needs{disruption.Needs(), books.Needs(), budgetcontroller.Needs()},
 		guards:  func(s shared) []guard.Guard { return []guard.Guard{guard.Budgets{By: s.judge}} },
 		crds: []upgrade.CRD{
 			{Name: "podunavailablebudgets.policy.kruise.io", Stored: policyv1beta1.GroupVersion.WithKind("PodUnavailableBudget")},
@@ -224,16 +218,6 @@ func budgets() feature {
 		},
 		reconcilers: budgetReconcilers,
 	}
-}
-
-// budgetNeeds is what the decisions, their books, the validation and the reconcilers read from
-// the caches.
-func budgetNeeds() cluster.Needs {
-	all := disruption.Needs()
-	for _, more := range []cluster.Needs{books.Needs(), budgetcontroller.Needs()} {
-		all.Objects, all.Indexes = append(all.Objects, more.Objects...), append(all.Indexes, more.Indexes...)
-	}
-	return all
 }
 
 func budgetReconcilers(s shared) []reconciler {

@@ -39,7 +39,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	var needs []cluster.Needs
 	var crds []upgrade.CRD
 	for _, f := range all {
-		needs, crds = append(needs, f.needs), append(crds, f.crds...)
+		needs, crds = append(needs, f.needs...), append(crds, f.crds...)
 	}
 	certificate, strangers := &serving.Certificate{}, &serving.Strangers{Clock: clock.RealClock{}}
 	webhooks, err := newWebhookServer(o, certificate, strangers)
@@ -140,26 +140,13 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	if err != nil {
 		return shared{}, fmt.Errorf("make discovery client: %w", err)
 	}
-	unproven, err := ownClient(mgr)
-	if err != nil {
-		return shared{}, err
+	var own [5]client.Client
+	for i := range own {
+		if own[i], err = ownClient(mgr); err != nil {
+			return shared{}, err
+		}
 	}
-	newest, err := ownClient(mgr)
-	if err != nil {
-		return shared{}, err
-	}
-	unseen, err := ownClient(mgr)
-	if err != nil {
-		return shared{}, err
-	}
-	access, err := ownClient(mgr)
-	if err != nil {
-		return shared{}, err
-	}
-	costs, err := ownClient(mgr)
-	if err != nil {
-		return shared{}, err
-	}
+	unproven, newest, unseen, access, costs := own[0], own[1], own[2], own[3], own[4]
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource), leading: mgr.GetClient(),
 		live:   cluster.NewLiveReader(unproven, cluster.LimitUnproven),

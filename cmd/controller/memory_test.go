@@ -87,7 +87,7 @@ func podInformer(t *testing.T, from watch.Interface) toolscache.SharedIndexInfor
 	t.Helper()
 	var needs []cluster.Needs
 	for _, f := range features(Default()) {
-		needs = append(needs, f.needs)
+		needs = append(needs, f.needs...)
 	}
 	options, indexes := cluster.CacheOptions(needs...), podIndexes{}
 	if err := cluster.AddIndexes(t.Context(), indexes, needs...); err != nil {

@@ -17,7 +17,7 @@ func TestTheCacheShowsThatANodePauses(t *testing.T) {
 	now := time.Now()
 	var all []cluster.Needs
 	for _, f := range features(Options{}) {
-		all = append(all, f.needs)
+		all = append(all, f.needs...)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	rolloutcontroller "github.com/limpet-io/limpet/internal/controller/rollout"
 	scaleincontroller "github.com/limpet-io/limpet/internal/controller/scalein"
 	"github.com/limpet-io/limpet/internal/webhook/admit"
@@ -15,7 +16,7 @@ import (
 func scaleIns() feature {
 	return feature{
 		name:  "scale-in order",
-		needs: scaleincontroller.Needs(),
+		needs: []cluster.Needs{scaleincontroller.Needs()},
 		reconcilers: func(s shared) []reconciler {
 			costs := &scaleincontroller.Reconciler{
 				Client: s.leading, Writer: s.costs, Clock: s.clock, Events: s.events,
@@ -30,7 +31,7 @@ func scaleIns() feature {
 func rollouts() feature {
 	return feature{
 		name:     "rollout",
-		needs:    rolloutcontroller.Needs(),
+		needs:    []cluster.Needs{rolloutcontroller.Needs()},
 		planners: func(s shared) []admit.Planner { return []admit.Planner{&admit.ScaleOut{Workloads: s.reader}} },
 		validators: func(shared) map[string]http.Handler {
 			return map[string]http.Handler{admit.PartitionPath: &admission.Webhook{Handler: admit.Partition{}}}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/pkg/budget"
-	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // guard is a budget of either kind, with the units that it has.
@@ -37,7 +36,7 @@ func guardsOf(f *facts.Facts) guards {
 		}
 		all = append(all, &guard{
 			name: "PodUnavailableBudget/" + b.Name, namespace: b.Namespace,
-			covers:  func(pod *corev1.Pod) bool { return matcher.Covers(pod, chain(f, pod)) },
+			covers:  func(pod *corev1.Pod) bool { return matcher.Covers(pod, f.Chain(pod)) },
 			exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
 			most:    b.Status.TotalReplicas - b.Status.DesiredAvailable, left: b.Status.UnavailableAllowed,
 		})
@@ -61,19 +60,6 @@ func guardOf(b *policyv1.PodDisruptionBudget) *guard {
 		exempts: func(*corev1.Pod) bool { return false },
 		most:    b.Status.ExpectedPods - b.Status.DesiredHealthy, left: b.Status.DisruptionsAllowed,
 	}
-}
-
-// chain returns the controllers of a pod: its ReplicaSet, then the Deployment.
-func chain(f *facts.Facts, pod *corev1.Pod) []workload.Owner {
-	owners, _ := workload.Chain(pod, func(o workload.Owner) (metav1.Object, error) {
-		for i := range f.ReplicaSets {
-			if rs := &f.ReplicaSets[i]; rs.UID == o.UID {
-				return rs, nil
-			}
-		}
-		return nil, nil //nolint:nilnil // an owner that is not known ends the chain
-	})
-	return owners
 }
 
 // names returns the names of the budgets that a pod needs a unit of.

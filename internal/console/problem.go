@@ -1,9 +1,6 @@
 package console
 
-import (
-	"cmp"
-	"slices"
-)
+import "cmp"
 
 // Severity says whether a problem breaks a promise of Limpet now.
 type Severity string
@@ -30,9 +27,4 @@ type Problem struct {
 // Worse compares two problems: the worst comes first, then the order is that of objects.
 func Worse(a, b Problem) int {
 	return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Object, b.Object)) // Broken is the later word
-}
-
-// hasBroken tells whether one of the problems is a part that does not do its work.
-func hasBroken(problems []Problem) bool {
-	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Broken })
 }

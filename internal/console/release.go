@@ -144,18 +144,16 @@ func (r ReleaseReport) Count(outcomes ...ReleaseOutcome) (n int) {
 func (r ReleaseReport) Pods() int {
 	pods := map[string]bool{}
 	for _, one := range r.Reservations {
-		pods[one.Pod] = pods[one.Pod] || one.Outcome == Releasable
-	}
-	for _, p := range r.Places {
-		pods[p.Pod] = pods[p.Pod] || p.Outcome == Releasable
-	}
-	n := 0
-	for _, loses := range pods {
-		if loses {
-			n++
+		if one.Outcome == Releasable {
+			pods[one.Pod] = true
 		}
 	}
-	return n
+	for _, p := range r.Places {
+		if p.Outcome == Releasable {
+			pods[p.Pod] = true
+		}
+	}
+	return len(pods)
 }
 
 // Follow compares the reservations that the agents were asked for with what the API shows now.

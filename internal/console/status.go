@@ -71,7 +71,9 @@ type StatusReport struct {
 }
 
 // Well tells whether all parts of Limpet do their work.
-func (r StatusReport) Well() bool { return !hasBroken(r.Problems) }
+func (r StatusReport) Well() bool {
+	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Severity == Broken })
+}
 
 // Status reports on a whole cluster.
 func Status(f *facts.Facts) StatusReport {

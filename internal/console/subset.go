@@ -17,7 +17,7 @@ func subsetOf(f *facts.Facts, pod *corev1.Pod) string {
 	for i := range f.Spreads {
 		ws := &f.Spreads[i]
 		matched := err == nil && match.Name == ws.Name
-		covered, bad := spread.Covers(ws, pod.Labels, chain(f, pod))
+		covered, bad := spread.Covers(ws, pod.Labels, f.Chain(pod))
 		switch {
 		case ws.Namespace != pod.Namespace, !covered || bad != nil, err == nil && !matched:
 			continue

@@ -52,7 +52,7 @@ type Board struct {
 
 // Plan returns the board of facts. The namespace is the one that was read; empty for all.
 func Plan(f *facts.Facts, namespace string) Board {
-	b := Board{Namespace: namespace, Notes: unread(f.Unread), Partial: namespace != "" || missing(f.Unread, "pods", "ipreservations.limpet.dev")}
+	b := Board{Namespace: namespace, Notes: unread(f.Unread), Partial: namespace != "" || f.Unknown(facts.Pods, facts.Kept) != ""}
 	if namespace != "" {
 		b.Notes = append(b.Notes, Note{Addresses, "only namespace " + namespace + " was read: addresses of pods of other namespaces are shown as unknown"})
 	}
@@ -83,10 +83,6 @@ func unread(kinds []facts.Unread) []Note {
 		}
 	}
 	return notes
-}
-
-func missing(kinds []facts.Unread, any ...string) bool {
-	return slices.ContainsFunc(kinds, func(u facts.Unread) bool { return slices.Contains(any, u.Kind) })
 }
 
 // key names an object, or what is about it.

@@ -8,7 +8,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
@@ -47,9 +46,9 @@ type Holder struct {
 
 // guards are the facts that budgets need, by the names of pods and budgets.
 type guards struct {
+	facts *facts.Facts
 	// unready are pods of a namespace that are not available.
 	unready map[string][]*corev1.Pod
-	sets    map[types.UID]*metav1.ObjectMeta
 	// asked is who asked for a pod that may go.
 	asked map[key]Holder
 	// waiting are the refused requests by the budgets that they are about. A book has the UID of its budget as its name,
@@ -59,16 +58,13 @@ type guards struct {
 
 // budgets returns all budgets in the order of their names. The board makes only those that it keeps.
 func budgets(f *facts.Facts) []sized[Budget] {
-	g := guards{map[string][]*corev1.Pod{}, map[types.UID]*metav1.ObjectMeta{}, map[key]Holder{}, map[key][]Holder{}}
+	g := guards{f, map[string][]*corev1.Pod{}, map[key]Holder{}, map[key][]Holder{}}
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		if of := g.unready[p.Namespace]; !ended && len(of) < mostUnready && (p.DeletionTimestamp != nil || !workload.Ready(p)) {
 			g.unready[p.Namespace] = append(of, p)
 		}
-	}
-	for i := range f.ReplicaSets {
-		g.sets[f.ReplicaSets[i].UID] = &f.ReplicaSets[i].ObjectMeta
 	}
 	for i := range f.Books {
 		g.read(&f.Books[i])
@@ -143,7 +139,7 @@ func (g guards) own(b *policyv1beta1.PodUnavailableBudget) Budget {
 		held[name] = Holder{Pod: name, Why: "may be changed in place", Since: &at}
 	}
 	if matcher, err := budget.MatcherOf(b); err == nil {
-		g.unavailable(held, b.Namespace, func(p *corev1.Pod) bool { return matcher.Covers(p, g.chain(p)) })
+		g.unavailable(held, b.Namespace, func(p *corev1.Pod) bool { return matcher.Covers(p, g.facts.Chain(p)) })
 	}
 	for name, h := range held {
 		if asked, ok := g.asked[key{b.Namespace, name}]; ok {
@@ -200,15 +196,4 @@ func (r Budget) bounded(held map[string]Holder) Budget {
 		*list, r.More = (*list)[:len(*list)-more], r.More+more
 	}
 	return r
-}
-
-// chain returns the controllers of a pod: its ReplicaSet, then the Deployment.
-func (g guards) chain(pod *corev1.Pod) []workload.Owner {
-	owners, _ := workload.Chain(pod, func(o workload.Owner) (metav1.Object, error) {
-		if set := g.sets[o.UID]; set != nil {
-			return set, nil
-		}
-		return nil, nil //nolint:nilnil // an owner that is not known ends the chain
-	})
-	return owners
 }

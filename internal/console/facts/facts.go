@@ -9,11 +9,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // Names of what deploy/ installs.
@@ -56,6 +58,7 @@ type Facts struct {
 	Unread []Unread
 
 	index podIndex
+	sets  map[types.UID]*metav1.ObjectMeta // the ReplicaSets
 }
 
 // podIndex finds pods by name: commands ask once for each of ten thousand reservations.
@@ -112,4 +115,21 @@ func (f *Facts) Pod(namespace, name string) *corev1.Pod {
 		return &f.Pods[i]
 	}
 	return nil
+}
+
+// Chain returns the controllers of a pod: its ReplicaSet, then the Deployment. Not for several goroutines at once.
+func (f *Facts) Chain(pod *corev1.Pod) []workload.Owner {
+	if f.sets == nil {
+		f.sets = make(map[types.UID]*metav1.ObjectMeta, len(f.ReplicaSets))
+		for i := range f.ReplicaSets {
+			f.sets[f.ReplicaSets[i].UID] = &f.ReplicaSets[i].ObjectMeta
+		}
+	}
+	owners, _ := workload.Chain(pod, func(o workload.Owner) (metav1.Object, error) {
+		if set := f.sets[o.UID]; set != nil {
+			return set, nil
+		}
+		return nil, nil //nolint:nilnil // an owner that is not known ends the chain
+	})
+	return owners
 }

@@ -23,7 +23,7 @@ var (
 // objectOf returns a part that reads one object. An object that does not exist stays nil.
 func objectOf[T client.Object](kind, namespace, name string, set func(*Facts, T)) Part {
 	return Part{kind: kind, read: func(ctx context.Context, r client.Reader, _ string, f *Facts) error {
-		object := newObject[T]()
+		object := made[T]()
 		err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 		if err == nil {
 			set(f, object)
@@ -32,8 +32,5 @@ func objectOf[T client.Object](kind, namespace, name string, set func(*Facts, T)
 	}}
 }
 
-func newObject[T client.Object]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }
-
-func newList[L client.ObjectList]() L {
-	return reflect.New(reflect.TypeFor[L]().Elem()).Interface().(L)
-}
+// made returns a new object of a type of pointers.
+func made[T any]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }

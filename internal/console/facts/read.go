@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,8 +31,9 @@ type Reader struct {
 
 // Part reads one kind of object into the facts.
 type Part struct {
-	kind string
-	read func(context.Context, client.Reader, string, *Facts) error
+	kind      string
+	namespace string // is read whatever the namespace of the read; empty for that
+	read      func(context.Context, client.Reader, string, *Facts) error
 }
 
 // Parts that a command can ask for. The namespace of a read restricts those that have one; an
@@ -75,7 +77,7 @@ var (
 func (r Reader) Read(ctx context.Context, namespace string, parts ...Part) (*Facts, error) {
 	f := &Facts{Now: r.Now()}
 	for _, p := range parts {
-		err := p.read(ctx, r.Client, namespace, f)
+		err := p.read(ctx, r.Client, cmp.Or(p.namespace, namespace), f)
 		switch {
 		case err == nil:
 		case apierrors.IsForbidden(err):
@@ -91,10 +93,7 @@ func (r Reader) Read(ctx context.Context, namespace string, parts ...Part) (*Fac
 
 // of restricts a part to a namespace.
 func of(namespace string, p Part) Part {
-	read := p.read
-	p.read = func(ctx context.Context, r client.Reader, _ string, f *Facts) error {
-		return read(ctx, r, namespace, f)
-	}
+	p.namespace = namespace
 	return p
 }
 
@@ -106,7 +105,7 @@ func listOf[L client.ObjectList](kind string, namespaced bool, add func(*Facts, 
 			options = append(options, client.InNamespace(namespace))
 		}
 		for next := ""; ; {
-			page := newList[L]()
+			page := made[L]()
 			if err := r.List(ctx, page, append(options, client.Continue(next))...); err != nil {
 				return err
 			}
