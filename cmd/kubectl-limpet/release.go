@@ -78,25 +78,16 @@ status 1 tells that some addresses are not free.`,
 var dryRuns = []string{"none", "client", "server"}
 
 func (r release) check() error {
+	ways := slices.DeleteFunc([]bool{len(r.Names) > 0, r.All, r.selector != ""}, func(used bool) bool { return !used })
 	switch {
 	case !slices.Contains(dryRuns, r.dryRun):
 		return fmt.Errorf("flag --dry-run: %q is not one of none, client and server", r.dryRun)
-	case r.ways() != 1:
+	case len(ways) != 1:
 		return errors.New("name pods or addresses, or give --selector, or --all: one of these")
 	case slices.Contains(r.Names, ""):
 		return errors.New("a name is empty")
 	}
 	return nil
-}
-
-// ways returns in how many ways the user chooses reservations.
-func (r release) ways() (n int) {
-	for _, used := range []bool{len(r.Names) > 0, r.All, r.selector != ""} {
-		if used {
-			n++
-		}
-	}
-	return n
 }
 
 func (c *commands) runRelease(ctx context.Context, r release) error {

@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"slices"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -47,8 +49,9 @@ func (a Auditor) Audit(ctx context.Context, store *persistence.Store) (Result, e
 			a.See(r)
 		}
 	})
-	if unusable(err) {
-		return Result{Report: report, Findings: []Finding{unreadable(store.Dir(), err)}, Unread: true}, nil
+	if persistence.LostOrDamaged(err) || errors.Is(err, persistence.ErrNewer) { // itself a finding: the state cannot be used
+		f := Finding{Violation, KindFile, filepath.Join(store.Dir(), "limpet.db"), err.Error()}
+		return Result{Report: report, Findings: []Finding{f}, Unread: true}, nil
 	}
 	if err != nil {
 		return Result{}, err

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -40,16 +39,6 @@ func newJudge(now reservation.Moment, netns func(string) (reservation.NetNS, boo
 		}
 	}
 	return j
-}
-
-// unusable reports whether an error is itself a finding: the state cannot be used.
-func unusable(err error) bool {
-	return persistence.LostOrDamaged(err) || errors.Is(err, persistence.ErrNewer)
-}
-
-// unreadable is the finding of a state that cannot be used.
-func unreadable(dir string, err error) Finding {
-	return Finding{Violation, KindFile, filepath.Join(dir, "limpet.db"), err.Error()}
 }
 
 // see judges a record.

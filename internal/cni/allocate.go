@@ -107,20 +107,17 @@ func (ad *adding) requested(want netip.Addr) (netip.Addr, bool, error) {
 func (ad *adding) reclaimers(step ipam.ReclaimStep, n int) []func() error {
 	switch step {
 	case ipam.DropLapsed:
-		return []func() error{ad.dropLapsed}
+		// The agent does so all the time; the plugin only needs to when it has no other address to hand out.
+		return []func() error{func() error {
+			_, err := lifecycle.FreeLapsed(ad.tx, ad.conf.Network, ad.a.Since)
+			return err
+		}}
 	case ipam.DropAbandoned:
 		return ad.beside.Reclaim
 	case ipam.EndReservation:
 		return []func() error{func() error { return ad.endReservation(ad.conf.Sets[n]) }}
 	}
 	return nil
-}
-
-// dropLapsed frees the lapsed reservations of the network. The agent does so all the time;
-// the plugin only needs to when it has no other address to hand out.
-func (ad *adding) dropLapsed() error {
-	_, err := lifecycle.FreeLapsed(ad.tx, ad.conf.Network, ad.a.Since)
-	return err
 }
 
 // endReservation ends the reservation that gives way to the pod, if one does.

@@ -138,7 +138,7 @@ func (r *Report) audit(tx *bolt.Tx, marked uint64, see func(Record)) error {
 	if err := checkGeneration(tx, marked); err != nil {
 		r.fault(FaultFile, databaseName, err.Error())
 	}
-	if err := checkRecordBuckets(tx); err != nil {
+	if err := checkBuckets(tx, firstBuckets, ErrDamaged); err != nil {
 		return err
 	}
 	t := &Tx{tx: tx}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -22,7 +23,7 @@ func migrate(tx *bolt.Tx) error {
 
 // makeBuckets creates the buckets that are missing.
 func makeBuckets(tx *bolt.Tx) error {
-	for _, name := range buckets {
+	for _, name := range slices.Concat(buckets, [][]byte{bucketLastHolders}) {
 		if tx.Bucket(name) != nil {
 			continue
 		}
@@ -32,11 +33,6 @@ func makeBuckets(tx *bolt.Tx) error {
 	}
 	if err := makePoolUsage(tx); err != nil {
 		return err
-	}
-	if tx.Bucket(bucketLastHolders) == nil {
-		if _, err := tx.CreateBucket(bucketLastHolders); err != nil {
-			return fmt.Errorf("create bucket %s: %w", bucketLastHolders, err)
-		}
 	}
 	return putSchema(tx.Bucket(bucketMeta))
 }
@@ -90,11 +86,14 @@ func checkVersion(v, sum []byte) error {
 	return nil
 }
 
-// checkBuckets fails for a file of an older version, to which no version with all the buckets has written yet.
-func checkBuckets(tx *bolt.Tx) error {
-	for _, name := range buckets {
+// firstBuckets are those that each version has made.
+var firstBuckets = [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld}
+
+// checkBuckets fails for a file that lacks one of some buckets.
+func checkBuckets(tx *bolt.Tx, names [][]byte, why error) error {
+	for _, name := range names {
 		if tx.Bucket(name) == nil {
-			return fmt.Errorf("no bucket %s: %w", name, errOlder)
+			return fmt.Errorf("no bucket %s: %w", name, why)
 		}
 	}
 	return nil

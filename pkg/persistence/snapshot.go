@@ -3,7 +3,6 @@ package persistence
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -22,7 +21,7 @@ func (s *Store) Snapshot(ctx context.Context, fn func(tx *Tx, locked bool) error
 	return s.onCopy(ctx, nil, func(tx *bolt.Tx, marked uint64, copied *os.File) error {
 		err := checkSchema(tx)
 		if err == nil {
-			err = errors.Join(checkRecordBuckets(tx), checkGeneration(tx, marked))
+			err = errors.Join(checkBuckets(tx, firstBuckets, ErrDamaged), checkGeneration(tx, marked))
 		}
 		if err != nil {
 			return err
@@ -69,16 +68,6 @@ func (s *Store) onCopy(ctx context.Context, before func() error, fn func(tx *bol
 		return copied, err
 	}
 	return errors.Join(err, s.openAs(o, func(*os.File) error { return nil }, read))
-}
-
-// checkRecordBuckets fails for a file without the buckets of all versions.
-func checkRecordBuckets(tx *bolt.Tx) error {
-	for _, name := range [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld} {
-		if tx.Bucket(name) == nil {
-			return fmt.Errorf("bucket %s is missing: %w", name, ErrDamaged)
-		}
-	}
-	return nil
 }
 
 // copyDatabase copies the database into a file without a name, while the caller holds the lock. The space is free again

@@ -174,7 +174,7 @@ func (s *Store) view(fn func(*Tx) error) error {
 	}
 	return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true}, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
-			if err := errors.Join(checkSchema(tx), checkBuckets(tx)); err != nil {
+			if err := errors.Join(checkSchema(tx), checkBuckets(tx, buckets, errOlder)); err != nil {
 				return err
 			}
 			if err := checkGeneration(tx, marked); err != nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -22,16 +23,13 @@ func Ages(all []reservation.Reservation, now reservation.Moment) map[string]int 
 		counts[age.name] = 0
 	}
 	for _, r := range all {
-		counts[ageOf(now.Since(r.Deadline.From))]++
+		d, name := now.Since(r.Deadline.From), longer
+		for _, age := range slices.Backward(ages) {
+			if d < age.below {
+				name = age.name
+			}
+		}
+		counts[name]++
 	}
 	return counts
-}
-
-func ageOf(d time.Duration) string {
-	for _, age := range ages {
-		if d < age.below {
-			return age.name
-		}
-	}
-	return longer
 }

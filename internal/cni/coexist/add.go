@@ -13,25 +13,25 @@ import (
 
 // Add returns what host-local and its fork hold for the pod of a new attachment.
 func (s *source) Add(a reservation.Attachment) (outside.Add, error) {
-	legacy, err := s.legacyStateOf(a.Owner)
+	kept, living, err := s.legacyStateOf(a.Owner)
 	if err != nil {
 		return outside.Add{}, err
 	}
 	add := outside.Add{
-		Denies:  func(addrs []netip.Addr) error { return s.denies(a.Owner, legacy.reserved, addrs) },
+		Denies:  func(addrs []netip.Addr) error { return s.denies(a.Owner, kept, addrs) },
 		Taken:   s.taken,
 		Cursor:  s.hostLocal.Cursor,
 		Reclaim: []func() error{s.removeStale, func() error { return s.endUnmirrored(reservation.AttachmentID{}) }},
 		Stored:  s.stored,
-		Done:    func(a reservation.Attachment, err error) error { return s.done(a, legacy.reserved, err) },
+		Done:    func(a reservation.Attachment, err error) error { return s.done(a, kept, err) },
 	}
-	if legacy.reserved != nil {
-		add.Kept = s.legacyReservation(a.Owner, *legacy.reserved)
+	if kept != nil {
+		add.Kept = s.legacyReservation(a.Owner, *kept)
 	}
-	if add.Existing, err = s.existing(a, legacy.reserved); err != nil {
+	if add.Existing, err = s.existing(a, kept); err != nil {
 		return add, err
 	}
-	add.Living, err = s.predecessor(legacy)
+	add.Living, err = s.predecessor(living)
 	return add, err
 }
 

@@ -11,39 +11,32 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// legacyState is what the fork wrote about an owner: the address that it keeps, or the
-// container that still lives. At most one of them is set.
-type legacyState struct {
-	reserved *hostlocal.Record
-	living   *reservation.Attachment
-}
-
-// legacyStateOf reads the fork's record of an owner on this network. The fork may stamp the
-// end of an earlier container on the record of a running one, so the time of an end counts
-// only where the container is gone.
-func (s *source) legacyStateOf(o reservation.Owner) (legacyState, error) {
+// legacyStateOf returns what the fork's record of an owner on this network says: the address that the fork keeps, or the
+// container that still lives. At most one of them is set. The fork may stamp the end of an earlier container on the record
+// of a running one, so the time of an end counts only where the container is gone.
+func (s *source) legacyStateOf(o reservation.Owner) (reserved *hostlocal.Record, living *reservation.Attachment, err error) {
 	if !o.Named() {
-		return legacyState{}, nil
+		return nil, nil, nil
 	}
 	r, found, err := s.fork.Of(o.Namespace, o.Pod)
 	if err != nil || !found || r.IfName != o.IfName {
-		return legacyState{}, err
+		return nil, nil, err
 	}
 	taken, err := s.taken(r.Addr) // by any of the pod's containers
 	if err != nil || !taken {
-		return legacyState{}, err // of another network, or given back
+		return nil, nil, err // of another network, or given back
 	}
-	if living := s.livingOf(r); living != nil {
+	if living = s.livingOf(r); living != nil {
 		living.Owner = o
 		if !living.AnnotationsSeen {
 			living.Retain = min(r.For, s.conf.MaxReservation)
 		}
-		return legacyState{living: living}, nil
+		return nil, living, nil
 	}
 	if r.Released.IsZero() {
-		return legacyState{}, nil
+		return nil, nil, nil
 	}
-	return legacyState{reserved: &r}, nil
+	return &r, nil, nil
 }
 
 // livingOf returns the container of a record as libcni's cache knows it, if its network
@@ -64,17 +57,17 @@ func (s *source) livingOf(r hostlocal.Record) *reservation.Attachment {
 
 // predecessor returns the living container, unless the state knows it or gave its address to
 // another pod: there is nothing to wait for then.
-func (s *source) predecessor(l legacyState) (*reservation.Attachment, error) {
-	if l.living == nil {
+func (s *source) predecessor(living *reservation.Attachment) (*reservation.Attachment, error) {
+	if living == nil {
 		return nil, nil
 	}
-	for _, a := range l.living.Addresses {
-		held, err := s.verb.Tx.Held(l.living.ID.Network, a)
+	for _, a := range living.Addresses {
+		held, err := s.verb.Tx.Held(living.ID.Network, a)
 		if held || err != nil {
 			return nil, err
 		}
 	}
-	return l.living, nil
+	return living, nil
 }
 
 // heldByOthers says that the state gave the address that the fork kept for an owner to
