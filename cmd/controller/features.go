@@ -240,7 +240,6 @@ func pinReconcilers(s shared) []reconciler {
 	return []reconciler{
 		teller,
 		generator,
-		&pincontroller.Adviser{Client: c, Workloads: s.reader, MaxReservation: s.options.MaxReservation, Clock: s.clock, Events: s.events},
 		&pincontroller.KindGenerator{Generator: generator, Live: live, Watcher: s.watcher},
 		&pincontroller.Recorder{
 			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,

@@ -16,13 +16,12 @@ import (
 const mostAnnotations = 16 << 10
 
 // ours are the prefixes of the annotations that Limpet reads. OpenKruise defined some of them.
-// With the last prefix a misspelt name is kept, too, so that its user can be told.
 var ours = []string{"limpet.dev/", "kruise.io/", "io.kubernetes.cri/"}
 
 // Annotations keeps the annotations of an object, up to a length: those of Limpet first, then
 // the shortest. So a long one crowds out no short one.
 func Annotations[T client.Object](from, to T) {
-	addAnnotations(to, shortest(from.GetAnnotations(), func(string) bool { return true }, mostAnnotations))
+	addAnnotations(to, shortest(from.GetAnnotations(), func(string) bool { return true }))
 }
 
 // OwnAnnotations keeps the annotations of Limpet, up to the same length.
@@ -56,13 +55,7 @@ func addAnnotations(to client.Object, kept map[string]string) {
 
 // OwnOf returns what OwnAnnotations keeps, for templates.
 func OwnOf(annotations map[string]string) map[string]string {
-	return shortest(annotations, own, mostAnnotations)
-}
-
-// FewOwnOf returns what OwnOf returns, up to a quarter of that length. It serves templates of which
-// only mistakes are told.
-func FewOwnOf(annotations map[string]string) map[string]string {
-	return shortest(annotations, own, mostAnnotations/4)
+	return shortest(annotations, own)
 }
 
 func own(key string) bool {
@@ -70,7 +63,7 @@ func own(key string) bool {
 }
 
 // shortest returns the wanted annotations that fit into the length.
-func shortest(all map[string]string, wanted func(key string) bool, most int) map[string]string {
+func shortest(all map[string]string, wanted func(key string) bool) map[string]string {
 	all = reservation.ShortRequest(all)
 	var keys []string
 	for key := range all {
@@ -78,7 +71,7 @@ func shortest(all map[string]string, wanted func(key string) bool, most int) map
 			keys = append(keys, key)
 		}
 	}
-	return fitting(all, keys, most)
+	return fitting(all, keys, mostAnnotations)
 }
 
 // fitting returns what fits into a length of some keys of a map: those of Limpet first, then the

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -21,22 +22,18 @@ func outlined(whole bool) cluster.Needs {
 	if whole {
 		return cluster.Needs{Objects: []cluster.Need{cluster.Of[*corev1.Pod]()}, Indexes: []cluster.Index{cluster.By("none", func(*corev1.Pod) []string { return nil })}}
 	}
-	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Owners[*corev1.Pod], cluster.Gates, cluster.OwnAnnotations, func(from, to *corev1.Pod) {
+	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Gates, cluster.OwnAnnotations, func(from, to *corev1.Pod) {
 		to.Spec.NodeName = from.Spec.NodeName
 	})}, Indexes: []cluster.Index{cluster.PodsByNode()}}
 }
 
-// three are a bound pod, a gated one, and one with an annotation and an owner.
+// three are a bound pod, a gated one, and one with two annotations. All have the namespace as an annotation.
 func three(t *testing.T, ns string) {
 	t.Helper()
-	set := testenv.AStatefulSet("web", 1).In(ns).StatefulSet
-	env.Create(t, set)
-	gated := testenv.APod("gated").In(ns).Gated("limpet.dev/pin")
-	env.Create(t, gated.Pod)
-	env.Create(t, testenv.APod("bound").In(ns).On("outline").Pod)
-	owned := testenv.APod("web-0").In(ns).OwnedBy(set).Pod
-	owned.Annotations = map[string]string{"limpet.dev/colour": "red", "limpet.dev/shade": "dark"}
-	env.Create(t, owned)
+	env.Create(t,
+		testenv.APod("gated").In(ns).With("limpet.dev/"+ns, "yes").Gated("limpet.dev/pin").Pod,
+		testenv.APod("bound").In(ns).With("limpet.dev/"+ns, "yes").On("outline").Pod,
+		testenv.APod("noted").In(ns).With("limpet.dev/"+ns, "yes").With("limpet.dev/shade", "dark").Pod)
 }
 
 // Each way in which the cache holds a pod has the same outline.
@@ -47,17 +44,24 @@ func TestAnOutlineTellsOfThePod(t *testing.T) {
 			three(t, ns)
 			c := cached(t, outlined(whole))
 			var got []string
-			err := cluster.EachPod(t.Context(), c, func(o cluster.Outline) {
-				if o.Namespace() != ns {
-					return
+			informer, err := c.GetInformer(t.Context(), &corev1.Pod{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			look := func(o cluster.Outline) bool {
+				if o.Annotated("limpet.dev/" + ns) {
+					got = append(got, fmt.Sprint(o.Bound(), o.Ending(), len(o.Gates()), o.Annotated("limpet.dev/shade"), o.Annotated("dark")))
 				}
-				owner, _ := o.Owner()
-				got = append(got, fmt.Sprint(owner.Name, o.Bound(), o.Ending(), len(o.Gates()), o.Annotated("limpet.dev/shade"), o.Annotated("red")))
-			})
+				return false
+			}
+			begun, err := informer.AddEventHandler(cluster.Beginning(look, toolscache.ResourceEventHandlerFuncs{}))
+			if err != nil || !toolscache.WaitForCacheSync(t.Context().Done(), begun.HasSynced) {
+				t.Fatalf("begin with the pods: %v", err)
+			}
 			slices.Sort(got)
-			want := []string{"false false 1 false false", "true false 0 false false", "webfalse false 0 true false"}
-			if err != nil || !slices.Equal(got, want) {
-				t.Errorf("%q, error %v; want %q", got, err, want)
+			want := []string{"false false 0 true false", "false false 1 false false", "true false 0 false false"}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
 			}
 		})
 	}
@@ -73,7 +77,7 @@ func TestAHandlerBeginsWithChosenPods(t *testing.T) {
 			c := cached(t, outlined(whole))
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer queue.ShutDown()
-			chosen := func(o cluster.Outline) bool { return o.Namespace() == ns && len(o.Gates()) > 0 }
+			chosen := func(o cluster.Outline) bool { return o.Annotated("limpet.dev/"+ns) && len(o.Gates()) > 0 }
 			events := cluster.PodEvents(c, chosen, &handler.EnqueueRequestForObject{}).(source.SyncingSource)
 			if err := events.Start(t.Context(), queue); err != nil {
 				t.Fatal(err)

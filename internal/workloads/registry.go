@@ -51,7 +51,6 @@ type Registry struct {
 	kinds   atomic.Pointer[workload.Kinds]
 	served  atomic.Pointer[map[schema.GroupKind]Kind]
 	changed chan event.GenericEvent
-	rights  chan event.GenericEvent
 
 	spreads        atomic.Pointer[spreadKinds]
 	spreadsChanged chan event.GenericEvent
@@ -59,14 +58,11 @@ type Registry struct {
 
 // NewRegistry returns a registry that reports its changes.
 func NewRegistry() *Registry {
-	return &Registry{changed: make(chan event.GenericEvent, 1), rights: make(chan event.GenericEvent, 1), spreadsChanged: make(chan event.GenericEvent, 1)}
+	return &Registry{changed: make(chan event.GenericEvent, 1), spreadsChanged: make(chan event.GenericEvent, 1)}
 }
 
 // Changed receives an event when other kinds than before count or are served.
 func (r *Registry) Changed() <-chan event.GenericEvent { return r.changed }
-
-// RightsChanged receives the same events, for a second receiver.
-func (r *Registry) RightsChanged() <-chan event.GenericEvent { return r.rights }
 
 // Forbidden says why the controller may not read workloads of a named kind, and what helps; ""
 // for any other kind.
@@ -145,7 +141,6 @@ func (r *Registry) set(kinds workload.Kinds, served map[schema.GroupKind]Kind) (
 		return false
 	}
 	notify(r.changed, &appsv1beta1.PersistentPodState{})
-	notify(r.rights, &appsv1beta1.PersistentPodState{})
 	return true
 }
 

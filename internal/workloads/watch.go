@@ -146,7 +146,7 @@ func (w *Watcher) refresh(ctx context.Context) error {
 func forbidden(kinds []kind, served map[schema.GroupKind]Kind) (errs []error) {
 	for _, kind := range kinds {
 		if answer := served[kind.GroupKind()]; apierrors.IsForbidden(answer.err) {
-			errs = append(errs, answer.err)
+			errs = append(errs, errors.New(remedied(answer.err)))
 		}
 	}
 	return errs

@@ -13,7 +13,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// ReasonIgnored is the reason of the event about annotations of a workload that do nothing.
+// ReasonIgnored names annotations of a workload that do nothing in the status of kubectl-limpet.
 const ReasonIgnored = "AnnotationIgnored"
 
 // AdviceInput are the facts from which advice about a workload is given.

@@ -30,36 +30,12 @@ func TestPodsOfAFurtherKindAreRecordedAsItIsNamedServedAndGranted(t *testing.T) 
 	env.ServeKind(t, gameServers)
 	env.ServeKind(t, kruiseSets)
 	unread(t, game, "forbidden")
-	env.Told(t, kindsList(t), appsv1beta1.ReasonKindsInvalid, "forbidden")
+	env.Told(t, kindsList(t), appsv1beta1.ReasonKindsInvalid, `remedy: a ClusterRole with the label limpet.dev/aggregate-to-controller: "true"`)
 	env.AggregateRights(t)
 	servers := aWorkload(t, gameServers, ns, "game", map[string]any{"size": int64(1)})
 	isRecorded(t, servers, gameServers, "game-0", node)
 	sets := aWorkload(t, kruiseSets, ns, "db", map[string]any{"replicas": int64(2), "reserveOrdinals": []any{"1-3"}})
 	isRecorded(t, sets, kruiseSets, "db-4", node)
-}
-
-// A kind is named and the controller may not read it. The workload that asks is told, with the
-// label that gives the rights, and so is the PersistentPodState.
-func TestAWorkloadOfAKindWithoutRightsIsTold(t *testing.T) {
-	m := newManager(t)
-	m.start(t, m.recorder(), m.adviser(later()))
-	ns := env.Namespace(t)
-	env.ServeKind(t, gameServers)
-	asks, silent := aWorkload(t, gameServers, ns, "asks", nil), aWorkload(t, gameServers, ns, "silent", nil)
-	env.Create(t,
-		testenv.APod("asks-0").In(ns).Of(asks, gameServers).With(reservation.RetainAnnotation, "10").Pod,
-		testenv.APod("silent-0").In(ns).Of(silent, gameServers).Pod)
-	env.NameKinds(t)
-	const label = `limpet.dev/aggregate-to-controller: "true"`
-	env.Told(t, asks, controller.ReasonKindForbidden, label)
-	state := asking(ns, "silent", gameServers)
-	env.Create(t, state)
-	unread(t, state, label)
-	if n := env.CountEvents(t, silent, controller.ReasonKindForbidden); n != 0 {
-		t.Errorf("%d events on a workload that asked for nothing when it was looked at", n)
-	}
-	env.Create(t, testenv.APod("silent-1").In(ns).Of(silent, gameServers).Pod)
-	env.Told(t, silent, controller.ReasonKindForbidden, label)
 }
 
 // A malformed list of kinds is reported, and changes nothing.

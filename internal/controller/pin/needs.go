@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,8 +37,6 @@ func Needs() cluster.Needs {
 			cluster.Of(cluster.Labels, nodeFitness),
 			cluster.Of(cluster.Labels[*corev1.Namespace]),
 			cluster.Of(cluster.OwnAnnotations, setProgress),
-			cluster.Of(cluster.OwnAnnotations, deploymentTemplate),
-			cluster.Of(cluster.OwnAnnotations, jobTemplate),
 			cluster.Of(cluster.NodeOwner, reservationHolder).AtMost(maxReservations, nodeOfReservation),
 			cluster.Of(cluster.NodeOwner, poolUsage).AtMost(maxPools, nodeOfPool),
 		},
@@ -127,16 +124,6 @@ func setProgress(from, to *appsv1.StatefulSet) {
 	to.Spec.Template.Annotations = cluster.OwnOf(from.Spec.Template.Annotations)
 	to.Spec.Ordinals, to.Spec.MinReadySeconds = from.Spec.Ordinals, from.Spec.MinReadySeconds
 	to.Status.Replicas, to.Status.AvailableReplicas = from.Status.Replicas, from.Status.AvailableReplicas
-}
-
-// deploymentTemplate keeps what the pods of a Deployment ask for in vain.
-func deploymentTemplate(from, to *appsv1.Deployment) {
-	to.Spec.Template.Annotations = cluster.FewOwnOf(from.Spec.Template.Annotations)
-}
-
-// jobTemplate keeps what the pods of a Job ask for in vain.
-func jobTemplate(from, to *batchv1.Job) {
-	to.Spec.Template.Annotations = cluster.FewOwnOf(from.Spec.Template.Annotations)
 }
 
 // Bounds of what the cache holds of one node, whose agent may create any number of objects. A

@@ -64,6 +64,9 @@ func (r reporter) namesakes(state *appsv1beta1.PersistentPodState, pods []*corev
 	}
 }
 
+// longestNote is how long an event's text may be.
+const longestNote = 1000
+
 // topologyUnknown reports keys that nodes lack, when that is found and when it is about others.
 func (r reporter) topologyUnknown(state *appsv1beta1.PersistentPodState, before, after []metav1.Condition) {
 	was := meta.FindStatusCondition(before, appsv1beta1.ConditionTopologyUnknown)
