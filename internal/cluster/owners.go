@@ -53,19 +53,24 @@ func ownerUID[T client.Object](o T) []string {
 // owner that the cache does not show.
 func ChainOf(ctx context.Context, r client.Reader, pod *corev1.Pod) ([]workload.Owner, error) {
 	return workload.Chain(pod, func(owner workload.Owner) (metav1.Object, error) {
-		var o client.Object = &appsv1.ReplicaSet{}
-		if owner.Group == batchv1.GroupName {
-			o = &batchv1.Job{}
-		}
-		err := r.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, o)
-		switch {
-		case apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID:
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("get %s %s/%s: %w", owner.Kind, pod.Namespace, owner.Name, err)
-		}
-		return o, nil
+		return Intermediate(ctx, r, pod.Namespace, owner)
 	})
+}
+
+// Intermediate reads a ReplicaSet or a Job; nil for one that is gone.
+func Intermediate(ctx context.Context, r client.Reader, namespace string, owner workload.Owner, options ...client.GetOption) (client.Object, error) {
+	var o client.Object = &appsv1.ReplicaSet{}
+	if owner.Group == batchv1.GroupName {
+		o = &batchv1.Job{}
+	}
+	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, o, options...)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID:
+		return nil, nil //nolint:nilnil // an owner that does not exist is an answer
+	case err != nil:
+		return nil, fmt.Errorf("get %s %s/%s: %w", owner.Kind, namespace, owner.Name, err)
+	}
+	return o, nil
 }
 
 // PodsOwnedBy returns the pods that a workload controls, directly or through ReplicaSets

@@ -50,6 +50,23 @@ func TemplateLabels[T client.Object](from, to T) {
 	}
 }
 
+// Workloads are the kinds of workload of Kubernetes, with an empty object of each.
+var Workloads = map[schema.GroupKind]client.Object{
+	{Group: appsv1.GroupName, Kind: "StatefulSet"}: &appsv1.StatefulSet{},
+	{Group: appsv1.GroupName, Kind: "Deployment"}:  &appsv1.Deployment{},
+	{Group: appsv1.GroupName, Kind: "ReplicaSet"}:  &appsv1.ReplicaSet{},
+	{Group: appsv1.GroupName, Kind: "DaemonSet"}:   &appsv1.DaemonSet{},
+	{Group: batchv1.GroupName, Kind: "Job"}:        &batchv1.Job{},
+}
+
+// NewWorkload returns an empty object of a kind of Workloads; nil for any other kind.
+func NewWorkload(kind schema.GroupKind) client.Object {
+	if o := Workloads[kind]; o != nil {
+		return o.DeepCopyObject().(client.Object)
+	}
+	return nil
+}
+
 // MakesPods returns the template of the pods that a workload of Kubernetes makes, and how many it wants; nil and 0 for
 // any other object.
 func MakesPods(o client.Object) (template *corev1.PodTemplateSpec, wants int32) {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,7 +77,7 @@ func (c counted) ofPods(f *Facts) (bare int) {
 // that the cache holds.
 func (r *Reader) ofTemplates(ctx context.Context, c counted, namespace string) (sum int64, err error) {
 	var chain []workload.Owner
-	for kind, o := range kinds {
+	for kind, o := range cluster.Workloads {
 		store, err := cluster.StoreOf(ctx, r.cached, o)
 		if err != nil {
 			return 0, err
@@ -122,16 +120,8 @@ func (c counted) add(chain []workload.Owner, version string) {
 	}
 }
 
-// kinds are the kinds of workload that the cache holds.
-var kinds = map[schema.GroupKind]client.Object{
-	{Group: appsv1.GroupName, Kind: "StatefulSet"}: &appsv1.StatefulSet{},
-	{Group: appsv1.GroupName, Kind: "Deployment"}:  &appsv1.Deployment{},
-	{Group: appsv1.GroupName, Kind: "ReplicaSet"}:  &appsv1.ReplicaSet{},
-	{Group: appsv1.GroupName, Kind: "DaemonSet"}:   &appsv1.DaemonSet{},
-	{Group: batchv1.GroupName, Kind: "Job"}:        &batchv1.Job{},
-}
-
-func cachedKind(kind schema.GroupKind) bool { return kinds[kind] != nil }
+// cachedKind tells whether the cache holds workloads of a kind.
+func cachedKind(kind schema.GroupKind) bool { return cluster.Workloads[kind] != nil }
 
 // Wants returns how many pods a workload of a kind that the cache holds wants; 0 for any other kind.
 func Wants(o client.Object) int32 {

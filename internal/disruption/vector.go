@@ -127,10 +127,10 @@ func (j *Judge) living(ctx context.Context, namespace string, owner types.UID) (
 // stateOf returns whether an owner lives, and the object of one that does; OwnerUnknown for kinds
 // that the cache does not hold.
 func (j *Judge) stateOf(ctx context.Context, namespace string, owner workload.Owner) (budget.OwnerState, client.Object, error) {
-	if !cachedKind(owner.GroupKind()) {
+	o := cluster.NewWorkload(owner.GroupKind())
+	if o == nil {
 		return budget.OwnerUnknown, nil, nil
 	}
-	o := kinds[owner.GroupKind()].DeepCopyObject().(client.Object)
 	key := client.ObjectKey{Namespace: namespace, Name: owner.Name}
 	switch err := j.reader.cached.Get(ctx, key, o, client.UnsafeDisableDeepCopy); {
 	case apierrors.IsNotFound(err) || err == nil && o.GetUID() != owner.UID:

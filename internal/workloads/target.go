@@ -12,12 +12,13 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// SizeOf returns how many pods the target of a spread wants, or why that is not known. cached
-// reads the kinds of Kubernetes.
-func (s *Scales) SizeOf(ctx context.Context, cached client.Reader, ws *appsv1beta1.WorkloadSpread, now time.Time) (int32, string, error) {
+// SizeOf returns how many pods the target of a spread wants, or why that is not known. A target of a
+// kind of Kubernetes is read from the first of the readers that has it.
+func (s *Scales) SizeOf(ctx context.Context, ws *appsv1beta1.WorkloadSpread, now time.Time, readers ...client.Reader) (int32, string, error) {
 	ref := ws.Spec.TargetReference
 	key, kind := client.ObjectKey{Namespace: ws.Namespace, Name: ref.Name}, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	if paths := s.PathsOf(ws); len(paths) > 0 {
@@ -27,14 +28,15 @@ func (s *Scales) SizeOf(ctx context.Context, cached client.Reader, ws *appsv1bet
 	if o == nil {
 		return s.Read(ctx, kind, key, now)
 	}
-	err := cached.Get(ctx, key, o, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err):
-		return 0, "", nil
-	case err != nil:
-		return 0, "", fmt.Errorf("get %s %s: %w", kind.Kind, key, err)
+	for _, r := range readers {
+		switch err := r.Get(ctx, key, o, client.UnsafeDisableDeepCopy); {
+		case err == nil:
+			return size(), "", nil
+		case !apierrors.IsNotFound(err):
+			return 0, "", fmt.Errorf("get %s %s: %w", kind.Kind, key, err)
+		}
 	}
-	return size(), "", nil
+	return 0, "", nil
 }
 
 // PathsOf returns where the target of a spread says how many pods it wants, as the spread says or
@@ -56,19 +58,15 @@ func (s *Scales) PathsOf(ws *appsv1beta1.WorkloadSpread) []string {
 // sized returns an object of a kind that the cache holds, and how many pods the object wants; nil
 // for any other kind.
 func sized(kind schema.GroupKind) (client.Object, func() int32) {
-	switch kind {
-	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}:
-		o := &appsv1.Deployment{}
-		return o, func() int32 { return ptr.Deref(o.Spec.Replicas, 1) }
-	case schema.GroupKind{Group: appsv1.GroupName, Kind: "ReplicaSet"}:
-		o := &appsv1.ReplicaSet{}
-		return o, func() int32 { return ptr.Deref(o.Spec.Replicas, 1) }
-	case schema.GroupKind{Group: appsv1.GroupName, Kind: "StatefulSet"}:
-		o := &appsv1.StatefulSet{}
-		return o, func() int32 { return ptr.Deref(o.Spec.Replicas, 1) }
-	case schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}:
-		o := &batchv1.Job{}
-		return o, func() int32 { return ptr.Deref(o.Spec.Parallelism, 1) }
+	o := cluster.NewWorkload(kind)
+	switch w := o.(type) {
+	case nil, *appsv1.DaemonSet: // a pod of each node has no subset
+		return nil, nil
+	case *batchv1.Job:
+		return o, func() int32 { return ptr.Deref(w.Spec.Parallelism, 1) }
 	}
-	return nil, nil
+	return o, func() int32 {
+		_, wants := cluster.MakesPods(o)
+		return wants
+	}
 }

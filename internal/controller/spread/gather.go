@@ -54,7 +54,7 @@ type member struct {
 func (r *Reconciler) gather(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (*situation, error) {
 	s := &situation{object: ws, kindProblem: r.Kinds.Registry.SpreadProblem(workload.TargetOf(ws.Spec.TargetReference).GroupKind())}
 	var err error
-	if s.size, s.unknown, err = r.Sizes.SizeOf(ctx, r.Client, ws, r.Clock.Now()); err != nil {
+	if s.size, s.unknown, err = r.Sizes.SizeOf(ctx, ws, r.Clock.Now(), r.Client); err != nil {
 		return nil, err
 	}
 	size := s.size

@@ -9,14 +9,9 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -68,31 +63,15 @@ func (p *placing) lookup(ctx context.Context, o workload.Owner) (metav1.Object, 
 	if !o.Intermediate() {
 		return p.Workloads.BetweenObject(ctx, p.facts.Pod.Namespace, o, p.facts.Now)
 	}
-	object, err := p.intermediate(ctx, o, p.Cached, client.UnsafeDisableDeepCopy)
+	object, err := cluster.Intermediate(ctx, p.Cached, p.facts.Pod.Namespace, o, client.UnsafeDisableDeepCopy)
 	if object == nil && err == nil && !p.facts.DryRun {
-		object, err = p.intermediate(ctx, o, p.Live)
+		object, err = cluster.Intermediate(ctx, p.Live, p.facts.Pod.Namespace, o)
 	}
 	if object == nil || err != nil {
 		return nil, err
 	}
 	if o.UID == p.owner.UID {
 		p.nearest = object
-	}
-	return object, nil
-}
-
-// intermediate reads a ReplicaSet or Job; nil for one that is gone.
-func (p *placing) intermediate(ctx context.Context, o workload.Owner, from client.Reader, options ...client.GetOption) (client.Object, error) {
-	var object client.Object = &appsv1.ReplicaSet{}
-	if o.Group == batchv1.GroupName {
-		object = &batchv1.Job{}
-	}
-	err := from.Get(ctx, client.ObjectKey{Namespace: p.facts.Pod.Namespace, Name: o.Name}, object, options...)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && object.GetUID() != o.UID:
-		return nil, nil //nolint:nilnil // an owner that does not exist is an answer
-	case err != nil:
-		return nil, fmt.Errorf("get %s %s/%s: %w", o.Kind, p.facts.Pod.Namespace, o.Name, err)
 	}
 	return object, nil
 }
@@ -197,54 +176,11 @@ func (p *placing) rules(ctx context.Context) (spread.Spread, error) {
 
 // size returns how many pods the target wants, or why that is not known.
 func (p *placing) size(ctx context.Context) (size int32, unknown string, err error) {
-	ref := p.object.Spec.TargetReference
-	key := client.ObjectKey{Namespace: p.object.Namespace, Name: ref.Name}
-	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	paths := p.Sizes.PathsOf(p.object)
-	o := sizedObject(kind.GroupKind())
-	if o == nil || len(paths) > 0 {
-		return p.Sizes.Read(ctx, kind, key, p.Clock.Now(), paths...)
+	readers := []client.Reader{p.Cached}
+	if !p.facts.DryRun {
+		readers = append(readers, p.Live)
 	}
-	err = p.Cached.Get(ctx, key, o, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) && !p.facts.DryRun {
-		err = p.Live.Get(ctx, key, o)
-	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return 0, "", nil
-	case err != nil:
-		return 0, "", fmt.Errorf("get %s %s: %w", kind.Kind, key, err)
-	}
-	return sizeOf(o), "", nil
-}
-
-// sizedObject returns an object of a kind that the cache holds; nil for any other kind.
-func sizedObject(kind schema.GroupKind) client.Object {
-	switch kind {
-	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}:
-		return &appsv1.Deployment{}
-	case schema.GroupKind{Group: appsv1.GroupName, Kind: "ReplicaSet"}:
-		return &appsv1.ReplicaSet{}
-	case schema.GroupKind{Group: appsv1.GroupName, Kind: "StatefulSet"}:
-		return &appsv1.StatefulSet{}
-	case schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}:
-		return &batchv1.Job{}
-	}
-	return nil
-}
-
-func sizeOf(o client.Object) int32 {
-	switch w := o.(type) {
-	case *appsv1.Deployment:
-		return ptr.Deref(w.Spec.Replicas, 1)
-	case *appsv1.ReplicaSet:
-		return ptr.Deref(w.Spec.Replicas, 1)
-	case *appsv1.StatefulSet:
-		return ptr.Deref(w.Spec.Replicas, 1)
-	case *batchv1.Job:
-		return ptr.Deref(w.Spec.Parallelism, 1)
-	}
-	return 0
+	return p.Sizes.SizeOf(ctx, p.object, p.Clock.Now(), readers...)
 }
 
 // wants returns how many pods the pod's controller wants, as the cache shows now.
@@ -252,7 +188,7 @@ func (p *placing) wants(ctx context.Context) int32 {
 	if p.nearest == nil {
 		return spread.UnknownWants
 	}
-	now, err := p.intermediate(ctx, p.owner, p.Cached, client.UnsafeDisableDeepCopy)
+	now, err := cluster.Intermediate(ctx, p.Cached, p.facts.Pod.Namespace, p.owner, client.UnsafeDisableDeepCopy)
 	if err != nil || now == nil {
 		now = p.nearest
 	}
