@@ -23,7 +23,6 @@ import (
 	"github.com/limpet-io/limpet/internal/evict"
 	"github.com/limpet-io/limpet/internal/placement"
 	"github.com/limpet-io/limpet/internal/webhook/admit"
-	"github.com/limpet-io/limpet/internal/webhook/guard"
 	"github.com/limpet-io/limpet/internal/webhook/validate"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
@@ -47,8 +46,6 @@ type feature struct {
 	crds []upgrade.CRD
 	// planners take part in the creation of pods.
 	planners func(shared) []admit.Planner
-	// guards are asked before a pod is deleted, evicted, changed or resized.
-	guards func(shared) []guard.Guard
 	// validators judge the feature's own kinds, or complete objects of users, by the path of their
 	// webhook.
 	validators func(shared) map[string]http.Handler
@@ -90,7 +87,7 @@ type shared struct {
 	lead func(context.Context) error
 }
 
-// features lists what the controller does. Planners and guards are asked in this order.
+// features lists what the controller does. Planners are asked in this order.
 func features(o Options) []feature {
 	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts(), nodeNetworks()}
 }
@@ -194,7 +191,6 @@ func budgets() feature {
 		name:    "budgets",
 		schemes: []func(*runtime.Scheme) error{policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme},
 		needs:   []cluster.Needs{disruption.Needs(), books.Needs(), budgetcontroller.Needs()},
-		guards:  func(s shared) []guard.Guard { return []guard.Guard{guard.Budgets{By: s.judge}} },
 		crds: []upgrade.CRD{
 			{Name: "podunavailablebudgets.policy.kruise.io", Stored: policyv1beta1.GroupVersion.WithKind("PodUnavailableBudget")},
 		},

@@ -39,15 +39,11 @@ func newWebhookServer(o Options, certificate *serving.Certificate, strangers *se
 // in deploy/controller/webhooks.yaml.
 func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	creation := &admit.Creation{MaxReservation: s.options.MaxReservation, Clock: s.clock}
-	guards := &guard.Handler{Live: mgr.GetAPIReader()}
 	server, answers := mgr.GetWebhookServer(), serving.NewAnswers(metrics.Registry, s.clock)
 	register := func(path string, handler http.Handler) { server.Register(path, answers.Count(path, handler)) }
 	for _, f := range all {
 		if f.planners != nil {
 			creation.Planners = append(creation.Planners, f.planners(s)...)
-		}
-		if f.guards != nil {
-			guards.Guards = append(guards.Guards, f.guards(s)...)
 		}
 		if f.validators != nil {
 			for path, handler := range f.validators(s) {
@@ -59,7 +55,7 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	labelled.Labelled = true
 	register(admit.CreationPath, creation.Webhook())
 	register(admit.SpreadPath, labelled.Webhook())
-	register(guard.Path, &webhook.Admission{Handler: guards})
+	register(guard.Path, &webhook.Admission{Handler: &guard.Handler{Judge: s.judge.Judge, Live: mgr.GetAPIReader()}})
 	own, err := schemeOf(all) // any client may send objects of any kind, and pods are large in memory
 	if err != nil {
 		return err

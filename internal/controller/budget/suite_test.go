@@ -103,7 +103,7 @@ func startReconciler(t *testing.T) *manager {
 func (m *manager) guarding(t *testing.T) *admissionv1.ValidatingWebhookConfiguration {
 	t.Helper()
 	judge := disruption.NewJudge(disruption.Options{Reader: m.reader, Books: m.books, Live: m.GetAPIReader(), Clock: clock.RealClock{}})
-	server := httptest.NewTLSServer(&webhook.Admission{Handler: &guard.Handler{Guards: []guard.Guard{guard.Budgets{By: judge}}, Live: m.GetAPIReader()}})
+	server := httptest.NewTLSServer(&webhook.Admission{Handler: &guard.Handler{Judge: judge.Judge, Live: m.GetAPIReader()}})
 	t.Cleanup(server.Close)
 	w := testenv.ReadWebhooks(t).Validating
 	w.Webhooks = slices.DeleteFunc(w.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return *w.ClientConfig.Service.Path != guard.Path })

@@ -98,7 +98,7 @@ func guardOf(mgr ctrl.Manager) http.Handler {
 		Reader: disruption.NewReader(mgr.GetCache(), mgr.GetClient()), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, User: testenv.ControllerUser,
 		Books: books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}),
 	})
-	return &webhook.Admission{Handler: &guard.Handler{Guards: []guard.Guard{guard.Budgets{By: judge}}, Live: mgr.GetAPIReader()}}
+	return &webhook.Admission{Handler: &guard.Handler{Judge: judge.Judge, Live: mgr.GetAPIReader()}}
 }
 
 // answers waits until the API server asks the webhook.

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/limpet-io/limpet/internal/disruption"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/workload"
@@ -12,11 +13,11 @@ import (
 // Concerns tells whether guards are asked about a request. The match conditions of
 // deploy/controller/webhooks.yaml say the same in CEL, which a test compares. An eviction only
 // names its pod, so that the API server sends every eviction.
-func Concerns(r Request) bool {
+func Concerns(r disruption.Request) bool {
 	if !workload.Alive(r.Pod) || mirrors(r.Pod) {
 		return false
 	}
-	return r.Verb != Update || changes(r.Pod, r.Changed) || budget.Unreadies(r.Pod, r.Changed) && !budget.Observes(r.User, r.Info.Groups)
+	return r.Verb != budget.VerbUpdate || changes(r.Pod, r.Changed) || budget.Unreadies(r.Pod, r.Changed) && !budget.Observes(r.User, r.Info.Groups)
 }
 
 // mirrors tells whether a pod shows a static pod of a kubelet, which no request ends.

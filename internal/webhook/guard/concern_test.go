@@ -12,9 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/guard"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/budget"
 )
 
 // pods are pods in every state that the match conditions look at.
@@ -95,14 +97,14 @@ func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
 	var called atomic.Int32
 	install(t, admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		called.Add(1)
-		return (&guard.Handler{Guards: []guard.Guard{&watchman{}}, Live: env.Client}).Handle(ctx, req)
+		return (&guard.Handler{Judge: new(watchman).Judge, Live: env.Client}).Handle(ctx, req)
 	}))
 	for _, value := range []string{policyv1beta1.LabelBudgetsOpen, policyv1beta1.LabelBudgetsClosed, ""} {
 		t.Run("namespace "+value, func(t *testing.T) {
 			ns := env.Namespace(t)
 			label(t, ns, value)
 			seen := map[bool]int{}
-			check := func(what string, r guard.Request, err error) {
+			check := func(what string, r disruption.Request, err error) {
 				t.Helper()
 				if err != nil {
 					t.Errorf("%s: %v", what, err)
@@ -123,21 +125,21 @@ func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
 					env.Read(t, client.ObjectKeyFromObject(pod), pod)
 				}
 				called.Store(0)
-				check("delete pod "+name, guard.Request{Verb: guard.Delete, Pod: pod}, dry.Delete(t.Context(), pod.DeepCopy()))
+				check("delete pod "+name, disruption.Request{Verb: budget.VerbDelete, Pod: pod}, dry.Delete(t.Context(), pod.DeepCopy()))
 				for change, edit := range changes {
 					if name == "terminating" && change == "a finalizer" {
 						continue // the API server refuses it
 					}
 					after := pod.DeepCopy()
 					edit(after)
-					r := guard.Request{Verb: guard.Update, Pod: pod, Changed: after.DeepCopy()}
+					r := disruption.Request{Verb: budget.VerbUpdate, Pod: pod, Changed: after.DeepCopy()}
 					check(fmt.Sprintf("update %s of pod %s", change, name), r, dry.Update(t.Context(), after))
 				}
 				for user, groups := range writers {
 					for change, edit := range statuses {
 						after := pod.DeepCopy()
 						edit(after)
-						r := guard.Request{Verb: guard.Update, Pod: pod, Changed: after.DeepCopy(), User: user, Info: authenticationv1.UserInfo{Groups: groups}}
+						r := disruption.Request{Verb: budget.VerbUpdate, Pod: pod, Changed: after.DeepCopy(), User: user, Info: authenticationv1.UserInfo{Groups: groups}}
 						err := client.NewDryRunClient(as(t, user, groups...)).Status().Update(t.Context(), after)
 						check(fmt.Sprintf("%s writes status %s of pod %s", user, change, name), r, err)
 					}

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/disruption"
+	"github.com/limpet-io/limpet/pkg/budget"
 )
 
 var (
@@ -25,12 +27,12 @@ var (
 
 // gathered is a request, and what only the handler needs to know.
 type gathered struct {
-	Request
+	disruption.Request
 	// otherUID tells that the client means a pod of another UID: the API server itself refuses.
 	otherUID bool
 }
 
-// options are those fields of the options of a request that the guards need.
+// options are those fields of the options of a request that the guard needs.
 type options struct {
 	DryRun        []string              `json:"dryRun"`
 	Preconditions *metav1.Preconditions `json:"preconditions"`
@@ -38,7 +40,7 @@ type options struct {
 
 // gather reads what is about to happen to which pod.
 func (h *Handler) gather(ctx context.Context, req admission.Request) (gathered, error) {
-	r := gathered{Request: Request{
+	r := gathered{Request: disruption.Request{
 		DryRun: ptr.Deref(req.DryRun, false), User: req.UserInfo.Username, Info: req.UserInfo, Pod: &corev1.Pod{},
 	}}
 	var o options
@@ -53,13 +55,13 @@ func (h *Handler) gather(ctx context.Context, req admission.Request) (gathered, 
 	}
 	switch {
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
-		r.Verb = Delete
+		r.Verb = budget.VerbDelete
 	case req.Operation == admissionv1.Update && (req.SubResource == "" || req.SubResource == "status"):
-		r.Verb = Update
+		r.Verb = budget.VerbUpdate
 	case req.Operation == admissionv1.Update && req.SubResource == "resize":
-		r.Verb = Resize
+		r.Verb = budget.VerbResize
 	default:
-		return r, fmt.Errorf("%s of pods/%s is not a request that guards are asked about", req.Operation, req.SubResource)
+		return r, fmt.Errorf("%s of pods/%s is not a request that the guard is asked about", req.Operation, req.SubResource)
 	}
 	err := gatherPods(req, &r)
 	r.apply(o)
@@ -72,7 +74,7 @@ func gatherPods(req admission.Request, r *gathered) error {
 	if err := json.Unmarshal(req.OldObject.Raw, r.Pod); err != nil {
 		return fmt.Errorf("decode pod: %w", err)
 	}
-	if r.Verb == Delete {
+	if r.Verb == budget.VerbDelete {
 		return cluster.Plausible(r.Pod, req.UID)
 	}
 	r.Changed = &corev1.Pod{}
@@ -85,7 +87,7 @@ func gatherPods(req admission.Request, r *gathered) error {
 // gatherEviction reads the pod, which an eviction only names. Its dry run may be said in the
 // eviction itself, and a drain says it nowhere else.
 func (h *Handler) gatherEviction(ctx context.Context, req admission.Request, r *gathered, o options) error {
-	r.Verb = Evict
+	r.Verb = budget.VerbEvict
 	var eviction struct {
 		DeleteOptions *options `json:"deleteOptions"`
 	}

@@ -25,25 +25,29 @@ import (
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/guard"
+	"github.com/limpet-io/limpet/pkg/budget"
 )
 
-// watchman is a guard that notes the requests, and refuses all while it is told to.
+// watchman is a judge that notes the requests, and answers what it is told to.
 type watchman struct {
-	mu      sync.Mutex
-	seen    []guard.Request
-	verdict guard.Verdict
+	mu     sync.Mutex
+	seen   []disruption.Request
+	answer disruption.Answer
 }
 
-func (w *watchman) Name() string { return "watchman" }
-
-func (w *watchman) Judge(_ context.Context, r guard.Request) (guard.Verdict, error) {
+func (w *watchman) Judge(_ context.Context, r disruption.Request) (disruption.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = append(w.seen, r)
-	return w.verdict, nil
+	return w.answer, nil
 }
 
-func (w *watchman) take() []guard.Request {
+// refused is the answer of a judge that keeps a pod.
+func refused(message string, why budget.Reason, by ...string) disruption.Answer {
+	return disruption.Answer{Decision: budget.Decision{Verdict: budget.Refused, Reason: why, Message: message, Blocking: by}}
+}
+
+func (w *watchman) take() []disruption.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	seen := w.seen
@@ -51,17 +55,17 @@ func (w *watchman) take() []guard.Request {
 	return seen
 }
 
-func (w *watchman) refuse(v guard.Verdict) {
+func (w *watchman) say(a disruption.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.verdict = v
+	w.answer = a
 }
 
 // installed installs the webhooks of the guards as the manifest has them, with a guard of the
 // test's own.
-func installed(t *testing.T, g guard.Guard) {
+func installed(t *testing.T, w *watchman) {
 	t.Helper()
-	install(t, &guard.Handler{Guards: []guard.Guard{g}, Live: env.Client})
+	install(t, &guard.Handler{Judge: w.Judge, Live: env.Client})
 }
 
 // install installs the webhooks with a handler.
@@ -136,11 +140,11 @@ func resize(ctx context.Context, pod *corev1.Pod, dryRun bool) error {
 	return env.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch), options...)
 }
 
-var ways = map[guard.Verb][]do{
-	guard.Delete: {deletePod, deleteCollection},
-	guard.Evict:  {evict},
-	guard.Update: {update},
-	guard.Resize: {resize},
+var ways = map[budget.Verb][]do{
+	budget.VerbDelete: {deletePod, deleteCollection},
+	budget.VerbEvict:  {evict},
+	budget.VerbUpdate: {update},
+	budget.VerbResize: {resize},
 }
 
 func runningPod(t *testing.T, ns string) *corev1.Pod {
@@ -160,13 +164,13 @@ func TestEveryVerbAsksTheGuards(t *testing.T) {
 		for i, way := range list {
 			t.Run(fmt.Sprintf("%s %d", verb, i), func(t *testing.T) {
 				pod := runningPod(t, guarded(t))
-				w.refuse(guard.Verdict{Refused: true, Message: "one pod must stay"})
+				w.say(refused("one pod must stay", ""))
 				w.take()
 				err := way(t.Context(), pod.DeepCopy(), false)
 				if !apierrors.IsTooManyRequests(err) {
 					t.Errorf("a refusal: %v, want that the client tries again later", err)
 				}
-				w.refuse(guard.Verdict{})
+				w.say(disruption.Answer{Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}})
 				w.take()
 				for _, dryRun := range []bool{true, false} {
 					if err := way(t.Context(), pod.DeepCopy(), dryRun); err != nil {
@@ -180,7 +184,7 @@ func TestEveryVerbAsksTheGuards(t *testing.T) {
 						if r.Verb != verb || r.DryRun != dryRun || r.Pod.UID != pod.UID || r.User == "" {
 							t.Errorf("request %s of pod %s by %q, dry run %t; want %s of %s, dry run %t", r.Verb, r.Pod.UID, r.User, r.DryRun, verb, pod.UID, dryRun)
 						}
-						if changes := verb == guard.Update || verb == guard.Resize; (r.Changed != nil) != changes {
+						if changes := verb == budget.VerbUpdate || verb == budget.VerbResize; (r.Changed != nil) != changes {
 							t.Errorf("changed pod %v, want one: %t", r.Changed, changes)
 						}
 					}
@@ -196,18 +200,11 @@ func TestEveryVerbAsksTheGuards(t *testing.T) {
 	})
 }
 
-func TestWithoutGuardsEveryRequestPasses(t *testing.T) {
-	answer := (&guard.Handler{}).Handle(t.Context(), admission.Request{})
-	if !answer.Allowed {
-		t.Errorf("answer %+v, want that the request passes", answer)
-	}
-}
-
 // A pod that cannot be read is no fault of the client, which may try again.
 func TestAnEvictionWhosePodCannotBeReadMayBeTriedAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	handler := guard.Handler{Guards: []guard.Guard{&watchman{}}, Live: env.Client}
+	handler := guard.Handler{Judge: new(watchman).Judge, Live: env.Client}
 	answer := handler.Handle(ctx, admission.Request{AdmissionRequest: admissionapi.AdmissionRequest{
 		Operation: admissionapi.Create, SubResource: "eviction", Namespace: "default", Name: "web-0", Object: runtime.RawExtension{Raw: []byte(`{}`)},
 	}})
@@ -219,12 +216,14 @@ func TestAnEvictionWhosePodCannotBeReadMayBeTriedAgain(t *testing.T) {
 // A refusal names each budget as the cause that drains and autoscalers know, and no time to
 // wait: client libraries would repeat the request without a word.
 func TestARefusalIsTheOneOfADisruptionBudget(t *testing.T) {
-	w := &watchman{verdict: guard.Verdict{Refused: true, Message: "one pod must stay", Causes: []string{"a", "b"}}}
-	handler := guard.Handler{Guards: []guard.Guard{w}}
+	w := &watchman{answer: refused("one pod must stay", budget.ReasonExhausted, "a", "b")}
+	handler := guard.Handler{Judge: w.Judge}
 	answer := handler.Handle(t.Context(), deletion(`{"metadata":{"name":"web-0"}}`))
 	want := &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Message: "one pod must stay",
-		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "DisruptionBudget", Message: "a"}, {Type: "DisruptionBudget", Message: "b"}}},
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+			{Type: "DisruptionBudget", Message: "PodUnavailableBudget a: BudgetExhausted"}, {Type: "DisruptionBudget", Message: "PodUnavailableBudget b: BudgetExhausted"},
+		}},
 	}
 	if diff := cmp.Diff(want, answer.Result); diff != "" || answer.Allowed {
 		t.Errorf("answer (-want +got):\n%s", diff)
@@ -233,8 +232,8 @@ func TestARefusalIsTheOneOfADisruptionBudget(t *testing.T) {
 
 // A pod that is gone ends a drain.
 func TestARequestForAPredecessorIsNotFound(t *testing.T) {
-	w := &watchman{verdict: guard.Verdict{Refused: true, Gone: true, Message: "rebuilt"}}
-	handler := guard.Handler{Guards: []guard.Guard{w}}
+	w := &watchman{answer: refused("rebuilt", budget.ReasonStale)}
+	handler := guard.Handler{Judge: w.Judge}
 	answer := handler.Handle(t.Context(), deletion(`{"metadata":{"name":"web-0"}}`))
 	if r := answer.Result; answer.Allowed || r.Code != http.StatusNotFound || r.Reason != metav1.StatusReasonNotFound || r.Details.Name != "web-0" {
 		t.Errorf("answer %+v, want that the pod is not found", answer)
@@ -243,8 +242,8 @@ func TestARequestForAPredecessorIsNotFound(t *testing.T) {
 
 // Pods that terminate or have ended pass, whatever a guard says.
 func TestEndingPodsPass(t *testing.T) {
-	w := &watchman{verdict: guard.Verdict{Refused: true}}
-	handler := guard.Handler{Guards: []guard.Guard{w}}
+	w := &watchman{answer: refused("", "")}
+	handler := guard.Handler{Judge: w.Judge}
 	for _, pod := range []string{
 		`{"metadata":{"name":"web-0","deletionTimestamp":"2026-01-01T00:00:00Z"}}`,
 		`{"metadata":{"name":"web-0"},"status":{"phase":"Failed"}}`,

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -15,25 +14,23 @@ import (
 	"github.com/limpet-io/limpet/internal/disruption"
 )
 
-// Path is the path of the webhooks that ask the guards.
+// Path is the path of the webhooks that ask the guard.
 const Path = "/guard-pod"
 
 // answerWithin is how long a decision may take: half of the 5 s that the API server waits. A late answer
 // lets the request pass where the failure policy is Ignore, and ends a drain elsewhere.
 const answerWithin = 2500 * time.Millisecond
 
-// Handler asks the guards about one request after the other.
+// Handler asks the budgets of a pod.
 type Handler struct {
-	Guards []Guard
+	// Judge decides about one request, as disruption.Judge does.
+	Judge func(context.Context, disruption.Request) (disruption.Answer, error)
 	// Live reads the pod of an eviction, which the request only names.
 	Live client.Reader
 }
 
 // Handle answers one request.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if len(h.Guards) == 0 {
-		return admission.Allowed("")
-	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	r, err := h.gather(ctx, req)
@@ -50,29 +47,14 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if r.otherUID || !Concerns(r.Request) {
 		return admission.Allowed("")
 	}
-	return h.judge(ctx, r.Request)
-}
-
-// judge asks the guards.
-func (h *Handler) judge(ctx context.Context, r Request) admission.Response {
-	answer := admission.Allowed("")
-	for _, g := range h.Guards {
-		verdict, err := g.Judge(ctx, r)
-		switch {
-		case err != nil:
-			return undecided(fmt.Errorf("guard %s: %w", g.Name(), err))
-		case verdict.Gone:
-			return gone(r.Pod.Name, verdict)
-		case verdict.Refused:
-			return refusal(verdict)
-		}
-		answer.Warnings = append(answer.Warnings, verdict.Warnings...)
-		answer.AuditAnnotations = verdict.Audit
+	answer, err := h.Judge(ctx, r.Request)
+	if err != nil {
+		return undecided(err)
 	}
-	return answer
+	return respond(r.Request, answer)
 }
 
 // isProbe tells whether a request only asks whether the guard is called.
-func isProbe(req admission.Request, r Request) bool {
+func isProbe(req admission.Request, r disruption.Request) bool {
 	return req.Operation == admissionv1.Create && req.Name == disruption.ProbeName && r.DryRun
 }

@@ -77,7 +77,7 @@ func handlerOf(mgr ctrl.Manager, live client.Reader) *guard.Handler {
 		Books:  books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: live, Clock: clock.RealClock{}}),
 		Live:   live, Access: mgr.GetClient(), Clock: clock.RealClock{}, MaxReservation: time.Hour, User: testenv.ControllerUser, NodeEnders: []string{karpenter},
 	})
-	return &guard.Handler{Guards: []guard.Guard{guard.Budgets{By: judge}}, Live: live}
+	return &guard.Handler{Judge: judge.Judge, Live: live}
 }
 
 // guarded makes a namespace from which requests are sent to the guard.
