@@ -230,13 +230,11 @@ func budgetReconcilers(s shared) []reconciler {
 
 func pinReconcilers(s shared) []reconciler {
 	c, live, metric := s.leading, s.mgr.GetAPIReader(), pincontroller.NewMetrics(metrics.Registry)
-	generator := &pincontroller.Generator{Client: c, Events: s.events}
 	leases := &pincontroller.LeaseMonitor{Live: live, Clock: s.clock}
 	teller := &pincontroller.Teller{Client: c, Cache: s.mgr.GetCache(), Clock: s.clock, Events: s.events, Pace: pin.UsualPace, Lead: s.lead}
 	return []reconciler{
 		teller,
-		generator,
-		&pincontroller.KindGenerator{Generator: generator, Live: live, Watcher: s.watcher},
+		&pincontroller.Generator{Client: c, Live: live, Watcher: s.watcher, Events: s.events},
 		&pincontroller.Recorder{
 			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,
 			Events: s.events, Teller: teller, Metrics: metric, Evictor: s.evictor, Leases: leases,

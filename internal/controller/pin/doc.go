@@ -2,8 +2,7 @@
 // rebuilt pods back to their nodes. The decisions are in pkg/pin.
 //
 //	Recorder   records where the pods of a target are Ready
-//	Generator  makes the PersistentPodStates that StatefulSets ask for by annotation
-//	KindGenerator  does the same for each further kind of workload
+//	Generator  makes the PersistentPodStates that workloads ask for by annotation
 //	Nominator  nominates the recorded node of a gated pod, and opens its gate
 //	Teller     gathers what happens to addresses into few events
 //	Resyncer   makes a workload create its pods again, after the API server refused them

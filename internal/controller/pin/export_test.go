@@ -17,6 +17,9 @@ var (
 	RecordChanged = recordChanged
 )
 
+// KindRequest requests the reconcile of one workload.
+type KindRequest = kindRequest
+
 // LacksPods is what the Resyncer looks at.
 var LacksPods = lacksPods
 

@@ -2,6 +2,7 @@ package pin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,45 +14,67 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/limpet-io/limpet/internal/cluster"
+	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/workload"
 )
 
-// Generator keeps the PersistentPodStates that StatefulSets ask for by annotation.
+// Generator keeps the PersistentPodStates that workloads ask for by annotation.
 type Generator struct {
 	Client client.Client
-	Events events.EventRecorder
+	// Live reads workloads of further kinds, of which the cache holds no whole objects.
+	Live    client.Reader
+	Watcher *workloads.Watcher
+	Events  events.EventRecorder
 
-	warned sync.Map // the message of the last warning in force, by warnedOf
+	warned sync.Map // the message of the last warning in force, by kindRequest
 }
 
-// warnedOf identifies a workload with a warning.
-type warnedOf struct {
-	schema.GroupKind
+// kindRequest requests the reconcile of one workload.
+type kindRequest struct {
+	schema.GroupVersionKind
 	client.ObjectKey
 }
 
 // SetupWithManager registers the reconciler.
 func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).
-		Named("generate").
-		For(&appsv1.StatefulSet{}).
-		Watches(&appsv1beta1.PersistentPodState{}, handler.EnqueueRequestsFromMapFunc(setsOf), builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: func(e event.UpdateEvent) bool { return specChanged(e.ObjectOld, e.ObjectNew) },
-		})).
-		WithOptions(controller.Options{NewQueue: cluster.InTurn(0, cluster.NamespaceOf), RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
-		Complete(cluster.RetryOnConflict(g))
+	c, err := controller.NewTyped("generate", mgr, controller.TypedOptions[kindRequest]{
+		Reconciler: cluster.RetryOnConflict(g), RateLimiter: cluster.BackOff[kindRequest](cluster.RetryLate), MaxConcurrentReconciles: 2,
+		NewQueue: cluster.InTurn(1, func(req kindRequest) string { return req.Namespace }),
+	})
+	if err != nil {
+		return fmt.Errorf("make controller: %w", err)
+	}
+	watch := func(object client.Object, requests handler.TypedMapFunc[client.Object, kindRequest], changed func(before, after client.Object) bool) error {
+		return c.Watch(source.TypedKind(mgr.GetCache(), object, handler.TypedEnqueueRequestsFromMapFunc(requests), predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) },
+		}))
+	}
+	of := func(kind schema.GroupVersionKind) handler.TypedMapFunc[client.Object, kindRequest] {
+		return func(_ context.Context, o client.Object) []kindRequest {
+			return []kindRequest{{kind, client.ObjectKeyFromObject(o)}}
+		}
+	}
+	g.Watcher.OnServed(func(kind schema.GroupVersionKind) error { return watch(workloads.Metadata(kind), of(kind), annotated) })
+	return errors.Join(
+		watch(&appsv1.StatefulSet{}, of(workloads.StatefulSets), annotated),
+		watch(&appsv1beta1.PersistentPodState{}, g.ofState, specChanged),
+	)
+}
+
+// annotated tells whether an update changed the annotations of a workload.
+func annotated(before, after client.Object) bool {
+	return before.GetUID() != after.GetUID() || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
 // specChanged tells whether an update changed more of a PersistentPodState than its status.
@@ -61,30 +84,31 @@ func specChanged(before, after client.Object) bool {
 		!reflect.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// setsOf requests the StatefulSets that a PersistentPodState concerns: its target, and the
-// StatefulSet of the same name, whose own object it may be or keep from being made.
-func setsOf(_ context.Context, o client.Object) []ctrl.Request {
-	state := o.(*appsv1beta1.PersistentPodState)
-	requests := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(state)}}
-	if target := pin.TargetOf(state); target.Group == appsv1.GroupName && target.Name != state.Name {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: state.Namespace, Name: target.Name}})
+// ofState requests the workloads that a PersistentPodState concerns: its target, and every workload
+// of the same name, whose own object it may be or keep from being made.
+func (g *Generator) ofState(_ context.Context, o client.Object) []kindRequest {
+	var requests []kindRequest
+	target := pin.TargetOf(o.(*appsv1beta1.PersistentPodState))
+	for _, kind := range append(g.Watcher.Registry.Readable(), workloads.StatefulSets) {
+		requests = append(requests, kindRequest{kind, client.ObjectKeyFromObject(o)})
+		if kind.GroupKind() == target.GroupKind() && target.Name != o.GetName() {
+			requests = append(requests, kindRequest{kind, client.ObjectKey{Namespace: o.GetNamespace(), Name: target.Name}})
+		}
 	}
 	return requests
 }
 
-// Reconcile creates, updates or deletes the PersistentPodState of one StatefulSet.
-func (g *Generator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var set appsv1.StatefulSet
-	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
-	if err := g.Client.Get(ctx, req.NamespacedName, &set); err != nil {
-		g.warned.Delete(warnedOf{kind.GroupKind(), req.NamespacedName})
+// Reconcile creates, updates or deletes the PersistentPodState of one workload.
+func (g *Generator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result, error) {
+	owner, reader := client.Object(workloads.Metadata(req.GroupVersionKind)), g.Live
+	if req.GroupVersionKind == workloads.StatefulSets {
+		owner, reader = &appsv1.StatefulSet{}, g.Client
+	}
+	if err := reader.Get(ctx, req.ObjectKey, owner); err != nil {
+		g.warned.Delete(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	return g.generate(ctx, &set, kind)
-}
-
-func (g *Generator) generate(ctx context.Context, owner client.Object, kind schema.GroupVersionKind) (ctrl.Result, error) {
-	in, err := g.gather(ctx, owner, kind)
+	in, err := g.gather(ctx, owner, req.GroupVersionKind)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -95,9 +119,9 @@ func (g *Generator) generate(ctx context.Context, owner client.Object, kind sche
 	case apierrors.IsInvalid(err): // a retry would not help; a change of the annotations triggers the next reconcile
 		generation = pin.Generation{Reason: pin.ReasonBadKeys, Message: err.Error()}
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("generate for %s %s: %w", kind.Kind, client.ObjectKeyFromObject(owner), err)
+		return ctrl.Result{}, fmt.Errorf("generate for %s %s: %w", req.Kind, req.ObjectKey, err)
 	}
-	g.report(ctx, owner, generation, warnedOf{kind.GroupKind(), client.ObjectKeyFromObject(owner)})
+	g.report(ctx, owner, generation, req)
 	return ctrl.Result{}, nil
 }
 
@@ -141,7 +165,7 @@ func (g *Generator) apply(ctx context.Context, generation pin.Generation) error 
 
 // report makes an event of what was done, or could not be done. A warning is not repeated
 // while it is in force: a workload changes its status all the time.
-func (g *Generator) report(ctx context.Context, owner client.Object, generation pin.Generation, key warnedOf) {
+func (g *Generator) report(ctx context.Context, owner client.Object, generation pin.Generation, key kindRequest) {
 	kind := corev1.EventTypeNormal
 	switch generation.Reason {
 	case pin.ReasonForeign, pin.ReasonNoKeys, pin.ReasonBadKeys:

@@ -125,7 +125,7 @@ func TestAKindThatIsNamedNoMoreKeepsItsRecords(t *testing.T) {
 // user made was in the way.
 func TestAnObjectIsGeneratedForAFurtherKind(t *testing.T) {
 	m := newManager(t)
-	m.start(t, m.kindGenerator())
+	m.start(t, m.generator())
 	ns := env.Namespace(t)
 	env.ServeKinds(t)
 	isGenerated(t, aWorkload(t, gameServers, ns, "annotated", nil))

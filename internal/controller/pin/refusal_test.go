@@ -195,11 +195,11 @@ func TestGenerationThatIsRefused(t *testing.T) {
 				With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationRequiredTopology, corev1.LabelHostname).StatefulSet
 			set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
 			c, writes := refusing(t, set, tc.code, tc.reason)
-			g := cluster.RetryOnConflict[ctrl.Request](&controller.Generator{Client: c})
+			g := cluster.RetryOnConflict[controller.KindRequest](&controller.Generator{Client: c})
 			var waited time.Duration
 			const tries = 10
 			for range tries {
-				got, err := g.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+				got, err := g.Reconcile(t.Context(), controller.KindRequest{GroupVersionKind: workloads.StatefulSets, ObjectKey: client.ObjectKeyFromObject(set)})
 				if (err != nil) != tc.wantErr {
 					t.Fatalf("error %v, want one: %t", err, tc.wantErr)
 				}

@@ -96,11 +96,7 @@ func (m *manager) recorder() *controller.Recorder {
 }
 
 func (m *manager) generator() *controller.Generator {
-	return &controller.Generator{Client: m.GetClient(), Events: m.GetEventRecorder("limpet-controller")}
-}
-
-func (m *manager) kindGenerator() *controller.KindGenerator {
-	return &controller.KindGenerator{Generator: m.generator(), Live: m.GetAPIReader(), Watcher: m.watcher}
+	return &controller.Generator{Client: m.GetClient(), Live: m.GetAPIReader(), Watcher: m.watcher, Events: m.GetEventRecorder("limpet-controller")}
 }
 
 func (m *manager) nominator() *controller.Nominator {
