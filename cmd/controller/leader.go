@@ -28,6 +28,17 @@ func (s *shared) elect(mgr ctrl.Manager) error {
 		return fmt.Errorf("add election: %w", err)
 	}
 	s.mgr, s.lead = leader.Manager(mgr, elector), elector.Wait
-	s.leading, s.costs = leader.Client(s.leading, elector), leader.Client(s.costs, elector)
+	options := clientOptions(mgr)
+	options.HTTPClient = leader.HTTPClient(options.HTTPClient, elector.Wait)
+	costs, err := client.New(mgr.GetConfig(), options)
+	if err != nil {
+		return fmt.Errorf("make client for costs: %w", err)
+	}
+	options.Cache = &client.CacheOptions{Reader: mgr.GetCache()}
+	leading, err := client.New(mgr.GetConfig(), options)
+	if err != nil {
+		return fmt.Errorf("make client of the leader: %w", err)
+	}
+	s.leading, s.costs = leading, costs
 	return nil
 }

@@ -128,11 +128,15 @@ const eventSource = "limpet-controller"
 
 // ownClient returns a client with a rate of its own, for what users can cause without bound.
 func ownClient(mgr ctrl.Manager) (client.Client, error) {
-	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	c, err := client.New(mgr.GetConfig(), clientOptions(mgr))
 	if err != nil {
 		return nil, fmt.Errorf("make client for users: %w", err)
 	}
 	return c, nil
+}
+
+func clientOptions(mgr ctrl.Manager) client.Options {
+	return client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}
 }
 
 func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error) {

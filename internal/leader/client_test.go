@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/leader"
@@ -18,18 +19,22 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env)) }
 
-// closedFence lets nothing pass.
-type closedFence struct{}
-
 var errClosed = errors.New("this replica does not lead")
-
-func (closedFence) Wait(context.Context) error { return errClosed }
 
 // No method of the client that can write reaches the API server while the replica does not lead.
 func TestEveryWriteWaitsForTheLease(t *testing.T) {
 	pod := testenv.APod("web").In(env.Namespace(t)).Pod
 	env.Create(t, pod)
-	c, ctx := leader.Client(env.Client, closedFence{}), t.Context()
+	through, err := rest.HTTPClientFor(env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	through = leader.HTTPClient(through, func(context.Context) error { return errClosed })
+	c, err := client.New(env.Config, client.Options{Scheme: env.Scheme, HTTPClient: through})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
 	merge := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"a":"b"}}}`))
 	for name, write := range map[string]func() error{
 		"create":        func() error { return c.Create(ctx, testenv.APod("other").In(pod.Namespace).Pod) },

@@ -3,7 +3,7 @@
 // does not end. Its writes wait until the Lease is its own again. Only a replica that finds
 // another leader ends, so that it begins again without what it remembers.
 //
-//	Elector  holds the Lease, or waits for it
-//	Client   a client whose writes wait while this replica does not lead
-//	Manager  starts what needs a leader after the first election
+//	Elector     holds the Lease, or waits for it
+//	HTTPClient  makes writes wait while this replica does not lead
+//	Manager     starts what needs a leader after the first election
 package leader
