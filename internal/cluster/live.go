@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,9 +19,9 @@ const liveTimeout = 5 * time.Second
 
 // LiveLimits bound the reads of one namespace.
 type LiveLimits struct {
-	AtOnce  int // reads that the API server is asked at a time
-	Waiting int // reads that wait for their turn
-	Total   int // reads of all namespaces that wait or are answered
+	AtOnce  int   // reads that the API server is asked at a time
+	Waiting int   // reads that wait for their turn
+	Total   int64 // reads of all namespaces that wait or are answered
 }
 
 // Limits of the webhook for pods that are created.
@@ -39,9 +39,6 @@ var (
 	LimitLabelled = LiveLimits{AtOnce: 4, Waiting: 12, Total: math.MaxInt32}
 )
 
-// ErrCrowded is returned for a read where too many reads wait.
-var ErrCrowded = errors.New("too many reads wait for the API server")
-
 // LiveReader reads past the cache for webhooks. Users choose what a webhook has to read, so
 // that each namespace has few reads of its own, and others never wait for those. Reads of
 // the same object that begin together are one.
@@ -49,21 +46,16 @@ type LiveReader struct {
 	reader client.Reader
 	limits LiveLimits
 
+	total  atomic.Int64   // reads that wait, or are being answered
+	places Places[string] // by namespace
+
 	mu      sync.Mutex
-	total   int              // reads that wait, or are being answered
-	lanes   map[string]*lane // by namespace
 	waiting map[any]*oneRead // not begun yet, by liveKey or listKey, so that later requests may share them
 }
 
 // NewLiveReader bounds the reads of a reader.
 func NewLiveReader(reader client.Reader, limits LiveLimits) *LiveReader {
-	return &LiveReader{reader: reader, limits: limits, lanes: map[string]*lane{}, waiting: map[any]*oneRead{}}
-}
-
-// lane is the reads of one namespace.
-type lane struct {
-	places chan struct{}
-	reads  int // that wait, or are being answered
+	return &LiveReader{reader: reader, limits: limits, waiting: map[any]*oneRead{}}
 }
 
 // liveKey identifies an object. Objects that stand for metadata only differ by their kind.
@@ -176,36 +168,16 @@ func (r *LiveReader) run(ctx context.Context, id any, place string, read *oneRea
 
 // enter waits for the turn of a read in a namespace.
 func (r *LiveReader) enter(ctx context.Context, namespace string) (leave func(), err error) {
-	r.mu.Lock()
-	l := r.lanes[namespace]
-	if r.total >= r.limits.Total || l != nil && l.reads >= r.limits.AtOnce+r.limits.Waiting {
-		r.mu.Unlock()
-		return nil, fmt.Errorf("read in namespace %s: %w", namespace, ErrCrowded)
+	var leavePlace func()
+	if err = ErrCrowded; r.total.Add(1) <= r.limits.Total {
+		leavePlace, err = r.places.Enter(ctx, namespace, r.limits.AtOnce, r.limits.Waiting)
 	}
-	if l == nil {
-		l = &lane{places: make(chan struct{}, r.limits.AtOnce)}
-		r.lanes[namespace] = l
+	if err != nil {
+		r.total.Add(-1)
+		return nil, fmt.Errorf("wait for a read in namespace %s: %w", namespace, err)
 	}
-	l.reads++
-	r.total++
-	r.mu.Unlock()
-	select {
-	case l.places <- struct{}{}:
-		return func() {
-			<-l.places
-			r.forget(namespace, l)
-		}, nil
-	case <-ctx.Done():
-		r.forget(namespace, l)
-		return nil, fmt.Errorf("wait for a read in namespace %s: %w", namespace, ctx.Err())
-	}
-}
-
-func (r *LiveReader) forget(namespace string, l *lane) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.total--
-	if l.reads--; l.reads == 0 {
-		delete(r.lanes, namespace)
-	}
+	return func() {
+		leavePlace()
+		r.total.Add(-1)
+	}, nil
 }

@@ -1,28 +1,21 @@
 package serving
 
 import (
+	"context"
 	"crypto"
 	"crypto/tls"
 	"io"
+	"math"
 	"net"
 	"net/netip"
-	"sync"
 
+	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/endpoint"
 )
 
 // handshakes makes the signatures of one source address one after the other. A signature is
 // what a handshake costs most, so that one address never takes all CPUs with them.
-type handshakes struct {
-	mu      sync.Mutex
-	sources map[netip.Addr]*signing
-}
-
-// signing is the turn of one source address.
-type signing struct {
-	sync.Mutex
-	waiting int // that sign, or wait for their turn
-}
+type handshakes struct{ cluster.Places[netip.Addr] }
 
 // configure makes a server sign in turns. It is called after the certificate was configured.
 func (h *handshakes) configure(cfg *tls.Config) {
@@ -56,28 +49,10 @@ type signer struct {
 
 // Sign signs in the turn of the source.
 func (s signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	leave := s.handshakes.enter(s.source)
+	leave, err := s.handshakes.Enter(context.Background(), s.source, 1, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
 	defer leave()
 	return s.Signer.Sign(random, digest, opts)
-}
-
-// enter waits for the turn of a source.
-func (h *handshakes) enter(source netip.Addr) (leave func()) {
-	h.mu.Lock()
-	turn := h.sources[source]
-	if turn == nil {
-		turn = &signing{}
-		h.sources[source] = turn
-	}
-	turn.waiting++
-	h.mu.Unlock()
-	turn.Lock()
-	return func() {
-		turn.Unlock()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if turn.waiting--; turn.waiting == 0 {
-			delete(h.sources, source)
-		}
-	}
 }

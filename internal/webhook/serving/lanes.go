@@ -2,10 +2,13 @@ package serving
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/limpet-io/limpet/internal/cluster"
 )
 
 // lane is a kind of request that is handled apart from other kinds.
@@ -41,10 +44,12 @@ func laneOf(path string, small bool) lane {
 // The API server is one source for all its users. So requests of a source that are about one
 // namespace have a share of the source's places, and of large ones, one waits at a time.
 type lanes struct {
-	places  [laneCount]chan struct{}
-	wait    time.Duration
-	sources *shares[netip.Addr]
-	parties *shares[party]
+	wait                          time.Duration
+	most, perSource, perNamespace [laneCount]int
+
+	places  cluster.Places[lane]
+	sources cluster.Places[sourceLane]
+	parties cluster.Places[partyLane]
 
 	mu    sync.Mutex
 	begun map[*request]time.Time // of the requests that are handled
@@ -56,33 +61,41 @@ type party struct {
 	namespace string
 }
 
+// sourceLane and partyLane are the keys of shares.
+type (
+	sourceLane struct {
+		lane
+		source netip.Addr
+	}
+	partyLane struct {
+		lane
+		party
+	}
+)
+
 // request is one that is handled. Its size makes each one's address unique.
 type request struct{ _ byte }
 
 func newLanes(l Limits) *lanes {
-	out := &lanes{
-		wait:    l.Wait,
-		sources: newShares[netip.Addr]([laneCount]int{l.PerSource, 1, 1, 1}, l.Wait),
-		parties: newShares[party]([laneCount]int{l.PerNamespace, 1, 1, 1}, l.Wait),
-		begun:   map[*request]time.Time{},
+	return &lanes{
+		wait: l.Wait, begun: map[*request]time.Time{}, most: [laneCount]int{l.Small, 1, smallConversionsAtOnce, 1},
+		perSource: [laneCount]int{l.PerSource, 1, 1, 1}, perNamespace: [laneCount]int{l.PerNamespace, 1, 1, 1},
 	}
-	for kind, places := range [laneCount]int{l.Small, 1, smallConversionsAtOnce, 1} {
-		out.places[kind] = make(chan struct{}, places)
-	}
-	return out
 }
 
 // share waits until a namespace has less than its share of the requests of a source, and the
 // source less than its own.
 func (l *lanes) share(ctx context.Context, kind lane, of party) (leave func(), err error) {
-	leaveParty, err := l.parties.enter(ctx, kind, of)
+	ctx, cancel := context.WithTimeout(ctx, l.wait)
+	defer cancel()
+	leaveParty, err := l.parties.Enter(ctx, partyLane{kind, of}, l.perNamespace[kind], math.MaxInt)
 	if err != nil {
-		return nil, err
+		return nil, errBusy
 	}
-	leaveSource, err := l.sources.enter(ctx, kind, of.source)
+	leaveSource, err := l.sources.Enter(ctx, sourceLane{kind, of.source}, l.perSource[kind], math.MaxInt)
 	if err != nil {
 		leaveParty()
-		return nil, err
+		return nil, errBusy
 	}
 	return func() {
 		leaveSource()
@@ -97,16 +110,14 @@ var errBusy = &refusal{http.StatusServiceUnavailable, refusedBusy, "too many req
 func (l *lanes) enter(ctx context.Context, kind lane, now time.Time) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.wait)
 	defer cancel()
-	places := l.places[kind]
-	select {
-	case places <- struct{}{}:
-	case <-ctx.Done():
+	leavePlace, err := l.places.Enter(ctx, kind, l.most[kind], math.MaxInt)
+	if err != nil {
 		return nil, errBusy
 	}
 	end := l.begin(now)
 	return func() {
 		end()
-		<-places
+		leavePlace()
 	}, nil
 }
 
