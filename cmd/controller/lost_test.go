@@ -101,10 +101,13 @@ func throughService(t *testing.T, r *replica, address string) {
 	_, port, _ := net.SplitHostPort(address)
 	mutating, _ := readWebhooks(t)
 	var m admissionv1.MutatingWebhookConfiguration
-	replace(t, mutating, &m, func() {
+	replace(t, mutating, &m, func() { // again after a conflict with the replica
 		for i := range mutating.Webhooks {
 			c := &mutating.Webhooks[i].ClientConfig
-			*c = admissionv1.WebhookClientConfig{URL: new("https://localhost:" + port + *c.Service.Path), CABundle: m.Webhooks[i].ClientConfig.CABundle}
+			if c.Service != nil {
+				c.URL, c.Service = new("https://localhost:"+port+*c.Service.Path), nil
+			}
+			c.CABundle = m.Webhooks[i].ClientConfig.CABundle
 		}
 	})
 }
