@@ -15,7 +15,6 @@ var deleters = map[string]string{
 	"internal/evict/evict.go":               "pods",
 	"internal/controller/pin/generate.go":   "PersistentPodStates that it has generated",
 	"internal/controller/pin/record.go":     "generated PersistentPodStates whose workload is gone",
-	"internal/leader/client.go":             "what its caller deletes: it only lets writes wait",
 	"internal/agent/show/pass.go":           "IPReservations and NodeIPPools of its node",
 	"internal/controller/budget/probe.go":   "nothing: it sends dry runs, which the guard refuses",
 	"internal/console/evict.go":             "nothing: it sends dry runs",
