@@ -1,12 +1,10 @@
 package serving
 
 import (
-	"context"
 	"crypto"
 	"crypto/tls"
 	"io"
 	"math"
-	"net"
 	"net/netip"
 
 	"github.com/limpet-io/limpet/internal/cluster"
@@ -25,31 +23,27 @@ func (h *handshakes) configure(cfg *tls.Config) {
 		if err != nil {
 			return nil, err
 		}
-		return h.limit(pair, hello.Conn), nil
+		key, ok := pair.PrivateKey.(crypto.Signer)
+		if !ok || hello.Conn == nil {
+			return pair, nil
+		}
+		limited := *pair
+		limited.PrivateKey = signer{key, func() (func(), error) {
+			return h.Enter(hello.Context(), endpoint.SourceOf(hello.Conn.RemoteAddr()), 1, math.MaxInt)
+		}}
+		return &limited, nil
 	}
 }
 
-// limit returns a pair that signs in the turn of a connection's source.
-func (h *handshakes) limit(pair *tls.Certificate, c net.Conn) *tls.Certificate {
-	key, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || c == nil {
-		return pair
-	}
-	limited := *pair
-	limited.PrivateKey = signer{key, h, endpoint.SourceOf(c.RemoteAddr())}
-	return &limited
-}
-
-// signer is a key of one source address.
+// signer is a key that signs in the turn of one source address.
 type signer struct {
 	crypto.Signer
-	handshakes *handshakes
-	source     netip.Addr
+	enter func() (leave func(), err error)
 }
 
 // Sign signs in the turn of the source.
 func (s signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	leave, err := s.handshakes.Enter(context.Background(), s.source, 1, math.MaxInt)
+	leave, err := s.enter()
 	if err != nil {
 		return nil, err
 	}
