@@ -220,7 +220,7 @@ func budgetReconcilers(s shared) []reconciler {
 	c, live := s.leading, s.mgr.GetAPIReader()
 	return []reconciler{
 		&budgetcontroller.Reconciler{
-			Client: c, Reader: s.disruption, Books: s.books, Clock: s.clock, Events: s.events,
+			Client: c, Reader: s.disruption, Books: s.books, Kinds: s.reader.Registry, Clock: s.clock, Events: s.events,
 			Prober:  &budgetcontroller.Prober{Client: c, Live: live, Configuration: webhookConfiguration},
 			Metrics: budgetcontroller.NewMetrics(metrics.Registry, s.clock),
 		},

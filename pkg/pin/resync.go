@@ -3,9 +3,11 @@ package pin
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -55,6 +57,23 @@ func LacksPods(set *appsv1.StatefulSet, pods []corev1.Pod) bool {
 		case !workload.Alive(pod) || !workload.Ready(pod):
 			return false
 		}
+	}
+	return false
+}
+
+// FailedCreate are the conditions of a ReplicaSet that was refused a pod.
+var FailedCreate = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"}}
+
+// Refused tells whether the controller of a ReplicaSet or Job possibly was refused a pod. A ReplicaSet says so. A Job
+// has too few pods then, and the controller of a Job whose pods fail waits for reasons of its own.
+func Refused(w any, wants int32) bool {
+	switch w := w.(type) {
+	case *appsv1.ReplicaSet:
+		return slices.ContainsFunc(w.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
+			return c.Type == FailedCreate[0].Type && c.Status == FailedCreate[0].Status && c.Reason == FailedCreate[0].Reason
+		})
+	case *batchv1.Job:
+		return w.Status.Failed == 0 && w.Status.Active+ptr.Deref(w.Status.Terminating, 0) < wants
 	}
 	return false
 }

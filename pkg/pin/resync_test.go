@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -73,6 +74,40 @@ func TestLacksPods(t *testing.T) {
 			tc.change(set.StatefulSet)
 			if got := pin.LacksPods(set.StatefulSet, tc.pods); got != tc.want {
 				t.Errorf("lacks pods: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// A ReplicaSet says that it was refused a pod. Of a Job the numbers tell, unless its pods fail: then its controller
+// waits for reasons of its own.
+func TestRefused(t *testing.T) {
+	says := func(kind appsv1.ReplicaSetConditionType, status corev1.ConditionStatus, reason string) *appsv1.ReplicaSet {
+		set := &appsv1.ReplicaSet{}
+		set.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: "Other"}, {Type: kind, Status: status, Reason: reason, Message: "admission webhook denied the request"}}
+		return set
+	}
+	job := func(active, terminating, failed int32) *batchv1.Job {
+		return &batchv1.Job{Status: batchv1.JobStatus{Active: active, Terminating: &terminating, Failed: failed}}
+	}
+	for name, tc := range map[string]struct {
+		workload any
+		want     bool
+	}{
+		"a ReplicaSet that was refused a pod":          {says(appsv1.ReplicaSetReplicaFailure, corev1.ConditionTrue, "FailedCreate"), true},
+		"a ReplicaSet that was refused a deletion":     {says(appsv1.ReplicaSetReplicaFailure, corev1.ConditionTrue, "FailedDelete"), false},
+		"a ReplicaSet that was refused a pod before":   {says(appsv1.ReplicaSetReplicaFailure, corev1.ConditionFalse, "FailedCreate"), false},
+		"a ReplicaSet that makes its pods":             {&appsv1.ReplicaSet{}, false},
+		"a Job without pods":                           {&batchv1.Job{}, true},
+		"a Job that lacks one of its pods":             {job(1, 0, 0), true},
+		"a Job that has its pods":                      {job(2, 0, 0), false},
+		"a Job whose pod terminates":                   {job(1, 1, 0), false},
+		"a Job whose pod has failed":                   {job(0, 0, 1), false},
+		"a DaemonSet, which no spread has as a target": {&appsv1.DaemonSet{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := pin.Refused(tc.workload, 2); got != tc.want {
+				t.Errorf("refused: %t, want %t", got, tc.want)
 			}
 		})
 	}

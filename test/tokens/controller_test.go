@@ -37,6 +37,9 @@ type victims struct {
 	unstarted, starts, alone       *corev1.Pod
 	replica                        *corev1.Pod
 	set                            *appsv1.StatefulSet
+	replicas                       *appsv1.ReplicaSet
+	daemons                        *appsv1.DaemonSet
+	job                            *batchv1.Job
 	game                           *unstructured.Unstructured
 	written, generated             *appsv1beta1.PersistentPodState
 	mutating                       *admissionv1.MutatingWebhookConfiguration
@@ -105,11 +108,16 @@ func newVictims(t *testing.T) victims {
 	v.spread = &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{"owner": "tenant"}}}
 	v.spread.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	v.spread.Spec.Subsets = []appsv1beta1.WorkloadSpreadSubset{{Name: "a"}}
+	own := metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{"owner": "tenant"}}
+	v.replicas = &appsv1.ReplicaSet{ObjectMeta: own, Spec: appsv1.ReplicaSetSpec{Selector: v.set.Spec.Selector, Template: v.set.Spec.Template}}
+	v.daemons = &appsv1.DaemonSet{ObjectMeta: own, Spec: appsv1.DaemonSetSpec{Selector: v.set.Spec.Selector, Template: v.set.Spec.Template}}
+	v.job = &batchv1.Job{ObjectMeta: own, Spec: batchv1.JobSpec{Template: *v.set.Spec.Template.DeepCopy()}}
+	v.job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	v.game.SetGroupVersionKind(testenv.GameServers)
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), v.game) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, v.game)
 	silent(v)
-	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.unstarted, v.starts, v.alone, v.replica, v.set, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
+	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.unstarted, v.starts, v.alone, v.replica, v.set, v.replicas, v.daemons, v.job, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
 	v.crd = &apiextensionsv1.CustomResourceDefinition{}
 	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, v.crd)
 	// Nothing answers there, and nothing is asked: all objects are in the stored version.
@@ -210,6 +218,14 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"change a kind that a user named":     {denied, patch(v.game, `{"spec":{"size":0}}`)},
 			"… its status, without a subresource": {denied, patch(v.game, `{"status":{"replicas":99,"phase":"Deleted"}}`)},
 			"… another annotation of it":          {denied, patch(v.game, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"scale a ReplicaSet":                  {denied, patch(v.replicas, `{"spec":{"replicas":0}}`)},
+			"… beside its annotation":             {denied, patch(v.replicas, `{"metadata":{"annotations":{"limpet.dev/nudged":"t"},"labels":{"a":"b"}}}`)},
+			"change the image of a ReplicaSet":    {denied, patch(v.replicas, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
+			"… of a DaemonSet":                    {denied, patch(v.daemons, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
+			"orphan the pods of a ReplicaSet":     {denied, patch(v.replicas, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
+			"suspend a Job":                       {denied, patch(v.job, `{"spec":{"suspend":true}}`)},
+			"change another annotation of a Job":  {denied, patch(v.job, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"delete a Job":                        {byRole, remove(v.job)},
 			"delete a kind that a user named":     {byRole, remove(v.game)},
 			"create a deployment":                 {byRole, create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil"}})},
 			"create a DaemonSet":                  {byRole, create(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
@@ -387,6 +403,9 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 				client.Preconditions{UID: &v.unstarted.UID, ResourceVersion: &v.unstarted.ResourceVersion})
 		}},
 		{"wake a StatefulSet", patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
+		{"wake a ReplicaSet", patch(v.replicas, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
+		{"wake a DaemonSet", patch(v.daemons, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
+		{"wake a Job", patch(v.job, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
 		{"wake a workload of a named kind", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
 		{"wake it again", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T01:00:00Z"}}}`)},
 		{"generate a state", create(made)},

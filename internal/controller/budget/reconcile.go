@@ -18,6 +18,7 @@ import (
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/cluster"
 	"github.com/limpet-io/limpet/internal/disruption"
+	"github.com/limpet-io/limpet/internal/workloads"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/budget"
 	"github.com/limpet-io/limpet/pkg/ledger"
@@ -40,7 +41,9 @@ type Reconciler struct {
 	Reader *disruption.Reader
 	Books  *books.Books
 	// Prober tells whether the guard is called.
-	Prober  *Prober
+	Prober *Prober
+	// Kinds tells the controllers of which workloads can be made to retry.
+	Kinds   *workloads.Registry
 	Clock   clock.PassiveClock
 	Events  events.EventRecorder
 	Metrics *Metrics

@@ -29,6 +29,7 @@ import (
 	"github.com/limpet-io/limpet/internal/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/webhook/guard"
+	"github.com/limpet-io/limpet/internal/workloads"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -78,7 +79,7 @@ func (m *manager) start(t *testing.T, reconcilers ...reconciler) (stop func()) {
 
 func (m *manager) reconciler() *controller.Reconciler {
 	return &controller.Reconciler{
-		Client: m.GetClient(), Reader: m.reader, Books: m.books, Clock: clock.RealClock{},
+		Client: m.GetClient(), Reader: m.reader, Books: m.books, Kinds: workloads.NewRegistry(), Clock: clock.RealClock{},
 		Prober: &controller.Prober{Client: m.GetClient(), Live: m.GetAPIReader(), Configuration: configuration},
 		Events: m.GetEventRecorder("limpet-controller"), Metrics: controller.NewMetrics(m.metrics, clock.RealClock{}),
 	}

@@ -5,12 +5,18 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/books"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/workloads"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/ledger"
 )
 
@@ -40,15 +46,7 @@ func TestAFreeUnitWakesTheControllerThatWaitsLongest(t *testing.T) {
 	}
 	env.Create(t, pub)
 	shows(t, pub, numbers{1, 3, 2, 3})
-	_, err := m.books.Decide(t.Context(), ns, []books.Owner{{Name: pub.Name, UID: pub.UID}}, func(b ledger.Book) (ledger.Book, bool) {
-		for _, w := range waiting {
-			b, _ = ledger.Ask(b, w)
-		}
-		return b, true
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m.waits(t, pub, waiting)
 	nudged := func(name string) string {
 		set := sets[name].DeepCopy()
 		env.Read(t, client.ObjectKeyFromObject(set), set)
@@ -67,5 +65,71 @@ func TestAFreeUnitWakesTheControllerThatWaitsLongest(t *testing.T) {
 	}
 	if nudged("drained") != "" {
 		t.Error("the set for which a drain waits was woken")
+	}
+}
+
+// waits enters requests that were refused into the book of a budget.
+func (m *manager) waits(t *testing.T, pub *policyv1beta1.PodUnavailableBudget, waiting []ledger.Waiting) {
+	t.Helper()
+	_, err := m.books.Decide(t.Context(), pub.Namespace, []books.Owner{{Name: pub.Name, UID: pub.UID}}, func(b ledger.Book) (ledger.Book, bool) {
+		for _, w := range waiting {
+			b, _ = ledger.Ask(b, w)
+		}
+		return b, true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestControllersOfManyKindsAreWoken has a pod of each kind whose controller retries when an annotation of its workload
+// changes. A kind that is not served, and a workload that is gone, keep no other from it.
+func TestControllersOfManyKindsAreWoken(t *testing.T) {
+	m := startReconciler(t)
+	env.ServeKind(t, testenv.CloneSets)
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	meta, template := metav1.ObjectMeta{Namespace: ns, Name: "web"}, *set.Spec.Template.DeepCopy()
+	template.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	once := *template.DeepCopy()
+	once.Spec.RestartPolicy = corev1.RestartPolicyNever
+	gone := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gone", UID: "gone"}}
+	owners := []struct {
+		client.Object
+		kind schema.GroupVersionKind
+	}{
+		{gone, schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "NotServed"}},
+		{gone, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
+		{set.StatefulSet, workloads.StatefulSets},
+		{&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: set.Spec.Selector, Template: template}}, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
+		{&appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: set.Spec.Selector, Template: template}}, appsv1.SchemeGroupVersion.WithKind("DaemonSet")},
+		{&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: once}}, batchv1.SchemeGroupVersion.WithKind("Job")},
+		{env.OfKind(t, testenv.CloneSets, ns, "web", map[string]any{"replicas": int64(1)}), testenv.CloneSets},
+	}
+	pub := aBudget(ns, "web", intstr.FromInt32(9))
+	pub.Spec.ProtectTotalReplicas = new(int32(9))
+	env.Create(t, pub)
+	var waiting []ledger.Waiting
+	now := time.Now()
+	for i, owner := range owners {
+		if owner.GetUID() == "" {
+			env.Create(t, owner.Object)
+		}
+		pod := testenv.APod(fmt.Sprintf("web-%d", i)).Of(owner, owner.kind).Ready()
+		pod.Labels = map[string]string{"app": "web"}
+		env.Create(t, pod.Pod)
+		waiting = append(waiting, ledger.Waiting{
+			UID: string(pod.UID), Pod: pod.Name, By: "system:serviceaccount:kube-system:some-controller", Since: now.Add(-time.Hour), Last: now.Add(-30 * time.Second),
+		})
+	}
+	m.waits(t, pub, waiting)
+	for _, owner := range owners[2:] {
+		testenv.Eventually(t, func() error {
+			env.Read(t, client.ObjectKeyFromObject(owner), owner.Object)
+			if owner.GetAnnotations()[workloads.AnnotationNudged] == "" {
+				return fmt.Errorf("the %s was not woken", owner.kind.Kind)
+			}
+			return nil
+		})
 	}
 }

@@ -37,6 +37,8 @@ func Needs() cluster.Needs {
 			cluster.Of(cluster.Labels, nodeFitness),
 			cluster.Of(cluster.Labels[*corev1.Namespace]),
 			cluster.Of(cluster.OwnAnnotations, setProgress),
+			cluster.Of(cluster.JobSize, jobProgress),
+			cluster.Of(replicaSetRefusal),
 			cluster.Of(cluster.NodeOwner, reservationHolder).AtMost(maxReservations, nodeOfReservation),
 			cluster.Of(cluster.NodeOwner, poolUsage).AtMost(maxPools, nodeOfPool),
 		},
@@ -44,6 +46,7 @@ func Needs() cluster.Needs {
 			cluster.StatesByTarget(), cluster.PodsByTarget(), cluster.PodsByNode(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
 			cluster.By(indexIP, addressesOf).Everywhere().Scattered(), cluster.By(indexPinned, stateThatHolds).InNamespace(),
 			cluster.By(indexWaiting, only(pin.Waits)).Everywhere(), cluster.By(indexLacking, only(lacksPods)),
+			cluster.By(indexLacking, only(refused[*appsv1.ReplicaSet])), cluster.By(indexLacking, only(refused[*batchv1.Job])),
 			cluster.By(indexOtherKinds, only(ofOtherKind)), cluster.By(indexIncomplete, nodesToComplete), cluster.By(indexHome, homesOf),
 		},
 	}
@@ -126,6 +129,18 @@ func setProgress(from, to *appsv1.StatefulSet) {
 	to.Status.Replicas, to.Status.AvailableReplicas = from.Status.Replicas, from.Status.AvailableReplicas
 }
 
+// jobProgress keeps whether a Job lacks pods.
+func jobProgress(from, to *batchv1.Job) {
+	to.Status.Active, to.Status.Terminating, to.Status.Failed = from.Status.Active, from.Status.Terminating, from.Status.Failed
+}
+
+// replicaSetRefusal keeps whether a ReplicaSet could not make its pods.
+func replicaSetRefusal(from, to *appsv1.ReplicaSet) {
+	if pin.Refused(from, 1) {
+		to.Status.Conditions = pin.FailedCreate
+	}
+}
+
 // Bounds of what the cache holds of one node, whose agent may create any number of objects. A
 // network has 10 000 reservations at the most.
 const (
@@ -201,6 +216,12 @@ func only[T client.Object](has func(T) bool) func(T) []string {
 
 // lacksPods tells whether a StatefulSet may lack pods.
 func lacksPods(set *appsv1.StatefulSet) bool { return pin.LacksPods(set, nil) }
+
+// refused tells whether a ReplicaSet or Job may lack pods.
+func refused[T client.Object](w T) bool {
+	_, wants := cluster.MakesPods(w)
+	return w.GetDeletionTimestamp() == nil && pin.Refused(w, wants)
+}
 
 // ofOtherKind tells whether the target of a state is no workload of Kubernetes.
 func ofOtherKind(state *appsv1beta1.PersistentPodState) bool {

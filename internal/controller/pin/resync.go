@@ -7,7 +7,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,45 +99,52 @@ func (r *Resyncer) resync(ctx context.Context) error {
 }
 
 // search finds the workloads that lack pods, by the cache alone. The cache holds no
-// workloads but StatefulSets of Kubernetes; of the others it knows the recorded pods, and
+// workloads but those of Kubernetes; of the others it knows the recorded pods, and
 // the names of those that are missing are returned for a closer look.
 func (r *Resyncer) search(ctx context.Context) (map[owner][]string, error) {
 	missing := map[owner][]string{}
-	var sets appsv1.StatefulSetList
-	if err := r.Client.List(ctx, &sets, client.MatchingFields{indexLacking: theKey}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list StatefulSets: %w", err)
-	}
-	for i := range sets.Items {
-		set := &sets.Items[i]
-		refusable, err := r.refusable(ctx, set)
-		if err != nil {
+	for _, list := range []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.ReplicaSetList{}, &batchv1.JobList{}} {
+		if err := r.Client.List(ctx, list, client.MatchingFields{indexLacking: theKey}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list workloads that lack pods: %w", err)
+		}
+		if err := meta.EachListItem(list, func(o runtime.Object) error { return r.look(ctx, o.(client.Object), missing) }); err != nil {
 			return nil, err
-		}
-		if !refusable {
-			continue
-		}
-		o := owner{workload.Target{Group: appsv1.GroupName, Kind: workloads.StatefulSets.Kind, Name: set.Name}, set.Namespace}
-		pods, err := r.pods(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		if pin.LacksPods(set, pods) {
-			missing[o] = nil
 		}
 	}
 	return missing, r.searchRecorded(ctx, missing)
 }
 
-// refusable tells whether a webhook may refuse pods of a StatefulSet: while none answers, those that ask for their
-// address, and all of a namespace whose spreads are closed.
-func (r *Resyncer) refusable(ctx context.Context, set *appsv1.StatefulSet) (bool, error) {
-	if _, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation]; asks {
-		return true, nil
+// look adds a workload that may lack pods, if it lacks some and a webhook may refuse them.
+func (r *Resyncer) look(ctx context.Context, w client.Object, missing map[owner][]string) error {
+	kind, err := r.Client.GroupVersionKindFor(w)
+	if err != nil {
+		return fmt.Errorf("find kind of %s: %w", w.GetName(), err)
+	}
+	if refusable, err := r.refusable(ctx, w); !refusable || err != nil {
+		return err
+	}
+	o := owner{workload.Target{Group: kind.Group, Kind: kind.Kind, Name: w.GetName()}, w.GetNamespace()}
+	if set, ok := w.(*appsv1.StatefulSet); ok {
+		if pods, err := r.pods(ctx, o); !pin.LacksPods(set, pods) || err != nil {
+			return err
+		}
+	}
+	missing[o] = nil
+	return nil
+}
+
+// refusable tells whether a webhook may refuse pods of a workload: while none answers, those that return under their
+// names and ask for their address, and all of a namespace whose spreads are closed.
+func (r *Resyncer) refusable(ctx context.Context, w client.Object) (bool, error) {
+	if set, ok := w.(*appsv1.StatefulSet); ok {
+		if _, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation]; asks {
+			return true, nil
+		}
 	}
 	var ns corev1.Namespace
-	err := r.Client.Get(ctx, client.ObjectKey{Name: set.Namespace}, &ns, client.UnsafeDisableDeepCopy)
+	err := r.Client.Get(ctx, client.ObjectKey{Name: w.GetNamespace()}, &ns, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("get namespace %s: %w", set.Namespace, err)
+		return false, fmt.Errorf("get namespace %s: %w", w.GetNamespace(), err)
 	}
 	return ns.Labels[appsv1beta1.LabelSpreads] == appsv1beta1.LabelSpreadsClosed, nil
 }
@@ -164,13 +174,11 @@ func (r *Resyncer) pods(ctx context.Context, o owner) ([]corev1.Pod, error) {
 
 // trigger changes the annotation of a workload, unless it wants none of the missing pods.
 func (r *Resyncer) trigger(ctx context.Context, o owner, missing []string, now time.Time) error {
-	kind := workloads.StatefulSets
-	if o.Group != appsv1.GroupName {
-		served, err := r.Workloads.Served(o.Target)
-		if err != nil {
-			return nil //nolint:nilerr // the PersistentPodState reports a kind that cannot be read
-		}
-		kind = served.GroupVersionKind
+	kind, can := r.Workloads.Nudged(o.Target)
+	if !can {
+		return nil // the PersistentPodState reports a kind that cannot be read
+	}
+	if len(missing) > 0 {
 		if wants, err := r.wants(ctx, o, missing); !wants || err != nil {
 			return err
 		}

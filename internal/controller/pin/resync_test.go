@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/internal/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -29,7 +31,7 @@ func TestResyncContinuesAfterARefusal(t *testing.T) {
 	}
 	c, patches := refusing(t, list, http.StatusForbidden, metav1.StatusReasonForbidden)
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	n := &controller.Resyncer{Client: c, Clock: clock}
+	n := &controller.Resyncer{Client: c, Workloads: &workloads.Reader{Registry: workloads.NewRegistry()}, Clock: clock}
 	if err := n.Resync(t.Context()); err != nil {
 		t.Fatalf("at the first look: %v, want that no workload is resynced yet", err)
 	}
@@ -81,9 +83,9 @@ func TestAStatefulSetWhosePodWasRefusedIsWokenUp(t *testing.T) {
 	nudged(t, set.StatefulSet)
 }
 
-// TestASetOfAClosedNamespaceIsWokenUp has a set that asks for no reservation lack its pod. Only where new pods are
-// refused while no planner of spreads answers, its controller is made to try again.
-func TestASetOfAClosedNamespaceIsWokenUp(t *testing.T) {
+// TestWorkloadsOfAClosedNamespaceAreWokenUp has workloads that ask for no reservation lack their pods. Only where new
+// pods are refused while no planner of spreads answers, their controllers are made to try again.
+func TestWorkloadsOfAClosedNamespaceAreWokenUp(t *testing.T) {
 	m := newManager(t)
 	m.start(t, m.resyncer())
 	label := func(value string) string {
@@ -91,13 +93,24 @@ func TestASetOfAClosedNamespaceIsWokenUp(t *testing.T) {
 		env.Patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, appsv1beta1.LabelSpreads, value))
 		return ns
 	}
-	open := testenv.AStatefulSet("web", 1).In(label(appsv1beta1.LabelSpreadsOpen)).StatefulSet
-	closed := testenv.AStatefulSet("web", 1).In(label(appsv1beta1.LabelSpreadsClosed)).StatefulSet
-	env.Create(t, open, closed)
-	nudged(t, closed)
-	env.Read(t, client.ObjectKeyFromObject(open), open)
-	if at, was := open.Annotations[workloads.AnnotationNudged]; was {
-		t.Errorf("a set whose pods are not refused was woken up at %s", at)
+	lacking := func(ns string) []client.Object {
+		set := testenv.AStatefulSet("web", 1).In(ns).StatefulSet
+		replicas := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.ReplicaSetSpec{Selector: set.Spec.Selector, Template: set.Spec.Template}}
+		replicas.Status.Conditions = pin.FailedCreate
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: batchv1.JobSpec{Template: *set.Spec.Template.DeepCopy()}}
+		job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		env.Create(t, set, replicas, job)
+		return []client.Object{set, replicas, job}
+	}
+	open := lacking(label(appsv1beta1.LabelSpreadsOpen))
+	for _, closed := range lacking(label(appsv1beta1.LabelSpreadsClosed)) {
+		nudged(t, closed)
+	}
+	for _, w := range open {
+		env.Read(t, client.ObjectKeyFromObject(w), w)
+		if at, was := w.GetAnnotations()[workloads.AnnotationNudged]; was {
+			t.Errorf("a %T whose pods are not refused was woken up at %s", w, at)
+		}
 	}
 }
 
