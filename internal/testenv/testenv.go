@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,6 +202,10 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 			e.putStatus(t, want, o)
 		case *corev1.Pod:
 			e.putStatus(t, want, o)
+		case *appsv1.ReplicaSet:
+			if w.Status.Conditions != nil {
+				e.putStatus(t, want, o)
+			}
 		case *appsv1beta1.PersistentPodState:
 			if w.Status.PodStates != nil { // otherwise controllers under test may be first
 				e.putStatus(t, want, o)
