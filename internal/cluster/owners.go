@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,7 +21,7 @@ import (
 func OwnerChain() Needs {
 	return Needs{
 		Objects: []Need{
-			Of[*corev1.Pod](Owners), Of[*appsv1.ReplicaSet](Owners), Of[*batchv1.Job](Owners),
+			Of[*corev1.Pod](Owners), Of[*appsv1.ReplicaSet](Owners), Of[*batchv1.Job](Owners), Of[*appsv1.Deployment](Owners),
 		},
 		Indexes: []Index{
 			By(indexOwner, ownerUID[*corev1.Pod]).InNamespace(), By(indexOwner, ownerUID[*appsv1.ReplicaSet]), By(indexOwner, ownerUID[*batchv1.Job]),
@@ -50,10 +51,13 @@ func ownerUID[T client.Object](o T) []string {
 }
 
 // ChainOf returns the controllers of a pod, the nearest first. It ends at an intermediate
-// owner that the cache does not show.
+// owner that the cache does not show, but for a ReplicaSet whose Deployment lives.
 func ChainOf(ctx context.Context, r client.Reader, pod *corev1.Pod) ([]workload.Owner, error) {
 	return workload.Chain(pod, func(owner workload.Owner) (metav1.Object, error) {
-		return Intermediate(ctx, r, pod.Namespace, owner)
+		if o, err := Intermediate(ctx, r, pod.Namespace, owner); o != nil || err != nil {
+			return o, err
+		}
+		return replicaSetOf(ctx, r, pod, owner)
 	})
 }
 
@@ -71,6 +75,26 @@ func Intermediate(ctx context.Context, r client.Reader, namespace string, owner 
 		return nil, fmt.Errorf("get %s %s/%s: %w", owner.Kind, namespace, owner.Name, err)
 	}
 	return o, nil
+}
+
+// replicaSetOf returns what a ReplicaSet that is gone said of its Deployment: a user may delete the ReplicaSet alone. It
+// is named after the Deployment and the hash in the labels of its pods. A Deployment that is younger than the pod is
+// another one of that name.
+func replicaSetOf(ctx context.Context, r client.Reader, pod *corev1.Pod, gone workload.Owner) (metav1.Object, error) {
+	var d appsv1.Deployment
+	name, ok := strings.CutSuffix(gone.Name, "-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey])
+	if !ok || gone.Group != appsv1.GroupName {
+		return nil, nil //nolint:nilnil // an owner that is gone is an answer
+	}
+	err := r.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &d, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && pod.CreationTimestamp.Before(&d.CreationTimestamp):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get Deployment %s/%s: %w", pod.Namespace, name, err)
+	}
+	of := metav1.NewControllerRef(&d, appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	return &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*of}}, nil
 }
 
 // PodsOwnedBy returns the pods that a workload controls, directly or through ReplicaSets

@@ -1,13 +1,18 @@
 package guard_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 // No steps by which a user changes the owners of a pod end with owners that the user may delete.
@@ -52,5 +57,57 @@ func TestOwnersThatChangeInStepsAreJudged(t *testing.T) {
 			}
 			env.Read(t, client.ObjectKeyFromObject(pods[i]), pods[i])
 		}
+	}
+}
+
+// A ReplicaSet that is deleted alone, in whatever way, is no teardown while its Deployment lives. A budget of the
+// Deployment goes on to cover the pods.
+func TestAReplicaSetThatIsDeletedAloneIsJudged(t *testing.T) {
+	serve(t)
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+		t.Run(string(policy), func(t *testing.T) {
+			ns := guarded(t)
+			template := testenv.AStatefulSet("web", 2).Spec.Template
+			template.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "5d4c"
+			selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(2)), Selector: selector, Template: template,
+			}}
+			put(t, d)
+			set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-5d4c"}, Spec: appsv1.ReplicaSetSpec{
+				Replicas: new(int32(2)), Selector: selector, Template: template,
+			}}
+			set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+			bySelector, byTarget := aBudget(ns, "selector", "web", intstr.FromInt32(0)), aBudget(ns, "target", "web", intstr.FromInt32(0))
+			byTarget.Spec.Selector = nil
+			byTarget.Spec.TargetReference = &policyv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+			put(t, set)
+			pod := controlled(ns, "web-5d4c-a", set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))
+			pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "5d4c"
+			put(t, pod)
+			if err := env.Client.Delete(t.Context(), set, client.PropagationPolicy(policy)); err != nil {
+				t.Fatal(err)
+			}
+			testenv.Eventually(t, func() error {
+				err := serving.GetCache().Get(t.Context(), client.ObjectKeyFromObject(set), set)
+				if err == nil && set.DeletionTimestamp == nil || client.IgnoreNotFound(err) != nil {
+					return fmt.Errorf("the cache shows the ReplicaSet without a deletion, error %w", err)
+				}
+				return nil
+			})
+			collect := byDeleting(systemAccount + "generic-garbage-collector")
+			for _, pub := range []*policyv1beta1.PodUnavailableBudget{bySelector, byTarget} {
+				put(t, pub)
+				refusedBy(t, collect(t, pod), pub.Name)
+				env.Remove(t, pub)
+				forgotten(t, pub)
+			}
+			put(t, aBudget(ns, "web", "web", intstr.FromInt32(0)))
+			env.Remove(t, d)
+			forgotten(t, d)
+			if err := collect(t, pod); err != nil {
+				t.Errorf("the Deployment is deleted, too: %v", err)
+			}
+		})
 	}
 }
