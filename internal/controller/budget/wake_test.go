@@ -87,6 +87,7 @@ func (m *manager) waits(t *testing.T, pub *policyv1beta1.PodUnavailableBudget, w
 func TestControllersOfManyKindsAreWoken(t *testing.T) {
 	m := startReconciler(t)
 	env.ServeKind(t, testenv.CloneSets)
+	env.AggregateRights(t)
 	ns := env.Namespace(t)
 	set := testenv.AStatefulSet("web", 1).In(ns)
 	meta, template := metav1.ObjectMeta{Namespace: ns, Name: "web"}, *set.Spec.Template.DeepCopy()
