@@ -5,10 +5,20 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
+
+// setCondition sets ConditionRecording. Its time is that of the reason, for outlives.
+func setCondition(in RecordInput, left int, into *[]metav1.Condition) {
+	c := condition(in, left)
+	if was := meta.FindStatusCondition(*into, c.Type); was != nil && was.Reason != c.Reason {
+		was.LastTransitionTime = c.LastTransitionTime
+	}
+	meta.SetStatusCondition(into, c)
+}
 
 // condition returns ConditionRecording, given how many pods are left out of the records.
 func condition(in RecordInput, left int) metav1.Condition {

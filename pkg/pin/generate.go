@@ -189,13 +189,13 @@ func claim(in GenerateInput, s *appsv1beta1.PersistentPodState) {
 	s.OwnerReferences = slices.DeleteFunc(s.OwnerReferences, in.named)
 }
 
-// outlives tells whether a generated object is over: for a minute its workload has been missing, and it
-// has no record left. A workload that is replaced is missing for a moment, too. left is how much of the
-// minute is left.
+// outlives tells whether a generated object is over: for a minute its workload has been missing, or of a kind that is no
+// longer named, and it has no record left. A workload that is replaced is missing for a moment, too. left is how much
+// of the minute is left.
 func outlives(in RecordInput, status *appsv1beta1.PersistentPodStateStatus) (over bool, left time.Duration) {
 	c := meta.FindStatusCondition(status.Conditions, appsv1beta1.ConditionRecording)
 	mine := in.State.Labels[LabelGenerated] == "true" && in.State.Name == TargetOf(in.State).Name
-	if !mine || c.Reason != appsv1beta1.ReasonTargetMissing || len(status.PodStates)+len(in.Pods) > 0 {
+	if !mine || in.Workload != nil || in.Unread+in.Kinds.Problem != "" || len(status.PodStates)+len(in.Pods) > 0 {
 		return false, 0
 	}
 	left = max(c.LastTransitionTime.Add(orphanGrace).Sub(in.Now), 0)

@@ -127,11 +127,7 @@ func Record(in RecordInput) Recording {
 	var left int
 	status.PodStates, left = truncate(in.State.Status.PodStates, records)
 	out.Unstored = unstored(records, status.PodStates)
-	c := condition(in, left)
-	if was := meta.FindStatusCondition(status.Conditions, c.Type); was != nil && was.Reason != c.Reason {
-		was.LastTransitionTime = c.LastTransitionTime // of the reason, for outlives
-	}
-	meta.SetStatusCondition(&status.Conditions, c)
+	setCondition(in, left, &status.Conditions)
 	out.Over, look = outlives(in, &status)
 	out.Again = sooner(out.Again, look)
 	out.Status = status
@@ -181,15 +177,16 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active, ready
 // recordNothing is the Recording of a state that is not in force, or whose kind of target is
 // not supported.
 func recordNothing(in RecordInput, status appsv1beta1.PersistentPodStateStatus) Recording {
-	meta.SetStatusCondition(&status.Conditions, condition(in, 0))
+	setCondition(in, 0, &status.Conditions)
 	meta.RemoveStatusCondition(&status.Conditions, appsv1beta1.ConditionTopologyUnknown)
 	if in.Older != "" {
 		status.PodStates = nil
 		meta.RemoveStatusCondition(&status.Conditions, appsv1beta1.ConditionWaiting)
-		return Recording{Status: status}
+	} else {
+		setWaiting(in, nil, &status.Conditions)
 	}
-	setWaiting(in, nil, &status.Conditions)
-	return Recording{Status: status}
+	over, again := outlives(in, &status)
+	return Recording{Status: status, Over: over, Again: again}
 }
 
 // maxFormerUIDs is how many lives on other nodes a record remembers.
