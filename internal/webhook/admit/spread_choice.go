@@ -44,7 +44,7 @@ func (p *placing) choose(ctx context.Context, dryRun bool) (outcome, error) {
 		o, err := p.try(ctx, dryRun, last)
 		switch {
 		case errors.Is(err, errUnbooked):
-			return p.unbooked(context.WithoutCancel(ctx), o.rules, err)
+			return p.unbooked(ctx, o.rules, err)
 		case err != nil || !o.wait:
 			return o, err
 		}
@@ -52,10 +52,7 @@ func (p *placing) choose(ctx context.Context, dryRun bool) (outcome, error) {
 		case <-changed:
 		case <-p.Clock.After(lookAgain):
 		case <-ctx.Done():
-			if len(o.rules.Subsets) == 0 {
-				return o, ctx.Err()
-			}
-			return p.unwritten(context.WithoutCancel(ctx), o.rules, ctx.Err())
+			return p.unbooked(ctx, o.rules, ctx.Err())
 		}
 	}
 }
@@ -106,11 +103,15 @@ func (p *placing) try(ctx context.Context, dryRun, last bool) (outcome, error) {
 // errUnbooked is returned where the book cannot be written, or not in time.
 var errUnbooked = errors.New("the book of the spread cannot be written")
 
-// unbooked chooses a subset without an entry, so that a slow book refuses no pod. A subset without
-// a maximum needs no entry. Where all have one, the first with a free slot may get a pod too many:
-// one for each creation whose entry could not be written, and whose pod is not seen. A pod that another
-// subset would have had may come home later, where the spread says so.
+// unbooked chooses a subset without an entry, so that the book of an open namespace, or a book that the API server
+// refuses, keeps no pod away. A subset without a maximum needs no entry. Where all have one, the first with a free slot
+// may get a pod too many: one for each creation whose entry could not be written, and whose pod is not seen. In a closed
+// namespace a pod is refused whose time is used up, and its owner tries again.
 func (p *placing) unbooked(ctx context.Context, rules spread.Spread, cause error) (outcome, error) {
+	if ctx.Err() != nil && p.closed || len(rules.Subsets) == 0 {
+		return outcome{}, cause
+	}
+	ctx = context.WithoutCancel(ctx)
 	book, err := p.Books.Look(ctx, p.object.Namespace, []books.Owner{{Name: p.object.Name, UID: p.object.UID, Spread: true}})
 	if err != nil {
 		return outcome{}, err
@@ -132,17 +133,6 @@ func (p *placing) unbooked(ctx context.Context, rules spread.Spread, cause error
 	o.Message = fmt.Sprintf("the pod goes to subset %s without an entry: %v", o.Subset, cause)
 	log.FromContext(ctx).Error(cause, "Pod is placed without an entry", "spread", p.object.Name, "subset", o.Subset)
 	return o, nil
-}
-
-// unwritten is unbooked for a pod whose entry was not tried to be written. In a closed namespace such a
-// pod is refused where its subset has a maximum: all such pods would get the same free slot.
-func (p *placing) unwritten(ctx context.Context, rules spread.Spread, cause error) (outcome, error) {
-	o, err := p.unbooked(ctx, rules, cause)
-	limited := slices.ContainsFunc(rules.Subsets, func(s spread.Subset) bool { return s.Name == o.Subset && s.Max != nil })
-	if err == nil && p.closed && limited {
-		return outcome{}, cause
-	}
-	return o, err
 }
 
 // decide chooses a subset by a book. The same function decides for a look and for the

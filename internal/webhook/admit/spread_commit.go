@@ -28,18 +28,14 @@ const (
 const (
 	// reasonSizeUnknown: a percentage of a size that cannot be read.
 	reasonSizeUnknown spread.Reason = "SizeUnknown"
-	// reasonNotBooked: the book could not be written in time. Only in a namespace that is open,
-	// and where the pods are not counted, the pod has no subset.
+	// reasonNotBooked: the book could not be written, or not in time, in a namespace that is open. Where the pods are not
+	// counted, the pod has no subset.
 	reasonNotBooked spread.Reason = "NotBooked"
 )
 
 // commit chooses the subset of the pod, and returns what the subset adds to the pod.
 func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
-	left := p.left(ctx)
-	if p.closed && left <= 0 && !p.byOrdinal() { // all such pods would get the same free slot
-		return Addition{}, fmt.Errorf("choose a subset of WorkloadSpread %s: %w", p.object.Name, errLate)
-	}
-	ctx, cancel := context.WithTimeout(ctx, left)
+	ctx, cancel := context.WithTimeout(ctx, p.left(ctx))
 	defer cancel()
 	decide := p.choose
 	if p.byOrdinal() {
@@ -65,9 +61,6 @@ func (p *placing) commit(ctx context.Context, dryRun bool) (Addition, error) {
 	}
 	return p.addition(o, dryRun), nil
 }
-
-// errLate is returned where a request has waited for so long that no time is left for the book.
-var errLate = errors.New("the time of the request is used up")
 
 // left is how long the choice of a subset may still take.
 func (p *placing) left(ctx context.Context) time.Duration {

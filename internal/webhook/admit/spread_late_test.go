@@ -49,3 +49,24 @@ func TestALateRequestTakesNoSlot(t *testing.T) {
 		t.Errorf("a late pod of an open namespace: %+v", answer)
 	}
 }
+
+// A pod of a closed namespace whose entry cannot be written in time is refused: nothing would bring it to the subset
+// that a fixed spread has for it. Tried again, it is where it belongs. A subset without a maximum needs no entry.
+func TestASlowBookOfAClosedNamespaceChangesNoSubset(t *testing.T) {
+	serve(t)
+	ns := closedNamespace(t)
+	_, rs := aDeployment(t, ns, 6)
+	env.Create(t, aSpread(ns, "web", "apps/v1", "Deployment", "web", "a=2", "b"))
+	sent(t, generated(rs))
+	placed(t, "a", generated(rs))
+	slowBooks.Store(true)
+	defer slowBooks.Store(false)
+	if err := env.Client.Create(t.Context(), generated(rs)); err == nil {
+		t.Error("a pod is created without an entry, want it refused")
+	}
+	slowBooks.Store(false)
+	placed(t, "a", generated(rs))
+	for range 4 {
+		placed(t, "b", generated(rs))
+	}
+}

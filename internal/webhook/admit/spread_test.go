@@ -216,7 +216,7 @@ func TestPodsWhileNoWebhookAnswers(t *testing.T) {
 	placed(t, "", daemon)
 }
 
-// A book that cannot be written in time refuses no pod, and overfills no subset while one has no
+// A book that cannot be written in time refuses no pod of an open namespace, and overfills no subset while one has no
 // maximum.
 func TestASlowBookRefusesNoPod(t *testing.T) {
 	serve(t)
