@@ -95,11 +95,11 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 
 // decideInTurn decides when the decisions that are being made leave room for what this one counts.
 func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
-	pods, err := j.reader.count(ctx, c.request.Pod.Namespace)
+	objects, err := j.reader.count(ctx, c.request.Pod.Namespace)
 	if err != nil {
 		return Answer{}, err
 	}
-	leave, err := j.turns.enter(ctx, c.request.Pod.Namespace, len(c.covering)*pods)
+	leave, err := j.turns.enter(ctx, c.request.Pod.Namespace, len(c.covering)*objects)
 	if err != nil {
 		return Answer{}, err
 	}

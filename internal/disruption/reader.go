@@ -2,6 +2,8 @@ package disruption
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,13 +109,20 @@ func (r *Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, err
 	return store.In(namespace)
 }
 
-// count returns how many pods a namespace has.
-func (r *Reader) count(ctx context.Context, namespace string) (int, error) {
-	store, err := cluster.StoreOf(ctx, r.cached, &corev1.Pod{})
-	if err != nil {
-		return 0, err
+// count returns how many pods and workloads a namespace has: a decision looks at each of them.
+func (r *Reader) count(ctx context.Context, namespace string) (sum int, err error) {
+	for _, o := range append(slices.Collect(maps.Values(kinds)), &corev1.Pod{}) {
+		store, err := cluster.StoreOf(ctx, r.cached, o)
+		if err != nil {
+			return 0, err
+		}
+		n, err := store.Count(namespace)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
 	}
-	return store.Count(namespace)
+	return sum, nil
 }
 
 // Version is the newest resource version of pods that the cache shows. What is read of pods

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Bounds of the decisions that are made at a time, in pods that are counted: a pod counts once
-// for each budget that covers the pod of the request. One takes some 70 bytes of memory.
+// Bounds of the decisions that are made at a time, in pods and workloads that are looked at: each counts once
+// for each budget that covers the pod of the request. One takes some 70 bytes of memory, and a microsecond.
 const (
 	countedInNamespace = 200_000
 	countedInTotal     = 600_000
