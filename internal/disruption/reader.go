@@ -111,7 +111,7 @@ func (r *Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, err
 
 // count returns how many pods and workloads a namespace has: a decision looks at each of them.
 func (r *Reader) count(ctx context.Context, namespace string) (sum int, err error) {
-	for _, o := range append(slices.Collect(maps.Values(kinds)), &corev1.Pod{}) {
+	for _, o := range append(slices.Collect(maps.Values(cluster.Workloads)), &corev1.Pod{}) {
 		store, err := cluster.StoreOf(ctx, r.cached, o)
 		if err != nil {
 			return 0, err
