@@ -27,7 +27,8 @@ const AnnotationNudged = "limpet.dev/nudged"
 // ReplicaSets make and delete the pods.
 var nudged = []schema.GroupVersionKind{
 	StatefulSets, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
-	batchv1.SchemeGroupVersion.WithKind("Job"), {Group: appsv1beta1.GroupVersion.Group, Version: "v1alpha1", Kind: "CloneSet"},
+	batchv1.SchemeGroupVersion.WithKind("Job"),
+	{Group: appsv1beta1.GroupVersion.Group, Version: "v1alpha1", Kind: "CloneSet"},
 }
 
 // Nudged returns the kind of a workload with its version; false for a kind whose controller is left to its own pace.

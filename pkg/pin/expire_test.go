@@ -85,7 +85,7 @@ func TestAMoveIsCountedWhileTheRecordLasts(t *testing.T) {
 			}
 			var moved int64
 			if r := state.Status.Rebuilds; r != nil {
-				moved = int64(r.Moved)
+				moved = r.Moved
 			}
 			if moved != tc.moved || len(state.Status.PodStates) != 3 {
 				t.Errorf("%d moves are counted with %d records, want %d with 3", moved, len(state.Status.PodStates), tc.moved)

@@ -32,8 +32,14 @@ var (
 // the start, so that the first event counts in a rate.
 func UsualVerbs() []PluginVerb {
 	return []PluginVerb{
-		{Name: "ADD", Outcome: "new"}, {Name: "ADD", Outcome: "claimed"}, {Name: "ADD", Outcome: "refused"}, {Name: "ADD", Outcome: "failed"},
-		{Name: "DEL", Outcome: "reserved"}, {Name: "DEL", Outcome: "freed"}, {Name: "DEL", Outcome: "unknown"}, {Name: "DEL", Outcome: "failed"},
+		{Name: "ADD", Outcome: "new"},
+		{Name: "ADD", Outcome: "claimed"},
+		{Name: "ADD", Outcome: "refused"},
+		{Name: "ADD", Outcome: "failed"},
+		{Name: "DEL", Outcome: "reserved"},
+		{Name: "DEL", Outcome: "freed"},
+		{Name: "DEL", Outcome: "unknown"},
+		{Name: "DEL", Outcome: "failed"},
 	}
 }
 

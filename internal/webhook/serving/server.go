@@ -114,7 +114,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}()
 	s.started.Store(true)
 	logger.Info("Serving webhooks", "address", raw.Addr().String())
-	if err := server.Serve(tls.NewListener(raw, s.tls())); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(tls.NewListener(raw, s.tls())); !errors.Is(err, http.ErrServerClosed) { //nolint:contextcheck // a handshake has a context of its own
 		return fmt.Errorf("serve webhooks: %w", err)
 	}
 	<-stopped
