@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/ipam"
@@ -111,11 +112,11 @@ func prefixes(of []claim, use v1alpha1.RangeUse, v4 bool) (found []netip.Prefix)
 
 // chooseMTU returns the MTU of a node's pods, 0 for that of the kernel. The note names groups that count for nothing on
 // this node.
-func chooseMTU(spec v1alpha1.NodeNetworkSpec, labels map[string]string, nodeMTU int) (mtu int32, note string, err error) {
+func chooseMTU(spec v1alpha1.NodeNetworkSpec, node labels.Set, nodeMTU int) (mtu int32, note string, err error) {
 	var groups []string
 	mtu = spec.MTU
 	for _, g := range spec.Groups {
-		if !hasLabels(labels, g.NodeLabels) {
+		if !labels.SelectorFromSet(g.NodeLabels).Matches(node) {
 			continue
 		}
 		if len(groups) == 0 {
@@ -130,15 +131,6 @@ func chooseMTU(spec v1alpha1.NodeNetworkSpec, labels map[string]string, nodeMTU 
 		return 0, "", problem{v1alpha1.ReasonMTUTooLarge, fmt.Errorf("the MTU %d is larger than %d, that of the interface with the node's internal IP. Remedy: set a smaller MTU, or put the node into a group of its own", mtu, nodeMTU)}
 	}
 	return mtu, note, nil
-}
-
-func hasLabels(labels, want map[string]string) bool {
-	for key, value := range want {
-		if got, there := labels[key]; !there || got != value {
-			return false
-		}
-	}
-	return true
 }
 
 // poolSets returns range sets as the pool of a node shows them; nil where limpet-ipam would refuse them.

@@ -11,9 +11,6 @@
 package coexist
 
 import (
-	"cmp"
-	"context"
-	"io"
 	"net/netip"
 	"slices"
 
@@ -21,7 +18,6 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/hostlocal"
-	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -69,11 +65,6 @@ type files struct {
 
 func filesOf(c *netconf.Config) files {
 	return files{conf: c, hostLocal: hostlocal.Of(c.DataDir, c.Network), fork: hostlocal.ForkOf(c.DataDir)}
-}
-
-// lock takes host-local's own lock.
-func (f files) lock() (io.Closer, error) {
-	return f.hostLocal.Lock(context.Background(), cmp.Or(f.conf.LockWait, persistence.DefaultLockWait)) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 }
 
 // taken reports whether host-local itself holds an address.

@@ -2,12 +2,14 @@ package coexist
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/netip"
 	"slices"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/hostlocal"
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -135,7 +137,7 @@ func (f files) remove(l legacyFiles) (err error) {
 	if len(l.own) == 0 {
 		return nil
 	}
-	lock, err := f.lock()
+	lock, err := f.hostLocal.Lock(context.Background(), cmp.Or(f.conf.LockWait, persistence.DefaultLockWait)) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (c *Config) assign(left []netip.Addr) ([]netip.Addr, error) {
 		left = slices.DeleteFunc(left, func(a netip.Addr) bool { return a == wanted[n] })
 	}
 	if len(left) > 0 {
-		return nil, leftOver(left)
+		return nil, RequestedError("failed to allocate all requested IPs: " + strings.Trim(fmt.Sprint(left), "[]"))
 	}
 	return wanted, nil
 }
@@ -102,13 +102,4 @@ func (c *Config) Fits(wanted, addrs []netip.Addr) error {
 		}
 	}
 	return nil
-}
-
-// leftOver names requested addresses that are in no range set.
-func leftOver(left []netip.Addr) error {
-	names := make([]string, len(left))
-	for i, a := range left {
-		names[i] = a.String()
-	}
-	return RequestedError("failed to allocate all requested IPs: " + strings.Join(names, " "))
 }
