@@ -136,12 +136,12 @@ func TestLargeStatesTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// leastPeak returns the least peak of a command that runs three times, or until its peak is small enough: a large state
-// is slow to read.
+// leastPeak returns the least peak of a command that runs ten times, or until its peak is small enough: a large state
+// is slow to read. On a busy machine the process gives memory back late.
 func leastPeak(t *testing.T, args []string, enough int64) int64 {
 	t.Helper()
 	least := int64(math.MaxInt64)
-	for i := 0; i < 3 && least > enough; i++ {
+	for i := 0; i < 10 && least > enough; i++ {
 		p, err := peak(t.Context(), args...)
 		if err != nil {
 			t.Fatalf("%s: %v", args, err)
