@@ -162,7 +162,10 @@ func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
 func asked(e *Explanation, pod *corev1.Pod) {
 	value, set := pod.Annotations[reservation.RetainAnnotation]
 	retain, warning := reservation.ParseRetain(value, longest)
+	owner, owned := workload.OwnerOf(pod)
 	switch {
+	case owned && owner.Unstable():
+		e.because("pods of a %s get new names, and keep no address", owner.Kind)
 	case !set:
 		e.because("the pod asks for no reservation")
 		e.Remedy = "annotate the pod template with " + reservation.RetainAnnotation

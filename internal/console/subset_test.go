@@ -44,6 +44,9 @@ func TestExplanationsKnowSpreads(t *testing.T) {
 	if !strings.Contains(e.Answer, placed) || e.Remedy != "" {
 		t.Errorf("placement: %+v, want the subset, and no remedy that does nothing on a Deployment", e)
 	}
+	if e, err := console.Address(f, "shop", pod.Name); err != nil || e.Remedy != "" || !strings.Contains(strings.Join(e.Because, " "), "ReplicaSet get new names") {
+		t.Errorf("address: %+v, %v, want no advice of which the Deployment is warned", e, err)
+	}
 	if h, err := console.History(f, "shop", pod.Name); err != nil || h.Subset != placed || !strings.Contains(h.Next, placed) {
 		t.Errorf("history: %v, %+v", err, h)
 	}
