@@ -49,7 +49,7 @@ func TestRecordExpiresFromTheEndOfThePod(t *testing.T) {
 }
 
 // A set that is scaled to zero and back gets its pods on other nodes. That is a move while the record lasts, which is as
-// long as the addresses are kept; afterwards the set has new pods, whose places nobody promised.
+// long as the addresses are kept; afterwards the set has new pods, whose places are not promised.
 func TestAMoveIsCountedWhileTheRecordLasts(t *testing.T) {
 	nodes := map[string]*corev1.Node{"n1": testenv.ANode("n1").Node, "n2": testenv.ANode("n2").Node}
 	running := func(uid types.UID, node string) (pods []corev1.Pod) {
