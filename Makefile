@@ -16,7 +16,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: pictures chaos chart release reference licences score sbom reproducible vulncheck help demo test test-unit test-e2e test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-pin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: pictures numbers chaos chart release reference licences score sbom reproducible vulncheck help demo test test-all test-unit test-e2e test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-pin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -24,20 +24,23 @@ help: ## Show this list
 demo: root build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
 	cd test/e2e && $(GO) run ./cmd/demo $(DEMO_FLAGS)
 
-chaos: root build ## Disturb clusters at random for 15 minutes each, with three seeds; writes docs/operate/chaos.md
-	cd test/e2e && $(GO) run ./cmd/chaos -seeds 3 -out docs/operate/chaos.md $(CHAOS_FLAGS)
+chaos: root build ## Disturb clusters at random for 15 minutes each, with three seeds; writes docs/operate/runs/chaos.md
+	cd test/e2e && $(GO) run ./cmd/chaos -seeds 3 -out docs/operate/runs/chaos.md $(CHAOS_FLAGS)
 
-test: root build assets ## Run all tests: tables, the plugin as a process, a real API server, the cluster
-	test/run.sh unit e2e
+test: root build assets ## Run the tests that a change needs: tables, the plugin as a process, real API servers, a three-node cluster
+	test/run.sh test
 
-test-unit: build assets ## Run all tests but those that need the three-node cluster
+test-all: root build assets ## Run all tests, with what is rare and long, and the race detector; ends with the minutes of each part
+	test/run.sh all
+
+test-unit: build assets ## Run those of make test that need no three-node cluster; what fails fast comes first
 	test/run.sh unit
 
-test-e2e: build ## Run the end-to-end tests on a separate three-node cluster
+test-e2e: build ## Run those of make test that need a three-node cluster
 	test/run.sh e2e
 
-test-upgrade: root build ## Upgrade from an earlier commit (FROM=COMMIT) and back, in every order; writes docs/operate/upgrade.md
-	cd test/e2e && $(GO) run ./cmd/upgrade -from "$(FROM)" -out docs/operate/upgrade.md $(UPGRADE_FLAGS)
+test-upgrade: root build ## Upgrade from an earlier commit (FROM=COMMIT) and back, in every order; writes docs/operate/runs/upgrade.md
+	cd test/e2e && $(GO) run ./cmd/upgrade -from "$(FROM)" -out docs/operate/runs/upgrade.md $(UPGRADE_FLAGS)
 
 test-fresh: assets ## Check that the built components and Go's caches are all that tests need
 	test/programs/fresh.sh
@@ -50,25 +53,25 @@ pictures: ## Take the pictures of `kubectl limpet ui` in docs/operate/pictures, 
 
 bench: bench-plugin
 
-bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/benchmarks.md
-	CGO_ENABLED=0 $(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/operate/benchmarks.md $(BENCH_FLAGS)
+bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/runs/plugin.md
+	CGO_ENABLED=0 $(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/operate/runs/plugin.md $(BENCH_FLAGS)
 
 bench-pin: bench-controller ## The same as bench-controller
 
-bench-controller: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/benchmarks-pin.md
-	$(GO) run ./test/bench/controller -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-pin.md $(BENCH_FLAGS)
+bench-controller: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/runs/controller.md
+	$(GO) run ./test/bench/controller -assets $(LIMPET_PROGRAMS) -out docs/operate/runs/controller.md $(BENCH_FLAGS)
 
-bench-budgets: build assets ## Measure how fast budgets judge, beside PodDisruptionBudgets; writes docs/operate/benchmarks-budgets.md
-	$(GO) run ./test/bench/controller -budgets -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-budgets.md $(BENCH_FLAGS)
+bench-budgets: build assets ## Measure how fast budgets judge, beside PodDisruptionBudgets; writes docs/operate/runs/budgets.md
+	$(GO) run ./test/bench/controller -budgets -assets $(LIMPET_PROGRAMS) -out docs/operate/runs/budgets.md $(BENCH_FLAGS)
 
-bench-spread: build assets ## Measure how fast spreads place pods, and that two replicas overfill none; writes docs/operate/benchmarks-spread.md
-	$(GO) run ./test/bench/controller -spreads -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-spread.md $(BENCH_FLAGS)
+bench-spread: build assets ## Measure how fast spreads place pods, and that two replicas overfill none; writes docs/operate/runs/spread.md
+	$(GO) run ./test/bench/controller -spreads -assets $(LIMPET_PROGRAMS) -out docs/operate/runs/spread.md $(BENCH_FLAGS)
 
-bench-scale: build assets ## Measure 5 000 nodes and 150 000 pods, scene by scene; writes docs/operate/benchmarks-scale.md and .json
-	$(GO) run ./test/bench/scale -assets $(LIMPET_PROGRAMS) -out docs/operate/benchmarks-scale.md $(BENCH_FLAGS)
+bench-scale: build assets ## Measure 5 000 nodes and 150 000 pods, scene by scene; writes docs/operate/runs/scale.md and .json
+	$(GO) run ./test/bench/scale -assets $(LIMPET_PROGRAMS) -out docs/operate/runs/scale.md $(BENCH_FLAGS)
 
-bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/benchmarks-rebuild.md
-	cd test/bench/rebuild && $(GO) run . -out docs/operate/benchmarks-rebuild.md $(BENCH_FLAGS)
+bench-rebuild: root build ## Measure a rebuild with Limpet and without on a cluster of its own; writes docs/operate/runs/rebuild.md
+	cd test/bench/rebuild && $(GO) run . -out docs/operate/runs/rebuild.md $(BENCH_FLAGS)
 
 build: harness ## Build the product and the cluster harness into bin/
 	$(VERSIONED) $(PLUGIN) -o bin/limpet-ipam ./cmd/ipam-plugin
@@ -121,6 +124,10 @@ verify: generate reference lint licences score sbom ## Check that generated code
 	for m in $(TIDY); do (cd $$m && $(GO) mod tidy -diff); done
 	! git ls-files '*.go' | grep -vE 'zz_generated|_test\.go$$' | xargs wc -l | awk '$$2 != "total" && $$1 > 400' | grep .
 	$(GO) test ./test/docs ./test/words
+	tools/numbers.sh
+
+numbers: ## Print how large the project is: lines, words, exported names, binaries
+	tools/numbers.sh
 
 licences: build ## Check the licences of all modules in the binaries
 	cd release && $(GO) run ./cmd/limpet-release licences $(BINARIES:%=../%)

@@ -1,14 +1,29 @@
 #!/usr/bin/env bash
-# Runs the tests of the modules of each named suite, also after one has failed, and lists all
-# failures at the end. The end-to-end tests wait for pods most of the time, so the other suite
-# runs beside them, with a lower priority, and two further clusters after this suite.
-# Usage: test/run.sh unit|e2e…
+# Runs the tests of all modules, also after one has failed, and ends with the minutes of each part and all failures.
+# Usage: test/run.sh unit|e2e|test|all
+#   unit   what needs no three-node cluster
+#   e2e    the promises to users on such a cluster
+#   test   both
+#   all    both with what is rare and long, which `go test -short` leaves out, and with the race detector
 set -uo pipefail
 cd "$(dirname "$0")/.."
-logs=bin/logs
+suite=${1:-} go=${GO:-go} logs=bin/logs beside=
+short=(-short)
+[[ $suite != all ]] || short=()
+unit=(limpet limpet/race limpet/servers test/cluster test/console release release/chart)
+e2e=(test/e2e)
+long=(test-fresh reproducible test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel)
+case $suite in
+unit) parts=("${unit[@]}") ;;
+e2e) parts=("${e2e[@]}") ;;
+test) parts=("${unit[@]}" "${e2e[@]}") ;;
+all) parts=("${unit[@]}" "${e2e[@]}" "${long[@]}") ;;
+*)
+	echo "test/run.sh: there is no suite '$suite'; unit, e2e, test and all are the suites" >&2
+	exit 2
+	;;
+esac
 mkdir -p "$logs"
-
-modules=() beside=
 rm -f "$logs"/*.result
 
 # Job control gives the suite that runs beside a process group of its own, which gets the interrupt.
@@ -19,108 +34,128 @@ stop() {
 } 2>/dev/null
 trap stop INT TERM
 
-# estimate tells how much there is to compile before the first test of a module runs.
-# Measured on two cores: about 8 packages a second.
-estimate() {
-	local stale
-	stale=$("${GO:-go}" list "$@" -test -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' ./... 2>/dev/null | wc -l)
-	if ((stale > 100)); then
-		echo "compiling $stale packages first: about $(((stale / 8 + 59) / 60)) min on two cores, once"
-	fi
-}
-
 # shown leaves out the lines that name each test at its start. An interrupt does not end it before the tests have cleaned up.
 shown() (
 	trap '' INT
 	grep -v --line-buffered '^=== '
 )
 
-# run NAME DIRECTORY FLAGS… runs the tests of one module, or of its packages in $only. Results are never taken
-# from the cache: tests build programs, which Go does not count among what a result depends on.
-run() {
-	local name=$1 dir=$2 log=$logs/${1//\//-} start=$SECONDS result=ok
-	shift 2
-	echo "== tests of $name"
-	(cd "$dir" && estimate $([[ " $* " == *" -race "* ]] && echo -race))
-	(cd "$dir" && "${GO:-go}" test "$@" "${only:-./...}") 2>&1 | tee -i "$log.log" | shown || result=FAILED
-	printf '%-21s %-6s %4d s\n' "$name" "$result" $((SECONDS - start)) >"$log.result"
+# part NAME COMMAND… runs a part, and keeps its output and its minutes.
+part() {
+	local name=$1 log=$logs/${1//\//-} start=$SECONDS result=ok
+	shift
+	echo "== $name"
+	"$@" 2>&1 | tee -i "$log.log" | shown || result=FAILED
+	local seconds=$((SECONDS - start))
+	printf '%-21s %-6s %3d.%d min\n' "$name" "$result" $((seconds / 60)) $((seconds % 60 / 6)) >"$log.result"
+}
+
+# tests DIRECTORY FLAGS… tests a module, or some packages of it. Results are never taken from the cache: tests build
+# programs, which Go does not count among what a result depends on.
+tests() (
+	cd "$1" && "$go" test -count=1 "${short[@]}" "${@:2}"
+)
+
+# as_built runs a command with the settings of `make build`: what a build compiled is not compiled again.
+as_built() (
+	export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -tags=grpcnotrace"
+	"$@"
+)
+
+# estimate tells how much there is to compile before the first test runs. Two cores compile about 8 packages a second.
+estimate() {
+	local stale
+	stale=$("$go" list -test -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' ./... 2>/dev/null | wc -l)
+	if ((stale > 300)); then
+		echo "compiling $stale packages first: about $(((stale / 8 + 59) / 60)) min on two cores, once"
+	fi
+}
+
+# raced lists the packages of test/race.txt, without those that only `make test-all` runs with the race detector.
+raced() {
+	sed 's/ *#.*//; /^$/d' test/race.txt | if [[ $suite == all ]]; then sed 's/ all$//'; else sed '/ all$/d'; fi
+}
+
+# others lists the packages that start API servers, or with -v the rest, without those of raced.
+others() {
+	local servers
+	servers=$(grep -rl --include='*_test.go' 'testenv\.Main' cmd internal pkg test | xargs dirname | sort -u | sed 's,^,./,')
+	"$go" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | sed "s,^$PWD/,./," |
+		grep -vFxf <(raced) | grep "$@" -Fxf <(echo "$servers")
+}
+
+# limpet runs packages without API servers first, because they are the first to fail. The others wait much.
+limpet() {
+	as_built estimate
+	part limpet as_built tests . -shuffle=on -timeout 20m $(others -v)
+	part limpet/race tests . -race -shuffle=on -timeout 30m -p "$(($(nproc) + 1))" $(raced)
+	part limpet/servers as_built tests . -shuffle=on -timeout 30m -p "$(($(nproc) + 1))" $(others)
 }
 
 # nodes compares the machine before and after, so that nothing may run beside it.
 nodes() {
-	run test/cluster test/cluster -race -count=1 -shuffle=on -timeout 20m
+	part test/cluster tests test/cluster -shuffle=on -timeout 20m ./...
 }
 
-packages() {
-	run limpet . -race -count=1 -shuffle=on -timeout 30m -p "$(($(nproc) + 1))" # packages wait, for processes and API servers
-	run test/console test/console -count=1 -shuffle=on -timeout 10m
-	run test/certmanager test/certmanager -count=1 -shuffle=on -timeout 15m
-	run release release -count=1 -shuffle=on -timeout 20m
-	only=. run release/chart release/chart -count=1 -shuffle=on -timeout 20m
-}
-
-unit() {
-	nodes
-	packages
+modules() {
+	part test/console as_built tests test/console -shuffle=on -timeout 10m ./...
+	part release as_built tests release -shuffle=on -timeout 20m ./...
+	part release/chart as_built tests release/chart -shuffle=on -timeout 20m .
 }
 
 # The packages start clusters, one after the other. The time of each test shows how far it is.
 end_to_end() {
-	run test/e2e test/e2e -v -p 1 -count=1 -timeout 45m -skip "^$upgrade\$"
+	part test/e2e tests test/e2e -v -p 1 -timeout 45m -skip "^($upgrade|$flannel)\$" ./...
 }
 
-upgrade=TestAnUpgradeAndBack
-upgrades() {
-	only=./upgrade run test/e2e/upgrade test/e2e -v -count=1 -timeout 20m -run "^$upgrade\$"
+# These start clusters of their own, and run beside the others.
+upgrade=TestAnUpgradeAndBack flannel=TestFlannelChangesOverAndBack
+rare() {
+	part test-fresh test/programs/fresh.sh
+	part test/certmanager as_built tests test/certmanager -shuffle=on -timeout 15m ./...
+	part reproducible make --no-print-directory reproducible
+	part release/chart/install tests release/chart/install -timeout 20m .
+	part test/e2e/upgrade tests test/e2e -v -timeout 20m -run "^$upgrade\$" ./upgrade
+	part test/e2e/flannel tests test/e2e -v -timeout 20m -run "^$flannel\$" ./flannel
 }
 
-installation() {
-	run release/chart/install release/chart/install -count=1 -timeout 20m
-}
-
-e2e() {
-	end_to_end
-	upgrades
-	installation
-}
-
-for suite in "$@"; do
-	case $suite in
-	unit) modules+=(test/cluster limpet test/console test/certmanager release release/chart) ;;
-	e2e) modules+=(test/e2e test/e2e/upgrade release/chart/install) ;;
-	*)
-		echo "test/run.sh: there is no suite $suite; unit and e2e are the suites" >&2
-		exit 2
-		;;
-	esac
-done
-
-if [[ " $* " == *" unit "* && " $* " == *" e2e "* ]]; then
+# The end-to-end tests wait for pods most of the time: the rest runs beside them, with a lower priority.
+together() {
 	nodes
 	set -m
 	end_to_end </dev/null &
 	beside=$!
 	set +m
 	renice -n 10 -p $$ >/dev/null
-	packages
-	installation
-	upgrades
+	limpet
+	modules
+	[[ $suite == test ]] || rare
 	echo "waiting for the end-to-end tests"
 	wait "$beside"
-else
-	"$1"
-fi
+}
+
+began=$SECONDS
+case $suite in
+unit)
+	limpet
+	nodes
+	modules
+	;;
+e2e) end_to_end ;;
+*) together ;;
+esac
 
 echo
 failed=0
-for name in "${modules[@]}"; do
+for name in "${parts[@]}"; do
 	cat "$logs/${name//\//-}.result" 2>/dev/null || printf '%-21s %s\n' "$name" "FAILED (no result)"
 done
-for name in "${modules[@]}"; do
+printf '%-28s %3d min\n' "all together" $(((SECONDS - began + 59) / 60))
+for name in "${parts[@]}"; do
 	grep -qs ' ok ' "$logs/${name//\//-}.result" && continue
 	failed=1
 	echo
 	echo "failures of $name (all of its output: $logs/${name//\//-}.log):"
-	grep -E '^[[:space:]]*--- FAIL|^FAIL|^panic:|DATA RACE|\[(build|setup) failed\]' "$logs/${name//\//-}.log"
+	grep -E '^[[:space:]]*--- FAIL|^FAIL|^panic:|DATA RACE|\[(build|setup) failed\]' "$logs/${name//\//-}.log" || tail -n 5 "$logs/${name//\//-}.log"
 done
 exit "$failed"

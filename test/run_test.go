@@ -4,9 +4,11 @@ package test_test
 import (
 	"bufio"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,17 +33,57 @@ esac
 `
 
 func TestEveryModuleRunsAndFailuresComeLast(t *testing.T) {
-	out, err := suites(t, checkout(t, failingGo)).CombinedOutput()
+	out, err := run(t, checkout(t, failingGo), "test").CombinedOutput()
 	if err == nil {
 		t.Error("the script passes although a module failed")
 	}
-	run, failures, _ := strings.Cut(string(out), "failures of test/cluster")
-	if !strings.Contains(run, "example.com/e2e") || !strings.Contains(run, "example.com/release") {
+	before, failures, _ := strings.Cut(string(out), "failures of test/cluster")
+	if !strings.Contains(before, "example.com/e2e") || !strings.Contains(before, "example.com/release") {
 		t.Errorf("the module after the failed one did not run:\n%s", out)
 	}
 	if !strings.Contains(failures, "TestNodes") {
 		t.Errorf("the end does not name the failed test:\n%s", out)
 	}
+}
+
+// A stand-in for go: the first module has four packages, and each run of tests shows its arguments.
+const tellingGo = `#!/bin/sh
+case "$1" in
+list) for p in pure raced server raced-server; do echo "$PWD/pkg/$p"; done ;;
+*) echo "ran $(basename "$PWD"): $*" ;;
+esac
+`
+
+// Each package runs once, with the race detector or without. What is long runs in the suite all alone.
+func TestEachPackageRunsOnce(t *testing.T) {
+	for suite, want := range map[string]map[string]string{
+		"unit": {"pure": "-short", "raced": "-short -race", "server": "-short", "raced-server": "-short"},
+		"all":  {"pure": "", "raced": "-race", "server": "", "raced-server": "-race"},
+	} {
+		root := checkout(t, tellingGo)
+		out, _ := run(t, root, suite).CombinedOutput() // the parts that are no tests in Go are not here, and fail
+		got := map[string]string{}
+		for line := range strings.Lines(string(out)) {
+			args, isRun := strings.CutPrefix(line, "ran "+filepath.Base(root)+": ")
+			for word := range strings.FieldsSeq(args) {
+				if name, isPackage := strings.CutPrefix(word, "./pkg/"); isRun && isPackage {
+					if _, twice := got[name]; twice {
+						t.Errorf("%s: %s ran twice", suite, name)
+					}
+					got[name] = flags(args, "-short", "-race")
+				}
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: the packages ran with %v, want %v:\n%s", suite, got, want, out)
+		}
+	}
+}
+
+// flags returns those of some flags that a line of arguments has.
+func flags(line string, of ...string) string {
+	has := slices.DeleteFunc(of, func(flag string) bool { return !slices.Contains(strings.Fields(line), flag) })
+	return strings.Join(has, " ")
 }
 
 // make cluster-down ends the cluster of make cluster-up, and clusters of other targets only when it
@@ -69,7 +111,7 @@ func TestAnInterruptLetsTheEndToEndTestsCleanUp(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(root, "test", "e2e", "never"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := suites(t, root)
+	cmd := run(t, root, "test")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -104,7 +146,10 @@ func checkout(t *testing.T, stub string) string {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	for file, text := range map[string]string{"go": stub, "test/run.sh": string(script), "test/cluster/x": "", "test/console/x": "", "test/e2e/x": "", "release/x": "", "release/chart/install/x": ""} {
+	for file, text := range map[string]string{
+		"go": stub, "test/run.sh": string(script), "test/race.txt": "./pkg/raced # why\n./pkg/raced-server all # why\n",
+		"pkg/server/main_test.go": "testenv.Main()", "pkg/raced-server/main_test.go": "testenv.MainWith()", "cmd/x": "", "internal/x": "", "test/certmanager/x": "", "test/cluster/x": "", "test/console/x": "", "test/e2e/x": "", "release/x": "", "release/chart/install/x": "",
+	} {
 		path := filepath.Join(root, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -116,9 +161,9 @@ func checkout(t *testing.T, stub string) string {
 	return root
 }
 
-func suites(t *testing.T, root string) *exec.Cmd {
+func run(t *testing.T, root, suite string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(root, "test", "run.sh"), "unit", "e2e")
+	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(root, "test", "run.sh"), suite)
 	cmd.Env = append(os.Environ(), "GO="+filepath.Join(root, "go"))
 	return cmd
 }

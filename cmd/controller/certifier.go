@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/limpet-io/limpet/internal/controller/installation"
-	"github.com/limpet-io/limpet/internal/controller/upgrade"
-	"github.com/limpet-io/limpet/internal/webhook/serving"
+	"github.com/limpet-io/limpet/internal/installation"
+	"github.com/limpet-io/limpet/internal/platform/serving"
+	"github.com/limpet-io/limpet/internal/upgrade"
 )
 
 // webhookConfiguration is the name of both webhook configurations in deploy/controller.

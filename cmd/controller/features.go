@@ -12,25 +12,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/limpet-io/limpet/internal/books"
-	"github.com/limpet-io/limpet/internal/cluster"
-	budgetcontroller "github.com/limpet-io/limpet/internal/controller/budget"
-	networkcontroller "github.com/limpet-io/limpet/internal/controller/nodenetwork"
-	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
-	spreadcontroller "github.com/limpet-io/limpet/internal/controller/spread"
-	"github.com/limpet-io/limpet/internal/controller/upgrade"
-	"github.com/limpet-io/limpet/internal/disruption"
-	"github.com/limpet-io/limpet/internal/evict"
-	"github.com/limpet-io/limpet/internal/placement"
-	"github.com/limpet-io/limpet/internal/webhook/admit"
-	"github.com/limpet-io/limpet/internal/webhook/validate"
-	"github.com/limpet-io/limpet/internal/workloads"
+	"github.com/limpet-io/limpet/internal/admit"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
+	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
+	networkcontroller "github.com/limpet-io/limpet/internal/nodenetwork"
+	"github.com/limpet-io/limpet/internal/pin"
+	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
+	"github.com/limpet-io/limpet/internal/platform/books"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
+	"github.com/limpet-io/limpet/internal/spread/placement"
+	spreadcontroller "github.com/limpet-io/limpet/internal/spread/reconcile"
+	"github.com/limpet-io/limpet/internal/upgrade"
+	"github.com/limpet-io/limpet/internal/validate"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
-	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // feature is one part of the controller. Whatever the controller does for users stands in
@@ -120,8 +120,7 @@ func pins() feature {
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
 			state := &validate.PersistentPodState{Live: live, Cached: s.mgr.GetCache(), Workloads: s.reader}
 			return map[string]http.Handler{
-				validate.PersistentPodStatePath:       admission.WithValidator(scheme, state),
-				validate.FormerPersistentPodStatePath: admission.WithValidator(scheme, validate.FormerPersistentPodState{PersistentPodState: state}),
+				validate.PersistentPodStatePath: admission.WithValidator(scheme, state),
 				validate.WorkloadPath: &admission.Webhook{
 					Handler: &validate.Workload{Cached: s.mgr.GetCache(), Workloads: s.reader, MaxReservation: s.options.MaxReservation},
 				},
@@ -148,8 +147,7 @@ func spreads() feature {
 				Namespaces: validate.NewNamespaces(live, s.mgr.GetClient(), s.clock), Workloads: s.reader,
 			}
 			return map[string]http.Handler{
-				validate.WorkloadSpreadPath:       admission.WithValidator(scheme, spread),
-				validate.FormerWorkloadSpreadPath: admission.WithValidator(scheme, validate.FormerWorkloadSpread{WorkloadSpread: spread}),
+				validate.WorkloadSpreadPath: admission.WithValidator(scheme, spread),
 			}
 		},
 		planners: func(s shared) []admit.Planner {
@@ -208,8 +206,7 @@ func budgets() feature {
 				},
 			}
 			return map[string]http.Handler{
-				validate.PodUnavailableBudgetPath:       admission.WithValidator(scheme, budget),
-				validate.FormerPodUnavailableBudgetPath: admission.WithValidator(scheme, validate.FormerPodUnavailableBudget{PodUnavailableBudget: budget}),
+				validate.PodUnavailableBudgetPath: admission.WithValidator(scheme, budget),
 			}
 		},
 		reconcilers: budgetReconcilers,
@@ -240,7 +237,7 @@ func pinReconcilers(s shared) []reconciler {
 			Events: s.events, Teller: teller, Metrics: metric, Evictor: s.evictor, Leases: leases,
 		},
 		&pincontroller.Nominator{Client: s.mgr.GetClient(), Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events, Leases: leases},
-		&pincontroller.Resyncer{Client: c, Workloads: s.reader, Clock: s.clock},
+		&pincontroller.Resyncer{Client: c, Cache: s.mgr.GetCache(), Workloads: s.reader, Clock: s.clock},
 		&pincontroller.Checker{Client: c, Live: s.mgr.GetAPIReader(), Clock: s.clock, Metrics: metric},
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/limpet-io/limpet/internal/health"
-	"github.com/limpet-io/limpet/internal/placement"
-	"github.com/limpet-io/limpet/internal/webhook/serving"
-	"github.com/limpet-io/limpet/internal/workloads"
+	"github.com/limpet-io/limpet/internal/platform/serving"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
+	"github.com/limpet-io/limpet/internal/spread/placement"
 )
 
 // progressWithin is how long a part of the controller may go without progress before the

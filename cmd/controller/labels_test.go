@@ -7,28 +7,28 @@ import (
 
 	"k8s.io/utils/clock"
 
-	budgetcontroller "github.com/limpet-io/limpet/internal/controller/budget"
-	pincontroller "github.com/limpet-io/limpet/internal/controller/pin"
-	rolloutcontroller "github.com/limpet-io/limpet/internal/controller/rollout"
-	scaleincontroller "github.com/limpet-io/limpet/internal/controller/scalein"
-	"github.com/limpet-io/limpet/internal/disruption"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
+	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
+	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
+	"github.com/limpet-io/limpet/internal/platform/serving"
+	rolloutcontroller "github.com/limpet-io/limpet/internal/rollout/reconcile"
+	scaleincontroller "github.com/limpet-io/limpet/internal/spread/scalein/reconcile"
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/internal/webhook/serving"
 )
 
 // boundsOfLabels says why each label has few values, whatever tenants do. A label that is
 // added here needs its bound.
 var boundsOfLabels = map[string]string{
 	"outcome":            "Kept, Moved, Lost",
-	"cause":              "constants of pkg/pin; another word in an annotation counts as none",
+	"cause":              "constants of internal/pin; another word in an annotation counts as none",
 	"kind":               "IPReservation, NodeIPPool",
-	"reason":             "constants of internal/webhook/serving, internal/endpoint, internal/controller/pin, internal/controller/budget and pkg/budget",
-	"vector":             "constants of pkg/budget",
+	"reason":             "constants of internal/platform/serving, internal/platform/endpoint, internal/pin/reconcile, internal/budget/reconcile and internal/budget",
+	"vector":             "constants of internal/budget",
 	"verdict":            "Allowed, Refused, Accounted",
 	"order":              "subsets, balanced, none",
 	"why":                "limit, none",
-	"workload_namespace": "internal/controller/pin shows at most 500 workloads",
-	"persistentpodstate": "internal/controller/pin shows at most 500 workloads, 20 of a namespace",
+	"workload_namespace": "internal/pin/reconcile shows at most 500 workloads",
+	"persistentpodstate": "internal/pin/reconcile shows at most 500 workloads, 20 of a namespace",
 
 	"crd":    "the CRDs of the controller's own kinds",
 	"action": "adopted, rescheduled, returned",

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/limpet-io/limpet/internal/leader"
+	"github.com/limpet-io/limpet/internal/platform/leader"
 )
 
 // leaseName is the name of the Lease of the leader.

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/limpet-io/limpet/internal/books"
-	"github.com/limpet-io/limpet/internal/cluster"
-	"github.com/limpet-io/limpet/internal/controller/upgrade"
-	"github.com/limpet-io/limpet/internal/disruption"
-	"github.com/limpet-io/limpet/internal/evict"
-	"github.com/limpet-io/limpet/internal/placement"
-	"github.com/limpet-io/limpet/internal/webhook/serving"
-	"github.com/limpet-io/limpet/internal/workloads"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/platform/books"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/serving"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
+	"github.com/limpet-io/limpet/internal/spread/placement"
+	"github.com/limpet-io/limpet/internal/upgrade"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -36,7 +36,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err != nil {
 		return nil, err
 	}
-	var needs []cluster.Needs
+	needs := []cluster.Needs{serving.Needs()}
 	var crds []upgrade.CRD
 	for _, f := range all {
 		needs, crds = append(needs, f.needs...), append(crds, f.crds...)
@@ -168,7 +168,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		Reader: s.disruption, Books: s.books, Live: mgr.GetAPIReader(), Newest: unseen, Access: access, Clock: s.clock, MaxReservation: o.MaxReservation,
 		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", NodeEnders: o.NodeEnders, Metrics: disruption.NewMetrics(metrics.Registry),
 	})
-	s.evictor = &evict.Evictor{Client: s.leading, Budgets: s.judge}
+	s.evictor = &evict.Evictor{Client: s.leading, Ask: s.judge.Leave}
 	s.sightings = &cluster.Sightings{Clock: s.clock, Retain: func(pod *corev1.Pod) time.Duration {
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, o.MaxReservation) // the webhook has warned
 		return request.Retain
@@ -185,7 +185,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		Registry: workloads.NewRegistry(),
 		Cached:   mgr.GetClient(), Live: s.live, LiveProven: s.proven, Scales: mgr.GetClient(), Namespaces: o.kindsIn(),
 	}
-	s.sizes.Kinds = s.reader.Registry
+	s.sizes.Kinds, s.disruption.Kinds = s.reader.Registry, s.reader.Registry
 	s.watcher = &workloads.Watcher{
 		Registry: s.reader.Registry,
 		Client:   mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: o.kindsIn(),

@@ -68,7 +68,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
 	fs.StringVar(&o.ClientCA, "client-ca", o.ClientCA, "file with the authority of the API server's client certificate; the webhooks for admission then refuse clients without one; empty: --client-networks alone says who is answered")
 	fs.StringSliceVar(&o.ClientNames, "client-name", o.ClientNames, "common name or DNS name in that certificate; may be repeated; none: every certificate of the authority is accepted")
-	fs.StringSliceVar(&o.ClientNetworks, "client-networks", o.ClientNetworks, "networks, such as 10.0.0.0/24, from which the webhooks may be asked, beside loopback; 0.0.0.0/0,::/0: all; none: all but the pod CIDRs, where pods of kube-system and the first two addresses may, and with --client-ca all")
+	fs.StringSliceVar(&o.ClientNetworks, "client-networks", o.ClientNetworks, "networks, such as 10.0.0.0/24, from which the webhooks may be asked, beside loopback; 0.0.0.0/0,::/0: all; none: all but pods; pods of kube-system, the first two addresses of a pod CIDR and API servers may, and with --client-ca all")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics; 0 for none")
 	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "let one replica at a time run the reconcilers")

@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/limpet-io/limpet/internal/cluster"
-	"github.com/limpet-io/limpet/pkg/fit"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fit"
 )
 
 // TestTheCacheShowsThatANodePauses puts a node that has just said that it is not Ready into the caches of all features
-// together. Pods must wait for such a node, which needs the time of the condition.
+// together. Pods must wait for such a node, also where the clock of the controller is 61 s ahead of that of the node.
 func TestTheCacheShowsThatANodePauses(t *testing.T) {
 	now := time.Now()
 	var all []cluster.Needs
@@ -23,7 +23,7 @@ func TestTheCacheShowsThatANodePauses(t *testing.T) {
 	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
 	node.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))},
-		{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Second))},
+		{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-61 * time.Second))},
 	}
 	for kind, by := range cluster.CacheOptions(all...).ByObject {
 		if _, ofNodes := kind.(*corev1.Node); !ofNodes {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/limpet-io/limpet/internal/endpoint"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 	"github.com/limpet-io/limpet/internal/version"
 )
 

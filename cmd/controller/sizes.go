@@ -6,10 +6,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/limpet-io/limpet/internal/cluster"
-	rolloutcontroller "github.com/limpet-io/limpet/internal/controller/rollout"
-	scaleincontroller "github.com/limpet-io/limpet/internal/controller/scalein"
-	"github.com/limpet-io/limpet/internal/webhook/admit"
+	"github.com/limpet-io/limpet/internal/admit"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	rolloutcontroller "github.com/limpet-io/limpet/internal/rollout/reconcile"
+	scaleincontroller "github.com/limpet-io/limpet/internal/spread/scalein/reconcile"
 )
 
 // scaleIns orders the pods of a workload for the time when the workload gets smaller.

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	"github.com/limpet-io/limpet/internal/webhook/admit"
-	"github.com/limpet-io/limpet/internal/webhook/guard"
-	"github.com/limpet-io/limpet/internal/webhook/serving"
+	"github.com/limpet-io/limpet/internal/admit"
+	"github.com/limpet-io/limpet/internal/budget/guard"
+	"github.com/limpet-io/limpet/internal/platform/serving"
 )
 
 // newWebhookServer makes the server of all webhooks.

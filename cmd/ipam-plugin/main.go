@@ -15,7 +15,6 @@ import (
 	"github.com/limpet-io/limpet/internal/cni"
 	"github.com/limpet-io/limpet/internal/cni/coexist"
 	"github.com/limpet-io/limpet/internal/cni/node"
-	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
 	"github.com/limpet-io/limpet/internal/cni/skel"
 	"github.com/limpet-io/limpet/internal/ipamtool"
@@ -45,12 +44,9 @@ func run() int {
 		Interfaces: func() []machine.Interface { return machine.Interfaces(machine.NetNSDir) },
 	}
 	plugin := &cni.Plugin{
-		Node: host, Sources: []outside.Opener{rebuilder.Open, hostLocal.Open}, Rebuild: rebuilder.Rebuild,
+		Node: host, Rebuilt: rebuilder.Open, HostLocal: hostLocal.Open, Rebuild: rebuilder.Rebuild,
 		Forget: machine.ForgetNeighbours, ForgetOwner: machine.ForgetOwner, UseOf: machine.UseOf,
-		Orphaned: func() bool { // a parent that ended before this process began is seen by its end of the pipe
-			return os.Getppid() != parent || machine.ReaderGone(os.Stdout)
-		},
-		Caller: parent, ClockErr: clockErr, Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
+		Orphaned: machine.Orphaned(parent, os.Stdout), Caller: parent, ClockErr: clockErr, Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
 		Await: func(w cni.Wait) {
 			machine.AwaitRemoval(w.Path, w.Markers, w.AtMost, w.Over)
 		},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,6 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/console"
+	"github.com/limpet-io/limpet/internal/console/board"
+	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/console/ui"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -110,7 +114,9 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 	env.Create(t, set.StatefulSet)
 	state := testenv.APersistentPodState("web").In(ns).Requires(corev1.LabelHostname).
 		Recorded("web-0", node.Name, map[string]string{corev1.LabelHostname: node.Name})
-	env.Create(t, state.PersistentPodState, testenv.APod("web-0").In(ns).On(node.Name).OwnedBy(set.StatefulSet).At("10.0.0.2").Ready().Pod)
+	away := testenv.APod("web-1").In(ns).On(node.Name).At("10.0.0.3").Pod
+	env.Create(t, state.PersistentPodState, testenv.APod("web-0").In(ns).On(node.Name).OwnedBy(set.StatefulSet).At("10.0.0.2").Ready().Pod,
+		testenv.AReservation(away, time.Now()))
 
 	env.Create(t, &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pods"},
@@ -124,11 +130,21 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 	reader.Impersonate.UserName = "reader"
 	stranger := rest.CopyConfig(env.Config)
 	stranger.Impersonate.UserName = "stranger"
-	for name, user := range map[string]*rest.Config{"reader": reader, "stranger": stranger, "editor": holder(t, ns, "editor", "view", "edit")} {
+	users := map[string]*rest.Config{
+		"reader": reader, "stranger": stranger, "editor": holder(t, ns, "editor", "view", "edit"), "viewer": holder(t, ns, "viewer", "view"),
+	}
+	for name, user := range users {
 		for _, args := range []string{
 			"status", "status -n " + ns, "pod web-0", "explain placement web-0", "explain pending web-0", "explain address web-0",
 			"plan drain " + node.Name, "audit", "support-bundle -f " + t.TempDir() + "/bundle",
+			"explain eviction web-0", "release web-1 --dry-run=server", "release --all --forget-place --dry-run=server", "release -l app=web --dry-run=server",
 		} {
+			if mayAsk := strings.HasPrefix(args, "explain eviction") || strings.HasSuffix(args, "--dry-run=server"); name == "editor" && mayAsk {
+				if text, err := command(t, user, append(strings.Fields(args), "-n", ns)...); err != nil {
+					t.Errorf("%s: %s: %v\n%s", name, args, err, text)
+				}
+				continue
+			}
 			text, err := command(t, user, append(strings.Fields(args), "-n", ns)...)
 			if err == nil || errors.Is(err, errNo) {
 				t.Errorf("%s: %s: %v, want exit status %d\n%s", name, args, err, exitError, text)
@@ -139,9 +155,36 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 				}
 			}
 		}
+		pageSaysUnknown(t, name, user, ns)
 	}
 	r, err := as[console.Explanation](t, holder(t, ns, "editor2", "view", "edit"), "explain", "placement", "web-0", "-n", ns)
 	if err == nil || !strings.HasPrefix(r.Answer, "unknown") || !strings.Contains(strings.Join(r.Because, " "), "records node "+node.Name) {
 		t.Errorf("what an editor may read: %v, %+v", err, r)
+	}
+}
+
+// pageSaysUnknown wants the page of kubectl limpet ui to name what is unread at each section that has nothing to show.
+func pageSaysUnknown(t *testing.T, name string, user *rest.Config, ns string) {
+	t.Helper()
+	c, err := client.New(user, client.Options{Scheme: env.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := ui.Source{Reader: facts.Reader{Client: c, Now: time.Now}, Namespace: ns}
+	b, err := source.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[board.Section]int{board.Needs: len(b.Needs), board.Addresses: len(b.Nodes), board.Workloads: len(b.Workloads)}
+	for section, n := range shown {
+		unread := slices.ContainsFunc(b.Notes, func(n board.Note) bool { return n.Section == section && strings.HasPrefix(n.Text, "not ") })
+		if n == 0 && !unread {
+			t.Errorf("%s: the page says none in section %s, and its notes are %v", name, section, b.Notes)
+		}
+	}
+	for _, p := range b.Programs {
+		if !p.Unknown {
+			t.Errorf("%s: the page knows of program %s, which may not be read", name, p.Name)
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/limpet-io/limpet/internal/console/ui"
-	"github.com/limpet-io/limpet/internal/endpoint"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 )
 
 // shortestRefresh is the least time between two looks at the cluster.

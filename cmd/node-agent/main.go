@@ -25,8 +25,8 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
-	"github.com/limpet-io/limpet/internal/endpoint"
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 	"github.com/limpet-io/limpet/internal/version"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -85,7 +85,7 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
 		OwnNetwork: o.Network == "own", PodNetworks: o.PodNetworks, Adopt: o.Network == "adopt", Accepts: accepts, MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
-		AuditPeriod: o.AuditPeriod, Pace: show.DefaultPace(), Running: running(o.ResultsDir), VerbLog: o.PluginLog,
+		AuditPeriod: o.AuditPeriod, Pace: show.DefaultPace(), Running: running(o.ResultsDir), VerbLog: o.PluginLog, Directories: o.directories(),
 	}
 	switch command {
 	case "":
@@ -125,6 +125,6 @@ func running(resultsDir string) func(dir string) ([]reservation.Attachment, erro
 
 // accepts returns why limpet-ipam would refuse a configuration.
 func accepts(conf []byte) error {
-	_, err := netconf.ParseStatus(conf)
+	_, err := netconf.Decode(conf).ParseStatus()
 	return err
 }

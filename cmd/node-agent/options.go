@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,17 @@ type Options struct {
 	Address            string
 	MetricsAddress     string
 	Wait               bool
+}
+
+// directories returns those of the host that the agent works in, or reads from.
+func (o *Options) directories() []string {
+	all := []string{o.BinDir, o.ConfDir, o.StateDir, o.NetNSDir, o.ResultsDir}
+	for _, file := range []string{o.PluginLog, o.KubeletSocket, o.RuntimeEndpoint} {
+		if path := strings.TrimPrefix(file, "unix://"); path != "" {
+			all = append(all, filepath.Dir(path))
+		}
+	}
+	return all
 }
 
 // Default returns the options that fit the manifests in deploy/daemonset.

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/limpet-io/limpet/internal/agent"
-	"github.com/limpet-io/limpet/internal/endpoint"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 )
 
 // servePorts serves probes and metrics, on one address or on two.

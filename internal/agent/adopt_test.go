@@ -24,7 +24,7 @@ func adopting(t *testing.T, name string) (*node, string) {
 	n.Adopt = true
 	n.write(t, filepath.Join(n.BinDir, "bridge"), "plugin")
 	n.Accepts = func(conf []byte) error {
-		_, err := netconf.ParseStatus(conf)
+		_, err := netconf.Decode(conf).ParseStatus()
 		return err
 	}
 	return n, filepath.Join(n.ConfDir, "10-pods.conflist")

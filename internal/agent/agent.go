@@ -59,6 +59,8 @@ type Config struct {
 	VerbLog string
 	// NetNSDir is where the runtime binds network namespaces, as the agent sees it.
 	NetNSDir string
+	// Directories are those of the host that the agent watches: it ends when one is replaced.
+	Directories []string
 	// NetNS returns the network namespace that is bound to a path.
 	NetNS func(path string) (reservation.NetNS, bool)
 	// Now reads the clocks.
@@ -106,6 +108,7 @@ type Agent struct {
 	stateModified time.Time // of the state file when it was last read
 	lastFull      time.Time // when all steps last ran
 	refilled      bool      // whether the node has a state, or needs none from the API
+	unsure        bool      // whether the wall clock was not synchronized in the last round
 	nextAudit     time.Time
 	found         []audit.Finding // in the last audit
 	reported      []audit.Finding // of them, those that were logged

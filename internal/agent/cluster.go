@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -34,11 +35,14 @@ const (
 // node's pods unless the agent has another source of pods. The objects are stripped to the fields
 // that are read. It also holds the handle on the kernel's routes.
 type clusterView struct {
-	nodes  toolscache.SharedIndexInformer // nil unless in own mode
-	nets   toolscache.SharedIndexInformer // of the NodeNetwork; nil unless in own mode
-	pods   toolscache.SharedIndexInformer // nil when the API server is not the source of pods
-	links  *netlink.Handle
-	filled atomic.Bool
+	nodes toolscache.SharedIndexInformer // nil unless in own mode
+	nets  toolscache.SharedIndexInformer // of the NodeNetwork; nil unless in own mode
+	pods  toolscache.SharedIndexInformer // nil when the API server is not the source of pods
+	links *netlink.Handle
+	// follow keeps the ranges of services until its context ends; nil unless in own mode.
+	follow   func(context.Context)
+	services atomic.Pointer[[]netip.Prefix]
+	filled   atomic.Bool
 	// changes receives when the cache is filled, and when a node was created, deleted or
 	// changed.
 	changes chan struct{}
@@ -52,6 +56,7 @@ func newClusterView(client *show.Client, c Config) (*clusterView, error) {
 		v.nodes = toolscache.NewSharedIndexInformer(newSpread(c, 0, c.Pace.Reconnect/nodesSooner).listWatch(all), &corev1.Node{}, 0, nil)
 		err = v.nodes.SetTransform(func(o any) (any, error) { return stripNode(o, c.Node) })
 		v.watchNodeNetwork(client, c)
+		v.follow = func(ctx context.Context) { v.followServices(ctx, client, c.Clock) }
 	}
 	if err == nil && c.Pods == nil {
 		err = v.watchPods(client, c)
@@ -119,6 +124,9 @@ func (v *clusterView) start(ctx context.Context) error {
 	}
 	v.filled.Store(toolscache.WaitForCacheSync(ctx.Done(), synced...))
 	v.notify()
+	if v.follow != nil {
+		v.follow(ctx)
+	}
 	running.Wait()
 	<-ctx.Done()
 	return nil

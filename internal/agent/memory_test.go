@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )

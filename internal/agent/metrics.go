@@ -37,6 +37,7 @@ type metrics struct {
 	audited    prometheus.Gauge
 	podsFrom   *prometheus.GaugeVec
 	ages       *prometheus.GaugeVec
+	unsure     prometheus.Gauge
 	verbMetrics
 }
 
@@ -109,6 +110,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		ages: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "limpet_reservations", Help: "Reservations by network and by age: less than 1m, 10m, 1h, 6h, 1d, or longer.",
 		}, []string{"network", "age"}),
+		unsure: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "limpet_agent_clock_unsynchronized",
+			Help: "1 while the wall clock is not synchronized after a boot, so that no reservation from before it ends (10 minutes at most), else 0.",
+		}),
 		verbMetrics: newVerbMetrics(r),
 	}
 	for _, kind := range audit.Violations() {
@@ -120,7 +125,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace, plan.CauseReleased} {
 		m.orphans.WithLabelValues(string(cause))
 	}
-	r.MustRegister(m.orphans, m.violations, m.recoveries, m.audited, m.podsFrom, m.ages)
+	r.MustRegister(m.orphans, m.violations, m.recoveries, m.audited, m.podsFrom, m.ages, m.unsure)
 	r.MustRegister(m.plugin, m.success, m.time, m.ipam, m.addresses, m.share, m.endedEarly, m.refused, m.lapsed, m.ended, m.corrected, m.failures, m.duration)
 	return m
 }

@@ -26,7 +26,7 @@ func (a *Agent) setUpNetwork() error {
 	in := plan.OwnNetworkInput{
 		Node: a.Node, Nodes: a.cluster.allNodes(), Configs: files, Options: a.pluginOptions(), Settings: settings,
 		Untold: !told, Waited: a.Clock.Since(a.started) >= untold && unrecorded == nil, Accepts: a.Accepts,
-		PodNetworks: a.PodNetworks, APIServer: apiServer(a.REST.Host),
+		PodNetworks: a.PodNetworks, Services: append(a.cluster.serviceRanges(), apiServer(a.REST.Host)),
 	}
 	if in.Have, err = ownRoutes(a.cluster.links); err != nil {
 		return err

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"math/rand/v2"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +45,29 @@ func (v *clusterView) nodeNetwork() (n plan.NodeNetwork, there, told bool) {
 		}
 	}
 	return plan.NodeNetwork{}, false, told
+}
+
+// followServices keeps the ranges of services. They change when an administrator adds one.
+func (v *clusterView) followServices(ctx context.Context, client *show.Client, c clock.Clock) {
+	for again := lookAgain; ctx.Err() == nil; {
+		if ranges, err := client.ServiceRanges(ctx); err == nil {
+			v.services.Store(&ranges)
+			v.notify()
+			again = time.Hour
+		}
+		select {
+		case <-c.After(again):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// serviceRanges returns the ranges of services, as far as they are known.
+func (v *clusterView) serviceRanges() []netip.Prefix {
+	if known := v.services.Load(); known != nil {
+		return slices.Clone(*known)
+	}
+	return nil
 }
 
 // optional is a kind of which there is nothing while it is not served, or not to this agent.

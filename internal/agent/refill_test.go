@@ -47,7 +47,7 @@ func TestANodeThatIsInstalledAnewIsRefilled(t *testing.T) {
 // pod is gone.
 func TestAFinalizerHoldsTheClock(t *testing.T) {
 	ns, n := env.Namespace(t), newNode(t, "finalizer")
-	pod := testenv.APod("web-0").In(ns).On(n.Node).With(reservation.RetainAnnotation, "1")
+	pod := testenv.APod("web-0").In(ns).On(n.Node).With(reservation.RetainAnnotation, "60")
 	pod.Finalizers = []string{"example.com/backup"}
 	env.Create(t, pod.Pod)
 	if err := env.Client.Delete(t.Context(), pod.Pod, client.GracePeriodSeconds(0)); err != nil {
@@ -56,14 +56,14 @@ func TestAFinalizerHoldsTheClock(t *testing.T) {
 	owner := reservation.Owner{Network: "net", Namespace: ns, Pod: "web-0", IfName: "eth0"}
 	n.update(t, func(tx *persistence.Tx) error {
 		return tx.PutReservation(reservation.Reservation{
-			Owner: owner, UID: string(pod.UID), Retain: time.Minute, Deadline: reservation.Deadline{From: n.ago(55 * time.Second), For: time.Minute},
+			Owner: owner, UID: string(pod.UID), Retain: time.Hour, Deadline: reservation.Deadline{From: n.ago(50 * time.Minute), For: time.Hour},
 		})
 	})
 	n.start(t)
 	testenv.Eventually(t, func() error {
 		return n.store.View(t.Context(), func(tx *persistence.Tx) error {
 			r, found, err := tx.Reservation(owner)
-			if left := r.Deadline.Left(n.Now()); err == nil && (!found || left < 30*time.Second) {
+			if left := r.Deadline.Left(n.Now()); err == nil && (!found || left < 30*time.Minute) {
 				err = fmt.Errorf("reserved: %t, for %s", found, left)
 			}
 			return err

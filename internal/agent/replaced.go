@@ -2,26 +2,16 @@ package agent
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/limpet-io/limpet/internal/machine"
 )
 
-// directories returns those of the host that the agent works in.
-func (c Config) directories() []string {
-	all := []string{c.BinDir, c.ConfDir, c.StateDir, c.NetNSDir}
-	if c.VerbLog != "" {
-		all = append(all, filepath.Dir(c.VerbLog))
-	}
-	return all
-}
-
 // replaced returns an error when the host has removed or renamed a directory since the container of the agent was made.
 // What the agent reads and writes there concerns nobody any more: it ends, and its next container has the new directory.
 func (a *Agent) replaced() (why error) {
 	a.step("directories", func() error {
-		now, err := machine.Mounted(a.directories()...)
+		now, err := machine.Mounted(a.Directories...)
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,13 @@ func (a *Agent) handleState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.metrics.pools(networks, a.Node, a.Now())
+	now := a.Now()
+	if now.Unsure && !a.unsure {
+		a.Log.Info("The wall clock is not synchronized: reservations from before the boot stay until it is, or for 10 minutes")
+	}
+	a.unsure = now.Unsure
+	a.metrics.unsure.Set(truth(now.Unsure))
+	a.metrics.pools(networks, a.Node, now)
 	a.step("hold", func() error { return a.holdTerminating(ctx, networks) })
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -107,7 +108,7 @@ func TestAgentsApplyTheNodeNetwork(t *testing.T) {
 	h := handle(t)
 	one, two := newNode(t, "net-1"), newNode(t, "net-2")
 	one.OwnNetwork, two.OwnNetwork = true, true
-	one.Accepts = func(conf []byte) error { _, err := netconf.ParseStatus(conf); return err }
+	one.Accepts = func(conf []byte) error { _, err := netconf.Decode(conf).ParseStatus(); return err }
 	two.Accepts = one.Accepts
 	labelled := peer("net-1", []string{"10.5.1.0/24"}, "192.0.2.1") // the address of this machine, whose MTU is 1500
 	labelled.Labels = map[string]string{"nic": "small"}
@@ -180,15 +181,18 @@ func TestAgentsApplyTheNodeNetwork(t *testing.T) {
 }
 
 // TestAnAgentWithoutTheKindIsTheNetwork runs an agent that may not read NodeNetworks, as where users have not applied
-// deploy/node-network: it sets up the network as always.
+// deploy/node-network: it sets up the network as always, without a route to services.
 func TestAnAgentWithoutTheKindIsTheNetwork(t *testing.T) {
 	inNetNS(t)
-	n := newNode(t, "no-kind")
+	h, n := handle(t), newNode(t, "no-kind")
 	n.OwnNetwork = true
-	env.Create(t, peer(n.Node, []string{"10.4.1.0/24"}, "192.0.2.1"))
+	var services networkingv1.ServiceCIDR
+	env.Read(t, client.ObjectKey{Name: "kubernetes"}, &services)
+	env.Create(t, peer(n.Node, []string{"10.4.1.0/24"}, "192.0.2.1"), peer("no-kind-liar", services.Spec.CIDRs, "192.0.2.66"))
 	n.REST = asAgent(t, n.REST)
 	a := n.start(t)
 	testenv.Eventually(t, a.Ready)
+	routesAre(t, h, "unreachable 10.4.1.0/24")
 	n.conflistHas(t, 0, 1)
 	if _, err := os.Stat(filepath.Join(n.StateDir, "limpet.nodenetwork")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a record of settings: %v", err)

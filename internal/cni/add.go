@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/outside"
@@ -19,7 +21,7 @@ import (
 // Add hands out one address of each range set, in one transaction: the addresses that the
 // pod had before, or else the next free ones.
 func (p *Plugin) Add(args *skel.CmdArgs) error {
-	conf, err := netconf.ParseAdd(args.StdinData)
+	conf, err := args.Conf.ParseAdd()
 	if err != nil {
 		return err
 	}
@@ -67,9 +69,10 @@ type adding struct {
 // add fills in the attachment's addresses and stores it. A refused ADD tries again when its
 // predecessor ends within ipam.addWait.
 func (p *Plugin) add(ad *adding) error {
-	defer func() { ad.marker.cancel(); ad.ended.cancel() }()
 	plan, err := ad.try()
-	err = ad.retry(&plan, err)
+	if ad.marker != nil || errors.Is(err, reservation.ErrPredecessor) {
+		err = ad.retry(&plan, err)
+	}
 	if err != nil {
 		p.countExhausted(ad.conf, err)
 		return err
@@ -106,14 +109,6 @@ func (ad *adding) try() (plan reservation.AddDecision, err error) {
 	return plan, err
 }
 
-// mark creates the marker of the ADD before the ADD begins to wait, unless the ADD has one. Without it the ADD goes on and
-// cannot be cancelled.
-func (ad *adding) mark() {
-	if m := pendingMarkerOf(ad.conf, ad.a.ID); ad.marker == nil && m.create() {
-		ad.marker = m
-	}
-}
-
 // announce makes the node look up the pod again: an address that comes back has another
 // link-layer address. A failure is no reason to fail the pod.
 func (p *Plugin) announce(a *reservation.Attachment) {
@@ -128,7 +123,7 @@ func (ad *adding) checkStillWanted() error {
 	switch {
 	case ad.Orphaned():
 		return errOrphaned
-	case ad.marker.cancelled():
+	case ad.marker != nil && ad.marker.cancelled():
 		return errEnded
 	}
 	return nil
@@ -188,28 +183,6 @@ func (ad *adding) predecessors() ([]reservation.Predecessor, error) {
 	return all, err
 }
 
-// markRefused remembers on the predecessor when a successor was first turned away. A living
-// predecessor that the state did not know is stored from then on. Nothing else is stored by
-// an ADD that fails.
-func (ad *adding) markRefused(plan reservation.AddDecision) error {
-	if plan.RefusedByReserved {
-		return ad.markReserved()
-	}
-	if plan.RefusedBy == nil {
-		return persistence.ErrUnchanged
-	}
-	predecessor, found, err := ad.tx.Attachment(*plan.RefusedBy)
-	if err == nil && !found {
-		predecessor = *ad.beside.Living
-		predecessor.Seq, err = ad.tx.NextSeq()
-	}
-	if err != nil {
-		return err
-	}
-	predecessor.RefusedSince, predecessor.RefusedUID = &ad.a.Since, ad.a.UID
-	return ad.tx.PutAttachment(predecessor)
-}
-
 // apply carries out the plan.
 func (ad *adding) apply(plan reservation.AddDecision) error {
 	a := ad.a
@@ -251,4 +224,21 @@ func (ad *adding) endPredecessors(plan reservation.AddDecision) error {
 		return ad.tx.DeleteReservation(ad.a.Owner)
 	}
 	return nil
+}
+
+// printResult writes the result in the version of the configuration.
+func (p *Plugin) printResult(conf *netconf.Config, dns types.DNS, addrs []netip.Addr) error {
+	result := &current.Result{CNIVersion: current.ImplementedSpecVersion, Routes: conf.Routes, DNS: dns}
+	for n, a := range addrs {
+		r, _ := conf.Sets[n].Contains(a)
+		result.IPs = append(result.IPs, &current.IPConfig{
+			Address: net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(r.Subnet.Bits(), a.BitLen())},
+			Gateway: r.Gateway.AsSlice(),
+		})
+	}
+	versioned, err := result.GetAsVersion(conf.CNIVersion)
+	if err != nil {
+		return fmt.Errorf("convert result to version %s: %w", conf.CNIVersion, err)
+	}
+	return versioned.PrintTo(p.Stdout)
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
-	"github.com/limpet-io/limpet/internal/lifecycle"
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -70,7 +70,7 @@ func (ad *adding) next(n int) (netip.Addr, bool, error) {
 	if err != nil {
 		return netip.Addr{}, false, err
 	}
-	in := ipam.ChooseInput{Last: cursor, Free: ad.beside.View(ad.tx.Free(ad.conf.Network)), Use: ad.use}
+	in := ipam.ChooseInput{Last: cursor, Free: ipam.Without(ad.tx.Free(ad.conf.Network), ad.beside.Taken), Use: ad.use}
 	if ad.conf.ReleaseDelay > 0 {
 		in.Released = released.Delayed
 	}
@@ -89,7 +89,7 @@ func (ad *adding) next(n int) (netip.Addr, bool, error) {
 // route is only worth a warning.
 func (ad *adding) requested(want netip.Addr) (netip.Addr, bool, error) {
 	held, err := ad.tx.Held(ad.conf.Network, want)
-	if err == nil && !held && ad.beside.Taken != nil {
+	if err == nil && !held {
 		held, err = ad.beside.Taken(want)
 	}
 	if held || err != nil {
@@ -103,93 +103,109 @@ func (ad *adding) requested(want netip.Addr) (netip.Addr, bool, error) {
 	return want, err == nil, err
 }
 
-// reclaimers returns the functions that carry out one step.
-func (ad *adding) reclaimers(step ipam.ReclaimStep, n int) []func() error {
-	switch step {
-	case ipam.DropLapsed:
-		// The agent does so all the time; the plugin only needs to when it has no other address to hand out.
-		return []func() error{func() error {
-			_, err := lifecycle.FreeLapsed(ad.tx, ad.conf.Network, ad.a.Since)
-			return err
-		}}
-	case ipam.DropAbandoned:
-		return ad.beside.Reclaim
-	case ipam.EndReservation:
-		return []func() error{func() error { return ad.endReservation(ad.conf.Sets[n]) }}
+// use asks the kernel about an address. A kernel that does not answer is no reason to fail the pod.
+func (ad *adding) use(addr netip.Addr) ipam.Use {
+	use, err := ad.UseOf(addr)
+	if err != nil && !ad.askedBadly {
+		ad.askedBadly = true
+		ad.Log.Warn("The kernel does not say whether an address is in use", "address", addr.String(), "error", err)
 	}
-	return nil
+	return use
 }
 
-// endReservation ends the reservation that gives way to the pod, if one does.
-func (ad *adding) endReservation(set ipam.Set) error {
-	if ad.conf.Refuse {
+// noteInUse logs and counts the free addresses that a choice passed over, once for each ADD.
+func (ad *adding) noteInUse(c ipam.Choice) error {
+	used := slices.DeleteFunc(append(c.Routed, c.Reached...), func(a netip.Addr) bool { return slices.Contains(ad.inUse, a) })
+	if len(used) == 0 {
 		return nil
 	}
-	plan, err := ad.planReclaim(set)
-	r := plan.GivesWay
-	if err != nil || r == nil {
-		return err
-	}
-	ad.Log.Warn("Range set is exhausted, a reservation gives way", "rangeSet", set.String(),
-		"owner", r.Owner.String(), "addresses", r.Addresses, "left", r.Deadline.Left(ad.a.Since).String(), "reason", plan.Reason)
-	ad.entry.Outcome = outcomeReclaimed
-	return ad.tx.Reclaim(r.Owner)
+	ad.inUse = append(ad.inUse, used...)
+	ad.Log.Warn("Free addresses are in use on this node, another one is taken: ip route get, ip neigh show", "addresses", used[:min(len(used), maxNotes)])
+	return ad.tx.CountInUse(ad.conf.Network, len(used))
 }
 
-// firstReserved is how many reservations of a namespace are read before all.
-const firstReserved = 4
-
-// planReclaim decides which reservation gives way. The first ones of the namespace that holds most are enough, unless
-// their addresses could not be handed out.
-func (ad *adding) planReclaim(set ipam.Set) (plan ipam.ReclaimDecision, err error) {
-	in := ipam.ReclaimInput{Now: ad.a.Since, Set: set, Namespace: ad.a.Owner.Namespace, Taken: ad.beside.Taken, InUse: ad.reservedInUse}
-	if in.Held, err = ad.tx.ReservationsByNamespace(ad.conf.Network); err != nil {
-		return plan, err
+// noteOwner remembers that an address had another owner lately.
+func (ad *adding) noteOwner(released persistence.Released, addr netip.Addr) {
+	if released.Lately(addr) {
+		ad.hadOwner = append(ad.hadOwner, addr)
 	}
-	in.Reserved, err = ad.tx.EndingSoonest(ad.conf.Network, reservation.Richest(in.Held, in.Namespace), in.Now, firstReserved)
-	if err != nil {
-		return plan, err
-	}
-	if plan, err = ipam.PlanReclaim(in); plan.GivesWay != nil || err != nil {
-		return plan, err
-	}
-	if in.Reserved, err = ad.tx.Reservations(ad.conf.Network); err != nil {
-		return plan, err
-	}
-	return ipam.PlanReclaim(in)
 }
 
-// exhausted adds to host-local's words what holds the addresses and what a person can do.
-func (ad *adding) exhausted(n int, err error) error {
-	all, readErr := ad.tx.Reservations(ad.conf.Network)
-	if readErr != nil {
-		return errors.Join(err, readErr)
-	}
-	set, now := ad.conf.Sets[n], ad.a.Since
-	reserved := ipam.ReservedIn(set, all)
-	why := "pods of this node must end, or the range must grow"
-	if len(reserved) > 0 {
-		soonest := reserved[0].Deadline.Left(now)
-		for _, r := range reserved {
-			soonest = min(soonest, r.Deadline.Left(now))
-		}
-		because, help := "their addresses are host-local's or the gateway's", why
-		if ad.conf.Refuse {
-			because, help = "ipam.onExhaustion is \"refuse\"", "wait, free one with limpet-ipam release, or let the range grow"
-		}
-		why = fmt.Sprintf("the first for another %s, and none gives way because %s: %s", soonest.Round(time.Second), because, help)
-	}
-	if used := ad.inUse; len(used) > 0 {
-		why += fmt.Sprintf("; %d are not in the state, but the node uses them: ip route get %s", len(used), used[0])
-	}
-	return fmt.Errorf("failed to allocate for range %d: %w; %d of its %d addresses are reserved: %s", n, err, len(reserved), ipam.Pods([]ipam.Set{set}), why)
-}
-
-// countExhausted counts an ADD that found no address, for the agent's metrics. The ADD's own
-// transaction is undone, so this is another one.
-func (p *Plugin) countExhausted(conf *netconf.Config, err error) {
-	if !errors.Is(err, ipam.ErrExhausted) {
+// forgetOwners makes the node forget who had the addresses of a new attachment lately. A failure is no reason to fail the
+// pod.
+func (ad *adding) forgetOwners() {
+	if len(ad.hadOwner) == 0 {
 		return
 	}
-	_ = updateBriefly(conf, func(tx *persistence.Tx) error { return tx.CountExhausted(conf.Network) }) // the pod has its error, and a number is not worth another one
+	if err := ad.ForgetOwner(ad.hadOwner); err != nil {
+		ad.Log.Warn("Packets of an earlier owner may reach the pod", "pod", ad.a.Owner.String(), "addresses", ad.hadOwner, "error", err)
+	}
+}
+
+// forgetMost is how many last holders an ADD looks at. It is more than a DEL
+// leaves, so that the records become fewer.
+const forgetMost = 8
+
+// slowLook is how long a look into a network namespace takes when the kernel is in trouble.
+const slowLook = time.Second
+
+// taken reports whether a free address is in use all the same: the network namespace of its
+// last holder has it, or it is held outside of the state.
+func (ad *adding) taken(outside func(netip.Addr) (bool, error)) func(netip.Addr) (bool, error) {
+	return func(addr netip.Addr) (bool, error) {
+		r, found, err := ad.tx.LastHolder(ad.conf.Network, addr)
+		if err != nil {
+			return false, err
+		}
+		if found && ad.isIn(r.NetNS, r.BootID, []netip.Addr{addr}) {
+			ad.Log.Warn("Free address is in use: the network namespace of its last container still has it",
+				"address", addr.String(), "container", r.ContainerID, "netns", r.NetNS.Path)
+			return true, nil
+		}
+		if outside == nil {
+			return false, nil
+		}
+		return outside(addr)
+	}
+}
+
+// reservedInUse reports whether the life of the owner that ended still has a reserved address.
+func (ad *adding) reservedInUse(r reservation.Reservation) bool {
+	return ad.isIn(r.NetNS, r.BootID, r.Addresses)
+}
+
+// isIn reports whether the network namespace of a holder that ended exists, and has one of the
+// addresses. Mostly the namespace is gone, and the answer costs one stat. Other verbs wait for
+// this one: after a slow look, each further namespace counts as having the addresses.
+func (p *Plugin) isIn(ns reservation.NetNS, bootID string, addrs []netip.Addr) bool {
+	switch {
+	case !p.Exists(ns, bootID):
+		return false
+	case p.Has == nil || p.slow:
+		return true
+	}
+	start := p.Now()
+	has := p.Has(ns, addrs)
+	p.slow = p.Now().Since(start) >= slowLook
+	return has
+}
+
+// forgetLastHolders deletes some last holders whose namespace is gone. Those of
+// an IPv4 range are replaced anyway; an IPv6 range is too large for that. Each
+// ADD begins at another one, because the namespaces of some can stay.
+func (ad *adding) forgetLastHolders() error {
+	scattered := ad.a.Seq * 0x9E3779B97F4A7C15 >> 32 // Fibonacci hashing
+	some, err := ad.tx.SomeLastHolders(ad.conf.Network, forgetMost, scattered)
+	if err != nil {
+		return err
+	}
+	for _, r := range some {
+		if ad.Exists(r.NetNS, r.BootID) {
+			continue
+		}
+		if err := ad.tx.ForgetLastHolders(r.Network, r.Address); err != nil {
+			return err
+		}
+	}
+	return nil
 }

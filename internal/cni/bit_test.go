@@ -101,6 +101,10 @@ func TestAFlippedBitNeverStopsTheNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	each := *flips
+	if testing.Short() {
+		each = min(each, 3)
+	}
 	pages := pagesInUse(t, filepath.Join(made.dir, "limpet.db"))
 	t.Logf("seed %d, pages by type: %v, %d reserved, %d run", seed, pages, len(made.reserved), len(made.running))
 	size := os.Getpagesize()
@@ -109,7 +113,7 @@ func TestAFlippedBitNeverStopsTheNode(t *testing.T) {
 			t.Run(kind+" "+part, func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(seed, uint64(len(kind)*1000+bits[0])))
-				for range *flips {
+				for range each {
 					page, at, bit := ids[r.IntN(len(ids))], bits[0]+r.IntN(bits[1]-bits[0]), r.IntN(8)
 					if part == "rest" {
 						at = r.IntN(lastByte(good[page*size:][:size]) + 1)

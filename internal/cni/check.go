@@ -13,7 +13,7 @@ import (
 // Check fails when the attachment is not known, or when the earlier result does not name one
 // of its addresses.
 func (p *Plugin) Check(args *skel.CmdArgs) error {
-	conf, err := netconf.ParseEnd(args.StdinData)
+	conf, err := args.Conf.ParseEnd()
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (p *Plugin) checkOutside(tx *persistence.Tx, conf *netconf.Config, id reser
 // or locked. A node whose plugin fails STATUS is taken out of service, which neither a missing agent nor a full pool is
 // worth.
 func (p *Plugin) Status(args *skel.CmdArgs) error {
-	conf, err := netconf.ParseStatus(args.StdinData)
+	conf, err := args.Conf.ParseStatus()
 	if err = errors.Join(err, p.ClockErr); err == nil {
 		err = p.view(conf, func(*persistence.Tx) error { return nil })
 	}

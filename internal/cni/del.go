@@ -17,7 +17,7 @@ import (
 // Del ends the attachment that it names and no other (rule 3). An unknown attachment has
 // ended already, which is success.
 func (p *Plugin) Del(args *skel.CmdArgs) error {
-	conf, err := netconf.ParseEnd(args.StdinData)
+	conf, err := args.Conf.ParseEnd()
 	if err != nil {
 		return err
 	}

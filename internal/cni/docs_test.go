@@ -17,10 +17,10 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// page returns the text of docs/use/configuration.md and docs/use/annotations.md.
+// page returns the text of docs/use/annotations.md.
 func page(t *testing.T) string {
 	t.Helper()
-	return pages(t, "configuration.md", "annotations.md")
+	return pages(t, "annotations.md")
 }
 
 func pages(t *testing.T, names ...string) string {
@@ -106,7 +106,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 // TestEveryAnnotationIsDocumented looks for names of annotations, labels and gates in the
 // source.
 func TestEveryAnnotationIsDocumented(t *testing.T) {
-	text := pages(t, "configuration.md", "annotations.md", "budgets.md", "spread.md")
+	text := pages(t, "annotations.md", "budgets.md", "spread.md")
 	name := regexp.MustCompile(`"((?:kruise\.io|limpet\.dev|io\.kubernetes\.cri)/[a-z-]+)"`)
 	found := 0
 	for _, room := range []string{"../../pkg", "../../internal"} {

@@ -13,6 +13,7 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/limpet-io/limpet/internal/cni"
+	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/skel"
 )
 
@@ -41,7 +42,7 @@ func FuzzNetworkConfiguration(f *testing.F) {
 		if !ok {
 			t.Skip("the configuration is no object that can be kept inside the test: it might write to any path of this machine")
 		}
-		args := &skel.CmdArgs{ContainerID: "c", IfName: "eth0", Netns: "/none", StdinData: stdin, Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p"}
+		args := &skel.CmdArgs{ContainerID: "c", IfName: "eth0", Netns: "/none", Conf: netconf.Decode(stdin), Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p"}
 		lives(t, w, args, types.ErrInvalidNetworkConfig, types.ErrDecodingFailure, cni.CodeRequested, cni.CodeExhausted)
 	})
 }

@@ -18,11 +18,11 @@ import (
 // known, and nothing is done. An address that a network namespace still has is kept: a list that
 // lacks a running container must not give its address to another.
 func (p *Plugin) GC(args *skel.CmdArgs) error {
-	conf, err := netconf.ParseEnd(args.StdinData)
+	conf, err := args.Conf.ParseEnd()
 	if err != nil {
 		return err
 	}
-	valid, known, err := netconf.ValidAttachments(args.StdinData, conf.Network)
+	valid, known, err := args.Conf.ValidAttachments()
 	if err = errors.Join(err, p.ClockErr); err != nil || !known {
 		return err
 	}

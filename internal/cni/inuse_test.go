@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/limpet-io/limpet/internal/cni"
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
 )
 
 // usesOf says how the kernel uses the addresses 10.1.0.n.

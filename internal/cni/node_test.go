@@ -19,11 +19,11 @@ import (
 
 	"github.com/limpet-io/limpet/internal/cni"
 	"github.com/limpet-io/limpet/internal/cni/coexist"
+	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/node"
-	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
 	"github.com/limpet-io/limpet/internal/cni/skel"
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -82,7 +82,7 @@ func newTestNode(t testing.TB) *testNode {
 	w.beside = hostLocal
 	w.recovery = &recovery.Recovery{Node: machine, Others: hostLocal, Log: log}
 	w.plugin = &cni.Plugin{
-		Node: machine, Sources: []outside.Opener{w.recovery.Open, hostLocal.Open}, Rebuild: w.recovery.Rebuild,
+		Node: machine, Rebuilt: w.recovery.Open, HostLocal: hostLocal.Open, Rebuild: w.recovery.Rebuild,
 		Forget:      func(addrs []netip.Addr) error { w.forgot = append(w.forgot, addrs...); return nil },
 		ForgetOwner: func(addrs []netip.Addr) error { w.owners = append(w.owners, addrs...); return nil },
 		UseOf:       func(a netip.Addr) (ipam.Use, error) { return w.uses[a], nil },
@@ -134,7 +134,7 @@ func (w *testNode) args(s sandbox, more map[string]any) *skel.CmdArgs {
 		w.t.Fatal(err)
 	}
 	return &skel.CmdArgs{
-		ContainerID: s.id, IfName: s.ifName, Netns: s.netns(), StdinData: stdin,
+		ContainerID: s.id, IfName: s.ifName, Netns: s.netns(), Conf: netconf.Decode(stdin),
 		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_UID=%s;K8S_POD_INFRA_CONTAINER_ID=%s", s.namespace(), s.pod, s.uid, s.id),
 	}
 }

@@ -1,14 +1,19 @@
 package cni
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
+	"time"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/outside"
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -25,8 +30,10 @@ func OtherResultsDirs() []string {
 // machine.
 type Plugin struct {
 	node.Node
-	// Sources are asked for addresses that are not in the state.
-	Sources []outside.Opener
+	// Rebuilt opens the source of a state that was rebuilt.
+	Rebuilt outside.Opener
+	// HostLocal opens the source of a network that has files of host-local's.
+	HostLocal outside.Opener
 	// Rebuild makes a new, lost or damaged state; nil for an empty one.
 	Rebuild func(*netconf.Config, *slog.Logger, persistence.Salvaged) (reservation.Records, error)
 	// Forget drops what the node remembers of the link-layer addresses of these.
@@ -79,10 +86,67 @@ func (p *Plugin) outside(tx *persistence.Tx, c *netconf.Config, now reservation.
 		},
 	}
 	var open outside.Sources
-	for _, opener := range p.Sources {
-		if s := opener(verb); s != nil {
-			open = append(open, s)
-		}
+	if tx == nil || tx.Recoveries() > 0 {
+		open = append(open, p.Rebuilt(verb))
+	}
+	if s := p.HostLocal(verb); s != nil {
+		open = append(open, s)
 	}
 	return open
+}
+
+// briefWait bounds how long a verb waits to store what only the agent reports.
+const briefWait = 100 * time.Millisecond
+
+// describing stores in passing what the network is like, where a state that was made again
+// does not know. A DEL must not: some interface plugins make up the ranges of a DEL.
+func describing(c *netconf.Config, fn func(*persistence.Tx) error) func(*persistence.Tx) error {
+	return func(tx *persistence.Tx) error {
+		if described(tx, c) {
+			return fn(tx)
+		}
+		if err := describe(tx, c); err != nil {
+			return err
+		}
+		if err := fn(tx); !errors.Is(err, persistence.ErrUnchanged) {
+			return err
+		}
+		return nil
+	}
+}
+
+// view is the transaction of a verb that only reads. The description of its network is
+// written in another one.
+func (p *Plugin) view(c *netconf.Config, fn func(*persistence.Tx) error) error {
+	known := true
+	err := p.store(c, nil).View(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+		known = described(tx, c)
+		return fn(tx)
+	})
+	if !known {
+		_ = updateBriefly(c, func(tx *persistence.Tx) error { return describe(tx, c) }) // the next verb may do it as well
+	}
+	return err
+}
+
+func updateBriefly(c *netconf.Config, fn func(*persistence.Tx) error) error {
+	return persistence.New(persistence.Options{Dir: c.DataDir, LockWait: briefWait}).Update(context.Background(), fn) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+}
+
+// described reports whether the state knows what the network is like, or this verb does not
+// know it either.
+func described(tx *persistence.Tx, c *netconf.Config) bool {
+	return len(c.Sets) == 0 || tx.Configured(c.Network)
+}
+
+// describe stores what verbs other than ADD, and the agent, need to know of the network.
+func describe(tx *persistence.Tx, c *netconf.Config) error {
+	sets, err := json.Marshal(c.Sets)
+	if err != nil {
+		return fmt.Errorf("encode ranges: %w", err)
+	}
+	if err := tx.SetConfig(c.Network, sets); err != nil {
+		return err
+	}
+	return tx.SetLimits(c.Network, c.Limits())
 }

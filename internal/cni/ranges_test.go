@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/cni/netconf"
 )
 
 // TestConfigurationErrorsBeginWithTheKey expects the key as the user wrote it, not the
@@ -46,10 +48,11 @@ func TestConfigurationErrorsBeginWithTheKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTestNode(t)
 			args := w.args(web0, nil)
-			args.StdinData = []byte(`{"cniVersion":"1.1.0","name":"net",` + strings.ReplaceAll(tc.conf[1:], "$DIR", w.dir))
-			if !json.Valid(args.StdinData) {
-				t.Fatalf("%s is no configuration", args.StdinData)
+			stdin := []byte(`{"cniVersion":"1.1.0","name":"net",` + strings.ReplaceAll(tc.conf[1:], "$DIR", w.dir))
+			if !json.Valid(stdin) {
+				t.Fatalf("%s is no configuration", stdin)
 			}
+			args.Conf = netconf.Decode(stdin)
 			err := w.plugin.Funcs().Add(args)
 			if codeOf(err) != types.ErrInvalidNetworkConfig || !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("code %d, %v; want code 7, %s…", codeOf(err), err, tc.want)

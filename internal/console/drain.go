@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
-	"github.com/limpet-io/limpet/pkg/fit"
-	"github.com/limpet-io/limpet/pkg/pin"
-	"github.com/limpet-io/limpet/pkg/workload"
+	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/internal/platform/fit"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 )
 
 // DrainParts are the facts that PlanDrain needs, of all namespaces.

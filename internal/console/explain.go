@@ -9,11 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/internal/platform/fit"
+	"github.com/limpet-io/limpet/internal/platform/podpatch"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
-	"github.com/limpet-io/limpet/pkg/fit"
-	"github.com/limpet-io/limpet/pkg/pin"
 	"github.com/limpet-io/limpet/pkg/reservation"
-	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // Explanation answers one question about a pod.
@@ -114,10 +115,10 @@ func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
 
 // waits adds that a pod waits for its required place.
 func waits(e *Explanation, state *appsv1beta1.PersistentPodState, pod *corev1.Pod) {
-	if state == nil || pod.Annotations[pin.AnnotationPlace] == "" {
+	if state == nil || pod.Annotations[podpatch.AnnotationPlace] == "" {
 		return
 	}
-	e.because("PersistentPodState %s requires %s of its node", state.Name, pod.Annotations[pin.AnnotationPlace])
+	e.because("PersistentPodState %s requires %s of its node", state.Name, pod.Annotations[podpatch.AnnotationPlace])
 	if w := state.Status.PodStates[pod.Name].Waiting; w != nil {
 		e.because("it waits since %s: %s", w.Since.UTC().Format("2006-01-02 15:04:05"), w.Reason)
 	}

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/console/facts"
-	"github.com/limpet-io/limpet/pkg/budget"
 )
 
 // guard is a budget of either kind, with the units that it has.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/pin"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
-	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // HistoryParts are the facts that History needs, of the namespace of the pod.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
-	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 // An event about several pods is on their workload. It is part of the history of each pod that it names.

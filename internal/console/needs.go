@@ -2,21 +2,21 @@ package console
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
-	"github.com/limpet-io/limpet/pkg/pin"
-	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // read tells whether kinds could be read. What could not be read is no problem of the cluster.
@@ -29,9 +29,11 @@ func served(f *facts.Facts) (found []Problem, unread []facts.Unread) {
 			unread = append(unread, u)
 			continue
 		}
-		found = append(found, Problem{
-			Broken, "CustomResourceDefinition " + u.Kind, "NotServed", "the cluster does not serve this kind", "kubectl apply --server-side -k deploy/crds",
-		})
+		remedy := "kubectl apply --server-side -k deploy/crds"
+		if u.Kind == facts.NodeNetworks {
+			remedy = "kubectl apply --server-side -f deploy/node-network/limpet.dev_nodenetworks.yaml"
+		}
+		found = append(found, Problem{Broken, "CustomResourceDefinition " + u.Kind, "NotServed", "the cluster does not serve this kind", remedy})
 	}
 	return found, unread
 }
@@ -165,11 +167,25 @@ func records(f *facts.Facts) []Problem {
 			appsv1beta1.ConditionRecording: metav1.ConditionFalse, appsv1beta1.ConditionWaiting: metav1.ConditionTrue,
 			appsv1beta1.ConditionKindsInvalid: metav1.ConditionTrue, appsv1beta1.ConditionTopologyUnknown: metav1.ConditionTrue,
 		})
-		if n := s.Status.Rebuilds; n != nil && n.Last != nil && n.Last.Outcome == appsv1beta1.Lost && f.Now.Sub(n.Last.Time.Time) < lately {
+		for _, r := range lost(f, &s) {
 			found = append(found, Problem{
-				Attention, object, string(appsv1beta1.Lost), "pod " + n.Last.Pod + " lost its address: " + n.Last.Cause + ": " + n.Last.Message,
-				"kubectl limpet explain address " + n.Last.Pod + " -n " + s.Namespace,
+				Attention, object, string(appsv1beta1.Lost), "pod " + r.Pod + " lost its address: " + strings.TrimSuffix(r.Cause+": "+r.Message, ": "),
+				"kubectl limpet explain address " + r.Pod + " -n " + s.Namespace,
 			})
+		}
+	}
+	return found
+}
+
+// lost returns the last rebuild of each pod that lost its address lately. The last rebuild of the workload has a message.
+func lost(f *facts.Facts, s *appsv1beta1.PersistentPodState) (found []*appsv1beta1.Rebuild) {
+	pods := slices.Sorted(maps.Keys(s.Status.PodStates))
+	if n := s.Status.Rebuilds; n != nil && n.Last != nil && !slices.Contains(pods, n.Last.Pod) {
+		pods = append(pods, n.Last.Pod)
+	}
+	for _, pod := range pods {
+		if r := lastOf(s, pod); r != nil && r.Outcome == appsv1beta1.Lost && f.Now.Sub(r.Time.Time) < lately {
+			found = append(found, r)
 		}
 	}
 	return found
@@ -203,7 +219,9 @@ func spreads(f *facts.Facts) []Problem {
 	var found []Problem
 	for _, s := range f.Spreads {
 		object := "WorkloadSpread " + s.Namespace + "/" + s.Name
-		found = judged(found, object, s.Status.Conditions, map[string]metav1.ConditionStatus{appsv1beta1.ConditionPlaced: metav1.ConditionFalse})
+		found = judged(found, object, s.Status.Conditions, map[string]metav1.ConditionStatus{
+			appsv1beta1.ConditionPlaced: metav1.ConditionFalse, appsv1beta1.ConditionRolloutBlocked: metav1.ConditionTrue,
+		})
 		for _, subset := range s.Status.SubsetStatuses {
 			found = judged(found, object+", subset "+subset.Name, subset.Conditions,
 				map[string]metav1.ConditionStatus{appsv1beta1.ConditionSchedulable: metav1.ConditionFalse})
@@ -223,20 +241,15 @@ func ignored(f *facts.Facts) []Problem {
 		targeted[named{f.States[i].Namespace, pin.TargetOf(&f.States[i])}] = true
 	}
 	var found []Problem
-	advise := func(kind string, o metav1.Object, template map[string]string) {
-		in := pin.AdviceInput{Kind: appsv1.SchemeGroupVersion.WithKind(kind), Annotations: o.GetAnnotations(), Template: template, MaxReservation: longest}
-		target := workload.Target{Group: in.Kind.Group, Kind: kind, Name: o.GetName()}
-		in.Returns = workload.Kinds{}.Contains(target)
-		in.Targeted = targeted[named{o.GetNamespace(), target}] || !read(f, facts.States)
-		if told := pin.Advise(in); len(told) > 0 {
-			found = append(found, Problem{Attention, kind + " " + o.GetNamespace() + "/" + o.GetName(), pin.ReasonIgnored, strings.Join(told, "; "), ""})
+	for _, w := range f.Workloads {
+		target := workload.Target{Group: w.Kind.Group, Kind: w.Kind.Kind, Name: w.Name}
+		in := pin.AdviceInput{
+			Kind: w.Kind, Annotations: w.Annotations, Template: w.Template, MaxReservation: longest, Returns: workload.Kinds{}.Contains(target),
+			Targeted: targeted[named{w.Namespace, target}] || !read(f, facts.States),
 		}
-	}
-	for i := range f.StatefulSets {
-		advise("StatefulSet", &f.StatefulSets[i], f.StatefulSets[i].Spec.Template.Annotations)
-	}
-	for i := range f.Deployments {
-		advise("Deployment", &f.Deployments[i], f.Deployments[i].Spec.Template.Annotations)
+		if told := pin.Advise(in); len(told) > 0 {
+			found = append(found, Problem{Attention, w.Kind.Kind + " " + w.Namespace + "/" + w.Name, pin.ReasonIgnored, strings.Join(told, "; "), ""})
+		}
 	}
 	return found
 }

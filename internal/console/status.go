@@ -9,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/platform/fit"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
-	"github.com/limpet-io/limpet/pkg/fit"
-	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // StatusParts are the facts that Status needs, of all namespaces or of one.
-var StatusParts = []facts.Part{
-	facts.Nodes, facts.Pools, facts.Kept, facts.States, facts.Spreads, facts.Budgets,
-	facts.StatefulSets, facts.Deployments, facts.Own, facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
-}
+var StatusParts = append([]facts.Part{
+	facts.Nodes, facts.Pools, facts.Kept, facts.States, facts.Spreads, facts.Budgets, facts.Books, facts.Settings,
+	facts.Own, facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
+}, facts.Workloads...)
 
 // Program is one of the programs that Limpet runs in the cluster.
 type Program struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -123,18 +124,34 @@ func TestStatus(t *testing.T) {
 		}, []string{"Attention NodeLabelMissing"}},
 		"a pod lost its address an hour ago": {func(f *facts.Facts) { f.States = lost(time.Hour) }, []string{"Attention Lost"}},
 		"a pod lost its address last week":   {func(f *facts.Facts) { f.States = lost(7 * 24 * time.Hour) }, nil},
+		"a pod kept its address, and two had lost theirs before": {func(f *facts.Facts) {
+			f.States = lost(time.Hour)
+			f.States[0].Status.Rebuilds.Last = &appsv1beta1.Rebuild{Pod: "web-2", Outcome: appsv1beta1.Kept, Time: metav1.NewTime(now)}
+			old, recent := new(metav1.NewTime(now.Add(-48*time.Hour))), new(metav1.NewTime(now.Add(-time.Hour)))
+			f.States[0].Status.PodStates = map[string]appsv1beta1.PodState{
+				"web-0": {Outcome: appsv1beta1.Lost, RecordedAt: recent}, "web-1": {Outcome: appsv1beta1.Lost, RecordedAt: recent},
+				"web-2": {Outcome: appsv1beta1.Lost, RecordedAt: recent}, "web-3": {Outcome: appsv1beta1.Lost, RecordedAt: old},
+			}
+		}, []string{"Attention Lost", "Attention Lost"}},
 		"annotations that do nothing": {func(f *facts.Facts) {
-			set, deployment := testenv.AStatefulSet("web", 1).In("shop"), appsv1.Deployment{}
-			set.Annotations = map[string]string{appsv1beta1.AnnotationAutoGenerate: "true"}
-			deployment.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
-			f.StatefulSets, f.Deployments = []appsv1.StatefulSet{*set.StatefulSet}, []appsv1.Deployment{deployment}
-		}, []string{"Attention AnnotationIgnored", "Attention AnnotationIgnored"}},
+			retain := map[string]string{reservation.RetainAnnotation: "10"}
+			f.Workloads = []facts.Workload{
+				{Kind: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Annotations: map[string]string{appsv1beta1.AnnotationAutoGenerate: "true"}},
+				{Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Template: retain},
+				{Kind: batchv1.SchemeGroupVersion.WithKind("CronJob"), Template: retain},
+			}
+		}, []string{"Attention AnnotationIgnored", "Attention AnnotationIgnored", "Attention AnnotationIgnored"}},
 		"annotations that do something": {func(f *facts.Facts) {
-			set := testenv.AStatefulSet("web", 1).In("shop")
-			set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
-			f.StatefulSets = []appsv1.StatefulSet{*set.StatefulSet}
+			f.Workloads = []facts.Workload{{
+				Kind: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Namespace: "shop", Name: "web", Template: map[string]string{reservation.RetainAnnotation: "10"},
+			}}
 			f.States = []appsv1beta1.PersistentPodState{*testenv.APersistentPodState("web").In("shop").PersistentPodState}
 		}, nil},
+		"a rollout would wait without end": {func(f *facts.Facts) {
+			f.Spreads = []appsv1beta1.WorkloadSpread{{Status: appsv1beta1.WorkloadSpreadStatus{
+				Conditions: condition(appsv1beta1.ConditionRolloutBlocked, metav1.ConditionTrue, appsv1beta1.ReasonNoRoomToSurge),
+			}}}
+		}, []string{"Attention NoRoomToSurge"}},
 		"a spread does not place": {func(f *facts.Facts) {
 			f.Spreads = []appsv1beta1.WorkloadSpread{{Status: appsv1beta1.WorkloadSpreadStatus{
 				Conditions: condition(appsv1beta1.ConditionPlaced, metav1.ConditionFalse, "NoSubsetFits"),

@@ -1,10 +1,6 @@
 package hostlocal
 
-import (
-	"errors"
-	"os"
-	"path/filepath"
-)
+import "path/filepath"
 
 // DefaultDataDir holds the directories of all networks unless host-local's dataDir says
 // otherwise.
@@ -34,22 +30,8 @@ func Of(dataDir, network string) Dir { return New(filepath.Join(Root(dataDir), n
 
 // ForkOf returns the records of the fork under a configured dataDir; "" is none.
 func ForkOf(dataDir string) ForkRecords {
-	return NewForkRecords(filepath.Join(Root(dataDir), forkDir))
+	return NewForkRecords(filepath.Join(Root(dataDir), ForkDir))
 }
 
-// forkDir is the fork's directory beside those of the networks.
-const forkDir = "reserved"
-
-// Present reports whether a network has a directory of host-local's or of its fork, or
-// something hides whether there is one.
-func Present(dataDir, network string) bool {
-	root := Root(dataDir)
-	for _, dir := range []string{network, forkDir} {
-		info, err := os.Stat(filepath.Join(root, dir))
-		if err == nil && !info.IsDir() || errors.Is(err, os.ErrNotExist) {
-			continue // a network can have the name of a file of the state
-		}
-		return true
-	}
-	return false
-}
+// ForkDir is the fork's directory beside those of the networks.
+const ForkDir = "reserved"

@@ -78,3 +78,25 @@ func StatNetNS(path string) (reservation.NetNS, bool) {
 	}
 	return reservation.NetNS{Path: path, Dev: st.Dev, Inode: st.Ino}, true
 }
+
+// Orphaned returns a function that reports whether the parent of this process is gone. A parent that ended before the
+// process began is seen by its end of the pipe.
+func Orphaned(parent int, out *os.File) func() bool {
+	return func() bool { return os.Getppid() != parent || ReaderGone(out) }
+}
+
+// ReaderGone reports whether a file is a pipe or a socket that nothing reads any more. A file
+// of another kind always has a reader.
+func ReaderGone(f *os.File) bool {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	gone := false
+	_ = conn.Control(func(fd uintptr) {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		n, err := unix.Poll(polled, 0)
+		gone = err == nil && n == 1 && polled[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	})
+	return gone
+}

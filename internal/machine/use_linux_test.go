@@ -14,8 +14,8 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/internal/machine"
-	"github.com/limpet-io/limpet/pkg/ipam"
 )
 
 // newSpace moves the test into a network namespace of its own, with a link that has addresses.

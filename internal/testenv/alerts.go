@@ -10,22 +10,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runbook is the page that explains metrics.
-const runbook = "docs/operate/operations.md"
+// metricsPage is the page that explains metrics.
+const metricsPage = "docs/operate/reference.md"
 
 // alertsPage has a section for each alert.
-const alertsPage = "docs/operate/alerts.md"
+const alertsPage = "docs/operate/troubles.md"
 
 // histogram is what the series of a histogram have in addition to its name.
 var histogram = regexp.MustCompile(`_(bucket|count|sum)$`)
 
-// MetricsInRunbook fails a test for each metric that the runbook does not name.
+// MetricsInRunbook fails a test for each metric that the reference does not name.
 func MetricsInRunbook(t *testing.T, metrics map[string][]string) {
 	t.Helper()
-	text := repositoryFile(t, runbook)
+	text := repositoryFile(t, metricsPage)
 	for name := range metrics {
 		if !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("%s does not name the metric %s", runbook, name)
+			t.Errorf("%s does not name the metric %s", metricsPage, name)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func AlertsNameMetrics(t *testing.T, file string, metrics map[string][]string, a
 			if !strings.HasSuffix(r.Annotations["runbook_url"], "/"+alertsPage+"#"+strings.ToLower(r.Alert)) {
 				t.Errorf("%s: the annotation runbook_url is %q", r.Alert, r.Annotations["runbook_url"])
 			}
-			if !strings.Contains(sections, "\n## "+r.Alert+"\n") {
+			if !strings.Contains(sections, "\n### "+r.Alert+"\n") {
 				t.Errorf("%s: %s has no section of this name", r.Alert, alertsPage)
 			}
 		}

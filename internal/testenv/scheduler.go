@@ -3,47 +3,20 @@ package testenv
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/limpet-io/limpet/test/programs"
 )
 
 // StartScheduler runs the kube-scheduler, with its defaults but for some plugins, until the test ends or stop is
 // called. It places whatever pods there are.
 func (e *Env) StartScheduler(t testing.TB, without ...string) (stop func()) {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "scheduler.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := programs.Find(e.server.BinaryAssetsDirectory, "kube-scheduler")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(path, "--config="+e.schedulerConfig(t, without), "--secure-port=0", "--v=2") //nolint:noctx // it is killed below, by its PID
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start kube-scheduler: %v", err)
-	}
-	stop = sync.OnceFunc(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Errorf("kill kube-scheduler: %v", err)
-		}
-		_ = cmd.Wait() // it was killed, and says so
-		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("kube-scheduler:\n%s", text[max(0, len(text)-10_000):])
-		}
-	})
-	t.Cleanup(stop)
-	return stop
+	return e.startProgram(t, "kube-scheduler", "--config="+e.schedulerConfig(t, without), "--secure-port=0", "--v=2")
 }
 
 // schedulerConfig writes the configuration of a scheduler that lacks some plugins.

@@ -38,26 +38,6 @@ func (s *Store) compact() (before, after int64, err error) {
 	return before, after, err
 }
 
-// An update compacts a file of at least shrinkFrom of which at most a quarter is in use, and at most mostCopied bytes:
-// other verbs wait meanwhile. Each commit writes the list of free pages, so a file that is mostly free slows all verbs.
-const (
-	shrinkFrom = 4 * reservedSize
-	mostCopied = 4 << 20
-)
-
-// shrinkable reports whether an update should compact the file.
-func shrinkable(db *bolt.DB) bool {
-	stats := db.Stats()
-	free := int64(stats.FreePageN+stats.PendingPageN) * int64(db.Info().PageSize)
-	if free < shrinkFrom/2 {
-		return false
-	}
-	var size int64
-	err := db.View(func(tx *bolt.Tx) error { size = tx.Size(); return nil })
-	used := size - free
-	return err == nil && size >= shrinkFrom && used <= size/4 && used <= mostCopied
-}
-
 // replace replaces the database by a copy without free pages, if the copy is smaller.
 func (s *Store) replace(db *bolt.DB) (before, after int64, err error) {
 	temp := db.Path() + ".new"

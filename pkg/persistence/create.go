@@ -12,33 +12,6 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// stat reports whether the database and the marker exist.
-func (s *Store) stat() (found, marked bool, err error) {
-	for _, f := range []struct {
-		name string
-		is   *bool
-	}{{databaseName, &found}, {markerName, &marked}} {
-		info, err := os.Stat(filepath.Join(s.dir, f.name))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return false, false, fmt.Errorf("look for state: %w", err)
-		}
-		*f.is = err == nil && (f.name == databaseName || info.Mode().IsRegular())
-	}
-	return found, marked, nil
-}
-
-// Initialized reports whether a state was ever created in the directory.
-func (s *Store) Initialized() (bool, error) {
-	found, marked, err := s.stat()
-	return found || marked, err
-}
-
-// lost returns ErrLost with the names of the files.
-func (s *Store) lost() error {
-	return fmt.Errorf("%s is missing although %s says that it was created: %w",
-		filepath.Join(s.dir, databaseName), filepath.Join(s.dir, markerName), ErrLost)
-}
-
 // present fails when there is no state to read.
 func (s *Store) present() error {
 	switch found, marked, err := s.stat(); {
@@ -50,25 +23,6 @@ func (s *Store) present() error {
 		return ErrNoState
 	}
 	return nil
-}
-
-// ensure creates the database on a new node. The complete database gets its name first and the marker comes after it,
-// so that a crash in between does not look like a lost state.
-func (s *Store) ensure() error {
-	found, marked, err := s.stat()
-	switch {
-	case err != nil:
-		return err
-	case found && marked:
-		return nil
-	case marked:
-		return s.lost()
-	case !found:
-		if err := s.create(); err != nil {
-			return err
-		}
-	}
-	return s.mark()
 }
 
 // reserve allocates disk space for the records of a large node, so that pods can end and keep their addresses when the
@@ -87,14 +41,6 @@ func reserve(path string) error {
 
 // allocate allocates disk space for a file. Errors are ignored: without space a later write fails and says so.
 func allocate(f *os.File, size int64) { _ = unix.Fallocate(int(f.Fd()), 0, 0, size) }
-
-// makeDir creates the directory. It survives a power loss once the marker is written.
-func (s *Store) makeDir() error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make state directory: %w", err)
-	}
-	return nil
-}
 
 // syncAbove syncs the parent directories, which makeDir of this verb or of a killed one may have created.
 func (s *Store) syncAbove() error {

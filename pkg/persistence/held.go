@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -199,67 +198,4 @@ func inChunk(a netip.Addr, i byte) netip.Addr {
 	raw[len(raw)-1] = i
 	b, _ := netip.AddrFromSlice(raw) // as long as a, which is valid
 	return b
-}
-
-// Cursor returns the address last handed out from a range set. The address is invalid when there is none.
-func (t *Tx) Cursor(network string, set int) netip.Addr {
-	a, _ := netip.ParseAddr(string(t.tx.Bucket(bucketCursors).Get(cursorKey(network, set)))) // an unreadable cursor counts as none
-	return a
-}
-
-// SetCursor stores the address last handed out from a range set.
-func (t *Tx) SetCursor(network string, set int, a netip.Addr) error {
-	return t.tx.Bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
-}
-
-// cursorKey returns the key of a cursor. The first versions wrote one byte for the number of the set.
-func cursorKey(network string, set int) []byte {
-	k := key(network, "")
-	if set > 255 {
-		return binary.BigEndian.AppendUint32(k, uint32(set))
-	}
-	return append(k, byte(set))
-}
-
-// SetConfig stores the configuration of a network as the ADD has it, for reports about the pool. The value is opaque to
-// this package. Writing the same value again writes no page.
-func (t *Tx) SetConfig(network string, config []byte) error {
-	b := t.tx.Bucket(bucketNetworks)
-	if bytes.Equal(b.Get(key(network)), config) {
-		return nil
-	}
-	return b.Put(key(network), config)
-}
-
-// Configured reports whether SetConfig was called for a network since the state was created.
-func (t *Tx) Configured(network string) bool {
-	return t.tx.Bucket(bucketNetworks).Get(key(network)) != nil
-}
-
-// Networks returns the configurations by network. The value is nil for a network that occurs only in records, as after a
-// rebuild.
-func (t *Tx) Networks() (map[string][]byte, error) {
-	all := map[string][]byte{}
-	for _, network := range t.recordNetworks() {
-		all[network] = nil
-	}
-	err := t.tx.Bucket(bucketNetworks).ForEach(func(k, v []byte) error {
-		all[string(k)] = bytes.Clone(v)
-		return nil
-	})
-	return all, err
-}
-
-// recordNetworks returns the sorted names of the networks that occur in records.
-func (t *Tx) recordNetworks() (names []string) {
-	for _, bucket := range [][]byte{bucketAttachments, bucketReservations} {
-		c := t.tx.Bucket(bucket).Cursor()
-		for k, _ := c.First(); k != nil; {
-			network, _, _ := bytes.Cut(k, key("", ""))
-			names = append(names, string(network))
-			k, _ = c.Seek(append(bytes.Clone(network), 1)) // after all keys of the network
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

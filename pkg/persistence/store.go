@@ -2,21 +2,19 @@ package persistence
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
-	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
-	"github.com/limpet-io/limpet/pkg/persistence/internal/salvage"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -83,7 +81,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	}
 	err := s.locked(ctx, unix.LOCK_EX, func() error {
 		err := s.updateAndShrink(fn)
-		if s.rebuild == nil || !LostOrDamaged(err) {
+		if err == nil || s.rebuild == nil || !LostOrDamaged(err) {
 			return err
 		}
 		if failed := s.recover(err); failed != nil {
@@ -145,44 +143,24 @@ func (s *Store) update(fn func(*Tx) error) (mostlyFree bool, err error) {
 	return mostlyFree, err
 }
 
-// View runs fn in one read-only transaction. When the file must be rebuilt, or is older than this version, View runs fn
-// in a read-write transaction that writes nothing. It returns ErrNoState on a node without a state.
-func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
-	if initialized, err := s.Initialized(); err == nil && !initialized {
-		return ErrNoState // without creating a lock file: the directory may belong to another program
-	}
-	err := s.locked(ctx, unix.LOCK_SH, func() error { return s.view(fn) })
-	if !errors.Is(err, errOlder) && (s.rebuild == nil || !LostOrDamaged(err)) {
-		return err
-	}
-	return s.Update(ctx, func(tx *Tx) error {
-		if err := fn(tx); err != nil {
-			return err
-		}
-		return ErrUnchanged
-	})
-}
+// An update compacts a file of at least shrinkFrom of which at most a quarter is in use, and at most mostCopied bytes:
+// other verbs wait meanwhile. Each commit writes the list of free pages, so a file that is mostly free slows all verbs.
+const (
+	shrinkFrom = 4 * reservedSize
+	mostCopied = 4 << 20
+)
 
-// view runs fn under the lock that the caller holds.
-func (s *Store) view(fn func(*Tx) error) error {
-	if err := s.present(); err != nil {
-		return err
+// shrinkable reports whether an update should compact the file.
+func shrinkable(db *bolt.DB) bool {
+	stats := db.Stats()
+	free := int64(stats.FreePageN+stats.PendingPageN) * int64(db.Info().PageSize)
+	if free < shrinkFrom/2 {
+		return false
 	}
-	marked, err := s.markedGeneration() // before the database is opened, which is never behind the marker
-	if err != nil {
-		return err
-	}
-	return s.withDB(&bolt.Options{Timeout: s.wait, ReadOnly: true}, func(db *bolt.DB) error {
-		return db.View(func(tx *bolt.Tx) error {
-			if err := errors.Join(checkSchema(tx), checkBuckets(tx, buckets, errOlder)); err != nil {
-				return err
-			}
-			if err := checkGeneration(tx, marked); err != nil {
-				return err
-			}
-			return fn(&Tx{tx: tx})
-		})
-	})
+	var size int64
+	err := db.View(func(tx *bolt.Tx) error { size = tx.Size(); return nil })
+	used := size - free
+	return err == nil && size >= shrinkFrom && used <= size/4 && used <= mostCopied
 }
 
 // locked runs fn while holding the lock file.
@@ -207,147 +185,111 @@ func (s *Store) lock(ctx context.Context, how int) (*os.File, error) {
 	return flock.LockInTurn(ctx, path, s.wait, s.onWait)
 }
 
-// errReplaced is returned when another file has taken the name of the opened one.
-var errReplaced = errors.New("was replaced meanwhile")
+// schema is the version of the layout. New buckets and keys keep the version, so that the previous version of the plugin
+// can read the file.
+const schema = 1
 
-// withDB opens the database, runs fn and closes the database. It tries again when Compact has replaced the file between
-// the opening and bbolt's lock, which happens only when a person has removed the lock file.
-func (s *Store) withDB(o *bolt.Options, fn func(*bolt.DB) error) error {
-	const most = 10 // one try is enough, almost always
-	var err error
-	for range most {
-		if err = s.openDB(o, fn); !errors.Is(err, errReplaced) {
-			break
+// migrate creates the buckets that an older version did not have, and refuses a newer schema.
+func migrate(tx *bolt.Tx) error {
+	if err := checkSchema(tx); err != nil {
+		return err
+	}
+	return makeBuckets(tx)
+}
+
+// makeBuckets creates the buckets that are missing.
+func makeBuckets(tx *bolt.Tx) error {
+	for _, name := range slices.Concat(buckets, [][]byte{bucketLastHolders}) {
+		if tx.Bucket(name) != nil {
+			continue
+		}
+		if _, err := tx.CreateBucket(name); err != nil {
+			return fmt.Errorf("create bucket %s: %w", name, err)
 		}
 	}
-	return err
+	if err := makePoolUsage(tx); err != nil {
+		return err
+	}
+	return putSchema(tx.Bucket(bucketMeta))
 }
 
-// openDB opens the database once, runs fn and closes the database.
-func (s *Store) openDB(o *bolt.Options, fn func(*bolt.DB) error) error {
-	most := int64(0)
-	o.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
-		f, most, err = openChecked(name, flag, mode)
-		return f, err
-	}
-	return s.openAs(o, func(f *os.File) error { return current(f, filepath.Join(s.dir, databaseName)) }, func(db *bolt.DB) error {
-		db.MaxSize = int(most)
-		return fn(db)
-	})
-}
-
-// openAs opens the file that o.OpenFile returns, runs fn if the file passes the test, and closes the file. bbolt panics or
-// faults on its memory map when the file is damaged; both become ErrDamaged. A panic of fn stays one.
-func (s *Store) openAs(o *bolt.Options, test func(*os.File) error, fn func(*bolt.DB) error) (err error) {
-	path := filepath.Join(s.dir, databaseName)
-	var file *os.File // opened for bbolt, which leaves the file locked when it panics
-	open := o.OpenFile
-	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		f, err := open(name, flag, mode)
-		file = f
-		return f, err
-	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			abandon(file)
-			if !fileAtFault(p) {
-				panic(p) // with the stack of the first panic
-			}
-			err = fmt.Errorf("read %s: %v: %w", path, p, ErrDamaged)
+// putSchema writes the version of the layout and its checksum, where they are missing. The first versions wrote no
+// checksum.
+func putSchema(meta *bolt.Bucket) error {
+	v := meta.Get(keySchema)
+	if v == nil {
+		v = binary.BigEndian.AppendUint32(nil, schema)
+		if err := meta.Put(keySchema, v); err != nil {
+			return err
 		}
-	}()
-	db, err := bolt.Open(path, 0o600, o)
-	switch {
-	case errors.Is(err, ErrDamaged):
-		return fmt.Errorf("open %s: %w", path, err)
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return fmt.Errorf("open %s: %w", path, ErrLocked)
-	case errors.Is(err, unix.EFBIG) || errors.Is(err, unix.ENOMEM): // a page says that the file is far larger
-		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
-	case errors.As(err, new(unix.Errno)): // the disk or the permissions are at fault, not the file
-		return fmt.Errorf("open state: %w", err)
-	case err != nil:
-		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
 	}
-	if o.ReadOnly {
-		read := fn
-		fn = func(db *bolt.DB) error { return boundResident(db, read) }
+	if meta.Get(keySchemaSum) != nil {
+		return nil
 	}
-	if err = test(file); err == nil {
-		err = fn(db)
-	}
-	if slices.ContainsFunc(damages, func(damage error) bool { return errors.Is(err, damage) }) {
-		err = fmt.Errorf("read %s: %w: %w", path, err, ErrDamaged)
-	}
-	return errors.Join(err, db.Close())
+	return meta.Put(keySchemaSum, schemaSum(v))
 }
 
-// damages are errors of a transaction that a damaged page causes: an entry in place of a bucket, or the other way round; and
-// a number of pages that no verb needs.
-var damages = []error{bolterrors.ErrIncompatibleValue, bolterrors.ErrMaxSizeReached, unix.EFBIG, unix.ENOMEM}
+// schemaSum returns the checksum of a version of the layout.
+func schemaSum(v []byte) []byte {
+	return binary.BigEndian.AppendUint32(nil, crc32.Update(crc32.ChecksumIEEE(keySchema), crc32.IEEETable, v))
+}
 
-// current fails when an opened file is not the file at the path.
-func current(f *os.File, path string) error {
-	opened, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("look at open state: %w", err)
+// checkSchema fails for a file without a schema or with a newer one.
+func checkSchema(tx *bolt.Tx) error {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil {
+		return fmt.Errorf("no schema: %w", ErrDamaged) // every file has a schema before it gets its name
 	}
-	named, err := os.Stat(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("look at state: %w", err)
+	return checkVersion(meta.Get(keySchema), meta.Get(keySchemaSum))
+}
+
+// checkVersion fails for a version of the layout that is damaged or that this version cannot read. Only version 1 may
+// have no checksum: the checksum tells a newer version from a flipped bit, which would stop each ADD of the node.
+func checkVersion(v, sum []byte) error {
+	if len(v) != 4 {
+		return fmt.Errorf("schema of %d bytes: %w", len(v), ErrDamaged)
 	}
-	if err != nil || !os.SameFile(opened, named) {
-		return fmt.Errorf("%s: %w", path, errReplaced)
+	n := binary.BigEndian.Uint32(v)
+	if sum == nil && n == 1 {
+		return nil
+	}
+	if string(sum) != string(schemaSum(v)) {
+		return fmt.Errorf("schema %d with the checksum %x, want %x: %w", n, sum, schemaSum(v), ErrDamaged)
+	}
+	if n > schema {
+		return fmt.Errorf("schema %d, this version reads up to %d: install the newer limpet-ipam again: %w", n, schema, ErrNewer)
 	}
 	return nil
 }
 
-// openChecked opens an existing file for bbolt, after a check: bbolt would take an empty file for a new one, and an older
-// state for the newest. It returns how large the file may get.
-func openChecked(name string, flag int, mode os.FileMode) (f *os.File, most int64, err error) {
-	f, err = os.OpenFile(name, flag&^os.O_CREATE|unix.O_NONBLOCK, mode) // a pipe would wait for a writer
-	if err != nil {
-		return nil, 0, err
-	}
-	if most, err = check(f, false); err != nil {
-		return nil, 0, errors.Join(err, f.Close())
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, errors.Join(err, f.Close())
-	}
-	if flag&os.O_RDWR != 0 && holes(info) > reservedSize/2 { // the file has grown
-		allocate(f, min(info.Size(), most))
-	}
-	return f, most, nil
+var keyGeneration = []byte("generation")
+
+// generation returns the generation of a database; 0 when a version without generations wrote it.
+func generation(tx *bolt.Tx) uint64 {
+	return number(tx.Bucket(bucketMeta).Get(keyGeneration))
 }
 
-// check fails for a file that bbolt cannot open as a state.
-func check(f *os.File, isCopy bool) (most int64, err error) {
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("no regular file but %s: %w", info.Mode(), ErrDamaged)
+// checkGeneration fails for a database that is older than the marker says.
+func checkGeneration(tx *bolt.Tx, marked uint64) error {
+	if n := generation(tx); n < marked {
+		return fmt.Errorf("generation %d, and the marker says %d: %w", n, marked, ErrOutdated)
 	}
-	if err != nil {
-		return 0, err
-	}
-	return salvage.Check(f, info.Size(), isCopy)
+	return nil
 }
 
-// holes returns how many bytes of a file have no space on disk.
-func holes(info os.FileInfo) int64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return info.Size() - st.Blocks*512
+// raiseGeneration raises the generation to at least the given number, and returns it.
+func raiseGeneration(tx *bolt.Tx, least uint64) (uint64, error) {
+	n := generation(tx) + 1
+	if n == 1 {
+		info, err := os.Stat(tx.DB().Path())
+		if err != nil {
+			return 0, fmt.Errorf("begin generations: %w", err)
+		}
+		n = uint64(max(info.ModTime().UnixNano(), 1))
 	}
-	return 0
-}
-
-// abandon closes a file that bbolt left open. The lock is released explicitly, because the memory map would keep it
-// beyond the close. Errors are ignored: the caller reports the damage.
-func abandon(f *os.File) {
-	if f != nil {
-		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-		_ = f.Close()
+	n = max(n, least)
+	if err := tx.Bucket(bucketMeta).Put(keyGeneration, binary.BigEndian.AppendUint64(nil, n)); err != nil {
+		return 0, fmt.Errorf("raise generation: %w", err)
 	}
+	return n, nil
 }

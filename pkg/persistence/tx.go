@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -198,94 +200,68 @@ func (t *Tx) Reservation(o reservation.Owner) (r reservation.Reservation, found 
 	return r, err == nil, err
 }
 
-// Reservations returns all reservations of a network, lapsed ones included.
-func (t *Tx) Reservations(network string) ([]reservation.Reservation, error) {
-	return scan(t.tx.Bucket(bucketReservations), key(network, ""), reservationAt)
+// keyOrder names the mark. Versions with other keys in the bucket have another name.
+var keyOrder = []byte("order2")
+
+// orderMark returns the mark for a transaction and its generation.
+func orderMark(transaction, generation uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, transaction), generation)
 }
 
-// CountReservationsOf counts the reservations of a namespace on a network, lapsed ones included. Where the order is not
-// kept the cost is 0.2 µs each, because no record is read.
-func (t *Tx) CountReservationsOf(network, namespace string) (n int64) {
-	if t.orderKept() {
-		return int64(number(t.tx.Bucket(bucketOrder).Get(orderKey(network, ofNS, namespace))))
-	}
-	prefix := key(network, namespace, "")
-	c := t.tx.Bucket(bucketReservations).Cursor()
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		n++
-	}
-	return n
-}
-
-// PutReservation stores a reservation and holds its addresses. It replaces the reservation that the owner has. It returns
-// reservation.ErrHeld when one of the addresses has another holder.
-func (t *Tx) PutReservation(r reservation.Reservation) error {
-	if err := checkNames("", r.Owner); err != nil {
-		return err
-	}
-	if err := t.DeleteReservation(r.Owner); err != nil {
-		return err
-	}
-	if err := t.hold(r.Owner.Network, r.Addresses); err != nil {
-		return err
-	}
-	data, err := encodeReservation(r)
-	if err != nil {
-		return fmt.Errorf("encode reservation of %s: %w", r.Owner, err)
-	}
-	if err := t.tx.Bucket(bucketReservations).Put(ownerKey(r.Owner), data); err != nil {
-		return fmt.Errorf("put reservation of %s: %w", r.Owner, err)
-	}
-	if err := t.addToOrder(r); err != nil {
-		return err
-	}
-	return t.updateUsage(r.Owner.Network, func(p *PoolUsage) { p.Reserved++ })
-}
-
-// DeleteReservation deletes a reservation and frees its addresses. Deleting an unknown reservation is not an error.
-func (t *Tx) DeleteReservation(o reservation.Owner) error {
-	r, found, err := t.Reservation(o)
-	if err != nil || !found {
-		return err
-	}
-	if err := t.release(o.Network, r.Addresses); err != nil {
-		return err
-	}
-	last := reservation.LastHolder{Network: o.Network, ContainerID: r.ContainerID, NetNS: r.NetNS, BootID: r.BootID}
-	if err := t.remember(last, r.Addresses); err != nil {
-		return err
-	}
-	if err := t.tx.Bucket(bucketReservations).Delete(ownerKey(o)); err != nil {
-		return fmt.Errorf("delete reservation of %s: %w", o, err)
-	}
-	if err := t.removeFromOrder(r); err != nil {
-		return err
-	}
-	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Reserved-- })
-}
-
-// scan returns every record whose key begins with prefix.
-func scan[T any](b *bolt.Bucket, prefix []byte, read func(k, v []byte) (T, error)) (all []T, err error) {
-	err = each(b, prefix, read, func(r T) error {
-		all = append(all, r)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
-}
-
-// each calls fn for every record whose key begins with prefix, until fn fails.
-func each[T any](b *bolt.Bucket, prefix []byte, read func(k, v []byte) (T, error), fn func(T) error) error {
-	c := b.Cursor()
-	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-		r, err := read(k, v)
-		if err == nil {
-			err = fn(r)
+// orderKept reports whether the order agrees with the records.
+func (t *Tx) orderKept() bool {
+	if !t.orderKnown {
+		last := uint64(t.tx.ID())
+		if t.tx.Writable() {
+			last-- // of the file, until this transaction is committed
 		}
-		if err != nil {
-			return err
+		mark := t.tx.Bucket(bucketMeta).Get(keyOrder)
+		t.ordered = t.tx.Bucket(bucketOrder) != nil && bytes.Equal(mark, orderMark(last, generation(t.tx)))
+		t.orderKnown = true
+	}
+	return t.ordered
+}
+
+// markOrder notes at the end of a transaction that the order was kept.
+func (t *Tx) markOrder(generation uint64) error {
+	return t.tx.Bucket(bucketMeta).Put(keyOrder, orderMark(uint64(t.tx.ID()), generation))
+}
+
+// number returns a stored number; 0 when there is none.
+func number(v []byte) uint64 {
+	if len(v) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(v)
+}
+
+// key joins parts with a zero byte, which no part contains.
+func key(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
+
+func attachmentKey(id reservation.AttachmentID) []byte {
+	return key(id.Network, id.ContainerID, id.IfName)
+}
+
+func ownerKey(o reservation.Owner) []byte {
+	return key(o.Network, o.Namespace, o.Pod, o.IfName)
+}
+
+// indexKey returns the key of an attachment in the index by owner.
+func indexKey(a reservation.Attachment) []byte {
+	return append(append(ownerKey(a.Owner), 0), a.ID.ContainerID...)
+}
+
+// maxName is far longer than any real name, and short enough for the keys of bbolt.
+const maxName = 4096
+
+// checkNames refuses names that a record or its key could not give back. CNI and Kubernetes allow printable names only.
+func checkNames(containerID string, o reservation.Owner) error {
+	if o.Network == "" {
+		return fmt.Errorf("store a network without a name: %w", ErrName)
+	}
+	for _, name := range []string{containerID, o.Network, o.Namespace, o.Pod, o.IfName} {
+		if !utf8.ValidString(name) || strings.Contains(name, "\x00") || len(name) > maxName {
+			return fmt.Errorf("store %.64q: %w", name, ErrName)
 		}
 	}
 	return nil

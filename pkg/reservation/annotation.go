@@ -9,43 +9,6 @@ import (
 	"time"
 )
 
-const (
-	// RetainAnnotation on a pod asks for a reservation of the addresses after the pod's end. The value is a whole
-	// number of minutes.
-	RetainAnnotation = "io.kubernetes.cri/reserved-ip-duration"
-	// ModeAnnotation on a pod says what an ADD does when the pod cannot have its own addresses: "required" fails,
-	// "preferred" (the default) takes others.
-	ModeAnnotation = "limpet.dev/retention"
-	// DefaultMaxRetain is the default of the longest reservation that a pod may ask for.
-	DefaultMaxRetain = 24 * time.Hour
-)
-
-// RetentionRequest is the reservation that a pod asks for with its annotations.
-type RetentionRequest struct {
-	Retain time.Duration
-	Mode   Mode
-}
-
-// ParseRetentionRequest reads the request from the annotations of a pod. An invalid value never fails the pod: it
-// becomes no reservation or the limit, and a warning names the annotation, what is wrong and what happens instead.
-func ParseRetentionRequest(annotations map[string]string, limit time.Duration) (request RetentionRequest, warnings []string) {
-	if v, ok := annotations[RetainAnnotation]; ok {
-		retain, warning := ParseRetain(v, limit)
-		request.Retain = retain
-		if warning != "" {
-			warnings = append(warnings, warning)
-		}
-	}
-	if v, ok := annotations[ModeAnnotation]; ok {
-		mode, warning := ParseMode(v)
-		request.Mode = mode
-		if warning != "" {
-			warnings = append(warnings, warning)
-		}
-	}
-	return request, warnings
-}
-
 // ParseRetain reads the value of RetainAnnotation. A value that is negative or not a whole number of minutes becomes 0,
 // a value above the limit becomes the limit, each with a warning.
 func ParseRetain(value string, limit time.Duration) (retain time.Duration, warning string) {

@@ -5,73 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 )
-
-const (
-	// DefaultSharePercent is the default of how much of a pool reservations may hold.
-	DefaultSharePercent = 50
-	// MaxSharePods bounds a share whatever its percentage is. The part of an IPv6 pool is no bound, and the agent keeps
-	// about 1.4 KiB of memory for each reservation.
-	MaxSharePods = 10_000
-	// DefaultReleaseDelay is the default of Limits.ReleaseDelay.
-	DefaultReleaseDelay = 30 * time.Second
-)
-
-// Limits are the limits of a network for reservations.
-type Limits struct {
-	Share Share
-	// MaxRetain caps how long a pod may ask for.
-	MaxRetain time.Duration
-	// ReleaseDelay is how long a released address is not given to another owner while others are free; 0 for no delay.
-	ReleaseDelay time.Duration
-}
-
-// Share is the part of a pool that reservations may hold.
-type Share struct {
-	// Pods is the number of pods for which addresses may be reserved at a time.
-	Pods int64
-	// PerNamespace is the number of pods of one namespace; 0 for no bound but Pods.
-	PerNamespace int64
-	// Refuse is true when no reservation gives way to another one.
-	Refuse bool
-}
-
-// NewShare returns a percentage of a pool, given as a number of pods. The share is at least one pod, unless the
-// percentage is 0, and at most MaxSharePods.
-func NewShare(pool int64, percent int, refuse bool) Share {
-	return Share{Pods: min(part(pool, percent), MaxSharePods), Refuse: refuse}
-}
-
-// part returns a percentage of a number, rounded up.
-func part(of int64, percent int) int64 {
-	whole, rest := of/100, of%100 // of*percent could overflow
-	return whole*int64(percent) + (rest*int64(percent)+99)/100
-}
-
-// Quota are bounds of one namespace. The lower one counts.
-type Quota struct {
-	// Pods is a number of pods, and Percent a part of the pool; 0 for no bound.
-	Pods    int64
-	Percent int
-}
-
-// WithQuota returns the share with the bound of each namespace. A bound that the share reaches first is none: then no
-// end of a pod counts the reservations of its namespace.
-func (s Share) WithQuota(pool int64, q Quota) Share {
-	most := s.Pods
-	if q.Pods > 0 {
-		most = min(most, q.Pods)
-	}
-	if q.Percent > 0 {
-		most = min(most, part(pool, q.Percent))
-	}
-	s.PerNamespace = 0
-	if most < s.Pods {
-		s.PerNamespace = most
-	}
-	return s
-}
 
 // fairShareFactor limits a namespace when Share.Refuse is set: the namespace may hold at most so many times the free part
 // of the share. Alone, a namespace gets three quarters of the share.

@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/console/ui"
-	"github.com/limpet-io/limpet/internal/endpoint"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 	"github.com/limpet-io/limpet/internal/testenv"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"

@@ -23,12 +23,17 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 2000, "processes that are killed")
+	kills = flag.Int("kills", 250, "processes that are killed")
 	pods  = flag.Int("pods", 60, "pods that come and go meanwhile")
 )
 
-// together is the number of processes that run at once.
-const together = 4
+const (
+	// together is the number of processes that run at once.
+	together = 4
+	// ofVerb, ofRecovery and ofCompact are about the numbers of file operations of a verb, of one that recovers the
+	// state, and of a compaction.
+	ofVerb, ofRecovery, ofCompact = 16, 30, 24
+)
 
 // TestKilledAtAnyInstant kills processes that run at the same time, and checks the state after each round. The verb of
 // a killed process is done completely or not at all, the verb of a process that answered is done, and other pods keep
@@ -43,15 +48,16 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	}
 	lives := make([]int, *pods)
 	killed, answered, damages := 0, 0, 0
-	pace := 1.0 // how much slower than usual the machine is
 	for round := 0; killed < *kills; round++ {
-		if round > 10*(*kills) {
-			t.Fatalf("only %d of %d were killed: the machine is too fast for this test", killed, round*together)
+		if round > *kills {
+			t.Fatalf("only %d of %d were killed", killed, round*together)
 		}
+		operations := ofVerb
 		if round%20 == 19 && damage(t, filepath.Join(dir, "limpet.db"), r) {
 			damages++
+			operations = ofRecovery
 		}
-		attempts := attempt(t, dir, before, lives, r, pace)
+		attempts := attempt(t, dir, before, lives, r, operations)
 		after, err := read(t.Context(), dir, mend)
 		for _, a := range attempts {
 			if a.answered {
@@ -59,12 +65,6 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			} else {
 				killed++
 			}
-		}
-		switch {
-		case answered < killed/10:
-			pace = min(pace*1.02, 20)
-		case answered > killed:
-			pace = max(pace/1.02, 0.05)
 		}
 		if err := errors.Join(err, compare(attempts, before, after)); err != nil {
 			t.Fatalf("seed %d, round %d: %v", seed, round, err)
@@ -99,14 +99,15 @@ type try struct {
 	verb     string
 	life     life
 	had      []netip.Addr // addresses of the attachment to end, or of the reservation
+	at       instant      // of the kill
 	answered bool
 	got      []netip.Addr // answer of an ADD
 
 	attached, reserved []netip.Addr // in the state afterwards
 }
 
-// attempt runs verbs of different pods at once, and kills the processes.
-func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand, pace float64) []*try {
+// attempt runs verbs of different pods at once, and kills the processes at any instant of their first file operations.
+func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand, operations int) []*try {
 	t.Helper()
 	var all []*try
 	var wg sync.WaitGroup
@@ -121,30 +122,23 @@ func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand, 
 		if a.verb == "DEL" {
 			c = call(dir, a.verb, a.life, a.had)
 		}
-		// Between zero and a little more than a verb takes; short times are more frequent.
-		wait := time.Duration(pace * float64(r.IntN(4000)+r.IntN(1+r.IntN(12_000))) * float64(time.Microsecond))
-		wg.Go(func() { a.run(t, c, wait) })
+		a.at = anyInstant(r, operations)
+		wg.Go(func() { a.run(t, c, dir) })
 		all = append(all, a)
 	}
 	wg.Wait()
 	return all
 }
 
-func (a *try) run(t *testing.T, c cniexec.Call, wait time.Duration) {
+func (a *try) run(t *testing.T, c cniexec.Call, dir string) {
 	var stdout, stderr bytes.Buffer
 	cmd := c.Command(t.Context())
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Errorf("start: %v", err)
-		return
+	_, exit, err := traceUntil(cmd, dir, a.at)
+	if err != nil || exit > 0 {
+		t.Errorf("%s failed: exit %d, %v: %s%s", a, exit, err, stdout.Bytes(), stderr.Bytes())
 	}
-	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() }) // the process may have ended
-	defer timer.Stop()
-	_ = cmd.Wait() // ProcessState says how it ended
-	a.answered, a.got = cmd.ProcessState.Success(), addresses(stdout.Bytes())
-	if cmd.ProcessState.Exited() && !a.answered {
-		t.Errorf("%s failed: %s%s", a, stdout.Bytes(), stderr.Bytes())
-	}
+	a.answered, a.got = exit == 0, addresses(stdout.Bytes())
 }
 
 // judge compares the records of the pod with the allowed ones.
@@ -184,7 +178,7 @@ func (a *try) remember(s *state) {
 }
 
 func (a *try) String() string {
-	return fmt.Sprintf("%s of %s, which had %v, answered: %t", a.verb, a.life.container(), a.had, a.answered)
+	return fmt.Sprintf("%s of %s, which had %v, killed %s, answered: %t", a.verb, a.life.container(), a.had, a.at, a.answered)
 }
 
 // damage breaks the older of the meta pages, if there is a file. Such damage loses no record; other tests damage more.

@@ -44,9 +44,6 @@ func TestKilledAtEachStepComesHome(t *testing.T) {
 	}
 }
 
-// never kills no process.
-const never = -1
-
 // steps says after how many file operations each verb of a rebuild is killed.
 type steps struct{ end, start, undo int }
 
@@ -65,7 +62,7 @@ func rebuild(t *testing.T, at steps) (k killed) {
 		}
 		cmd := call(dir, name, l, had).Command(t.Context())
 		cmd.Stdout = file
-		_, exit, err := traceUntil(cmd, dir, done)
+		_, exit, err := traceUntil(cmd, dir, instant{done: done})
 		text, readErr := os.ReadFile(answer)
 		if err := errors.Join(err, readErr, file.Close()); err != nil {
 			t.Fatalf("%+v: %s of %s: %v", at, name, l.container(), err)

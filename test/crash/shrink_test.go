@@ -24,7 +24,7 @@ func TestKilledWhileTheFileShrinks(t *testing.T) {
 		if err := os.CopyFS(dir, os.DirFS(template)); err != nil {
 			t.Fatal(err)
 		}
-		_, exit, err := traceUntil(call(dir, "ADD", life{2, 0}, nil).Command(t.Context()), dir, n)
+		_, exit, err := traceUntil(call(dir, "ADD", life{2, 0}, nil).Command(t.Context()), dir, instant{done: n})
 		if err != nil || exit > 0 {
 			t.Fatalf("killed after %d operations: exit %d, %v", n, exit, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,22 +16,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// instant is when a command is killed: before one of its operations begins, or within the operation. A command that has
+// fewer operations ends by itself.
+type instant struct {
+	done   int // operations before; never for no kill
+	within bool
+}
+
+func (at instant) String() string {
+	if at.within {
+		return fmt.Sprintf("within operation %d", at.done)
+	}
+	return fmt.Sprintf("before operation %d", at.done)
+}
+
+// never kills no process.
+const never = -1
+
+// anyInstant is an instant of a command that has about so many operations. In some cases it ends by itself.
+func anyInstant(r *rand.Rand, operations int) instant {
+	return instant{r.IntN(operations + 1 + operations/4), r.IntN(2) == 0}
+}
+
 // trace runs a command to its end and returns its operations on files below dir, in order. The calling thread becomes
 // the tracer of the command.
 func trace(cmd *exec.Cmd, dir string) (ops []op, exit int, err error) {
-	return traceUntil(cmd, dir, -1)
+	return traceUntil(cmd, dir, instant{done: never})
 }
 
-// traceUntil is trace, and kills the command when that many operations are done and the next one begins. The command
-// ends by itself when it has fewer; -1 is none.
-func traceUntil(cmd *exec.Cmd, dir string, done int) (ops []op, exit int, err error) {
+// traceUntil is trace, and kills the command at an instant. Of a command that was killed, exit is negative.
+func traceUntil(cmd *exec.Cmd, dir string, at instant) (ops []op, exit int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {
 		return nil, 0, err
 	}
-	tr := tracer{pid: cmd.Process.Pid, dir: dir, done: done, entered: map[int]*op{}}
+	tr := tracer{pid: cmd.Process.Pid, dir: dir, at: at, entered: map[int]*op{}}
 	var status unix.WaitStatus
 	if _, err := unix.Wait4(tr.pid, &status, 0, nil); err != nil {
 		return nil, 0, fmt.Errorf("wait for exec: %w", err)
@@ -42,14 +64,20 @@ func traceUntil(cmd *exec.Cmd, dir string, done int) (ops []op, exit int, err er
 	if err := unix.PtraceSyscall(tr.pid, 0); err != nil {
 		return nil, 0, fmt.Errorf("trace: %w", err)
 	}
-	exit, err = tr.run()
+	if exit, err = tr.run(); err != nil {
+		_ = cmd.Process.Kill() // a traced process would wait for its tracer
+		return nil, 0, err
+	}
+	_ = cmd.Wait() // the tracer has waited for the process; this waits for its output
 	return tr.ops, exit, err
 }
 
 type tracer struct {
 	pid     int
 	dir     string
-	done    int
+	at      instant
+	strike  bool        // kill the command as soon as it goes on
+	killed  bool        // what a thread does from now on cannot be read any more
 	entered map[int]*op // the operation of each thread; nil for operations elsewhere
 	ops     []op
 }
@@ -72,6 +100,7 @@ func (tr *tracer) run() (exit int, err error) {
 		}
 		signal := 0
 		switch {
+		case status.StopSignal() == unix.SIGTRAP|0x80 && tr.killed:
 		case status.StopSignal() == unix.SIGTRAP|0x80:
 			if err := tr.syscall(tid); err != nil {
 				return 0, err
@@ -82,7 +111,15 @@ func (tr *tracer) run() (exit int, err error) {
 		if err := unix.PtraceSyscall(tid, signal); err != nil && !errors.Is(err, unix.ESRCH) {
 			return 0, fmt.Errorf("continue: %w", err)
 		}
+		if tr.strike && !tr.killed {
+			tr.kill()
+		}
 	}
+}
+
+func (tr *tracer) kill() {
+	tr.killed = true
+	_ = unix.Kill(tr.pid, unix.SIGKILL) // the process may have ended
 }
 
 // syscallInfo is the kernel's struct ptrace_syscall_info.
@@ -114,8 +151,10 @@ func (tr *tracer) syscall(tid int) error {
 	if info.op == atEntry {
 		o, err := tr.decode(tid, info)
 		tr.entered[tid] = o
-		if o != nil && len(tr.ops) == tr.done {
-			return errors.Join(err, unix.Kill(tr.pid, unix.SIGKILL)) // the kernel does not begin the call
+		if o != nil && len(tr.ops) == tr.at.done {
+			if tr.strike = true; !tr.at.within {
+				tr.kill() // the kernel does not begin the call
+			}
 		}
 		return err
 	}
@@ -147,8 +186,8 @@ func (tr *tracer) decode(tid int, info syscallInfo) (*op, error) {
 	case unix.SYS_FSYNC, unix.SYS_FDATASYNC:
 		o = op{kind: fsync, path: tr.fd(a[0])}
 	case unix.SYS_OPENAT:
-		if a[2]&unix.O_TRUNC != 0 {
-			return nil, fmt.Errorf("%s is truncated in place", tr.text(tid, a[1]))
+		if info, err := os.Stat(tr.text(tid, a[1])); a[2]&unix.O_TRUNC != 0 && err == nil && info.Size() > 0 {
+			return nil, fmt.Errorf("%s is truncated in place", info.Name())
 		}
 		if a[2]&unix.O_CREAT == 0 {
 			return nil, nil

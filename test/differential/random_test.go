@@ -11,7 +11,7 @@ import (
 
 var (
 	seed      = flag.Uint64("seed", 0, "seed of the random sequences; 0 takes the time")
-	sequences = flag.Int("sequences", 300, "random sequences")
+	sequences = flag.Int("sequences", 100, "random sequences")
 	length    = flag.Int("length", 20, "steps of a random sequence")
 )
 

@@ -245,8 +245,8 @@ func (c *checker) replace(e Event, before, after *pod, vector Vector) {
 // needed the pod.
 func (c *checker) judge(e Event, b *budget, before *pod, v Vector) {
 	from := c.known(e.Received)
-	have, need, unknown := c.current(b, e.Done), b.lowest(from, e.User), b.lost(from)
-	if b.lowest(from, "") > need {
+	have, need, unknown := c.current(b, e.Done), b.lowest(from, e.byController(before)), b.lost(from)
+	if b.lowest(from, false) > need {
 		b.losses = append(b.losses, e.Done) // below the number of the budget: other decisions do not ask for that
 	}
 	spare := have + unknown - need
@@ -279,7 +279,7 @@ func (c *checker) short(e Event, b *budget, before *pod, v Vector) {
 	if !serves && !protected || before.Deleting || before.Finished || !b.protects(before) || !b.judges(v) {
 		return
 	}
-	if have, need, unknown := c.current(b, e.Done), b.lowest(from, e.User), b.lost(from); have+unknown < need {
+	if have, need, unknown := c.current(b, e.Done), b.lowest(from, e.byController(before)), b.lost(from); have+unknown < need {
 		c.violate(Short, e, b, before.Name, "%s by %s of a pod that runs, while %d are available of %d needed; losses during the request: %d", v, e.User, have, need, unknown)
 	}
 }

@@ -25,7 +25,7 @@ var staying = []Vector{Update, Resize, Leave, ScaleIn, Teardown}
 // controller may have been a scale-in when it was admitted.
 func (c *checker) place(e Event, b *budget, before *pod, v Vector) {
 	since, closed := c.closed[before.Node]
-	if !b.KeepPlace || !before.KeepsPlace || !closed || slices.Contains(staying, v) || strings.HasPrefix(e.User, controllers) || b.youngerThan(c.known(e.Received)) {
+	if !b.KeepPlace || !before.KeepsPlace || !closed || slices.Contains(staying, v) || e.byController(before) || b.youngerThan(c.known(e.Received)) {
 		return
 	}
 	if since.Before(c.known(e.Received)) {

@@ -251,10 +251,10 @@ func scaled(v *intstr.IntOrString, total int) int {
 
 // lowest is the least number of pods that had to be available at a moment from a time on. The controllers of workloads
 // need not keep more pods than the workloads want.
-func (b *budget) lowest(from time.Time, user string) int {
+func (b *budget) lowest(from time.Time, byController bool) int {
 	least, known := 0, false
 	for _, d := range slices.Backward(b.desired) {
-		if strings.HasPrefix(user, controllers) {
+		if byController {
 			d.value = min(d.value, d.of)
 		}
 		if !known || d.value < least {

@@ -33,7 +33,8 @@ var accounted = []Vector{Preemption, Taint, PodGC, NodeEnd, Teardown, Lost, Brea
 
 const (
 	breakGlassGroup = "limpet.dev:break-glass"
-	controllers     = "system:serviceaccount:kube-system:"
+	accounts        = "system:serviceaccount:"
+	controllers     = accounts + "kube-system:"
 	ourselves       = "system:serviceaccount:limpet-system:limpet-controller"
 )
 
@@ -60,10 +61,19 @@ func (s *state) vectorOf(e Event, before *pod) Vector {
 		return Limpet
 	case e.Subresource == "eviction":
 		return Evict
-	case strings.HasPrefix(e.User, controllers) && s.tooMany(before):
+	case e.byController(before) && s.tooMany(before):
 		return ScaleIn
 	}
 	return Delete
+}
+
+// byController reports whether the controller of a pod's workload may have sent the request. The name of a controller
+// outside Kubernetes is not known.
+func (e Event) byController(p *pod) bool {
+	if strings.Contains(p.Owner.Group, ".") {
+		return strings.HasPrefix(e.User, accounts)
+	}
+	return strings.HasPrefix(e.User, controllers)
 }
 
 // taintVector tells the taints of a dead node from the taints that an administrator sets.

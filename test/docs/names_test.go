@@ -112,13 +112,13 @@ func receiver(f *ast.FuncDecl) string {
 	return ""
 }
 
-// TestSupportMatrixNamesWhatIsBuilt compares it with the components of the test cluster.
-func TestSupportMatrixNamesWhatIsBuilt(t *testing.T) {
-	matrix := read(t, "docs/use/support.md")
+// TestCompatibilityNamesWhatIsBuilt compares it with the components of the test cluster.
+func TestCompatibilityNamesWhatIsBuilt(t *testing.T) {
+	page := read(t, "docs/operate/compatibility.md")
 	versions := regexp.MustCompile(`(\w+)Version += "v([\d.]+)"`).FindAllStringSubmatch(read(t, "test/cluster/build/components.go"), -1)
 	for _, m := range versions {
-		if !strings.Contains(matrix, m[2]) {
-			t.Errorf("docs/use/support.md does not name %s %s", m[1], m[2])
+		if !strings.Contains(page, m[2]) {
+			t.Errorf("docs/operate/compatibility.md does not name %s %s", m[1], m[2])
 		}
 	}
 	if len(versions) < 4 {

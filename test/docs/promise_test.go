@@ -1,5 +1,5 @@
-// Package docs_test keeps the documents honest: a test that they name exists, and each
-// row of a table of promises names one.
+// Package docs_test keeps the documents honest: what they link to and name exists, and each row of a table of promises
+// names a test.
 package docs_test
 
 import (
@@ -18,84 +18,41 @@ import (
 
 const root = "../.."
 
-// promises are the sections of documents that say what happens and which test fails where
-// it does not.
-var promises = map[string]struct {
-	page    string
-	heading string // of the section; the whole page without
-	in      string // directory of tests of which nothing else is said
-	rows    int    // at the least
-}{
-	"hazards":                 {"docs/operate/hazards.md", "", "internal/cni", 40},
-	"what users see at edges": {"docs/operate/edges.md", "## What users see", "internal/controller/pin", 17},
-	"large clusters":          {"docs/operate/edges.md", "## Large clusters", "internal/agent/show", 7},
-	"what limpet-ipam does":   {"docs/operate/edges.md", "## What limpet-ipam does", "internal/cni", 6},
-	"states of a node":        {"docs/operate/node-states.md", "", "test/e2e", 9},
-	"what OpenKruise lacks":   {"docs/use/openkruise.md", "## What OpenKruise's PersistentPodState lacks, and what proves it here", "internal/controller/pin", 10},
-	"what OpenKruise does": {
-		"docs/use/openkruise.md", "## What OpenKruise with its patched host-local was measured to do", "test/e2e", 16,
-	},
-	"budgets of OpenKruise":      {"docs/use/openkruise.md", "## Budgets", "internal/webhook/validate", 8},
-	"spreads of OpenKruise":      {"docs/use/openkruise.md", "## Spreads", "internal/webhook/validate", 18},
-	"rules of budgets":           {"docs/use/openkruise.md", "## Rules of PodUnavailableBudget", "internal/webhook/guard", 24},
-	"what budgets lack":          {"docs/use/openkruise.md", "## What OpenKruise's PodUnavailableBudget lacks", "internal/webhook/guard", 11},
-	"ways of going":              {"docs/use/openkruise.md", "## Ways in which pods go", "internal/webhook/guard", 14},
-	"rules of spreads":           {"docs/use/openkruise.md", "## Rules of WorkloadSpread", "internal/webhook/admit", 14},
-	"what spreads lacked":        {"docs/use/openkruise.md", "## Where WorkloadSpread fell short", "internal/webhook/admit", 5},
-	"beside OpenKruise":          {"docs/use/openkruise.md", "### What goes on beside OpenKruise", "internal/webhook/admit", 6},
-	"claims of the threat model": {"docs/operate/threat-model.md", "## Claims and their tests", "", 19},
-}
-
+// TestEveryPromiseHasItsTest looks for the tests that pages name: in the directory that stands after the name, and
+// without one anywhere. Each row of a table in docs/ whose last column has the title "test" names one, another check, or
+// "none".
 func TestEveryPromiseHasItsTest(t *testing.T) {
-	sources := map[string]source{}
-	for name, p := range promises {
-		t.Run(name, func(t *testing.T) {
-			lines, rows := section(t, p.page, p.heading), 0
-			for i, line := range lines {
-				names := namesIn(line, p.in)
-				for _, n := range names {
-					if _, ok := sources[n.in]; !ok {
-						sources[n.in] = sourceOf(t, n.in)
-					}
-					n.check(t, sources[n.in])
-				}
-				if !strings.HasPrefix(line, "| ") || strings.HasPrefix(lines[min(i+1, len(lines)-1)], "|--") {
-					continue // no row, or a header
-				}
-				rows++
-				if len(names) == 0 {
-					t.Errorf("no test is named for: %s", line)
+	sources := sourcesIn(t)
+	promises, found := 0, 0
+	for _, page := range pages(t) {
+		if page == "CHANGELOG.md" {
+			continue // names what was
+		}
+		inTable := false
+		for line := range strings.Lines(read(t, page)) {
+			names := namesIn(line)
+			for _, n := range names {
+				found++
+				if why := n.missing(sources); why != "" {
+					t.Errorf("%s: %s", page, why)
 				}
 			}
-			if rows < p.rows {
-				t.Errorf("found %d rows, want %d: this tests little", rows, p.rows)
+			cells := strings.Split(strings.TrimSpace(line), "|")
+			switch last := strings.TrimSpace(cells[max(len(cells)-2, 0)]); {
+			case !strings.HasPrefix(line, "|"):
+				inTable = false
+			case last == "test" || last == "tests":
+				inTable = strings.HasPrefix(page, "docs/")
+			case inTable && !strings.HasPrefix(line, "|--") && !strings.HasPrefix(line, "| **"): // the title of some rows
+				promises++
+				if !strings.Contains(last, "`") && !strings.HasPrefix(last, "none") {
+					t.Errorf("%s: no test is named for: %s", page, line)
+				}
 			}
-		})
-	}
-}
-
-// TestEveryTestOfSecurityExists looks for the tests that the page names. The directory of a test stands after it, or after
-// a later test of its line.
-func TestEveryTestOfSecurityExists(t *testing.T) {
-	sources, found := map[string]source{}, 0
-	for line := range strings.Lines(read(t, "docs/operate/security.md")) {
-		names := namesIn(line, "")
-		in := ""
-		for _, n := range slices.Backward(names) {
-			if n.in = cmp.Or(n.in, in); n.in == "" {
-				t.Errorf("no directory is named for %s", n.test)
-				continue
-			}
-			in = n.in
-			if _, ok := sources[in]; !ok {
-				sources[in] = sourceOf(t, in)
-			}
-			n.check(t, sources[in])
-			found++
 		}
 	}
-	if found < 150 {
-		t.Errorf("found %d tests: this tests little", found)
+	if promises < 100 || found < 200 {
+		t.Errorf("found %d promises and %d tests: this tests little", promises, found)
 	}
 }
 
@@ -103,17 +60,18 @@ func TestEveryTestOfSecurityExists(t *testing.T) {
 func section(t *testing.T, page, heading string) []string {
 	t.Helper()
 	lines := strings.Split(read(t, page), "\n")
-	if heading == "" {
-		return lines
+	at := slices.Index(lines, heading)
+	if at < 0 {
+		t.Fatalf("%s has no heading %q", page, heading)
 	}
-	lines = lines[slices.Index(lines, heading)+1:]
+	lines = lines[at+1:]
 	if end := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "## ") }); end >= 0 {
 		lines = lines[:end]
 	}
 	return lines
 }
 
-// name is of a test, with those of subtests, and of the directory that it is in.
+// name is of a test, with those of subtests, and of the directory that it is in, if the page says so.
 type name struct {
 	test string
 	subs []string
@@ -121,64 +79,91 @@ type name struct {
 }
 
 // `TestX/sub` (pkg/y), where `…/other` stands for another subtest beside the last one.
-var named = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)\\w+|…)((?:/[^`]+)?)`(?: \\(((?:pkg|test|cmd|internal|release)/[\\w/-]+)\\))?")
+var named = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*|…)((?:/[^`]+)?)`(?: \\(((?:pkg|test|cmd|internal|release)/[\\w/-]+)\\))?")
 
-func namesIn(line, in string) []name {
+func namesIn(line string) []name {
 	var names []name
 	for _, m := range named.FindAllStringSubmatch(line, -1) {
-		n := name{m[1], strings.Split(m[2], "/")[1:], cmp.Or(m[3], in)}
-		if n.test == "…" && len(names) > 0 {
+		n := name{m[1], strings.Split(m[2], "/")[1:], m[3]}
+		if n.test == "…" {
+			if len(names) == 0 {
+				continue
+			}
 			last := names[len(names)-1]
-			n = name{last.test, append(slices.Clone(last.subs[:max(len(last.subs)-1, 0)]), n.subs...), last.in}
+			n = name{last.test, append(slices.Clone(last.subs[:max(len(last.subs)-1, 0)]), n.subs...), cmp.Or(n.in, last.in)}
 		}
 		names = append(names, n)
 	}
 	return names
 }
 
-// check looks for the test in its directory, and for what names its subtests there or below.
-func (n name) check(t *testing.T, in source) {
-	t.Helper()
-	if !in.tests[n.test] {
-		t.Errorf("there is no %s in %s", n.test, n.in)
+// missing says which part of a name no file of its directory has, or of any directory.
+func (n name) missing(sources map[string]source) string {
+	for dir, s := range sources {
+		if s.tests[n.test] && (n.in == "" || n.in == dir) {
+			for _, sub := range n.subs {
+				if !slices.ContainsFunc(slices.Collect(keysBelow(sources, dir)), func(of string) bool { return sources[of].subs[sub] }) {
+					return "there is no " + strconv.Quote(sub) + " of " + n.test + " in " + dir
+				}
+			}
+			return ""
+		}
 	}
-	for _, s := range n.subs {
-		if !in.subs[s] {
-			t.Errorf("there is no %q of %s in %s", s, n.test, n.in)
+	return "there is no " + n.test + " in " + cmp.Or(n.in, "any directory")
+}
+
+// keysBelow returns a directory and those below it.
+func keysBelow(sources map[string]source, dir string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for of := range sources {
+			if (of == dir || strings.HasPrefix(of, dir+"/")) && !yield(of) {
+				return
+			}
 		}
 	}
 }
 
-// source is what the Go files of a directory call their tests, and those there and below
-// their subtests.
+// source is what the Go files of a directory call their tests and subtests.
 type source struct{ tests, subs map[string]bool }
 
-func sourceOf(t *testing.T, in string) source {
+// sourcesIn returns the tests of the repository by directory.
+func sourcesIn(t *testing.T) map[string]source {
 	t.Helper()
-	s, dir := source{map[string]bool{}, map[string]bool{}}, filepath.Join(root, in)
-	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && filepath.Dir(path) == dir && strings.HasSuffix(path, "_test.go") {
-				s.tests[f.Name.Name] = true
+	sources := map[string]source{}
+	for _, top := range []string{"cmd", "internal", "pkg", "release", "test"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") {
+				return err
 			}
-		}
-		ast.Inspect(file, func(node ast.Node) bool {
-			s.subs[subtest(node)] = true
-			return true
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			dir, err := filepath.Rel(root, filepath.Dir(path))
+			if _, ok := sources[dir]; !ok {
+				sources[dir] = source{map[string]bool{}, map[string]bool{}}
+			}
+			sources[dir].add(file, strings.HasSuffix(path, "_test.go"))
+			return err
 		})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	return s
+	return sources
+}
+
+// add notes the tests of a file, if it has any, and its subtests.
+func (s source) add(file *ast.File, tests bool) {
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && tests {
+			s.tests[f.Name.Name] = true
+		}
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		s.subs[subtest(node)] = true
+		return true
+	})
 }
 
 // subtest is what a piece of Go calls a subtest: by the key of a table, by the field name

@@ -20,16 +20,16 @@ import (
 // chosen are the constants from which a Warning takes its reason, where the call names no constant: by directory and
 // expression.
 var chosen = map[string][]string{
-	"internal/agent/plan reason":                {"ReasonForeignNetwork", "ReasonForwardingDropped"},
-	"internal/controller/budget c.Reason":       {"ReasonEnforced*"},
-	"internal/controller/pin d.Reason":          {"ReasonReclaimed", "ReasonConflict"},
-	"internal/controller/pin generation.Reason": {"ReasonForeign", "ReasonNoKeys", "ReasonBadKeys"},
-	"internal/controller/pin is.Reason":         {"ReasonNodeLabelMissing"},
-	"internal/controller/pin reason":            {"ReasonNodeSilent", "ReasonGateNotOpened"},
-	"internal/controller/pin rebuild.Outcome":   {"Moved", "Lost"},
-	"internal/controller/pin w.Event()":         {"ReasonWaiting", "ReasonNotStarted"},
-	"internal/webhook/admit reason": {
-		"ReasonNoneFits", "pkg/spread ReasonFull", "ReasonSkipped", "ReasonNoSubset", "ReasonBadPatch",
+	"internal/agent/plan reason":               {"ReasonForeignNetwork", "ReasonForwardingDropped"},
+	"internal/budget/reconcile c.Reason":       {"ReasonEnforced*"},
+	"internal/pin/reconcile d.Reason":          {"ReasonReclaimed", "ReasonConflict"},
+	"internal/pin/reconcile generation.Reason": {"ReasonForeign", "ReasonNoKeys", "ReasonBadKeys"},
+	"internal/pin/reconcile is.Reason":         {"ReasonNodeLabelMissing"},
+	"internal/pin/reconcile reason":            {"ReasonNodeSilent", "ReasonGateNotOpened"},
+	"internal/pin/reconcile rebuild.Outcome":   {"Moved", "Lost"},
+	"internal/pin/reconcile w.Event()":         {"ReasonWaiting", "ReasonNotStarted"},
+	"internal/admit reason": {
+		"ReasonNoneFits", "internal/spread ReasonFull", "ReasonSkipped", "ReasonNoSubset", "ReasonBadPatch",
 		"reasonSizeUnknown", "reasonNotBooked", "reasonNotRead",
 	},
 }

@@ -41,6 +41,7 @@ var foreigners = []foreign{
 // between two of them. The agents are rolled out with --network=adopt, and later uninstalled. Other pods are created and
 // deleted all the while. No network is one of ipvlan: the kernels of the tests have none.
 func TestAnExistingNetworkIsAdopted(t *testing.T) {
+	long(t)
 	t.Cleanup(func() { backToOwn(t) })
 	before, callers := map[string]map[string]corev1.Pod{}, map[string]corev1.Pod{}
 	for _, f := range foreigners {

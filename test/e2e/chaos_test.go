@@ -14,6 +14,7 @@ import (
 
 // TestTwoMinutesOfChaos disturbs the cluster at random. `make chaos` does so for longer.
 func TestTwoMinutesOfChaos(t *testing.T) {
+	long(t)
 	t.Cleanup(func() {
 		kubectl(t, "delete", "namespace", chaos.Namespace, "--ignore-not-found", "--wait=false")
 		err := bed.Await(context.WithoutCancel(t.Context()), time.Minute, "the namespace to be gone", func(ctx context.Context) (bool, string) {

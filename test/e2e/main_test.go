@@ -57,6 +57,14 @@ func run(m *testing.M) int {
 	return code
 }
 
+// long leaves a test of minutes to make test-all.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short was given, and this takes minutes; make test-all runs it")
+	}
+}
+
 // apply applies a manifest and removes it when the test ends.
 func apply(t *testing.T, manifest string) string {
 	t.Helper()
@@ -126,7 +134,7 @@ spec:
 func pods(t *testing.T, name string, want int) map[string]corev1.Pod {
 	t.Helper()
 	found := map[string]corev1.Pod{}
-	await(t, 2*time.Minute, fmt.Sprintf("%d Ready pods of %s", want, name), func(ctx context.Context) (bool, string) {
+	await(t, 5*time.Minute, fmt.Sprintf("%d Ready pods of %s", want, name), func(ctx context.Context) (bool, string) {
 		list, err := theBed.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		if err != nil {
 			return false, err.Error()

@@ -16,6 +16,7 @@ import (
 // TestTheOwnNetworkIsUninstalled takes the own network off nodes whose pods run, while a connection between nodes is open.
 // Pods end in each step: first where there is no other network yet, and then beside it.
 func TestTheOwnNetworkIsUninstalled(t *testing.T) {
+	long(t)
 	t.Cleanup(func() { backToOwn(t) })
 	nodes := theBed.Cluster.Nodes()
 	callee := podOn(t, "callee", nodes[1])

@@ -24,6 +24,7 @@ const spread = `
 // TestTwoHundredRebuildsAgainstThePull rebuilds forty pods at once, five times. One node is
 // empty, and all scheduler scores favor it. Each of the two hundred pods returns to its node.
 func TestTwoHundredRebuildsAgainstThePull(t *testing.T) {
+	long(t)
 	const many, rounds = 40, 5
 	empty := theBed.Cluster.Nodes()[2]
 	kubectl(t, "cordon", empty)

@@ -75,6 +75,7 @@ spec:
 // TestAStormKeepsItsBudgets drains nodes ten times while rollouts and people delete pods, and
 // the controllers are killed. The audit log proves that the budgets were kept.
 func TestAStormKeepsItsBudgets(t *testing.T) {
+	long(t)
 	namespace(t, "storm")
 	apply(t, stormManifest)
 	awaitStorm(t)

@@ -15,6 +15,7 @@ import (
 // The next pod requires its address. It is bound to the silent node and hangs: event and condition say so. With the
 // consent of its user, and as its budget allows it, it is deleted and starts elsewhere.
 func TestAPodOfANodeThatFellSilentBeforeItRan(t *testing.T) {
+	long(t)
 	apply(t, "apiVersion: policy.kruise.io/v1alpha1\nkind: PodUnavailableBudget\nmetadata: {name: strands}\n"+
 		"spec: {selector: {matchLabels: {app: strands}}, maxUnavailable: 1}\n")
 	home := onANodeWithoutController(t, "strands")

@@ -16,6 +16,7 @@ import (
 // TestTheWrongOrderHarmsNoPod deletes the CRDs while controllers and agents run, and then the namespace. Pods start and
 // end after each step, no pod stays in deletion, and Limpet can be installed again.
 func TestTheWrongOrderHarmsNoPod(t *testing.T) {
+	long(t)
 	apply(t, set("order", 1, retain, "10"))
 	before := pods(t, "order", 1)
 	labelled(t)

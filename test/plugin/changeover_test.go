@@ -137,7 +137,7 @@ func (c *changing) forkRecord(name, addr string) {
 	}
 }
 
-// TestChangingOverAndBack follows docs/use/changing-over.md, section by section.
+// TestChangingOverAndBack follows docs/use/host-local.md, section by section.
 func TestChangingOverAndBack(t *testing.T) {
 	c := &changing{t: t, had: map[string][]netip.Addr{}}
 	t.Cleanup(func() { _ = errors.Join(os.RemoveAll(hostlocal.DefaultDataDir), os.RemoveAll(persistence.DefaultDir)) })

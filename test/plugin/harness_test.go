@@ -58,6 +58,7 @@ type call struct {
 	args        string // CNI_ARGS
 	ifName      string // eth0 when empty
 	conf        any
+	covered     string          // where a plugin that was built to count its statements writes the numbers
 	interrupted context.Context // kills the process when done
 }
 
@@ -101,7 +102,7 @@ func (c call) run(t testing.TB) answer {
 	cmd := exec.CommandContext(ctx, c.plugin)
 	cmd.Env = []string{
 		"CNI_COMMAND=" + c.verb, "CNI_CONTAINERID=" + c.container, "CNI_IFNAME=" + c.ifName, "CNI_NETNS=" + c.netns,
-		"CNI_ARGS=" + c.args, "CNI_PATH=" + cniPath, "PATH=" + os.Getenv("PATH"),
+		"CNI_ARGS=" + c.args, "CNI_PATH=" + cniPath, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + c.covered,
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &stdout, &stderr

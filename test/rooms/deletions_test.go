@@ -12,13 +12,13 @@ import (
 
 // deleters are the files that may delete API objects, and what they delete.
 var deleters = map[string]string{
-	"internal/evict/evict.go":               "pods",
-	"internal/controller/pin/generate.go":   "PersistentPodStates that it has generated",
-	"internal/controller/pin/record.go":     "generated PersistentPodStates whose workload is gone",
-	"internal/agent/show/pass.go":           "IPReservations and NodeIPPools of its node",
-	"internal/controller/budget/probe.go":   "nothing: it sends dry runs, which the guard refuses",
-	"internal/console/evict.go":             "nothing: it sends dry runs",
-	"internal/controller/budget/replace.go": "PodDisruptionBudgets that PodUnavailableBudgets replace, where a namespace asks for that",
+	"internal/platform/evict/evict.go":     "pods",
+	"internal/pin/reconcile/generate.go":   "PersistentPodStates that it has generated",
+	"internal/pin/reconcile/record.go":     "generated PersistentPodStates whose workload is gone",
+	"internal/agent/show/pass.go":          "IPReservations and NodeIPPools of its node",
+	"internal/budget/reconcile/probe.go":   "nothing: it sends dry runs, which the guard refuses",
+	"internal/console/evict.go":            "nothing: it sends dry runs",
+	"internal/budget/reconcile/replace.go": "PodDisruptionBudgets that PodUnavailableBudgets replace, where a namespace asks for that",
 }
 
 // TestOneRoomDeletesPods finds calls that delete or evict API objects: methods of a client whose first argument
@@ -38,7 +38,7 @@ func TestOneRoomDeletesPods(t *testing.T) {
 	}
 	for path := range found {
 		if deleters[path] == "" {
-			t.Errorf("%s deletes API objects; pods are deleted by internal/evict alone, other objects need a line in this test", path)
+			t.Errorf("%s deletes API objects; pods are deleted by internal/platform/evict alone, other objects need a line in this test", path)
 		}
 	}
 	for path, what := range deleters {

@@ -22,11 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
-	"github.com/limpet-io/limpet/pkg/pin"
 )
 
 const controller = "limpet-controller"
@@ -38,6 +39,7 @@ type victims struct {
 	replica                        *corev1.Pod
 	set                            *appsv1.StatefulSet
 	replicas                       *appsv1.ReplicaSet
+	oldReplicas                    *corev1.ReplicationController
 	daemons                        *appsv1.DaemonSet
 	job                            *batchv1.Job
 	game                           *unstructured.Unstructured
@@ -73,8 +75,8 @@ func newVictims(t *testing.T) victims {
 		node:    node,
 		running: pod("running-0").On(node.Name).Ready().Pod,
 		gated:   pod("gated-0").Gated(pin.Gate, "example.com/own").With(pin.AnnotationNode, node.Name).Pod,
-		waiting: pod("waiting-0").With(pin.AnnotationPlace, "rack=r1").Pod,
-		bound:   pod("bound-0").On(node.Name).With(pin.AnnotationPlace, "rack=r1").Ready().Pod,
+		waiting: pod("waiting-0").With(podpatch.AnnotationPlace, "rack=r1").Pod,
+		bound:   pod("bound-0").On(node.Name).With(podpatch.AnnotationPlace, "rack=r1").Ready().Pod,
 
 		unstarted: pending(pod("unstarted-0").On(node.Name).OwnedBy(owner.StatefulSet)),
 		starts:    started,
@@ -110,6 +112,7 @@ func newVictims(t *testing.T) victims {
 	v.spread.Spec.Subsets = []appsv1beta1.WorkloadSpreadSubset{{Name: "a"}}
 	own := metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{"owner": "tenant"}}
 	v.replicas = &appsv1.ReplicaSet{ObjectMeta: own, Spec: appsv1.ReplicaSetSpec{Selector: v.set.Spec.Selector, Template: v.set.Spec.Template}}
+	v.oldReplicas = &corev1.ReplicationController{ObjectMeta: own, Spec: corev1.ReplicationControllerSpec{Template: &v.set.Spec.Template}}
 	v.daemons = &appsv1.DaemonSet{ObjectMeta: own, Spec: appsv1.DaemonSetSpec{Selector: v.set.Spec.Selector, Template: v.set.Spec.Template}}
 	v.job = &batchv1.Job{ObjectMeta: own, Spec: batchv1.JobSpec{Template: *v.set.Spec.Template.DeepCopy()}}
 	v.job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -117,7 +120,7 @@ func newVictims(t *testing.T) victims {
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), v.game) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, v.game)
 	silent(v)
-	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.unstarted, v.starts, v.alone, v.replica, v.set, v.replicas, v.daemons, v.job, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
+	env.Create(t, v.running, v.gated, v.waiting, v.bound, v.unstarted, v.starts, v.alone, v.replica, v.set, v.replicas, v.oldReplicas, v.daemons, v.job, v.written, v.generated, v.mutating, v.validating, v.other, v.event, v.secret, v.budget, v.spread, v.book)
 	v.crd = &apiextensionsv1.CustomResourceDefinition{}
 	env.Read(t, client.ObjectKey{Name: testenv.ConvertedCRD}, v.crd)
 	// Nothing answers there, and nothing is asked: all objects are in the stored version.
@@ -195,6 +198,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"… whose node starts it":               {denied, remove(v.starts)},
 			"… that nothing makes again":           {denied, remove(v.alone)},
 			"… of the other replica":               {denied, remove(v.replica)},
+			"… of its own":                         {denied, remove(podOn(t, v.node.Name))},
 			"delete all pods":                      {byRole, removeAll(&corev1.Pod{}, client.InNamespace(ns))},
 			"create a pod":                         {byRole, create(testenv.APod("evil").In(ns).Pod)},
 			"bind a pod":                           {byRole, subresource(v.waiting, "binding", &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: v.node.Name}})},
@@ -203,33 +207,41 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"resize a pod":                         {byRole, patchPart(v.running, "resize", `{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"9"}}}]}}`)},
 		},
 		"workloads": {
-			"change the image of a template":      {denied, patch(v.set, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
-			"… beside the annotation":             {denied, patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"t"}},"spec":{"replicas":0}}`)},
-			"… on the server":                     {denied, applied(v.set, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"web"},"spec":{"replicas":0}}`)},
-			"scale":                               {denied, patch(v.set, `{"spec":{"replicas":0}}`)},
-			"change another annotation":           {denied, patch(v.set, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
-			"add an empty annotation":             {denied, patch(v.set, `{"metadata":{"annotations":{"other":""}}}`)},
-			"remove another annotation":           {denied, patch(v.set, `{"metadata":{"annotations":{"owner":null,"limpet.dev/nudged":"t"}}}`)},
-			"add a label":                         {denied, patch(v.set, `{"metadata":{"labels":{"a":"b"}}}`)},
-			"add an owner":                        {denied, patch(v.set, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
-			"add a finalizer":                     {denied, patch(v.set, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
-			"delete a StatefulSet":                {byRole, remove(v.set)},
-			"change the status":                   {byRole, patchStatus(v.set, `{"status":{"replicas":5}}`)},
-			"change a kind that a user named":     {denied, patch(v.game, `{"spec":{"size":0}}`)},
-			"… its status, without a subresource": {denied, patch(v.game, `{"status":{"replicas":99,"phase":"Deleted"}}`)},
-			"… another annotation of it":          {denied, patch(v.game, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
-			"scale a ReplicaSet":                  {denied, patch(v.replicas, `{"spec":{"replicas":0}}`)},
-			"… beside its annotation":             {denied, patch(v.replicas, `{"metadata":{"annotations":{"limpet.dev/nudged":"t"},"labels":{"a":"b"}}}`)},
-			"change the image of a ReplicaSet":    {denied, patch(v.replicas, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
-			"… of a DaemonSet":                    {denied, patch(v.daemons, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
-			"orphan the pods of a ReplicaSet":     {denied, patch(v.replicas, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
-			"suspend a Job":                       {denied, patch(v.job, `{"spec":{"suspend":true}}`)},
-			"change another annotation of a Job":  {denied, patch(v.job, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
-			"delete a Job":                        {byRole, remove(v.job)},
-			"delete a kind that a user named":     {byRole, remove(v.game)},
-			"create a deployment":                 {byRole, create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil"}})},
-			"create a DaemonSet":                  {byRole, create(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
-			"read revisions of workloads":         {byRole, get(&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
+			"change the image of a template":       {denied, patch(v.set, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
+			"… beside the annotation":              {denied, patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"t"}},"spec":{"replicas":0}}`)},
+			"… on the server":                      {denied, applied(v.set, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"web"},"spec":{"replicas":0}}`)},
+			"scale":                                {denied, patch(v.set, `{"spec":{"replicas":0}}`)},
+			"change another annotation":            {denied, patch(v.set, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"add an empty annotation":              {denied, patch(v.set, `{"metadata":{"annotations":{"other":""}}}`)},
+			"remove another annotation":            {denied, patch(v.set, `{"metadata":{"annotations":{"owner":null}}}`)},
+			"wake it and release its pods":         {denied, patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"t","limpet.dev/release":"all"}}}`)},
+			"wake it and let Kubernetes act on it": {denied, patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"t","deployment.kubernetes.io/revision":"1"}}}`)},
+			"add a label":                          {denied, patch(v.set, `{"metadata":{"labels":{"a":"b"}}}`)},
+			"wake it and label it for Limpet":      {denied, patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"t"},"labels":{"limpet.dev/x":"b"}}}`)},
+			"add an owner":                         {denied, patch(v.set, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
+			"add a finalizer":                      {denied, patch(v.set, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
+			"delete a StatefulSet":                 {byRole, remove(v.set)},
+			"change the status":                    {byRole, patchStatus(v.set, `{"status":{"replicas":5}}`)},
+			"change a kind that a user named":      {denied, patch(v.game, `{"spec":{"size":0}}`)},
+			"… its status, without a subresource":  {denied, patch(v.game, `{"status":{"replicas":99,"phase":"Deleted"}}`)},
+			"… another annotation of it":           {denied, patch(v.game, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"scale a ReplicaSet":                   {denied, patch(v.replicas, `{"spec":{"replicas":0}}`)},
+			"… beside its annotation":              {denied, patch(v.replicas, `{"metadata":{"annotations":{"limpet.dev/nudged":"t"}},"spec":{"replicas":0}}`)},
+			"wake it and take it from its owner":   {denied, patch(v.replicas, `{"metadata":{"annotations":{"limpet.dev/nudged":"t"},"labels":{"app":"other"}}}`)},
+			"change the image of a ReplicaSet":     {denied, patch(v.replicas, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
+			"… of a DaemonSet":                     {denied, patch(v.daemons, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
+			"… of a ReplicationController":         {denied, patch(v.oldReplicas, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"evil"}]}}}}`)},
+			"scale a ReplicationController":        {denied, patch(v.oldReplicas, `{"spec":{"replicas":0}}`)},
+			"label a ReplicationController":        {denied, patch(v.oldReplicas, `{"metadata":{"labels":{"a":"b"}}}`)},
+			"delete a ReplicationController":       {byRole, remove(v.oldReplicas)},
+			"orphan the pods of a ReplicaSet":      {denied, patch(v.replicas, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`)},
+			"suspend a Job":                        {denied, patch(v.job, `{"spec":{"suspend":true}}`)},
+			"change another annotation of a Job":   {denied, patch(v.job, `{"metadata":{"annotations":{"owner":"thief"}}}`)},
+			"delete a Job":                         {byRole, remove(v.job)},
+			"delete a kind that a user named":      {byRole, remove(v.game)},
+			"create a deployment":                  {byRole, create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil"}})},
+			"create a DaemonSet":                   {byRole, create(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
+			"read revisions of workloads":          {byRole, get(&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})},
 		},
 		"states": {
 			"create one that is not generated": {denied, create(testenv.APersistentPodState("evil").In(ns).Requires("rack").PersistentPodState)},
@@ -279,7 +291,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"change the rules":        {denied, update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].Rules[0].Resources = []string{"*"} })},
 			"change the namespaces":   {denied, update(v.mutating, func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].NamespaceSelector = nil })},
 			"fail where it ignored": {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
-				m.Webhooks[2].FailurePolicy = new(admissionv1.Fail)
+				m.Webhooks[1].FailurePolicy = new(admissionv1.Fail) // workloads.limpet.dev
 			})},
 			"add a webhook": {denied, update(v.validating, func(m *admissionv1.ValidatingWebhookConfiguration) {
 				m.Webhooks = append(m.Webhooks, another(m.Webhooks[0]))
@@ -403,7 +415,11 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 				client.Preconditions{UID: &v.unstarted.UID, ResourceVersion: &v.unstarted.ResourceVersion})
 		}},
 		{"wake a StatefulSet", patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
+		{"wake a StatefulSet that a policy of others stamps", patch(v.set, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:01:00Z","owner":null,"policies.kyverno.io/last-applied-patches":"x"},"labels":{"team":"a"}}}`)},
+		{"wake a workload of a named kind that a policy stamps", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:01:00Z","owner":"policy"},"labels":{"team":"a"}}}`)},
+		{"wake a ReplicaSet that a policy stamps", patch(v.replicas, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:01:00Z","example.com/touched":"now"},"labels":{"team":"a"}}}`)},
 		{"wake a ReplicaSet", patch(v.replicas, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
+		{"wake a ReplicationController", patch(v.oldReplicas, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
 		{"wake a DaemonSet", patch(v.daemons, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
 		{"wake a Job", patch(v.job, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
 		{"wake a workload of a named kind", patch(v.game, `{"metadata":{"annotations":{"limpet.dev/nudged":"2026-11-22T00:00:00Z"}}}`)},
@@ -474,7 +490,6 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 			b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "x"}}
 		})},
 		{"read the lease of a node", get(leaseOf(t, v.node))},
-		{"delete its own pod", remove(podOn(t, v.node.Name))}, // the token ends with the pod
 	}
 	for _, step := range steps {
 		t.Run(step.what, func(t *testing.T) { allowed(t, c, step.do) })

@@ -21,11 +21,34 @@ var programs = []struct {
 	{"limpet-agent", nil}, {"limpet-controller", nil}, {"limpet-ipam", []string{"list", "show", "check", "release", "compact"}}, {"kubectl-limpet", nil},
 }
 
+// kubectlFlags matches the flags that all commands of kubectl have, but those of the namespace and the format.
+var kubectlFlags = regexp.MustCompile(`^ +(-\w, )?--(as|as-group|as-uid|as-user-extra|cache-dir|certificate-authority|client-certificate|client-key|cluster|` +
+	`context|disable-compression|insecure-skip-tls-verify|kubeconfig|proxy-url|request-timeout|server|tls-server-name|token|user) `)
+
+// unneeded matches blocks of a help text that the page says elsewhere: usages that only name the command, examples, commands with a
+// section of their own, and the closing sentence.
+var unneeded = regexp.MustCompile(`(?m)^(?:Usage:\n(?:  kubectl .*\n|  limpet-ipam .*\n)+|Examples?:\n(?:  .*\n)+|Available Commands:\n(?:  .*\n)+|.* --help.* command\.)(?:\n|$)`)
+
+// condensed returns a help text without blocks that the page does not need, and without flags that an earlier command of
+// the program has.
+func condensed(text string, seen map[string]bool) string {
+	var b strings.Builder
+	for line := range strings.Lines(unneeded.ReplaceAllString(text+"\n", "")) {
+		flag := strings.HasPrefix(strings.TrimSpace(line), "-")
+		if flag && (seen[line] || kubectlFlags.MatchString(line) || regexp.MustCompile(`--help |--output format`).MatchString(line)) {
+			continue
+		}
+		seen[line] = flag
+		b.WriteString(line)
+	}
+	return strings.TrimSuffix(strings.TrimSpace(b.String()), "\n\nFlags:")
+}
+
 // helpTexts asks each program for its help, and for that of its commands.
 func helpTexts(root string) ([]help, error) {
 	var all []help
 	for _, p := range programs {
-		binary := filepath.Join(root, "bin", p.binary)
+		binary, first := filepath.Join(root, "bin", p.binary), len(all)
 		found, err := helpOf(binary, []string{p.binary})
 		if err != nil {
 			return nil, err
@@ -37,6 +60,10 @@ func helpTexts(root string) ([]help, error) {
 				return nil, err
 			}
 			all = append(all, found...)
+		}
+		seen := map[string]bool{}
+		for i := first; i < len(all); i++ {
+			all[i].text = condensed(all[i].text, seen)
 		}
 	}
 	return all, nil

@@ -24,13 +24,13 @@ type configuration struct {
 // decoded are the types that configurations are decoded into, by the directories of their packages. The key of a
 // ConfigMap is a constant of a package.
 var decoded = []struct{ title, room, of, constant, text string }{
-	{"Network configuration", "internal/cni/netconf", "file", "", "What limpet-ipam reads. [Network configuration](../use/configuration.md) has the defaults and what is refused."},
+	{"Network configuration", "internal/cni/netconf", "file", "", "What limpet-ipam reads. [Network configuration](../use/annotations.md#network-configuration) has the defaults."},
 	{
-		"ConfigMap: kinds whose pods return", "pkg/workload", "kindList", "internal/workloads.KindsKey",
-		"JSON under a key of the ConfigMap `kruise-configuration` ([kinds](../use/targets.md)).",
+		"ConfigMap: kinds whose pods return", "internal/platform/workload", "kindList", "internal/platform/workloads.KindsKey",
+		"JSON under a key of the ConfigMap `kruise-configuration` ([kinds](../use/pinning.md#name-a-kind)).",
 	},
 	{
-		"ConfigMap: kinds whose pods are spread", "pkg/workload", "spreadKindList", "internal/workloads.SpreadKindsKey",
+		"ConfigMap: kinds whose pods are spread", "internal/platform/workload", "spreadKindList", "internal/platform/workloads.SpreadKindsKey",
 		"JSON under a key of the same ConfigMap ([kinds](../use/spread.md#kinds-of-your-own)).",
 	},
 }

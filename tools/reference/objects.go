@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -122,9 +123,17 @@ func (s *schema) fields(under string) (all []field, err error) {
 	return all, err
 }
 
+// writer matches who writes a field, which the page says once for all fields.
+var writer = regexp.MustCompile(`\s*Written by the (?:user|controller|agent of the node, like all fields of the status)(?:\.|$|; \w)`)
+
 // meaning returns the description without the name of the field, which stands before it in the page.
 func (s *schema) meaning(name string) string {
-	text := untitled(s.Description, name)
+	text := writer.ReplaceAllStringFunc(untitled(s.Description, name), func(match string) string {
+		if strings.Contains(match, ";") { // a further sentence begins
+			return " " + strings.ToUpper(match[len(match)-1:])
+		}
+		return ""
+	})
 	if strings.HasPrefix(text, "of ") { // "name of the workload"
 		return name + " " + text
 	}

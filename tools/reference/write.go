@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -12,12 +11,12 @@ const head = `# Reference
 
 All names that Limpet defines or reads, each with its meaning in one line. The pages under [Use](../README.md) and
 [Operate](../README.md) explain them. Agent and controller have no configuration files: their settings are flags.
-Comments of the source are the text of the tables; a place in the source stands where several parts use one word.
+Comments of the source are the text of the tables.
 `
 
 const objectsText = `Fields of the kinds that Limpet serves, in the version in which the API server stores them. ` + "`[]`" + ` stands for each
 entry of a list, ` + "`*`" + ` for each key of a map. Conditions, selectors and tolerations have the fields that Kubernetes gives
-them. Fields under ` + "`status`" + ` are written by agents and the controller.`
+them. Fields under ` + "`spec`" + ` are written by users, those under ` + "`status`" + ` by agents and the controller.`
 
 // sections are the tables of constants, in the order of the page.
 var sections = []struct{ kind, title, text string }{
@@ -43,13 +42,17 @@ func write(s source, programs []help) string {
 		}
 		table(&b, section.title, section.text, of)
 	}
-	b.WriteString("\n## Metrics\n\n| metric | labels | meaning |\n|---|---|---|\n")
+	b.WriteString("\n## Metrics\n\n| metric, by labels | meaning |\n|---|---|\n")
 	for _, m := range s.metrics {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m.name, m.labels, cell(m.help))
+		fmt.Fprintf(&b, "| `%s`", m.name)
+		if m.labels != "" {
+			fmt.Fprintf(&b, " by %s", m.labels)
+		}
+		fmt.Fprintf(&b, " | %s |\n", cell(m.help))
 	}
 	fields(&b, "Configuration keys", "Keys of what Limpet reads. `[]` stands for each entry of a list.", "key", s.configurations)
 	fields(&b, "Objects", objectsText, "field", s.objects)
-	b.WriteString("\n## Commands and flags\n")
+	b.WriteString("\n## Commands and flags\n\nCommands of `kubectl limpet` also take the flags of kubectl; `--help` shows them, with examples.\n")
 	for _, h := range programs {
 		fmt.Fprintf(&b, "\n### %s\n\n", h.command)
 		for line := range strings.Lines(strings.TrimSpace(h.text)) {
@@ -64,9 +67,13 @@ func table(b *strings.Builder, title, text string, of []constant) {
 	if len(of) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| name | meaning | source |\n|---|---|---|\n", title, text)
-	for _, c := range of {
-		fmt.Fprintf(b, "| `%s` | %s | `%s` |\n", c.value, cell(c.meaning), c.room)
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| name | meaning |\n|---|---|\n", title, text)
+	for i := 0; i < len(of); {
+		value, meanings := of[i].value, []string(nil)
+		for ; i < len(of) && of[i].value == value; i++ {
+			meanings = append(meanings, cell(of[i].meaning))
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", value, strings.Join(meanings, "; or "))
 	}
 }
 
@@ -75,18 +82,13 @@ func fields(b *strings.Builder, title, text, column string, all []configuration)
 	fmt.Fprintf(b, "\n## %s\n\n%s\n", title, text)
 	for _, c := range all {
 		fmt.Fprintf(b, "\n### %s\n\n%s\n\n", c.title, wrapped(c.text))
-		ruled := slices.ContainsFunc(c.fields, func(f field) bool { return f.rules != "" })
-		if ruled {
-			fmt.Fprintf(b, "| %s | type | values | meaning |\n|---|---|---|---|\n", column)
-		} else {
-			fmt.Fprintf(b, "| %s | type | meaning |\n|---|---|---|\n", column)
-		}
+		fmt.Fprintf(b, "| %s | value | meaning |\n|---|---|---|\n", column)
 		for _, f := range c.fields {
-			fmt.Fprintf(b, "| `%s` | %s |", f.path, f.kind)
-			if ruled {
-				fmt.Fprintf(b, " %s |", cell(f.rules))
+			value := f.kind
+			if f.rules != "" {
+				value += ", " + f.rules
 			}
-			fmt.Fprintf(b, " %s |\n", cell(f.meaning))
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.path, cell(value), cell(f.meaning))
 		}
 	}
 }

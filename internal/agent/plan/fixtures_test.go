@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 

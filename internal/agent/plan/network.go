@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
-	"github.com/limpet-io/limpet/pkg/ipam"
 )
 
 // The reasons why own mode cannot write the network configuration yet.
@@ -40,9 +40,10 @@ type OwnNetworkInput struct {
 	NodeMTU int
 	// Have are the routes of the agent.
 	Have []Route
-	// PodNetworks are the networks in which pod CIDRs must be; empty for the default. APIServer is its address, if known.
+	// PodNetworks are the networks in which pod CIDRs must be; empty for the default. Services are the networks of
+	// services, and addresses of the API server, as far as they are known.
 	PodNetworks []netip.Prefix
-	APIServer   netip.Prefix
+	Services    []netip.Prefix
 
 	// Accepts returns why limpet-ipam would refuse a configuration.
 	Accepts func(conf []byte) error

@@ -28,7 +28,7 @@ func ranges(texts ...string) (all []v1alpha1.NodeRange) {
 
 // accepts is what the agent asks limpet-ipam with.
 func accepts(conf []byte) error {
-	_, err := netconf.ParseStatus(conf)
+	_, err := netconf.Decode(conf).ParseStatus()
 	return err
 }
 

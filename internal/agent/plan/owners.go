@@ -18,7 +18,7 @@ type contender struct {
 
 const (
 	rankOwn    = iota // what this node has, and the address of the API server
-	rankRouted        // what a route of the agent leads to
+	rankRouted        // services, and then what a route of the agent leads to
 	rankAge           // all else
 )
 
@@ -42,8 +42,12 @@ func (in OwnNetworkInput) owners(ranges []claim) (podCIDRs []claim, refused erro
 }
 
 func (in OwnNetworkInput) contenders(ranges []claim) (all []contender, refused []string) {
-	if in.APIServer.IsValid() {
-		all = append(all, contender{claim: claim{prefix: in.APIServer, node: "(the API server)"}})
+	for _, p := range in.Services {
+		if p.IsSingleIP() {
+			all = append(all, contender{claim: claim{prefix: p, node: "(the API server)"}})
+		} else if p.IsValid() {
+			all = append(all, contender{claim{p.Masked(), "(the API server)", "Services"}, rankRouted, time.Time{}})
+		}
 	}
 	created, networks, had := map[string]time.Time{}, in.podNetworks(), map[Route]bool{}
 	for _, r := range in.Have {

@@ -39,23 +39,37 @@ func TestTheFirstOwnerStays(t *testing.T) {
 		refused string   // a word of the error
 		words   string   // of the error about the network configuration
 	}{
-		"half of the Internet":              {liar: aged(9, "n9", "0.0.0.0/1", "192.0.2.9"), refused: "0.0.0.0/1 of node n9 is no network for the pods of a node"},
-		"the default route of IPv6":         {liar: aged(9, "n9", "::/0", "2001:db8::9"), refused: "::/0 of node n9"},
-		"a private network that is wide":    {liar: aged(9, "n9", "10.0.0.0/15", "192.0.2.9"), refused: "10.0.0.0/15"},
-		"one address":                       {liar: aged(9, "n9", "10.1.9.9/32", "192.0.2.9"), refused: ""},
-		"two addresses":                     {liar: aged(9, "n9", "10.1.9.8/31", "192.0.2.9"), refused: "10.1.9.8/31"},
-		"a server on the Internet":          {liar: aged(9, "n9", "198.51.100.0/24", "192.0.2.9"), refused: "198.51.100.0/24"},
-		"the multicast addresses":           {liar: aged(9, "n9", "224.0.0.0/24", "192.0.2.9"), refused: "224.0.0.0/24"},
-		"the loopback addresses":            {liar: aged(9, "n9", "127.0.0.0/16", "192.0.2.9"), refused: "127.0.0.0/16"},
-		"the pod CIDR of another, later":    {liar: aged(9, "n9", "10.1.2.0/24", "192.0.2.9"), refused: "10.1.2.0/24 of node n9 shares addresses with 10.1.2.0/24 of node n2"},
-		"a part of it":                      {liar: aged(9, "n9", "10.1.2.128/25", "192.0.2.9"), refused: "10.1.2.128/25 of node n9"},
-		"more than it":                      {liar: aged(9, "n9", "10.1.2.0/23", "192.0.2.9"), refused: "10.1.2.0/23 of node n9"},
-		"an older Node without a pod CIDR":  {liar: aged(0, "n0", "10.1.2.0/24", "192.0.2.9"), change: has(via("10.1.2.0/24", "192.0.2.2")), refused: "10.1.2.0/24 of node n0"},
-		"the pod CIDR of this node":         {liar: aged(9, "n9", "10.1.1.0/24", "192.0.2.9"), refused: "10.1.1.0/24 of node n9"},
-		"… by an older Node":                {liar: aged(0, "n0", "10.1.1.0/25", "192.0.2.9"), change: applied("10.1.1.0/24"), refused: "10.1.1.0/25 of node n0"},
-		"the network of a node":             {liar: aged(9, "n9", "10.9.0.0/16", "192.0.2.9"), change: internal("n2", "10.9.0.2"), routes: []string{"unreachable 10.1.1.0/24", "10.1.2.0/24 via 10.9.0.2", "unreachable fd01:1::/64"}, refused: "shares addresses with 10.9.0.2/32 of node n2"},
-		"… with the address of the victim":  {liar: aged(0, "n0", "10.9.0.0/16", "10.9.0.2"), change: internal("n1", "10.9.0.2"), refused: "10.9.0.0/16 of node n0"},
-		"services":                          {liar: aged(0, "n0", "10.96.0.0/16", "192.0.2.9"), change: func(in *plan.OwnNetworkInput) { in.APIServer = netip.MustParsePrefix("10.96.0.1/32") }, refused: "(the API server)"},
+		"half of the Internet":             {liar: aged(9, "n9", "0.0.0.0/1", "192.0.2.9"), refused: "0.0.0.0/1 of node n9 is no network for the pods of a node"},
+		"the default route of IPv6":        {liar: aged(9, "n9", "::/0", "2001:db8::9"), refused: "::/0 of node n9"},
+		"a private network that is wide":   {liar: aged(9, "n9", "10.0.0.0/15", "192.0.2.9"), refused: "10.0.0.0/15"},
+		"one address":                      {liar: aged(9, "n9", "10.1.9.9/32", "192.0.2.9"), refused: ""},
+		"two addresses":                    {liar: aged(9, "n9", "10.1.9.8/31", "192.0.2.9"), refused: "10.1.9.8/31"},
+		"a server on the Internet":         {liar: aged(9, "n9", "198.51.100.0/24", "192.0.2.9"), refused: "198.51.100.0/24"},
+		"the multicast addresses":          {liar: aged(9, "n9", "224.0.0.0/24", "192.0.2.9"), refused: "224.0.0.0/24"},
+		"the loopback addresses":           {liar: aged(9, "n9", "127.0.0.0/16", "192.0.2.9"), refused: "127.0.0.0/16"},
+		"the pod CIDR of another, later":   {liar: aged(9, "n9", "10.1.2.0/24", "192.0.2.9"), refused: "10.1.2.0/24 of node n9 shares addresses with 10.1.2.0/24 of node n2"},
+		"a part of it":                     {liar: aged(9, "n9", "10.1.2.128/25", "192.0.2.9"), refused: "10.1.2.128/25 of node n9"},
+		"more than it":                     {liar: aged(9, "n9", "10.1.2.0/23", "192.0.2.9"), refused: "10.1.2.0/23 of node n9"},
+		"an older Node without a pod CIDR": {liar: aged(0, "n0", "10.1.2.0/24", "192.0.2.9"), change: has(via("10.1.2.0/24", "192.0.2.2")), refused: "10.1.2.0/24 of node n0"},
+		"the pod CIDR of this node":        {liar: aged(9, "n9", "10.1.1.0/24", "192.0.2.9"), refused: "10.1.1.0/24 of node n9"},
+		"… by an older Node":               {liar: aged(0, "n0", "10.1.1.0/25", "192.0.2.9"), change: applied("10.1.1.0/24"), refused: "10.1.1.0/25 of node n0"},
+		"the network of a node":            {liar: aged(9, "n9", "10.9.0.0/16", "192.0.2.9"), change: internal("n2", "10.9.0.2"), routes: []string{"unreachable 10.1.1.0/24", "10.1.2.0/24 via 10.9.0.2", "unreachable fd01:1::/64"}, refused: "shares addresses with 10.9.0.2/32 of node n2"},
+		"… with the address of the victim": {liar: aged(0, "n0", "10.9.0.0/16", "10.9.0.2"), change: internal("n1", "10.9.0.2"), refused: "10.9.0.0/16 of node n0"},
+		"services":                         {liar: aged(0, "n0", "10.96.0.0/16", "192.0.2.9"), change: services("10.96.0.1/32"), refused: "(the API server)"},
+		"… of IPv6":                        {liar: aged(0, "n0", "fd96::/112", "2001:db8::9"), change: services("fd96::1/128"), refused: "(the API server)"},
+		"services beside the API server":   {liar: aged(0, "n0", "10.96.4.0/24", "192.0.2.9"), change: services("10.96.0.1/32", "10.96.0.0/12"), refused: "10.96.4.0/24 of node n0 shares addresses with range 10.96.0.0/12 of node (the API server)"},
+		"… of IPv6, with others":           {liar: aged(0, "n0", "fd96::/64", "2001:db8::9"), change: services("fd96::/108"), refused: "fd96::/64 of node n0"},
+		"… with a route that it has":       {liar: aged(0, "n0", "10.96.4.0/24", "192.0.2.9"), change: both(services("10.96.0.0/12"), has(via("10.96.4.0/24", "192.0.2.9"))), refused: "10.96.4.0/24 of node n0"},
+		"services in the pod CIDR of a node that runs": {
+			liar: aged(9, "n9", "10.1.9.0/24", "192.0.2.9"), change: both(services("10.1.0.0/16"), applied("10.1.1.0/24")),
+			routes: []string{"unreachable 10.1.1.0/24", "10.1.2.0/24 via 192.0.2.2", "10.1.9.0/24 via 192.0.2.9", "unreachable fd01:1::/64"},
+		},
+		"the pod CIDR of IPv6 of another":   {liar: aged(9, "n9", "fd01:1::/64", "2001:db8::9"), refused: "fd01:1::/64 of node n9 shares addresses with fd01:1::/64 of node n1"},
+		"a part of it in IPv6":              {liar: aged(9, "n9", "fd01:1::/96", "2001:db8::9"), refused: "fd01:1::/96 of node n9"},
+		"more than it in IPv6":              {liar: aged(9, "n9", "fd01::/48", "2001:db8::9"), change: func(in *plan.OwnNetworkInput) { in.Nodes[2].Spec.PodCIDRs = []string{"10.1.1.0/24", "fd01:0:0:1::/64"} }, routes: []string{"unreachable 10.1.1.0/24", "10.1.2.0/24 via 192.0.2.2", "unreachable fd01:0:0:1::/64"}, refused: "fd01::/48 of node n9"},
+		"a server on the Internet of IPv6":  {liar: aged(9, "n9", "2001:db8:7::/64", "2001:db8::9"), refused: "2001:db8:7::/64"},
+		"IPv4 in IPv6":                      {liar: aged(9, "n9", "::ffff:10.1.2.0/120", "2001:db8::9"), refused: "of node n9"},
+		"link-local addresses":              {liar: aged(9, "n9", "fe80::/64", "2001:db8::9"), refused: "fe80::/64"},
 		"outside of the networks of pods":   {liar: aged(9, "n9", "10.2.0.0/24", "192.0.2.9"), change: networks("10.1.0.0/16"), refused: "10.2.0.0/24"},
 		"a range that a route leads to":     {liar: aged(0, "n0", "10.200.2.0/25", "192.0.2.9"), change: both(ranged("n2 Further 10.200.2.0/24"), has(via("10.200.2.0/24", "192.0.2.2"))), routes: append(slices.Clone(own), "10.200.2.0/24 via 192.0.2.2"), refused: "10.200.2.0/25"},
 		"an invented address in a pod CIDR": {liar: aged(0, "n0", "10.1.9.0/24", "10.1.2.7"), change: has(via("10.1.2.0/24", "192.0.2.2")), routes: []string{"unreachable 10.1.1.0/24", "10.1.2.0/24 via 192.0.2.2", "10.1.9.0/24 via 10.1.2.7", "unreachable fd01:1::/64"}},
@@ -116,6 +130,14 @@ func conflistOf(cidrs ...string) []byte {
 	return fmt.Appendf(nil, `{"name": "limpet", "plugins": [{"type": "ptp", "ipam": {"ranges": [%s]}}]}`, strings.Join(sets, ","))
 }
 
+func services(cidrs ...string) func(*plan.OwnNetworkInput) {
+	return func(in *plan.OwnNetworkInput) {
+		for _, c := range cidrs {
+			in.Services = append(in.Services, netip.MustParsePrefix(c))
+		}
+	}
+}
+
 func networks(cidrs ...string) func(*plan.OwnNetworkInput) {
 	return func(in *plan.OwnNetworkInput) {
 		for _, c := range cidrs {
@@ -147,9 +169,10 @@ func TestNodesThatLie(t *testing.T) {
 	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 22))
 		honest := cluster(r)
-		in := plan.OwnNetworkInput{Node: "h0", Nodes: honest, APIServer: netip.MustParsePrefix("10.96.0.1/32")}
+		in := plan.OwnNetworkInput{Node: "h0", Nodes: honest}
+		services("10.96.0.1/32", "10.96.0.0/16", "fd00:96::/108")(&in)
 		before := plan.OwnNetwork(in)
-		if len(before.Routes) != len(honest) || before.Refused != nil {
+		if len(before.Routes) != 2*len(honest) || before.Refused != nil {
 			t.Fatalf("seed %d: honest nodes have the routes %v, %v", seed, routeTexts(before.Routes), before.Refused)
 		}
 		in.Nodes = append(slices.Clone(honest), liars(r)...)
@@ -179,14 +202,23 @@ func sound(t *testing.T, seed uint64, routes []plan.Route, honest []corev1.Node)
 				t.Fatalf("seed %d: routes %s and %s", seed, routeText(a), routeText(b))
 			}
 		}
-		if !a.To.Addr().IsPrivate() || a.To.Bits() < 16 || a.To.Contains(netip.MustParseAddr("10.96.0.1")) {
+		if !a.To.Addr().IsPrivate() || a.To.Bits() < 16 || a.Via.IsValid() && a.Via.Is4() != a.To.Addr().Is4() {
 			t.Fatalf("seed %d: route %s", seed, routeText(a))
 		}
-		if own := "10.244.0.0/24"; a.To.Overlaps(netip.MustParsePrefix(own)) && a.Via.IsValid() {
-			t.Fatalf("seed %d: route %s takes packets of this node", seed, routeText(a))
+		for _, services := range []string{"10.96.0.0/16", "fd00:96::/108"} {
+			if a.To.Overlaps(netip.MustParsePrefix(services)) {
+				t.Fatalf("seed %d: route %s to services", seed, routeText(a))
+			}
 		}
-		if a.To.Contains(netip.MustParseAddr(honest[0].Status.Addresses[2].Address)) {
-			t.Fatalf("seed %d: route %s to this node itself", seed, routeText(a))
+		for _, own := range honest[0].Spec.PodCIDRs {
+			if a.To.Overlaps(netip.MustParsePrefix(own)) && a.Via.IsValid() {
+				t.Fatalf("seed %d: route %s takes packets of this node", seed, routeText(a))
+			}
+		}
+		for _, own := range honest[0].Status.Addresses[2:] {
+			if a.To.Contains(netip.MustParseAddr(own.Address)) {
+				t.Fatalf("seed %d: route %s to this node itself", seed, routeText(a))
+			}
 		}
 	}
 }
@@ -194,18 +226,23 @@ func sound(t *testing.T, seed uint64, routes []plan.Route, honest []corev1.Node)
 // cluster returns up to eight honest nodes, created in any order.
 func cluster(r *rand.Rand) (nodes []corev1.Node) {
 	for i := range 2 + r.IntN(7) {
-		nodes = append(nodes, aged(r.IntN(20), fmt.Sprintf("h%d", i), fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("10.0.0.%d", i+1)))
+		nodes = append(nodes, aged(r.IntN(20), fmt.Sprintf("h%d", i), fmt.Sprintf("10.244.%d.0/24 fd00:244:0:%x::/64", i, i), fmt.Sprintf("10.0.0.%d", i+1), fmt.Sprintf("fd00::%x", i+1)))
 	}
 	return nodes
 }
 
 // liars returns up to four Nodes whose pod CIDRs and addresses are invented, near those of others.
 func liars(r *rand.Rand) (nodes []corev1.Node) {
-	near := []string{"10.244.0.0", "10.244.1.0", "10.244.2.128", "10.0.0.0", "10.96.0.0", "10.0.0.2", "8.8.8.8", "192.168.1.1", "0.0.0.0", "10.244.3.4", "fd00::", "2001:db8::", "::"}
+	near := []string{"10.244.0.0", "10.244.1.0", "10.244.2.128", "10.0.0.0", "10.96.0.0", "10.0.0.2", "8.8.8.8", "192.168.1.1", "0.0.0.0", "10.244.3.4", "fd00::", "fd00::2", "fd00:244::", "fd00:244:0:1::", "fd00:96::1", "2001:db8::", "::"}
 	for i := range 1 + r.IntN(4) {
-		ip := netip.MustParseAddr(near[r.IntN(len(near))])
-		cidr := netip.PrefixFrom(ip, r.IntN(ip.BitLen()+1)).Masked()
-		nodes = append(nodes, aged(r.IntN(20), fmt.Sprintf("liar%d", i), cidr.String(), near[r.IntN(len(near))], "2001:db8::9"))
+		var cidrs []string
+		for range 1 + r.IntN(2) { // the API server takes one of each family
+			ip := netip.MustParseAddr(near[r.IntN(len(near))])
+			if len(cidrs) == 0 || ip.Is4() != netip.MustParsePrefix(cidrs[0]).Addr().Is4() {
+				cidrs = append(cidrs, netip.PrefixFrom(ip, r.IntN(ip.BitLen()+1)).Masked().String())
+			}
+		}
+		nodes = append(nodes, aged(r.IntN(20), fmt.Sprintf("liar%d", i), strings.Join(cidrs, " "), near[r.IntN(len(near))], near[r.IntN(len(near))], "192.0.2.9", "2001:db8::9"))
 	}
 	return nodes
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
 )
 
 // TestPoolStatusShowsWhatTheCRDAllows shows a network with very many ranges, which the API server would refuse.

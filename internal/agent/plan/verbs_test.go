@@ -49,7 +49,7 @@ func TestLinesOfTheLog(t *testing.T) {
 
 // Each outcome and each own code of the plugin has its value of the label.
 func TestEachOutcomeOfThePluginIsCounted(t *testing.T) {
-	outcomes, codes := constants(t, "../../cni/entry.go", "outcome"), constants(t, "../../cni/errors.go", "Code")
+	outcomes, codes := constants(t, "../../cni/log.go", "outcome"), constants(t, "../../cni/errors.go", "Code")
 	if len(outcomes) < 10 || len(codes) < 5 {
 		t.Errorf("found %v and %v: the test tests little", outcomes, codes)
 	}

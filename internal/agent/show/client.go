@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -84,6 +86,26 @@ func resourceOf(o plan.Object) string {
 // Ready reports whether the API server says that it is ready: it knows all roles then.
 func (c *Client) Ready(ctx context.Context) bool {
 	return c.Core.Get().AbsPath("/readyz").MaxRetries(0).Do(ctx).Error() == nil
+}
+
+// ServiceRanges returns the ranges of services; none where the API server does not serve their kind, or not to the agent.
+func (c *Client) ServiceRanges(ctx context.Context) (ranges []netip.Prefix, err error) {
+	var list struct {
+		Items []struct {
+			Spec struct{ CIDRs []netip.Prefix }
+		}
+	}
+	data, err := c.Limpet.Get().AbsPath("/apis/networking.k8s.io/v1/servicecidrs").MaxRetries(0).Do(ctx).Raw()
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		return nil, nil
+	case err == nil:
+		err = json.Unmarshal(data, &list)
+	}
+	for _, o := range list.Items {
+		ranges = append(ranges, o.Spec.CIDRs...)
+	}
+	return ranges, err //nolint:wrapcheck // the caller asks again
 }
 
 // Create creates an object, and fills it with the answer. Fields that the answer lacks stay: the CRD of an earlier

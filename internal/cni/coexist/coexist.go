@@ -11,7 +11,11 @@
 package coexist
 
 import (
+	"cmp"
+	"errors"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
@@ -28,10 +32,21 @@ type Neighbour struct {
 
 // Open returns the source of a network that has files of host-local's, and nil without.
 func (n *Neighbour) Open(v outside.Verb) outside.Source {
-	if !v.Conf.Mirror && !hostlocal.Present(v.Conf.DataDir, v.Conf.Network) && (v.Tx == nil || !v.Tx.Mirrored(v.Conf.Network)) {
+	root, network := cmp.Or(v.Conf.DataDir, hostlocal.DefaultDataDir), v.Conf.Network
+	mirrors := v.Conf.Mirror || v.Tx != nil && v.Tx.Mirrored(network)
+	if !mirrors && !present(filepath.Join(root, network)) && !present(filepath.Join(root, hostlocal.ForkDir)) {
 		return nil
 	}
 	return &source{files: filesOf(v.Conf), node: n.Node, verb: v}
+}
+
+// present reports whether there is a directory, or something hides whether there is one.
+func present(path string) bool {
+	info, err := os.Stat(path)
+	if err == nil {
+		return info.IsDir() // a network can have the name of a file of the state
+	}
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 // Holds reports whether a file of host-local's own names the attachment.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -36,6 +36,13 @@ const stateFiles = "limpet."
 
 // ErrConfig is wrapped by every error about the network configuration.
 var ErrConfig = errors.New("invalid network configuration")
+
+const (
+	// DefaultLogMaxBytes is the size at which the log file is rotated.
+	DefaultLogMaxBytes = 10 << 20
+	// NoLog is the value of ipam.logFile that switches the log off.
+	NoLog = "none"
+)
 
 // Config is a network configuration that was understood.
 type Config struct {
@@ -68,14 +75,47 @@ type Config struct {
 	Mirror bool
 }
 
-// ParseAdd reads a configuration in full, as ADD needs it.
-func ParseAdd(stdin []byte) (*Config, error) {
-	f, err := decode(stdin)
-	if field := new(json.UnmarshalTypeError); errors.As(err, &field) {
-		return nil, fmt.Errorf("%s: a JSON %s is not allowed here: %w", field.Field, field.Value, ErrConfig)
+// Input is a network configuration as a verb gets it, decoded once for all who read it.
+type Input struct {
+	raw  []byte
+	keys file
+	err  error
+}
+
+// Decode reads the JSON. The functions that need the configuration return its errors.
+func Decode(stdin []byte) *Input {
+	in := &Input{raw: stdin}
+	in.err = json.Unmarshal(stdin, &in.keys) // with a *json.UnmarshalTypeError every key of the right type is decoded all the same
+	if in.keys.CNIVersion == "" {
+		in.keys.CNIVersion = "0.1.0"
 	}
+	if string(in.keys.PrevResult) == "null" {
+		in.keys.PrevResult = nil
+	}
+	return in
+}
+
+// Head returns the version of the specification and the name of the network, unless the JSON is wrong anywhere.
+func (in *Input) Head() (version, name string, err error) {
+	return in.keys.CNIVersion, in.keys.Name, in.err
+}
+
+// file returns the keys. A key of the wrong type counts as missing.
+func (in *Input) file() (*file, error) {
+	if in.err != nil && !errors.As(in.err, new(*json.UnmarshalTypeError)) {
+		return nil, types.NewError(types.ErrDecodingFailure, "decode network configuration: "+in.err.Error(), "")
+	}
+	return &in.keys, nil
+}
+
+// ParseAdd reads a configuration in full, as ADD needs it.
+func (in *Input) ParseAdd() (*Config, error) {
+	f, err := in.file()
 	if err != nil {
 		return nil, err
+	}
+	if field := new(json.UnmarshalTypeError); errors.As(in.err, &field) {
+		return nil, fmt.Errorf("%s: a JSON %s is not allowed here: %w", field.Field, field.Value, ErrConfig)
 	}
 	if f.IPAM == nil {
 		return nil, fmt.Errorf("IPAM config missing 'ipam' key: %w", ErrConfig)
@@ -93,7 +133,7 @@ func ParseAdd(stdin []byte) (*Config, error) {
 	if c.Routes, err = parseRoutes(f.IPAM.Routes); err != nil {
 		return nil, err
 	}
-	if c.Sets, err = rangeSetsOfAdd(f, stdin); err != nil {
+	if c.Sets, err = rangeSetsOfAdd(f, in.raw); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrConfig)
 	}
 	if c.Requested, err = requestedIPs(f); err != nil {
@@ -104,27 +144,22 @@ func ParseAdd(stdin []byte) (*Config, error) {
 
 // ParseStatus reads a configuration in full, as ADD does. A configuration without ranges passes if the runtime gives them
 // to each ADD: it gives none to STATUS.
-func ParseStatus(stdin []byte) (*Config, error) {
-	c, err := ParseAdd(stdin)
-	if !errors.Is(err, errNoRanges) {
-		return c, err
-	}
+func (in *Input) ParseStatus() (*Config, error) {
+	c, err := in.ParseAdd()
 	var given struct {
-		Capabilities struct {
-			IPRanges bool `json:"ipRanges"`
-		} `json:"capabilities"`
+		IPRanges bool `json:"ipRanges"`
 	}
-	if _ = json.Unmarshal(stdin, &given); given.Capabilities.IPRanges { // stdin was decoded before
-		return ParseEnd(stdin)
+	if errors.Is(err, errNoRanges) && json.Unmarshal(in.keys.Capabilities, &given) == nil && given.IPRanges {
+		return in.ParseEnd()
 	}
 	return c, err
 }
 
 // ParseEnd reads what the verbs other than ADD need, which is only where the state is. A
 // configuration that ADD refuses must do for them.
-func ParseEnd(stdin []byte) (*Config, error) {
-	f, err := decode(stdin)
-	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) { // a key of the wrong type counts as missing
+func (in *Input) ParseEnd() (*Config, error) {
+	f, err := in.file()
+	if err != nil {
 		return nil, err
 	}
 	c := newConfig(f)
@@ -133,23 +168,6 @@ func ParseEnd(stdin []byte) (*Config, error) {
 		c.Sets, _ = rangeSets(f)   // only for the order of a pod's addresses
 	}
 	return c, nil
-}
-
-// decode reads the JSON. With a *json.UnmarshalTypeError every key of the right type is
-// decoded all the same.
-func decode(stdin []byte) (*file, error) {
-	var f file
-	err := json.Unmarshal(stdin, &f)
-	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
-		return nil, types.NewError(types.ErrDecodingFailure, "decode network configuration: "+err.Error(), "")
-	}
-	if f.CNIVersion == "" {
-		f.CNIVersion = "0.1.0"
-	}
-	if string(f.PrevResult) == "null" {
-		f.PrevResult = nil
-	}
-	return &f, err
 }
 
 func newConfig(f *file) *Config {
@@ -260,22 +278,33 @@ func parseRoutes(raw json.RawMessage) (routes []*types.Route, err error) {
 	return routes, nil
 }
 
-// Limits returns what the network allows pods that ask for reservations.
-func (c *Config) Limits() reservation.Limits {
-	pool := ipam.Pods(c.Sets)
-	return reservation.Limits{
-		Share:     reservation.NewShare(pool, c.SharePercent, c.Refuse).WithQuota(pool, c.Quota),
-		MaxRetain: c.MaxReservation, ReleaseDelay: c.ReleaseDelay,
-	}
+// Log is what the configuration says about the log file.
+type Log struct {
+	Network string
+	// Path is ipam.logFile; "" where the key is missing or wrong.
+	Path     string
+	MaxBytes int64
 }
 
-// SetOf returns the number of the range set that contains an address, or the number of
-// sets when none does.
-func (c *Config) SetOf(a netip.Addr) int {
-	for n, s := range c.Sets {
-		if _, in := s.Contains(a); in {
-			return n
-		}
+// Log returns what the log needs, even from a configuration that the verb refuses.
+func (in *Input) Log() Log {
+	l := Log{Network: in.keys.Name, MaxBytes: DefaultLogMaxBytes}
+	if in.keys.IPAM == nil {
+		return l
 	}
-	return len(c.Sets)
+	if checkLogFile(in.keys.IPAM.LogFile) == nil {
+		l.Path = in.keys.IPAM.LogFile
+	}
+	if most := in.keys.IPAM.LogMaxBytes; most != nil && *most > 0 {
+		l.MaxBytes = *most
+	}
+	return l
+}
+
+// checkLogFile refuses a path that would depend on the directory in which the runtime runs.
+func checkLogFile(path string) error {
+	if path == "" || path == NoLog || filepath.IsAbs(path) {
+		return nil
+	}
+	return errors.New("neither an absolute path nor \"none\"")
 }

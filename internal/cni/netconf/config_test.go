@@ -30,10 +30,10 @@ func TestEndAcceptsWhatAddRefuses(t *testing.T) {
 		"null among the routes": {`,"routes":[null]`, "ipam.routes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := netconf.ParseAdd(config(tc.ipam)); !errors.Is(err, netconf.ErrConfig) || !strings.HasPrefix(err.Error(), tc.want) {
+			if _, err := netconf.Decode(config(tc.ipam)).ParseAdd(); !errors.Is(err, netconf.ErrConfig) || !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("ParseAdd: %v, want %s", err, tc.want)
 			}
-			c, err := netconf.ParseEnd(config(tc.ipam))
+			c, err := netconf.Decode(config(tc.ipam)).ParseEnd()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestEndAcceptsWhatAddRefuses(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	c, err := netconf.ParseAdd(config(`,"dataDir":"/srv//a/","onExhaustion":"refuse","maxReservedPercent":10,"maxReservation":"1h","predecessorWait":"5s","addWait":"0s","lockWait":"1s","mirrorHostLocal":true,"resolvConf":"/etc/resolv.conf"`))
+	c, err := netconf.Decode(config(`,"dataDir":"/srv//a/","onExhaustion":"refuse","maxReservedPercent":10,"maxReservation":"1h","predecessorWait":"5s","addWait":"0s","lockWait":"1s","mirrorHostLocal":true,"resolvConf":"/etc/resolv.conf"`)).ParseAdd()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestAssign(t *testing.T) {
 		"IPv4 in the notation of 6": {more: `"runtimeConfig":{"ips":["::ffff:10.1.0.3"]}}`, want: "[10.1.0.3 invalid IP]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := netconf.ParseAdd([]byte(sets + tc.more))
+			c, err := netconf.Decode([]byte(sets + tc.more)).ParseAdd()
 			if err != nil {
 				if !errors.Is(err, tc.err) {
 					t.Fatalf("parse: %v, want %v", err, tc.err)
@@ -122,13 +122,13 @@ func TestValidAttachments(t *testing.T) {
 		valid int
 		err   error
 	}{
-		"without a list": {list: `{}`},
+		"without a list": {list: `{"type":"x"}`},
 		"a null list":    {list: `{"cni.dev/valid-attachments":null}`, known: true},
 		"one attachment": {list: `{"cni.dev/valid-attachments":[{"containerID":"c","ifname":"eth0"}]}`, known: true, valid: 1},
 		"no list":        {list: `{"cni.dev/valid-attachments":7}`, err: netconf.ErrConfig},
 	} {
 		t.Run(name, func(t *testing.T) {
-			valid, known, err := netconf.ValidAttachments([]byte(tc.list), "net")
+			valid, known, err := netconf.Decode([]byte(`{"name":"net",` + tc.list[1:])).ValidAttachments()
 			if !errors.Is(err, tc.err) || known != tc.known || len(valid) != tc.valid || valid[id] != (tc.valid == 1) {
 				t.Errorf("got %v, %t, %v", valid, known, err)
 			}

@@ -14,6 +14,10 @@ type file struct {
 	Name string `json:"name"`
 	// PrevResult is the result of the ADD. CHECK compares with it, and DEL tells the end of a pod by it.
 	PrevResult json.RawMessage `json:"prevResult"`
+	// ValidAttachments are the attachments that a GC keeps.
+	ValidAttachments json.RawMessage `json:"cni.dev/valid-attachments"`
+	// Capabilities are those that the runtime fills in. With `ipRanges`, a STATUS needs no range.
+	Capabilities json.RawMessage `json:"capabilities"`
 	// RuntimeConfig is what the runtime fills in for the declared capabilities.
 	RuntimeConfig struct {
 		// Annotations are the annotations of the pod, with the capability of the same name.
@@ -85,5 +89,5 @@ type rangeKeys struct {
 	Gateway string `json:"gateway"`
 }
 
-// Keys is the type whose JSON keys docs/use/configuration.md documents.
+// Keys is the type whose JSON keys docs/use/annotations.md documents.
 func Keys() reflect.Type { return reflect.TypeFor[file]() }

@@ -1,6 +1,7 @@
 package netconf
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,8 @@ import (
 
 	"github.com/containernetworking/cni/pkg/version"
 
-	"github.com/limpet-io/limpet/pkg/ipam"
+	"github.com/limpet-io/limpet/internal/ipam"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // errNoRanges is returned for a configuration without ranges.
@@ -23,6 +25,26 @@ func (c *Config) MayHold(addr netip.Addr) bool {
 		_, contains := s.Contains(addr)
 		return contains
 	})
+}
+
+// Limits returns what the network allows pods that ask for reservations.
+func (c *Config) Limits() reservation.Limits {
+	pool := ipam.Pods(c.Sets)
+	return reservation.Limits{
+		Share:     reservation.NewShare(pool, c.SharePercent, c.Refuse).WithQuota(pool, c.Quota),
+		MaxRetain: c.MaxReservation, ReleaseDelay: c.ReleaseDelay,
+	}
+}
+
+// SetOf returns the number of the range set that contains an address, or the number of
+// sets when none does.
+func (c *Config) SetOf(a netip.Addr) int {
+	for n, s := range c.Sets {
+		if _, in := s.Contains(a); in {
+			return n
+		}
+	}
+	return len(c.Sets)
 }
 
 // keyedSet is a range set and its key in the configuration.
@@ -66,7 +88,9 @@ func checkOldRange(f *file, stdin []byte) error {
 			Subnet json.RawMessage `json:"subnet"`
 		} `json:"ipam"`
 	}
-	_ = json.Unmarshal(stdin, &given) // stdin was decoded before
+	if bytes.Contains(stdin, []byte(`""`)) || bytes.Contains(stdin, []byte("null")) { // no empty subnet is written otherwise
+		_ = json.Unmarshal(stdin, &given) // stdin was decoded before
+	}
 	if given.IPAM.Subnet != nil {
 		return errors.New("subnet: invalid CIDR address: ")
 	}

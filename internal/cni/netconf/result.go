@@ -69,3 +69,24 @@ func ResultAddresses(result json.RawMessage) []netip.Addr {
 	}
 	return addrs
 }
+
+// ValidAttachments reads the list of a GC. A null list says that no attachment is valid;
+// known is false where the list is missing, which says nothing.
+func (in *Input) ValidAttachments() (valid map[reservation.AttachmentID]bool, known bool, err error) {
+	raw := in.keys.ValidAttachments
+	if raw == nil {
+		return nil, false, nil
+	}
+	var list []struct {
+		ContainerID string `json:"containerID"`
+		IfName      string `json:"ifname"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, false, fmt.Errorf("cni.dev/valid-attachments: %w: %w", err, ErrConfig)
+	}
+	valid = map[reservation.AttachmentID]bool{}
+	for _, a := range list {
+		valid[reservation.AttachmentID{Network: in.keys.Name, ContainerID: a.ContainerID, IfName: a.IfName}] = true
+	}
+	return valid, true, nil
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/limpet-io/limpet/pkg/ipam"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -45,14 +44,6 @@ func first[T any](a, b *T) *T {
 		return a
 	}
 	return b
-}
-
-// View returns the free addresses of the state without those that are taken outside of it.
-func (a Add) View(free ipam.View) ipam.View {
-	if a.Taken == nil {
-		return free
-	}
-	return ipam.Without(free, a.Taken)
 }
 
 // EndAlone merges what the sources know. It stops at the first that needs a state.

@@ -21,7 +21,7 @@ func TestHostLocalFilesHaveOnePlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := fmt.Appendf(nil, `{"cniVersion":"1.1.0","name":"net","ipam":{"type":"limpet-ipam","dataDir":%q}}`, tc.dataDir)
-			conf, err := netconf.ParseEnd(config)
+			conf, err := netconf.Decode(config).ParseEnd()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,13 +42,8 @@ type Others interface {
 	Mirrored(c *netconf.Config) ([]reservation.Attachment, error)
 }
 
-// Open returns the source of a state that was rebuilt, and nil for any other state.
-func (r *Recovery) Open(v outside.Verb) outside.Source {
-	if v.Tx != nil && v.Tx.Recoveries() == 0 {
-		return nil
-	}
-	return &source{Recovery: r, verb: v}
-}
+// Open returns the source of a state that was rebuilt, or cannot be read.
+func (r *Recovery) Open(v outside.Verb) outside.Source { return &source{Recovery: r, verb: v} }
 
 // stateDir returns the directory of the state of a network.
 func stateDir(c *netconf.Config) string { return cmp.Or(c.DataDir, persistence.DefaultDir) }

@@ -12,10 +12,13 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
 	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/internal/cni/netconf"
 )
 
 // CmdArgs is one call.
@@ -24,7 +27,8 @@ type CmdArgs struct {
 	Netns       string
 	IfName      string
 	Args        string
-	StdinData   []byte
+	// Conf is the configuration on standard input.
+	Conf *netconf.Input
 }
 
 // CNIFuncs are the verbs of a plugin.
@@ -92,10 +96,10 @@ func (p Process) call(v verb) *types.Error {
 	if err != nil {
 		return types.NewError(types.ErrIOFailure, "error reading from stdin: "+err.Error(), "")
 	}
-	if err := checkConfig(v, data); err != nil {
+	args.Conf = netconf.Decode(data)
+	if err := checkConfig(v, args.Conf, data); err != nil {
 		return err
 	}
-	args.StdinData = data
 	if v.name == "ADD" && p.inOwnNetNS(args.Netns) { // before the verb: the library's package leaves the addresses attached
 		return errOwnNetNS()
 	}
@@ -135,35 +139,31 @@ func (p Process) checkEnvironment(v verb, args *CmdArgs) *types.Error {
 }
 
 // checkConfig fails for a configuration without a network, and for a version that the verb does not have.
-func checkConfig(v verb, data []byte) *types.Error {
-	var conf struct {
-		CNIVersion string `json:"cniVersion"`
-		Name       string `json:"name"`
-	}
-	if err := json.Unmarshal(data, &conf); err != nil {
-		return undecodable(data)
+func checkConfig(v verb, conf *netconf.Input, data []byte) *types.Error {
+	asked, name, err := conf.Head()
+	if err != nil {
+		if err := undecodable(data); err != nil {
+			return err
+		}
 	}
 	switch {
-	case conf.Name == "":
+	case name == "":
 		return types.NewError(types.ErrInvalidNetworkConfig, "missing network name", "")
-	case !ValidName(conf.Name):
-		return types.NewError(types.ErrInvalidNetworkConfig, "invalid characters found in network name", shown(conf.Name))
-	}
-	if conf.CNIVersion == "" {
-		conf.CNIVersion = "0.1.0"
+	case !ValidName(name):
+		return types.NewError(types.ErrInvalidNetworkConfig, "invalid characters found in network name", shown(name))
 	}
 	known := version.All.SupportedVersions()
-	switch at := slices.Index(known, conf.CNIVersion); {
+	switch at := slices.Index(known, asked); {
 	case at < 0:
-		return unknownVersion(v, conf.CNIVersion, known)
+		return unknownVersion(v, asked, known)
 	case at < v.since:
 		return types.NewError(types.ErrIncompatibleCNIVersion, "config version does not allow "+v.name, "")
 	}
 	return nil
 }
 
-// undecodable says what is wrong with a configuration in the words of the library, which decodes the name and then the
-// version.
+// undecodable says what is wrong with a name or a version in the words of the library, which decodes the name and then
+// the version. Other keys are the matter of the verb.
 func undecodable(data []byte) *types.Error {
 	var named struct {
 		Name string `json:"name"`
@@ -171,8 +171,10 @@ func undecodable(data []byte) *types.Error {
 	if err := json.Unmarshal(data, &named); err != nil {
 		return types.NewError(types.ErrDecodingFailure, "error unmarshall network config: "+err.Error(), "")
 	}
-	_, err := (&version.ConfigDecoder{}).Decode(data)
-	return types.NewError(types.ErrDecodingFailure, fmt.Sprint(err), "")
+	if _, err := (&version.ConfigDecoder{}).Decode(data); err != nil {
+		return types.NewError(types.ErrDecodingFailure, err.Error(), "")
+	}
+	return nil
 }
 
 // unknownVersion says what is wrong with a version that the plugin does not know. For a verb of a later version of the
@@ -207,4 +209,40 @@ func (p Process) inOwnNetNS(path string) bool {
 	}
 	var own, named unix.Stat_t
 	return unix.Stat(path, &named) == nil && unix.Stat("/proc/thread-self/ns/net", &own) == nil && own.Dev == named.Dev && own.Ino == named.Ino
+}
+
+// maxInterfaceName is the longest name of an interface; the kernel adds a zero byte.
+const maxInterfaceName = 15
+
+// ValidName reports whether a text can be the ID of a container or the name of a network: a letter or digit of ASCII,
+// then letters, digits, and the characters "_", "." and "-".
+func ValidName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && (i == 0 || c != '_' && c != '.' && c != '-') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// WrongInterfaceName says why a text cannot be the name of an interface; "" when it can.
+func WrongInterfaceName(name string) string {
+	why, _ := wrongInterfaceName(name)
+	return why
+}
+
+// wrongInterfaceName says the same in the words of the CNI library.
+func wrongInterfaceName(name string) (why, details string) {
+	switch {
+	case name == "":
+		return "interface name is empty", ""
+	case len(name) > maxInterfaceName:
+		return "interface name is too long", "interface name should be less than 16 characters"
+	case name == "." || name == "..":
+		return "interface name is . or ..", ""
+	case strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) }):
+		return "interface name contains / or : or whitespace characters", ""
+	}
+	return "", ""
 }

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
-	"github.com/limpet-io/limpet/pkg/workload"
 )
 
 // Names of what deploy/ installs.
@@ -45,7 +45,7 @@ type Facts struct {
 	DisruptionBudgets []policyv1.PodDisruptionBudget
 	ReplicaSets       []appsv1.ReplicaSet
 	StatefulSets      []appsv1.StatefulSet
-	Deployments       []appsv1.Deployment
+	Workloads         []Workload
 	Books             []limpetv1alpha1.DisruptionBook
 
 	// Controllers, Agents, Mutating and Validating are what is installed; nil for nothing.

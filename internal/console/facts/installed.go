@@ -6,7 +6,12 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // Parts of the installation. They have fixed names, so that a user without the right to list
@@ -19,6 +24,22 @@ var (
 	Validating = objectOf("validatingwebhookconfigurations.admissionregistration.k8s.io", "", Controller,
 		func(f *Facts, o *admissionv1.ValidatingWebhookConfiguration) { f.Validating = o })
 )
+
+// NodeNetworks is the kind of the NodeNetwork.
+const NodeNetworks = "nodenetworks.limpet.dev"
+
+// Settings are not kept: the part tells whether the kind is served where deploy/node-network is applied.
+var Settings = Part{kind: NodeNetworks, read: func(ctx context.Context, r client.Reader, _ string, _ *Facts) error {
+	err := r.List(ctx, &limpetv1alpha1.NodeNetworkList{}, client.Limit(1))
+	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return err
+	}
+	applied := r.Get(ctx, client.ObjectKey{Name: "limpet-agent-node-network"}, &rbacv1.ClusterRole{})
+	if applied != nil {
+		return client.IgnoreNotFound(applied)
+	}
+	return err
+}}
 
 // objectOf returns a part that reads one object. An object that does not exist stays nil.
 func objectOf[T client.Object](kind, namespace, name string, set func(*Facts, T)) Part {

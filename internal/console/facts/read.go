@@ -67,7 +67,6 @@ var (
 	StatefulSets = listOf("statefulsets.apps", true, func(f *Facts, l *appsv1.StatefulSetList) {
 		f.StatefulSets = append(f.StatefulSets, l.Items...)
 	})
-	Deployments = listOf("deployments.apps", true, func(f *Facts, l *appsv1.DeploymentList) { f.Deployments = append(f.Deployments, l.Items...) })
 	// Books tell who asked for the pods that budgets let go.
 	Books = listOf("disruptionbooks.limpet.dev", true, func(f *Facts, l *limpetv1alpha1.DisruptionBookList) { f.Books = append(f.Books, l.Items...) })
 )
@@ -82,7 +81,7 @@ func (r Reader) Read(ctx context.Context, namespace string, parts ...Part) (*Fac
 		case err == nil:
 		case apierrors.IsForbidden(err):
 			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "you may not read them"})
-		case meta.IsNoMatchError(err):
+		case meta.IsNoMatchError(err), apierrors.IsNotFound(err): // a kind whose CRD is deleted in between is not found
 			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "the cluster does not serve them: apply deploy/crds", NotServed: true})
 		default:
 			return nil, fmt.Errorf("read %s: %w", p.kind, err)
@@ -99,13 +98,18 @@ func of(namespace string, p Part) Part {
 
 // listOf returns a part that lists a kind in pages.
 func listOf[L client.ObjectList](kind string, namespaced bool, add func(*Facts, L)) Part {
-	return Part{kind: kind, read: func(ctx context.Context, r client.Reader, namespace string, f *Facts) error {
+	return Part{kind: kind, read: pages(namespaced, made[L], add)}
+}
+
+// pages returns a function that lists a kind in pages.
+func pages[L client.ObjectList](namespaced bool, made func() L, add func(*Facts, L)) func(context.Context, client.Reader, string, *Facts) error {
+	return func(ctx context.Context, r client.Reader, namespace string, f *Facts) error {
 		options := []client.ListOption{client.Limit(pageSize)}
 		if namespaced {
 			options = append(options, client.InNamespace(namespace))
 		}
 		for next := ""; ; {
-			page := made[L]()
+			page := made()
 			if err := r.List(ctx, page, append(options, client.Continue(next))...); err != nil {
 				return err
 			}
@@ -114,7 +118,7 @@ func listOf[L client.ObjectList](kind string, namespaced bool, add func(*Facts, 
 				return nil
 			}
 		}
-	}}
+	}
 }
 
 func foreign(e corev1.Event) bool {

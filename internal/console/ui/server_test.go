@@ -18,7 +18,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/console/board"
 	"github.com/limpet-io/limpet/internal/console/ui"
-	"github.com/limpet-io/limpet/internal/endpoint"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 	"github.com/limpet-io/limpet/internal/testenv"
 )
 

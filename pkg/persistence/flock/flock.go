@@ -3,8 +3,10 @@ package flock
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -74,6 +76,167 @@ func lockBlocking(ctx context.Context, f *os.File, how int, wait time.Duration) 
 func flockRetry(fd, how int) error {
 	for {
 		if err := unix.Flock(fd, how); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// The kernel wakes all waiters of a flock at once, and the first of them that runs gets the lock: of 200 waiters some wait
+// many times as long as others. So waiters queue by numbers, and each wakes the next one only.
+//
+// A waiter holds a lock on a byte of the lock file whose offset is its number, and waits for the byte before. The queue
+// decides the order only; the flock decides who has the lock. So the kernel removes a waiter that is killed, and a program
+// that knows no queue takes part as before. Byte locks (OFD) and flocks of a file do not touch each other.
+const (
+	counterAt   = 0       // of eight bytes that hold the last number; the byte lock on the first one guards them
+	firstNumber = 1 << 10 // the offset of number 0
+	maxNumber   = 1 << 60
+)
+
+// impatience is how often a waiter tries to take the lock out of turn. A waiter that is stopped or frozen would stop all
+// others. A test of the order makes it longer than any pause of a busy machine.
+var impatience = 500 * time.Millisecond
+
+// LockInTurn is LockAfter for an exclusive lock, in the order of the calls.
+func LockInTurn(ctx context.Context, path string, wait time.Duration, waiting func()) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if !queued(int(f.Fd())) {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
+	}
+	if waiting != nil {
+		waiting()
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	t, err := takeTurn(ctx, path)
+	if err != nil { // a file system without byte locks, a full one, or a waiter that is stopped while it joins
+		return lockBlocking(ctx, f, unix.LOCK_EX, wait)
+	}
+	early := t.await(ctx, int(f.Fd()))
+	if early {
+		t.leave()
+		return f, nil
+	}
+	got, err := lockBlocking(ctx, f, unix.LOCK_EX, wait)
+	t.leave() // now the next one waits for the flock
+	return got, err
+}
+
+// turn is a place in the queue. It has a descriptor of its own: an abandoned wait for a byte keeps the descriptor.
+type turn struct {
+	file   *os.File
+	fd     int
+	number int64
+	left   chan struct{} // closed when the place is empty
+}
+
+// errJoining is returned when another waiter holds the counter for longer than its impatience.
+var errJoining = errors.New("another waiter is stopped while it joins")
+
+// takeTurn joins the queue. Its wait for the counter is bounded too: the waiter that holds the counter can be stopped.
+func takeTurn(ctx context.Context, path string) (*turn, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open queue: %w", err)
+	}
+	t := &turn{file: f, fd: int(f.Fd()), left: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(ctx, impatience)
+	defer cancel()
+	joined := make(chan error)
+	go func() {
+		err := t.join()
+		select {
+		case joined <- err:
+		case <-ctx.Done():
+			_ = f.Close() // the caller has given up; closing empties the place
+		}
+	}()
+	select {
+	case err = <-joined:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("queue for %s: %w", path, errJoining)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("queue for %s: %w", path, err), f.Close())
+	}
+	return t, nil
+}
+
+// join takes the next number and locks its byte.
+func (t *turn) join() error {
+	fd := t.fd
+	if err := lockByte(fd, counterAt, unix.F_WRLCK, true); err != nil {
+		return err
+	}
+	var last [8]byte
+	_, err := t.file.ReadAt(last[:], counterAt)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err // closing the file releases the byte
+	}
+	t.number = int64(binary.BigEndian.Uint64(last[:])+1) & (maxNumber - 1)
+	binary.BigEndian.PutUint64(last[:], uint64(t.number))
+	if _, err := t.file.WriteAt(last[:], counterAt); err != nil {
+		return err
+	}
+	err = lockByte(fd, firstNumber+t.number, unix.F_WRLCK, false)
+	return errors.Join(err, lockByte(fd, counterAt, unix.F_UNLCK, false))
+}
+
+// await waits until the place before is empty, and now and then tries to take the flock out of turn. It reports whether it
+// has the flock.
+func (t *turn) await(ctx context.Context, flock int) (early bool) {
+	free := make(chan struct{})
+	go func() {
+		_ = lockByte(t.fd, firstNumber+t.number-1, unix.F_RDLCK, true) // after an error the flock decides
+		close(free)
+		<-t.left
+		_ = t.file.Close() // not before: another file would get the descriptor
+	}()
+	ticker := time.NewTicker(impatience)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-free:
+			return false
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+			if unix.Flock(flock, unix.LOCK_EX|unix.LOCK_NB) == nil {
+				return true
+			}
+		}
+	}
+}
+
+// leave empties the place.
+func (t *turn) leave() {
+	_ = lockByte(t.fd, firstNumber+t.number, unix.F_UNLCK, false) // closing does the same
+	close(t.left)
+}
+
+// queued reports whether others wait. An error means that they cannot.
+func queued(fd int) bool {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: firstNumber}
+	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l) == nil && l.Type != unix.F_UNLCK
+}
+
+// lockByte locks or unlocks one byte.
+func lockByte(fd int, at int64, kind int16, wait bool) error {
+	command := unix.F_OFD_SETLK
+	if wait {
+		command = unix.F_OFD_SETLKW
+	}
+	for {
+		l := unix.Flock_t{Type: kind, Whence: io.SeekStart, Start: at, Len: 1}
+		if err := unix.FcntlFlock(uintptr(fd), command, &l); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}

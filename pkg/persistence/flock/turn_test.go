@@ -91,6 +91,7 @@ func (q *queue) process(id int) *exec.Cmd {
 
 // TestLockInTurn lets many wait: each gets the lock in the order of the calls, and a newcomer overtakes none.
 func TestLockInTurn(t *testing.T) {
+	flock.SetImpatience(t, time.Hour)
 	q := &queue{t: t, path: filepath.Join(t.TempDir(), "lock")}
 	first := lock(t, q.path, unix.LOCK_EX)
 	const n = 50

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 

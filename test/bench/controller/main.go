@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/test/bench/measure"
 	"github.com/limpet-io/limpet/test/programs"
 )

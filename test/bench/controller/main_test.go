@@ -60,7 +60,7 @@ func TestBenchmarkOfASmallSpread(t *testing.T) {
 func here(t *testing.T) place {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("-short was given, and this starts an API server for a minute; make test runs it")
+		t.Skip("-short was given, and this starts an API server for a minute; make test-all runs it")
 	}
 	root, err := testenv.Root()
 	if err != nil {

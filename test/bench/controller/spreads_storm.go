@@ -15,7 +15,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/pkg/workload"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 )
 
 // census follows the pods of a namespace in the order of the API server.

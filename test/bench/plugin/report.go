@@ -61,7 +61,7 @@ func (l loadResult) above(t throughput) float64 {
 func (r report) markdown() string {
 	var w strings.Builder
 	p := r.plugins
-	fmt.Fprintf(&w, `# Benchmarks
+	fmt.Fprintf(&w, `# Benchmarks of limpet-ipam
 
 Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and upstream host-local in turns. Each call is a process that gets its configuration on standard input. The pods ask for no retention, unless a state says so. Read the ratios: absolute times hold for this machine only.
 

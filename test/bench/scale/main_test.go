@@ -28,7 +28,7 @@ func TestSkipPast(t *testing.T) {
 // that there are any, and that a later run shows the scenes of an earlier one.
 func TestBenchmarkOfASmallCluster(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short was given, and this starts an API server for minutes; make test runs it")
+		t.Skip("-short was given, and this starts an API server for minutes; make test-all runs it")
 	}
 	root, err := testenv.Root()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // resultsFile has what the scenes of the page found. It lies beside the page, so that a scene that runs alone in a new
 // clone keeps the others.
-const resultsFile = "docs/operate/benchmarks-scale.json"
+const resultsFile = "docs/operate/runs/scale.json"
 
 // results is what scenes found, of this run and of earlier ones.
 type results struct {

@@ -17,7 +17,7 @@ func TestThePageIsMadeOfItsResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/operate/benchmarks-scale.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/operate/runs/scale.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/pin"
+	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 

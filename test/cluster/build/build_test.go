@@ -123,7 +123,7 @@ func TestWaitingForAnotherBuildCanBeInterrupted(t *testing.T) {
 // embedded; so the usual `go mod tidy -diff` does not find them.
 func TestBuildModulesAreTidy(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short was given, and this downloads modules; make test runs it")
+		t.Skip("-short was given, and this downloads modules; make test-all runs it")
 	}
 	for _, name := range build.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -53,8 +53,8 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if err := preflight.Check(ctx, filepath.Dir(dataDir("")), config.Progress); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(stateDir(config.Name)); err == nil {
-		return nil, fmt.Errorf("cluster %[1]q is there already; take it down first: bin/limpet-cluster down --name %[1]s", config.Name)
+	if err := makeWay(config); err != nil {
+		return nil, err
 	}
 	dirs, err := builder(config).Needed(ctx)
 	if err != nil {
@@ -66,6 +66,21 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 		return nil, errors.Join(err, Down(config.Name))
 	}
 	return c, nil
+}
+
+// makeWay removes what is left of a cluster of which nothing runs any more, as after a machine that restarted.
+func makeWay(config Config) error {
+	if _, err := os.Stat(stateDir(config.Name)); err != nil {
+		return nil //nolint:nilerr // nothing is in the way
+	}
+	procs := processes{dir: filepath.Join(stateDir(config.Name), "processes")}
+	for _, p := range procs.names() {
+		if procs.pid(p) != 0 {
+			return fmt.Errorf("cluster %[1]q is there already; take it down first: bin/limpet-cluster down --name %[1]s", config.Name)
+		}
+	}
+	config.Progress("removing what is left of a former cluster %q", config.Name)
+	return Down(config.Name)
 }
 
 // Build builds what is not in the cache and returns the directories of the

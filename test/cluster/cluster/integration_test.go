@@ -23,8 +23,11 @@ import (
 // programs builds the harness and what runs in pods, and returns their directory.
 func programs(t *testing.T) string {
 	t.Helper()
-	if os.Geteuid() != 0 || testing.Short() {
-		t.Skip("root is needed to make nodes of namespaces, mounts and cgroups, and -short leaves it out; make test insists on root and runs it")
+	if testing.Short() {
+		t.Skip("-short was given, and this starts clusters for minutes; make test-all runs it")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("root is needed to make nodes of namespaces, mounts and cgroups; make test-all insists on root")
 	}
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", dir+"/", "../cmd/limpet-cluster", "../cmd/echoserver")

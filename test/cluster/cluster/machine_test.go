@@ -202,6 +202,34 @@ func TestDownCleansUpAfterAnUpThatWasKilled(t *testing.T) {
 	}
 }
 
+// A machine that restarted keeps the files of a cluster, and none of its processes.
+func TestUpRemovesAClusterOfWhichNothingRuns(t *testing.T) {
+	const name = "cleft"
+	before := look(t, name)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the cluster is taken down again as soon as it starts
+	left := filepath.Join("/run/limpet-cluster", name, "processes", "n1")
+	if err := os.MkdirAll(filepath.Dir(left), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(left, []byte("1 0"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	_, err := cluster.Up(ctx, cluster.Config{Name: name, Self: self, Progress: func(format string, args ...any) {
+		told = append(told, fmt.Sprintf(format, args...))
+	}})
+	if err == nil || strings.Contains(err.Error(), "is there already") {
+		t.Errorf("error %v, want that of the context", err)
+	}
+	if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "former cluster") }) {
+		t.Errorf("told %q, want that the former cluster is removed", told)
+	}
+	if diff := cmp.Diff(before, look(t, name)); diff != "" {
+		t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
+	}
+}
+
 func TestUpRefusesWhatCannotBe(t *testing.T) {
 	cases := map[string]struct {
 		config cluster.Config

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/internal/budget"
 )
 
 // find returns the pod with a UID; nil when it is gone.
@@ -124,14 +124,14 @@ func (c *cluster) finish(_ *process, uid string) {
 // create makes a pod of a workload, which is Ready a while later.
 func (c *cluster) create(w workload, name string, labels map[string]string, image int, slow time.Duration) {
 	next := pod{
-		uid: c.uid("pod"), name: name, workload: w.name, node: c.livingNode(), labels: labels, image: image, generation: 1, observed: 1,
+		uid: c.uid("pod"), name: name, workload: w.name, kind: w.kind, node: c.livingNode(), labels: labels, image: image, generation: 1, observed: 1,
 		keeps: w.keeps, pending: true,
 	}
 	if next.name == "" {
 		next.name = next.uid
 	}
 	written := c.write(c.now, next)
-	c.record(rsControl, "create", "pods", "", written.name, written.version).Pod = written.shown()
+	c.record(w.kind.controller, "create", "pods", "", written.name, written.version).Pod = written.shown()
 	c.start(c.between(100*time.Millisecond, slow), func(p *process) {
 		if p.sometimes(0.5) {
 			c.status(written.uid, func(p *pod) { p.pending = false })
@@ -151,7 +151,7 @@ func (c *cluster) control(p *process, name string, stable bool, tier func() map[
 		}
 		deleting[victim.uid] = true
 		c.start(0, func(p *process) {
-			c.do(p, call{vector: v, user: rsControl, name: victim.name})
+			c.do(p, call{vector: v, user: victim.kind.controller, name: victim.name})
 			delete(deleting, victim.uid)
 		})
 	}
@@ -243,5 +243,5 @@ func (c *cluster) scale(name string, edit func(*workload)) {
 	w := c.workloads[name]
 	edit(&w)
 	w = c.writeWorkload(c.now, w)
-	c.record("someone", "update", "replicasets", "", name, w.version).Workload = w.shown()
+	c.record("someone", "update", w.kind.resource, "", name, w.version).Workload = w.shown()
 }

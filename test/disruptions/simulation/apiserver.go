@@ -3,7 +3,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/test/disruptions"
 )
 
@@ -18,7 +18,6 @@ const (
 	refused   = 429
 	failed    = 500
 	timedOut  = 504
-	rsControl = "system:serviceaccount:kube-system:replicaset-controller"
 	gcControl = "system:serviceaccount:kube-system:generic-garbage-collector"
 	scheduler = "system:kube-scheduler"
 	kubelet   = "system:node:n"

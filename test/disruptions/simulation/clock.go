@@ -3,7 +3,7 @@
 // A schedule has an API server, two replicas of the webhook with caches that are behind, a
 // leader, kubelets, a workload's controller, and people who drain, delete and change pods.
 // Time is simulated, and all that happens follows from one seed. The answers come from
-// pkg/budget and pkg/ledger. The package test/disruptions checks what the API server writes.
+// internal/budget and internal/platform/ledger. The package test/disruptions checks what the API server writes.
 package simulation
 
 import (

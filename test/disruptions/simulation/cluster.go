@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/budget"
-	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/test/disruptions"
 )
 
@@ -23,6 +23,7 @@ const (
 	NoCompare  Variant = "books are written without compare"
 	NoSize     Variant = "the living pods are the size of the workload"
 	NoAbsent   Variant = "workloads without a pod are not counted"
+	NoForeign  Variant = "workloads without a pod are not counted, if their kind is none of Kubernetes"
 	NoPDB      Variant = "PodDisruptionBudgets are not asked first"
 	NoPlace    Variant = "the place of a pod is not looked at"
 	NoUnready  Variant = "pods that are not Ready are not protected"

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/internal/budget"
 )
 
 // karpenter is a program that ends nodes.

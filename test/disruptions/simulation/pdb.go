@@ -8,8 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/limpet-io/limpet/pkg/budget"
-	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 )
 
 // pdb is a PodDisruptionBudget of Kubernetes for the pods with one label.

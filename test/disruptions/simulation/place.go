@@ -3,7 +3,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/test/disruptions"
 )
 

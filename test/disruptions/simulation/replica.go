@@ -9,9 +9,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
-	"github.com/limpet-io/limpet/pkg/budget"
-	"github.com/limpet-io/limpet/pkg/ledger"
 	"github.com/limpet-io/limpet/test/disruptions"
 )
 
@@ -40,8 +40,18 @@ type replica struct {
 	budgets   map[string]disruptions.Budget
 	books     map[string]stored
 	nodes     map[string]nodeState
+	scales    map[string]scale // what the API server said of workloads
 	// podsAt, othersAt and booksAt count the changes that the caches know.
 	podsAt, othersAt, booksAt int
+}
+
+// sizeMemory is how long a replica remembers a scale.
+const sizeMemory = time.Second
+
+// scale is how many pods a workload wants, as a replica remembers for a while.
+type scale struct {
+	replicas int
+	until    time.Time
 }
 
 func (c *cluster) newReplica() *replica {
@@ -56,6 +66,7 @@ func (r *replica) boot() {
 	r.up = true
 	r.pods, r.workloads, r.budgets = map[string]*pod{}, map[string]workload{}, map[string]disruptions.Budget{}
 	r.books, r.nodes = map[string]stored{}, map[string]nodeState{}
+	r.scales = map[string]scale{}
 	r.newest, r.podsAt, r.othersAt, r.booksAt = 0, 0, 0, 0
 	r.apply(r.now)
 }
@@ -301,15 +312,27 @@ func (r *replica) sizeOf(b disruptions.Budget) int32 {
 		}
 	}
 	for name, w := range r.workloads {
-		if r.variant != NoAbsent && matcher.Covers(&metav1.ObjectMeta{Labels: w.labels}, nil) {
+		if r.variant != NoAbsent && (r.variant != NoForeign || !w.kind.foreign()) && matcher.Covers(&metav1.ObjectMeta{Labels: w.labels}, nil) {
 			counted[name] = true
 		}
 	}
 	size := 0
 	for name := range counted {
-		size += r.workloads[name].replicas
+		size += r.wants(name)
 	}
 	return int32(size)
+}
+
+// wants is how many pods a workload wants: as the cache shows it, or as its scale tells it, which is read past the cache.
+func (r *replica) wants(name string) int {
+	w := r.workloads[name]
+	if !w.kind.scaled {
+		return w.replicas
+	}
+	if r.now.After(r.scales[name].until) {
+		r.scales[name] = scale{r.store.workloads[name].replicas, r.now.Add(sizeMemory)}
+	}
+	return r.scales[name].replicas
 }
 
 // plan asks the code under test.

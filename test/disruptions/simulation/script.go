@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/limpet-io/limpet/pkg/budget"
+	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/test/disruptions"
 )
 
@@ -48,6 +48,7 @@ func (c *cluster) script() time.Time {
 		{3, c.crash},
 		{2, func(*process) { c.scale("web", func(w *workload) { w.image++ }) }},
 		{3, func(*process) { c.scale("web", func(w *workload) { w.replicas = c.random.IntN(8) }) }},
+		{3, c.scaleSingle},
 		{4, c.kill},
 		{3, func(p *process) { c.leader = c.random.IntN(2) }},
 		{2, c.lateBudget},
@@ -83,10 +84,10 @@ func (c *cluster) workloadsAndBudgets() {
 // workload makes a workload, whose pods have further labels than its template.
 func (c *cluster) workload(name, app string, replicas int) {
 	w := c.writeWorkload(c.now, workload{
-		name: name, replicas: replicas, keeps: c.sometimes(0.5), labels: map[string]string{"app": app, "all": "yes"},
+		name: name, kind: kinds[c.random.IntN(len(kinds))], replicas: replicas, keeps: c.sometimes(0.5), labels: map[string]string{"app": app, "all": "yes"},
 	})
-	c.record("someone", "create", "replicasets", "", name, w.version).Workload = w.shown()
-	stable := c.sometimes(0.3)
+	c.record("someone", "create", w.kind.resource, "", name, w.version).Workload = w.shown()
+	stable := w.kind.name == "StatefulSet" || c.sometimes(0.3)
 	tier := func() map[string]string {
 		return map[string]string{"app": app, "tier": strconv.Itoa(c.random.IntN(2)), "all": "yes"}
 	}
@@ -120,6 +121,14 @@ func (c *cluster) lateBudget(*process) {
 		return
 	}
 	c.budget([2]string{"tier", fmt.Sprint(c.random.IntN(2))})
+}
+
+// scaleSingle changes a workload of one replica or none into the other.
+func (c *cluster) scaleSingle(*process) {
+	name := "single-" + strconv.Itoa(c.random.IntN(6))
+	if _, known := c.workloads[name]; known {
+		c.scale(name, func(w *workload) { w.replicas = 1 - w.replicas })
+	}
 }
 
 // request is a single request for any pod. A person who deletes pods may try again.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/limpet-io/limpet/pkg/budget"
-	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/test/disruptions"
 	"github.com/limpet-io/limpet/test/disruptions/simulation"
 )
@@ -90,6 +90,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.NoCompare:    disruptions.Below,
 		simulation.NoSize:       disruptions.Below,
 		simulation.NoAbsent:     disruptions.Below,
+		simulation.NoForeign:    disruptions.Below,
 		simulation.LateEviction: disruptions.Below,
 		simulation.AnyEnder:     disruptions.Below,
 		simulation.ClockEnds:    disruptions.Below,

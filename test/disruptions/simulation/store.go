@@ -3,17 +3,19 @@ package simulation
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/limpet-io/limpet/pkg/ledger"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/test/disruptions"
 )
 
 // pod is a pod at a version. Versions are never changed, so that caches can keep them.
 type pod struct {
 	uid, name, workload, node string
+	kind                      kind // of the workload
 	labels                    map[string]string
 	version, generation       int64
 	observed, restarts        int64 // the generation that the kubelet has seen, and restarts of the container
@@ -27,9 +29,28 @@ type pod struct {
 	image, run                int
 }
 
-// workload is a ReplicaSet.
+// kind is a kind of workload, and who makes and deletes its pods.
+type kind struct {
+	group, name, resource, controller string
+	scaled                            bool // the scale alone tells how many pods are wanted
+}
+
+// foreign reports whether the kind is none of Kubernetes.
+func (k kind) foreign() bool { return strings.Contains(k.group, ".") }
+
+// kinds are the kinds of workload of a schedule.
+var kinds = []kind{
+	{group: "apps", name: "ReplicaSet", resource: "replicasets", controller: "system:serviceaccount:kube-system:replicaset-controller"},
+	{name: "ReplicationController", resource: "replicationcontrollers", controller: "system:serviceaccount:kube-system:replication-controller"},
+	{group: "apps.kruise.io", name: "CloneSet", resource: "clonesets", controller: kruise},
+	{group: "apps.kruise.io", name: "StatefulSet", resource: "statefulsets", controller: kruise},
+	{group: "example.com", name: "GameServerSet", resource: "gameserversets", controller: "system:serviceaccount:games:manager", scaled: true},
+}
+
+// workload makes pods.
 type workload struct {
 	name     string
+	kind     kind
 	version  int64
 	replicas int
 	image    int
@@ -158,13 +179,13 @@ func compare(a, b string) int {
 func (p *pod) shown() *disruptions.Pod {
 	return &disruptions.Pod{
 		UID: p.uid, Namespace: namespace, Name: p.name, Node: p.node, Labels: p.labels,
-		Owner:      disruptions.Owner{UID: p.workload, Group: "apps", Kind: "ReplicaSet", Name: p.workload},
+		Owner:      disruptions.Owner{UID: p.workload, Group: p.kind.group, Kind: p.kind.name, Name: p.workload},
 		KeepsPlace: p.keeps, Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Pending: p.pending, Infeasible: p.infeasible, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
 	}
 }
 
 func (w workload) shown() *disruptions.Workload {
-	return &disruptions.Workload{UID: w.name, Namespace: namespace, Group: "apps", Kind: "ReplicaSet", Name: w.name, Replicas: w.replicas, Labels: w.labels}
+	return &disruptions.Workload{UID: w.name, Namespace: namespace, Group: w.kind.group, Kind: w.kind.name, Name: w.name, Replicas: w.replicas, Labels: w.labels}
 }
 
 // covers reports whether a budget selects the pod; the budgets of a schedule have one label.

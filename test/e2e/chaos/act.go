@@ -69,12 +69,15 @@ var actions = map[Kind]action{
 		r.mutex.Unlock()
 		return errors.Join(killed, r.wait(ctx, f.For), r.bed.Cluster.StartComponent(cluster.APIServer))
 	},
-	Drain:         drain,
-	PowerLoss:     powerLoss,
-	Partition:     partition,
-	DamageState:   damageState,
-	RollBackState: rollBackState,
-	FillDisk:      fillDisk,
+	Drain:          drain,
+	PowerLoss:      powerLoss,
+	Partition:      partition,
+	DamageState:    damageState,
+	RollBackState:  rollBackState,
+	FillDisk:       fillDisk,
+	DamagePlugin:   damagePlugin,
+	ReplacePlugins: replacePluginDirectory,
+	ReplaceState:   replaceStateDirectory,
 }
 
 // startControllers starts the scheduler and the controller manager when they have ended, as a kubelet does for static

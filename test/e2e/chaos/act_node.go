@@ -109,7 +109,7 @@ func damageState(ctx context.Context, r *runner, f Fault, random *rand.Rand) err
 		return err
 	}
 	err = r.settle(ctx, f.Node, func(ctx context.Context) (bool, string) {
-		said, err := r.bed.Cluster.Exec(ctx, f.Node, "/opt/cni/bin/limpet-ipam", "check", "--repair")
+		said, err := r.bed.Cluster.Exec(ctx, f.Node, plugin, "check", "--repair")
 		return err == nil, fmt.Sprintf("%s %v", said, err)
 	})
 	if err != nil && ctx.Err() == nil {

@@ -78,7 +78,7 @@ type pool struct {
 func (r *runner) compare(ctx context.Context, node string) {
 	var state string
 	err := bed.Await(ctx, bound, "state, pool and sandboxes to agree", func(ctx context.Context) (bool, string) {
-		if said, err := r.bed.Cluster.Exec(ctx, node, "/opt/cni/bin/limpet-ipam", "check"); err != nil {
+		if said, err := r.bed.Cluster.Exec(ctx, node, plugin, "check"); err != nil {
 			return false, fmt.Sprintf("limpet-ipam check: %s %v", said, err)
 		}
 		out, err := r.bed.Kubectl(ctx, "get", "nodeippools", "-o", "json")

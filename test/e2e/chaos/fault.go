@@ -34,6 +34,9 @@ const (
 	DamageState     Kind = "damage a state file"
 	RollBackState   Kind = "roll a state file back"
 	FillDisk        Kind = "fill a disk"
+	DamagePlugin    Kind = "damage a plugin"
+	ReplacePlugins  Kind = "replace the directory of plugins"
+	ReplaceState    Kind = "replace the directory of a state"
 )
 
 // lanes are kinds that follow each other. Faults of different lanes overlap, so that a pod is
@@ -49,7 +52,7 @@ var lanes = []lane{
 		pause: 8 * time.Second, spread: 10 * time.Second,
 	},
 	{
-		kinds: []Kind{Drain, PowerLoss, Partition, DamageState, RollBackState, FillDisk},
+		kinds: []Kind{Drain, PowerLoss, Partition, DamageState, RollBackState, FillDisk, DamagePlugin, ReplacePlugins, ReplaceState},
 		pause: 30 * time.Second, spread: 20 * time.Second,
 	},
 }

@@ -76,7 +76,7 @@ func (r *runner) setUp(ctx context.Context) error {
 	if err := r.findRanges(ctx); err != nil {
 		return err
 	}
-	version, err := r.bed.Cluster.Exec(ctx, r.bed.Cluster.Nodes()[0], "/opt/cni/bin/limpet-ipam", "version")
+	version, err := r.bed.Cluster.Exec(ctx, r.bed.Cluster.Nodes()[0], plugin, "version")
 	if err != nil {
 		return err
 	}

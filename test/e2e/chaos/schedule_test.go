@@ -26,6 +26,7 @@ func TestSchedules(t *testing.T) {
 	kinds := []chaos.Kind{
 		chaos.Delete, chaos.ForceDelete, chaos.Evict, chaos.Rollout, chaos.Scale, chaos.KillAgent, chaos.KillControllers, chaos.KillPlugins,
 		chaos.KillContainerd, chaos.KillKubelet, chaos.KillAPIServer, chaos.Drain, chaos.PowerLoss, chaos.Partition, chaos.DamageState, chaos.RollBackState, chaos.FillDisk,
+		chaos.DamagePlugin, chaos.ReplacePlugins, chaos.ReplaceState,
 	}
 	for seed := range uint64(50) {
 		faults := chaos.Schedule(seed, 15*time.Minute, nodes)

@@ -272,8 +272,9 @@ class Items {
       if (this.root.children[i] !== e.root) this.root.insertBefore(e.root, this.root.children[i] || null);
     });
     for (const [key, e] of this.all) if (!keys.has(key)) { e.root.remove(); this.all.delete(key); }
-    this.section.querySelector(".notes").replaceChildren(...notes(shown.notes.filter((n) => n.section === this.section.id).map((n) => n.text)),
-      ...(items.length ? [] : [make("p", "soft", "none")]));
+    const said = shown.notes.filter((n) => n.section === this.section.id).map((n) => n.text);
+    this.section.querySelector(".notes").replaceChildren(...notes(said),
+      ...(items.length ? [] : [make("p", "soft", said.some((text) => text.startsWith("not ")) ? "unknown" : "none")]));
     this.filter();
   }
   filter() {

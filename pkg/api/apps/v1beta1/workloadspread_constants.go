@@ -91,6 +91,14 @@ const (
 // Deployment. The reason has the same name.
 const ConditionNearerSpread = "NearerSpread"
 
+// ConditionRolloutBlocked of a WorkloadSpread is True while a rollout of its Deployment would wait
+// without end: no pod goes before its successor is Ready, and no node of a subset has room for one
+// pod more.
+const ConditionRolloutBlocked = "RolloutBlocked"
+
+// ReasonNoRoomToSurge is the reason of ConditionRolloutBlocked.
+const ReasonNoRoomToSurge = "NoRoomToSurge"
+
 // ConditionPlaced of a WorkloadSpread is True while new pods of the target get a subset.
 const ConditionPlaced = "Placed"
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 )
 
 const (
@@ -30,6 +31,15 @@ func Faults(file io.ReaderAt, size int64, report func(problem string)) {
 	}
 	check(file, m, true, true, report)
 }
+
+// bitset is a set of page numbers: one bit for each page of the file.
+type bitset []uint64
+
+func newBitset(pages uint64) bitset { return make(bitset, (pages+63)/64) }
+
+func (b bitset) has(id uint64) bool { return b[id/64]&(1<<(id%64)) != 0 }
+
+func (b bitset) add(id uint64) { b[id/64] |= 1 << (id % 64) }
 
 // check checks the root; with list also the list of free pages, and with whole all other pages.
 func check(file io.ReaderAt, m meta, list, whole bool, report func(problem string)) {
@@ -256,13 +266,10 @@ func shortened(key []byte) []byte { return key[:min(len(key), 64)] }
 // reported once.
 func (c *checker) compareUse(whole bool) {
 	var both, neither pageList
-	for id := range c.meta.pages {
-		used, free := c.used.has(id), c.free.has(id)
-		if used && free {
-			both.add(id)
-		}
-		if !used && !free && c.listed && whole {
-			neither.add(id)
+	for i, used := range c.used {
+		both.add(i, used&c.free[i])
+		if c.listed && whole {
+			neither.add(i, ^used&^c.free[i]&c.in(i))
 		}
 	}
 	if both.n > 0 {
@@ -273,16 +280,26 @@ func (c *checker) compareUse(whole bool) {
 	}
 }
 
+// in returns the pages of a word of a bitset that are in the file.
+func (c *checker) in(i int) uint64 {
+	if left := c.meta.pages - uint64(i)*64; left < 64 {
+		return 1<<left - 1
+	}
+	return math.MaxUint64
+}
+
 // pageList is a number of pages, with the first one.
 type pageList struct {
 	first uint64
 	n     int
 }
 
-func (l *pageList) add(id uint64) {
-	if l.n++; l.n == 1 {
-		l.first = id
+// add adds the pages of a word of a bitset.
+func (l *pageList) add(i int, word uint64) {
+	if l.n == 0 && word != 0 {
+		l.first = uint64(i*64 + bits.TrailingZeros64(word))
 	}
+	l.n += bits.OnesCount64(word)
 }
 
 // String begins a sentence about the pages.

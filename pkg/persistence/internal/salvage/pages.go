@@ -2,8 +2,14 @@ package salvage
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
 	"io"
+	"os"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -44,27 +50,6 @@ func newestMeta(file io.ReaderAt, size int64) (newest meta) {
 		}
 	}
 	return newest
-}
-
-// openPages finds the page size, and the root of the newest valid meta page; the root is 0 when none is valid.
-func openPages(file io.ReaderAt, size int64) (p *pages, root uint64) {
-	newest := newestMeta(file, size)
-	p = &pages{file: file, size: newest.pageSize, visited: map[uint64]bool{}}
-	if p.size == 0 {
-		p.size = 4096
-	}
-	p.count = uint64(size / p.size)
-	if newest.pages > 0 {
-		p.count = min(p.count, mostPages(newest.pages))
-	}
-	return p, newest.root
-}
-
-// read returns the elements of a page, as far as they can be read. It reports whether the page is as bbolt writes pages.
-func (p *pages) read(id uint64) (elements []element, leaf, sound bool) {
-	data, sound := p.load(id, nil)
-	elements, leaf, end := parsePage(data, nil)
-	return elements, leaf, sound && fills(end, int64(len(data))/p.size-1, p.size)
 }
 
 // load reads a page with its overflow into a buffer. It reports whether the page has its number, and a length that can be
@@ -147,60 +132,98 @@ func parseElement(data, head []byte, leaf bool) (element, bool) {
 	return element{key: data[from : from+keySize], value: value, flags: word.Uint32(head), from: from}, true
 }
 
-// walk calls fn for each entry below a page, in the order of the keys. It reports whether every page below could
-// be read.
-func (p *pages) walk(id uint64, fn func(element)) (complete bool) {
-	if p.visited[id] {
-		return false
-	}
-	p.visited[id] = true
-	elements, leaf, complete := p.read(id)
-	for _, e := range elements {
-		if leaf {
-			fn(e)
-		} else {
-			complete = p.walk(e.child, fn) && complete
-		}
-	}
-	return complete
+// ErrDamaged is returned for a file that is not a sound bbolt file.
+var ErrDamaged = errors.New("state file is damaged")
+
+// A bbolt file begins with two meta pages (go.etcd.io/bbolt/internal/common). Commits write them in turn, each
+// with the number of its transaction.
+const (
+	pageHeader  = 16
+	metaSize    = 64
+	metaMagic   = 0xED0CDAED
+	metaVersion = 2
+)
+
+// meta is the content of a meta page.
+type meta struct {
+	pageSize int64
+	root     uint64 // page of the root bucket
+	freeList uint64 // page of the list of free pages; noFreeList when the file has none
+	pages    uint64 // highest page in use, plus one
+	txid     uint64
 }
 
-// walkBucket calls fn for each entry of a bucket. Small buckets are inline: the value of their element holds the
-// entries in place of a page number.
-func (p *pages) walkBucket(bucket element, fn func(element)) (complete bool) {
-	if len(bucket.value) < bucketHeader {
-		return false
+// fewPages are the pages that a check of the whole file reads in a small part of the time of a verb.
+const fewPages = 128
+
+// mostPages bounds the number of pages of a file by the number that its meta page says: what is behind is not the work of
+// verbs, each of which adds few pages.
+func mostPages(says uint64) uint64 { return 4*says + 1<<14 }
+
+// Check fails for a file that bbolt must not open, because bbolt believes each number in a page: it would write over pages
+// in use, fill the disk or not come back. Check reads the meta pages and the root; unless the file is a copy, which is only
+// read, also the list of free pages and all others, in a larger file for each so many-th transaction. Check returns how
+// large the file may get.
+func Check(file io.ReaderAt, size int64, isCopy bool) (most int64, err error) {
+	m, err := checkMetas(file, size)
+	if err != nil {
+		return 0, err
 	}
-	if root := binary.NativeEndian.Uint64(bucket.value); root != 0 {
-		return p.walk(root, fn)
-	}
-	elements, leaf, end := parsePage(bucket.value[bucketHeader:], nil)
-	for _, e := range elements {
-		fn(e)
-	}
-	return leaf && end == int64(len(bucket.value)-bucketHeader)
+	check(file, m, !isCopy, m.txid%(1+m.pages/fewPages) == 0, func(problem string) {
+		if err == nil {
+			err = fmt.Errorf("%s: %w", problem, ErrDamaged)
+		}
+	})
+	return int64(mostPages(m.pages)) * m.pageSize, err
 }
 
-// scan calls fn for each entry of each leaf page in the file, whether the tree refers to the page or not.
-func (p *pages) scan(fn func(element)) {
-	for id := uint64(2); id < p.count; id++ {
-		elements, leaf, _ := p.read(id)
-		if !leaf {
-			continue
-		}
-		for _, e := range elements {
-			if e.bucket() {
-				p.walkInline(e, fn)
-			} else {
-				fn(e)
-			}
-		}
+// checkMetas checks both meta pages. bbolt would fall back to the older page when the newest is damaged, and so to
+// an older state. After any commit both pages are valid and of consecutive transactions;
+// docs/design/0004-recovery.md says why anything else is damage.
+func checkMetas(file io.ReaderAt, size int64) (newest meta, err error) {
+	even, evenErr := readMeta(file, 0)
+	step := even.pageSize
+	if evenErr != nil {
+		step = int64(os.Getpagesize())
 	}
+	odd, oddErr := readMeta(file, step)
+	pages := max(even.pages, odd.pages)
+	switch {
+	case evenErr != nil || oddErr != nil:
+		return newest, errors.Join(evenErr, oddErr)
+	case even.txid%2 != 0 || (even.txid+1 != odd.txid && odd.txid+1 != even.txid):
+		return newest, fmt.Errorf("meta pages of transactions %d and %d: %w", even.txid, odd.txid, ErrDamaged)
+	case pages > uint64(size/step):
+		return newest, fmt.Errorf("file of %d bytes for %d pages: %w", size, pages, ErrDamaged)
+	case even.txid > odd.txid:
+		return even, nil
+	}
+	return odd, nil
 }
 
-// walkInline calls fn for each entry of an inline bucket, and not at all for other buckets.
-func (p *pages) walkInline(bucket element, fn func(element)) {
-	if len(bucket.value) > bucketHeader && binary.NativeEndian.Uint64(bucket.value) == 0 {
-		p.walkBucket(bucket, fn)
+// readMeta reads and checks the meta page at an offset.
+func readMeta(file io.ReaderAt, at int64) (meta, error) {
+	var page [pageHeader + metaSize]byte
+	if _, err := file.ReadAt(page[:], at); err != nil {
+		return meta{}, markDamaged(fmt.Errorf("read meta page at %d: %w", at, err))
 	}
+	raw, word := page[pageHeader:], binary.NativeEndian
+	sum := fnv.New64a()
+	_, _ = sum.Write(raw[:metaSize-8]) // a hash never fails
+	m := meta{
+		pageSize: int64(word.Uint32(raw[8:])), root: word.Uint64(raw[16:]),
+		freeList: word.Uint64(raw[32:]), pages: word.Uint64(raw[40:]), txid: word.Uint64(raw[48:]),
+	}
+	if word.Uint32(raw) != metaMagic || word.Uint32(raw[4:]) != metaVersion || word.Uint64(raw[56:]) != sum.Sum64() || m.pageSize < 1024 {
+		return meta{}, fmt.Errorf("meta page at %d is invalid: %w", at, ErrDamaged)
+	}
+	return m, nil
+}
+
+// markDamaged adds ErrDamaged to a read error when the file is at fault: it is too short, or its medium is broken.
+func markDamaged(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.EIO) {
+		return fmt.Errorf("%w: %w", err, ErrDamaged)
+	}
+	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/limpet-io/limpet/internal/console/board"
 	"github.com/limpet-io/limpet/internal/console/ui"
-	"github.com/limpet-io/limpet/internal/endpoint"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 	"k8s.io/utils/clock"
 
 	"github.com/limpet-io/limpet/test/console/browser"

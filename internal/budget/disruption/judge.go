@@ -1,0 +1,227 @@
+package disruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/books"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
+)
+
+// Options are what a Judge works with.
+type Options struct {
+	Reader *Reader
+	Books  *books.Books
+	// Live reads PodDisruptionBudgets, and pods that are not Ready, past the cache.
+	Live client.Reader
+	// Newest reads the budgets of a namespace past the cache, at a rate of its own: users can cause any number of
+	// these reads. Without it, Live reads them.
+	Newest client.Reader
+	// Access asks what users may do, at a rate of its own.
+	Access client.Writer
+	Clock  clock.Clock
+	// MaxReservation is the longest reservation that the plugin is configured with.
+	MaxReservation time.Duration
+	// User is the controller's own user name.
+	User string
+	// NodeEnders are the user names of programs that end nodes, such as Karpenter.
+	NodeEnders []string
+	// Metrics count the answers; nil counts nothing.
+	Metrics *Metrics
+}
+
+// Judge decides whether pods may go.
+type Judge struct {
+	reader         *Reader
+	books          *books.Books
+	live           *cluster.LiveReader
+	newest         *cluster.LiveReader
+	access         client.Writer
+	turns          *turns
+	clock          clock.Clock
+	maxReservation time.Duration
+	user           string
+	nodeEnders     []string
+	metrics        *Metrics
+}
+
+// NewJudge makes a Judge.
+func NewJudge(o Options) *Judge {
+	if o.Newest == nil {
+		o.Newest = o.Live
+	}
+	return &Judge{
+		reader: o.Reader, books: o.Books, live: cluster.NewLiveReader(o.Live, cluster.LimitProven),
+		newest: cluster.NewLiveReader(pages{o.Newest}, limitUnseen), access: o.Access, turns: newTurns(), clock: o.Clock,
+		maxReservation: o.MaxReservation, user: o.User, nodeEnders: o.NodeEnders, metrics: o.Metrics,
+	}
+}
+
+// Judge decides about one request, and enters the answer into the book.
+func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
+	c, err := j.inquire(ctx, r)
+	if err != nil {
+		return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
+	}
+	answer := Answer{Vector: c.vector, Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
+	switch {
+	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) < 2:
+		return answer, nil // most requests; no metric counts them
+	case len(c.covering) > books.MostBudgets:
+		answer.Decision = c.tooMany()
+	case c.unread != nil:
+		if answer.Decision, err = j.unconfirmed(ctx, c); err != nil {
+			return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
+		}
+	default:
+		if answer, err = j.decideInTurn(ctx, c); err != nil {
+			return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
+		}
+	}
+	if !r.DryRun {
+		j.metrics.Decided(answer.Vector, answer.Decision)
+	}
+	return answer, nil
+}
+
+// decideInTurn decides when the decisions that are being made leave room for what this one counts.
+func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
+	objects, err := j.reader.count(ctx, c.request.Pod.Namespace)
+	if err != nil {
+		return Answer{}, err
+	}
+	leave, err := j.turns.enter(ctx, c.request.Pod.Namespace, len(c.covering)*objects)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer leave()
+	return j.decide(ctx, c)
+}
+
+// errBehind is returned when the cache of this replica is older than what a book relies on.
+var errBehind = errors.New("the cache of this replica is behind")
+
+// decideAsAsked gathers the facts of an inquiry and decides about it, for a second time if the
+// cache was behind the book.
+func (j *Judge) decideAsAsked(ctx context.Context, c inquiry) (Answer, error) {
+	answer, behind, err := j.decideOnce(ctx, c)
+	if err != nil || behind == "" {
+		return answer, err
+	}
+	if err := j.await(ctx, behind); err != nil {
+		return answer, err
+	}
+	answer, behind, err = j.decideOnce(ctx, c)
+	if err == nil && behind != "" {
+		err = errBehind
+	}
+	return answer, err
+}
+
+// decideOnce decides by what the cache shows now. behind is the version of pods that the cache
+// has to show for the decision; "" when it shows it.
+func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behind string, err error) {
+	answer.Vector = c.vector
+	version, err := j.reader.Version(ctx) // before the pods are read
+	if err != nil {
+		return answer, "", err
+	}
+	in, err := j.input(ctx, c)
+	if err != nil {
+		return answer, "", err
+	}
+	if len(c.covering) == 0 { // an eviction that PodDisruptionBudgets alone concern
+		answer.Decision = budget.Plan(in)
+		return answer, "", nil
+	}
+	if in.Book, err = j.books.Look(ctx, in.Namespace, c.owners()); err != nil {
+		return answer, "", fmt.Errorf("look into the book: %w", err)
+	}
+	answer.Decision = budget.Plan(in)
+	if spends(answer.Decision) && !in.Book.Knows(version) {
+		return answer, in.Book.Seen, nil
+	}
+	switch {
+	case c.request.DryRun:
+		answer.Left = left(in, answer.Decision)
+	case onlyNoted(answer.Decision) && in.Book.Name != "":
+		j.note(ctx, in.Book.Name, c, in, answer.Decision)
+	case answer.Take || answer.Verdict == budget.Refused || answer.Reason == budget.ReasonTaken:
+		return j.enter(ctx, c, in, version)
+	}
+	return answer, "", nil
+}
+
+// spends tells whether a decision is only right if all pods that count as available are there.
+// A further call for a pod that has an entry is judged like the first one.
+func spends(d budget.Decision) bool {
+	return d.Verdict == budget.Allowed && (d.Take || d.Reason == budget.ReasonTaken)
+}
+
+// enter decides again, from the book that it writes.
+func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
+	answer.Vector = c.vector
+	decided, err := j.books.Decide(ctx, in.Namespace, c.owners(), func(book ledger.Book) (ledger.Book, bool) {
+		in.Book, behind, answer.taken = book, "", nil
+		answer.Decision = budget.Plan(in)
+		if spends(answer.Decision) && !book.Knows(version) {
+			behind = book.Seen
+			return book, false
+		}
+		var changed bool
+		_, known := book.Entries[in.Pod.UID]
+		book, answer.Decision, changed = entered(book, c, in, answer.Decision)
+		if answer.Take && answer.Verdict != budget.Refused && !known { // an earlier request may rely on a known entry
+			answer.taken = &taken{in.Namespace, c.owners(), book.Entries[in.Pod.UID]}
+		}
+		return book, changed
+	})
+	switch {
+	case err == nil:
+		if behind == "" && onlyNoted(answer.Decision) {
+			j.note(ctx, decided.Name, c, in, answer.Decision)
+		}
+		return answer, behind, nil
+	case errors.Is(err, books.ErrManyBudgets), errors.Is(err, books.ErrFull):
+		answer.Decision = full(c, in, err)
+		return answer, "", nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || unrefusable(in):
+		answer.Decision = budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}
+		return answer, "", nil
+	}
+	return answer, "", fmt.Errorf("enter into the book: %w", err)
+}
+
+// note enters a refused request into the book, after the answer.
+func (j *Judge) note(ctx context.Context, name string, c inquiry, in budget.Input, d budget.Decision) {
+	in.Book, in.Budgets = ledger.Book{}, nil // thousands of pods, which the note would keep
+	j.books.Note(ctx, in.Namespace, name, func(book ledger.Book) (ledger.Book, bool) { return note(book, c, in, d) })
+}
+
+// await waits until the cache shows a version of pods.
+func (j *Judge) await(ctx context.Context, version string) error {
+	for end := j.clock.Now().Add(cacheWait); j.clock.Now().Before(end); {
+		known, err := j.reader.Version(ctx)
+		if err != nil || !cluster.Behind(known, version) {
+			return err
+		}
+		select {
+		case <-j.clock.After(cacheWait / 50):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the cache: %w", ctx.Err())
+		}
+	}
+	return errBehind
+}
+
+// cacheWait is how long a decision waits for the cache.
+const cacheWait = 500 * time.Millisecond

@@ -1,0 +1,56 @@
+package disruption
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// Needs is what the decisions read from the caches: of pods, which budgets cover them and
+// whether they are available; of workloads, how many pods they want.
+func Needs() cluster.Needs {
+	chain := cluster.OwnerChain()
+	return cluster.Needs{
+		Objects: append(chain.Objects,
+			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.OwnAnnotations, cluster.Phase, cluster.ReadySince, cluster.Disrupted, cluster.Requests(), podNode),
+			cluster.Of(cluster.ReplicaSetSize, cluster.TemplateLabels),
+			cluster.Of(cluster.JobSize, cluster.TemplateLabels),
+			cluster.Of(cluster.DeploymentSize, cluster.TemplateLabels),
+			cluster.Of(cluster.StatefulSetSize, cluster.TemplateLabels),
+			cluster.Of(cluster.DaemonSetSize, cluster.TemplateLabels),
+			cluster.Of(cluster.ReplicationControllerSize),
+			cluster.Of(cluster.Labels[*corev1.Namespace]),
+			cluster.Of(cluster.Labels, nodeTaints),
+			cluster.Of(cluster.Budget),
+			cluster.Of(cluster.DisruptionBudgetSelector),
+			cluster.Of(cluster.NodeOwner, poolNode),
+			cluster.Of(cluster.NodeOwner, reservationState),
+		),
+		Indexes: append(chain.Indexes,
+			cluster.BudgetsByPods(), cluster.DisruptionBudgetsByPods(), cluster.PodsByNode(), cluster.PoolsByNode(),
+			cluster.ReservationsByPod(),
+		),
+	}
+}
+
+// podNode keeps where a pod runs.
+func podNode(from, to *corev1.Pod) {
+	to.Spec.NodeName, to.Status.NominatedNodeName, to.Status.PodIPs = from.Spec.NodeName, from.Status.NominatedNodeName, from.Status.PodIPs
+}
+
+// nodeTaints keeps whether a node takes pods.
+func nodeTaints(from, to *corev1.Node) {
+	to.Spec.Unschedulable, to.Spec.Taints, to.Status.Allocatable = from.Spec.Unschedulable, from.Spec.Taints, from.Status.Allocatable
+	cluster.NodeReadiness(from, to)
+}
+
+// poolNode keeps which node a pool is of.
+func poolNode(from, to *limpetv1alpha1.NodeIPPool) { to.Status.Node = from.Status.Node }
+
+// reservationState keeps for which life of a pod which addresses are reserved, and until when.
+func reservationState(from, to *limpetv1alpha1.IPReservation) {
+	s := from.Status
+	to.Status.Node, to.Status.Pod, to.Status.PodUID, to.Status.IPs = s.Node, s.Pod, s.PodUID, s.IPs
+	to.Status.State, to.Status.Until = s.State, s.Until
+}

@@ -1,0 +1,35 @@
+package guard
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/platform/workload"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// Concerns tells whether guards are asked about a request. The match conditions of
+// deploy/controller/webhooks.yaml say the same in CEL, which a test compares. An eviction only
+// names its pod, so that the API server sends every eviction.
+func Concerns(r disruption.Request) bool {
+	if !workload.Alive(r.Pod) || mirrors(r.Pod) {
+		return false
+	}
+	return r.Verb != budget.VerbUpdate || changes(r.Pod, r.Changed) || budget.Unreadies(r.Pod, r.Changed) && !budget.Observes(r.User, r.Info.Groups)
+}
+
+// mirrors tells whether a pod shows a static pod of a kubelet, which no request ends.
+func mirrors(pod *corev1.Pod) bool {
+	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return ok
+}
+
+// changes tells whether an update may take a pod out of a budget, or may make it unavailable.
+func changes(before, after *corev1.Pod) bool {
+	exempt, wasExempt := after.Annotations[policyv1beta1.AnnotationNoProtect], before.Annotations[policyv1beta1.AnnotationNoProtect]
+	return exempt != wasExempt || !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec)
+}

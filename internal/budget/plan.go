@@ -1,0 +1,203 @@
+package budget
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/platform/ledger"
+)
+
+// commit is how long the API server may take from the admission of a request to its write.
+const commit = 34 * time.Second
+
+// retry is how long after a refusal a request by the same user for the same name is taken
+// for a repetition. kubectl drain asks every 5 s.
+const retry = 30 * time.Second
+
+// Plan decides about one request for one pod. The pod may go if all budgets let it go; a
+// refusal names every budget that refuses.
+func Plan(in Input) Decision {
+	switch {
+	case in.Vector == None:
+		return Decision{Verdict: Allowed, Reason: ReasonUnprotected}
+	case in.Pod.Finished:
+		return Decision{Verdict: Allowed, Reason: ReasonNotAvailable}
+	}
+	if in.stale() { // before any other refusal, which the book would remember for the new pod
+		return Decision{Verdict: Refused, Reason: ReasonStale, Message: staleMessage(in)}
+	}
+	if d, refused := planPDBs(in); refused {
+		return d
+	}
+	judged, accounted := in.split()
+	if len(judged) == 0 {
+		return in.account(accounted)
+	}
+	if blocks := in.blocks(judged); len(blocks) > 0 {
+		return in.refuse(blocks)
+	}
+	reason := ReasonUnits
+	if !in.Pod.Serving {
+		reason = ReasonNotAvailable
+	}
+	return in.take(Allowed, reason)
+}
+
+// take lets the pod go, with an entry in the book that makes it unavailable at once. A pod
+// that is not Ready gets an entry too: it may become Ready before the API server deletes it,
+// and another decision would count on it.
+func (in *Input) take(v Verdict, reason Reason) Decision {
+	if e, ok := in.living(); ok {
+		return in.again(e)
+	}
+	return Decision{Verdict: v, Reason: reason, Take: in.hasRoom()}
+}
+
+// again answers a further call for a pod that has an entry. The call was judged like the first one,
+// without the pod itself: an entry is no pass for a later request, because another pod may have been
+// lost meanwhile. One DELETE makes several calls, which need no write. All other requests renew the
+// entry that they rely on: it would else end before their write, with a change that another one made,
+// or when it is given back because the first request failed. Only an entry of a pod that did not
+// serve, or of Limpet's own deletion, is given back to the same user.
+func (in *Input) again(e ledger.Entry) Decision {
+	changes := e.Use.InPlace() && (!in.Vector.changes() || in.Version != e.Version)
+	shared := e.By != user(in.By) || in.Vector == Limpet || !in.Pod.Serving || in.Version != e.Version
+	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: changes || shared || e.Expires.Sub(in.Now) < commit}
+}
+
+// living is the entry of the pod that holds its unit.
+func (in *Input) living() (ledger.Entry, bool) {
+	e, ok := in.Book.Entries[in.Pod.UID]
+	return e, ok && e.Holds(in.Now)
+}
+
+// stale tells whether the eviction is meant for a pod that is gone: the same user was
+// refused a moment ago for another pod of this name, and still repeats the request. A
+// request that names a UID says itself for which pod it is meant.
+func (in *Input) stale() bool {
+	if in.Vector != Evict {
+		return false
+	}
+	if in.ForUID != "" {
+		return in.ForUID != in.Pod.UID
+	}
+	return slices.ContainsFunc(in.Book.Waiting, func(w ledger.Waiting) bool {
+		return w.Pod == in.Pod.Name && w.By == user(in.By) && w.UID != in.Pod.UID && in.Now.Sub(w.Last) <= retry
+	})
+}
+
+// split parts the budgets that may refuse from those that account for the pod alone.
+func (in *Input) split() (judged, accounted []*Budget) {
+	for i := range in.Budgets {
+		b := &in.Budgets[i]
+		if in.Vector == Leave && !b.Leaves {
+			continue // the budget keeps the pod
+		}
+		if b.judges(in.Vector) || b.Leaves && b.judges(Leave) {
+			judged = append(judged, b)
+			continue
+		}
+		accounted = append(accounted, b)
+	}
+	return judged, accounted
+}
+
+// judges tells whether the budget may refuse a vector.
+func (b *Budget) judges(v Vector) bool {
+	return !b.Exempt && b.Rules.policy(v) == Check && b.Rules.protects(v)
+}
+
+// account lets a pod go that no budget judges.
+func (in *Input) account(budgets []*Budget) Decision {
+	if len(budgets) == 0 {
+		return Decision{Verdict: Allowed, Reason: ReasonUnprotected}
+	}
+	reason := ReasonUnprotected
+	for _, b := range budgets {
+		if !b.Exempt && b.Rules.policy(in.Vector) == Allow {
+			reason = ReasonPolicy
+		}
+	}
+	return in.take(Accounted, reason)
+}
+
+// hasRoom tells whether the book can take a further pod.
+func (in *Input) hasRoom() bool { return !ledger.Full(in.Book) }
+
+// block is one refusal by one budget.
+type block struct {
+	budget *Budget
+	reason Reason
+}
+
+// blocks are the refusals of all budgets, in an order that does not depend on theirs.
+func (in *Input) blocks(judged []*Budget) []block {
+	var out []block
+	for _, b := range judged {
+		if reason := in.judge(b); reason != "" {
+			out = append(out, block{b, reason})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b block) int {
+		if d := slices.Index(ranks, a.reason) - slices.Index(ranks, b.reason); d != 0 {
+			return d
+		}
+		return strings.Compare(a.budget.Name+"/"+a.budget.UID, b.budget.Name+"/"+b.budget.UID)
+	})
+	return out
+}
+
+// ranks order the reasons of a refusal by several budgets.
+var ranks = []Reason{ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNode, ReasonFull}
+
+// judge returns why a budget refuses; "" when it does not.
+//
+// A pod that serves may go while enough other pods are available. A pod that does not serve
+// may always go. A pod that is Ready, but not for the stable time, is not counted as
+// available, and yet must not go while the budget is short: after a loss of all pods every
+// pod is such a pod. The same holds for a pod that runs and does not serve, where the budget asks
+// for that: the pods of dead nodes may be the last that have the data.
+func (in *Input) judge(b *Budget) Reason {
+	serving := in.Pod.Serving || b.Rules.ProtectUnready && !in.Pod.Pending
+	desired, known := b.desired()
+	if in.Vector == ScaleIn && b.Unknown == "" {
+		desired = min(desired, b.Expected) // a workload that wants fewer pods than minAvailable says
+	}
+	open := known && desired == 0 || !known && in.Vector == Teardown
+	switch {
+	case serving && !known && !open:
+		return ReasonUnknownSize
+	case serving && !open && b.available(in.Book, in.Now, in.Pod.UID) < desired:
+		return ReasonExhausted
+	case b.Rules.KeepPlace && in.losesPlace() != "":
+		return in.losesPlace()
+	case serving && !open && !in.hasRoom() && !inUse(in.Book, in.Pod.UID, in.Now):
+		return ReasonFull
+	}
+	return ""
+}
+
+// losesPlace is why the rebuilt pod would not get its place; "" when it would, and for a pod
+// that stays or is not rebuilt.
+func (in *Input) losesPlace() Reason {
+	switch {
+	case !in.Place.Asked || in.Vector.changes() || in.Vector == ScaleIn || in.Vector == Teardown:
+		return ""
+	case in.Place.Address != "":
+		return ReasonAddress
+	case in.Place.Node != "":
+		return ReasonNode
+	}
+	return ""
+}
+
+// refuse names every budget that refuses.
+func (in *Input) refuse(blocks []block) Decision {
+	d := Decision{Verdict: Refused, Reason: blocks[0].reason, Message: refusal(in, blocks)}
+	for _, b := range blocks {
+		d.Blocking = append(d.Blocking, b.budget.Name)
+	}
+	slices.Sort(d.Blocking)
+	return d
+}

@@ -1,0 +1,92 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// Reasons of events.
+const (
+	reasonRefused = "DisruptionRefused"   // a request was refused
+	reasonLost    = "DisruptionUnguarded" // pods became unavailable without a request that was judged
+)
+
+// mostTold is how many lost pods one event names.
+const mostTold = 5
+
+// report makes the events and counts of one reconcile. It is called once the status is
+// written, so that nothing is reported twice.
+func (r *Reconciler) report(pub *policyv1beta1.PodUnavailableBudget, s *situation, refused []ledger.Decision, lost []loss, tellLost bool) {
+	explained := budget.Explain(s.facts.Budget, s.book, s.now)
+	for _, d := range refused {
+		note := fmt.Sprintf("%s of pod %s by %s was refused (%s): the budget %s", d.Vector, d.Pod, shortened(d.By), d.Reason, explained)
+		r.Events.Eventf(pub, nil, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
+		if i := slices.IndexFunc(s.facts.Pods, func(p *corev1.Pod) bool { return p.Name == d.Pod }); i >= 0 {
+			r.Events.Eventf(s.facts.Pods[i], pub, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
+		}
+	}
+	var names []string
+	for _, l := range lost {
+		if r.memory.count(pub.Namespace, l.uid, s.now) {
+			r.Metrics.lost(l.cause)
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", l.pod, l.cause))
+	}
+	if len(names) > 0 && tellLost {
+		r.Events.Eventf(pub, nil, corev1.EventTypeWarning, reasonLost, "Observe", "%s", lossNote(names))
+	}
+	r.reportEnforced(pub, s)
+}
+
+// lossNote names the first pods that were lost.
+func lossNote(names []string) string {
+	slices.Sort(names)
+	note := fmt.Sprintf("pods became unavailable without a request that was judged: %v", names[:min(len(names), mostTold)])
+	if more := len(names) - mostTold; more > 0 {
+		note += fmt.Sprintf(" and %d more", more)
+	}
+	return note
+}
+
+// reportEnforced makes an event when a budget is not enforced from now on.
+func (r *Reconciler) reportEnforced(pub *policyv1beta1.PodUnavailableBudget, s *situation) {
+	c := s.enforced()
+	before := meta.FindStatusCondition(s.before, policyv1beta1.ConditionEnforced)
+	if c.Status == metav1.ConditionFalse && (before == nil || before.Status != metav1.ConditionFalse) {
+		r.Events.Eventf(pub, nil, corev1.EventTypeWarning, c.Reason, "Enforce", "%s", c.Message)
+	}
+}
+
+// conditionOf is what the metrics need to know of a budget.
+func conditionOf(status policyv1beta1.PodUnavailableBudgetStatus, s *situation) condition {
+	c := condition{enforced: meta.IsStatusConditionTrue(status.Conditions, policyv1beta1.ConditionEnforced)}
+	if meta.IsStatusConditionTrue(status.Conditions, policyv1beta1.ConditionDisruptionAllowed) {
+		return c
+	}
+	covered := map[string]bool{}
+	for _, pod := range s.facts.Budget.Pods {
+		covered[pod.Name] = true
+	}
+	for _, w := range s.book.Waiting { // the longest waiting first
+		if covered[w.Pod] && s.now.Sub(w.Last) < ledger.Lapse {
+			c.waiting = earlier(c.waiting, w.Since)
+		}
+	}
+	return c
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}

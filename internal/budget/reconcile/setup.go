@@ -1,0 +1,45 @@
+package reconcile
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// SetupWithManager registers the reconciler and what triggers it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	all := handler.EnqueueRequestsFromMapFunc(r.budgetsIn)
+	b := ctrl.NewControllerManagedBy(mgr)
+	for _, o := range cluster.Workloads {
+		b.Watches(o, all, builder.WithPredicates(sizeChanged))
+	}
+	return b.Named("budget").
+		For(&policyv1beta1.PodUnavailableBudget{}, builder.WithPredicates(specChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneFirst, r.podHandler(), podChanged)).
+		Watches(&limpetv1alpha1.DisruptionBook{}, handler.EnqueueRequestsFromMapFunc(r.readersOf)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.budgetsOf), builder.WithPredicates(labelChanged)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 6, NewQueue: cluster.InTurn(4, cluster.NamespaceOf),
+			RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate),
+		}).
+		Complete(cluster.RetryOnConflict[reconcile.Request](r))
+}
+
+// sizeChanged passes workloads that want more or fewer pods than before.
+var sizeChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		_, before := cluster.MakesPods(e.ObjectOld)
+		_, after := cluster.MakesPods(e.ObjectNew)
+		return before != after || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+			(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+	},
+}

@@ -1,0 +1,132 @@
+package reconcile
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// podHandler triggers the budgets that count a pod, or counted it before. It lists the budgets of
+// a namespace, never its pods. Budgets beyond the bounds notice the pod at their next check.
+func (r *Reconciler) podHandler() handler.Funcs {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.covering(ctx, e.Object.(*corev1.Pod), q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+			if after.Status.Phase == corev1.PodSucceeded && len(r.memory.counting(after.Namespace, after.UID)) > 0 {
+				r.memory.explain(after.Namespace, r.Clock.Now(), after.UID)
+			}
+			r.counting(before, q)
+			if !maps.Equal(before.Labels, after.Labels) { // a budget may have counted the pod as unavailable
+				r.covering(ctx, before, q)
+			}
+			r.covering(ctx, after, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			r.counting(e.Object.(*corev1.Pod), q)
+			r.covering(ctx, e.Object.(*corev1.Pod), q)
+		},
+	}
+}
+
+// covering triggers the budgets that cover a pod.
+func (r *Reconciler) covering(ctx context.Context, pod *corev1.Pod, q queue) {
+	pubs, err := r.Reader.Covering(ctx, pod, mostTriggered)
+	if err != nil { // only a cache that is being stopped returns an error
+		return
+	}
+	for _, pub := range pubs {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pub)})
+	}
+}
+
+// counting triggers the budgets that counted a pod. Its labels may match none of them now.
+func (r *Reconciler) counting(pod *corev1.Pod, q queue) {
+	for _, name := range r.memory.counting(pod.Namespace, pod.UID) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.Namespace, Name: name}})
+	}
+}
+
+// podChanged passes the changes of a pod that a budget counts, or that explain a loss.
+var podChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return before.UID != after.UID ||
+			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			before.Status.Phase != after.Status.Phase ||
+			before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
+			budget.Restarts(before) != budget.Restarts(after) ||
+			!slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, sameStatus) ||
+			!maps.Equal(before.Labels, after.Labels) ||
+			!maps.Equal(before.Annotations, after.Annotations) || // only annotations that the cache keeps
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
+	},
+}
+
+func sameStatus(a, b corev1.PodCondition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
+}
+
+// specChanged passes the changes of a budget that a user made. The generation does not tell
+// them: it stays the same when an annotation of the former version becomes a field.
+var specChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*policyv1beta1.PodUnavailableBudget), e.ObjectNew.(*policyv1beta1.PodUnavailableBudget)
+		return before.UID != after.UID || before.Generation != after.Generation ||
+			!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !maps.Equal(before.Annotations, after.Annotations)
+	},
+}
+
+// budgetsIn finds all budgets of an object's namespace.
+func (r *Reconciler) budgetsIn(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.budgets(ctx, o.GetNamespace())
+}
+
+// budgetsOf finds all budgets of a namespace.
+func (r *Reconciler) budgetsOf(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.budgets(ctx, namespace.GetName())
+}
+
+func (r *Reconciler) budgets(ctx context.Context, namespace string) []reconcile.Request {
+	var list policyv1beta1.PodUnavailableBudgetList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil { // see covering
+		return nil
+	}
+	return requests(list.Items)
+}
+
+func requests(pubs []policyv1beta1.PodUnavailableBudget) []reconcile.Request {
+	out := make([]reconcile.Request, 0, len(pubs))
+	for i := range pubs {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pubs[i])})
+	}
+	return out
+}
+
+// readersOf finds the budgets whose entries a book holds: the one that it was made for, and
+// those whose books it took over.
+func (r *Reconciler) readersOf(ctx context.Context, o client.Object) []reconcile.Request {
+	book := o.(*limpetv1alpha1.DisruptionBook)
+	var list policyv1beta1.PodUnavailableBudgetList
+	if err := r.Client.List(ctx, &list, client.InNamespace(book.Namespace), client.UnsafeDisableDeepCopy); err != nil { // see covering
+		return nil
+	}
+	return requests(slices.DeleteFunc(list.Items, func(b policyv1beta1.PodUnavailableBudget) bool {
+		return book.Name != string(b.UID) && !slices.Contains(book.Absorbed, string(b.UID))
+	}))
+}

@@ -1,3 +1,0 @@
-// Package spread reconciles WorkloadSpreads: it adopts pods, writes the status, and deletes pods that cannot be
-// scheduled in their subset.
-package spread

@@ -1,0 +1,172 @@
+package pin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// ReasonIgnored names annotations of a workload that do nothing in the status of kubectl-limpet.
+const ReasonIgnored = "AnnotationIgnored"
+
+// AdviceInput are the facts from which advice about a workload is given.
+type AdviceInput struct {
+	Kind schema.GroupVersionKind
+	// Returns tells that pods of the kind come back under their names.
+	Returns bool
+	// Annotations are those of the workload, Template those of its pod template.
+	Annotations, Template map[string]string
+	// Targeted tells that a PersistentPodState names the workload.
+	Targeted bool
+	// Missing are the topology keys that no node has as a label.
+	Missing []string
+	// MaxReservation is the longest reservation that the plugin is configured with.
+	MaxReservation time.Duration
+}
+
+const (
+	// mostAdvice is how many mistakes are told at a time. The API server cuts longer answers.
+	mostAdvice = 8
+	// longestWord is how much of a user's text is repeated.
+	longestWord = 100
+)
+
+// Advise returns what of a workload's annotations does nothing, or not what its user may expect,
+// each with a remedy. It never concerns whether the workload is accepted.
+func Advise(in AdviceInput) []string {
+	var out []string
+	out = append(out, unknownAdvice("metadata.annotations", in.Annotations)...)
+	out = append(out, unknownAdvice("the annotations of the pod template", in.Template)...)
+	switch {
+	case !in.Returns:
+		out = append(out, unstableAdvice(in)...)
+	default:
+		out = append(out, misplaced(in)...)
+		out = append(out, generationAdvice(in)...)
+		out = append(out, retentionAdvice(in)...)
+		out = append(out, KeyWarnings(in.Missing)...)
+	}
+	if more := len(out) - mostAdvice; more > 0 {
+		out = append(out[:mostAdvice], fmt.Sprintf("and %d further annotations", more))
+	}
+	return out
+}
+
+// TopologyKeys returns the node label keys that the annotations of a workload name.
+func TopologyKeys(annotations map[string]string) []string {
+	keys := slices.Concat(split(annotations[appsv1beta1.AnnotationRequiredTopology]), split(annotations[appsv1beta1.AnnotationPreferredTopology]))
+	keys = distinct(keys)
+	return keys[:min(len(keys), maxKeys)]
+}
+
+// unknownAdvice is about annotations that look like those of Limpet and are none.
+func unknownAdvice(where string, annotations map[string]string) []string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if unknown(key) && len(out) <= mostAdvice {
+			out = append(out, fmt.Sprintf("%s: Limpet knows no annotation %s", where, cut(key)))
+		}
+	}
+	return out
+}
+
+// unstableAdvice is about a workload whose pods never come back under their names.
+func unstableAdvice(in AdviceInput) []string {
+	named := slices.Concat(setAmong(in.Annotations, ofPods), setAmong(in.Template, ofPods),
+		setAmong(in.Annotations, ofPersistence), setAmong(in.Template, ofPersistence))
+	if len(named) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s does nothing on a %s: its pods never come back under their names, so that nothing is reserved for them; "+
+		"remedy: a StatefulSet", strings.Join(distinct(named), ", "), in.Kind.Kind)}
+}
+
+// ofPersistence are the annotations of a workload that are about the return of its pods.
+var ofPersistence = ofWorkloads[:7]
+
+// misplaced is about annotations of pods on a workload, and about those of a workload on pods.
+func misplaced(in AdviceInput) []string {
+	var out []string
+	for _, key := range setAmong(in.Annotations, ofPods) {
+		if _, set := in.Template[key]; !set {
+			out = append(out, fmt.Sprintf("metadata.annotations[%s] does nothing on a %s; remedy: move it to spec.template.metadata.annotations", key, in.Kind.Kind))
+		}
+	}
+	for _, key := range setAmong(in.Template, ofWorkloads) {
+		if _, set := in.Annotations[key]; !set {
+			out = append(out, fmt.Sprintf("spec.template.metadata.annotations[%s] does nothing on a pod; remedy: move it to metadata.annotations of the %s",
+				key, in.Kind.Kind))
+		}
+	}
+	return out
+}
+
+// generationAdvice is about annotations that generate no PersistentPodState.
+func generationAdvice(in AdviceInput) []string {
+	value, set := in.Annotations[appsv1beta1.AnnotationAutoGenerate]
+	named := setAmong(in.Annotations, ofPersistence[1:])
+	if in.Targeted { // by an object with annotations of its own
+		named = setAmong(in.Annotations, carried)
+	}
+	switch {
+	case set && value != "true" && value != "false" && value != "":
+		return []string{fmt.Sprintf("annotation %s: %q is not \"true\", so that no PersistentPodState is generated", appsv1beta1.AnnotationAutoGenerate, cut(value))}
+	case set && value == "true" && len(TopologyKeys(in.Annotations)) == 0:
+		return []string{missingTopology}
+	case !set && len(named) > 0:
+		return []string{fmt.Sprintf("annotation %s does nothing without %s: \"true\"", strings.Join(named, ", "), appsv1beta1.AnnotationAutoGenerate)}
+	}
+	return nil
+}
+
+// missingTopology says what the annotation that asks for a PersistentPodState lacks.
+var missingTopology = fmt.Sprintf("generation needs annotation %s or %s with at least one key",
+	appsv1beta1.AnnotationPreferredTopology, appsv1beta1.AnnotationRequiredTopology)
+
+// retentionAdvice is about requests that keep no address.
+func retentionAdvice(in AdviceInput) []string {
+	request, out := reservation.ParseRetentionRequest(in.Template, in.MaxReservation)
+	asked := in.Annotations[appsv1beta1.AnnotationAutoGenerate] != "" // another advice says what is wrong with that
+	switch {
+	case request.Retain > 0 && !in.Targeted && !asked:
+		out = append(out, fmt.Sprintf("annotation %s reserves addresses on the node of a pod, and nothing brings the pod back to that node; "+
+			"remedy: annotate the %s with %s: \"true\" and %s: kubernetes.io/hostname, or create a PersistentPodState for it",
+			reservation.RetainAnnotation, in.Kind.Kind, appsv1beta1.AnnotationAutoGenerate, appsv1beta1.AnnotationPreferredTopology))
+	case request.Retain == 0 && request.Mode == reservation.Required:
+		out = append(out, fmt.Sprintf("annotation %s: %s does nothing without a duration; remedy: add %s",
+			reservation.ModeAnnotation, reservation.Required, reservation.RetainAnnotation))
+	}
+	return out
+}
+
+// KeyWarnings are about topology keys that no node has.
+func KeyWarnings(missing []string) []string {
+	out := make([]string, 0, len(missing))
+	for _, key := range missing {
+		out = append(out, fmt.Sprintf("no node has the label %s: no place is kept by it", cut(key)))
+	}
+	return out
+}
+
+// setAmong returns the keys that some annotations have, in order.
+func setAmong(annotations map[string]string, keys []string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		_, set := annotations[key]
+		return !set
+	})
+}
+
+// cut shortens a user's text, which may be very long.
+func cut(text string) string {
+	if len(text) <= longestWord {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestWord], "") + "…"
+}

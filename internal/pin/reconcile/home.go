@@ -1,0 +1,49 @@
+package reconcile
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/workload"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// addHomes adds the facts that tell where a pod returns: the record of its workload, and the
+// reservations of its name. They are read from caches. Only a workload of another kind than
+// StatefulSet costs a request, and only where none of its pods was nominated a moment ago.
+func (n *Nominator) addHomes(ctx context.Context, in *pin.GateInput) error {
+	target, ok := workload.OwnerOf(in.Pod)
+	if !ok || target.Unstable() {
+		return nil
+	}
+	if !n.Workloads.Kinds().Contains(target) {
+		return n.Workloads.Ready(nil)
+	}
+	owner, kind, err := n.Workloads.RecentOwner(ctx, in.Pod, in.Now)
+	if owner == nil || err != nil {
+		return err
+	}
+	in.Owned = true
+	states, err := cluster.StatesOf(ctx, n.Client, in.Pod.Namespace, target)
+	if err != nil {
+		return err
+	}
+	state := pin.Choose(states)
+	if state == nil { // the webhook plans with the state that is about to be generated
+		state = pin.Generate(pin.GenerateInput{Workload: owner, Kind: kind}).Object
+	}
+	if in.Homes = pin.Homes(state, in.Pod.Name, nil); in.Asks() != "" {
+		return nil
+	}
+	in.Homes, err = n.homesByAddress(ctx, in, state)
+	return err
+}
+
+// homesByAddress adds the node that holds the addresses of a later life than the recorded one.
+func (n *Nominator) homesByAddress(ctx context.Context, in *pin.GateInput, state *appsv1beta1.PersistentPodState) ([]string, error) {
+	held, nodes, err := cluster.HeldOn(ctx, n.Client, client.ObjectKeyFromObject(in.Pod))
+	return pin.Homes(state, in.Pod.Name, pin.Holders(held, nodes, in.Now)), err
+}

@@ -1,0 +1,40 @@
+package pin
+
+import (
+	"slices"
+	"strings"
+
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// ofPods are the annotations of a pod template.
+var ofPods = []string{reservation.RetainAnnotation, reservation.ModeAnnotation}
+
+// ofWorkloads are the annotations of a workload.
+var ofWorkloads = []string{
+	appsv1beta1.AnnotationAutoGenerate, appsv1beta1.AnnotationRequiredTopology, appsv1beta1.AnnotationPreferredTopology,
+	appsv1beta1.AnnotationPodAnnotations, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter, appsv1beta1.AnnotationScaleIn, appsv1beta1.AnnotationScaleOutLimit, appsv1beta1.AnnotationPartition,
+}
+
+const ownPrefix = "limpet.dev/"
+
+// ownNames are the names of all features under the own prefix.
+var ownNames = strings.Fields(`
+	budgets budgets-idle-since deletion-cost expected-updated-replicas failure-policy forget from-workload generated
+	home-subset ignored-pod-selector keep-place may-return node nudged partition pin pinned-node protect-unready
+	recalled-life recalled-node release release-after release-on replace-disruption-budgets required-place retention
+	return-after scale-in-order scale-out scale-out-limit selects-no-pod spreads spreads-idle-since stable-seconds
+	unpinned v1beta1-annotations vectors`)
+
+// stems are parts of the names with other prefixes, which no other program has.
+var stems = []string{"reserved-ip-dur", "persistent-pod", "persistent-topology"}
+
+// unknown reports whether an annotation looks like one of Limpet and is none.
+func unknown(key string) bool {
+	if name, own := strings.CutPrefix(key, ownPrefix); own {
+		return !slices.Contains(ownNames, name)
+	}
+	return !slices.Contains(ofPods, key) && !slices.Contains(ofWorkloads, key) && key != appsv1beta1.AnnotationInjected &&
+		slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(key, stem) })
+}

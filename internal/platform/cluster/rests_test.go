@@ -1,0 +1,32 @@
+package cluster_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+)
+
+func TestObjectsRest(t *testing.T) {
+	var r cluster.Rests[string]
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	left := func(of string, at, want time.Duration) {
+		t.Helper()
+		if got := r.Left(of, now.Add(at)); got != want {
+			t.Errorf("after %v, %s rests for %v, want %v", at, of, got, want)
+		}
+	}
+	left("large", 0, 0)
+	r.Begin("large", now, time.Second)
+	r.Begin("small", now, 0)
+	left("large", time.Millisecond, 999*time.Millisecond)
+	left("large", time.Second, 0)
+	left("small", 0, 0)
+	r.Begin("large", now, 0) // it was deleted, or made smaller
+	left("large", 0, 0)
+	r.Begin("large", now, time.Second)
+	r.Begin("other", now.Add(time.Hour), time.Second)
+	if n := r.Len(); n != 1 {
+		t.Errorf("%d rests are remembered, want the last one", n)
+	}
+}

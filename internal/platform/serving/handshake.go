@@ -1,0 +1,52 @@
+package serving
+
+import (
+	"crypto"
+	"crypto/tls"
+	"io"
+	"math"
+	"net/netip"
+
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
+)
+
+// handshakes makes the signatures of one source address one after the other. A signature is
+// what a handshake costs most, so that one address never takes all CPUs with them.
+type handshakes struct{ cluster.Places[netip.Addr] }
+
+// configure makes a server sign in turns. It is called after the certificate was configured.
+func (h *handshakes) configure(cfg *tls.Config) {
+	get := cfg.GetCertificate
+	cfg.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		pair, err := get(hello)
+		if err != nil {
+			return nil, err
+		}
+		key, ok := pair.PrivateKey.(crypto.Signer)
+		if !ok || hello.Conn == nil {
+			return pair, nil
+		}
+		limited := *pair
+		limited.PrivateKey = signer{key, func() (func(), error) {
+			return h.Enter(hello.Context(), endpoint.SourceOf(hello.Conn.RemoteAddr()), 1, math.MaxInt)
+		}}
+		return &limited, nil
+	}
+}
+
+// signer is a key that signs in the turn of one source address.
+type signer struct {
+	crypto.Signer
+	enter func() (leave func(), err error)
+}
+
+// Sign signs in the turn of the source.
+func (s signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.Signer.Sign(random, digest, opts)
+}

@@ -1,0 +1,202 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/spread"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+)
+
+// Needs is what a tally reads of pods.
+func Needs() cluster.Needs {
+	match := cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread)
+	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Owners[*corev1.Pod], match, cluster.Phase, cluster.Verdict, cluster.PodNode)}}
+}
+
+// longestMatch is the length of the longest annotation that is read.
+const longestMatch = 1024
+
+// Tally counts pods.
+type Tally struct {
+	clock  clock.PassiveClock
+	synced func() bool
+
+	mu      sync.Mutex
+	owners  map[ownerKey]*counts
+	spreads map[spreadKey]*counts
+	recent  recent
+	refused recent // pods that were deleted while the scheduler found no node for them
+	version string
+	changes int64         // that were counted
+	changed chan struct{} // closed at the next event; nil while no caller waits
+}
+
+// ownerKey is the controller of a pod. Users choose the UID of an owner reference, so that the
+// namespace belongs to the key.
+type ownerKey struct {
+	namespace string
+	uid       types.UID
+}
+
+type spreadKey struct{ namespace, name string }
+
+// counts are the active pods of one owner, or of one spread.
+type counts struct {
+	pods   int32
+	placed map[place]int32
+	// unplaced is the number of the last change of a pod that has no subset.
+	unplaced int64
+}
+
+// place is what the annotation of a pod says.
+type place struct{ spread, subset string }
+
+// New makes a tally of no pods.
+func New(clock clock.PassiveClock) *Tally {
+	return &Tally{clock: clock, owners: map[ownerKey]*counts{}, spreads: map[spreadKey]*counts{}}
+}
+
+// Follow counts the pods of a cache. It must be called before the cache is filled.
+func (t *Tally) Follow(ctx context.Context, informers cache.Informers) error {
+	informer, err := informers.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	podOf := cluster.LastKnown[*corev1.Pod]
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { t.observe(nil, podOf(o)) },
+		UpdateFunc: func(before, after any) { t.observe(podOf(before), podOf(after)) },
+		DeleteFunc: func(o any) { t.observe(podOf(o), nil) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	t.synced = registration.HasSynced
+	return nil
+}
+
+// Synced tells whether the tally has counted all pods that were there when it began.
+func (t *Tally) Synced() bool { return t.synced() }
+
+// Ready is a readiness check: a replica that has not counted the pods must not place any.
+func (t *Tally) Ready(*http.Request) error {
+	if !t.Synced() {
+		return errUncounted
+	}
+	return nil
+}
+
+// observe counts the difference between two states of a pod; nil is a pod that does not exist.
+func (t *Tally) observe(before, after *corev1.Pod) {
+	was, is := stateOf(before), stateOf(after)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.note(before)
+	t.note(after)
+	if before != nil && after == nil {
+		if _, refused := spread.Refused(before, time.Time{}); refused {
+			t.refused.put(creationKey{before.Namespace, NameKey(before.Name)}, before.ResourceVersion, t.clock.Now())
+		}
+	}
+	if was.equal(is) {
+		return
+	}
+	t.count(was, -1)
+	t.count(is, 1)
+	if after != nil && (before == nil || before.UID != after.UID) {
+		t.remember(after, is)
+	}
+}
+
+// note raises the version of the tally, and wakes the callers that wait.
+func (t *Tally) note(pod *corev1.Pod) {
+	if pod == nil {
+		return
+	}
+	if t.version == "" || cluster.Behind(t.version, pod.ResourceVersion) {
+		t.version = pod.ResourceVersion
+	}
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
+// remember notes that the pod of a creation was seen. A pod that was there long before is not
+// in any book.
+func (t *Tally) remember(pod *corev1.Pod, s state) {
+	now := t.clock.Now()
+	if s.place == (place{}) || now.Sub(pod.CreationTimestamp.Time) > 5*remembered { // clocks may differ
+		return
+	}
+	t.recent.put(creationKey{s.namespace, s.creation}, pod.ResourceVersion, now)
+}
+
+// count adds a pod to the counts, or takes it away.
+func (t *Tally) count(s state, by int32) {
+	if !s.active {
+		return
+	}
+	t.changes++
+	add(t.owners, s.ownerKey, s, by, t.changes)
+	if s.place != (place{}) {
+		add(t.spreads, spreadKey{s.namespace, s.place.spread}, s, by, t.changes)
+	}
+}
+
+// add changes the counts of one owner or spread, and forgets those without pods.
+func add[K comparable](in map[K]*counts, key K, s state, by int32, change int64) {
+	c := in[key]
+	if c == nil {
+		c = &counts{}
+		in[key] = c
+	}
+	if c.pods += by; c.pods == 0 {
+		delete(in, key)
+		return
+	}
+	if s.place == (place{}) {
+		c.unplaced = change
+		return
+	}
+	if n := c.placed[s.place] + by; n != 0 {
+		if c.placed == nil {
+			c.placed = map[place]int32{}
+		}
+		c.placed[s.place] = n
+		return
+	}
+	delete(c.placed, s.place)
+}
+
+// Refused tells whether a pod of a name was deleted a short time ago while the scheduler found no node for it.
+func (t *Tally) Refused(pod types.NamespacedName) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.refused.get(creationKey{pod.Namespace, NameKey(pod.Name)})
+	return ok && t.clock.Now().Sub(s.at) < remembered
+}
+
+// Changed returns a channel that is closed at the next event.
+func (t *Tally) Changed() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
+}
+
+// remembered is how long a creation is remembered at least: longer than its entry lasts.
+const remembered = time.Minute

@@ -1,0 +1,3 @@
+// Package reconcile reconciles WorkloadSpreads: it adopts pods, writes the status, and deletes pods that cannot be
+// scheduled in their subset.
+package reconcile

@@ -1,0 +1,107 @@
+package reconcile
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// memory is what the reconciler remembers.
+type memory struct {
+	mu sync.Mutex
+	// spreads tell when pods lost their last scheduling gate: the condition of a pod does not tell.
+	// Zero is for a pod that has a gate.
+	spreads map[types.NamespacedName]map[types.UID]time.Time
+	patches map[attempt]string
+	// sized is when the size from before an event of the target is no longer remembered.
+	sized map[types.NamespacedName]time.Time
+}
+
+// mostPatches bounds the memory of patches.
+const mostPatches = 4096
+
+// attempt is the application of a subset's patch to a pod of a revision.
+type attempt struct {
+	spread           types.UID
+	generation       int64
+	subset, revision string
+}
+
+// tried returns why a patch did not apply; "" if it did.
+func (m *memory) tried(a attempt) (problem string, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	problem, known = m.patches[a]
+	return problem, known
+}
+
+// try remembers why a patch did not apply.
+func (m *memory) try(a attempt, problem string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.patches == nil || len(m.patches) >= mostPatches {
+		m.patches = map[attempt]string{}
+	}
+	m.patches[a] = shortened(problem)
+}
+
+// gates remembers which pods have a gate, and returns when the others lost theirs. A pod that is
+// first seen without a gate may have had one, if its spec was changed since its creation: the time
+// of such a pod begins when it is first seen, such as after a change of leader.
+func (m *memory) gates(spread types.NamespacedName, pods []*member, now time.Time) map[types.UID]time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := map[types.UID]time.Time{}
+	for _, pod := range pods {
+		before, known := m.spreads[spread][pod.UID]
+		switch {
+		case pod.Spec.NodeName != "":
+		case len(pod.Spec.SchedulingGates) > 0:
+			next[pod.UID] = time.Time{}
+		case known && before.IsZero() || !known && pod.Generation != 1:
+			next[pod.UID] = now
+		case known:
+			next[pod.UID] = before
+		}
+	}
+	if m.spreads == nil {
+		m.spreads = map[types.NamespacedName]map[types.UID]time.Time{}
+	}
+	delete(m.spreads, spread)
+	if len(next) > 0 {
+		m.spreads[spread] = next
+	}
+	return maps.Clone(next)
+}
+
+// resize remembers until when the size of a spread's target may be the former one.
+func (m *memory) resize(spread types.NamespacedName, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sized == nil {
+		m.sized = map[types.NamespacedName]time.Time{}
+	}
+	m.sized[spread] = until
+}
+
+// resizing is how long the size of a spread's target may still be the former one; 0 for no longer.
+// The queue drops a later event while an earlier one waits, so that each look asks for the next one.
+func (m *memory) resizing(spread types.NamespacedName, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := m.sized[spread].Sub(now)
+	if left <= 0 {
+		delete(m.sized, spread)
+	}
+	return max(0, left)
+}
+
+// forget removes a spread.
+func (m *memory) forget(spread types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.spreads, spread)
+	delete(m.sized, spread)
+}

@@ -1,0 +1,241 @@
+package persistence
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// bucketPoolUsage maps a network to a poolUsageRecord. Files of the first version do not have the bucket.
+var bucketPoolUsage = []byte("pressure")
+
+// Cursor returns the address last handed out from a range set. The address is invalid when there is none.
+func (t *Tx) Cursor(network string, set int) netip.Addr {
+	a, _ := netip.ParseAddr(string(t.tx.Bucket(bucketCursors).Get(cursorKey(network, set)))) // an unreadable cursor counts as none
+	return a
+}
+
+// SetCursor stores the address last handed out from a range set.
+func (t *Tx) SetCursor(network string, set int, a netip.Addr) error {
+	return t.tx.Bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
+}
+
+// cursorKey returns the key of a cursor. The first versions wrote one byte for the number of the set.
+func cursorKey(network string, set int) []byte {
+	k := key(network, "")
+	if set > 255 {
+		return binary.BigEndian.AppendUint32(k, uint32(set))
+	}
+	return append(k, byte(set))
+}
+
+// SetConfig stores the configuration of a network as the ADD has it, for reports about the pool. The value is opaque to
+// this package. Writing the same value again writes no page.
+func (t *Tx) SetConfig(network string, config []byte) error {
+	b := t.tx.Bucket(bucketNetworks)
+	if bytes.Equal(b.Get(key(network)), config) {
+		return nil
+	}
+	return b.Put(key(network), config)
+}
+
+// Configured reports whether SetConfig was called for a network since the state was created.
+func (t *Tx) Configured(network string) bool {
+	return t.tx.Bucket(bucketNetworks).Get(key(network)) != nil
+}
+
+// Networks returns the configurations by network. The value is nil for a network that occurs only in records, as after a
+// rebuild.
+func (t *Tx) Networks() (map[string][]byte, error) {
+	all := map[string][]byte{}
+	for _, network := range t.recordNetworks() {
+		all[network] = nil
+	}
+	err := t.tx.Bucket(bucketNetworks).ForEach(func(k, v []byte) error {
+		all[string(k)] = bytes.Clone(v)
+		return nil
+	})
+	return all, err
+}
+
+// recordNetworks returns the sorted names of the networks that occur in records.
+func (t *Tx) recordNetworks() (names []string) {
+	for _, bucket := range [][]byte{bucketAttachments, bucketReservations} {
+		c := t.tx.Bucket(bucket).Cursor()
+		for k, _ := c.First(); k != nil; {
+			network, _, _ := bytes.Cut(k, key("", ""))
+			names = append(names, string(network))
+			k, _ = c.Seek(append(bytes.Clone(network), 1)) // after all keys of the network
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// PoolUsage counts the reservations of a network, and holds the limits for them.
+type PoolUsage struct {
+	// Reserved counts the reservations, lapsed ones included.
+	Reserved int64 `json:"reserved"`
+	// Limits are the limits in the configuration of the last ADD; nil before the first ADD, when nothing is limited.
+	Limits *reservation.Limits `json:"-"`
+	// Reclaimed counts the reservations that gave way to a pod, Displaced the ones that gave way to another
+	// reservation, and Refused the ones that were asked for and not made.
+	Reclaimed uint64 `json:"reclaimed,omitempty"`
+	Displaced uint64 `json:"gaveWay,omitempty"`
+	Refused   uint64 `json:"turnedAway,omitempty"`
+	// Exhausted counts the ADDs that found no free address.
+	Exhausted uint64 `json:"exhausted,omitempty"`
+	// InUse counts the free addresses that ADDs passed over, because the kernel of the node used them.
+	InUse uint64 `json:"inUse,omitempty"`
+}
+
+type poolUsageRecord struct {
+	PoolUsage
+	Limits *limitsRecord `json:"limits,omitempty"`
+}
+
+type limitsRecord struct {
+	Pods         int64         `json:"pods"`
+	PerNamespace int64         `json:"perNamespace,omitempty"`
+	Refuse       bool          `json:"refuse,omitempty"`
+	MaxRetain    time.Duration `json:"maxRetain,omitempty"`
+	ReleaseDelay time.Duration `json:"releaseDelay,omitempty"`
+}
+
+func encodePoolUsage(p PoolUsage) ([]byte, error) {
+	r := poolUsageRecord{PoolUsage: p}
+	if l := p.Limits; l != nil {
+		r.Limits = &limitsRecord{
+			Pods: l.Share.Pods, PerNamespace: l.Share.PerNamespace, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay,
+		}
+	}
+	return seal(r)
+}
+
+func decodePoolUsage(data []byte) (PoolUsage, error) {
+	var r poolUsageRecord
+	if err := unseal(data, &r); err != nil {
+		return PoolUsage{}, fmt.Errorf("decode pool usage: %w", err)
+	}
+	if l := r.Limits; l != nil {
+		r.PoolUsage.Limits = &reservation.Limits{
+			Share:     reservation.Share{Pods: l.Pods, PerNamespace: l.PerNamespace, Refuse: l.Refuse},
+			MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay,
+		}
+	}
+	return r.PoolUsage, nil
+}
+
+// PoolUsage returns the counts and limits of a network; the zero value before the first ADD.
+func (t *Tx) PoolUsage(network string) (PoolUsage, error) {
+	b := t.tx.Bucket(bucketPoolUsage)
+	if b == nil {
+		return PoolUsage{}, nil
+	}
+	data := b.Get(key(network))
+	if data == nil {
+		return PoolUsage{}, nil
+	}
+	return decodePoolUsage(data)
+}
+
+// updateUsage changes the counts and limits of a network. Writing the same values again writes no page.
+func (t *Tx) updateUsage(network string, change func(*PoolUsage)) error {
+	p, err := t.PoolUsage(network)
+	if err != nil {
+		return err
+	}
+	change(&p)
+	data, err := encodePoolUsage(p)
+	if err != nil {
+		return fmt.Errorf("encode pool usage: %w", err)
+	}
+	b := t.tx.Bucket(bucketPoolUsage)
+	if bytes.Equal(b.Get(key(network)), data) {
+		return nil
+	}
+	return b.Put(key(network), data)
+}
+
+// SetLimits stores the limits of a network, for later ends of attachments and for the agent.
+func (t *Tx) SetLimits(network string, l reservation.Limits) error {
+	return t.updateUsage(network, func(p *PoolUsage) { p.Limits = &l })
+}
+
+// Reclaim deletes and counts a reservation that gives way to a pod.
+func (t *Tx) Reclaim(o reservation.Owner) error {
+	if err := t.DeleteReservation(o); err != nil {
+		return err
+	}
+	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Reclaimed++ })
+}
+
+// Displace deletes and counts a reservation that gives way to another reservation.
+func (t *Tx) Displace(o reservation.Owner) error {
+	if err := t.DeleteReservation(o); err != nil {
+		return err
+	}
+	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Displaced++ })
+}
+
+// CountRefused counts a reservation for which the share of the pool had no room.
+func (t *Tx) CountRefused(network string) error {
+	return t.updateUsage(network, func(p *PoolUsage) { p.Refused++ })
+}
+
+// CountExhausted counts an ADD that found no free address.
+func (t *Tx) CountExhausted(network string) error {
+	return t.updateUsage(network, func(p *PoolUsage) { p.Exhausted++ })
+}
+
+// CountInUse counts free addresses that an ADD passed over.
+func (t *Tx) CountInUse(network string, addresses int) error {
+	return t.updateUsage(network, func(p *PoolUsage) { p.InUse += uint64(addresses) })
+}
+
+// count sets the number of reservations of each network.
+func (t *Tx) count() error {
+	for network, n := range reservedIn(t.tx) {
+		if network == "" {
+			return fmt.Errorf("reservation without a network: %w", ErrDamaged)
+		}
+		if err := t.updateUsage(network, func(p *PoolUsage) { p.Reserved = n }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reservedIn counts the reservations of each network, including networks that have only a record of their usage.
+func reservedIn(tx *bolt.Tx) map[string]int64 {
+	reserved, file := map[string]int64{}, mapOf(tx)
+	add := func(n int64) func(k, _ []byte) error {
+		return func(k, _ []byte) error {
+			file.touch(1)
+			network, _, _ := bytes.Cut(k, []byte{0})
+			reserved[string(network)] += n
+			return nil
+		}
+	}
+	_ = tx.Bucket(bucketReservations).ForEach(add(1)) // the function returns no error
+	_ = tx.Bucket(bucketPoolUsage).ForEach(add(0))    // neither does this one
+	return reserved
+}
+
+// makePoolUsage creates the bucket in a file of the first version, and counts the reservations.
+func makePoolUsage(tx *bolt.Tx) error {
+	if tx.Bucket(bucketPoolUsage) != nil {
+		return nil
+	}
+	if _, err := tx.CreateBucket(bucketPoolUsage); err != nil {
+		return fmt.Errorf("create bucket %s: %w", bucketPoolUsage, err)
+	}
+	return (&Tx{tx: tx}).count()
+}
