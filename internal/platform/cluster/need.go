@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Needs is what a feature reads from the caches.
@@ -57,8 +59,9 @@ func (n Need) Named(name string, namespaces ...string) Need {
 // CacheOptions configures a cache that holds what all features need.
 func CacheOptions(features ...Needs) cache.Options {
 	options := cache.Options{
-		DefaultTransform: keepMost,
-		ByObject:         map[client.Object]cache.ByObject{},
+		DefaultTransform:         keepMost,
+		DefaultWatchErrorHandler: watchFailed,
+		ByObject:                 map[client.Object]cache.ByObject{},
 	}
 	byKind := union(features)
 	if nodes := byKind[reflect.TypeFor[*corev1.Node]()]; nodes != nil && len(nodes.parts) > 0 {
@@ -79,6 +82,15 @@ func CacheOptions(features ...Needs) cache.Options {
 		options.ByObject[need.object] = by
 	}
 	return options
+}
+
+// watchFailed logs why a watch failed. That a CRD was removed is no error: the watch of its kind ends soon after.
+func watchFailed(ctx context.Context, r *toolscache.Reflector, err error) {
+	if apierrors.IsNotFound(err) {
+		log.FromContext(ctx).Info("The API server does not serve a kind that is watched", "type", r.TypeDescription(), "reason", err.Error())
+		return
+	}
+	toolscache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
 // HoldAll makes a cache hold the kinds of all features from its start, so that no request waits for the first list of one.
