@@ -13,8 +13,10 @@ import (
 // Pod is what budgets need to know of a pod. PodOf makes it.
 type Pod struct {
 	UID, Name string
-	// Available: Serving for the stable time.
+	// Available: Serving for the stable time, and not Changing.
 	Available bool
+	// Changing: the kubelet has not seen the newest spec, and may restart containers for it.
+	Changing bool
 	// Serving: Running, Ready, not terminating, and not labelled unavailable.
 	Serving bool
 	// Ready is the condition alone, as PodDisruptionBudgets count it.

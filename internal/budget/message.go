@@ -134,6 +134,8 @@ func (p *Pod) state(b *Budget) string {
 		return clean(p.Name) + " (ends)"
 	case p.Available && p.Displaced:
 		return clean(p.Name) + " (has another address than the one that was kept)"
+	case p.Serving && p.Changing:
+		return clean(p.Name) + " (its change was not seen by the kubelet yet)"
 	case p.Serving && b.Rules.Stable > 0:
 		return fmt.Sprintf("%s (Ready for less than %s)", clean(p.Name), age(b.Rules.Stable))
 	case p.Ready:

@@ -14,16 +14,18 @@ import (
 )
 
 // PodOf reads a pod. A pod that became Ready less than the stable time ago serves, and is not
-// available yet. Nor is a pod whose condition Ready has no time, or one in the future.
+// available yet. Nor is a pod whose condition Ready has no time, or one in the future, or whose change the kubelet has not
+// seen: of a budget that is younger than the change, no entry tells of it.
 func PodOf(pod *corev1.Pod, stable time.Duration, now time.Time) Pod {
 	p := Pod{
 		UID: string(pod.UID), Name: pod.Name,
 		Ready:    workload.Ready(pod),
 		Pending:  pod.Status.Phase == corev1.PodPending,
 		Finished: !workload.Alive(pod),
+		Changing: unseen(pod),
 	}
 	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !Marked(pod)
-	p.Available = p.Serving && (stable <= 0 || readyFor(pod, now) >= stable)
+	p.Available = p.Serving && !p.Changing && (stable <= 0 || readyFor(pod, now) >= stable)
 	return p
 }
 
@@ -51,10 +53,16 @@ func readyFor(pod *corev1.Pod, now time.Time) time.Duration {
 // StableAt returns when a Ready pod becomes available; false for any other pod.
 func StableAt(pod *corev1.Pod, stable time.Duration, now time.Time) (time.Time, bool) {
 	p := PodOf(pod, stable, now)
-	if !p.Serving || p.Available {
+	if !p.Serving || p.Changing || p.Available {
 		return time.Time{}, false
 	}
 	return now.Add(stable - readyFor(pod, now)), true
+}
+
+// unseen reports whether the kubelet has not seen the newest spec of a pod. Before Kubernetes 1.33 no kubelet tells it.
+func unseen(pod *corev1.Pod) bool {
+	observed := pod.Status.ObservedGeneration
+	return observed > 0 && observed < pod.Generation
 }
 
 // silence is how long a node may be Ready whose kubelet is silent: 50 s, and some time to tell it.
@@ -63,13 +71,12 @@ const silence = time.Minute
 // Seen is what a pod shows of an entry. silent tells that its node is not Ready. A kubelet before Kubernetes 1.33 does not tell which
 // generation it has seen: it has seen each one if it was not silent.
 func Seen(pod *corev1.Pod, silent bool, of ledger.Entry) ledger.PodSeen {
-	observed := pod.Status.ObservedGeneration
 	seen := ledger.PodSeen{
 		Version: pod.ResourceVersion, Going: !workload.Alive(pod), Generation: pod.Generation, Restarts: Restarts(pod),
-		Pending: observed > 0 && observed < pod.Generation, Grace: time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
+		Pending: unseen(pod), Grace: time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
 	}
 	seen.Silent = silent
-	if observed == 0 {
+	if pod.Status.ObservedGeneration == 0 {
 		seen.Grace += silence
 	}
 	for _, c := range pod.Status.Conditions {

@@ -49,6 +49,12 @@ func TestPodOf(t *testing.T) {
 		"Succeeded":         {func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, 0, want(finished)},
 		"Pending, as it is": {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, 0, want(func(p *budget.Pod) { notServing(p); p.Pending = true })},
 		"an unknown phase":  {func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }, 0, want(notServing)},
+		"a change that the kubelet has not seen": {
+			func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 3, 2 }, 0,
+			want(func(p *budget.Pod) { p.Available, p.Changing = false, true }),
+		},
+		"a change that the kubelet has seen":      {func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 3, 3 }, 0, want(func(*budget.Pod) {})},
+		"a kubelet that tells nothing of changes": {func(p *corev1.Pod) { p.Generation = 3 }, 0, want(func(*budget.Pod) {})},
 		"labelled": {
 			func(p *corev1.Pod) { p.Labels["unavailable-pod.kruise.io/lag"] = "" }, 0, want(notServing),
 		},
@@ -72,6 +78,9 @@ func TestStableAt(t *testing.T) {
 	}
 	if _, ok := budget.StableAt(pod, time.Minute, now); ok {
 		t.Error("a stable pod becomes stable again")
+	}
+	if _, ok := budget.StableAt(readyPod(func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 3, 2 }), time.Second, now); ok {
+		t.Error("a pod whose change is to come becomes stable")
 	}
 	if _, ok := budget.StableAt(readyPod(func(p *corev1.Pod) { p.Status.Conditions = nil }), time.Hour, now); ok {
 		t.Error("a pod that is not Ready becomes stable")

@@ -272,9 +272,10 @@ func (r *replica) gather(q request, target *pod, budgets []disruptions.Budget, b
 }
 
 func (r *replica) podOf(p *pod) budget.Pod {
+	changing := p.observed < p.generation
 	return budget.Pod{
 		UID: p.uid, Name: p.name, Ready: p.ready, Pending: p.pending, Finished: p.deleting,
-		Available: p.ready && !p.deleting, Serving: p.ready && !p.deleting,
+		Available: p.ready && !p.deleting && !changing, Serving: p.ready && !p.deleting, Changing: changing,
 	}
 }
 
