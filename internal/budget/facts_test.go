@@ -31,7 +31,7 @@ func tolerating(tolerations ...corev1.Toleration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Tolerations = tolerations }
 }
 
-// Each way in which a pod goes, with its default. Rows are those of docs/design/0009-budgets.md.
+// Each way in which a pod goes, with its default. Rows are those of docs/use/budgets.md.
 func TestVectorOf(t *testing.T) {
 	deadNode := noExecute(corev1.TaintNodeUnreachable)
 	forFiveMinutes := corev1.Toleration{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(300))}

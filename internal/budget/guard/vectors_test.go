@@ -42,7 +42,7 @@ func plainly(way do) func(*testing.T, *corev1.Pod) error {
 	}
 }
 
-// Each way in which a pod can go is judged or allowed as docs/design/0009-budgets.md says, and
+// Each way in which a pod can go is judged or allowed as docs/use/budgets.md says, and
 // the other way round where the budget says so. The budget has no unit left.
 func TestVectors(t *testing.T) {
 	serve(t)
