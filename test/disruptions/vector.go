@@ -6,7 +6,7 @@ import (
 )
 
 // Vector is a way in which a pod goes or becomes unavailable, as in the table of
-// docs/design/0009-budgets.md.
+// docs/use/budgets.md.
 type Vector string
 
 // Vectors.
