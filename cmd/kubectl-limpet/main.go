@@ -1,4 +1,4 @@
-// Command kubectl-limpet is a plugin of kubectl. It tells what Limpet keeps, what needs a hand,
+// Command kubectl-limpet is a plugin of kubectl. It tells what Limpet keeps, what needs attention,
 // and what an eviction or a drain would do, and releases reservations. It works through the API alone, with the rights
 // of its user.
 package main

@@ -149,7 +149,7 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 			if err == nil || errors.Is(err, errNo) {
 				t.Errorf("%s: %s: %v, want exit status %d\n%s", name, args, err, exitError, text)
 			}
-			for _, guess := range []string{"any node", "no PersistentPodState", " 0/0", "0 PersistentPodStates", "Nothing needs a hand", "does not exist", "none", "0 return"} {
+			for _, guess := range []string{"any node", "no PersistentPodState", " 0/0", "0 PersistentPodStates", "Nothing needs attention", "does not exist", "none", "0 return"} {
 				if strings.Contains(text, guess) || err != nil && strings.Contains(err.Error(), guess) {
 					t.Errorf("%s: %s says %q of what it may not read: %v\n%s", name, args, guess, err, text)
 				}

@@ -26,7 +26,7 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-const long = `kubectl limpet tells what Limpet keeps, what needs a hand, and what an eviction or a drain
+const long = `kubectl limpet tells what Limpet keeps, what needs attention, and what an eviction or a drain
 would do. It works through the API alone, with your rights, and names what you may not read. Only
 the command release changes anything.
 
@@ -55,7 +55,7 @@ func newRoot(around surroundings) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-limpet",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl limpet"},
-		Short:         "Tell what Limpet keeps, what needs a hand, and what a drain would do",
+		Short:         "Tell what Limpet keeps, what needs attention, and what a drain would do",
 		Long:          long,
 		Version:       version.String(),
 		SilenceUsage:  true,

@@ -23,9 +23,9 @@ func (c *commands) status() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the whole cluster: programs, pools, and what needs a hand",
+		Short: "Show the whole cluster: programs, pools, and what needs attention",
 		Long: `Show the whole cluster at a glance: the programs of Limpet, the pool of each node, and what
-needs a hand. With --namespace, only the objects of that namespace are read, beside nodes and programs.
+needs attention. With --namespace, only the objects of that namespace are read, beside nodes and programs.
 Exit status 1 tells that a part of Limpet does not do its work.`,
 		Example: "  kubectl limpet status\n  kubectl limpet status --wait --timeout 5m\n  kubectl limpet status -o json",
 		Args:    cobra.NoArgs,

@@ -1,6 +1,6 @@
 // Package console answers the questions of kubectl-limpet from the objects of the API:
 //
-//	Status      what is installed, how full the pools are, and what needs a hand
+//	Status      what is installed, how full the pools are, and what needs attention
 //	History     where one pod ran, with which addresses, and why these were kept or lost
 //	PlanDrain   what becomes of the pods of nodes that are drained, and which budgets wait
 //	Audit       which addresses contradict each other

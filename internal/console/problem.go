@@ -12,7 +12,7 @@ const (
 	Attention Severity = "Attention"
 )
 
-// Problem is one thing that needs a hand.
+// Problem is one thing that needs attention.
 type Problem struct {
 	Severity Severity `json:"severity"`
 	// Object is kind, namespace and name, such as StatefulSet shop/web.

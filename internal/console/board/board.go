@@ -1,4 +1,4 @@
-// Package board plans what the page of `kubectl limpet ui` shows: what needs a hand, the addresses of each node, the
+// Package board plans what the page of `kubectl limpet ui` shows: what needs attention, the addresses of each node, the
 // places of the pods of each workload, the subsets of each spread, and the holders of the units of each budget. Plan is a pure
 // function from facts. A board is bounded, whatever the objects of a cluster say.
 package board

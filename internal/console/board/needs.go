@@ -22,13 +22,13 @@ type Subset struct {
 	Missing  int32  `json:"missing"`
 }
 
-// addStatus adds the programs, and what needs a hand, as the command status tells.
+// addStatus adds the programs, and what needs attention, as the command status tells.
 func (b *Board) addStatus(f *facts.Facts) {
 	r := console.Status(f)
 	r.Agent.Nodes, r.Agent.NotReady = nil, nil // as many as nodes
 	b.Programs = []console.Program{r.Controller, r.Agent}
 	if len(r.Unread) > 0 {
-		b.Notes = append(b.Notes, Note{Needs, "not everything was read: more may need a hand"})
+		b.Notes = append(b.Notes, Note{Needs, "not everything was read: more may need attention"})
 	}
 	all := []entry[console.Problem]{}
 	for _, p := range r.Problems {

@@ -43,7 +43,7 @@ func TestTheBoardTellsWhatStatusTells(t *testing.T) {
 		"Attention WorkloadSpread shop/zones, subset b ScheduleFailed",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what needs a hand (-want +got):\n%s", diff)
+		t.Errorf("what needs attention (-want +got):\n%s", diff)
 	}
 	if len(b.Programs) != 2 || b.Programs[0].Name != facts.Controller || b.Programs[0].Unknown {
 		t.Errorf("programs %+v", b.Programs)

@@ -35,13 +35,13 @@ func table(w io.Writer, heading string, rows []string) {
 	columns.Flush()
 }
 
-// problems prints what needs a hand, or that nothing does.
+// problems prints what needs attention, or that nothing does.
 func problems(w io.Writer, s Style, found []console.Problem, none string) {
 	if len(found) == 0 {
 		fmt.Fprintln(w, none)
 		return
 	}
-	fmt.Fprintf(w, "Needs a hand (%d):\n", len(found))
+	fmt.Fprintf(w, "Needs attention (%d):\n", len(found))
 	for _, p := range found {
 		fmt.Fprintf(w, "  %s %s: %s: %s\n", s.mark(p.Severity), p.Object, p.Reason, p.Message)
 		if p.Remedy != "" {

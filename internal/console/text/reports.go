@@ -29,9 +29,9 @@ func Status(w io.Writer, s Style, r console.StatusReport) {
 	if n := r.Rebuilt; n != nil {
 		fmt.Fprintf(w, "rebuilt pods: %d kept, %d moved, %d lost their address\n", n.Kept, n.Moved, n.Lost)
 	}
-	none := "Nothing needs a hand."
+	none := "Nothing needs attention."
 	if len(r.Unread) > 0 {
-		none = "Unknown whether something needs a hand."
+		none = "Unknown whether something needs attention."
 	}
 	fmt.Fprintln(w)
 	problems(w, s, r.Problems, none)

@@ -178,7 +178,7 @@ const sight = new IntersectionObserver((entries) => {
   for (const e of entries) if (e.isIntersecting && !e.target.card.seen) { e.target.card.seen = true; e.target.card.draw(); }
 }, { rootMargin: "600px" });
 
-// problemsOf says what needs a hand of an object, and of its parts. tags shows it beside the name.
+// problemsOf says what needs attention of an object, and of its parts. tags shows it beside the name.
 const problemsOf = (object) => shown.needs.filter((n) => n.object === object || n.object.startsWith(object + ", ")).map((n) => `${n.reason}: ${n.message}`);
 const tags = (object) => problemsOf(object).map((p) => make("span", "tag bad", p));
 
@@ -223,11 +223,11 @@ class Spread extends Fold {
   contents(s) {
     const rows = s.subsets.map((o) => [o.name, `${o.replicas}`, o.missing < 0 ? "takes any number" : `${o.missing}`,
       notes(problemsOf(`WorkloadSpread ${s.namespace}/${s.name}, subset ${o.name}`))]);
-    return [table(["Subset", "Pods", "Missing", "Needs a hand"], rows)];
+    return [table(["Subset", "Pods", "Missing", "Needs attention"], rows)];
   }
 }
 
-// Need is one thing that needs a hand, with what to do.
+// Need is one thing that needs attention, with what to do.
 class Need {
   constructor() { this.root = make("article", "item"); }
   text(n) { return `${n.severity} ${n.object} ${n.reason} ${n.message}`; }

@@ -55,8 +55,8 @@ type PodUnavailableBudgetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^0{0,2}(100|[0-9]{1,2})%$') : self >= 0 && self <= 2147483647",message="must be a number from 0 to 2147483647, or a percentage from 0% to 100%"
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// protectOperations are the requests that the budget may refuse. Default: DELETE, UPDATE and
-	// EVICT. Written by the user.
+	// protectOperations are the requests that the budget may refuse. Default: DELETE, UPDATE, EVICT
+	// and RESIZE. Written by the user.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
