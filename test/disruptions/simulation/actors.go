@@ -25,7 +25,6 @@ func (c *cluster) status(uid string, edit func(*pod)) {
 	}
 	next := *p
 	edit(&next)
-	next.pending = next.pending && !next.ready
 	written := c.write(c.now, next)
 	c.record(kubelet, "patch", "pods", "status", written.name, written.version).Pod = written.shown()
 }

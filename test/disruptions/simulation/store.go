@@ -115,6 +115,7 @@ func newStore() *store {
 func (s *store) write(now time.Time, p pod) *pod {
 	s.version++
 	p.version = s.version
+	p.pending = p.pending && !p.ready
 	s.pods[p.name] = &p
 	if p.gone {
 		delete(s.pods, p.name)
