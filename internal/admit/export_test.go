@@ -1,12 +1,18 @@
 package admit
 
-import "time"
+import (
+	"time"
+
+	"github.com/limpet-io/limpet/internal/platform/fair"
+)
 
 // MayHaveSubset tells whether a spread may cover the pod.
 var MayHaveSubset = mayHaveSubset
 
 // Told is what a replica remembers of the namespaces that were told.
-type Told = told
+type Told struct{ namespaces fair.Rests[string] }
 
 // May is may, for tests.
-func (t *told) May(namespace string, now time.Time) bool { return t.may(namespace, now) }
+func (t *Told) May(namespace string, now time.Time) bool {
+	return t.namespaces.Take(namespace, now, unreadRest, mostTold)
+}

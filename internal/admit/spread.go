@@ -11,6 +11,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	"github.com/limpet-io/limpet/internal/platform/workload"
@@ -39,7 +40,7 @@ type Spread struct {
 	Metrics *SpreadMetrics
 
 	adopted adoptions
-	told    told
+	told    fair.Rests[string] // namespaces that were told of a pod without a subset
 }
 
 var _ Planner = (*Spread)(nil)

@@ -17,6 +17,7 @@ import (
 	"github.com/limpet-io/limpet/internal/admit"
 	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -141,8 +142,8 @@ func TestPodsWithoutASpreadShareTheirReads(t *testing.T) {
 func readsAtOnce(t *testing.T, traffic *testenv.Traffic, ns string, before int) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		if n := traffic.Count("/namespaces/"+ns+"/") - before; n != cluster.LimitLabelled.AtOnce {
-			return fmt.Errorf("%d reads at a time, want %d", n, cluster.LimitLabelled.AtOnce)
+		if n := traffic.Count("/namespaces/"+ns+"/") - before; n != cluster.LimitLabelled.Each {
+			return fmt.Errorf("%d reads at a time, want %d", n, cluster.LimitLabelled.Each)
 		}
 		return nil
 	})
@@ -168,7 +169,7 @@ func TestPodsOfInventedOwnersHoldFewPlaces(t *testing.T) {
 	}
 	crowded := 0
 	for range many - places {
-		if answer := <-answers; !answer.Allowed && strings.Contains(answer.Result.Message, cluster.ErrCrowded.Error()) {
+		if answer := <-answers; !answer.Allowed && strings.Contains(answer.Result.Message, fair.ErrCrowded.Error()) {
 			crowded++
 		}
 	}

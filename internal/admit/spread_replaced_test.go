@@ -16,6 +16,7 @@ import (
 	"github.com/limpet-io/limpet/internal/admit"
 	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/testenv"
 )
@@ -62,7 +63,7 @@ func lagging(t *testing.T) (webhook *admit.Creation, lag *atomic.Bool) {
 	planner.Clock = waiting{first: show}
 	testenv.Eventually(t, func() error {
 		if !planner.Tally.Synced() {
-			return cluster.ErrCrowded
+			return fair.ErrCrowded
 		}
 		return nil
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +59,7 @@ func (p *placing) tellUnread(message string) {
 		p.report(false, reasonNotRead, message)
 		return
 	}
-	if owner := p.ownerReference(); owner != nil && p.told.may(p.facts.Pod.Namespace, p.Clock.Now()) {
+	if owner := p.ownerReference(); owner != nil && p.told.Take(p.facts.Pod.Namespace, p.Clock.Now(), unreadRest, mostTold) {
 		p.reportOn(owner, reasonNotRead, message)
 	}
 }
@@ -80,34 +79,3 @@ const (
 	// mostTold bounds the memory of namespaces.
 	mostTold = 1024
 )
-
-// told remembers which namespaces were told of a pod without a subset.
-type told struct {
-	mu    sync.Mutex
-	since map[string]time.Time
-}
-
-// may tells whether a namespace may have a further event. A full memory gives no events until
-// namespaces leave it.
-func (t *told) may(namespace string, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if last, ok := t.since[namespace]; ok && now.Sub(last) < unreadRest {
-		return false
-	}
-	if len(t.since) >= mostTold {
-		for name, last := range t.since {
-			if now.Sub(last) >= unreadRest {
-				delete(t.since, name)
-			}
-		}
-	}
-	if len(t.since) >= mostTold {
-		return false
-	}
-	if t.since == nil {
-		t.since = map[string]time.Time{}
-	}
-	t.since[namespace] = now
-	return true
-}

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // Rate is some events at once, and then one in each interval.
@@ -167,35 +169,19 @@ func (g *Gathering) Due(now time.Time, confirm func(*Notice) bool) []Digest {
 	return digests
 }
 
-// inTurns returns the keys of the piles that are due: the first of each namespace, then the second of
-// each, and so on. So no namespace delays the events of others by more than one. Warnings of a namespace
-// come before its other events.
+// inTurns returns the keys of the piles that are due, in turns of the namespaces. So no namespace delays the
+// events of others by more than one. Warnings of a namespace come before its other events.
 func (g *Gathering) inTurns(now time.Time) []pileKey {
-	type place struct {
-		pileKey
-		due  time.Time
-		turn int
-	}
-	var order []place
+	var due []pileKey
 	for key, p := range g.piles {
 		if !p.due.After(now) {
-			order = append(order, place{pileKey: key, due: p.due})
+			due = append(due, key)
 		}
 	}
-	slices.SortFunc(order, func(a, b place) int {
-		return cmp.Or(cmp.Compare(urgency(a.reason), urgency(b.reason)), a.due.Compare(b.due), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.reason, b.reason), cmp.Compare(a.workload, b.workload))
+	slices.SortFunc(due, func(a, b pileKey) int {
+		return cmp.Or(cmp.Compare(urgency(a.reason), urgency(b.reason)), g.piles[a].due.Compare(g.piles[b].due), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.reason, b.reason), cmp.Compare(a.workload, b.workload))
 	})
-	turns := map[string]int{}
-	for i := range order {
-		order[i].turn = turns[order[i].namespace]
-		turns[order[i].namespace]++
-	}
-	slices.SortStableFunc(order, func(a, b place) int { return cmp.Compare(a.turn, b.turn) })
-	keys := make([]pileKey, len(order))
-	for i := range order {
-		keys[i] = order[i].pileKey
-	}
-	return keys
+	return fair.InTurns(due, func(key pileKey) string { return key.namespace })
 }
 
 func urgency(reason string) int {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
 )
 
@@ -64,7 +65,7 @@ func (n *Namespaces) Label(ctx context.Context, m mark.Mark, name string) error 
 		return nil
 	case err == nil:
 		return nil
-	case errors.Is(err, cluster.ErrCrowded):
+	case errors.Is(err, fair.ErrCrowded):
 		return apierrors.NewTooManyRequests(err.Error(), 1)
 	}
 	return apierrors.NewServiceUnavailable(fmt.Sprintf(

@@ -12,6 +12,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -42,7 +43,7 @@ func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.
 // target.
 func (w *PersistentPodState) judgeNew(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	others, err := cluster.LiveStatesOf(ctx, w.Live, w.Cached, s.Namespace, pin.TargetOf(s))
-	if errors.Is(err, cluster.ErrCrowded) {
+	if errors.Is(err, fair.ErrCrowded) {
 		err = apierrors.NewTooManyRequests(err.Error(), 1)
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
@@ -194,7 +195,7 @@ func (w *WorkloadSpread) label(ctx context.Context, s *appsv1beta1.WorkloadSprea
 
 // crowded tells a client to try again where too many reads wait.
 func crowded(err error) error {
-	if errors.Is(err, cluster.ErrCrowded) {
+	if errors.Is(err, fair.ErrCrowded) {
 		return apierrors.NewTooManyRequests(err.Error(), 1)
 	}
 	return err

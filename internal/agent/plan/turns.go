@@ -1,28 +1,19 @@
 package plan
 
-import "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+import (
+	"slices"
+
+	"github.com/limpet-io/limpet/internal/platform/fair"
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
 
 // InTurns returns changes in the order in which they are written: objects without a namespace first, then
 // one of each namespace in turn. So thousands of objects of one namespace delay those of no other.
 func InTurns(changes []Change) []Change {
-	var order []string
-	of := map[string][]Change{}
-	for _, c := range changes {
-		ns := c.Object.GetNamespace()
-		if of[ns] == nil && ns != "" {
-			order = append(order, ns)
-		}
-		of[ns] = append(of[ns], c)
-	}
-	all := append(make([]Change, 0, len(changes)), of[""]...)
-	for turn := 0; len(all) < len(changes); turn++ {
-		for _, ns := range order {
-			if turn < len(of[ns]) {
-				all = append(all, of[ns][turn])
-			}
-		}
-	}
-	return all
+	none := func(c Change) bool { return c.Object.GetNamespace() == "" }
+	first := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !none(c) })
+	rest := slices.DeleteFunc(slices.Clone(changes), none)
+	return append(first, fair.InTurns(rest, func(c Change) string { return c.Object.GetNamespace() })...)
 }
 
 // CountsOnly reports whether a change only tells other numbers of a pool. Each start and end of a pod

@@ -9,6 +9,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -18,7 +19,7 @@ const mostBeside = 64
 
 // limitUnseen bounds the lists of budgets of one namespace. All requests of a namespace ask for the same list, so
 // that at most one list waits.
-var limitUnseen = cluster.LiveLimits{AtOnce: 1, Waiting: 1, Total: math.MaxInt32}
+var limitUnseen = fair.Bounds{Each: 1, Waiting: 1}
 
 // unseen returns the budgets that cover a pod and that the cache does not show yet. The cache shows no budget that
 // covers the pod.

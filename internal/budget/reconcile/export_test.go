@@ -106,10 +106,10 @@ func Shown(pub *policyv1beta1.PodUnavailableBudget, book ledger.Book, covered ma
 
 // Bounds of what the leader does and remembers for one namespace, and for all.
 const (
-	ReconcileEach   = reconcileEach
-	ReconcileBurst  = reconcileBurst
-	MostSights      = mostSights
-	MostSightsInAll = mostSightsInAll
+	ReconcileEach    = reconcileEach
+	ReconcilesAtOnce = reconcilesAtOnce
+	MostSights       = mostSights
+	MostSightsInAll  = mostSightsInAll
 )
 
 // Memory is what the leader remembers of budgets.

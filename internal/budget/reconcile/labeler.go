@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -38,7 +39,7 @@ type Labeler struct {
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
 
-	rests cluster.Rests[string]
+	rests fair.Rests[string]
 }
 
 // SetupWithManager registers the reconciler and what triggers it.

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,9 +36,9 @@ type space struct {
 	counted map[types.UID]time.Time
 	swept   time.Time
 	sights  int // of all budgets
-	// turns are when the budgets that wait may be reconciled, by name; last is the last turn.
+	// turns are when the budgets that wait may be reconciled, by name.
 	turns map[string]time.Time
-	last  time.Time
+	rate  *rate.Limiter
 }
 
 // known is what is remembered of one budget.
@@ -61,7 +62,7 @@ func (m *memory) spaceOf(namespace string) *space {
 	if s == nil {
 		s = &space{
 			budgets: map[string]*known{}, explained: map[types.UID]time.Time{}, counted: map[types.UID]time.Time{},
-			turns: map[string]time.Time{},
+			turns: map[string]time.Time{}, rate: rate.NewLimiter(rate.Every(reconcileEach), reconcilesAtOnce),
 		}
 		m.namespaces[namespace] = s
 	}

@@ -12,10 +12,10 @@ import (
 // Bounds of what the leader does and remembers for one namespace, and for all: a tenant may have
 // ten thousand budgets of the same pods.
 const (
-	// reconcileEach is the time between two reconciles of the budgets of one namespace, and
-	// reconcileBurst is how much of that time a namespace may have saved.
-	reconcileEach  = 25 * time.Millisecond
-	reconcileBurst = time.Second
+	// reconcileEach is the time between two reconciles of the budgets of one namespace, of which
+	// reconcilesAtOnce may come at once.
+	reconcileEach    = 25 * time.Millisecond
+	reconcilesAtOnce = 40
 	// mostSights are the pods that are followed in one namespace, once for each of their budgets,
 	// and mostSightsInAll those of all. One takes some 150 bytes.
 	mostSights      = 50_000
@@ -32,11 +32,7 @@ func (m *memory) turn(budget client.ObjectKey, now time.Time) time.Duration {
 	s := m.spaceOf(budget.Namespace)
 	at, waits := s.turns[budget.Name]
 	if !waits {
-		if least := now.Add(-reconcileBurst); s.last.Before(least) {
-			s.last = least
-		}
-		s.last = s.last.Add(reconcileEach)
-		at = s.last
+		at = now.Add(s.rate.ReserveN(now, 1).DelayFrom(now))
 	}
 	if wait := at.Sub(now); wait > 0 {
 		s.turns[budget.Name] = at

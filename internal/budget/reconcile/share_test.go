@@ -25,7 +25,7 @@ func TestBudgetsOfOneNamespaceDelayNoOther(t *testing.T) {
 		}
 		longest = max(longest, wait)
 	}
-	if most := int(controller.ReconcileBurst / controller.ReconcileEach); atOnce != most {
+	if most := controller.ReconcilesAtOnce; atOnce != most {
 		t.Errorf("%d budgets of a namespace are reconciled at once, want %d", atOnce, most)
 	}
 	if most := many * controller.ReconcileEach; longest == 0 || longest > most {

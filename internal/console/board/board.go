@@ -11,6 +11,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // Parts are the facts that Plan needs, without events.
@@ -103,7 +104,7 @@ func (k key) compare(other key) int {
 func keep[T any](b *Board, s Section, what string, all []entry[T], most int) []T {
 	if left := len(all) - most; left > 0 {
 		b.Notes = append(b.Notes, Note{s, fmt.Sprintf("%d %s are left out: the page shows %d", left, what, most)})
-		all = inTurn(all)[:most]
+		all = fair.InTurns(all, func(e entry[T]) string { return e.namespace })[:most]
 		slices.SortStableFunc(all, func(a, b entry[T]) int { return a.compare(b.key) })
 	}
 	made := make([]T, len(all))
@@ -111,25 +112,6 @@ func keep[T any](b *Board, s Section, what string, all []entry[T], most int) []T
 		made[i] = e.make()
 	}
 	return made
-}
-
-// inTurn returns the first entry of each namespace, then the second of each, and so on.
-func inTurn[T any](all []entry[T]) []entry[T] {
-	type placed struct {
-		turn int
-		of   entry[T]
-	}
-	turns, order := map[string]int{}, make([]placed, len(all))
-	for i, e := range all {
-		order[i] = placed{turns[e.namespace], e}
-		turns[e.namespace]++
-	}
-	slices.SortStableFunc(order, func(a, b placed) int { return cmp.Compare(a.turn, b.turn) })
-	sorted := make([]entry[T], len(all))
-	for i, p := range order {
-		sorted[i] = p.of
-	}
-	return sorted
 }
 
 // Bounds of a board. The text of a tenant's object is cut at longest bytes.

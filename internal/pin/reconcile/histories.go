@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -118,16 +119,12 @@ func pickHistories(all []history, ofNamespace, inAll int) (shown []history, furt
 	slices.SortFunc(all, func(a, b history) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.created, b.created), cmp.Compare(a.name, b.name))
 	})
-	turns := map[int][]history{}
-	turn := 0
-	for i, w := range all {
-		if turn++; i == 0 || all[i-1].namespace != w.namespace {
-			turn = 0
-		}
-		turns[turn] = append(turns[turn], w)
-	}
-	for turn := range ofNamespace {
-		shown = append(shown, turns[turn][:min(len(turns[turn]), inAll-len(shown))]...)
-	}
+	of := map[string]int{}
+	shown = slices.DeleteFunc(slices.Clone(all), func(w history) bool {
+		of[w.namespace]++
+		return of[w.namespace] > ofNamespace
+	})
+	shown = fair.InTurns(shown, func(w history) string { return w.namespace })
+	shown = shown[:min(len(shown), inAll)]
 	return shown, len(all) - len(shown)
 }

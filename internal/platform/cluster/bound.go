@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -65,52 +66,32 @@ type bounded struct {
 // object may have 1.5 MiB, of which the cache keeps little.
 const page = 50
 
-// list lists page by page, and keeps of each page what is not too much. The API server would answer
-// a request for any version in one piece, which may not fit into memory.
+// list lists one page, and keeps what is not too much. The API server would answer a request for any version in
+// one piece, which may not fit into memory. The reflector asks for the next page.
 func (b *bounded) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o.ResourceVersion, o.ResourceVersionMatch, o.Limit = "", "", page
-	held := b.holding(true)
-	var all runtime.Object
-	var kept []runtime.Object
-	for {
-		list, err := b.from.ListWithContext(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		err = meta.EachListItemWithAlloc(list, func(o runtime.Object) error {
-			if held.pass(watch.Event{Type: watch.Added, Object: o}) {
-				kept = append(kept, o)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read page of %T: %w", list, err)
-		}
-		next, err := meta.ListAccessor(list)
-		if err != nil {
-			return nil, fmt.Errorf("read page of %T: %w", list, err)
-		}
-		if all == nil {
-			all = list // with the version that all pages have
-		}
-		if o.Continue = next.GetContinue(); o.Continue == "" {
-			return all, whole(all, kept)
-		}
-	}
-}
-
-// whole makes a page a list of some items, with no page after it.
-func whole(list runtime.Object, items []runtime.Object) error {
-	header, err := meta.ListAccessor(list)
-	if err == nil {
-		header.SetContinue("")
-		header.SetRemainingItemCount(nil)
-		err = meta.SetList(list, items)
+	held := b.holding(o.Continue == "")
+	list, err := b.from.ListWithContext(ctx, o)
+	if o.Continue != "" && apierrors.IsResourceExpired(err) {
+		return nil, fmt.Errorf("read next page: %v", err) //nolint:errorlint // the reflector would go on with one page
 	}
 	if err != nil {
-		return fmt.Errorf("make list %T: %w", list, err)
+		return nil, err
 	}
-	return nil
+	var kept []runtime.Object
+	err = meta.EachListItemWithAlloc(list, func(o runtime.Object) error {
+		if held.pass(watch.Event{Type: watch.Added, Object: o}) {
+			kept = append(kept, o)
+		}
+		return nil
+	})
+	if err == nil {
+		err = meta.SetList(list, kept)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read page of %T: %w", list, err)
+	}
+	return list, nil
 }
 
 func (b *bounded) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -118,12 +99,8 @@ func (b *bounded) watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	if err != nil {
 		return nil, err
 	}
-	w := &boundedWatch{
-		Interface: from, held: b.holding(o.SendInitialEvents != nil && *o.SendInitialEvents),
-		events: make(chan watch.Event), stopped: make(chan struct{}),
-	}
-	go w.run()
-	return w, nil
+	held := b.holding(o.SendInitialEvents != nil && *o.SendInitialEvents)
+	return watch.Filter(from, func(e watch.Event) (watch.Event, bool) { return e, held.pass(e) }), nil
 }
 
 // holding is what is held; nothing when all objects are about to be told again.
@@ -134,38 +111,6 @@ func (b *bounded) holding(again bool) *holding {
 		b.held = &holding{need: b.need, writers: map[client.ObjectKey]string{}, counts: map[string]int{}, told: map[string]bool{}}
 	}
 	return b.held
-}
-
-// boundedWatch is a watch without the objects that are too many.
-type boundedWatch struct {
-	watch.Interface
-	held    *holding
-	events  chan watch.Event
-	stop    sync.Once
-	stopped chan struct{}
-}
-
-// ResultChan returns the events.
-func (w *boundedWatch) ResultChan() <-chan watch.Event { return w.events }
-
-// Stop ends the watch.
-func (w *boundedWatch) Stop() {
-	w.stop.Do(func() { close(w.stopped) })
-	w.Interface.Stop()
-}
-
-func (w *boundedWatch) run() {
-	defer close(w.events)
-	for event := range w.Interface.ResultChan() {
-		if !w.held.pass(event) {
-			continue
-		}
-		select {
-		case w.events <- event:
-		case <-w.stopped:
-			return
-		}
-	}
 }
 
 // holding is the objects that an informer holds.

@@ -3,40 +3,31 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"math"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // liveTimeout is the longest time of one read.
 const liveTimeout = 5 * time.Second
 
-// LiveLimits bound the reads of one namespace.
-type LiveLimits struct {
-	AtOnce  int   // reads that the API server is asked at a time
-	Waiting int   // reads that wait for their turn
-	Total   int64 // reads of all namespaces that wait or are answered
-}
-
-// Limits of the webhook for pods that are created.
+// Limits of the webhook for pods that are created, of the reads of a namespace.
 var (
 	// LimitUnproven is for pods whose workload the cache does not show: users can invent any
 	// number of workloads. The waiting pods of a namespace take no more than two thirds of the
-	// places that the webhook server has for one API server.
-	// Clients can invent namespaces, too: all together have a second of the client's rate.
-	LimitUnproven = LiveLimits{AtOnce: 4, Waiting: 12, Total: 200}
+	// places that the webhook server has for one API server. Clients can invent namespaces, too.
+	LimitUnproven = fair.Bounds{Each: 4, Waiting: 12, Requests: 200}
 	// LimitProven is for pods of existing workloads. Reads of the same object are one.
-	LimitProven = LiveLimits{AtOnce: 8, Waiting: math.MaxInt32, Total: math.MaxInt32}
+	LimitProven = fair.Bounds{Each: 8}
 	// LimitLabelled is for pods of namespaces whose label the cache shows. Their owners can be
-	// invented, so that these reads have a client of their own, and no more of them wait than of
-	// LimitUnproven.
-	LimitLabelled = LiveLimits{AtOnce: 4, Waiting: 12, Total: math.MaxInt32}
+	// invented, so that no more of these reads wait than of LimitUnproven.
+	LimitLabelled = fair.Bounds{Each: 4, Waiting: 12}
 )
 
 // LiveReader reads past the cache for webhooks. Users choose what a webhook has to read, so
@@ -44,18 +35,15 @@ var (
 // the same object that begin together are one.
 type LiveReader struct {
 	reader client.Reader
-	limits LiveLimits
-
-	total  atomic.Int64   // reads that wait, or are being answered
-	places Places[string] // by namespace
+	turns  *fair.Semaphore[string] // by namespace
 
 	mu      sync.Mutex
 	waiting map[any]*oneRead // not begun yet, by liveKey or listKey, so that later requests may share them
 }
 
 // NewLiveReader bounds the reads of a reader.
-func NewLiveReader(reader client.Reader, limits LiveLimits) *LiveReader {
-	return &LiveReader{reader: reader, limits: limits, waiting: map[any]*oneRead{}}
+func NewLiveReader(reader client.Reader, limits fair.Bounds) *LiveReader {
+	return &LiveReader{reader: reader, turns: fair.NewSemaphore[string](limits), waiting: map[any]*oneRead{}}
 }
 
 // liveKey identifies an object. Objects that stand for metadata only differ by their kind.
@@ -88,7 +76,7 @@ type oneRead struct {
 // because they may share its parts.
 func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	place := key.Namespace
-	if place == "" { // a Namespace has the lane of what is in it
+	if place == "" { // a Namespace takes the turn of what is in it
 		place = key.Name
 	}
 	id := liveKey{reflect.TypeOf(into), into.GetObjectKind().GroupVersionKind(), key}
@@ -152,32 +140,16 @@ func (r *LiveReader) begin(id any, read *oneRead) {
 // run makes one read in its turn.
 func (r *LiveReader) run(ctx context.Context, id any, place string, read *oneRead) {
 	defer close(read.done)
-	leave, err := r.enter(ctx, place)
+	leave, err := r.turns.Enter(ctx, place, 1)
 	r.mu.Lock()
 	r.begin(id, read)
 	r.mu.Unlock()
 	if err != nil {
-		read.err = err
+		read.err = fmt.Errorf("wait for a read in namespace %s: %w", place, err)
 		return
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	read.err = read.ask(ctx, read.object)
-}
-
-// enter waits for the turn of a read in a namespace.
-func (r *LiveReader) enter(ctx context.Context, namespace string) (leave func(), err error) {
-	var leavePlace func()
-	if err = ErrCrowded; r.total.Add(1) <= r.limits.Total {
-		leavePlace, err = r.places.Enter(ctx, namespace, r.limits.AtOnce, r.limits.Waiting)
-	}
-	if err != nil {
-		r.total.Add(-1)
-		return nil, fmt.Errorf("wait for a read in namespace %s: %w", namespace, err)
-	}
-	return func() {
-		leavePlace()
-		r.total.Add(-1)
-	}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/testenv"
 )
 
@@ -32,7 +33,7 @@ func TestManyLiveReadsInANamespaceDelayNoOther(t *testing.T) {
 		}()
 	}
 	for range many - atOnce - waiting {
-		if err := <-answers; !errors.Is(err, cluster.ErrCrowded) {
+		if err := <-answers; !errors.Is(err, fair.ErrCrowded) {
 			t.Fatalf("error %v, want that too many reads wait", err)
 		}
 	}
@@ -49,7 +50,7 @@ func TestManyLiveReadsInANamespaceDelayNoOther(t *testing.T) {
 		}
 		return nil
 	})
-	if err := live.List(t.Context(), &corev1.PodList{}, client.InNamespace(busy)); !errors.Is(err, cluster.ErrCrowded) {
+	if err := live.List(t.Context(), &corev1.PodList{}, client.InNamespace(busy)); !errors.Is(err, fair.ErrCrowded) {
 		t.Errorf("list in the busy namespace: %v, want that too many reads wait", err)
 	}
 	release()
@@ -146,7 +147,7 @@ func TestASharedReadGoesOnWithoutItsFirstRequest(t *testing.T) {
 	env.Create(t, testenv.APod("web-0").In(ns).Pod)
 	c, traffic := env.Observe(t)
 	release := traffic.Hold(t, "/namespaces/"+ns+"/")
-	live := cluster.NewLiveReader(c, cluster.LiveLimits{AtOnce: 1, Waiting: 10, Total: 10})
+	live := cluster.NewLiveReader(c, fair.Bounds{Each: 1, Waiting: 10, Requests: 10})
 	read := func(ctx context.Context, name string) <-chan error {
 		answer := make(chan error, 1)
 		go func() { answer <- live.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &corev1.Pod{}) }()
@@ -179,7 +180,7 @@ func TestLiveReadsOfAllNamespacesAreBounded(t *testing.T) {
 	const total, many = 5, 20
 	c, traffic := env.Observe(t)
 	defer traffic.Hold(t, "/pods/web")()
-	live := cluster.NewLiveReader(c, cluster.LiveLimits{AtOnce: 4, Waiting: 12, Total: total})
+	live := cluster.NewLiveReader(c, fair.Bounds{Each: 4, Waiting: 12, Requests: total})
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := make(chan error, many)
 	for i := range many {
@@ -188,7 +189,7 @@ func TestLiveReadsOfAllNamespacesAreBounded(t *testing.T) {
 		}()
 	}
 	for range many - total {
-		if err := <-answers; !errors.Is(err, cluster.ErrCrowded) {
+		if err := <-answers; !errors.Is(err, fair.ErrCrowded) {
 			t.Errorf("error %v, want that too many reads wait", err)
 		}
 	}

@@ -13,15 +13,10 @@ type Crowd struct {
 	room int64
 	own  bool // a source may also displace its own members
 
-	mu     sync.Mutex
-	used   int64
-	shares map[netip.Addr]*share
-}
-
-// share is what one source has.
-type share struct {
-	weight  int64
-	members []*Member // the oldest first
+	mu      sync.Mutex
+	used    int64
+	weights map[netip.Addr]int64 // by source
+	members []*Member            // the oldest first
 }
 
 // Member is in a crowd until it leaves or is displaced.
@@ -34,7 +29,7 @@ type Member struct {
 }
 
 // NewCrowd returns an empty crowd.
-func NewCrowd(room int64) *Crowd { return &Crowd{room: room, shares: map[netip.Addr]*share{}} }
+func NewCrowd(room int64) *Crowd { return &Crowd{room: room, weights: map[netip.Addr]int64{}} }
 
 // Enter adds a member, or returns nil where there is no room. displace is called when the
 // member has to give way.
@@ -61,49 +56,33 @@ func (c *Crowd) enter(m *Member) (displaced []*Member, entered bool) {
 		c.remove(victim)
 		displaced = append(displaced, victim)
 	}
-	s := c.shares[m.source]
-	if s == nil {
-		s = &share{}
-		c.shares[m.source] = s
-	}
-	s.weight += m.weight
-	s.members = append(s.members, m)
+	c.members = append(c.members, m)
+	c.weights[m.source] += m.weight
 	c.used += m.weight
 	return displaced, true
 }
 
 // victim is who gives way to a member of a source; nil for none.
-func (c *Crowd) victim(newcomer netip.Addr) *Member {
-	var found *Member
-	most := int64(0)
-	if s := c.shares[newcomer]; s != nil {
-		most = s.weight
-	}
-	for source, s := range c.shares {
-		if s.weight <= most && (!c.own || source != newcomer) {
-			continue
-		}
-		if i := slices.IndexFunc(s.members, func(m *Member) bool { return !m.stays }); i >= 0 {
-			found, most = s.members[i], s.weight
+func (c *Crowd) victim(newcomer netip.Addr) (found *Member) {
+	most := c.weights[newcomer]
+	for _, m := range c.members {
+		weight := c.weights[m.source]
+		if more := weight > most || c.own && found == nil && m.source == newcomer; more && !m.stays {
+			found, most = m, weight
 		}
 	}
 	return found
 }
 
 func (c *Crowd) remove(m *Member) {
-	s := c.shares[m.source]
-	if s == nil {
-		return
-	}
-	i := slices.Index(s.members, m)
+	i := slices.Index(c.members, m)
 	if i < 0 {
-		return // it was displaced
+		return // it was displaced, or has left
 	}
-	s.members = slices.Delete(s.members, i, i+1)
-	s.weight -= m.weight
+	c.members = slices.Delete(c.members, i, i+1)
 	c.used -= m.weight
-	if len(s.members) == 0 {
-		delete(c.shares, m.source)
+	if c.weights[m.source] -= m.weight; c.weights[m.source] == 0 {
+		delete(c.weights, m.source)
 	}
 }
 
@@ -111,10 +90,7 @@ func (c *Crowd) remove(m *Member) {
 func (c *Crowd) weightOf(source netip.Addr) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.shares[source]; s != nil {
-		return s.weight
-	}
-	return 0
+	return c.weights[source]
 }
 
 // Leave makes room. A member may leave twice.

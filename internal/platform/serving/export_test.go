@@ -6,7 +6,12 @@ import "crypto/tls"
 func (c *Certificate) Use(pair *tls.Certificate) { c.pair.Store(pair) }
 
 // Asking is how many requests wait for their turn or are handled.
-func (s *Server) Asking() int { return s.gate.lanes.parties.Requests() }
+func (s *Server) Asking() (n int) {
+	for _, l := range []*lane{s.gate.lanes.smallAdmissions, s.gate.lanes.largeAdmissions, s.gate.lanes.smallConversions, s.gate.lanes.largeConversions} {
+		n += l.parties.Requests()
+	}
+	return n
+}
 
 // NamespaceOf is the namespace that the head of a body tells.
 var NamespaceOf = namespaceOf

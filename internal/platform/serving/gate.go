@@ -168,18 +168,18 @@ func (g *gate) serveSmall(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	kind := laneOf(r.URL.Path, size.within(g.limits.SmallRequest))
-	leave, err := g.lanes.share(r.Context(), kind, partyOf(source, kind, body))
+	in := g.lanes.of(r.URL.Path, size.within(g.limits.SmallRequest))
+	leave, err := g.lanes.share(r.Context(), in, partyOf(r, source, body))
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return g.handle(w, r, kind, body, member)
+	return g.handle(w, r, in, body, member)
 }
 
 // partyOf is whose share of places a request takes. Conversions do not name a namespace.
-func partyOf(source netip.Addr, kind lane, head []byte) party {
-	if kind == smallConversions || kind == largeConversions {
+func partyOf(r *http.Request, source netip.Addr, head []byte) party {
+	if r.URL.Path == ConversionPath {
 		return party{source: source}
 	}
 	return party{source, namespaceOf(head)}
@@ -189,8 +189,8 @@ func partyOf(source netip.Addr, kind lane, head []byte) party {
 // keeps those of other addresses waiting. The head of the body tells its namespace before.
 func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 	source, connection := sourceOf(r), endpoint.ConnectionOf(r.Context())
-	kind, crowd := laneOf(r.URL.Path, false), g.large
-	if kind == largeConversions {
+	in, crowd := g.lanes.of(r.URL.Path, false), g.large
+	if r.URL.Path == ConversionPath {
 		crowd = g.conversions
 	}
 	control := http.NewResponseController(w)
@@ -201,7 +201,7 @@ func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read head of request: %w", err)
 	}
-	leave, err := g.lanes.share(r.Context(), kind, partyOf(source, kind, head))
+	leave, err := g.lanes.share(r.Context(), in, partyOf(r, source, head))
 	if err != nil {
 		return err
 	}
@@ -215,14 +215,14 @@ func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return g.handle(w, r, kind, body, member)
+	return g.handle(w, r, in, body, member)
 }
 
 // handle has a request handled in its turn, and sends the answer. While a client does not
 // read the answer, its connection may be displaced again.
-func (g *gate) handle(w http.ResponseWriter, r *http.Request, kind lane, body []byte, member *endpoint.Member) error {
+func (g *gate) handle(w http.ResponseWriter, r *http.Request, in *lane, body []byte, member *endpoint.Member) error {
 	kept := &answer{ResponseWriter: w}
-	if err := g.turn(kept, r, kind, body, member); err != nil {
+	if err := g.turn(kept, r, in, body, member); err != nil {
 		return err
 	}
 	member.Leave() // the body is not needed any more
@@ -236,8 +236,8 @@ func (g *gate) handle(w http.ResponseWriter, r *http.Request, kind lane, body []
 }
 
 // turn has a request handled in its turn.
-func (g *gate) turn(w http.ResponseWriter, r *http.Request, kind lane, body []byte, member *endpoint.Member) error {
-	leave, err := g.lanes.enter(r.Context(), kind, g.clock.Now())
+func (g *gate) turn(w http.ResponseWriter, r *http.Request, in *lane, body []byte, member *endpoint.Member) error {
+	leave, err := g.lanes.enter(r.Context(), in, sourceOf(r), g.clock.Now())
 	if err != nil {
 		return err
 	}

@@ -4,20 +4,17 @@ import (
 	"crypto"
 	"crypto/tls"
 	"io"
-	"math"
 	"net/netip"
 
-	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/endpoint"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
-// handshakes makes the signatures of one source address one after the other. A signature is
-// what a handshake costs most, so that one address never takes all CPUs with them.
-type handshakes struct{ cluster.Places[netip.Addr] }
-
-// configure makes a server sign in turns. It is called after the certificate was configured.
-func (h *handshakes) configure(cfg *tls.Config) {
-	get := cfg.GetCertificate
+// signInTurns makes a server make the signatures of one source address one after the other. A signature is what a
+// handshake costs most, so that one address never takes all CPUs with them. It is called after the certificate was
+// configured.
+func signInTurns(cfg *tls.Config) {
+	get, turns := cfg.GetCertificate, fair.NewSemaphore[netip.Addr](fair.Bounds{Each: 1})
 	cfg.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, err := get(hello)
 		if err != nil {
@@ -29,7 +26,7 @@ func (h *handshakes) configure(cfg *tls.Config) {
 		}
 		limited := *pair
 		limited.PrivateKey = signer{key, func() (func(), error) {
-			return h.Enter(hello.Context(), endpoint.SourceOf(hello.Conn.RemoteAddr()), 1, math.MaxInt)
+			return turns.Enter(hello.Context(), endpoint.SourceOf(hello.Conn.RemoteAddr()), 1)
 		}}
 		return &limited, nil
 	}

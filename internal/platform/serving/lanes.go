@@ -2,57 +2,24 @@ package serving
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
-// lane is a kind of request that is handled apart from other kinds.
-type lane int
-
-const (
-	smallAdmissions lane = iota
-	largeAdmissions
-	smallConversions
-	largeConversions
-	laneCount
-)
-
-// laneOf is the lane of a request.
-func laneOf(path string, small bool) lane {
-	switch {
-	case path == ConversionPath && small:
-		return smallConversions
-	case path == ConversionPath:
-		return largeConversions
-	case small:
-		return smallAdmissions
-	}
-	return largeAdmissions
-}
-
-// lanes bound how many requests are handled at a time. Small admissions are handled side by
-// side, but one source cannot take all places. Large ones are handled one after the other,
-// and one source has one of them at a time, so that it cannot be all that wait. Any client
-// may ask for conversions, so that these have few places of their own, and one source has
-// one.
+// lane bounds how many requests of one kind are handled at a time, apart from those of other kinds. Small
+// admissions are handled side by side, but one source cannot take all places. Large ones are handled one after
+// the other, and one source has one of them at a time, so that it cannot be all that wait. Any client may ask
+// for conversions, so that these have few places of their own, and one source has one.
 //
-// The API server is one source for all its users. So requests of a source that are about one
-// namespace have a share of the source's places, and of large ones, one waits at a time.
-type lanes struct {
-	wait                          time.Duration
-	most, perSource, perNamespace [laneCount]int
-
-	places  cluster.Places[lane]
-	sources cluster.Places[sourceLane]
-	parties cluster.Places[partyLane]
-
-	mu    sync.Mutex
-	begun map[*request]time.Time // of the requests that are handled
+// The API server is one source for all its users. So requests of a source that are about one namespace have a
+// share of the source's places, and of large ones, one waits at a time.
+type lane struct {
+	parties         *fair.Semaphore[party]
+	sources, places *fair.Semaphore[netip.Addr]
 }
 
 // party is whose requests share the places of a source.
@@ -61,38 +28,56 @@ type party struct {
 	namespace string
 }
 
-// sourceLane and partyLane are the keys of shares.
-type (
-	sourceLane struct {
-		lane
-		source netip.Addr
+func newLane(most, ofSource, ofParty int) *lane {
+	return &lane{
+		fair.NewSemaphore[party](fair.Bounds{Each: ofParty}),
+		fair.NewSemaphore[netip.Addr](fair.Bounds{Each: ofSource}), fair.NewSemaphore[netip.Addr](fair.Bounds{All: most}),
 	}
-	partyLane struct {
-		lane
-		party
-	}
-)
+}
+
+// lanes are all kinds.
+type lanes struct {
+	wait                                                                 time.Duration
+	smallAdmissions, largeAdmissions, smallConversions, largeConversions *lane
+
+	mu    sync.Mutex
+	begun map[*request]time.Time // of the requests that are handled
+}
 
 // request is one that is handled. Its size makes each one's address unique.
 type request struct{ _ byte }
 
 func newLanes(l Limits) *lanes {
 	return &lanes{
-		wait: l.Wait, begun: map[*request]time.Time{}, most: [laneCount]int{l.Small, 1, smallConversionsAtOnce, 1},
-		perSource: [laneCount]int{l.PerSource, 1, 1, 1}, perNamespace: [laneCount]int{l.PerNamespace, 1, 1, 1},
+		wait: l.Wait, begun: map[*request]time.Time{},
+		smallAdmissions: newLane(l.Small, l.PerSource, l.PerNamespace), largeAdmissions: newLane(1, 1, 1),
+		smallConversions: newLane(smallConversionsAtOnce, 1, 1), largeConversions: newLane(1, 1, 1),
 	}
+}
+
+// of is the lane of a request.
+func (l *lanes) of(path string, small bool) *lane {
+	switch {
+	case path == ConversionPath && small:
+		return l.smallConversions
+	case path == ConversionPath:
+		return l.largeConversions
+	case small:
+		return l.smallAdmissions
+	}
+	return l.largeAdmissions
 }
 
 // share waits until a namespace has less than its share of the requests of a source, and the
 // source less than its own.
-func (l *lanes) share(ctx context.Context, kind lane, of party) (leave func(), err error) {
+func (l *lanes) share(ctx context.Context, in *lane, of party) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.wait)
 	defer cancel()
-	leaveParty, err := l.parties.Enter(ctx, partyLane{kind, of}, l.perNamespace[kind], math.MaxInt)
+	leaveParty, err := in.parties.Enter(ctx, of, 1)
 	if err != nil {
 		return nil, errBusy
 	}
-	leaveSource, err := l.sources.Enter(ctx, sourceLane{kind, of.source}, l.perSource[kind], math.MaxInt)
+	leaveSource, err := in.sources.Enter(ctx, of.source, 1)
 	if err != nil {
 		leaveParty()
 		return nil, errBusy
@@ -107,22 +92,13 @@ func (l *lanes) share(ctx context.Context, kind lane, of party) (leave func(), e
 var errBusy = &refusal{http.StatusServiceUnavailable, refusedBusy, "too many requests are handled at the moment"}
 
 // enter waits for the request's turn. leave must be called at the end of the request.
-func (l *lanes) enter(ctx context.Context, kind lane, now time.Time) (leave func(), err error) {
+func (l *lanes) enter(ctx context.Context, in *lane, source netip.Addr, now time.Time) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.wait)
 	defer cancel()
-	leavePlace, err := l.places.Enter(ctx, kind, l.most[kind], math.MaxInt)
+	leavePlace, err := in.places.Enter(ctx, source, 1)
 	if err != nil {
 		return nil, errBusy
 	}
-	end := l.begin(now)
-	return func() {
-		end()
-		leavePlace()
-	}, nil
-}
-
-// begin notes when a request began to be handled.
-func (l *lanes) begin(now time.Time) (end func()) {
 	key := &request{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +107,8 @@ func (l *lanes) begin(now time.Time) (end func()) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.begun, key)
-	}
+		leavePlace()
+	}, nil
 }
 
 // oldest is when the oldest request began that is still handled; now if there is none.

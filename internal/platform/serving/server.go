@@ -131,7 +131,7 @@ func (s *Server) address() string {
 func (s *Server) tls() *tls.Config {
 	cfg := &tls.Config{NextProtos: []string{"http/1.1"}}
 	s.options.Certificate.Configure(cfg)
-	new(handshakes).configure(cfg)
+	signInTurns(cfg)
 	if s.options.Clients != nil {
 		s.options.Clients.Configure(cfg)
 	}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/books"
-	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/spread/placement"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -48,7 +48,7 @@ type Reconciler struct {
 	Evictor *evict.Evictor
 
 	memory memory
-	rests  cluster.Rests[client.ObjectKey]
+	rests  fair.Rests[client.ObjectKey]
 }
 
 // restPerPod is how long a spread rests for each of its pods after it was looked at. A look at 5 000 pods takes tens of

@@ -1,13 +1,14 @@
 package cluster
 
 import (
-	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // InTurn makes the queue of a controller whose namespaces take turns: however many requests of
@@ -17,7 +18,10 @@ import (
 // In a namespace, requests of low priority come last: those of the first list and of resyncs.
 func InTurn[R comparable](most int, namespace func(R) string) func(string, workqueue.TypedRateLimiter[R]) workqueue.TypedRateLimitingInterface[R] {
 	return func(name string, limiter workqueue.TypedRateLimiter[R]) workqueue.TypedRateLimitingInterface[R] {
-		order := &turns[R]{most: most, namespace: namespace, lines: map[string]*line[R]{}, low: map[R]bool{}}
+		order := &turns[R]{
+			namespace: namespace, order: fair.Turns[string, R]{Each: most},
+			waiting: map[R]*fair.Item[string, R]{}, running: map[R]*fair.Item[string, R]{}, low: map[R]bool{},
+		}
 		queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[R]{Name: name, Queue: order})
 		delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[R]{Name: name, Queue: queue})
 		return &queueInTurn[R]{
@@ -74,22 +78,13 @@ func (q *queueInTurn[R]) Done(req R) {
 
 // turns is the order of the requests of a queue.
 type turns[R comparable] struct {
-	most      int
 	namespace func(R) string
 
-	mu    sync.Mutex
-	lines map[string]*line[R] // by namespace; no empty ones
-	next  []string            // namespaces with waiting requests, the next one first
-	ready int                 // requests that may run now
+	mu               sync.Mutex
+	order            fair.Turns[string, R]
+	waiting, running map[R]*fair.Item[string, R]
 	// low are requests that were added with low priority only since their last turn.
 	low map[R]bool
-}
-
-// line is the requests of a namespace.
-type line[R comparable] struct {
-	high, low []R
-	waiting   map[R]bool // whether with low priority; entries of low that are not here had their turn
-	running   map[R]bool // whether with low priority
 }
 
 // rank notes the priority of a request that is about to be added. The highest one counts.
@@ -101,30 +96,19 @@ func (t *turns[R]) rank(req R, low bool) {
 	}
 }
 
-// Push adds a request to the line of its namespace.
+// Push adds a request to those of its namespace.
 func (t *turns[R]) Push(req R) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[t.namespace(req)]
-	if l == nil {
-		l = &line[R]{waiting: map[R]bool{}, running: map[R]bool{}}
-		t.lines[t.namespace(req)] = l
-	}
-	if len(l.waiting) == 0 {
-		t.next = append(t.next, t.namespace(req))
-	}
-	if !t.full(l) {
-		t.ready++
-	}
-	l.add(req, t.low[req])
+	t.waiting[req] = t.order.Push(t.namespace(req), req, 1, t.low[req])
 }
 
 // Touch raises the priority of a request that waits.
 func (t *turns[R]) Touch(req R) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l := t.lines[t.namespace(req)]; l != nil && l.waiting[req] && !t.low[req] {
-		l.add(req, false)
+	if i := t.waiting[req]; i != nil && !t.low[req] {
+		t.order.Raise(i)
 	}
 }
 
@@ -132,79 +116,32 @@ func (t *turns[R]) Touch(req R) {
 func (t *turns[R]) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ready
+	return t.order.Ready()
 }
 
-// Pop takes the first request of the namespace whose turn it is.
+// Pop takes the first request of the namespace whose turn it is. The queue asks only when Len is not 0.
 func (t *turns[R]) Pop() R {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, namespace := range t.next {
-		l := t.lines[namespace]
-		if t.full(l) {
-			continue
-		}
-		req := l.take()
-		delete(t.low, req)
-		if t.ready--; t.full(l) {
-			t.ready -= len(l.waiting)
-		}
-		t.next = slices.Delete(t.next, i, i+1)
-		if len(l.waiting) > 0 {
-			t.next = append(t.next, namespace)
-		}
-		return req
-	}
-	return *new(R) // the queue asks only when Len is not 0
+	i := t.order.Next()
+	t.order.Begin(i)
+	t.running[i.Value] = i
+	delete(t.waiting, i.Value)
+	delete(t.low, i.Value)
+	return i.Value
 }
-
-func (t *turns[R]) full(l *line[R]) bool { return t.most > 0 && len(l.running) >= t.most }
 
 func (t *turns[R]) runsLow(req R) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[t.namespace(req)]
-	return l != nil && l.running[req]
+	return t.running[req] != nil && t.running[req].Low
 }
 
 func (t *turns[R]) done(req R) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[t.namespace(req)]
-	if l == nil {
-		return
-	}
-	full := t.full(l)
-	if delete(l.running, req); full && !t.full(l) {
-		t.ready += len(l.waiting)
-	}
-	if len(l.running) == 0 && len(l.waiting) == 0 {
-		delete(t.lines, t.namespace(req))
-	}
-}
-
-func (l *line[R]) add(req R, low bool) {
-	l.waiting[req] = low
-	if low {
-		l.low = append(l.low, req)
-	} else {
-		l.high = append(l.high, req)
-	}
-}
-
-// take returns the next request that waits. One must wait.
-func (l *line[R]) take() R {
-	for {
-		from, low := &l.high, len(l.high) == 0
-		if low {
-			from = &l.low
-		}
-		req := (*from)[0]
-		*from = (*from)[1:]
-		if isLow, waits := l.waiting[req]; waits && isLow == low { // otherwise it was raised, and had its turn
-			delete(l.waiting, req)
-			l.running[req] = low
-			return req
-		}
+	if i := t.running[req]; i != nil {
+		t.order.End(i)
+		delete(t.running, req)
 	}
 }
