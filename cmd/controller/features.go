@@ -79,8 +79,6 @@ type shared struct {
 	// tally counts the pods of owners and subsets, and sizes reads how many pods workloads want.
 	tally *placement.Tally
 	sizes *workloads.Scales
-	// costs writes at a rate of its own: one request of a user can change the costs of many pods.
-	costs client.Client
 	// leading is for what only the leader does: its writes wait while this replica does not lead.
 	leading client.Client
 	// lead waits until this replica leads; nil without an election.

@@ -16,9 +16,10 @@ const leaseName = "limpet-controller"
 
 // elect makes what only the leader does wait for an election, and its writes for the Lease.
 func (s *shared) elect(mgr ctrl.Manager) error {
-	own, err := ownClient(mgr) // no burst of writes delays a renewal
+	options := clientOptions(mgr)
+	own, err := client.New(mgr.GetConfig(), options)
 	if err != nil {
-		return err
+		return fmt.Errorf("make client of the election: %w", err)
 	}
 	elector := leader.New(leader.Options{
 		Client: own, Lease: client.ObjectKey{Namespace: s.options.Namespace, Name: leaseName},
@@ -28,17 +29,11 @@ func (s *shared) elect(mgr ctrl.Manager) error {
 		return fmt.Errorf("add election: %w", err)
 	}
 	s.mgr, s.lead = leader.Manager(mgr, elector), elector.Wait
-	options := clientOptions(mgr)
 	options.HTTPClient = leader.HTTPClient(options.HTTPClient, elector.Wait)
-	costs, err := client.New(mgr.GetConfig(), options)
-	if err != nil {
-		return fmt.Errorf("make client for costs: %w", err)
-	}
 	options.Cache = &client.CacheOptions{Reader: mgr.GetCache()}
-	leading, err := client.New(mgr.GetConfig(), options)
+	s.leading, err = client.New(mgr.GetConfig(), options)
 	if err != nil {
 		return fmt.Errorf("make client of the leader: %w", err)
 	}
-	s.leading, s.costs = leading, costs
 	return nil
 }

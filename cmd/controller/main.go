@@ -65,8 +65,9 @@ func serve(ctx context.Context, options Options) error {
 	if err != nil {
 		return fmt.Errorf("read cluster configuration: %w", err)
 	}
-	// A burst of Ready pods is recorded at once; the API server's own fairness limits it.
-	config.QPS, config.Burst = 200, 400
+	// Requests wait at the API server, which gives each namespace its turn: deploy/flow-control. A rate of the client
+	// would let what one tenant causes delay all others.
+	config.QPS = -1
 	config.UserAgent = "limpet-controller"
 	if err := awaitServer(ctx, config, clock.RealClock{}); err != nil {
 		return err

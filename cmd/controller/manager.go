@@ -126,15 +126,6 @@ func schemeOf(all []feature, others ...func(*runtime.Scheme) error) (*runtime.Sc
 // eventSource is the reporter of the controller's events.
 const eventSource = "limpet-controller"
 
-// ownClient returns a client with a rate of its own, for what users can cause without bound.
-func ownClient(mgr ctrl.Manager) (client.Client, error) {
-	c, err := client.New(mgr.GetConfig(), clientOptions(mgr))
-	if err != nil {
-		return nil, fmt.Errorf("make client for users: %w", err)
-	}
-	return c, nil
-}
-
 func clientOptions(mgr ctrl.Manager) client.Options {
 	return client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}
 }
@@ -144,18 +135,11 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	if err != nil {
 		return shared{}, fmt.Errorf("make discovery client: %w", err)
 	}
-	var own [5]client.Client
-	for i := range own {
-		if own[i], err = ownClient(mgr); err != nil {
-			return shared{}, err
-		}
-	}
-	unproven, newest, unseen, access, costs := own[0], own[1], own[2], own[3], own[4]
+	live := mgr.GetAPIReader()
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource), leading: mgr.GetClient(),
-		live:   cluster.NewLiveReader(unproven, cluster.LimitUnproven),
-		proven: cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitProven), costs: costs,
-		newest: cluster.NewLiveReader(newest, cluster.LimitLabelled),
+		live:   cluster.NewLiveReader(live, cluster.LimitUnproven),
+		proven: cluster.NewLiveReader(live, cluster.LimitProven), newest: cluster.NewLiveReader(live, cluster.LimitLabelled),
 	}
 	if o.LeaderElect {
 		if err := s.elect(mgr); err != nil {
@@ -163,9 +147,9 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 		}
 	}
 	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())
-	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: s.clock})
+	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: live, Clock: s.clock})
 	s.judge = disruption.NewJudge(disruption.Options{
-		Reader: s.disruption, Books: s.books, Live: mgr.GetAPIReader(), Newest: unseen, Access: access, Clock: s.clock, MaxReservation: o.MaxReservation,
+		Reader: s.disruption, Books: s.books, Live: live, Access: mgr.GetClient(), Clock: s.clock, MaxReservation: o.MaxReservation,
 		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", NodeEnders: o.NodeEnders, Metrics: disruption.NewMetrics(metrics.Registry),
 	})
 	s.evictor = &evict.Evictor{Client: s.leading, Ask: s.judge.Leave}
@@ -176,7 +160,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	if err := s.sightings.Follow(ctx, mgr.GetCache()); err != nil {
 		return shared{}, err
 	}
-	s.sizes = workloads.NewScales(mgr.GetClient(), unproven)
+	s.sizes = workloads.NewScales(mgr.GetClient(), live)
 	s.tally = placement.New(s.clock)
 	if err := s.tally.Follow(ctx, mgr.GetCache()); err != nil {
 		return shared{}, err
@@ -188,7 +172,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	s.sizes.Kinds, s.disruption.Kinds = s.reader.Registry, s.reader.Registry
 	s.watcher = &workloads.Watcher{
 		Registry: s.reader.Registry,
-		Client:   mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: o.kindsIn(),
+		Client:   mgr.GetClient(), Live: live, Discovery: served, Namespaces: o.kindsIn(),
 		Events: s.events, Clock: s.clock, Elected: s.mgr.Elected(),
 	}
 	return s, nil

@@ -19,7 +19,7 @@ func scaleIns() feature {
 		needs: []cluster.Needs{scaleincontroller.Needs()},
 		reconcilers: func(s shared) []reconciler {
 			costs := &scaleincontroller.Reconciler{
-				Client: s.leading, Writer: s.costs, Clock: s.clock, Events: s.events,
+				Client: s.leading, Clock: s.clock, Events: s.events,
 				Metrics: scaleincontroller.NewMetrics(metrics.Registry),
 			}
 			return []reconciler{costs, &scaleincontroller.CloneSets{Reconciler: costs}}

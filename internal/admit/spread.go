@@ -39,7 +39,7 @@ type Spread struct {
 	Events  events.EventRecorder
 	Metrics *SpreadMetrics
 
-	adopted adoptions
+	adopted fair.Memory[adoptionKey, adoption]
 	told    fair.Rests[string] // namespaces that were told of a pod without a subset
 }
 

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/spread"
 	"github.com/limpet-io/limpet/internal/spread/placement"
@@ -77,9 +77,9 @@ func matched(pod *corev1.Pod, name string) string {
 // are computed again when one of these pods changes.
 func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view placement.View) (map[string]int32, error) {
 	key := adoptionKey{p.object.UID, p.owner.UID}
-	moment := adoption{generation: p.object.Generation, change: view.Unplaced, removed: removed(rules, view.Subsets)}
-	if known, ok := p.adopted.get(key, moment); ok {
-		return known, nil
+	at := moment{generation: p.object.Generation, change: view.Unplaced, removed: removed(rules, view.Subsets)}
+	if known, ok := p.adopted.Get(p.object.Namespace, key); ok && known.at == at {
+		return known.counts, nil
 	}
 	pods, err := cluster.PodsOwnedBy(ctx, p.Cached, p.object.Namespace, p.owner.UID)
 	if err != nil {
@@ -106,43 +106,23 @@ func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view place
 	for _, subset := range spread.Adopt(in) {
 		counts[subset]++
 	}
-	moment.counts = counts
-	p.adopted.put(key, moment)
+	p.adopted.Put(fair.Bounds{All: mostAdoptions}, p.object.Namespace, key, adoption{at, maps.Clone(counts)})
 	return counts, nil
 }
 
-// mostAdoptions bounds the memory of counts.
+// mostAdoptions bounds the memory of how many pods will be adopted in which subset: with thousands of pods that is too
+// much for each creation.
 const mostAdoptions = 1024
-
-// adoptions remembers how many pods will be adopted in which subset: with thousands of pods that
-// is too much for each creation.
-type adoptions struct {
-	mu    sync.Mutex
-	known map[adoptionKey]adoption
-}
 
 type adoptionKey struct{ spread, owner types.UID }
 
 // adoption are the counts at one moment.
 type adoption struct {
+	at     moment
+	counts map[string]int32
+}
+
+type moment struct {
 	generation, change int64
 	removed            int32
-	counts             map[string]int32
-}
-
-func (a *adoptions) get(key adoptionKey, at adoption) (map[string]int32, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known, ok := a.known[key]
-	return known.counts, ok && known.generation == at.generation && known.change == at.change && known.removed == at.removed
-}
-
-func (a *adoptions) put(key adoptionKey, at adoption) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.known == nil || len(a.known) >= mostAdoptions {
-		a.known = map[adoptionKey]adoption{}
-	}
-	at.counts = maps.Clone(at.counts)
-	a.known[key] = at
 }

@@ -122,7 +122,7 @@ func (n Node) used() (numbers []int) {
 
 // cut leaves out what exceeds a number of addresses. A set that lacks some is not drawn whole: they would look free.
 func (n Node) cut(most int) Node {
-	shares := share(n.used(), most)
+	shares := share(n.used(), most, func(int) string { return n.Name })
 	for i, s := range n.sets() {
 		if left := len(s.Used) - shares[i]; left > 0 {
 			s.Used, s.More, s.Whole = s.Used[:shares[i]], s.More+left, false

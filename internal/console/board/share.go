@@ -1,9 +1,10 @@
 package board
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // sized is an entry whose parts count against a bound of all entries of a section together.
@@ -26,7 +27,7 @@ func keepParts[T any](b *Board, s Section, what, part string, all []sized[T], mo
 	for i, e := range kept {
 		sizes[i] = e.parts()
 	}
-	shares := shareByNamespace(kept, sizes, mostParts)
+	shares := share(sizes, mostParts, func(entry int) string { return kept[entry].namespace })
 	if left := sum(sizes) - sum(shares); left > 0 {
 		b.Notes = append(b.Notes, Note{s, fmt.Sprintf("%d %s are left out: the page shows %d of all %s together", left, part, mostParts, what)})
 	}
@@ -37,46 +38,21 @@ func keepParts[T any](b *Board, s Section, what, part string, all []sized[T], mo
 	return made
 }
 
-// shareByNamespace divides a total among entries: first among namespaces, then among the entries of each. A tenant
-// with very many parts takes none that a small namespace asks for.
-func shareByNamespace[T any](entries []sized[T], sizes []int, total int) []int {
-	of, names := map[string][]int{}, []string{}
-	for i, e := range entries {
-		if of[e.namespace] == nil {
-			names = append(names, e.namespace)
-		}
-		of[e.namespace] = append(of[e.namespace], i)
+// share divides a total among entries: namespaces take turns, and the entries of each. A tenant with very many
+// parts takes none that a small namespace asks for.
+func share(sizes []int, total int, namespace func(entry int) string) []int {
+	if sum(sizes) <= total {
+		return sizes
 	}
-	pick := func(at []int) (picked []int) {
-		for _, i := range at {
-			picked = append(picked, sizes[i])
-		}
-		return picked
+	var parts []int // the entry of each
+	for i, n := range sizes {
+		parts = append(parts, slices.Repeat([]int{i}, n)...)
 	}
-	asked := make([]int, len(names))
-	for n, name := range names {
-		asked[n] = sum(pick(of[name]))
-	}
-	shares := make([]int, len(entries))
-	for n, room := range share(asked, total) {
-		at := of[names[n]]
-		for j, most := range share(pick(at), room) {
-			shares[at[j]] = most
-		}
-	}
-	return shares
-}
-
-// share divides a total fairly: who asks for less than an equal share gets it all, and the others divide the rest.
-func share(asked []int, total int) []int {
-	order, shares := make([]int, len(asked)), make([]int, len(asked))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(asked[a], asked[b]) })
-	for n, i := range order {
-		shares[i] = min(asked[i], total/(len(order)-n))
-		total -= shares[i]
+	parts = fair.InTurns(parts, func(i int) int { return i })
+	parts = fair.InTurns(parts, namespace)
+	shares := make([]int, len(sizes))
+	for _, i := range parts[:total] {
+		shares[i]++
 	}
 	return shares
 }

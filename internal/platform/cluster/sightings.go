@@ -13,6 +13,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // sightingGrace is how much longer a deleted pod is remembered than its addresses may be
@@ -22,11 +24,8 @@ const sightingGrace = time.Hour
 // sweepInterval is the time between two removals of pods that need not be remembered.
 const sweepInterval = 10 * time.Minute
 
-// Bounds of the memory, since a tenant can create and delete any number of bound pods.
-const (
-	sightingsInNamespace = 5_000
-	sightingsInTotal     = 50_000
-)
+// mostSightings bounds the memory, since a tenant can create and delete any number of bound pods.
+var mostSightings = fair.Bounds{Each: 5_000, All: 50_000}
 
 // Sightings remembers on which node the last pod of each name ran. The scheduler bound it
 // there, so that no agent can invent such a node: an IPReservation alone is the word of its
@@ -36,12 +35,11 @@ type Sightings struct {
 	// a pod that is not remembered.
 	Retain func(*corev1.Pod) time.Duration
 	Clock  clock.PassiveClock
-	// InNamespace and InTotal are how many pods are remembered at most; 0 for the default.
-	InNamespace, InTotal int
+	// Most is how many pods are remembered of a namespace, and of all; without bounds the default.
+	Most fair.Bounds
 
+	seen  fair.Memory[string, sighting] // by name
 	mu    sync.Mutex
-	seen  map[string]map[string]sighting // by namespace and name
-	count int
 	swept time.Time
 }
 
@@ -87,9 +85,7 @@ func (s *Sightings) Last(ctx context.Context, r client.Reader, pod client.Object
 	if ran(&now) {
 		return new(s.lifeOf(&now)), nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ended, ok := s.seen[pod.Namespace][pod.Name]; ok {
+	if ended, ok := s.seen.Get(pod.Namespace, pod.Name); ok {
 		return &ended.Life, nil
 	}
 	return nil, nil //nolint:nilnil // a pod that was never seen is an answer
@@ -133,70 +129,17 @@ func (s *Sightings) remember(pod *corev1.Pod) {
 	if retain <= 0 || !ran(pod) {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	life := s.lifeOf(pod)
 	s.sweep(life.Seen)
-	if s.seen == nil {
-		s.seen = map[string]map[string]sighting{}
-	}
-	space := s.seen[pod.Namespace]
-	if space == nil {
-		space = map[string]sighting{}
-		s.seen[pod.Namespace] = space
-	}
-	before := len(space)
-	space[pod.Name] = sighting{life, life.Seen.Add(retain + sightingGrace)}
-	s.count += len(space) - before
-	s.bound(pod.Namespace)
-}
-
-// bound forgets the oldest sighting of a namespace that has too many, or of the fullest one
-// when all have too many together. So no namespace can make the others forget.
-func (s *Sightings) bound(grown string) {
-	switch {
-	case len(s.seen[grown]) > cmp.Or(s.InNamespace, sightingsInNamespace):
-		s.forgetOldest(grown)
-	case s.count > cmp.Or(s.InTotal, sightingsInTotal):
-		fullest := grown
-		for namespace, space := range s.seen {
-			if len(space) > len(s.seen[fullest]) {
-				fullest = namespace
-			}
-		}
-		s.forgetOldest(fullest)
-	}
-}
-
-func (s *Sightings) forgetOldest(namespace string) {
-	var oldest string
-	for name, known := range s.seen[namespace] {
-		if oldest == "" || known.Seen.Before(s.seen[namespace][oldest].Seen) {
-			oldest = name
-		}
-	}
-	s.forget(namespace, oldest)
-}
-
-func (s *Sightings) forget(namespace, name string) {
-	delete(s.seen[namespace], name)
-	s.count--
-	if len(s.seen[namespace]) == 0 {
-		delete(s.seen, namespace)
-	}
+	s.seen.Put(cmp.Or(s.Most, mostSightings), pod.Namespace, pod.Name, sighting{life, life.Seen.Add(retain + sightingGrace)})
 }
 
 // sweep forgets pods whose addresses are no longer reserved.
 func (s *Sightings) sweep(now time.Time) {
-	if now.Sub(s.swept) < sweepInterval {
-		return
-	}
-	s.swept = now
-	for namespace, space := range s.seen {
-		for name, known := range space {
-			if !now.Before(known.until) {
-				s.forget(namespace, name)
-			}
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.swept) >= sweepInterval {
+		s.swept = now
+		s.seen.Sweep(func(known sighting) bool { return !now.Before(known.until) })
 	}
 }

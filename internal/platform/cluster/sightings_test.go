@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/testenv"
 )
 
@@ -93,7 +94,7 @@ func TestSightingsAreBounded(t *testing.T) {
 	c := cached(t, cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Annotations, func(from, to *corev1.Pod) {
 		to.Spec.NodeName, to.Status.PodIPs = from.Spec.NodeName, from.Status.PodIPs
 	})}})
-	s := &cluster.Sightings{Clock: at, Retain: func(*corev1.Pod) time.Duration { return time.Hour }, InNamespace: 3, InTotal: 4}
+	s := &cluster.Sightings{Clock: at, Retain: func(*corev1.Pod) time.Duration { return time.Hour }, Most: fair.Bounds{Each: 3, All: 4}}
 	if err := s.Follow(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

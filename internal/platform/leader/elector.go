@@ -25,7 +25,7 @@ var ErrDeposed = errors.New("another replica leads now")
 
 // Options are what an Elector works with.
 type Options struct {
-	// Client reads and writes the Lease past every cache, at a rate of its own.
+	// Client reads and writes the Lease past every cache.
 	Client client.Client
 	// Lease is the name of the Lease.
 	Lease client.ObjectKey

@@ -35,8 +35,8 @@ func TestForgedOwnersDisplaceNoFoundOne(t *testing.T) {
 	if a.seen(id("tenant", 0)) || !a.seen(id("tenant", 2*mostOwners-1)) {
 		t.Error("the newest workload was displaced, not the oldest")
 	}
-	if len(a.found) > mostOwners || len(a.missing) > mostOwners {
-		t.Errorf("%d found and %d missing owners are remembered, want at most %d", len(a.found), len(a.missing), mostOwners)
+	if a.found.Len() > mostOwners || a.missing.Len() > mostOwners {
+		t.Errorf("%d found and %d missing owners are remembered, want at most %d", a.found.Len(), a.missing.Len(), mostOwners)
 	}
 	a.put(game, nil, now)
 	if a.seen(game) {

@@ -3,7 +3,6 @@ package workloads
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 )
 
@@ -115,8 +115,7 @@ func (id ownerID) plausible() bool { return len(id.Name) <= longestName && len(i
 // so: an owner exists before any of its pods, and its UID never returns. Pods can name any
 // number of owners that do not exist, so that these never displace owners that were found.
 type ownerAnswers struct {
-	mu             sync.Mutex
-	found, missing map[ownerID]ownerAnswer
+	found, missing fair.Memory[ownerID, ownerAnswer]
 }
 
 type ownerAnswer struct {
@@ -125,55 +124,24 @@ type ownerAnswer struct {
 }
 
 func (a *ownerAnswers) get(id ownerID, now time.Time) (object metav1.Object, known bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	answer, known := a.found[id]
+	answer, known := a.found.Get(id.namespace, id)
 	if !known {
-		answer, known = a.missing[id]
+		answer, known = a.missing.Get(id.namespace, id)
 	}
 	return answer.object, known && now.Sub(answer.at) < ownerMemory
 }
 
 // seen tells whether an owner was found at its last read, however long ago.
 func (a *ownerAnswers) seen(id ownerID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.found[id].object != nil
+	_, found := a.found.Get(id.namespace, id)
+	return found
 }
 
 func (a *ownerAnswers) put(id ownerID, object metav1.Object, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.found, id)
-	delete(a.missing, id)
+	in, other := &a.found, &a.missing
 	if object == nil {
-		if a.missing == nil || len(a.missing) >= mostOwners {
-			a.missing = map[ownerID]ownerAnswer{}
-		}
-		a.missing[id] = ownerAnswer{nil, now}
-		return
+		in, other = other, in
 	}
-	if a.found == nil {
-		a.found = map[ownerID]ownerAnswer{}
-	}
-	if len(a.found) >= mostOwners {
-		delete(a.found, a.oldest())
-	}
-	a.found[id] = ownerAnswer{object, now}
-}
-
-// oldest is the owner of the namespace with most owners that was found first.
-func (a *ownerAnswers) oldest() ownerID {
-	owners := map[string]int{}
-	for id := range a.found {
-		owners[id.namespace]++
-	}
-	var oldest ownerID
-	for id, answer := range a.found {
-		most := owners[oldest.namespace]
-		if owners[id.namespace] > most || owners[id.namespace] == most && answer.at.Before(a.found[oldest].at) {
-			oldest = id
-		}
-	}
-	return oldest
+	other.Forget(id.namespace, id)
+	in.Put(fair.Bounds{All: mostOwners}, id.namespace, id, ownerAnswer{object, now})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // SizeMemory is how long a size is remembered.
@@ -34,8 +34,7 @@ type Scales struct {
 	scales  *cluster.LiveReader // reads the scale subresource in place of an object
 	objects *cluster.LiveReader
 
-	mu      sync.Mutex
-	answers map[scaleKey]scaleAnswer
+	answers fair.Memory[scaleKey, scaleAnswer]
 }
 
 type scaleKey struct {
@@ -56,7 +55,6 @@ func NewScales(subresources client.SubResourceClientConstructor, objects client.
 	return &Scales{
 		scales:  cluster.NewLiveReader(scaleReader{subresources}, cluster.LimitUnproven),
 		objects: cluster.NewLiveReader(objects, cluster.LimitUnproven),
-		answers: map[scaleKey]scaleAnswer{},
 	}
 }
 
@@ -64,10 +62,7 @@ func NewScales(subresources client.SubResourceClientConstructor, objects client.
 // of these numbers in the workload; otherwise the scale subresource says it.
 func (s *Scales) Read(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, now time.Time, paths ...string) (int32, string, error) {
 	id := scaleKey{kind, key, strings.Join(paths, ",")}
-	s.mu.Lock()
-	known, ok := s.answers[id]
-	s.mu.Unlock()
-	if ok && now.Before(known.until) {
+	if known, ok := s.answers.Get(key.Namespace, id); ok && now.Before(known.until) {
 		return known.replicas, known.unknown, nil
 	}
 	replicas, unknown, err := s.ask(ctx, id, paths)
@@ -78,7 +73,7 @@ func (s *Scales) Read(ctx context.Context, kind schema.GroupVersionKind, key cli
 	if unknown != "" {
 		answer.until = now.Add(unknownMemory)
 	}
-	s.remember(id, answer)
+	s.answers.Put(fair.Bounds{All: mostScales}, key.Namespace, id, answer)
 	return answer.replicas, answer.unknown, nil
 }
 
@@ -111,15 +106,6 @@ func (s *Scales) ask(ctx context.Context, id scaleKey, paths []string) (replicas
 
 // within is a number of pods.
 func within(n int64) int32 { return int32(min(max(n, 0), 1<<30)) }
-
-func (s *Scales) remember(id scaleKey, answer scaleAnswer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.answers) >= mostScales {
-		clear(s.answers)
-	}
-	s.answers[id] = answer
-}
 
 // errNoScale is returned for a kind that the API server does not serve, or that has no scale.
 var errNoScale = errors.New("its kind has no scale subresource that the API server serves")

@@ -26,9 +26,7 @@ const (
 
 // Reconciler writes the deletion costs of the pods of ReplicaSets. It runs on the leader.
 type Reconciler struct {
-	Client client.Client
-	// Writer writes at a rate of its own, so that other parts never wait for costs.
-	Writer  client.Writer
+	Client  client.Client
 	Clock   clock.PassiveClock
 	Events  events.EventRecorder
 	Metrics *Metrics

@@ -47,7 +47,7 @@ func start(t *testing.T) (*controller.Reconciler, *prometheus.Registry) {
 	}
 	registry := prometheus.NewRegistry()
 	r := &controller.Reconciler{
-		Client: mgr.GetClient(), Writer: mgr.GetClient(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
+		Client: mgr.GetClient(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
 		Metrics: controller.NewMetrics(registry),
 	}
 	for _, each := range []interface{ SetupWithManager(ctrl.Manager) error }{r, &controller.CloneSets{Reconciler: r}} {

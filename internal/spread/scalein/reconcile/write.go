@@ -53,7 +53,7 @@ func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, cost string) er
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	if err := r.Writer.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := r.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("write deletion cost of pod %s: %w", pod.Name, err)
 	}
 	return nil
