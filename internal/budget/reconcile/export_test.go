@@ -71,16 +71,14 @@ func (l *Losses) Look(now time.Time, available map[types.UID]bool, causes map[ty
 }
 
 // Teller follows refusals.
-type Teller struct{ teller }
+type Teller struct{ told teller }
 
 // Since begins to follow refusals.
 func Since(at time.Time) *Teller { return &Teller{teller{since: at}} }
 
 // Tell returns the pods to report.
 func (t *Teller) Tell(decisions []ledger.Decision, now time.Time) (pods []string) {
-	tell, after := t.next(decisions, now)
-	t.teller = after
-	for _, d := range tell {
+	for _, d := range t.told.next(decisions, now) {
 		pods = append(pods, d.Pod)
 	}
 	return pods

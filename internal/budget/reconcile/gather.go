@@ -34,7 +34,7 @@ type situation struct {
 // gather reads the pods before the book, so that the book is not older than the pods. The
 // version of the pods is read first of all: the pods are at least as new as it says.
 func (r *Reconciler) gather(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, last known) (situation, error) {
-	s := situation{now: r.Clock.Now(), pub: pub, before: pub.Status.Conditions, missed: last.missed, explained: r.memory.explanations(pub.Namespace)}
+	s := situation{now: r.Clock.Now(), pub: pub, before: pub.Status.Conditions, missed: last.missed, explained: r.memory.explanations(pub.Namespace, r.Clock.Now())}
 	var err error
 	if s.seen.Version, err = r.Reader.Version(ctx); err != nil {
 		return s, err

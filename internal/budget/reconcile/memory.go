@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // pause is the shortest time between two reconciles of a budget, so that a burst of pods
@@ -31,10 +33,9 @@ type space struct {
 	budgets map[string]*known // by name
 	// explained are pods whose disruption no budget has to wonder about: they had an entry in
 	// a book, or ended as they should. Budgets that share pods share the explanations.
-	explained map[types.UID]time.Time
+	explained fair.Rests[types.UID]
 	// counted are pods whose loss is in the metrics, which a second budget must not repeat.
-	counted map[types.UID]time.Time
-	swept   time.Time
+	counted fair.Rests[types.UID]
 	sights  int // of all budgets
 	// turns are when the budgets that wait may be reconciled, by name.
 	turns map[string]time.Time
@@ -47,7 +48,7 @@ type known struct {
 	sights map[types.UID]sight
 	ran    time.Time // the last reconcile
 	write  cluster.Write
-	told   teller
+	told   *teller
 	missed time.Time // the last loss that the guard should have been asked about
 	noted  time.Time // the last event about losses
 	woken  map[types.UID]time.Time
@@ -60,10 +61,7 @@ func (m *memory) spaceOf(namespace string) *space {
 	}
 	s := m.namespaces[namespace]
 	if s == nil {
-		s = &space{
-			budgets: map[string]*known{}, explained: map[types.UID]time.Time{}, counted: map[types.UID]time.Time{},
-			turns: map[string]time.Time{}, rate: rate.NewLimiter(rate.Every(reconcileEach), reconcilesAtOnce),
-		}
+		s = &space{budgets: map[string]*known{}, turns: map[string]time.Time{}, rate: rate.NewLimiter(rate.Every(reconcileEach), reconcilesAtOnce)}
 		m.namespaces[namespace] = s
 	}
 	return s
@@ -78,7 +76,7 @@ func (m *memory) of(budget client.ObjectKey, uid types.UID, now time.Time) known
 	if k := s.budgets[budget.Name]; k != nil && k.uid == uid {
 		return *k
 	}
-	return known{uid: uid, told: teller{since: now}}
+	return known{uid: uid, told: &teller{since: now}}
 }
 
 func (m *memory) put(budget client.ObjectKey, k known) {
@@ -130,18 +128,16 @@ func (m *memory) explain(namespace string, now time.Time, pods ...types.UID) {
 		return // no budget is there
 	}
 	for _, pod := range pods {
-		s.explained[pod] = now
+		s.explained.Begin(pod, now, explanationMemory)
 	}
-	s.sweep(now)
 }
 
 // explanations returns a function that tells whether the disruption of a pod has one.
-func (m *memory) explanations(namespace string) func(types.UID) bool {
+func (m *memory) explanations(namespace string, now time.Time) func(types.UID) bool {
 	return func(pod types.UID) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		_, ok := m.spaceOf(namespace).explained[pod]
-		return ok
+		return m.spaceOf(namespace).explained.Left(pod, now) > 0
 	}
 }
 
@@ -149,29 +145,9 @@ func (m *memory) explanations(namespace string) func(types.UID) bool {
 func (m *memory) count(namespace string, pod types.UID, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.spaceOf(namespace)
-	if at, ok := s.counted[pod]; ok && now.Sub(at) < countedOnce {
-		return false
-	}
-	s.counted[pod] = now
-	return true
+	return m.spaceOf(namespace).counted.Take(pod, now, countedOnce, math.MaxInt)
 }
 
 // countedOnce is the time in which all budgets of a pod notice its loss. A pod that is lost
 // again later counts again.
 const countedOnce = 30 * time.Second
-
-// sweep forgets what is old.
-func (s *space) sweep(now time.Time) {
-	if now.Sub(s.swept) < time.Minute {
-		return
-	}
-	s.swept = now
-	for _, times := range []map[types.UID]time.Time{s.explained, s.counted} {
-		for pod, at := range times {
-			if now.Sub(at) > explanationMemory {
-				delete(times, pod)
-			}
-		}
-	}
-}

@@ -121,8 +121,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pub *policyv1beta1.PodUnavai
 // finish remembers and reports what the status says by now.
 func (r *Reconciler) finish(s *situation, last known, sights map[types.UID]sight, lost []loss, status policyv1beta1.PodUnavailableBudgetStatus) {
 	key := client.ObjectKeyFromObject(s.pub)
-	var tell []ledger.Decision
-	tell, last.told = last.told.next(about(s.book.Decisions, s.pub), s.now)
+	tell := last.told.next(about(s.book.Decisions, s.pub), s.now)
 	tellLost := len(lost) > 0 && s.now.Sub(last.noted) >= tellAgain
 	if tellLost {
 		last.noted = s.now

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 )
 
@@ -17,31 +18,23 @@ const (
 // teller remembers which refusals were reported as events.
 type teller struct {
 	since time.Time // of the newest decision that was looked at
-	pods  map[string]time.Time
+	pods  fair.Rests[string]
 }
 
-// next returns the refusals to report, the oldest first, and what to remember. A leader
-// reports no refusal from before its time: a request that is refused comes again.
-func (t teller) next(decisions []ledger.Decision, now time.Time) ([]ledger.Decision, teller) {
-	after := teller{since: t.since, pods: map[string]time.Time{}}
-	for pod, at := range t.pods {
-		if now.Sub(at) < tellAgain {
-			after.pods[pod] = at
-		}
-	}
-	var tell []ledger.Decision
+// next returns the refusals to report, the oldest first. A leader reports no refusal from before its time: a request
+// that is refused comes again.
+func (t *teller) next(decisions []ledger.Decision, now time.Time) (tell []ledger.Decision) {
+	since := t.since
 	for _, d := range slices.Backward(decisions) { // the newest is the first
-		if !d.Time.After(t.since) {
+		if !d.Time.After(since) {
 			continue
 		}
-		if d.Time.After(after.since) {
-			after.since = d.Time
+		if d.Time.After(t.since) {
+			t.since = d.Time
 		}
-		if _, told := after.pods[d.Pod]; told || d.Verdict != string(budget.Refused) || len(after.pods) >= mostEvents {
-			continue
+		if d.Verdict == string(budget.Refused) && t.pods.Take(d.Pod, now, tellAgain, mostEvents) {
+			tell = append(tell, d)
 		}
-		after.pods[d.Pod] = now
-		tell = append(tell, d)
 	}
-	return tell, after
+	return tell
 }

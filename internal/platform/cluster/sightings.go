@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +20,6 @@ import (
 // reserved: a reservation begins when the runtime ends the pod, which may be later.
 const sightingGrace = time.Hour
 
-// sweepInterval is the time between two removals of pods that need not be remembered.
-const sweepInterval = 10 * time.Minute
-
 // mostSightings bounds the memory, since a tenant can create and delete any number of bound pods.
 var mostSightings = fair.Bounds{Each: 5_000, All: 50_000}
 
@@ -38,9 +34,7 @@ type Sightings struct {
 	// Most is how many pods are remembered of a namespace, and of all; without bounds the default.
 	Most fair.Bounds
 
-	seen  fair.Memory[string, sighting] // by name
-	mu    sync.Mutex
-	swept time.Time
+	seen fair.Memory[string, sighting] // by name
 }
 
 // Life is one pod of a name that had addresses on a node.
@@ -54,7 +48,7 @@ type Life struct {
 // sighting is a life that has ended.
 type sighting struct {
 	Life
-	until time.Time // when the sighting is forgotten
+	until time.Time // when the sighting counts no longer
 }
 
 // Follow remembers the pods of a cache, best before the cache is filled. A pod that ends is
@@ -85,7 +79,7 @@ func (s *Sightings) Last(ctx context.Context, r client.Reader, pod client.Object
 	if ran(&now) {
 		return new(s.lifeOf(&now)), nil
 	}
-	if ended, ok := s.seen.Get(pod.Namespace, pod.Name); ok {
+	if ended, ok := s.seen.Get(pod.Namespace, pod.Name); ok && s.Clock.Now().Before(ended.until) {
 		return &ended.Life, nil
 	}
 	return nil, nil //nolint:nilnil // a pod that was never seen is an answer
@@ -130,16 +124,5 @@ func (s *Sightings) remember(pod *corev1.Pod) {
 		return
 	}
 	life := s.lifeOf(pod)
-	s.sweep(life.Seen)
 	s.seen.Put(cmp.Or(s.Most, mostSightings), pod.Namespace, pod.Name, sighting{life, life.Seen.Add(retain + sightingGrace)})
-}
-
-// sweep forgets pods whose addresses are no longer reserved.
-func (s *Sightings) sweep(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Sub(s.swept) >= sweepInterval {
-		s.swept = now
-		s.seen.Sweep(func(known sighting) bool { return !now.Before(known.until) })
-	}
 }

@@ -67,19 +67,6 @@ func (m *Memory[K, V]) Forget(namespace string, key K) {
 	m.forget(namespace, key)
 }
 
-// Sweep removes the values that are over.
-func (m *Memory[K, V]) Sweep(over func(V) bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for namespace, space := range m.spaces {
-		for key, one := range space {
-			if over(one.value) {
-				m.forget(namespace, key)
-			}
-		}
-	}
-}
-
 // Len is how many values are remembered.
 func (m *Memory[K, V]) Len() int {
 	m.mu.Lock()

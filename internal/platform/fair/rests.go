@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Rests are until when objects are not looked at again. What a tenant makes large rests longer, so that the
-// leader has time for others. The zero value has no rests. It is safe for concurrent use.
+// Rests are until when something is not done again with an object. What a tenant makes large rests longer, so that
+// there is time for others. The zero value has no rests. It is safe for concurrent use.
 type Rests[K comparable] struct {
 	mu    sync.Mutex
 	until map[K]time.Time
+	swept time.Time
 }
 
 // Left returns how long the rest of an object still lasts; 0 for none.
@@ -31,8 +32,10 @@ func (r *Rests[K]) Begin(of K, now time.Time, rest time.Duration) {
 func (r *Rests[K]) Take(of K, now time.Time, rest time.Duration, most int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sweep(now)
-	if _, rests := r.until[of]; rests || len(r.until) >= most {
+	if len(r.until) >= most {
+		r.sweep(now)
+	}
+	if r.until[of].After(now) || len(r.until) >= most {
 		return false
 	}
 	r.begin(of, now, rest)
@@ -43,10 +46,12 @@ func (r *Rests[K]) begin(of K, now time.Time, rest time.Duration) {
 	if r.until == nil {
 		r.until = map[K]time.Time{}
 	}
-	r.until[of] = now.Add(rest)
-	r.sweep(now)
+	if r.until[of] = now.Add(rest); now.Sub(r.swept).Abs() >= time.Second {
+		r.sweep(now)
+	}
 }
 
 func (r *Rests[K]) sweep(now time.Time) {
+	r.swept = now
 	maps.DeleteFunc(r.until, func(_ K, until time.Time) bool { return !until.After(now) })
 }

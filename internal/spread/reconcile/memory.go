@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
 // memory is what the reconciler remembers.
@@ -14,7 +16,7 @@ type memory struct {
 	// spreads tell when pods lost their last scheduling gate: the condition of a pod does not tell.
 	// Zero is for a pod that has a gate.
 	spreads map[types.NamespacedName]map[types.UID]time.Time
-	patches map[attempt]string
+	patches fair.Memory[attempt, string] // why a patch did not apply; "" for one that did
 	// sized is when the size from before an event of the target is no longer remembered.
 	sized map[types.NamespacedName]time.Time
 }
@@ -27,24 +29,6 @@ type attempt struct {
 	spread           types.UID
 	generation       int64
 	subset, revision string
-}
-
-// tried returns why a patch did not apply; "" if it did.
-func (m *memory) tried(a attempt) (problem string, known bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	problem, known = m.patches[a]
-	return problem, known
-}
-
-// try remembers why a patch did not apply.
-func (m *memory) try(a attempt, problem string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.patches == nil || len(m.patches) >= mostPatches {
-		m.patches = map[attempt]string{}
-	}
-	m.patches[a] = shortened(problem)
 }
 
 // gates remembers which pods have a gate, and returns when the others lost theirs. A pod that is

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	"github.com/limpet-io/limpet/internal/spread"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
@@ -171,7 +172,7 @@ func (r *Reconciler) patchProblem(ctx context.Context, s *situation) (string, er
 			continue
 		}
 		tried := attempt{s.object.UID, s.object.Generation, o.Name, s.pods[at].revision}
-		problem, known := r.memory.tried(tried)
+		problem, known := r.memory.patches.Get(s.object.Namespace, tried)
 		if !known {
 			pod := &corev1.Pod{}
 			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.pods[at]), pod); err != nil {
@@ -180,7 +181,7 @@ func (r *Reconciler) patchProblem(ctx context.Context, s *situation) (string, er
 			if _, err := podpatch.Strategic(pod, o.Patch); err != nil {
 				problem = fmt.Sprintf("the patch of subset %s does not apply: %v", o.Name, err)
 			}
-			r.memory.try(tried, problem)
+			r.memory.patches.Put(fair.Bounds{All: mostPatches}, s.object.Namespace, tried, shortened(problem))
 		}
 		if problem != "" {
 			return problem, nil
