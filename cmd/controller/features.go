@@ -65,7 +65,6 @@ type shared struct {
 	live *cluster.LiveReader
 	// proven is live for what exists.
 	proven  *cluster.LiveReader
-	newest  *cluster.LiveReader // reads the spreads of labelled namespaces for new pods
 	reader  *workloads.Reader
 	watcher *workloads.Watcher
 	evictor *evict.Evictor
@@ -150,7 +149,7 @@ func spreads() feature {
 		},
 		planners: func(s shared) []admit.Planner {
 			return []admit.Planner{&admit.Spread{
-				Cached: s.mgr.GetCache(), Live: s.live, LiveProven: s.newest, Workloads: s.reader, Sizes: s.sizes, Tally: s.tally, Books: s.books,
+				Cached: s.mgr.GetCache(), Live: s.live, LiveProven: cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitLabelled), Workloads: s.reader, Sizes: s.sizes, Tally: s.tally, Books: s.books,
 				Clock: s.clock, Events: s.events, Metrics: admit.NewSpreadMetrics(metrics.Registry),
 			}}
 		},

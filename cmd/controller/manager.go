@@ -139,7 +139,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	s := shared{
 		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource), leading: mgr.GetClient(),
 		live:   cluster.NewLiveReader(live, cluster.LimitUnproven),
-		proven: cluster.NewLiveReader(live, cluster.LimitProven), newest: cluster.NewLiveReader(live, cluster.LimitLabelled),
+		proven: cluster.NewLiveReader(live, cluster.LimitProven),
 	}
 	if o.LeaderElect {
 		if err := s.elect(mgr); err != nil {

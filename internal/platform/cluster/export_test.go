@@ -12,7 +12,7 @@ func (r *LiveReader) Waits(key client.ObjectKey, requests int) error {
 	defer r.mu.Unlock()
 	found := 0
 	for id, read := range r.waiting {
-		if id, ok := id.(liveKey); ok && id.ObjectKey == key {
+		if id.ObjectKey == key {
 			found += read.requests
 		}
 	}

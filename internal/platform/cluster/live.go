@@ -38,26 +38,20 @@ type LiveReader struct {
 	turns  *fair.Semaphore[string] // by namespace
 
 	mu      sync.Mutex
-	waiting map[any]*oneRead // not begun yet, by liveKey or listKey, so that later requests may share them
+	waiting map[readKey]*oneRead // not begun yet, so that later requests may share them
 }
 
 // NewLiveReader bounds the reads of a reader.
 func NewLiveReader(reader client.Reader, limits fair.Bounds) *LiveReader {
-	return &LiveReader{reader: reader, turns: fair.NewSemaphore[string](limits), waiting: map[any]*oneRead{}}
+	return &LiveReader{reader: reader, turns: fair.NewSemaphore[string](limits), waiting: map[readKey]*oneRead{}}
 }
 
-// liveKey identifies an object. Objects that stand for metadata only differ by their kind.
-type liveKey struct {
+// readKey identifies what is read. Objects that stand for metadata only differ by their kind.
+type readKey struct {
 	form reflect.Type
 	kind schema.GroupVersionKind
 	client.ObjectKey
-}
-
-// listKey identifies a list: the type of the list and its options as text.
-type listKey struct {
-	form      reflect.Type
-	namespace string
-	options   string
+	options string // of a list, as text
 }
 
 // oneRead is a read that several requests share. It is cancelled when no request waits for it.
@@ -79,7 +73,7 @@ func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.
 	if place == "" { // a Namespace takes the turn of what is in it
 		place = key.Name
 	}
-	id := liveKey{reflect.TypeOf(into), into.GetObjectKind().GroupVersionKind(), key}
+	id := readKey{reflect.TypeOf(into), into.GetObjectKind().GroupVersionKind(), key, ""}
 	return r.share(ctx, id, place, into, func(ctx context.Context, o runtime.Object) error {
 		return r.reader.Get(ctx, key, o.(client.Object), opts...)
 	})
@@ -89,14 +83,15 @@ func (r *LiveReader) Get(ctx context.Context, key client.ObjectKey, into client.
 // joins a read. Callers must not change the items.
 func (r *LiveReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
-	id := listKey{reflect.TypeOf(into), options.Namespace, fmt.Sprintf("%v %+v", into.GetObjectKind().GroupVersionKind(), options.AsListOptions())}
+	id := readKey{form: reflect.TypeOf(into), kind: into.GetObjectKind().GroupVersionKind(), options: fmt.Sprintf("%+v", options.AsListOptions())}
+	id.Namespace = options.Namespace
 	return r.share(ctx, id, options.Namespace, into, func(ctx context.Context, o runtime.Object) error {
 		return r.reader.List(ctx, o.(client.ObjectList), opts...)
 	})
 }
 
 // share joins a read that has not begun yet, or makes one.
-func (r *LiveReader) share(ctx context.Context, id any, place string, into runtime.Object, ask func(context.Context, runtime.Object) error) error {
+func (r *LiveReader) share(ctx context.Context, id readKey, place string, into runtime.Object, ask func(context.Context, runtime.Object) error) error {
 	r.mu.Lock()
 	read, joined := r.waiting[id]
 	if !joined {
@@ -121,7 +116,7 @@ func (r *LiveReader) share(ctx context.Context, id any, place string, into runti
 }
 
 // leave ends the waiting of a request. Later requests do not join a cancelled read.
-func (r *LiveReader) leave(id any, read *oneRead) {
+func (r *LiveReader) leave(id readKey, read *oneRead) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if read.requests--; read.requests == 0 {
@@ -131,14 +126,14 @@ func (r *LiveReader) leave(id any, read *oneRead) {
 }
 
 // begin lets no further request join a read.
-func (r *LiveReader) begin(id any, read *oneRead) {
+func (r *LiveReader) begin(id readKey, read *oneRead) {
 	if r.waiting[id] == read {
 		delete(r.waiting, id)
 	}
 }
 
 // run makes one read in its turn.
-func (r *LiveReader) run(ctx context.Context, id any, place string, read *oneRead) {
+func (r *LiveReader) run(ctx context.Context, id readKey, place string, read *oneRead) {
 	defer close(read.done)
 	leave, err := r.turns.Enter(ctx, place, 1)
 	r.mu.Lock()

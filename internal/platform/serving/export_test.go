@@ -7,7 +7,7 @@ func (c *Certificate) Use(pair *tls.Certificate) { c.pair.Store(pair) }
 
 // Asking is how many requests wait for their turn or are handled.
 func (s *Server) Asking() (n int) {
-	for _, l := range []*lane{s.gate.lanes.smallAdmissions, s.gate.lanes.largeAdmissions, s.gate.lanes.smallConversions, s.gate.lanes.largeConversions} {
+	for _, l := range s.gate.lanes.of {
 		n += l.parties.Requests()
 	}
 	return n

@@ -85,18 +85,17 @@ type gate struct {
 	lanes   *lanes
 	// The crowds share the memory for bodies and answers among addresses. A body that is not
 	// handled yet, or an answer, gives way to one of an address that has less.
-	small, large, conversions, answers *endpoint.Crowd
-	refuse                             func(reason string)
-	clock                              clock.PassiveClock
-	inReview                           []string     // see Options.AnswerInReview
-	answered                           atomic.Int64 // when a request was last answered or refused, in ns
+	small, answers *endpoint.Crowd
+	refuse         func(reason string)
+	clock          clock.PassiveClock
+	inReview       []string     // see Options.AnswerInReview
+	answered       atomic.Int64 // when a request was last answered or refused, in ns
 }
 
 func newGate(limits Limits, clients *Clients, next http.Handler, refuse func(string), c clock.PassiveClock) *gate {
 	return &gate{
 		limits: limits, clients: clients, next: next, lanes: newLanes(limits), refuse: refuse, clock: c,
 		small: endpoint.NewCrowd(limits.Bodies), answers: endpoint.NewCrowd(limits.Answers),
-		large: endpoint.NewCrowd(largeBodies), conversions: endpoint.NewCrowd(largeBodies),
 	}
 }
 
@@ -168,7 +167,7 @@ func (g *gate) serveSmall(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in := g.lanes.of(r.URL.Path, size.within(g.limits.SmallRequest))
+	in := g.lanes.of[kind{r.URL.Path == ConversionPath, size.within(g.limits.SmallRequest)}]
 	leave, err := g.lanes.share(r.Context(), in, partyOf(r, source, body))
 	if err != nil {
 		return err
@@ -189,10 +188,7 @@ func partyOf(r *http.Request, source netip.Addr, head []byte) party {
 // keeps those of other addresses waiting. The head of the body tells its namespace before.
 func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 	source, connection := sourceOf(r), endpoint.ConnectionOf(r.Context())
-	in, crowd := g.lanes.of(r.URL.Path, false), g.large
-	if r.URL.Path == ConversionPath {
-		crowd = g.conversions
-	}
+	in := g.lanes.of[kind{conversion: r.URL.Path == ConversionPath}]
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(g.clock.Now().Add(smallBodyTimeout)); err != nil {
 		return fmt.Errorf("read request: %w", err)
@@ -206,7 +202,7 @@ func (g *gate) serveLarge(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	member := crowd.Enter(source, 1, connection.Close)
+	member := in.bodies.Enter(source, 1, connection.Close)
 	if member == nil {
 		return errBusy
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
@@ -20,7 +21,12 @@ import (
 type lane struct {
 	parties         *fair.Semaphore[party]
 	sources, places *fair.Semaphore[netip.Addr]
+	// bodies are the large ones that are read or wait.
+	bodies *endpoint.Crowd
 }
+
+// kind is a kind of request.
+type kind struct{ conversion, small bool }
 
 // party is whose requests share the places of a source.
 type party struct {
@@ -32,40 +38,22 @@ func newLane(most, ofSource, ofParty int) *lane {
 	return &lane{
 		fair.NewSemaphore[party](fair.Bounds{Each: ofParty}),
 		fair.NewSemaphore[netip.Addr](fair.Bounds{Each: ofSource}), fair.NewSemaphore[netip.Addr](fair.Bounds{All: most}),
+		endpoint.NewCrowd(largeBodies),
 	}
 }
 
-// lanes are all kinds.
+// lanes are those of all kinds.
 type lanes struct {
-	wait                                                                 time.Duration
-	smallAdmissions, largeAdmissions, smallConversions, largeConversions *lane
-
-	mu    sync.Mutex
-	begun map[*request]time.Time // of the requests that are handled
+	wait  time.Duration
+	of    map[kind]*lane
+	begun sync.Map // when each request that is handled began, by a key of its own
 }
-
-// request is one that is handled. Its size makes each one's address unique.
-type request struct{ _ byte }
 
 func newLanes(l Limits) *lanes {
-	return &lanes{
-		wait: l.Wait, begun: map[*request]time.Time{},
-		smallAdmissions: newLane(l.Small, l.PerSource, l.PerNamespace), largeAdmissions: newLane(1, 1, 1),
-		smallConversions: newLane(smallConversionsAtOnce, 1, 1), largeConversions: newLane(1, 1, 1),
-	}
-}
-
-// of is the lane of a request.
-func (l *lanes) of(path string, small bool) *lane {
-	switch {
-	case path == ConversionPath && small:
-		return l.smallConversions
-	case path == ConversionPath:
-		return l.largeConversions
-	case small:
-		return l.smallAdmissions
-	}
-	return l.largeAdmissions
+	return &lanes{wait: l.Wait, of: map[kind]*lane{
+		{small: true}: newLane(l.Small, l.PerSource, l.PerNamespace), {}: newLane(1, 1, 1),
+		{conversion: true, small: true}: newLane(smallConversionsAtOnce, 1, 1), {conversion: true}: newLane(1, 1, 1),
+	}}
 }
 
 // share waits until a namespace has less than its share of the requests of a source, and the
@@ -99,26 +87,21 @@ func (l *lanes) enter(ctx context.Context, in *lane, source netip.Addr, now time
 	if err != nil {
 		return nil, errBusy
 	}
-	key := &request{}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.begun[key] = now
+	key := new(byte) // which is at no other address
+	l.begun.Store(key, now)
 	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.begun, key)
+		l.begun.Delete(key)
 		leavePlace()
 	}, nil
 }
 
 // oldest is when the oldest request began that is still handled; now if there is none.
 func (l *lanes) oldest(now time.Time) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, t := range l.begun {
-		if t.Before(now) {
+	l.begun.Range(func(_, began any) bool {
+		if t := began.(time.Time); t.Before(now) {
 			now = t
 		}
-	}
+		return true
+	})
 	return now
 }
