@@ -66,7 +66,7 @@ func (n *Namespaces) Label(ctx context.Context, m mark.Mark, name string) error 
 	case err == nil:
 		return nil
 	case errors.Is(err, fair.ErrCrowded):
-		return apierrors.NewTooManyRequests(err.Error(), 1)
+		return crowded(err)
 	}
 	return apierrors.NewServiceUnavailable(fmt.Sprintf(
 		"label namespace %s with %s, without which %s: %v; remedy: try again", name, m.Label, m.Without, err))

@@ -2,7 +2,6 @@ package validate
 
 import (
 	"context"
-	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
-	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -43,11 +41,8 @@ func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.
 // target.
 func (w *PersistentPodState) judgeNew(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	others, err := cluster.LiveStatesOf(ctx, w.Live, w.Cached, s.Namespace, pin.TargetOf(s))
-	if errors.Is(err, fair.ErrCrowded) {
-		err = apierrors.NewTooManyRequests(err.Error(), 1)
-	}
 	if err != nil {
-		return nil, err
+		return nil, crowded(err)
 	}
 	return w.judge(ctx, s, others)
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -25,9 +26,11 @@ const (
 	probeShare  = 100 * time.Millisecond // for each namespace: ten probes a second in all
 	probeWait   = 10 * time.Second       // the longest wait for an answer
 	probesFail  = 2                      // answers without the guard in a row
-	mostProbed  = 10_000                 // namespaces that are remembered
 	notAPodName = disruption.ProbeName
 )
+
+// mostProbed is how many namespaces are remembered.
+var mostProbed = fair.Bounds{All: 10_000}
 
 // Prober learns whether the API server asks the guard about the pods of a namespace. It sends
 // a dry run of an eviction, which the guard refuses with a cause of its own. The API server asks
@@ -40,9 +43,10 @@ type Prober struct {
 	// Configuration is the name of the ValidatingWebhookConfiguration.
 	Configuration string
 
+	probed fair.Memory[struct{}, probed]
+	wanted fair.Memory[struct{}, wanted]
+
 	mu     sync.Mutex
-	probed map[string]probed // by namespace
-	wanted map[string]wanted // by namespace
 	config configuration
 }
 
@@ -89,27 +93,21 @@ func (p *Prober) state(ctx context.Context, namespace string, now time.Time) (gu
 
 // wants returns the label that the budgets of a namespace need.
 func (p *Prober) wants(ctx context.Context, namespace string, now time.Time) (string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if known, ok := p.wanted[namespace]; ok && now.Sub(known.at).Abs() < pause {
+	if known, ok := p.wanted.Get(namespace, struct{}{}); ok && now.Sub(known.at).Abs() < pause {
 		return known.label, nil
 	}
 	var budgets policyv1beta1.PodUnavailableBudgetList
 	if err := p.Client.List(ctx, &budgets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("list PodUnavailableBudgets in namespace %s: %w", namespace, err)
 	}
-	if p.wanted == nil || len(p.wanted) >= mostProbed {
-		p.wanted = map[string]wanted{}
-	}
-	p.wanted[namespace] = wanted{wantedOf(budgets.Items, false), now}
-	return p.wanted[namespace].label, nil
+	label := wantedOf(budgets.Items, false)
+	p.wanted.Put(mostProbed, namespace, struct{}{}, wanted{label, now})
+	return label, nil
 }
 
 // last returns the last answer in a namespace, or a new one.
 func (p *Prober) last(ctx context.Context, namespace, label string, now time.Time) probe {
-	p.mu.Lock()
-	known := p.probed[namespace]
-	p.mu.Unlock()
+	known, _ := p.probed.Get(namespace, struct{}{})
 	if known.label != label {
 		known = probed{label: label}
 	}
@@ -117,23 +115,16 @@ func (p *Prober) last(ctx context.Context, namespace, label string, now time.Tim
 		return known.probe
 	}
 	answer := p.send(ctx, namespace, now)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	known = known.next(answer, now, time.Duration(len(p.probed))*probeShare)
-	if p.probed == nil || len(p.probed) >= mostProbed {
-		p.probed = map[string]probed{}
-	}
-	p.probed[namespace] = known
+	known = known.next(answer, now, time.Duration(p.probed.Len())*probeShare)
+	p.probed.Put(mostProbed, namespace, struct{}{}, known)
 	return known.probe
 }
 
 // again makes the next state send a probe, because the last answer may be out of date.
 func (p *Prober) again(namespace string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if known, ok := p.probed[namespace]; ok {
+	if known, ok := p.probed.Get(namespace, struct{}{}); ok {
 		known.until = time.Time{}
-		p.probed[namespace] = known
+		p.probed.Put(mostProbed, namespace, struct{}{}, known)
 	}
 }
 
