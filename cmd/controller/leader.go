@@ -16,7 +16,7 @@ const leaseName = "limpet-controller"
 
 // elect makes what only the leader does wait for an election, and its writes for the Lease.
 func (s *shared) elect(mgr ctrl.Manager) error {
-	options := clientOptions(mgr)
+	options := client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}
 	own, err := client.New(mgr.GetConfig(), options)
 	if err != nil {
 		return fmt.Errorf("make client of the election: %w", err)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -125,10 +124,6 @@ func schemeOf(all []feature, others ...func(*runtime.Scheme) error) (*runtime.Sc
 
 // eventSource is the reporter of the controller's events.
 const eventSource = "limpet-controller"
-
-func clientOptions(mgr ctrl.Manager) client.Options {
-	return client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}
-}
 
 func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error) {
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())

@@ -4,5 +4,6 @@
 //	InTurns    orders what is there already
 //	Turns      orders what comes and goes, such as the requests of a work queue
 //	Semaphore  lets requests wait for their turn, within bounds of each key and of all
-//	Rests      puts off what was large a moment ago
+//	Memory     remembers within bounds of each namespace and of all
+//	Rests      puts off what was large, or was done, a moment ago
 package fair
