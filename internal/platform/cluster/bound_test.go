@@ -165,3 +165,39 @@ func TestABoundedListHasAllPages(t *testing.T) {
 		t.Errorf("%d pages were asked for, want 3", n)
 	}
 }
+
+// Between two pages the version of the list may be compacted. Then the list begins again, and no object gets lost.
+func TestABoundedListThatExpiresBeginsAgain(t *testing.T) {
+	needs := cluster.Needs{
+		Objects: []cluster.Need{cluster.Of[*limpetv1alpha1.NodeIPPool]().
+			AtMost(10, func(o client.Object) string { return o.(*limpetv1alpha1.NodeIPPool).Status.Node })},
+	}
+	var lists atomic.Int32
+	lw := &toolscache.ListWatch{ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		list := &limpetv1alpha1.NodeIPPoolList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: make([]limpetv1alpha1.NodeIPPool, 2)}
+		switch {
+		case o.Continue == "":
+			lists.Add(1)
+			list.Continue = "next"
+			list.Items[0].Name, list.Items[1].Name = "a", "b"
+		case lists.Load() == 1:
+			return nil, apierrors.NewResourceExpired("the continue parameter is too old")
+		default:
+			list.Items[0].Name, list.Items[1].Name = "c", "d"
+		}
+		return list, nil
+	}, WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+		return nil, apierrors.NewMethodNotSupported(limpetv1alpha1.GroupVersion.WithResource("nodeippools").GroupResource(), "watch")
+	}}
+	informer := cluster.CacheOptions(needs).NewInformer(lw, &limpetv1alpha1.NodeIPPool{}, 0, toolscache.Indexers{})
+	go informer.RunWithContext(t.Context())
+	testenv.Eventually(t, func() error {
+		if !informer.HasSynced() {
+			return fmt.Errorf("not synced after %d lists", lists.Load())
+		}
+		return nil
+	})
+	if n := len(informer.GetStore().ListKeys()); n != 4 || lists.Load() < 2 {
+		t.Errorf("the cache holds %d objects after %d lists, want 4 after 2 or more", n, lists.Load())
+	}
+}
