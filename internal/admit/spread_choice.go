@@ -69,8 +69,8 @@ func (p *placing) try(ctx context.Context, dryRun, last bool) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	owners := []books.Owner{{Name: p.object.Name, UID: p.object.UID, Spread: true}}
-	book, err := p.Books.Look(ctx, p.object.Namespace, owners)
+	of := books.OfSpread(p.object)
+	book, err := p.Books.Look(ctx, of)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -88,7 +88,7 @@ func (p *placing) try(ctx context.Context, dryRun, last bool) (outcome, error) {
 		return o, nil
 	}
 	var failed error
-	_, err = p.Books.Decide(ctx, p.object.Namespace, owners, func(book ledger.Book) (ledger.Book, bool) {
+	_, err = p.Books.Decide(ctx, of, func(book ledger.Book) (ledger.Book, bool) {
 		if o, failed = p.decide(ctx, rules, book, last); failed != nil || o.wait || !o.enter || o.Subset == "" {
 			return book, false // the answer is checked against the newest book
 		}
@@ -112,7 +112,7 @@ func (p *placing) unbooked(ctx context.Context, rules spread.Spread, cause error
 		return outcome{}, cause
 	}
 	ctx = context.WithoutCancel(ctx)
-	book, err := p.Books.Look(ctx, p.object.Namespace, []books.Owner{{Name: p.object.Name, UID: p.object.UID, Spread: true}})
+	book, err := p.Books.Look(ctx, books.OfSpread(p.object))
 	if err != nil {
 		return outcome{}, err
 	}

@@ -105,14 +105,6 @@ func with(pods []budget.Pod, pod budget.Pod) []budget.Pod {
 	return pods
 }
 
-func (c inquiry) owners() []books.Owner {
-	owners := make([]books.Owner, len(c.covering))
-	for i, covering := range c.covering {
-		owners[i] = books.Owner{Name: covering.object.Name, UID: covering.object.UID}
-	}
-	return owners
-}
-
 func (c inquiry) names() []string {
 	names := make([]string, len(c.covering))
 	for i, covering := range c.covering {

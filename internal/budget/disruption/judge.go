@@ -143,7 +143,7 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 		answer.Decision = budget.Plan(in)
 		return answer, "", nil
 	}
-	if in.Book, err = j.books.Look(ctx, in.Namespace, c.owners()); err != nil {
+	if in.Book, err = j.books.Look(ctx, books.OfBudgets(in.Namespace)); err != nil {
 		return answer, "", fmt.Errorf("look into the book: %w", err)
 	}
 	answer.Decision = budget.Plan(in)
@@ -154,7 +154,7 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 	case c.request.DryRun:
 		answer.Left = left(in, answer.Decision)
 	case onlyNoted(answer.Decision) && in.Book.Name != "":
-		j.note(ctx, in.Book.Name, c, in, answer.Decision)
+		j.note(ctx, c, in, answer.Decision)
 	case answer.Take || answer.Verdict == budget.Refused || answer.Reason == budget.ReasonTaken:
 		return j.enter(ctx, c, in, version)
 	}
@@ -170,7 +170,7 @@ func spends(d budget.Decision) bool {
 // enter decides again, from the book that it writes.
 func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
 	answer.Vector = c.vector
-	decided, err := j.books.Decide(ctx, in.Namespace, c.owners(), func(book ledger.Book) (ledger.Book, bool) {
+	_, err = j.books.Decide(ctx, books.OfBudgets(in.Namespace), func(book ledger.Book) (ledger.Book, bool) {
 		in.Book, behind, answer.taken = book, "", nil
 		answer.Decision = budget.Plan(in)
 		if spends(answer.Decision) && !book.Knows(version) {
@@ -181,17 +181,17 @@ func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version s
 		_, known := book.Entries[in.Pod.UID]
 		book, answer.Decision, changed = entered(book, c, in, answer.Decision)
 		if answer.Take && answer.Verdict != budget.Refused && !known { // an earlier request may rely on a known entry
-			answer.taken = &taken{in.Namespace, c.owners(), book.Entries[in.Pod.UID]}
+			answer.taken = &taken{in.Namespace, book.Entries[in.Pod.UID]}
 		}
 		return book, changed
 	})
 	switch {
 	case err == nil:
 		if behind == "" && onlyNoted(answer.Decision) {
-			j.note(ctx, decided.Name, c, in, answer.Decision)
+			j.note(ctx, c, in, answer.Decision)
 		}
 		return answer, behind, nil
-	case errors.Is(err, books.ErrManyBudgets), errors.Is(err, books.ErrFull):
+	case errors.Is(err, books.ErrFull):
 		answer.Decision = full(c, in, err)
 		return answer, "", nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || unrefusable(in):
@@ -202,9 +202,9 @@ func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version s
 }
 
 // note enters a refused request into the book, after the answer.
-func (j *Judge) note(ctx context.Context, name string, c inquiry, in budget.Input, d budget.Decision) {
+func (j *Judge) note(ctx context.Context, c inquiry, in budget.Input, d budget.Decision) {
 	in.Book, in.Budgets = ledger.Book{}, nil // thousands of pods, which the note would keep
-	j.books.Note(ctx, in.Namespace, name, func(book ledger.Book) (ledger.Book, bool) { return note(book, c, in, d) })
+	j.books.Note(ctx, books.OfBudgets(in.Namespace), func(book ledger.Book) (ledger.Book, bool) { return note(book, c, in, d) })
 }
 
 // await waits until the cache shows a version of pods.

@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -42,7 +44,10 @@ func (r *Reconciler) gather(ctx context.Context, pub *policyv1beta1.PodUnavailab
 	if s.facts, err = r.Reader.Facts(ctx, pub, s.now); err != nil {
 		return s, err
 	}
-	if s.book, err = r.Books.Look(ctx, pub.Namespace, ownersOf(pub)); err != nil {
+	if err := r.Books.Tidy(ctx, pub.Namespace); err != nil { // no pod goes until then
+		log.FromContext(ctx).Error(err, "Books of an earlier version stay", "namespace", pub.Namespace)
+	}
+	if s.book, err = r.Books.Look(ctx, books.OfBudgets(pub.Namespace)); err != nil {
 		return s, err
 	}
 	if err := r.gatherEntries(ctx, &s); err != nil {

@@ -139,7 +139,7 @@ func (r *Reconciler) keepBook(ctx context.Context, s *situation, lost []loss) (l
 	if book, ended := ledger.Observe(s.book, s.seen, s.now); !fresh && len(ended) == 0 && len(lost) == 0 {
 		return book, nil // without the requests that nobody has repeated
 	}
-	book, err := r.Books.Decide(ctx, s.pub.Namespace, ownersOf(s.pub), func(book ledger.Book) (ledger.Book, bool) {
+	book, err := r.Books.Change(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
 		book, changed := ledger.Refresh(book, s.seen, s.now)
 		book, ended := ledger.Observe(book, s.seen, s.now)
 		changed = changed || len(ended) > 0
@@ -161,10 +161,6 @@ func (l loss) decision(of string, now time.Time) ledger.Decision {
 	return ledger.Decision{
 		Time: now, Pod: l.pod, Vector: string(budget.Lost), Verdict: string(budget.Accounted), Reason: string(l.cause), Budgets: []string{of},
 	}
-}
-
-func ownersOf(pub *policyv1beta1.PodUnavailableBudget) []books.Owner {
-	return []books.Owner{{Name: pub.Name, UID: pub.UID}}
 }
 
 // write writes a status that differs from the present one.

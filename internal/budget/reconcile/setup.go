@@ -25,7 +25,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return b.Named("budget").
 		For(&policyv1beta1.PodUnavailableBudget{}, builder.WithPredicates(specChanged)).
 		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneFirst, r.podHandler(), podChanged)).
-		Watches(&limpetv1alpha1.DisruptionBook{}, handler.EnqueueRequestsFromMapFunc(r.readersOf)).
+		Watches(&limpetv1alpha1.DisruptionBook{}, r.bookHandler()).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.budgetsOf), builder.WithPredicates(labelChanged)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 6, NewQueue: cluster.InTurn(4, cluster.NamespaceOf),

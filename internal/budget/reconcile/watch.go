@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -118,15 +119,48 @@ func requests(pubs []policyv1beta1.PodUnavailableBudget) []reconcile.Request {
 	return out
 }
 
-// readersOf finds the budgets whose entries a book holds: the one that it was made for, and
-// those whose books it took over.
-func (r *Reconciler) readersOf(ctx context.Context, o client.Object) []reconcile.Request {
-	book := o.(*limpetv1alpha1.DisruptionBook)
-	var list policyv1beta1.PodUnavailableBudgetList
-	if err := r.Client.List(ctx, &list, client.InNamespace(book.Namespace), client.UnsafeDisableDeepCopy); err != nil { // see covering
-		return nil
+// bookHandler triggers the budgets that a change of the book is about: those that a new decision names,
+// and those that count a pod whose entry came, changed or ended. Any other budget reads the book at its next check.
+func (r *Reconciler) bookHandler() handler.Funcs {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			for _, request := range r.budgetsIn(ctx, e.Object) {
+				q.Add(request)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(*limpetv1alpha1.DisruptionBook), e.ObjectNew.(*limpetv1alpha1.DisruptionBook)
+			for _, name := range r.concerned(before, after) {
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: after.Namespace, Name: name}})
+			}
+		},
 	}
-	return requests(slices.DeleteFunc(list.Items, func(b policyv1beta1.PodUnavailableBudget) bool {
-		return book.Name != string(b.UID) && !slices.Contains(book.Absorbed, string(b.UID))
-	}))
+}
+
+// concerned are the names of budgets that a change of the book is about.
+func (r *Reconciler) concerned(before, after *limpetv1alpha1.DisruptionBook) (names []string) {
+	known := map[limpetv1alpha1.DisruptionEntry]bool{}
+	for _, e := range before.Entries {
+		known[e] = true
+	}
+	changed := map[types.UID]bool{}
+	for _, e := range after.Entries {
+		if !known[e] {
+			changed[e.UID] = true
+		}
+		delete(known, e)
+	}
+	for e := range known {
+		changed[e.UID] = true
+	}
+	for uid := range changed {
+		names = append(names, r.memory.counting(after.Namespace, uid)...)
+	}
+	for _, d := range after.Decisions {
+		if len(before.Decisions) > 0 && !d.Time.After(before.Decisions[0].Time.Time) {
+			break // the newest are first
+		}
+		names = append(names, d.Budgets...)
+	}
+	return names
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,29 +46,37 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkTogether measures how many decisions of one book, and of two books, can be made when
-// 50 requests are under way at any time.
+// BenchmarkTogether measures how many decisions one replica and two can make about budgets of a namespace
+// that share no pod, when 50 requests are under way at any time.
 func BenchmarkTogether(b *testing.B) {
-	for _, books := range []int{1, 2} {
-		b.Run(fmt.Sprintf("%d-books", books), func(b *testing.B) {
-			shell, ns, budgets := replica(b), env.Namespace(b), sorted(books)
+	for _, c := range []struct{ replicas, budgets int }{{1, 1}, {1, 10}, {2, 1}, {2, 10}} {
+		b.Run(fmt.Sprintf("%d-replicas-%d-budgets", c.replicas, c.budgets), func(b *testing.B) {
+			ns, budgets := env.Namespace(b), sorted(c.budgets)
+			var shells []*Books
+			for range c.replicas {
+				shells = append(shells, replica(b))
+			}
 			for i := range budgets {
-				decide(b, shell, ns, budgets[i:i+1], 0)
+				decide(b, shells[0], ns, budgets[i:i+1], 0)
 			}
 			b.SetParallelism(25) // times the number of processors
+			var n atomic.Int64
 			var mu sync.Mutex
-			n := 0
+			var took []time.Duration
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
+					mine := int(n.Add(1))
+					budget, began := mine%c.budgets, time.Now()
+					decide(b, shells[mine/c.budgets%c.replicas], ns, budgets[budget:budget+1], mine)
 					mu.Lock()
-					n++
-					mine := n
+					took = append(took, time.Since(began))
 					mu.Unlock()
-					decide(b, shell, ns, budgets[mine%books:mine%books+1], mine)
 				}
 			})
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+			rate := float64(b.N) / b.Elapsed().Seconds()
+			report(b, took)
+			b.ReportMetric(rate, "decisions/s")
 		})
 	}
 }

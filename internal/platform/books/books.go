@@ -2,12 +2,10 @@ package books
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
+	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,21 +13,11 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// Bounds of what a tenant can make out of budgets.
-const (
-	// MostBudgets is how many budgets may cover one pod.
-	MostBudgets = 32
-	// MostOwners is how many budgets may share one book.
-	MostOwners = 256
-)
+// MostBudgets is how many budgets may cover one pod.
+const MostBudgets = 32
 
-// Errors that callers turn into refusals.
-var (
-	// ErrManyBudgets is returned when too many budgets cover a pod or share pods.
-	ErrManyBudgets = errors.New("too many budgets share pods")
-	// ErrFull is returned for a join that would make a book too large. It can be made when entries have ended.
-	ErrFull = errors.New("too many pods are on their way out")
-)
+// ErrFull is returned where a book has no room for what an earlier version left. It has when entries have ended.
+var ErrFull = errors.New("too many pods are on their way out")
 
 // Options are what Books need.
 type Options struct {
@@ -43,6 +31,7 @@ type Options struct {
 type Books struct {
 	Options
 
+	began  time.Time
 	memory memory
 	mu     sync.Mutex
 	lanes  map[client.ObjectKey][]*request // that wait for the lane's present write
@@ -51,48 +40,43 @@ type Books struct {
 
 // New returns books.
 func New(options Options) *Books {
-	return &Books{Options: options, lanes: map[client.ObjectKey][]*request{}, notes: map[client.ObjectKey][]note{}}
+	return &Books{
+		Options: options, began: options.Clock.Now(), lanes: map[client.ObjectKey][]*request{}, notes: map[client.ObjectKey][]note{},
+	}
 }
 
-// Owner is a budget, or the spread whose creations a book holds.
-type Owner struct {
-	Name string
-	UID  types.UID
-	// Spread tells that the owner is a WorkloadSpread. Its book is never joined.
-	Spread bool
+// nameOfBudgets is the name of the book of a namespace's budgets. It is less than any UID: replicas of
+// an earlier version follow pointers to such names alone.
+const nameOfBudgets = "00000000-0000-0000-0000-000000000000"
+
+// Key tells which book is meant.
+type Key struct {
+	object client.ObjectKey
+	owners []metav1.OwnerReference // none for budgets
 }
+
+// OfBudgets is the book of all budgets of a namespace. Nothing owns it: it stays as long as the namespace.
+func OfBudgets(namespace string) Key {
+	return Key{object: client.ObjectKey{Namespace: namespace, Name: nameOfBudgets}}
+}
+
+// The kind of a WorkloadSpread, as package apps serves it.
+const (
+	spreadVersion = "apps.kruise.io/v1beta1"
+	spreadKind    = "WorkloadSpread"
+)
+
+// OfSpread is the book of the creations of a WorkloadSpread, which owns it.
+func OfSpread(spread client.Object) Key {
+	return Key{
+		object: client.ObjectKey{Namespace: spread.GetNamespace(), Name: string(spread.GetUID())},
+		owners: []metav1.OwnerReference{{APIVersion: spreadVersion, Kind: spreadKind, Name: spread.GetName(), UID: spread.GetUID()}},
+	}
+}
+
+func (k Key) ofBudgets() bool { return len(k.owners) == 0 }
 
 // Needs are the whole books.
 func Needs() cluster.Needs {
 	return cluster.Needs{Objects: []cluster.Need{cluster.Of[*limpetv1alpha1.DisruptionBook]()}}
-}
-
-// namesOf returns the names of the books of budgets.
-func namesOf(budgets []Owner) ([]string, error) {
-	var names []string
-	for _, b := range budgets {
-		if !isUID(string(b.UID)) {
-			return nil, fmt.Errorf("find book of %s: %q is no UID", b.Name, b.UID)
-		}
-		names = append(names, string(b.UID))
-	}
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) > MostBudgets {
-		return nil, fmt.Errorf("%w: %d budgets cover one pod, at most %d may", ErrManyBudgets, len(names), MostBudgets)
-	}
-	return names, nil
-}
-
-// isUID tells whether a name is a UID as the API server makes them. Books of other names were
-// not made by this package.
-func isUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i, c := range s {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (c == '-') || !dash && !strings.ContainsRune("0123456789abcdef", c) {
-			return false
-		}
-	}
-	return true
 }

@@ -6,52 +6,96 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 )
 
 // decideTimeout bounds a decision whose caller set no bound.
 const decideTimeout = 10 * time.Second
 
-// Decide decides about a pod that some budgets cover. It joins the books of the budgets, calls
-// decide with the joined book, and writes the result if decide returns true. decide must not
-// change the book that it is given. It is called again after a conflict with another replica,
-// never twice at a time, and not after Decide has returned.
+// Decide decides about a pod: it calls decide with the book, and writes the result if decide
+// returns true. decide must not change the book that it is given. It is called again after a
+// conflict with another replica, never twice at a time, and not after Decide has returned.
 //
 // A cached book may be old. A write proves that it is not. Without a write, the book is read
 // past the cache, and a newer one is decided with again.
-func (b *Books) Decide(ctx context.Context, namespace string, budgets []Owner, decide func(ledger.Book) (ledger.Book, bool)) (ledger.Book, error) {
+func (b *Books) Decide(ctx context.Context, key Key, decide func(ledger.Book) (ledger.Book, bool)) (ledger.Book, error) {
+	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
+	defer cancel()
+	if key.ofBudgets() {
+		if err := b.Fold(ctx, key.object.Namespace); err != nil {
+			return ledger.Book{}, err
+		}
+	}
+	return b.Change(ctx, key, decide)
+}
+
+// Change is Decide for what gives no unit away. It does not ask whether the book has all entries.
+func (b *Books) Change(ctx context.Context, key Key, change func(ledger.Book) (ledger.Book, bool)) (ledger.Book, error) {
 	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
-		root, err := b.join(ctx, namespace, budgets)
-		if err != nil {
+		if err := b.ensure(ctx, key); err != nil {
 			return ledger.Book{}, err
 		}
-		book, err := b.apply(ctx, root, func(v *version) (*version, bool, error) {
-			return decideRoot(v, budgets, decide)
+		book, err := b.apply(ctx, key.object, func(v *version) (*version, bool, error) {
+			next, changed := changed(v, key, change)
+			return next, changed, nil
 		})
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, errGone) {
 			return book, err
 		}
 	}
-	return ledger.Book{}, fmt.Errorf("decide in namespace %s: %w", namespace, ctx.Err())
+	return ledger.Book{}, fmt.Errorf("change DisruptionBook %s: %w", key.object, ctx.Err())
 }
 
-// decideRoot decides about a book that still holds its own entries.
-func decideRoot(v *version, budgets []Owner, decide func(ledger.Book) (ledger.Book, bool)) (*version, bool, error) {
-	if !v.book.IsRoot() {
-		return nil, false, errChanged
+// changed calls a change. The book of a namespace has no owners: replicas of an earlier version make the
+// budgets that they know its owners, and it would go with the last one of those.
+func changed(v *version, key Key, change func(ledger.Book) (ledger.Book, bool)) (*version, bool) {
+	book, write := change(v.book)
+	owned := key.ofBudgets() && len(v.meta.OwnerReferences) > 0
+	if !write && !owned {
+		return v, false
 	}
-	known := withoutPods(v.meta.OwnerReferences)
-	refs := addOwners(known, references(budgets))
-	if len(refs) > MostOwners && len(refs) > len(known) {
-		return nil, false, fmt.Errorf("%w: %d would share DisruptionBook %s, at most %d may", ErrManyBudgets, len(refs), v.meta.Name, MostOwners)
+	next := &version{meta: v.meta, book: v.book}
+	if write {
+		next.book = book
 	}
-	book, changed := decide(v.book)
-	if !changed {
-		return v, false, nil
+	if owned {
+		next.meta.OwnerReferences = nil
 	}
-	next := &version{meta: v.meta, book: book}
-	next.meta.OwnerReferences = withPods(refs, book)
-	return next, true, nil
+	return next, true
+}
+
+// Look returns what a book holds. It writes nothing. It reads from the cache, so that it may be as old
+// as that: for dry runs and for numbers.
+func (b *Books) Look(ctx context.Context, key Key) (ledger.Book, error) {
+	v, err := b.read(ctx, key.object)
+	if err != nil || v == nil {
+		return ledger.Book{}, err
+	}
+	return v.book, nil
+}
+
+// ensure makes a book that does not exist. One that another replica made first is read.
+func (b *Books) ensure(ctx context.Context, key Key) error {
+	v, err := b.read(ctx, key.object)
+	if err != nil || v != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	now := b.Clock.Now()
+	v = &version{meta: metav1.ObjectMeta{Namespace: key.object.Namespace, Name: key.object.Name, OwnerReferences: key.owners}}
+	o := v.object()
+	switch err := b.Client.Create(ctx, o); {
+	case apierrors.IsAlreadyExists(err):
+		return b.readLive(ctx, key.object)
+	case err != nil:
+		return fmt.Errorf("create DisruptionBook %s: %w", key.object, err)
+	}
+	b.memory.put(key.object, read(o), now)
+	return nil
 }

@@ -20,9 +20,8 @@ import (
 // callTimeout is the longest time of one call of the API server.
 const callTimeout = 5 * time.Second
 
-// errChanged is returned by a change that the book, as it is now, does not permit: other
-// replicas changed it, so that the next step has to be found again.
-var errChanged = errors.New("the book is not as expected")
+// errGone is returned where a book does not exist any more, so that it has to be made again.
+var errGone = errors.New("the book does not exist")
 
 // change makes a new version of a book, and tells whether to write it. It is called again
 // after a conflict.
@@ -135,7 +134,7 @@ func (b *Books) verify(ctx context.Context, key client.ObjectKey, v *version) er
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get metadata of DisruptionBook %s: %w", key, err)
 	case err != nil || live.ResourceVersion != v.meta.ResourceVersion:
-		return apierrors.NewConflict(limpetv1alpha1.GroupVersion.WithResource("disruptionbooks").GroupResource(), key.Name, errChanged)
+		return apierrors.NewConflict(limpetv1alpha1.GroupVersion.WithResource("disruptionbooks").GroupResource(), key.Name, errOld)
 	}
 	return nil
 }
@@ -179,7 +178,10 @@ func decideAll(batch []*request, v *version) (next *version, decided []decidedRe
 	return v, decided, changed
 }
 
-var errLeft = errors.New("the caller waits no longer")
+var (
+	errLeft = errors.New("the caller waits no longer")
+	errOld  = errors.New("the book is not the newest version")
+)
 
 // decide calls the change, unless the caller waits no longer. A panic is an error of this
 // request, as it would be in the caller's own goroutine.
@@ -190,7 +192,7 @@ func (r *request) decide(v *version) (next *version, write bool, err error) {
 		return nil, false, errLeft
 	}
 	if v == nil {
-		return nil, false, errChanged
+		return nil, false, errGone
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -23,10 +23,9 @@ type note func(ledger.Book) (ledger.Book, bool)
 
 // Note enters something into a book that no decision relies on, such as a refused request. It
 // does not wait: the note is written with the next decision of the book, or a moment later.
-// Until then this replica alone knows it. A replica that dies in between forgets it. name is
-// the name of the book that Decide or Look returned.
-func (b *Books) Note(ctx context.Context, namespace, name string, add func(ledger.Book) (ledger.Book, bool)) {
-	key := client.ObjectKey{Namespace: namespace, Name: name}
+// Until then this replica alone knows it. A replica that dies in between forgets it. The book exists.
+func (b *Books) Note(ctx context.Context, of Key, add func(ledger.Book) (ledger.Book, bool)) {
+	key := of.object
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	waiting, timed := b.notes[key]
@@ -48,16 +47,13 @@ func (b *Books) writeNotes(ctx context.Context, key client.ObjectKey) {
 	bounded, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
 	_, err := b.apply(bounded, key, func(v *version) (*version, bool, error) {
-		switch {
-		case !v.book.IsRoot():
-			return nil, false, errChanged
-		case !v.noted:
+		if !v.noted {
 			return nil, false, errNoChange
 		}
 		return v, true, nil
 	})
 	lost := err != nil && !errors.Is(err, errNoChange)
-	if lost && !errors.Is(err, errChanged) { // a book that was joined meanwhile is no fault
+	if lost && !errors.Is(err, errGone) { // a book that was deleted is no fault
 		log.FromContext(ctx).Error(err, "Refused requests are not in their book")
 	}
 	b.mu.Lock()
@@ -70,9 +66,9 @@ func (b *Books) writeNotes(ctx context.Context, key client.ObjectKey) {
 }
 
 // withNotes returns a version with the notes that wait, and their number. Notes that say what the
-// book says already are dropped. A book that points to another one takes none.
+// book says already are dropped.
 func (b *Books) withNotes(key client.ObjectKey, v *version) (*version, int) {
-	if v == nil || !v.book.IsRoot() {
+	if v == nil {
 		return v, 0
 	}
 	b.mu.Lock()

@@ -19,17 +19,15 @@ type version struct {
 	meta metav1.ObjectMeta
 	book ledger.Book
 
-	noted bool // the book has notes that are not written
+	joined string // the book that an old book points to
+	moved  bool   // that book has the entries
+	noted  bool   // the book has notes that are not written
 }
 
-// read converts an object. A pointer that this package did not make does not count.
+// read converts an object.
 func read(o *limpetv1alpha1.DisruptionBook) *version {
 	b := ledger.Book{
-		Name: o.Name, Joined: o.Joined, Moved: o.Moved, Seen: o.Seen,
-		Absorbed: slices.Clone(o.Absorbed), Entries: make(map[string]ledger.Entry, len(o.Entries)),
-	}
-	if b.IsRoot() || !isUID(b.Joined) {
-		b.Joined, b.Moved = "", false
+		Name: o.Name, Seen: o.Seen, Entries: make(map[string]ledger.Entry, len(o.Entries)),
 	}
 	for _, e := range o.Entries {
 		entry := ledger.Entry{
@@ -51,14 +49,14 @@ func read(o *limpetv1alpha1.DisruptionBook) *version {
 			Time: d.Time.Time, Pod: d.Pod, Vector: d.Vector, Verdict: d.Verdict, By: d.By, Reason: d.Reason, Budgets: slices.Clone(d.Budgets),
 		})
 	}
-	return &version{meta: o.ObjectMeta, book: b}
+	return &version{meta: o.ObjectMeta, book: b, joined: o.Joined, moved: o.Moved}
 }
 
 // object converts a version. The order of the entries does not change between two writes.
 func (v *version) object() *limpetv1alpha1.DisruptionBook {
 	b := v.book
 	o := &limpetv1alpha1.DisruptionBook{
-		ObjectMeta: *v.meta.DeepCopy(), Joined: b.Joined, Moved: b.Moved, Absorbed: b.Absorbed, Seen: b.Seen,
+		ObjectMeta: *v.meta.DeepCopy(), Joined: v.joined, Moved: v.moved, Seen: b.Seen,
 	}
 	for _, e := range b.Entries {
 		if e.Restarts > 0 {

@@ -66,16 +66,9 @@ type Decision struct {
 	Budgets                  []string
 }
 
-// Book holds the entries of budgets that share pods.
+// Book holds the entries of all budgets of a namespace, or those of a WorkloadSpread.
 type Book struct {
-	// Name is the UID of the budget that the book was made for.
 	Name string
-	// Joined is the book that holds the entries of this one, or will; "" for none.
-	Joined string
-	// Moved tells that the joined book has the entries.
-	Moved bool
-	// Absorbed are the books whose entries this book took over, the newest last.
-	Absorbed []string
 	// Seen is the newest resource version of a pod that was known when entries were removed.
 	Seen string
 	// Entries by the UID of their pod.
@@ -87,7 +80,6 @@ type Book struct {
 
 // Copy returns a book that shares nothing with b.
 func Copy(b Book) Book {
-	b.Absorbed = slices.Clone(b.Absorbed)
 	b.Entries = maps.Clone(b.Entries)
 	b.Waiting = slices.Clone(b.Waiting)
 	b.Decisions = slices.Clone(b.Decisions)
@@ -95,10 +87,4 @@ func Copy(b Book) Book {
 		b.Decisions[i].Budgets = slices.Clone(b.Decisions[i].Budgets)
 	}
 	return b
-}
-
-// IsRoot tells whether the book holds its own entries and may change. A pointer that does not
-// lead to a smaller name was not made by Freeze, and does not count: so pointers have no cycle.
-func (b Book) IsRoot() bool {
-	return b.Joined == "" || b.Joined >= b.Name
 }

@@ -42,28 +42,34 @@ func repeats(d, known Decision) bool {
 		d.Reason == known.Reason && d.Time.Sub(known.Time) < Lapse && slices.Equal(d.Budgets, known.Budgets)
 }
 
-// boundHistory drops the oldest decisions.
-func boundHistory(all []Decision) []Decision {
-	size := 0
-	for i, d := range all {
-		for _, budget := range d.Budgets {
-			size += len(budget) + 4
-		}
-		if size += overhead + len(d.Pod) + len(d.By); i == MostDecisions || i > 0 && size > mostHistory {
-			return all[:i:i]
-		}
-	}
-	return all
+// same tells whether two decisions are one that was taken over twice.
+func (d Decision) same(other Decision) bool {
+	return d.Time.Equal(other.Time) && d.Pod == other.Pod && d.By == other.By && d.Verdict == other.Verdict && slices.Equal(d.Budgets, other.Budgets)
 }
 
-// joinHistory merges two histories.
-func joinHistory(a, b []Decision) []Decision {
-	if len(b) == 0 {
-		return a
+// boundHistory drops the oldest decisions. A budget with many decisions does not replace the last ones of
+// the others.
+func boundHistory(all []Decision) []Decision {
+	size, of := 0, map[string]int{}
+	var kept []Decision
+	for i, d := range all {
+		bytes, last := overhead+len(d.Pod)+len(d.By), i < MostDecisions
+		for _, budget := range d.Budgets {
+			last = last || of[budget] < lastDecisions
+			bytes += len(budget) + 4
+		}
+		if !last {
+			continue
+		}
+		if size += bytes; i > 0 && size > mostHistory {
+			break
+		}
+		for _, budget := range d.Budgets {
+			of[budget]++
+		}
+		kept = append(kept, d)
 	}
-	all := slices.Concat(a, b)
-	slices.SortStableFunc(all, func(a, b Decision) int { return b.Time.Compare(a.Time) })
-	return boundHistory(all)
+	return kept
 }
 
 // ByController tells whether a controller asks, which waits ever longer after each refusal.
@@ -133,27 +139,4 @@ func boundWaiting(list []Waiting) []Waiting {
 	list = list[:min(len(list), MostWaiting)]
 	slices.SortStableFunc(list, longestFirst)
 	return list
-}
-
-// joinWaiting merges two lists of requests.
-func joinWaiting(a, b []Waiting) []Waiting {
-	if len(b) == 0 {
-		return a
-	}
-	all := slices.Clone(a)
-	for _, w := range b {
-		at := slices.IndexFunc(all, w.sameRequest)
-		if at < 0 {
-			all = append(all, w)
-			continue
-		}
-		if w.UID != all[at].UID && w.Last.After(all[at].Last) { // asked for the successor
-			all[at].UID, all[at].Since = w.UID, w.Since
-		}
-		if w.UID == all[at].UID && w.Since.Before(all[at].Since) {
-			all[at].Since = w.Since
-		}
-		all[at].Last = latest(all[at].Last, w.Last)
-	}
-	return boundWaiting(all)
 }

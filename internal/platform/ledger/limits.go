@@ -2,22 +2,21 @@ package ledger
 
 // Limits of a book. An API object has at most 1.5 MB.
 const (
-	// MostEntries is how many entries a book takes. A join may bring more together, up to
-	// MostJoined.
-	MostEntries = 2048
-	MostJoined  = 4096
+	// MostEntries is how many pods of a namespace may be on their way out.
+	MostEntries = 4096
 	// MostBytes bounds the texts of the entries of a book.
-	MostBytes = 768 << 10
-	// MostWaiting and MostDecisions bound the two lists. The oldest are dropped.
-	MostWaiting   = 256
+	MostBytes = 960 << 10
+	// MostWaiting bounds the refused requests. The oldest are dropped.
+	MostWaiting = 256
+	// MostDecisions bounds the history, which has the last decisions of each budget besides.
 	MostDecisions = 64
-	// MostAbsorbed bounds the names of absorbed books. The oldest are dropped.
-	MostAbsorbed = 256
 	// MostText bounds the bytes of a user, a vector or a reason. The rest is cut off.
 	MostText = 128
 
-	mostHistory = 64 << 10 // bytes of all decisions
-	overhead    = 256      // bytes of an entry without its texts, as JSON
+	lastDecisions = 16       // as many as the status of a budget shows
+	mostHistory   = 64 << 10 // bytes of all decisions
+	overhead      = 256      // bytes of a decision without its texts
+	lineBytes     = 170      // bytes of an entry without its texts
 )
 
 // short cuts a text that a user chooses.
@@ -37,15 +36,15 @@ func Full(b Book) bool {
 	return len(b.Entries) >= MostEntries || bytesOf(b) >= MostBytes
 }
 
-// Fits tells whether a book, joined from others, can be written.
+// Fits tells whether a book with the entries of others can be written.
 func Fits(b Book) bool {
-	return len(b.Entries) <= MostJoined && bytesOf(b) <= MostBytes+MostBytes/8
+	return len(b.Entries) <= MostEntries && bytesOf(b) <= MostBytes
 }
 
 func bytesOf(b Book) int {
 	sum := 0
 	for _, e := range b.Entries {
-		sum += overhead + weight(e.Pod) + weight(e.By) + weight(e.Vector) + weight(e.Subset) + len(e.Owner)
+		sum += lineBytes + weight(e.Pod) + weight(e.By) + weight(e.Vector) + weight(e.Subset) + len(e.Owner)
 	}
 	return sum
 }

@@ -224,7 +224,7 @@ func under(o client.Object, kind string, target workload.Target) bool {
 
 // addEntries adds the creations whose pods are not seen.
 func (r *Reconciler) addEntries(ctx context.Context, s *situation) error {
-	book, err := r.Books.Look(ctx, s.object.Namespace, []books.Owner{{Name: s.object.Name, UID: s.object.UID, Spread: true}})
+	book, err := r.Books.Look(ctx, books.OfSpread(s.object))
 	if err != nil {
 		return err
 	}
