@@ -168,7 +168,7 @@ func (c *checker) podEvent(e Event) {
 	case after.Deleting && !before.Deleting:
 		vector = c.vectorOf(e, before)
 	case after.Images != before.Images:
-		vector, after.changed, after.runs = Update, e.Done, before.Runs
+		vector, after.changed, after.runs = Update, c.known(e.Received), before.Runs
 		if e.Subresource == "resize" {
 			vector = Resize
 		}

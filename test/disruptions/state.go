@@ -19,8 +19,9 @@ type pod struct {
 	Pod
 	// started is when the pod ceased to be pending.
 	started time.Time
-	// changed is when the pod was changed in place; its containers were runs then. The pod counts as
-	// unavailable until they were restarted, or never will be. No budget that is younger knows that.
+	// changed is what the decision about a change in place knew at the least; the containers were runs then.
+	// The pod counts as unavailable until they were restarted, or never will be. No budget that is younger
+	// knows that.
 	changed time.Time
 	runs    string
 	// budgets cover the pod.

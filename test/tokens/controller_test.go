@@ -272,7 +272,8 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"let a ConfigMap own one": {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) {
 				b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
 			})},
-			"delete one": {byRole, remove(v.book)},
+			"make one for a single budget": {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "6c1d4b9e-0c0e-4f0a-9d55-0d5b8f3f2a11"}})},
+			"delete all":                   {byRole, removeAll(&limpetv1alpha1.DisruptionBook{}, client.InNamespace(ns))},
 		},
 		"events": {
 			"create one of another program": {denied, create(changed(ownEvent(ns, "evil"), func(e *eventsv1.Event) { e.ReportingController = "kubelet" }))},

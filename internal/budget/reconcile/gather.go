@@ -153,7 +153,11 @@ func (s *situation) again(soonest time.Duration) time.Duration {
 	case s.enforced().Status != metav1.ConditionTrue:
 		again = min(again, configurationAgain)
 	}
-	for _, e := range s.book.Entries {
+	for _, pod := range s.facts.Pods {
+		e, ok := s.book.Entries[string(pod.UID)]
+		if !ok { // any budget of the namespace ends those of other pods
+			continue
+		}
 		for _, left := range []time.Duration{e.Expires.Sub(s.now), e.Expires.Sub(s.now) - ledger.Early + pause} {
 			if left > 0 { // a change that lasts longer has events
 				again = min(again, left)

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -120,7 +120,7 @@ func requests(pubs []policyv1beta1.PodUnavailableBudget) []reconcile.Request {
 }
 
 // bookHandler triggers the budgets that a change of the book is about: those that a new decision names,
-// and those that count a pod whose entry came, changed or ended. Any other budget reads the book at its next check.
+// and those of pods whose entry came, changed or ended. Any other budget reads the book at its next check.
 func (r *Reconciler) bookHandler() handler.Funcs {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
@@ -128,39 +128,56 @@ func (r *Reconciler) bookHandler() handler.Funcs {
 				q.Add(request)
 			}
 		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*limpetv1alpha1.DisruptionBook), e.ObjectNew.(*limpetv1alpha1.DisruptionBook)
-			for _, name := range r.concerned(before, after) {
-				q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: after.Namespace, Name: name}})
+			for _, entry := range changes(before.Entries, after.Entries) {
+				r.entryChanged(ctx, after.Namespace, entry, q)
+			}
+			known := map[heading]bool{}
+			for _, d := range before.Decisions {
+				known[headingOf(d)] = true
+			}
+			for _, d := range after.Decisions {
+				for _, name := range d.Budgets {
+					if !known[headingOf(d)] {
+						q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: after.Namespace, Name: name}})
+					}
+				}
 			}
 		},
 	}
 }
 
-// concerned are the names of budgets that a change of the book is about.
-func (r *Reconciler) concerned(before, after *limpetv1alpha1.DisruptionBook) (names []string) {
-	known := map[limpetv1alpha1.DisruptionEntry]bool{}
-	for _, e := range before.Entries {
+// entryChanged triggers the budgets of the pod of an entry.
+func (r *Reconciler) entryChanged(ctx context.Context, namespace string, e limpetv1alpha1.DisruptionEntry, q queue) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, UID: e.UID}}
+	r.counting(pod, q)
+	if now, err := r.podNow(ctx, namespace, e.Pod, e.UID); err == nil && now != nil { // see covering
+		r.covering(ctx, now, q)
+	}
+}
+
+// changes are the entries that one list has and the other has not.
+func changes(before, after limpetv1alpha1.DisruptionEntries) (changed limpetv1alpha1.DisruptionEntries) {
+	known := make(map[limpetv1alpha1.DisruptionEntry]bool, len(before))
+	for _, e := range before {
 		known[e] = true
 	}
-	changed := map[types.UID]bool{}
-	for _, e := range after.Entries {
+	for _, e := range after {
 		if !known[e] {
-			changed[e.UID] = true
+			changed = append(changed, e)
 		}
 		delete(known, e)
 	}
-	for e := range known {
-		changed[e.UID] = true
-	}
-	for uid := range changed {
-		names = append(names, r.memory.counting(after.Namespace, uid)...)
-	}
-	for _, d := range after.Decisions {
-		if len(before.Decisions) > 0 && !d.Time.After(before.Decisions[0].Time.Time) {
-			break // the newest are first
-		}
-		names = append(names, d.Budgets...)
-	}
-	return names
+	return slices.AppendSeq(changed, maps.Keys(known))
+}
+
+// heading tells decisions apart.
+type heading struct {
+	at                    int64
+	pod, by, verdict, why string
+}
+
+func headingOf(d limpetv1alpha1.BookedDecision) heading {
+	return heading{d.Time.UnixMicro(), d.Pod, d.By, d.Verdict, d.Reason}
 }

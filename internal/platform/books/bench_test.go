@@ -11,7 +11,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 )
 
-// BenchmarkDecide measures the time of a decision at 50 decisions each second for each book.
+// BenchmarkDecide measures the time of a decision at 50 decisions each second for each of some namespaces.
 // Each one adds an entry and removes the one that was added 50 decisions before.
 func BenchmarkDecide(b *testing.B) {
 	for _, c := range []struct{ books, entries int }{{1, 0}, {1, 200}, {1, 2000}, {2, 0}} {
@@ -25,9 +25,9 @@ func BenchmarkDecide(b *testing.B) {
 func BenchmarkWrite(b *testing.B) {
 	for _, entries := range []int{0, 2000} {
 		b.Run(fmt.Sprintf("%d-entries", entries), func(b *testing.B) {
-			shell, ns, web := replica(b), env.Namespace(b), sorted(1)
-			fill(b, shell, ns, web, entries)
-			o := object(b, ns, web[0].UID)
+			shell, ns := replica(b), env.Namespace(b)
+			fill(b, shell, ns, entries)
+			o := object(b, ns)
 			took := make([]time.Duration, b.N)
 			tick := time.NewTicker(interval)
 			defer tick.Stop()
@@ -46,19 +46,17 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkTogether measures how many decisions one replica and two can make about budgets of a namespace
-// that share no pod, when 50 requests are under way at any time.
+// BenchmarkTogether measures how many decisions one replica and two can make in a namespace, when 50 requests
+// are under way at any time.
 func BenchmarkTogether(b *testing.B) {
-	for _, c := range []struct{ replicas, budgets int }{{1, 1}, {1, 10}, {2, 1}, {2, 10}} {
-		b.Run(fmt.Sprintf("%d-replicas-%d-budgets", c.replicas, c.budgets), func(b *testing.B) {
-			ns, budgets := env.Namespace(b), sorted(c.budgets)
+	for _, c := range []int{1, 2} {
+		b.Run(fmt.Sprintf("%d-replicas", c), func(b *testing.B) {
+			ns := env.Namespace(b)
 			var shells []*Books
-			for range c.replicas {
+			for range c {
 				shells = append(shells, replica(b))
 			}
-			for i := range budgets {
-				decide(b, shells[0], ns, budgets[i:i+1], 0)
-			}
+			decide(b, shells[0], ns, 0)
 			b.SetParallelism(25) // times the number of processors
 			var n atomic.Int64
 			var mu sync.Mutex
@@ -66,9 +64,8 @@ func BenchmarkTogether(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					mine := int(n.Add(1))
-					budget, began := mine%c.budgets, time.Now()
-					decide(b, shells[mine/c.budgets%c.replicas], ns, budgets[budget:budget+1], mine)
+					mine, began := int(n.Add(1)), time.Now()
+					decide(b, shells[mine%c], ns, mine)
 					mu.Lock()
 					took = append(took, time.Since(began))
 					mu.Unlock()
@@ -81,8 +78,8 @@ func BenchmarkTogether(b *testing.B) {
 	}
 }
 
-func decide(b *testing.B, shell *Books, ns string, budgets []Owner, n int) {
-	mustDecide(b, shell, ns, budgets, func(book ledger.Book) (ledger.Book, bool) {
+func decide(b *testing.B, shell *Books, ns string, n int) {
+	mustDecide(b, shell, ns, func(book ledger.Book) (ledger.Book, bool) {
 		if old, ok := book.Entries[fmt.Sprintf("%036d", n-50)]; ok {
 			book, _ = ledger.Remove(book, old)
 		}
@@ -100,9 +97,9 @@ func benchEntry(n int) ledger.Entry {
 const interval = 20 * time.Millisecond
 
 // fill makes a book with some entries, and one more.
-func fill(b *testing.B, shell *Books, ns string, of []Owner, entries int) {
+func fill(b *testing.B, shell *Books, ns string, entries int) {
 	b.Helper()
-	mustDecide(b, shell, ns, of, func(book ledger.Book) (ledger.Book, bool) {
+	mustDecide(b, shell, ns, func(book ledger.Book) (ledger.Book, bool) {
 		for n := range entries {
 			book, _ = ledger.Take(book, benchEntry(1_000_000+n))
 		}
@@ -112,9 +109,12 @@ func fill(b *testing.B, shell *Books, ns string, of []Owner, entries int) {
 
 // paced makes b.N decisions with each book, at a fixed rate.
 func paced(b *testing.B, books, entries int) {
-	shell, ns, budgets := replica(b), env.Namespace(b), sorted(books)
-	for i := range budgets {
-		fill(b, shell, ns, budgets[i:i+1], entries)
+	shell := replica(b)
+	var namespaces []string
+	for range books {
+		ns := env.Namespace(b)
+		fill(b, shell, ns, entries)
+		namespaces = append(namespaces, ns)
 	}
 	took := make([]time.Duration, books*b.N)
 	var wg sync.WaitGroup
@@ -123,10 +123,10 @@ func paced(b *testing.B, books, entries int) {
 	b.ResetTimer()
 	for n := range b.N {
 		<-tick.C
-		for i := range budgets {
+		for i, ns := range namespaces {
 			wg.Go(func() {
 				began := time.Now()
-				decide(b, shell, ns, budgets[i:i+1], n+1)
+				decide(b, shell, ns, n+1)
 				took[n*books+i] = time.Since(began)
 			})
 		}

@@ -67,7 +67,7 @@ const (
 )
 
 // OfSpread is the book of the creations of a WorkloadSpread, which owns it.
-func OfSpread(spread client.Object) Key {
+func OfSpread(spread metav1.Object) Key {
 	return Key{
 		object: client.ObjectKey{Namespace: spread.GetNamespace(), Name: string(spread.GetUID())},
 		owners: []metav1.OwnerReference{{APIVersion: spreadVersion, Kind: spreadKind, Name: spread.GetName(), UID: spread.GetUID()}},

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,18 +44,6 @@ func replica(t testing.TB) *Books {
 	return New(Options{Client: c, Cached: cached, Live: c, Clock: clock.RealClock{}})
 }
 
-// budget is a budget that exists in the mind of the test alone: books need its name and UID.
-func budget(name string) Owner { return Owner{Name: name, UID: uuid.NewUUID()} }
-
-// sorted are budgets whose UIDs grow.
-func sorted(n int) (budgets []Owner) {
-	for i := range n {
-		budgets = append(budgets, budget(fmt.Sprint("budget-", i)))
-	}
-	slices.SortFunc(budgets, func(a, b Owner) int { return strings.Compare(string(a.UID), string(b.UID)) })
-	return budgets
-}
-
 func entry(pod string) ledger.Entry {
 	now := time.Now()
 	return ledger.Entry{UID: pod, Pod: pod, Use: ledger.Gone, Vector: "evict", By: "drainer", Since: now, Expires: now.Add(ledger.Bound)}
@@ -65,27 +54,27 @@ func take(pod string) func(ledger.Book) (ledger.Book, bool) {
 	return func(b ledger.Book) (ledger.Book, bool) { return ledger.Take(b, entry(pod)) }
 }
 
-func mustDecide(t testing.TB, b *Books, ns string, budgets []Owner, decide func(ledger.Book) (ledger.Book, bool)) ledger.Book {
+func mustDecide(t testing.TB, b *Books, ns string, decide func(ledger.Book) (ledger.Book, bool)) ledger.Book {
 	t.Helper()
-	book, err := b.Decide(t.Context(), ns, budgets, decide)
+	book, err := b.Decide(t.Context(), OfBudgets(ns), decide)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return book
 }
 
-// object reads the object of a budget's book.
-func object(t testing.TB, ns string, of types.UID) *limpetv1alpha1.DisruptionBook {
+// object reads the object of a namespace's book.
+func object(t testing.TB, ns string) *limpetv1alpha1.DisruptionBook {
 	t.Helper()
 	var o limpetv1alpha1.DisruptionBook
-	env.Read(t, client.ObjectKey{Namespace: ns, Name: string(of)}, &o)
+	env.Read(t, OfBudgets(ns).object, &o)
 	return &o
 }
 
-// live is what the books of budgets hold in the API server.
-func live(t testing.TB, ns string, budgets ...Owner) ledger.Book {
+// live is what a book holds in the API server.
+func live(t testing.TB, of Key) ledger.Book {
 	t.Helper()
-	book, err := New(Options{Cached: env.Client, Clock: clock.RealClock{}}).Look(t.Context(), ns, budgets)
+	book, err := New(Options{Cached: env.Client, Clock: clock.RealClock{}}).Look(t.Context(), of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,19 +90,19 @@ func pods(b ledger.Book) (names []string) {
 }
 
 func TestDecisionIsKept(t *testing.T) {
-	ns, b, web := env.Namespace(t), replica(t), budget("web")
+	ns, b := env.Namespace(t), replica(t)
 	e := entry("pod-1")
 	e.Version, e.Generation, e.Restarts = "17", 3, 5
 	asked := ledger.Waiting{UID: "u", Pod: "p", By: "drainer", Since: time.Unix(5, 6000), Last: time.Unix(7, 8000)}
 	noted := ledger.Decision{Time: time.Unix(9, 1000), Pod: "p", Vector: "evict", Verdict: "Refused", Reason: "BudgetExhausted", By: "drainer", Budgets: []string{"web"}}
-	mustDecide(t, b, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {
+	mustDecide(t, b, ns, func(book ledger.Book) (ledger.Book, bool) {
 		book, _ = ledger.Take(book, e)
 		book, _ = ledger.Ask(book, asked)
 		return ledger.Note(book, noted)
 	})
-	got := live(t, ns, web)
+	got := live(t, OfBudgets(ns))
 	want := ledger.Book{
-		Name: string(web.UID), Entries: map[string]ledger.Entry{"pod-1": e},
+		Name: nameOfBudgets, Entries: map[string]ledger.Entry{"pod-1": e},
 		Waiting: []ledger.Waiting{asked}, Decisions: []ledger.Decision{noted},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b time.Time) bool {
@@ -121,11 +110,10 @@ func TestDecisionIsKept(t *testing.T) {
 	})); diff != "" {
 		t.Errorf("book (-want +got):\n%s", diff)
 	}
-	refs := object(t, ns, web.UID).OwnerReferences
-	if len(refs) != 1 || refs[0].Kind != "PodUnavailableBudget" || refs[0].Name != "web" || refs[0].UID != web.UID || refs[0].Controller != nil {
-		t.Errorf("owners %+v, want the budget", refs)
+	if refs := object(t, ns).OwnerReferences; len(refs) > 0 {
+		t.Errorf("owners %+v: the book would go with them", refs)
 	}
-	removed := mustDecide(t, b, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) { return ledger.Remove(book, e) })
+	removed := mustDecide(t, b, ns, func(book ledger.Book) (ledger.Book, bool) { return ledger.Remove(book, e) })
 	if len(removed.Entries) != 0 {
 		t.Errorf("the failed request keeps its unit: %v", removed.Entries)
 	}
@@ -133,7 +121,7 @@ func TestDecisionIsKept(t *testing.T) {
 
 func TestTwoReplicasNeverTakeMoreThanTheLimit(t *testing.T) {
 	const limit, each = 7, 20
-	ns, web := env.Namespace(t), budget("web")
+	ns := env.Namespace(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var took []string
@@ -141,7 +129,7 @@ func TestTwoReplicasNeverTakeMoreThanTheLimit(t *testing.T) {
 		for i := range each {
 			wg.Go(func() {
 				pod, allowed := fmt.Sprint(r, "-", i), false
-				_, err := b.Decide(t.Context(), ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {
+				_, err := b.Decide(t.Context(), OfBudgets(ns), func(book ledger.Book) (ledger.Book, bool) {
 					if allowed = len(book.Entries) < limit; !allowed {
 						return ledger.Ask(book, ledger.Waiting{Pod: pod, Since: time.Now(), Last: time.Now()})
 					}
@@ -160,7 +148,7 @@ func TestTwoReplicasNeverTakeMoreThanTheLimit(t *testing.T) {
 	}
 	wg.Wait()
 	slices.Sort(took)
-	got := live(t, ns, web)
+	got := live(t, OfBudgets(ns))
 	if diff := cmp.Diff(took, pods(got)); diff != "" || len(took) != limit {
 		t.Errorf("%d pods were allowed; book (-allowed +entries):\n%s", len(took), diff)
 	}
@@ -173,15 +161,15 @@ func TestTwoReplicasNeverTakeMoreThanTheLimit(t *testing.T) {
 // a write for each pod, one after the other.
 func TestRequestsThatComeTogetherAreOneWrite(t *testing.T) {
 	const many = 50
-	ns, web := env.Namespace(t), budget("web")
+	ns := env.Namespace(t)
 	c, traffic := env.Observe(t)
 	b := New(Options{Client: c, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
-	mustDecide(t, b, ns, []Owner{web}, take("first"))
-	path := "/disruptionbooks/" + string(web.UID)
+	mustDecide(t, b, ns, take("first"))
+	path := "/disruptionbooks/" + nameOfBudgets
 	before := traffic.Count(path)
 	release := traffic.Hold(t, path)
 	var wg sync.WaitGroup
-	decide := func(i int) { wg.Go(func() { mustDecide(t, b, ns, []Owner{web}, take(fmt.Sprint(i))) }) }
+	decide := func(i int) { wg.Go(func() { mustDecide(t, b, ns, take(fmt.Sprint(i))) }) }
 	decide(0)
 	testenv.Eventually(t, func() error { // the write of the first request is held
 		if traffic.Count(path) == before {
@@ -195,7 +183,7 @@ func TestRequestsThatComeTogetherAreOneWrite(t *testing.T) {
 	testenv.Eventually(t, func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if waiting := len(b.lanes[client.ObjectKey{Namespace: ns, Name: string(web.UID)}]); waiting < many-1 {
+		if waiting := len(b.lanes[OfBudgets(ns).object]); waiting < many-1 {
 			return fmt.Errorf("%d requests wait", waiting)
 		}
 		return nil
@@ -205,7 +193,7 @@ func TestRequestsThatComeTogetherAreOneWrite(t *testing.T) {
 	if n := traffic.Count(path) - before; n > 5 {
 		t.Errorf("%d writes for %d requests", n, many)
 	}
-	if got := live(t, ns, web); len(got.Entries) != many+1 {
+	if got := live(t, OfBudgets(ns)); len(got.Entries) != many+1 {
 		t.Errorf("%d entries, want %d", len(got.Entries), many+1)
 	}
 	testenv.Eventually(t, func() error {
@@ -218,26 +206,24 @@ func TestRequestsThatComeTogetherAreOneWrite(t *testing.T) {
 	})
 }
 
-func TestIndependentBudgetsDoNotWaitForEachOther(t *testing.T) {
-	ns, slow, fast := env.Namespace(t), budget("slow"), budget("fast")
+func TestNamespacesDoNotWaitForEachOther(t *testing.T) {
+	slow, fast := env.Namespace(t), env.Namespace(t)
 	c, traffic := env.Observe(t)
 	b := New(Options{Client: c, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
-	mustDecide(t, b, ns, []Owner{slow}, take("first"))
-	before, release := traffic.Count(string(slow.UID)), traffic.Hold(t, "/disruptionbooks/"+string(slow.UID))
+	mustDecide(t, b, slow, take("first"))
+	before, release := traffic.Count(slow), traffic.Hold(t, slow)
 	done := make(chan error)
 	go func() {
-		_, err := b.Decide(t.Context(), ns, []Owner{slow}, take("second"))
+		_, err := b.Decide(t.Context(), OfBudgets(slow), take("second"))
 		done <- err
 	}()
 	testenv.Eventually(t, func() error {
-		if traffic.Count(string(slow.UID)) == before {
+		if traffic.Count(slow) == before {
 			return errors.New("no request is held up")
 		}
 		return nil
 	})
-	if got := mustDecide(t, b, ns, []Owner{fast}, take("other")); got.Name != string(fast.UID) {
-		t.Errorf("decided with the book %s", got.Name)
-	}
+	mustDecide(t, b, fast, take("other"))
 	release()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -245,18 +231,18 @@ func TestIndependentBudgetsDoNotWaitForEachOther(t *testing.T) {
 }
 
 func TestDecisionEndsWithItsContext(t *testing.T) {
-	ns, web := env.Namespace(t), budget("web")
+	ns := env.Namespace(t)
 	c, traffic := env.Observe(t)
 	b := New(Options{Client: c, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
-	mustDecide(t, b, ns, []Owner{web}, take("first"))
-	before, release := traffic.Count(string(web.UID)), traffic.Hold(t, "/disruptionbooks/"+string(web.UID))
+	mustDecide(t, b, ns, take("first"))
+	before, release := traffic.Count(nameOfBudgets), traffic.Hold(t, "/disruptionbooks/"+nameOfBudgets)
 	first := make(chan error)
 	go func() {
-		_, err := b.Decide(t.Context(), ns, []Owner{web}, take("second"))
+		_, err := b.Decide(t.Context(), OfBudgets(ns), take("second"))
 		first <- err
 	}()
 	testenv.Eventually(t, func() error {
-		if traffic.Count(string(web.UID)) == before {
+		if traffic.Count(nameOfBudgets) == before {
 			return errors.New("no request is held up")
 		}
 		return nil
@@ -264,69 +250,69 @@ func TestDecisionEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var calls int
-	_, err := b.Decide(ctx, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {
+	_, err := b.Decide(ctx, OfBudgets(ns), func(book ledger.Book) (ledger.Book, bool) {
 		calls++
 		return ledger.Take(book, entry("late"))
 	})
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), string(web.UID)) {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), nameOfBudgets) {
 		t.Errorf("error %v, want the deadline and the book", err)
 	}
 	release()
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	mustDecide(t, b, ns, []Owner{web}, take("third"))
-	if diff := cmp.Diff([]string{"first", "second", "third"}, pods(live(t, ns, web))); diff != "" || calls != 0 {
+	mustDecide(t, b, ns, take("third"))
+	if diff := cmp.Diff([]string{"first", "second", "third"}, pods(live(t, OfBudgets(ns)))); diff != "" || calls != 0 {
 		t.Errorf("%d calls after the end; entries (-want +got):\n%s", calls, diff)
 	}
 }
 
 // Another component could write a book all the time. A request then ends in time, and says why.
 func TestEndlessConflictsAreAnError(t *testing.T) {
-	ns, web, b, other := env.Namespace(t), budget("web"), replica(t), replica(t)
-	mustDecide(t, b, ns, []Owner{web}, take("first"))
+	ns, b, other := env.Namespace(t), replica(t), replica(t)
+	mustDecide(t, b, ns, take("first"))
 	ctx, cancel := context.WithCancel(t.Context()) // a deadline would end a slow machine's first call
 	defer cancel()
 	var calls int
-	_, err := b.Decide(ctx, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {
+	_, err := b.Decide(ctx, OfBudgets(ns), func(book ledger.Book) (ledger.Book, bool) {
 		if calls++; calls == 3 {
 			cancel()
 		}
-		mustDecide(t, other, ns, []Owner{web}, take(fmt.Sprint("other-", calls)))
+		mustDecide(t, other, ns, take(fmt.Sprint("other-", calls)))
 		return ledger.Take(book, entry("mine"))
 	})
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "after 2 conflicts with other replicas") || calls != 3 {
 		t.Errorf("error %v after %d calls, want the end of the request and the conflicts", err, calls)
 	}
-	if got := pods(live(t, ns, web)); slices.Contains(got, "mine") {
+	if got := pods(live(t, OfBudgets(ns))); slices.Contains(got, "mine") {
 		t.Errorf("entries %v: a decision from an old book was written", got)
 	}
 }
 
 // A client may repeat a refused request as fast as it can.
 func TestRepeatedRequestsAreNotWritten(t *testing.T) {
-	ns, web, b := env.Namespace(t), budget("web"), replica(t)
+	ns, b := env.Namespace(t), replica(t)
 	now := time.Now()
 	for range 10 {
-		mustDecide(t, b, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {
+		mustDecide(t, b, ns, func(book ledger.Book) (ledger.Book, bool) {
 			return ledger.Ask(book, ledger.Waiting{UID: "1", Pod: "pod", By: "client", Since: now, Last: now})
 		})
 	}
-	if got := object(t, ns, web.UID); got.Generation != 2 || len(got.Waiting) != 1 {
+	if got := object(t, ns); got.Generation != 2 || len(got.Waiting) != 1 {
 		t.Errorf("%d writes after the creation, waiting %v; want one", got.Generation-1, got.Waiting)
 	}
 }
 
 // A refusal that is not written, or a unit that is taken already, must be true of the newest book.
 func TestAnswerWithoutAWriteIsFromTheNewestBook(t *testing.T) {
-	ns, web, other := env.Namespace(t), budget("web"), replica(t)
+	ns, other := env.Namespace(t), replica(t)
 	e := entry("pod")
-	mustDecide(t, other, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) { return ledger.Take(book, e) })
-	old := &oldCache{Reader: env.Client, book: *object(t, ns, web.UID)}
+	mustDecide(t, other, ns, func(book ledger.Book) (ledger.Book, bool) { return ledger.Take(book, e) })
+	old := &oldCache{Reader: env.Client, book: *object(t, ns)}
 	b := New(Options{Client: env.Client, Live: env.Client, Cached: old, Clock: clock.RealClock{}})
-	mustDecide(t, other, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) { return ledger.Remove(book, e) })
+	mustDecide(t, other, ns, func(book ledger.Book) (ledger.Book, bool) { return ledger.Remove(book, e) })
 	var has bool
-	mustDecide(t, b, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {
+	mustDecide(t, b, ns, func(book ledger.Book) (ledger.Book, bool) {
 		_, has = book.Entries["pod"]
 		return book, false
 	})
@@ -350,22 +336,22 @@ func (c *oldCache) Get(ctx context.Context, key client.ObjectKey, into client.Ob
 }
 
 func TestPanicOfADecisionIsItsError(t *testing.T) {
-	ns, web, b := env.Namespace(t), budget("web"), replica(t)
-	if _, err := b.Decide(t.Context(), ns, []Owner{web}, func(ledger.Book) (ledger.Book, bool) { panic("oh") }); err == nil || !strings.Contains(err.Error(), "oh") {
+	ns, b := env.Namespace(t), replica(t)
+	if _, err := b.Decide(t.Context(), OfBudgets(ns), func(ledger.Book) (ledger.Book, bool) { panic("oh") }); err == nil || !strings.Contains(err.Error(), "oh") {
 		t.Errorf("error %v, want the panic", err)
 	}
-	mustDecide(t, b, ns, []Owner{web}, take("next"))
+	mustDecide(t, b, ns, take("next"))
 }
 
 // The webhook may answer in a replica whose cache has not caught up with its own writes.
 func TestReplicaBuildsOnItsOwnLastWrite(t *testing.T) {
 	const many = 30
-	ns, web := env.Namespace(t), budget("web")
+	ns := env.Namespace(t)
 	c, traffic := env.Observe(t)
 	cached := env.RunCache(t, cluster.CacheOptions(Needs()), func(client.FieldIndexer) error { return nil })
 	b := New(Options{Client: c, Live: c, Cached: cached, Clock: clock.RealClock{}})
 	for i := range many {
-		if got := mustDecide(t, b, ns, []Owner{web}, take(fmt.Sprint(i))); len(got.Entries) != i+1 {
+		if got := mustDecide(t, b, ns, take(fmt.Sprint(i))); len(got.Entries) != i+1 {
 			t.Fatalf("%d entries after %d decisions", len(got.Entries), i+1)
 		}
 	}
@@ -375,22 +361,37 @@ func TestReplicaBuildsOnItsOwnLastWrite(t *testing.T) {
 }
 
 func TestLookWritesNothing(t *testing.T) {
-	ns, two := env.Namespace(t), sorted(2)
-	b := replica(t)
-	mustDecide(t, b, ns, two[:1], take("a"))
-	mustDecide(t, b, ns, two[1:], take("b"))
-	got, err := b.Look(t.Context(), ns, two)
-	if diff := cmp.Diff([]string{"a", "b"}, pods(got)); diff != "" || err != nil || got.Name != string(two[0].UID) {
-		t.Errorf("book %s, %v, entries (-want +got):\n%s", got.Name, err, diff)
-	}
-	if joined := object(t, ns, two[1].UID).Joined; joined != "" {
-		t.Errorf("a reader joined the books: %s", joined)
-	}
-	if none, err := b.Look(t.Context(), ns, []Owner{budget("new")}); err != nil || len(none.Entries) != 0 {
-		t.Errorf("budget without a book: %v, %v", none, err)
+	ns, b := env.Namespace(t), replica(t)
+	if none, err := b.Look(t.Context(), OfBudgets(ns)); err != nil || len(none.Entries) != 0 {
+		t.Errorf("a namespace without a book: %v, %v", none, err)
 	}
 	var list limpetv1alpha1.DisruptionBookList
-	if err := env.Client.List(t.Context(), &list, client.InNamespace(ns)); err != nil || len(list.Items) != 2 {
-		t.Errorf("%d books, %v; want 2", len(list.Items), err)
+	if err := env.Client.List(t.Context(), &list, client.InNamespace(ns)); err != nil || len(list.Items) != 0 {
+		t.Errorf("%d books, %v; want none", len(list.Items), err)
 	}
+}
+
+func TestABookThatAUserDeletedIsMadeAgain(t *testing.T) {
+	ns, b := env.Namespace(t), replica(t)
+	mustDecide(t, b, ns, take("a"))
+	env.Remove(t, object(t, ns))
+	mustDecide(t, b, ns, take("b"))
+	if got := pods(live(t, OfBudgets(ns))); !slices.Contains(got, "b") {
+		t.Errorf("entries %v, want those after the deletion", got)
+	}
+}
+
+// A namespace that is being deleted takes no new objects. The guard lets its pods go.
+func TestNewBookInANamespaceThatEndsIsAnError(t *testing.T) {
+	ns, b := env.Namespace(t), replica(t)
+	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, func() error {
+		_, err := b.Decide(t.Context(), OfBudgets(ns), take("a"))
+		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return fmt.Errorf("error %w, want that the namespace ends", err)
+		}
+		return nil
+	})
 }

@@ -28,11 +28,11 @@ func waiting(b ledger.Book) (pods []string) {
 	return pods
 }
 
-// hasWritten waits until the book of a budget has these requests.
-func hasWritten(t *testing.T, ns string, of Owner, want []string) {
+// hasWritten waits until the book of a namespace has these requests.
+func hasWritten(t *testing.T, ns string, want []string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		if got := waiting(live(t, ns, of)); !slices.Equal(got, want) {
+		if got := waiting(live(t, OfBudgets(ns))); !slices.Equal(got, want) {
 			return fmt.Errorf("waiting %v, want %v", got, want)
 		}
 		return nil
@@ -54,35 +54,37 @@ func settled(t *testing.T, b *Books) {
 
 // A burst of refusals is one write, or few.
 func TestNotesAreWrittenTogether(t *testing.T) {
-	ns, web, b := env.Namespace(t), budget("web"), replica(t)
-	name, now := mustDecide(t, b, ns, []Owner{web}, take("a")).Name, time.Now()
+	ns, b := env.Namespace(t), replica(t)
+	mustDecide(t, b, ns, take("a"))
+	now := time.Now()
 	var want []string
 	for i := range 100 {
 		pod := fmt.Sprintf("pod-%03d", i)
-		b.Note(t.Context(), ns, name, asks(pod, now))
+		b.Note(t.Context(), OfBudgets(ns), asks(pod, now))
 		want = append(want, pod)
 	}
-	hasWritten(t, ns, web, want)
+	hasWritten(t, ns, want)
 	settled(t, b)
-	if n := object(t, ns, web.UID).Generation; n > 4 {
+	if n := object(t, ns).Generation; n > 4 {
 		t.Errorf("%d writes for 100 notes", n-1)
 	}
-	b.Note(t.Context(), ns, name, asks("pod-000", now.Add(time.Second))) // the same request again
-	before := object(t, ns, web.UID).Generation
+	b.Note(t.Context(), OfBudgets(ns), asks("pod-000", now.Add(time.Second))) // the same request again
+	before := object(t, ns).Generation
 	settled(t, b)
-	if after := object(t, ns, web.UID).Generation; after != before {
+	if after := object(t, ns).Generation; after != before {
 		t.Error("a note without news was written")
 	}
 }
 
 // The next decision of this replica sees a note before it is written, and writes it.
 func TestADecisionSeesAndWritesTheNotes(t *testing.T) {
-	ns, web, b := env.Namespace(t), budget("web"), replica(t)
-	name, now := mustDecide(t, b, ns, []Owner{web}, take("a")).Name, time.Now()
-	b.Note(t.Context(), ns, name, asks("b", now))
-	b.Note(t.Context(), ns, name, asks("c", now))
+	ns, b := env.Namespace(t), replica(t)
+	mustDecide(t, b, ns, take("a"))
+	now := time.Now()
+	b.Note(t.Context(), OfBudgets(ns), asks("b", now))
+	b.Note(t.Context(), OfBudgets(ns), asks("c", now))
 	var seen []string
-	mustDecide(t, b, ns, []Owner{web}, func(book ledger.Book) (ledger.Book, bool) {
+	mustDecide(t, b, ns, func(book ledger.Book) (ledger.Book, bool) {
 		seen = waiting(book)
 		e := entry("b")
 		e.By = "client"
@@ -91,80 +93,64 @@ func TestADecisionSeesAndWritesTheNotes(t *testing.T) {
 	if diff := cmp.Diff([]string{"b", "c"}, seen); diff != "" {
 		t.Errorf("the decision saw (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"c"}, waiting(live(t, ns, web))); diff != "" {
+	if diff := cmp.Diff([]string{"c"}, waiting(live(t, OfBudgets(ns)))); diff != "" {
 		t.Errorf("waiting after b was allowed (-want +got):\n%s", diff)
 	}
 	settled(t, b)
-	if diff := cmp.Diff([]string{"c"}, waiting(live(t, ns, web))); diff != "" {
+	if diff := cmp.Diff([]string{"c"}, waiting(live(t, OfBudgets(ns)))); diff != "" {
 		t.Errorf("waiting when nothing is left to write (-want +got):\n%s", diff)
 	}
 }
 
 // A conflict with another replica loses neither notes nor the entries of the other replica.
 func TestNotesSurviveAConflict(t *testing.T) {
-	ns, web, b, other := env.Namespace(t), budget("web"), replica(t), replica(t)
-	name, now := mustDecide(t, b, ns, []Owner{web}, take("a")).Name, time.Now()
-	old := &oldCache{Reader: env.Client, book: *object(t, ns, web.UID)}
+	ns, b, other := env.Namespace(t), replica(t), replica(t)
+	mustDecide(t, b, ns, take("a"))
+	now := time.Now()
+	old := &oldCache{Reader: env.Client, book: *object(t, ns)}
 	b = New(Options{Client: env.Client, Live: env.Client, Cached: old, Clock: clock.RealClock{}})
-	mustDecide(t, other, ns, []Owner{web}, take("b"))
-	b.Note(t.Context(), ns, name, asks("c", now))
-	hasWritten(t, ns, web, []string{"c"})
-	if diff := cmp.Diff([]string{"a", "b"}, pods(live(t, ns, web))); diff != "" {
+	mustDecide(t, other, ns, take("b"))
+	b.Note(t.Context(), OfBudgets(ns), asks("c", now))
+	hasWritten(t, ns, []string{"c"})
+	if diff := cmp.Diff([]string{"a", "b"}, pods(live(t, OfBudgets(ns)))); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
 }
 
 // Notes of a book that cannot be written are forgotten, and do not add up.
 func TestNotesThatCannotBeWrittenAreDropped(t *testing.T) {
-	ns, web, b := env.Namespace(t), budget("web"), replica(t)
-	for name, book := range map[string]string{"a book that does not exist": string(web.UID), "no name": "x"} {
-		t.Run(name, func(t *testing.T) {
-			for range 2 * ledger.MostWaiting {
-				b.Note(t.Context(), ns, book, asks("pod", time.Now()))
-			}
-			b.mu.Lock()
-			n := 0
-			for _, notes := range b.notes {
-				n += len(notes)
-			}
-			b.mu.Unlock()
-			if n > ledger.MostWaiting {
-				t.Errorf("%d notes wait, at most %d may", n, ledger.MostWaiting)
-			}
-			settled(t, b)
-		})
+	ns, b := env.Namespace(t), replica(t)
+	for range 2 * ledger.MostWaiting { // of a book that does not exist
+		b.Note(t.Context(), OfBudgets(ns), asks("pod", time.Now()))
 	}
-	// A book that was joined to another one must not change any more.
-	two := sorted(2)
-	last := mustDecide(t, b, ns, two[1:], take("a")).Name
-	mustDecide(t, b, ns, two, take("b"))
-	before := object(t, ns, two[1].UID).ResourceVersion
-	b.Note(t.Context(), ns, last, asks("pod", time.Now()))
+	b.mu.Lock()
+	n := len(b.notes[OfBudgets(ns).object])
+	b.mu.Unlock()
+	if n > ledger.MostWaiting {
+		t.Errorf("%d notes wait, at most %d may", n, ledger.MostWaiting)
+	}
 	settled(t, b)
-	if after := object(t, ns, two[1].UID).ResourceVersion; after != before {
-		t.Error("a joined book was written")
-	}
 }
 
 // A note does not wait for the API server.
 func TestANoteDoesNotWait(t *testing.T) {
-	ns, web := env.Namespace(t), budget("web")
+	ns := env.Namespace(t)
 	c, traffic := env.Observe(t)
 	b := New(Options{Client: c, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
-	name := mustDecide(t, b, ns, []Owner{web}, take("first")).Name
-	before, release := traffic.Count(string(web.UID)), traffic.Hold(t, "/disruptionbooks/"+string(web.UID))
-	b.Note(t.Context(), ns, name, asks("pod", time.Now()))
+	mustDecide(t, b, ns, take("first"))
+	before, release := traffic.Count(nameOfBudgets), traffic.Hold(t, "/disruptionbooks/"+nameOfBudgets)
+	b.Note(t.Context(), OfBudgets(ns), asks("pod", time.Now()))
 	testenv.Eventually(t, func() error { // the write of the note is held
-		if traffic.Count(string(web.UID)) == before {
+		if traffic.Count(nameOfBudgets) == before {
 			return errors.New("no request is held up")
 		}
 		return nil
 	})
-	b.Note(t.Context(), ns, name, asks("pod-2", time.Now()))
-	if got := waiting(live(t, ns, web)); len(got) > 0 {
+	b.Note(t.Context(), OfBudgets(ns), asks("pod-2", time.Now()))
+	if got := waiting(live(t, OfBudgets(ns))); len(got) > 0 {
 		t.Errorf("%v waits, although no write has ended", got)
 	}
 	release()
-	hasWritten(t, ns, web, []string{"pod", "pod-2"})
+	hasWritten(t, ns, []string{"pod", "pod-2"})
 	settled(t, b)
 }

@@ -3,9 +3,9 @@ package ledger
 // Limits of a book. An API object has at most 1.5 MB.
 const (
 	// MostEntries is how many pods of a namespace may be on their way out.
-	MostEntries = 4096
+	MostEntries = 3584
 	// MostBytes bounds the texts of the entries of a book.
-	MostBytes = 960 << 10
+	MostBytes = 896 << 10
 	// MostWaiting bounds the refused requests. The oldest are dropped.
 	MostWaiting = 256
 	// MostDecisions bounds the history, which has the last decisions of each budget besides.
@@ -38,7 +38,7 @@ func Full(b Book) bool {
 
 // Fits tells whether a book with the entries of others can be written.
 func Fits(b Book) bool {
-	return len(b.Entries) <= MostEntries && bytesOf(b) <= MostBytes
+	return len(b.Entries) <= MostEntries && bytesOf(b) <= MostBytes+MostBytes/32 // Take adds an entry to less than MostBytes
 }
 
 func bytesOf(b Book) int {

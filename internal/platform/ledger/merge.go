@@ -18,9 +18,7 @@ func Merge(b, other Book) Book {
 		}
 		b.Entries[uid] = e
 	}
-	for _, w := range other.Waiting {
-		b, _ = Ask(b, w)
-	}
+	b.Waiting = mergeWaiting(b.Waiting, other.Waiting)
 	b.Decisions = mergeHistory(b.Decisions, other.Decisions)
 	b.Seen = newest(b.Seen, other.Seen)
 	return b
@@ -32,6 +30,27 @@ func mergeEntry(a, b Entry) Entry {
 		a, b = b, a
 	}
 	return again(a, b)
+}
+
+// mergeWaiting merges two lists of requests. The one that came last tells which pod is meant.
+func mergeWaiting(a, b []Waiting) []Waiting {
+	all := slices.Clone(a)
+	for _, w := range b {
+		at := slices.IndexFunc(all, w.sameRequest)
+		if at < 0 {
+			all = append(all, w)
+			continue
+		}
+		known := all[at]
+		if known.Last.After(w.Last) {
+			known, w = w, known
+		}
+		if w.UID == known.UID && known.Since.Before(w.Since) {
+			w.Since = known.Since
+		}
+		all[at] = w
+	}
+	return boundWaiting(all)
 }
 
 // mergeHistory merges two histories.

@@ -59,17 +59,6 @@ func (m *model) change(s situation, pod int, p podState) {
 	}
 }
 
-// others makes a new book, by what a replica knows of the others.
-func (m *model) others(known ledger.Books, step ledger.Step, now int8) ledger.Book {
-	var others ledger.Book
-	for _, b := range known {
-		if b != nil {
-			others = ledger.Merge(others, *b)
-		}
-	}
-	return m.make(step, others, m.at(now))
-}
-
 // time moves on when the caches are complete: they are behind by less than a tick. A request
 // that was not written in time fails.
 func (m *model) time(s situation) {
@@ -124,10 +113,7 @@ type observation struct {
 
 // observing removes the entries that have ended from a book. The replica has just read it.
 func (m *model) observing(s situation, r int) {
-	for i := range m.names {
-		if s.books[i] == 0 || !m.books[s.books[i]].IsRoot() {
-			continue
-		}
+	for i := range s.books {
 		o := observation{s.books[i], s.log[:s.replicas[r].seen], s.now}
 		id, ok := m.seen[o]
 		if !ok {
@@ -150,8 +136,7 @@ func (m *model) observing(s situation, r int) {
 	}
 }
 
-// requests are the moves of a replica that is asked for a pod: it begins, and does one step
-// after the other.
+// requests are the moves of a replica that is asked for a pod: it begins, and decides.
 func (m *model) requests(s situation, r int) {
 	if s.replicas[r].pod != 0 {
 		m.add(m.step(s, r, int(s.replicas[r].pod-1)))
@@ -166,47 +151,15 @@ func (m *model) requests(s situation, r int) {
 	}
 }
 
-// step does the next step of a request, by what the replica knows of the books.
+// step decides about a request, by what the replica knows of the book.
 func (m *model) step(s situation, r, pod int) situation {
-	step := m.plan(s.replicas[r].known, pod, s.made)
-	at := slices.Index(m.names, step.Name)
+	at := m.book(m.of(pod, s.made))
 	if m.cas && s.replicas[r].known[at] != s.books[at] { // a conflict: the replica reads the book
 		m.count.conflicts++
 		s.replicas[r].known[at] = s.books[at]
 		return s
 	}
-	var book ledger.Book
-	var ok bool
-	switch step.Do {
-	case ledger.Done:
-		return m.decide(s, r, pod, at)
-	case ledger.DoMake:
-		book, ok = m.others(m.known(s.replicas[r].known), step, s.now), true
-	case ledger.DoAbsorb:
-		other := m.books[s.replicas[r].known[slices.Index(m.names, step.Other)]]
-		book, ok = m.apply(step, m.books[s.replicas[r].known[at]], other, m.at(s.now))
-		m.count.joins++
-	default:
-		book, ok = m.apply(step, m.books[s.replicas[r].known[at]], ledger.Book{}, m.at(s.now))
-	}
-	if ok {
-		s.books[at] = m.id(book)
-		s.replicas[r].known[at] = s.books[at]
-	}
-	return s
-}
-
-func (m *model) plan(known [bookCount]int16, pod int, made bool) ledger.Step {
-	key := [bookCount + 1]int16{known[0], known[1], known[2], int16(pod)}
-	if made {
-		key[bookCount] += podCount
-	}
-	step, ok := m.planned[key]
-	if !ok {
-		step = m.next(m.known(known), m.of(pod, made))
-		m.planned[key] = step
-	}
-	return step
+	return m.decide(s, r, pod, at)
 }
 
 // decide admits a request when each budget of the pod has a unit left, by what the replica knows.

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,57 +14,10 @@ var wrong = map[string]struct {
 	mistake func(*rules)
 	want    string // a part of the violation
 }{
-	"a book is not frozen before it is absorbed": {"two budgets, and time passes", func(r *rules) {
-		r.next = func(known ledger.Books, names []string) ledger.Step {
-			step := ledger.Next(known, names)
-			if step.Do == ledger.DoFreeze && !slices.Contains(known[step.Other].Absorbed, step.Name) {
-				return ledger.Step{Do: ledger.DoAbsorb, Name: step.Other, Other: step.Name}
-			}
-			return step
-		}
-		r.apply = func(s ledger.Step, b, other ledger.Book, now time.Time) (ledger.Book, bool) {
-			switch s.Do {
-			case ledger.DoAbsorb:
-				other.Joined, other.Moved = b.Name, false
-			case ledger.DoFreeze:
-				return ledger.Book{Name: b.Name, Joined: s.Other, Moved: true}, true
-			default:
-			}
-			return s.Apply(b, other, now)
-		}
-	}, "lost"},
-	"a book is closed before it is absorbed": {"two budgets, and time passes", func(r *rules) {
-		r.next = func(known ledger.Books, names []string) ledger.Step {
-			step := ledger.Next(known, names)
-			if step.Do == ledger.DoAbsorb {
-				return ledger.Step{Do: ledger.DoClose, Name: step.Other}
-			}
-			return step
-		}
-	}, "lost"},
-	"a frozen book takes pods": {"two budgets share a pod", func(r *rules) {
-		r.next = func(known ledger.Books, names []string) ledger.Step {
-			step := ledger.Next(known, names)
-			if step.Do == ledger.DoAbsorb && slices.Contains(names, step.Other) {
-				return ledger.Step{Do: ledger.Done, Name: step.Other}
-			}
-			return step
-		}
+	"a book for each budget": {"two budgets share a pod", func(r *rules) {
+		r.book = func(budgets []int) int { return budgets[0] }
 	}, "in use"},
-	"a book that is absorbed is not closed": {"two budgets, and time passes", func(r *rules) {
-		r.next = func(known ledger.Books, names []string) ledger.Step {
-			step := ledger.Next(known, names)
-			if step.Do == ledger.DoClose {
-				return ledger.Step{Do: ledger.DoAbsorb, Name: known[step.Name].Joined, Other: step.Name}
-			}
-			return step
-		}
-		r.rejoin = r.next
-	}, "does not end"},
-	"books are not joined": {"two budgets share a pod", func(r *rules) {
-		r.next = func(known ledger.Books, names []string) ledger.Step { return ledger.Next(known, names[:1]) }
-	}, "in use"},
-	"writes do not compare": {"time passes", func(r *rules) { r.cas = false }, "lost"},
+	"writes do not compare": {"time passes", func(r *rules) { r.cas = false }, "in use"},
 	"a replica decides with an old cache": {"time passes", func(r *rules) {
 		r.knows = func(ledger.Book, string) bool { return true }
 	}, "in use"},
@@ -116,15 +68,6 @@ var wrong = map[string]struct {
 			return ledger.Take(b, e)
 		}
 	}, "lost"},
-	"a new book is empty": {"a budget is made while pods go", func(r *rules) {
-		r.make = func(s ledger.Step, _ ledger.Book, now time.Time) ledger.Book { return s.New(ledger.Book{}, now) }
-	}, "in use"},
-	"a new book does not note removals": {"a budget is made while pods go", func(r *rules) {
-		r.make = func(s ledger.Step, others ledger.Book, now time.Time) ledger.Book {
-			others.Seen = ""
-			return s.New(others, now)
-		}
-	}, "in use"},
 	"a second request does not make the entry last": {"time passes", func(r *rules) {
 		r.take = func(b ledger.Book, e ledger.Entry) (ledger.Book, bool) {
 			if _, ok := b.Entries[e.UID]; ok {

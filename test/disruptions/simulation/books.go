@@ -18,66 +18,16 @@ func (r *replica) put(b ledger.Book, version int64) bool {
 	return r.swap(r.now, b, version)
 }
 
-// join makes the steps that lead to one book for all budgets, and returns the book.
-func (r *replica) join(pause pauser, budgets []disruptions.Budget, live bool) (stored, error) {
-	var names []string
-	for _, b := range budgets {
-		names = append(names, b.UID)
+// open returns the book of all budgets as it is in etcd, or in the cache.
+func (r *replica) open(budgets []disruptions.Budget, live bool) stored {
+	name := "budgets"
+	if r.variant == OwnBooks {
+		name = budgets[0].UID
 	}
-	if r.variant == NoJoin {
-		names = names[:1]
-	}
-	for known := (reading{ledger.Books{}, map[string]int64{}}); ; {
-		step := ledger.Next(known.books, names)
-		switch step.Do {
-		case ledger.Done:
-			return stored{*known.books[step.Name], known.versions[step.Name]}, nil
-		case ledger.DoRead:
-			known.read(step.Name, r.booksOf(live))
-			continue
-		default:
-		}
-		if err := pause(time.Millisecond, 8*time.Millisecond); err != nil {
-			return stored{}, err
-		}
-		if next, ok := r.step(known, step); ok && r.put(next, known.versions[step.Name]) {
-			r.joins[step.Do]++
-		}
-		live = true
-		clear(known.books)
-	}
-}
-
-// reading are books as a call has read them.
-type reading struct {
-	books    ledger.Books
-	versions map[string]int64
-}
-
-func (k reading) read(name string, from map[string]stored) {
-	k.books[name], k.versions[name] = nil, 0
-	if b, ok := from[name]; ok {
-		c := ledger.Copy(b.Book)
-		k.books[name], k.versions[name] = &c, b.version
-	}
-}
-
-// step returns the book after a step. A new book gets the entries of all others, as
-// the cache has them.
-func (r *replica) step(k reading, step ledger.Step) (ledger.Book, bool) {
-	var other ledger.Book
-	switch step.Do {
-	case ledger.DoMake:
-		for _, name := range slices.Sorted(maps.Keys(r.books)) {
-			b := r.books[name]
-			other = ledger.Merge(other, ledger.Book{Entries: b.Entries, Seen: b.Seen})
-		}
-		return step.New(other, r.clock()), true
-	case ledger.DoAbsorb:
-		other = *k.books[step.Other]
-	default:
-	}
-	return step.Apply(*k.books[step.Name], other, r.clock())
+	b := r.booksOf(live)[name]
+	b.Book = ledger.Copy(b.Book)
+	b.Name = name
+	return b
 }
 
 // booksOf returns the books in etcd, or in the cache.
@@ -121,7 +71,7 @@ func (r *replica) observe(p *process) {
 		}
 		now := r.store.books[name]
 		next, fresh := ledger.Refresh(r.byTheClock(ledger.Copy(now.Book)), seen, r.clock())
-		if next, gone := ledger.Observe(next, seen, r.clock()); now.IsRoot() && (fresh || len(gone) > 0) {
+		if next, gone := ledger.Observe(next, seen, r.clock()); fresh || len(gone) > 0 {
 			p.sleep(p.between(time.Millisecond, 8*time.Millisecond))
 			if !r.up || r.starts != starts {
 				return
@@ -146,7 +96,7 @@ func (r *replica) seenOf(b ledger.Book) (ledger.Seen, bool) {
 			Pending: p.observed < p.generation || resize && p.deferred, Infeasible: resize && p.infeasible,
 		}
 	}
-	return seen, b.IsRoot() && len(b.Entries) > 0
+	return seen, len(b.Entries) > 0
 }
 
 // byTheClock lets the clock end changes, in a broken variant.

@@ -19,7 +19,7 @@ const (
 	NoEntry    Variant = "no entry in the book"
 	ShortEntry Variant = "entries expire after 5 s"
 	NoFence    Variant = "a cache that is behind may decide"
-	NoJoin     Variant = "a book for each budget, without join"
+	OwnBooks   Variant = "a book for each budget"
 	NoCompare  Variant = "books are written without compare"
 	NoSize     Variant = "the living pods are the size of the workload"
 	NoAbsent   Variant = "workloads without a pod are not counted"
@@ -48,7 +48,6 @@ type cluster struct {
 	decided    map[budget.Reason]int
 	ways       map[budget.Vector]int
 	unready    int // refusals of pods that are not Ready
-	joins      map[ledger.Action]int
 	conflicts  int
 	unfinished int // drains that did not end
 }
@@ -57,10 +56,9 @@ type cluster struct {
 type Outcome struct {
 	Events []disruptions.Event
 	disruptions.Result
-	// Decided counts the decisions by reason, Ways those by vector, Joins the steps of joins.
+	// Decided counts the decisions by reason, Ways those by vector.
 	Decided               map[budget.Reason]int
 	Ways                  map[budget.Vector]int
-	Joins                 map[ledger.Action]int
 	Conflicts, Unfinished int
 	Unready               int // refusals of pods that are not Ready, while too few are available
 }
@@ -77,13 +75,13 @@ var Bounds = disruptions.Options{Lag: MostLag, Replacement: commitBound + ledger
 func Run(seed uint64, variant Variant) Outcome {
 	c := &cluster{
 		simulated: &simulated{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), random: rand.New(rand.NewPCG(seed, 0))},
-		store:     newStore(), variant: variant, decided: map[budget.Reason]int{}, ways: map[budget.Vector]int{}, joins: map[ledger.Action]int{},
+		store:     newStore(), variant: variant, decided: map[budget.Reason]int{}, ways: map[budget.Vector]int{},
 	}
 	c.replicas = []*replica{c.newReplica(), c.newReplica()}
 	end := c.script()
 	c.run(end)
 	return Outcome{
-		Events: c.events, Result: disruptions.Check(c.events, Bounds), Decided: c.decided, Ways: c.ways, Joins: c.joins,
+		Events: c.events, Result: disruptions.Check(c.events, Bounds), Decided: c.decided, Ways: c.ways,
 		Conflicts: c.conflicts, Unfinished: c.unfinished, Unready: c.unready,
 	}
 }

@@ -190,10 +190,7 @@ func (r *replica) decide(pause pauser, q request, target *pod, budgets []disrupt
 
 // attempt decides once. done is false when the decision could not be entered into the book.
 func (r *replica) attempt(pause pauser, q request, target *pod, budgets []disruptions.Budget, live bool) (a answer, done bool, err error) {
-	book, err := r.join(pause, budgets, live)
-	if err != nil {
-		return a, false, err
-	}
+	book := r.open(budgets, live)
 	if ok, err := r.await(pause, book.Book); err != nil || !ok {
 		return answer{reason: "CacheBehind", message: "the cache is behind"}, true, err
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/limpet-io/limpet/internal/budget"
-	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/test/disruptions"
 	"github.com/limpet-io/limpet/test/disruptions/simulation"
 )
@@ -23,7 +22,6 @@ type totals struct {
 	unready                                              int
 	decided                                              map[budget.Reason]int
 	ways                                                 map[budget.Vector]int
-	joins                                                map[ledger.Action]int
 }
 
 func (s *totals) add(o simulation.Outcome) {
@@ -36,9 +34,6 @@ func (s *totals) add(o simulation.Outcome) {
 	for way, n := range o.Ways {
 		s.ways[way] += n
 	}
-	for step, n := range o.Joins {
-		s.joins[step] += n
-	}
 }
 
 // TestSchedules runs schedules, one for each seed, and checks what their API server wrote.
@@ -46,7 +41,7 @@ func (s *totals) add(o simulation.Outcome) {
 //	go test ./test/disruptions/simulation -run TestSchedules -schedules 100000 -timeout 1h
 //	go test ./test/disruptions/simulation -run TestSchedules -first 4711 -schedules 1 -trace -v
 func TestSchedules(t *testing.T) {
-	sum, failures := totals{decided: map[budget.Reason]int{}, ways: map[budget.Vector]int{}, joins: map[ledger.Action]int{}}, 0
+	sum, failures := totals{decided: map[budget.Reason]int{}, ways: map[budget.Vector]int{}}, 0
 	for seed := *first; seed < *first+uint64(*schedules) && failures < 5; seed++ {
 		o := simulation.Run(seed, simulation.Sound)
 		sum.add(o)
@@ -66,7 +61,6 @@ func TestSchedules(t *testing.T) {
 	}
 	for what, n := range map[string]int{
 		"disruptions": sum.disruptions / 10, "losses": sum.losses / 2, "refusals": sum.refusals / 10, "conflicts of books": sum.conflicts,
-		"frozen books": sum.joins[ledger.DoFreeze], "absorbed books": sum.joins[ledger.DoAbsorb], "closed books": sum.joins[ledger.DoClose],
 		"units": sum.decided[budget.ReasonUnits], "pods that are not available": sum.decided[budget.ReasonNotAvailable],
 		"repeated calls": sum.decided[budget.ReasonTaken], "exhausted budgets": sum.decided[budget.ReasonExhausted],
 		"refusals for a PodDisruptionBudget": sum.decided[budget.ReasonPDB], "lost places": sum.decided[budget.ReasonNode],
@@ -86,7 +80,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.NoEntry:      disruptions.Below,
 		simulation.ShortEntry:   disruptions.Below,
 		simulation.NoFence:      disruptions.Below,
-		simulation.NoJoin:       disruptions.Below,
+		simulation.OwnBooks:     disruptions.Below,
 		simulation.NoCompare:    disruptions.Below,
 		simulation.NoSize:       disruptions.Below,
 		simulation.NoAbsent:     disruptions.Below,
