@@ -18,7 +18,6 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/testenv"
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -33,7 +32,7 @@ func (m *manager) enters(t *testing.T, pub *policyv1beta1.PodUnavailableBudget, 
 	if use == ledger.Changed {
 		entry.Vector = "resize"
 	}
-	_, err := m.books.Decide(t.Context(), pub.Namespace, []books.Owner{{Name: pub.Name, UID: pub.UID}}, func(b ledger.Book) (ledger.Book, bool) {
+	_, err := m.books.Decide(t.Context(), books.OfBudgets(pub.Namespace), func(b ledger.Book) (ledger.Book, bool) {
 		return ledger.Take(b, entry)
 	})
 	if err != nil {
@@ -57,7 +56,7 @@ func holds(t *testing.T, pub *policyv1beta1.PodUnavailableBudget, disrupted, cha
 func (m *manager) empty(t *testing.T, pub *policyv1beta1.PodUnavailableBudget) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		book, err := m.books.Look(t.Context(), pub.Namespace, []books.Owner{{Name: pub.Name, UID: pub.UID}})
+		book, err := m.books.Look(t.Context(), books.OfBudgets(pub.Namespace))
 		if err == nil && len(book.Entries) > 0 {
 			err = fmt.Errorf("the book has entries: %v", book.Entries)
 		}
@@ -175,7 +174,7 @@ func TestADeferredResizeHoldsItsUnit(t *testing.T) {
 func (m *manager) uses(t *testing.T, pub *policyv1beta1.PodUnavailableBudget, want ledger.Use) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		book, err := m.books.Look(t.Context(), pub.Namespace, []books.Owner{{Name: pub.Name, UID: pub.UID}})
+		book, err := m.books.Look(t.Context(), books.OfBudgets(pub.Namespace))
 		for _, e := range book.Entries {
 			if e.Use == want {
 				return nil
@@ -185,32 +184,19 @@ func (m *manager) uses(t *testing.T, pub *policyv1beta1.PodUnavailableBudget, wa
 	})
 }
 
-// An entry of a change survives its budget: the pod keeps the book, and the budget that is made again
-// finds the entry there.
+// An entry of a change survives its budget: the budget that is made again finds the entry in the book.
 func TestAChangeSurvivesItsBudget(t *testing.T) {
 	m := startReconciler(t)
 	pub, set, all := protected(t)
 	m.changed(t, pub, all[1])
-	var book limpetv1alpha1.DisruptionBook
-	env.Read(t, client.ObjectKey{Namespace: pub.Namespace, Name: string(pub.UID)}, &book)
-	if !slices.ContainsFunc(book.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "Pod" && ref.UID == all[1].UID }) {
-		t.Errorf("owners %+v, want the pod among them", book.OwnerReferences)
-	}
 	env.Remove(t, pub)
 	again := aBudget(set.Namespace, "web", intstr.FromInt32(1))
 	env.Create(t, again)
-	shows(t, again, numbers{1, 3, 2, 3}) // nothing asks for the book yet
+	shows(t, again, numbers{0, 2, 2, 3})
 	m.enters(t, again, all[0], ledger.Gone, time.Minute)
 	holds(t, again, []string{"web-0"}, []string{"web-1"})
 	kubelet(t, all[1], 1, "")
 	holds(t, again, []string{"web-0"}, nil)
-	testenv.Eventually(t, func() error {
-		env.Read(t, client.ObjectKey{Namespace: pub.Namespace, Name: string(again.UID)}, &book)
-		if len(book.OwnerReferences) != 1 {
-			return fmt.Errorf("owners %+v, want the budget alone", book.OwnerReferences)
-		}
-		return nil
-	})
 }
 
 // The entry of a request that failed ends by itself.
@@ -227,7 +213,7 @@ func TestAnEntryExpires(t *testing.T) {
 	}
 }
 
-// Budgets that share pods share a book, and each shows the pods that it covers.
+// The budgets of a namespace share a book, and each shows the pods that it covers.
 func TestBudgetsThatShareABook(t *testing.T) {
 	m := startReconciler(t)
 	pub, set, all := protected(t)
@@ -235,11 +221,6 @@ func TestBudgetsThatShareABook(t *testing.T) {
 	env.Patch(t, all[1], `{"metadata":{"labels":{"only":"one"}}}`)
 	second.Spec.Selector.MatchLabels = map[string]string{"only": "one"}
 	env.Create(t, second)
-	owners := []books.Owner{{Name: pub.Name, UID: pub.UID}, {Name: second.Name, UID: second.UID}}
-	_, err := m.books.Decide(t.Context(), pub.Namespace, owners, func(b ledger.Book) (ledger.Book, bool) { return b, true })
-	if err != nil {
-		t.Fatal(err)
-	}
 	m.enters(t, pub, all[0], ledger.Gone, time.Minute)
 	m.enters(t, second, all[1], ledger.Gone, time.Minute)
 	holds(t, pub, []string{"web-0", "web-1"}, nil)

@@ -73,7 +73,7 @@ func TestAFreeUnitWakesTheControllerThatWaitsLongest(t *testing.T) {
 // waits enters requests that were refused into the book of a budget.
 func (m *manager) waits(t *testing.T, pub *policyv1beta1.PodUnavailableBudget, waiting []ledger.Waiting) {
 	t.Helper()
-	_, err := m.books.Decide(t.Context(), pub.Namespace, []books.Owner{{Name: pub.Name, UID: pub.UID}}, func(b ledger.Book) (ledger.Book, bool) {
+	_, err := m.books.Decide(t.Context(), books.OfBudgets(pub.Namespace), func(b ledger.Book) (ledger.Book, bool) {
 		for _, w := range waiting {
 			b, _ = ledger.Ask(b, w)
 		}

@@ -35,10 +35,12 @@ const (
 // twice end as others do. A replica of the earlier version follows the pointer.
 func (b *Books) Fold(ctx context.Context, namespace string) error {
 	old, err := b.oldBooks(ctx, namespace)
-	if err != nil {
+	if old = slices.DeleteFunc(old, (*version).folded); err != nil || len(old) == 0 {
 		return err
 	}
-	old = slices.DeleteFunc(old, (*version).folded)
+	if err := b.ensure(ctx, OfBudgets(namespace)); err != nil { // before a pointer leads to it
+		return err
+	}
 	errs := make([]error, len(old))
 	places := make(chan struct{}, foldsAtOnce)
 	var wg sync.WaitGroup

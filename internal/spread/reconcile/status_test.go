@@ -49,7 +49,7 @@ func TestStatusCountsACreationOnce(t *testing.T) {
 	ws := spreadOf(t, a, "2", nil, "x", "y")
 	shows(t, ws, "x:0/2 y:0/-1 Placed")
 	book := books.New(books.Options{Client: env.Client, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
-	_, err := book.Decide(t.Context(), a.Namespace, []books.Owner{{Name: ws.Name, UID: ws.UID, Spread: true}}, func(b ledger.Book) (ledger.Book, bool) {
+	_, err := book.Decide(t.Context(), books.OfSpread(ws), func(b ledger.Book) (ledger.Book, bool) {
 		now := time.Now()
 		return ledger.Place(b, ledger.Entry{UID: "u", Subset: "x", Owner: string(a.set.UID), Since: now, Expires: now.Add(time.Hour)}, ""), true
 	})

@@ -6,23 +6,22 @@ import (
 )
 
 // DisruptionBook holds the pods that budgets have let go and that are not yet seen to be gone.
-// Budgets that share a pod share a book, so that one write decides for all of them. The book of a
+// The budgets of a namespace share a book, so that one write decides for all of them. The book of a
 // WorkloadSpread holds the pods that are being created and not yet seen.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=disruptionbooks
-// +kubebuilder:printcolumn:name="Joined",type=string,JSONPath=`.joined`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type DisruptionBook struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// metadata is the standard object metadata. The name of the book is the UID of the budget,
-	// or of the WorkloadSpread, that it was made for.
+	// metadata is the standard object metadata. The name of the book is the UID of the WorkloadSpread,
+	// or 00000000-0000-0000-0000-000000000000 for that of the budgets.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// joined is the name of the book that holds the entries of this one; empty for a book that
-	// holds its own. Written by the controller.
+	// joined is set in a book that an earlier version made for one budget: the name of the book that
+	// holds the entries. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Joined string `json:"joined,omitempty"`
@@ -32,8 +31,8 @@ type DisruptionBook struct {
 	// +optional
 	Moved bool `json:"moved,omitempty"`
 
-	// absorbed are the names of the books whose entries this book took over, the newest last.
-	// Written by the controller.
+	// absorbed are the names of the books whose entries this book took over, the newest last. Only
+	// earlier versions write it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
