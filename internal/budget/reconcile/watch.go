@@ -122,26 +122,25 @@ func requests(pubs []policyv1beta1.PodUnavailableBudget) []reconcile.Request {
 // bookHandler triggers the budgets that a change of the book is about: those that a new decision names,
 // and those of pods whose entry came, changed or ended. Any other budget reads the book at its next check.
 func (r *Reconciler) bookHandler() handler.Funcs {
+	all := func(ctx context.Context, o client.Object, q queue) {
+		for _, request := range r.budgetsIn(ctx, o) {
+			q.Add(request)
+		}
+	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			for _, request := range r.budgetsIn(ctx, e.Object) {
-				q.Add(request)
-			}
-		},
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { all(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { all(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*limpetv1alpha1.DisruptionBook), e.ObjectNew.(*limpetv1alpha1.DisruptionBook)
 			for _, entry := range changes(before.Entries, after.Entries) {
 				r.entryChanged(ctx, after.Namespace, entry, q)
 			}
-			known := map[heading]bool{}
-			for _, d := range before.Decisions {
-				known[headingOf(d)] = true
-			}
-			for _, d := range after.Decisions {
+			for _, d := range after.Decisions { // the newest are first
+				if len(before.Decisions) > 0 && equality.Semantic.DeepEqual(d, before.Decisions[0]) {
+					break
+				}
 				for _, name := range d.Budgets {
-					if !known[headingOf(d)] {
-						q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: after.Namespace, Name: name}})
-					}
+					q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: after.Namespace, Name: name}})
 				}
 			}
 		},
@@ -170,14 +169,4 @@ func changes(before, after limpetv1alpha1.DisruptionEntries) (changed limpetv1al
 		delete(known, e)
 	}
 	return slices.AppendSeq(changed, maps.Keys(known))
-}
-
-// heading tells decisions apart.
-type heading struct {
-	at                    int64
-	pod, by, verdict, why string
-}
-
-func headingOf(d limpetv1alpha1.BookedDecision) heading {
-	return heading{d.Time.UnixMicro(), d.Pod, d.By, d.Verdict, d.Reason}
 }
