@@ -24,6 +24,9 @@ const (
 	TellAgain  = tellAgain
 )
 
+// Changes are the entries that one list has and the other has not.
+var Changes = changes
+
 // PairsOf finds PodDisruptionBudgets that share pods.
 func PairsOf(pdbs []policyv1.PodDisruptionBudget, pods []*corev1.Pod) []string {
 	names, _ := pairsOf(pdbs, pods)

@@ -55,16 +55,12 @@ func (b *Books) Change(ctx context.Context, key Key, change func(ledger.Book) (l
 // budgets that they know its owners, and it would go with the last one of those.
 func changed(v *version, key Key, change func(ledger.Book) (ledger.Book, bool)) (*version, bool) {
 	book, write := change(v.book)
-	owned := key.ofBudgets() && len(v.meta.OwnerReferences) > 0
-	if !write && !owned {
+	if !write && !(key.ofBudgets() && len(v.meta.OwnerReferences) > 0) {
 		return v, false
 	}
 	next := &version{meta: v.meta, book: v.book}
-	if write {
+	if next.meta.OwnerReferences = key.owners; write {
 		next.book = book
-	}
-	if owned {
-		next.meta.OwnerReferences = nil
 	}
 	return next, true
 }

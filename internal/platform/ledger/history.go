@@ -42,11 +42,6 @@ func repeats(d, known Decision) bool {
 		d.Reason == known.Reason && d.Time.Sub(known.Time) < Lapse && slices.Equal(d.Budgets, known.Budgets)
 }
 
-// same tells whether two decisions are one that was taken over twice.
-func (d Decision) same(other Decision) bool {
-	return d.Time.Equal(other.Time) && d.Pod == other.Pod && d.By == other.By && d.Verdict == other.Verdict && slices.Equal(d.Budgets, other.Budgets)
-}
-
 // boundHistory drops the oldest decisions. A budget with many decisions does not replace the last ones of
 // the others.
 func boundHistory(all []Decision) []Decision {

@@ -57,5 +57,5 @@ func mergeWaiting(a, b []Waiting) []Waiting {
 func mergeHistory(a, b []Decision) []Decision {
 	all := slices.Concat(a, b)
 	slices.SortStableFunc(all, func(a, b Decision) int { return b.Time.Compare(a.Time) })
-	return boundHistory(slices.CompactFunc(all, Decision.same))
+	return boundHistory(slices.CompactFunc(all, repeats))
 }
