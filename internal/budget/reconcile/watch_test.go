@@ -5,9 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
-
 	controller "github.com/limpet-io/limpet/internal/budget/reconcile"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // A write of the book is about the pods whose entries came, changed or ended, and not about all others.
