@@ -55,7 +55,7 @@ func (b *Books) Change(ctx context.Context, key Key, change func(ledger.Book) (l
 // budgets that they know its owners, and it would go with the last one of those.
 func changed(v *version, key Key, change func(ledger.Book) (ledger.Book, bool)) (*version, bool) {
 	book, write := change(v.book)
-	if !write && !(key.ofBudgets() && len(v.meta.OwnerReferences) > 0) {
+	if owned := key.ofBudgets() && len(v.meta.OwnerReferences) > 0; !write && !owned {
 		return v, false
 	}
 	next := &version{meta: v.meta, book: v.book}
