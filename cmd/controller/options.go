@@ -118,7 +118,7 @@ func (o *Options) networks() ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// refusesPods tells whether the addresses of pods may not ask the webhooks: where no option says who may.
+// refusesPods reports whether the addresses of pods may not ask the webhooks: where no option says who may.
 func (o *Options) refusesPods() bool { return o.ClientCA == "" && len(o.ClientNetworks) == 0 }
 
 // kindsIn returns the namespaces of the ConfigMaps that name further kinds of workload:

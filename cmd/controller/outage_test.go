@@ -42,7 +42,7 @@ func generated(t *testing.T) {
 	})
 }
 
-// ended tells whether a replica's process has ended.
+// ended reports whether a replica's process has ended.
 func (r *replica) ended() bool { return syscall.Kill(r.cmd.Process.Pid, 0) != nil || r.zombie() }
 
 func (r *replica) zombie() bool {

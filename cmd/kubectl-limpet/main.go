@@ -51,5 +51,5 @@ func run() int {
 	}
 }
 
-// coloured tells whether the output has colours: on a terminal, unless its user set NO_COLOR (no-color.org).
+// coloured reports whether the output has colours: on a terminal, unless its user set NO_COLOR (no-color.org).
 func coloured(noColor string, terminal bool) bool { return terminal && noColor == "" }

@@ -82,7 +82,7 @@ func (c *commands) wait(ctx context.Context, reader facts.Reader, report console
 	return report, err
 }
 
-// verdict prints a report; the exit status tells whether the answer is yes, or not known for want of what is unread.
+// verdict prints a report; the exit status reports whether the answer is yes, or not known for want of what is unread.
 func (c *commands) verdict(yes bool, unread []facts.Unread, report any, asText func(io.Writer, text.Style)) error {
 	if err := c.print(report, asText); err != nil {
 		return err

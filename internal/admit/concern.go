@@ -43,20 +43,20 @@ func ConcernOf(pod *corev1.Pod) Concern {
 	return Nothing
 }
 
-// mayHaveSubset tells whether a spread may cover the pod.
+// mayHaveSubset reports whether a spread may cover the pod.
 func mayHaveSubset(pod *corev1.Pod) bool {
 	owner, owned := workload.ControllerOf(pod)
 	return owned && spreadable(owner)
 }
 
-// spreadable tells whether the pods of an owner may have subsets. A DaemonSet of Kubernetes has a
+// spreadable reports whether the pods of an owner may have subsets. A DaemonSet of Kubernetes has a
 // pod on each node, and the kubelet owns the pods that show its static pods.
 func spreadable(owner workload.Owner) bool {
 	kind := owner.GroupKind()
 	return kind != schema.GroupKind{Kind: "Node"} && kind != schema.GroupKind{Group: appsv1.GroupName, Kind: "DaemonSet"}
 }
 
-// returnsUnderItsName tells whether a controller may create the pod again under the same
+// returnsUnderItsName reports whether a controller may create the pod again under the same
 // name. A controller that gives its pods a prefix only has not named the pod yet.
 func returnsUnderItsName(pod *corev1.Pod) bool {
 	owner, owned := workload.OwnerOf(pod)

@@ -6,7 +6,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
-// MayHaveSubset tells whether a spread may cover the pod.
+// MayHaveSubset reports whether a spread may cover the pod.
 var MayHaveSubset = mayHaveSubset
 
 // Told is what a replica remembers of the namespaces that were told.

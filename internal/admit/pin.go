@@ -62,7 +62,7 @@ func (p *Pin) Plan(ctx context.Context, facts Facts) (Plan, error) {
 	return plan, nil
 }
 
-// ownerExists tells whether the StatefulSet that controls the pod exists, with the UID that
+// ownerExists reports whether the StatefulSet that controls the pod exists, with the UID that
 // the pod names. A client that asks about pods of others does not know that UID, and learns
 // nothing. The garbage collector deletes a pod whose owner does not exist. A workload of
 // another kind may be one that the controller cannot read.

@@ -145,7 +145,7 @@ func (p *placing) key() string {
 	return string(p.facts.UID)
 }
 
-// together tells whether the pods of several owners share the maxima. The revisions of a Deployment
+// together reports whether the pods of several owners share the maxima. The revisions of a Deployment
 // do not, and a target that controls its pods itself is one owner. Only pods below other kinds are
 // counted by the name of the spread: pods of an earlier spread of this name may have it, too.
 func (p *placing) together() bool {

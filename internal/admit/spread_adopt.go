@@ -59,7 +59,7 @@ func removed(rules spread.Spread, pods map[string]int32) (n int32) {
 	return n
 }
 
-// has tells whether a spread has a subset.
+// has reports whether a spread has a subset.
 func has(rules spread.Spread, subset string) bool {
 	return slices.ContainsFunc(rules.Subsets, func(s spread.Subset) bool { return s.Name == subset })
 }

@@ -171,7 +171,7 @@ func (p *placing) decide(ctx context.Context, rules spread.Spread, book ledger.B
 	return o, nil
 }
 
-// replaces tells whether the caches may not show yet which pod the creation replaces. ReplicaSets
+// replaces reports whether the caches may not show yet which pod the creation replaces. ReplicaSets
 // and Jobs tell how many pods they want; for a workload of another kind its size is read, which is
 // remembered for a second. Pods of a former size do not wait longer than the others.
 func (p *placing) replaces(ctx context.Context, f spread.Facts, in spread.Input, d spread.Decision) bool {
@@ -206,7 +206,7 @@ func (p *placing) query(book ledger.Book) placement.Query {
 	return q
 }
 
-// isBehind tells whether another replica knew newer pods when it made an entry.
+// isBehind reports whether another replica knew newer pods when it made an entry.
 func (p *placing) isBehind(book ledger.Book, view placement.View) bool {
 	for _, e := range book.Entries {
 		if cluster.Behind(view.Version, e.Version) {
@@ -227,7 +227,7 @@ func (p *placing) entries(book ledger.Book, view placement.View) []spread.Entry 
 	return entries
 }
 
-// uncertain tells whether an entry fills a slot of a subset with a limit. Then a pod of another
+// uncertain reports whether an entry fills a slot of a subset with a limit. Then a pod of another
 // subset needs an entry, too: a creation was possibly refused, and the pods and entries of an
 // owner show that only if all are counted.
 func (p *placing) uncertain(rules spread.Spread, entries []spread.Entry) bool {

@@ -71,7 +71,7 @@ func (p *placing) left(ctx context.Context) time.Duration {
 	return min(timeout-now.Sub(p.facts.Now), answerWithin(ctx, now))
 }
 
-// byOrdinal tells whether the pod's ordinal decides about its subset: where the target is a
+// byOrdinal reports whether the pod's ordinal decides about its subset: where the target is a
 // StatefulSet. The StatefulSets of a further kind share the maxima, and their pods are counted.
 func (p *placing) byOrdinal() bool {
 	return !spread.Counted(p.owner.GroupKind()) && p.owner.Target == workload.TargetOf(p.object.Spec.TargetReference)

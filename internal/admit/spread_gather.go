@@ -24,7 +24,7 @@ import (
 
 // gather finds the spread that covers the pod, and where the pin sends the pod.
 func (p *placing) gather(ctx context.Context) (found bool, err error) {
-	p.chain, err = workload.ChainOver(p.facts.Pod, p.Workloads.Between, func(o workload.Owner) (metav1.Object, error) { return p.lookup(ctx, o) })
+	p.chain, err = workload.ChainOver(p.facts.Pod, p.Workloads.Intermediate, func(o workload.Owner) (metav1.Object, error) { return p.lookup(ctx, o) })
 	if err != nil {
 		return false, err
 	}
@@ -40,7 +40,7 @@ func (p *placing) gather(ctx context.Context) (found bool, err error) {
 	return true, err
 }
 
-// room tells whether the recorded node of a pod has room for it, where that matters: in a spread that
+// room reports whether the recorded node of a pod has room for it, where that matters: in a spread that
 // skips subsets. The scheduler may know better. A pod that it refused there goes where it is sent.
 func (p *placing) room(ctx context.Context, name string, node *corev1.Node) (bool, error) {
 	if node == nil || p.object.Spec.ScheduleStrategy.Type != appsv1beta1.SpreadAdaptive {
@@ -61,7 +61,7 @@ func (p *placing) room(ctx context.Context, name string, node *corev1.Node) (boo
 // that a user wrote. One that was just made is not in the cache yet.
 func (p *placing) lookup(ctx context.Context, o workload.Owner) (metav1.Object, error) {
 	if !o.Intermediate() {
-		return p.Workloads.BetweenObject(ctx, p.facts.Pod.Namespace, o, p.facts.Now)
+		return p.Workloads.IntermediateObject(ctx, p.facts.Pod.Namespace, o, p.facts.Now)
 	}
 	object, err := cluster.Intermediate(ctx, p.Cached, p.facts.Pod.Namespace, o, client.UnsafeDisableDeepCopy)
 	if object == nil && err == nil && !p.facts.DryRun {

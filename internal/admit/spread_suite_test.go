@@ -304,7 +304,7 @@ func some(rs *appsv1.ReplicaSet, n int) (pods []*corev1.Pod) {
 	return pods
 }
 
-// requires tells whether a pod requires a zone.
+// requires reports whether a pod requires a zone.
 func requires(pod *corev1.Pod, zone string) error {
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {

@@ -53,7 +53,7 @@ func newClusterView(client *show.Client, c Config) (*clusterView, error) {
 	var err error
 	if c.OwnNetwork {
 		all := toolscache.NewListWatchFromClient(client.Core, "nodes", "", fields.Everything())
-		v.nodes = toolscache.NewSharedIndexInformer(newSpread(c, 0, c.Pace.Reconnect/nodesSooner).listWatch(all), &corev1.Node{}, 0, nil)
+		v.nodes = toolscache.NewSharedIndexInformer(newStagger(c, 0, c.Pace.Reconnect/nodesSooner).listWatch(all), &corev1.Node{}, 0, nil)
 		err = v.nodes.SetTransform(func(o any) (any, error) { return stripNode(o, c.Node) })
 		v.watchNodeNetwork(client, c)
 		v.follow = func(ctx context.Context) { v.followServices(ctx, client, c.Clock) }
@@ -88,7 +88,7 @@ func (v *clusterView) watchPods(client *show.Client, c Config) error {
 			return pods.Watch(ctx, o)
 		},
 	}
-	v.pods = toolscache.NewSharedIndexInformer(newSpread(c, c.Pace.Start, podsLater*c.Pace.Reconnect).listWatch(onThisNode), &metav1.PartialObjectMetadata{}, 0, nil)
+	v.pods = toolscache.NewSharedIndexInformer(newStagger(c, c.Pace.Start, podsLater*c.Pace.Reconnect).listWatch(onThisNode), &metav1.PartialObjectMetadata{}, 0, nil)
 	return v.pods.SetTransform(stripPod)
 }
 

@@ -33,7 +33,7 @@ func (v *clusterView) watchNodeNetwork(client *show.Client, c Config) {
 	named := fields.OneTermEqualSelector(metav1.ObjectNameField, v1alpha1.NodeNetworkName)
 	all := toolscache.NewListWatchFromClient(client.Limpet, "nodenetworks", "", named)
 	of := (&optional{clock: c.Clock, ready: client.Ready}).listWatch(all)
-	v.nets = toolscache.NewSharedIndexInformer(newSpread(c, 0, c.Pace.Reconnect).listWatch(of), &v1alpha1.NodeNetwork{}, 0, nil)
+	v.nets = toolscache.NewSharedIndexInformer(newStagger(c, 0, c.Pace.Reconnect).listWatch(of), &v1alpha1.NodeNetwork{}, 0, nil)
 }
 
 // nodeNetwork returns the NodeNetwork in the cache. It is not told while the API server has not said whether there is one.

@@ -91,7 +91,7 @@ func (l *verbLog) close() {
 	l.file, l.skip = nil, false
 }
 
-// replaced tells whether the path names another file by now, or none.
+// replaced reports whether the path names another file by now, or none.
 func (l *verbLog) replaced() bool {
 	mine, err := l.file.Stat()
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	userDeviceTaints = systemAccount + "device-taint-eviction-controller"
 )
 
-// Observes tells whether a user writes what a pod is like, and does not make it so: a kubelet, and the
+// Observes reports whether a user writes what a pod is like, and does not make it so: a kubelet, and the
 // controller that tells of nodes whose kubelets are silent.
 func Observes(user string, groups []string) bool {
 	return slices.Contains(groups, groupNodes) || user == userControllerManager || user == userNodes

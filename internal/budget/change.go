@@ -22,7 +22,7 @@ type Change struct {
 	Adopted bool
 }
 
-// Reowned tells whether the change puts the pod into the hands of the garbage collector: other
+// Reowned reports whether the change puts the pod into the hands of the garbage collector: other
 // owners decide about the pod, and a user who deletes them, or has named some that do not
 // exist, has the pod deleted without a check. Such a change is judged as leaving every
 // budget. Adoption by a workload controller of Kubernetes is none, and the garbage collector
@@ -48,20 +48,20 @@ func Disruptive(before, after *corev1.Pod) Change {
 	}
 }
 
-// marks tells whether a change adds a label unavailable-pod.kruise.io/…, or turns a Ready pod not Ready:
+// marks reports whether a change adds a label unavailable-pod.kruise.io/…, or turns a Ready pod not Ready:
 // OpenKruise does so before it changes a pod in place.
 func marks(before, after *corev1.Pod) bool {
 	return !Marked(before) && Marked(after) || Unreadies(before, after)
 }
 
-// Unreadies tells whether a change turns a Ready pod not Ready, and tells nothing new of its containers. What a
+// Unreadies reports whether a change turns a Ready pod not Ready, and tells nothing new of its containers. What a
 // container does is told by a kubelet, or by a program in the place of one.
 func Unreadies(before, after *corev1.Pod) bool {
 	return workload.Ready(before) && !workload.Ready(after) &&
 		equality.Semantic.DeepEqual(before.Status.ContainerStatuses, after.Status.ContainerStatuses)
 }
 
-// loses tells whether a pod without a controller has not all owners any more that it had, or had none. A further owner
+// loses reports whether a pod without a controller has not all owners any more that it had, or had none. A further owner
 // can only keep a pod that has some, and a pod that has lost all is not deleted for that.
 func loses(before, after *corev1.Pod) bool {
 	return len(before.OwnerReferences) == 0 || slices.ContainsFunc(before.OwnerReferences, func(b metav1.OwnerReference) bool {
@@ -69,7 +69,7 @@ func loses(before, after *corev1.Pod) bool {
 	})
 }
 
-// sameOwner tells whether two references name one owner for the garbage collector, which looks an owner up by kind and
+// sameOwner reports whether two references name one owner for the garbage collector, which looks an owner up by kind and
 // name, and compares the UID.
 func sameOwner(a, b metav1.OwnerReference) bool {
 	return a.UID == b.UID && workload.NewTarget(a.APIVersion, a.Kind, a.Name) == workload.NewTarget(b.APIVersion, b.Kind, b.Name)
@@ -107,7 +107,7 @@ func visible(spec *corev1.PodSpec) *corev1.PodSpec {
 	return &v
 }
 
-// sidecar tells whether an init container runs beside the other containers.
+// sidecar reports whether an init container runs beside the other containers.
 func sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
@@ -131,7 +131,7 @@ func withoutSizes(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// resized tells whether a container restarts because its own resources change, or those of
+// resized reports whether a container restarts because its own resources change, or those of
 // the pod, which bound each container without a limit.
 func resized(before, after []corev1.Container, podBefore, podAfter *corev1.ResourceRequirements) bool {
 	for i := range min(len(before), len(after)) {
@@ -148,7 +148,7 @@ func resized(before, after []corev1.Container, podBefore, podAfter *corev1.Resou
 	return false
 }
 
-// differs tells whether the request or the limit of one resource changes.
+// differs reports whether the request or the limit of one resource changes.
 func differs(name corev1.ResourceName, before, after *corev1.ResourceRequirements) bool {
 	if before == nil || after == nil {
 		return before != after

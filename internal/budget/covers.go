@@ -61,7 +61,7 @@ func selectorOf(field string, s *metav1.LabelSelector) (labels.Selector, error) 
 	return selector, nil
 }
 
-// Covers tells whether the budget counts a pod, or the pods of a template: by the labels, or by the
+// Covers reports whether the budget counts a pod, or the pods of a template: by the labels, or by the
 // chain of controllers. Names and kinds are compared, not UIDs: a workload that is made again has
 // the same budget.
 func (m Matcher) Covers(pod metav1.Object, chain []workload.Owner) bool {
@@ -71,7 +71,7 @@ func (m Matcher) Covers(pod metav1.Object, chain []workload.Owner) bool {
 	return m.target != (workload.Target{}) && slices.ContainsFunc(chain, func(owner workload.Owner) bool { return owner.Target == m.target })
 }
 
-// Exempts tells whether the budget lets a covered pod go without a check: the selector of
+// Exempts reports whether the budget lets a covered pod go without a check: the selector of
 // ignored pods matches, or the pod has the annotation pub.kruise.io/no-protect. Such a pod
 // still counts: when it goes, one pod less is available.
 func (m Matcher) Exempts(pod metav1.Object) bool {
@@ -81,7 +81,7 @@ func (m Matcher) Exempts(pod metav1.Object) bool {
 	return m.ignored != nil && m.ignored.Matches(labels.Set(pod.GetLabels()))
 }
 
-// Leaves tells whether a change of a pod takes it out of the budget: the budget covers the
+// Leaves reports whether a change of a pod takes it out of the budget: the budget covers the
 // old pod and protects it, and does not do both for the new pod. Labels, owner references
 // and the annotation pub.kruise.io/no-protect count, because each of them would otherwise
 // open the budget for the next request.

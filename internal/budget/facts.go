@@ -144,7 +144,7 @@ func (f *Facts) byWorkload() Vector {
 	return Delete
 }
 
-// orphaned tells whether the garbage collector takes a pod from an owner that is deleted without its pods. The pod
+// orphaned reports whether the garbage collector takes a pod from an owner that is deleted without its pods. The pod
 // stays, and its workload asks for that.
 func (f *Facts) orphaned() bool {
 	ends := f.Owner == OwnerDeleting || f.Owner == OwnerGone
@@ -163,7 +163,7 @@ func (f *Facts) shared() Vector {
 	return f.byWorkload()
 }
 
-// surplus tells whether the pod's controller has more pods than it wants, and wants all pods
+// surplus reports whether the pod's controller has more pods than it wants, and wants all pods
 // of the workload. The old ReplicaSet of a rollout also has more pods than it wants, but
 // wants fewer than its Deployment: its pods are replaced. A workload whose size is not read,
 // such as a Rollout, has no surplus.

@@ -69,7 +69,7 @@ type PDB struct {
 	Behind bool
 	// Disrupted are the names of the pods that the status has as disrupted.
 	Disrupted map[string]metav1.Time
-	// Counts tells whether the status counts the pod of an entry as healthy, as far as it is known here.
+	// Counts reports whether the status counts the pod of an entry as healthy, as far as it is known here.
 	Counts func(ledger.Entry) bool
 	// AlwaysAllowUnhealthy is the unhealthyPodEvictionPolicy AlwaysAllow.
 	AlwaysAllowUnhealthy         bool

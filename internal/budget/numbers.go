@@ -53,7 +53,7 @@ func (b *Budget) Loose() int {
 	return b.Bare
 }
 
-// letsNoneGo tells whether all pods of the budget must stay, whatever the size.
+// letsNoneGo reports whether all pods of the budget must stay, whatever the size.
 func (b *Budget) letsNoneGo() bool {
 	if b.MinAvailable != nil {
 		return isAll(*b.MinAvailable)
@@ -93,12 +93,12 @@ func (b *Budget) available(book ledger.Book, now time.Time, without string) int3
 	return n
 }
 
-// counts tells whether a pod is available for this budget, as far as the book has no entry.
+// counts reports whether a pod is available for this budget, as far as the book has no entry.
 func (b *Budget) counts(p *Pod) bool {
 	return p.Available && !p.Finished && (!b.Rules.KeepPlace || !p.Displaced)
 }
 
-// inUse tells whether the book has an entry of the pod that holds its unit.
+// inUse reports whether the book has an entry of the pod that holds its unit.
 func inUse(book ledger.Book, uid string, now time.Time) bool {
 	e, ok := book.Entries[uid]
 	return ok && e.Holds(now)

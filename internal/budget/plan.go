@@ -72,7 +72,7 @@ func (in *Input) living() (ledger.Entry, bool) {
 	return e, ok && e.Holds(in.Now)
 }
 
-// stale tells whether the eviction is meant for a pod that is gone: the same user was
+// stale reports whether the eviction is meant for a pod that is gone: the same user was
 // refused a moment ago for another pod of this name, and still repeats the request. A
 // request that names a UID says itself for which pod it is meant.
 func (in *Input) stale() bool {
@@ -103,7 +103,7 @@ func (in *Input) split() (judged, accounted []*Budget) {
 	return judged, accounted
 }
 
-// judges tells whether the budget may refuse a vector.
+// judges reports whether the budget may refuse a vector.
 func (b *Budget) judges(v Vector) bool {
 	return !b.Exempt && b.Rules.policy(v) == Check && b.Rules.protects(v)
 }
@@ -122,7 +122,7 @@ func (in *Input) account(budgets []*Budget) Decision {
 	return in.take(Accounted, reason)
 }
 
-// hasRoom tells whether the book can take a further pod.
+// hasRoom reports whether the book can take a further pod.
 func (in *Input) hasRoom() bool { return !ledger.Full(in.Book) }
 
 // block is one refusal by one budget.

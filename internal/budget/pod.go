@@ -29,7 +29,7 @@ func PodOf(pod *corev1.Pod, stable time.Duration, now time.Time) Pod {
 	return p
 }
 
-// Marked tells whether a pod has a label unavailable-pod.kruise.io/…, with any value.
+// Marked reports whether a pod has a label unavailable-pod.kruise.io/…, with any value.
 func Marked(pod *corev1.Pod) bool {
 	for label := range pod.Labels {
 		if strings.HasPrefix(label, policyv1beta1.LabelUnavailablePrefix) {

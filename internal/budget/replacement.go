@@ -56,7 +56,7 @@ func replacementOf(p *PDB) policyv1beta1.PodUnavailableBudgetSpec {
 	}
 }
 
-// alike tells whether two budgets set the same field, both as a number or both as a
+// alike reports whether two budgets set the same field, both as a number or both as a
 // percentage.
 func alike(a, b *policyv1beta1.PodUnavailableBudgetSpec) bool {
 	return sameKind(a.MaxUnavailable, b.MaxUnavailable) && sameKind(a.MinAvailable, b.MinAvailable)

@@ -184,7 +184,7 @@ func (r Rules) policy(v Vector) Policy {
 	return v.Default()
 }
 
-// protects tells whether the budget may refuse the request that brings the vector.
+// protects reports whether the budget may refuse the request that brings the vector.
 func (r Rules) protects(v Vector) bool {
 	return len(r.Operations) == 0 || slices.Contains(r.Operations, v.Operation())
 }

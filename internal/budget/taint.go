@@ -29,7 +29,7 @@ func (f *Facts) taint() Vector {
 	return Taint
 }
 
-// tolerates tells whether the pod tolerates a taint without an end. The shortest of all
+// tolerates reports whether the pod tolerates a taint without an end. The shortest of all
 // matching tolerations counts for the taint manager.
 func (f *Facts) tolerates(taint *corev1.Taint) bool {
 	if f.Pod == nil {
@@ -49,7 +49,7 @@ func (f *Facts) tolerates(taint *corev1.Taint) bool {
 	return found
 }
 
-// matches tells whether a toleration names a taint. The operators Lt and Gt, which have a
+// matches reports whether a toleration names a taint. The operators Lt and Gt, which have a
 // gate, are taken as no match: the pod is then judged.
 func matches(t *corev1.Toleration, taint *corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {

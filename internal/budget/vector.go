@@ -56,7 +56,7 @@ func (v Vector) Default() Policy {
 	return Check
 }
 
-// refusable tells whether a budget may refuse the vector. A pod of PodGC has no node any
+// refusable reports whether a budget may refuse the vector. A pod of PodGC has no node any
 // more, and a lost pod is gone.
 func (v Vector) refusable() bool { return v != PodGC && v != Lost && slices.Contains(vectors, v) }
 
@@ -74,5 +74,5 @@ func (v Vector) Operation() policyv1beta1.Operation {
 	return policyv1beta1.OperationDelete
 }
 
-// changes tells whether the pod stays and is changed in place.
+// changes reports whether the pod stays and is changed in place.
 func (v Vector) changes() bool { return v == Update || v == Resize || v == Leave }

@@ -92,7 +92,7 @@ func keptFor(f *facts.Facts, namespace, name string) []limpetv1alpha1.IPReservat
 // longest is the longest reservation that the default configuration gives.
 const longest = 24 * time.Hour
 
-// retains tells whether a pod asks to keep its addresses.
+// retains reports whether a pod asks to keep its addresses.
 func retains(pod *corev1.Pod) bool {
 	asked, _ := reservation.ParseRetain(pod.Annotations[reservation.RetainAnnotation], longest)
 	return asked > 0

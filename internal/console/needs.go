@@ -19,7 +19,7 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// read tells whether kinds could be read. What could not be read is no problem of the cluster.
+// read reports whether kinds could be read. What could not be read is no problem of the cluster.
 func read(f *facts.Facts, parts ...facts.Part) bool { return f.Unknown(parts...) == "" }
 
 // served takes the kinds that the cluster does not have out of what could not be read: that is known, and a problem.

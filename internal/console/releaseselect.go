@@ -12,7 +12,7 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// all tells whether a query without names means a reservation. Pods whose labels are not known match no selector, not
+// all reports whether a query without names means a reservation. Pods whose labels are not known match no selector, not
 // even one that excludes labels.
 func (q ReleaseQuery) all(f *facts.Facts, o *limpetv1alpha1.IPReservation) bool {
 	if q.Selector == nil {

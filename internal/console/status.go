@@ -70,7 +70,7 @@ type StatusReport struct {
 	Unread    []facts.Unread `json:"unread,omitempty"`
 }
 
-// Well tells whether all parts of Limpet do their work.
+// Well reports whether all parts of Limpet do their work.
 func (r StatusReport) Well() bool {
 	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Severity == Broken })
 }

@@ -103,7 +103,7 @@ func (in GateInput) Asks() string {
 	return name
 }
 
-// Pauses tells whether the node is not Ready for a moment.
+// Pauses reports whether the node is not Ready for a moment.
 func (in GateInput) Pauses() bool { return in.Node != nil && fit.Pausing(in.Node, in.Pod, in.Now) }
 
 // PlanGate decides about a pod behind the gate. Usually there is nothing to wait for: the
@@ -161,7 +161,7 @@ func nominateHome(in GateInput, name string) GateDecision {
 	return GateDecision{Nominate: name, Open: true, Reason: ReasonNominated, Message: fmt.Sprintf("the scheduler tries node %s first", name)}
 }
 
-// Gated tells whether a pod waits behind the gate, and is not being deleted.
+// Gated reports whether a pod waits behind the gate, and is not being deleted.
 func Gated(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil &&
 		slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == Gate })
@@ -241,7 +241,7 @@ func Homes(s *appsv1beta1.PersistentPodState, pod string, holders []Holder) []st
 	return homes
 }
 
-// nominates tells whether the pod must return to the recorded node itself: it asks for an
+// nominates reports whether the pod must return to the recorded node itself: it asks for an
 // address, which only that node keeps, or its user names the node and not a larger part of
 // the cluster.
 func nominates(in Input, record appsv1beta1.PodState) bool {
@@ -263,7 +263,7 @@ func nominates(in Input, record appsv1beta1.PodState) bool {
 	})
 }
 
-// oneNode tells whether a topology key selects the recorded node alone.
+// oneNode reports whether a topology key selects the recorded node alone.
 func oneNode(key string, record appsv1beta1.PodState) bool {
 	value, recorded := record.NodeTopologyLabels[key]
 	return recorded && (key == corev1.LabelHostname || value == record.NodeName)

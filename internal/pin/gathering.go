@@ -123,7 +123,7 @@ func (g *Gathering) Add(now time.Time, n Notice) {
 	g.kept++
 }
 
-// full tells whether no further notices may wait. There is always some room for warnings.
+// full reports whether no further notices may wait. There is always some room for warnings.
 func (g *Gathering) full(space *waitingRoom, reason string) bool {
 	most, all := g.Pace.KeptOfNamespace, g.Pace.KeptOfAll
 	if warns(reason) {

@@ -150,7 +150,7 @@ func follow(in GenerateInput, old *appsv1beta1.PersistentPodState, want appsv1be
 	return Generation{Update, ReasonFollowed, "brought PersistentPodState " + old.Name + " in line with the annotations", object}
 }
 
-// ours tells whether the object was generated for the workload, or for a predecessor of its
+// ours reports whether the object was generated for the workload, or for a predecessor of its
 // kind and name that left it behind. Ownership alone does not tell: charts and operators let
 // a workload own objects that they made for it.
 func ours(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
@@ -158,7 +158,7 @@ func ours(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 		(metav1.GetControllerOfNoCopy(s) == nil || slices.ContainsFunc(s.OwnerReferences, in.named))
 }
 
-// kruises tells whether the object is as OpenKruise generates it, without a mark. Its owner
+// kruises reports whether the object is as OpenKruise generates it, without a mark. Its owner
 // reference does not block the deletion of the owner, unlike most others.
 func kruises(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 	owner := metav1.GetControllerOfNoCopy(s)
@@ -168,14 +168,14 @@ func kruises(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 		(len(preferred) == 0 || len(preferred) == 1 && preferred[0].Weight == generatedWeight)
 }
 
-// alike tells whether the object has the name and the target of what is generated for the
+// alike reports whether the object has the name and the target of what is generated for the
 // workload. The target tells the kind of a predecessor that the object no longer names.
 func alike(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 	return s.Name == in.Workload.GetName() &&
 		TargetOf(s) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName())
 }
 
-// named tells whether an owner is the workload, or one that had its kind and name before it.
+// named reports whether an owner is the workload, or one that had its kind and name before it.
 func (in GenerateInput) named(o metav1.OwnerReference) bool {
 	return o.Controller != nil && *o.Controller && o.Name == in.Workload.GetName() &&
 		workload.NewTarget(o.APIVersion, o.Kind, o.Name) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, o.Name)
@@ -189,7 +189,7 @@ func claim(in GenerateInput, s *appsv1beta1.PersistentPodState) {
 	s.OwnerReferences = slices.DeleteFunc(s.OwnerReferences, in.named)
 }
 
-// outlives tells whether a generated object is over: for a minute its workload has been missing, or of a kind that is no
+// outlives reports whether a generated object is over: for a minute its workload has been missing, or of a kind that is no
 // longer named, and it has no record left. A workload that is replaced is missing for a moment, too. left is how much
 // of the minute is left.
 func outlives(in RecordInput, status *appsv1beta1.PersistentPodStateStatus) (over bool, left time.Duration) {

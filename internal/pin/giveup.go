@@ -18,7 +18,7 @@ type GivenUp struct {
 	IPs  string
 }
 
-// Means tells whether the reservation is that of a record: of its life, on its node, with one of its addresses. A pod
+// Means reports whether the reservation is that of a record: of its life, on its node, with one of its addresses. A pod
 // has further reservations for further interfaces, whose addresses are not recorded.
 func (g GivenUp) Means(r appsv1beta1.PodState) bool {
 	recorded := strings.Split(r.IPs, ",")
@@ -36,6 +36,6 @@ func giveUp(given []GivenUp, records map[string]appsv1beta1.PodState) {
 	}
 }
 
-// GaveUp tells whether a user gave up the addresses of a record. An earlier version of the controller leaves the UID of
+// GaveUp reports whether a user gave up the addresses of a record. An earlier version of the controller leaves the UID of
 // an earlier life in a record.
 func GaveUp(r appsv1beta1.PodState) bool { return r.GivenUpUID != "" && r.GivenUpUID == r.UID }

@@ -116,14 +116,14 @@ func ReturnCandidates(in RecordInput) []*corev1.Pod {
 	return found[:min(len(found), mostCandidates)]
 }
 
-// ReservedAtHome tells whether a pod's home keeps the addresses that the pod had there for long
+// ReservedAtHome reports whether a pod's home keeps the addresses that the pod had there for long
 // enough.
 func ReservedAtHome(home *appsv1beta1.Home, holders []Holder, now time.Time) bool {
 	return home != nil && now.Add(returnMargin).Before(home.Until.Time) &&
 		slices.ContainsFunc(holders, func(h Holder) bool { return h.Node == home.NodeName && h.UID == home.UID })
 }
 
-// whole tells whether all pods that a workload wants are Ready and none ends: a further pod may go,
+// whole reports whether all pods that a workload wants are Ready and none ends: a further pod may go,
 // as far as the workload alone decides.
 func whole(in RecordInput) bool {
 	if in.Workload == nil || in.Unread != "" {

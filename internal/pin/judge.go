@@ -178,7 +178,7 @@ func taker(in RebuildInput) string {
 	return "pod " + in.Taken.Name
 }
 
-// Loses tells whether a pod is Ready on its node without the addresses that it had.
+// Loses reports whether a pod is Ready on its node without the addresses that it had.
 func Loses(before appsv1beta1.PodState, pod *corev1.Pod) bool {
 	now := Addresses(pod)
 	return workload.Ready(pod) && before.NodeName == pod.Spec.NodeName && before.IPs != "" && now != "" && !sameIPs(now, before.IPs)
@@ -193,7 +193,7 @@ func sameIPs(a, b string) bool {
 	return slices.Equal(sorted(a), sorted(b))
 }
 
-// outside tells whether a node has ranges, and an address is in none of them.
+// outside reports whether a node has ranges, and an address is in none of them.
 func outside(node *corev1.Node, ips string) bool {
 	if node == nil || len(node.Spec.PodCIDRs) == 0 {
 		return false

@@ -16,7 +16,7 @@ import (
 // the reserved addresses of a pod.
 const ReasonNameTaken = CauseNameTaken
 
-// NamesakeHolds tells whether a pod that is not of the workload has the addresses that are reserved
+// NamesakeHolds reports whether a pod that is not of the workload has the addresses that are reserved
 // for a recorded pod of its name. A reservation belongs to a name, and names of pods that were
 // scaled away are free.
 func NamesakeHolds(record appsv1beta1.PodState, pod *corev1.Pod) bool {

@@ -67,12 +67,12 @@ const (
 	mostNamed = 10
 )
 
-// Warning tells whether an operator should look at a digest.
+// Warning reports whether an operator should look at a digest.
 func (d Digest) Warning() bool { return warns(d.Reason) }
 
 func warns(reason string) bool { return reason == ReasonReclaimed || reason == ReasonConflict }
 
-// Single tells whether a digest is about one pod.
+// Single reports whether a digest is about one pod.
 func (d Digest) Single() bool { return len(d.Notices)+d.More == 1 }
 
 // Text returns what the event of a digest says.
@@ -133,7 +133,7 @@ func (d Digest) list(room int) string {
 	return strings.TrimSuffix(text, ",")
 }
 
-// Names tells whether the text of a digest of several pods names a pod.
+// Names reports whether the text of a digest of several pods names a pod.
 func Names(text, pod string) bool { return strings.Contains(text, " "+pod+" (") }
 
 // Named returns the pods that the text of a digest of several pods names.

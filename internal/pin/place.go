@@ -97,7 +97,7 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 	return d
 }
 
-// lapses tells whether a pod is held for constraintGrace only: its place never takes it.
+// lapses reports whether a pod is held for constraintGrace only: its place never takes it.
 func lapses(in PlaceInput, reason string) bool {
 	return reason == CauseConstraint || reason == ReasonNodeGone && in.Restored
 }
@@ -154,7 +154,7 @@ func rejection(in PlaceInput, there []*corev1.Node) (reason, message, remedy str
 	return reason, fmt.Sprintf("node %s %s", name, message), remedy
 }
 
-// notWorthWaiting tells whether the user waits for no node of a place.
+// notWorthWaiting reports whether the user waits for no node of a place.
 func notWorthWaiting(on []ReleaseTrigger, there []*corev1.Node, pod *corev1.Pod) bool {
 	if len(there) == 0 {
 		return slices.Contains(on, TriggerDeleted)
@@ -164,7 +164,7 @@ func notWorthWaiting(on []ReleaseTrigger, there []*corev1.Node, pod *corev1.Pod)
 	})
 }
 
-// outsideRequired tells whether a node is outside the place that a state requires of a pod.
+// outsideRequired reports whether a node is outside the place that a state requires of a pod.
 func outsideRequired(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, node *corev1.Node) bool {
 	term := s.Spec.RequiredPersistentTopology
 	return term != nil && slices.ContainsFunc(term.Keys, func(key string) bool {
@@ -173,7 +173,7 @@ func outsideRequired(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodSt
 	})
 }
 
-// inPlace tells whether a node has the recorded value of every label that a state asks for.
+// inPlace reports whether a node has the recorded value of every label that a state asks for.
 func inPlace(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, node *corev1.Node) bool {
 	keys := Keys(s)
 	return len(keys) > 0 && !slices.ContainsFunc(keys, func(key string) bool {
@@ -182,7 +182,7 @@ func inPlace(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, nod
 	})
 }
 
-// replaced tells whether a state requires another place than the one that a pod was given,
+// replaced reports whether a state requires another place than the one that a pod was given,
 // or none. Where nothing is recorded of what the state requires now, the pod's place stays
 // in force: otherwise the pod would be held to nothing, although its user asks for a place.
 func replaced(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState, place labels.Set) bool {

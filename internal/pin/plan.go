@@ -241,7 +241,7 @@ func required(in Input, record appsv1beta1.PodState) (place labels.Set, given st
 	return place, given
 }
 
-// unmeetable tells whether the pod itself rules out every node of a place, so that it
+// unmeetable reports whether the pod itself rules out every node of a place, so that it
 // would wait there forever. Nothing is known while the recorded node is gone: it may have
 // been the node that the pod asks for.
 func unmeetable(in Input, place labels.Set) bool {

@@ -86,7 +86,7 @@ func seen(r *limpetv1alpha1.IPReservation) time.Time {
 	return r.Status.Until.Add(-time.Duration(r.Status.RetainMinutes) * time.Minute)
 }
 
-// Holds tells whether a node is among the holders.
+// Holds reports whether a node is among the holders.
 func Holds(holders []Holder, node string) bool {
 	return slices.ContainsFunc(holders, func(h Holder) bool { return h.Node == node })
 }
@@ -111,7 +111,7 @@ func NewerHolder(s *appsv1beta1.PersistentPodState, pod string, holders []Holder
 	return ""
 }
 
-// newer tells whether a holder is of a later life than the recorded one. A former life ended
+// newer reports whether a holder is of a later life than the recorded one. A former life ended
 // before the record, or later if its pod was deleted by force on a silent node; the UIDs of
 // such lives are recorded.
 func newer(h Holder, record appsv1beta1.PodState) bool {

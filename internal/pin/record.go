@@ -260,7 +260,7 @@ func Keys(s *appsv1beta1.PersistentPodState) []string {
 	return distinct(keys)
 }
 
-// Incomplete tells whether a record lacks a key that the state wants. The state may have
+// Incomplete reports whether a record lacks a key that the state wants. The state may have
 // begun to want the key after the pod was Ready.
 func Incomplete(s *appsv1beta1.PersistentPodState, record appsv1beta1.PodState) bool {
 	return record.NodeName != "" && slices.ContainsFunc(Keys(s), func(key string) bool {

@@ -35,7 +35,7 @@ type refusalCount struct {
 	all, rejected, elsewhere int
 }
 
-// forbiddenByConstraint tells whether hard constraints of the pod forbid it all these nodes,
+// forbiddenByConstraint reports whether hard constraints of the pod forbid it all these nodes,
 // which are all nodes of its place and take pods.
 //
 // The condition of a pod has no structured reason for this, only the message of the
@@ -58,7 +58,7 @@ func forbiddenByConstraint(in PlaceInput, there []*corev1.Node) bool {
 	return ok && said.all >= len(in.Nodes) && !outdated(in) && said.elsewhere <= len(in.Nodes)-here
 }
 
-// outdated tells whether the scheduler refused the pod while more nodes took no pods than now.
+// outdated reports whether the scheduler refused the pod while more nodes took no pods than now.
 func outdated(in PlaceInput) bool {
 	said, _ := countRefused(in.Refusal)
 	rejected := 0

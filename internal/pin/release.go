@@ -78,7 +78,7 @@ func ParseRelease(annotations map[string]string) (Release, field.ErrorList) {
 	return r, errs
 }
 
-// Releases tells whether a pod may have been released a moment ago: pods of the state are
+// Releases reports whether a pod may have been released a moment ago: pods of the state are
 // released after a time, or the pod waited and a constraint of its own may have won.
 func Releases(s *appsv1beta1.PersistentPodState, pod string) bool {
 	return s != nil && s.Spec.RequiredPersistentTopology != nil &&

@@ -34,7 +34,7 @@ func ResyncAfter(done int) time.Duration {
 	return after
 }
 
-// LacksPods tells whether a StatefulSet has fewer pods than it wants, and its controller no reason to wait: the pods
+// LacksPods reports whether a StatefulSet has fewer pods than it wants, and its controller no reason to wait: the pods
 // may have been refused. With the policy OrderedReady the controller waits until the pods of lower ordinals than the
 // missing one are available.
 func LacksPods(set *appsv1.StatefulSet, pods []corev1.Pod) bool {
@@ -64,7 +64,7 @@ func LacksPods(set *appsv1.StatefulSet, pods []corev1.Pod) bool {
 // FailedCreate are the conditions of a ReplicaSet that was refused a pod.
 var FailedCreate = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"}}
 
-// Refused tells whether the controller of a ReplicaSet, ReplicationController or Job possibly was refused a pod. A
+// Refused reports whether the controller of a ReplicaSet, ReplicationController or Job possibly was refused a pod. A
 // ReplicaSet says so. The others have too few pods then. The controller of a Job whose pods fail waits for reasons of its own.
 func Refused(w any, wants int32) bool {
 	switch w := w.(type) {

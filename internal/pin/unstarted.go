@@ -16,27 +16,27 @@ import (
 // kubelet said anything of the pod. The pod hangs until the node is back.
 const ReasonNotStarted = "NotStarted"
 
-// Unstarted tells whether a pod has a node, and no kubelet has said anything of the pod. A
+// Unstarted reports whether a pod has a node, and no kubelet has said anything of the pod. A
 // kubelet reports the start time of a pod before it starts anything of the pod.
 func Unstarted(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.StartTime == nil && len(pod.Status.PodIPs) == 0 &&
 		!workload.Ended(pod) && pod.Status.Phase != corev1.PodRunning
 }
 
-// Stranded tells whether a pod is bound to a silent node that has not started the pod. A nil node
+// Stranded reports whether a pod is bound to a silent node that has not started the pod. A nil node
 // is a node that does not exist, whose pods Kubernetes deletes.
 func Stranded(pod *corev1.Pod, node *corev1.Node) bool {
 	return Unstarted(pod) && node != nil && fit.Silent(node)
 }
 
-// Pinned tells whether Limpet sent a pod to its node although the pod may run elsewhere: neither its place nor its
+// Pinned reports whether Limpet sent a pod to its node although the pod may run elsewhere: neither its place nor its
 // address is required.
 func Pinned(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Annotations[AnnotationNode] == pod.Spec.NodeName && placeOf(pod) == nil &&
 		pod.Annotations[reservation.ModeAnnotation] != reservation.Required.String()
 }
 
-// neverBegan tells whether a stranded pod was bound after the last sign of its node's kubelet, by the clock of the
+// neverBegan reports whether a stranded pod was bound after the last sign of its node's kubelet, by the clock of the
 // API server. A kubelet that lives renews its lease within ten seconds, and reports a new pod within one.
 func neverBegan(in RecordInput, pod *corev1.Pod) bool {
 	renewed, known := in.Renewed[pod.Spec.NodeName]
@@ -77,7 +77,7 @@ func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) 
 	return d, place != nil && left.Verdict == LetGo
 }
 
-// mostSilent tells whether more than half of the nodes are silent. The network or the API server
+// mostSilent reports whether more than half of the nodes are silent. The network or the API server
 // is then the likely cause, and not the nodes, which may run their pods.
 func mostSilent(nodes []*corev1.Node) bool {
 	silent := len(slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !fit.Silent(n) }))

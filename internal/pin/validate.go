@@ -50,7 +50,7 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 	return append(append(errs, wrong...), wrongReturn...)
 }
 
-// Unchanged tells whether an update changes nothing that Validate judges, or Warnings.
+// Unchanged reports whether an update changes nothing that Validate judges, or Warnings.
 func Unchanged(before, after *appsv1beta1.PersistentPodState) bool {
 	return maps.Equal(judged(before), judged(after)) && equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
@@ -132,7 +132,7 @@ func leftOut(namespace string) string {
 	return "no pod is pinned in namespace " + namespace + ", because it would wait for the controller; remedy: another namespace"
 }
 
-// owns tells whether the workload controls the state.
+// owns reports whether the workload controls the state.
 func owns(workload metav1.Object, s *appsv1beta1.PersistentPodState) bool {
 	return metav1.IsControlledBy(s, workload)
 }

@@ -54,7 +54,7 @@ func (w Wait) String() string {
 	return fmt.Sprintf("pod must go to %s: %s%s; remedy: %s", w.Place, w.Decision.Message, said, w.Decision.Remedy)
 }
 
-// Stranded tells whether the pod waits for a node that it is bound to.
+// Stranded reports whether the pod waits for a node that it is bound to.
 func (w Wait) Stranded() bool { return w.Decision.Reason == ReasonNotStarted }
 
 // Event is the reason of the event that tells of a pod that waits.
@@ -73,7 +73,7 @@ func (w Wait) line() string {
 	return fmt.Sprintf("%s for %s: %s; remedy: %s", w.Pod.Name, w.Place, w.Decision.Message, w.Decision.Remedy)
 }
 
-// Waits tells whether the scheduler found no node for a pod that has a required place.
+// Waits reports whether the scheduler found no node for a pod that has a required place.
 func Waits(pod *corev1.Pod) bool {
 	return workload.Alive(pod) && pod.Spec.NodeName == "" && pod.Annotations[appsv1beta1.AnnotationInjected] != "" &&
 		placeOf(pod) != nil && refusal(pod) != nil

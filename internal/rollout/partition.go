@@ -37,7 +37,7 @@ func Partition(set *appsv1.StatefulSet, percentage string) (keeps int32, has boo
 	return keeps, err == nil && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType, err
 }
 
-// HasPartition tells whether a StatefulSet has a partition now.
+// HasPartition reports whether a StatefulSet has a partition now.
 func HasPartition(set *appsv1.StatefulSet, keeps int32) bool {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	return r != nil && ptr.Deref(r.Partition, 0) == keeps

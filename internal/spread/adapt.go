@@ -82,7 +82,7 @@ func Refused(pod *corev1.Pod, ungated time.Time) (since time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// Fits tells whether a node of a subset has room for a pod. short tells of a node whether it has
+// Fits reports whether a node of a subset has room for a pod. short tells of a node whether it has
 // too little left.
 func Fits(s Subset, pod *corev1.Pod, nodes []*corev1.Node, short func(*corev1.Node) bool) bool {
 	a := newArea(&s, pod)
@@ -167,7 +167,7 @@ func (in AdaptInput) waits(a *Actions) map[string]int {
 	return waits
 }
 
-// maySkip tells whether a subset is ever skipped.
+// maySkip reports whether a subset is ever skipped.
 func (s Spread) maySkip(subset string) bool {
 	return s.skips() && subset != s.Subsets[len(s.Subsets)-1].Name
 }

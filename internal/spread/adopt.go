@@ -112,7 +112,7 @@ func (a adoption) score(i int, pod *corev1.Pod, node *corev1.Node) int64 {
 	return score
 }
 
-// unchanged tells whether a patch changes nothing of a pod but annotations.
+// unchanged reports whether a patch changes nothing of a pod but annotations.
 func unchanged(pod *corev1.Pod, patch []byte) bool {
 	before, err := podpatch.Strategic(pod, []byte("{}"))
 	if err != nil {

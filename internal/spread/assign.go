@@ -25,7 +25,7 @@ type OrdinalInput struct {
 	Pod *corev1.Pod
 }
 
-// Wants tells whether the StatefulSet wants an ordinal.
+// Wants reports whether the StatefulSet wants an ordinal.
 func (in OrdinalInput) Wants(ordinal int32) bool {
 	_, wanted := number(in.Desired).place(ordinal)
 	return wanted

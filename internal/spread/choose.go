@@ -89,13 +89,13 @@ func (c *choice) replace(e Entry) {
 	c.slots[e.Subset] = s
 }
 
-// free tells whether a subset has a free slot.
+// free reports whether a subset has a free slot.
 func (c choice) free(s *Subset) bool {
 	used := c.slots[s.Name]
 	return s.Max == nil || int64(used.Pods)+int64(used.Booked) < int64(*s.Max)
 }
 
-// takes tells whether a subset takes a pod now.
+// takes reports whether a subset takes a pod now.
 func (c choice) takes(s *Subset) bool { return !s.Unschedulable && c.free(s) }
 
 // first decides for the first subset that takes the pod.
@@ -130,7 +130,7 @@ func (c choice) decide(s *Subset, reason Reason, message string) Decision {
 	return d
 }
 
-// Passes tells whether a decision passes over an earlier subset because that one is full.
+// Passes reports whether a decision passes over an earlier subset because that one is full.
 func (d Decision) Passes(in Input) bool {
 	c := choice{spread: in.Spread, slots: in.Slots}
 	for i := range in.Spread.Subsets {

@@ -27,9 +27,9 @@ type Facts struct {
 	Wants int32
 	// Entries of the revision in the book.
 	Entries []Entry
-	// Seen tells whether the replica has seen the pod of an entry, also if the pod is gone since.
+	// Seen reports whether the replica has seen the pod of an entry, also if the pod is gone since.
 	Seen func(key string) bool
-	// Before tells whether an entry was in the book when the request came. Only such an entry can be
+	// Before reports whether an entry was in the book when the request came. Only such an entry can be
 	// that of a refused creation: the others are made by creations beside this one. Nil is for all.
 	Before func(key string) bool
 	// Behind tells that another replica knew newer pods than this one when it made an entry. Then no
@@ -73,7 +73,7 @@ func InputOf(f Facts) Input {
 	return in
 }
 
-// Replaces tells whether a creation may replace a pod whose deletion the caches do not show yet, for
+// Replaces reports whether a creation may replace a pod whose deletion the caches do not show yet, for
 // an owner that does not tell how many pods it wants: its workload has as many as it wants already.
 // A creation beside the others shows the same while the workload is updated, so that such a creation
 // may wait, and takes over no entry. pods are all pods and entries of the workload.
@@ -81,7 +81,7 @@ func Replaces(f Facts, in Input, d Decision, pods int64, size int32) bool {
 	return f.Wants == UnknownWants && in.Earlier == "" && d.Passes(in) && pods >= int64(size)
 }
 
-// older tells whether an entry was made before another one.
+// older reports whether an entry was made before another one.
 func older(a, b *Entry) bool {
 	if !a.Since.Equal(b.Since) {
 		return a.Since.Before(b.Since)

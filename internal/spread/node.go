@@ -71,17 +71,17 @@ func newAreas(s Spread, pod *corev1.Pod) []area {
 	return areas
 }
 
-// contains tells whether a pod of the subset may run on a node.
+// contains reports whether a pod of the subset may run on a node.
 func (a area) contains(node *corev1.Node) bool {
 	return !a.invalid && (a.nodes == nil || a.nodes.Match(node)) && !fit.Dedicated(node, a.pod)
 }
 
-// holds tells whether a pod of the subset can return home.
+// holds reports whether a pod of the subset can return home.
 func (a area) holds(h Home) bool {
 	return (h.Node == nil || a.contains(h.Node)) && !a.invalid && a.agrees(h)
 }
 
-// agrees tells whether a node can meet both what the subset and what the pin requires. A subset
+// agrees reports whether a node can meet both what the subset and what the pin requires. A subset
 // that names its nodes agrees with no place beside the one of its node.
 func (a area) agrees(h Home) bool {
 	expressions, fields := a.required()
@@ -102,7 +102,7 @@ func (a area) agrees(h Home) bool {
 	return true
 }
 
-// takes tells whether a subset that holds a pod's home takes the pod, as far as skips go.
+// takes reports whether a subset that holds a pod's home takes the pod, as far as skips go.
 func (a area) takes(h Home) bool {
 	if !a.Unschedulable || len(h.Place) > 0 {
 		return true
@@ -119,10 +119,10 @@ func (h Home) inPlace() Home {
 	return h
 }
 
-// known tells whether the pin sends the pod anywhere.
+// known reports whether the pin sends the pod anywhere.
 func (h Home) known() bool { return h.Node != nil || len(h.Place) > 0 }
 
-// consistent tells whether the recorded node is in the required place, as far as there is one.
+// consistent reports whether the recorded node is in the required place, as far as there is one.
 func (h Home) consistent() bool {
 	return !slices.ContainsFunc(h.Place, func(r corev1.NodeSelectorRequirement) bool {
 		return h.Node == nil || !slices.Contains(r.Values, h.Node.Labels[r.Key])

@@ -68,10 +68,10 @@ func adaptiveOf(strategy appsv1beta1.WorkloadSpreadScheduleStrategy) *Adaptive {
 	return a
 }
 
-// skips tells whether the spread ever skips a subset.
+// skips reports whether the spread ever skips a subset.
 func (s Spread) skips() bool { return s.Adaptive != nil && s.Adaptive.Critical > 0 }
 
-// skipped tells whether the status of a spread has a subset as not schedulable.
+// skipped reports whether the status of a spread has a subset as not schedulable.
 func skipped(status appsv1beta1.WorkloadSpreadStatus, subset string) bool {
 	for i := range status.SubsetStatuses {
 		if o := &status.SubsetStatuses[i]; o.Name == subset {
@@ -107,7 +107,7 @@ func maximum(limit *intstr.IntOrString, replicas int32) (*int32, error) {
 	return new(int32(min(max(n, 0), math.MaxInt32))), nil
 }
 
-// Covers tells whether a WorkloadSpread is about a pod: whether one of the pod's owners is the
+// Covers reports whether a WorkloadSpread is about a pod: whether one of the pod's owners is the
 // target, and the filter selects the pod's labels. A filter without a selector selects all pods.
 func Covers(ws *appsv1beta1.WorkloadSpread, podLabels map[string]string, chain []workload.Owner) (bool, error) {
 	target := workload.TargetOf(ws.Spec.TargetReference)
@@ -126,7 +126,7 @@ func Covers(ws *appsv1beta1.WorkloadSpread, podLabels map[string]string, chain [
 	return selector.Matches(labels.Set(podLabels)), nil
 }
 
-// Counted tells whether the pods of a kind of workload are counted, so that Choose decides about
+// Counted reports whether the pods of a kind of workload are counted, so that Choose decides about
 // them. The pods of StatefulSets have ordinals, and Assign decides.
 func Counted(kind schema.GroupKind) bool { return !workload.StatefulSet(kind) }
 

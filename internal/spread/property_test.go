@@ -155,7 +155,7 @@ func created(t *testing.T, pod *corev1.Pod, s spread.Spread, d spread.Decision, 
 	return got
 }
 
-// admitted tells whether the required terms of a pod admit a node.
+// admitted reports whether the required terms of a pod admit a node.
 func admitted(t *testing.T, pod *corev1.Pod, node *corev1.Node) bool {
 	t.Helper()
 	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
@@ -361,7 +361,7 @@ func (h *history) missing() []int32 {
 	return all
 }
 
-// contains tells whether the recorded node still is in the required place.
+// contains reports whether the recorded node still is in the required place.
 func contains(home spread.Home) bool {
 	for _, r := range home.Place {
 		if home.Node.Labels[r.Key] != r.Values[0] {

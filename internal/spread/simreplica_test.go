@@ -118,7 +118,7 @@ func (r *replica) admit(p *process, key, owner string) string {
 // lingers is how long an entry stays after its pod was seen, for replicas that have not seen the pod.
 const lingers = 2 * time.Second
 
-// isBehind tells whether another replica knew newer pods when it made an entry.
+// isBehind reports whether another replica knew newer pods when it made an entry.
 func (r *replica) isBehind(book ledger.Book) bool {
 	for _, e := range book.Entries {
 		book.Seen = e.Version

@@ -63,7 +63,7 @@ func (w *WorkloadSpread) ValidateCreate(ctx context.Context, s *appsv1beta1.Work
 	return append(warnings, w.surges(ctx, s)...), w.label(ctx, s)
 }
 
-// named tells whether a user has named the kind of a spread's target, if it needs that.
+// named reports whether a user has named the kind of a spread's target, if it needs that.
 func (w *WorkloadSpread) named(ctx context.Context, s *appsv1beta1.WorkloadSpread) (bool, error) {
 	kind := workload.TargetOf(s.Spec.TargetReference).GroupKind()
 	kinds, known := spreadKinds[kind.Group]

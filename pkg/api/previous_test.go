@@ -112,7 +112,7 @@ func breaks(previous, today contract) []string {
 	return found
 }
 
-// narrower tells whether a bound of today refuses what was accepted.
+// narrower reports whether a bound of today refuses what was accepted.
 func narrower(bound, before, now string, had bool) bool {
 	switch {
 	case bound == "required":

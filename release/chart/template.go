@@ -88,7 +88,7 @@ func (t *merged) addVariant(m manifests, v variant) error {
 	return nil
 }
 
-// addedBefore tells whether another variant adds the same object.
+// addedBefore reports whether another variant adds the same object.
 func (t *merged) addedBefore(o object) bool {
 	return slices.ContainsFunc(t.added, func(a object) bool { return a.id == o.id && slices.Equal(a.lines, o.lines) })
 }

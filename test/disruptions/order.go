@@ -112,7 +112,7 @@ func endsOf(sorted, others []Event) podEnds {
 	return ends
 }
 
-// asked tells whether a request to delete the pod of an event came before a moment.
+// asked reports whether a request to delete the pod of an event came before a moment.
 func (p podEnds) asked(e Event, at time.Time) bool {
 	first, ok := p.first[e.Namespace+"/"+e.Name]
 	return ok && first.Before(at.Add(clockStep))

@@ -9,7 +9,7 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// mayExempt tells whether the user of a request may update a budget: such a user could loosen the budget as well.
+// mayExempt reports whether the user of a request may update a budget: such a user could loosen the budget as well.
 func (j *Judge) mayExempt(ctx context.Context, r Request, from *policyv1beta1.PodUnavailableBudget) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: r.Info.Username, UID: r.Info.UID, Groups: r.Info.Groups, Extra: map[string]authorizationv1.ExtraValue{},

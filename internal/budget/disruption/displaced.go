@@ -14,7 +14,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// displaced tells whether a pod has other addresses than those that are still reserved for it:
+// displaced reports whether a pod has other addresses than those that are still reserved for it:
 // it came back elsewhere.
 func (r *Reader) displaced(ctx context.Context, pod *corev1.Pod, now time.Time) (bool, error) {
 	if _, asks := pod.Annotations[reservation.RetainAnnotation]; !asks || len(pod.Status.PodIPs) == 0 {
@@ -28,7 +28,7 @@ func (r *Reader) displaced(ctx context.Context, pod *corev1.Pod, now time.Time) 
 // pod's return.
 const endShown = 30 * time.Second
 
-// waits tells whether a reservation for an earlier life of a pod was not taken by the pod. Soon after
+// waits reports whether a reservation for an earlier life of a pod was not taken by the pod. Soon after
 // a pod is created elsewhere, the former node may still show the earlier life.
 func waits(h limpetv1alpha1.IPReservation, pod *corev1.Pod, now time.Time) bool {
 	s := h.Status

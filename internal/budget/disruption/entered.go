@@ -8,7 +8,7 @@ import (
 )
 
 // entered returns the book after a decision, and the decision: a full book refuses. changed
-// tells whether the book must be written.
+// reports whether the book must be written.
 func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (after ledger.Book, _ budget.Decision, changed bool) {
 	if d.Take {
 		if book, changed = ledger.Take(book, in.Entry()); !changed && d.Verdict == budget.Allowed {
@@ -25,7 +25,7 @@ func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (a
 	return book, d, changed || noted
 }
 
-// onlyNoted tells whether an answer need not wait until the book has it. A refusal gives no unit
+// onlyNoted reports whether an answer need not wait until the book has it. A refusal gives no unit
 // away. A request for a predecessor is one for the pod of that name from now on: the 404 is given
 // once, and a drain that comes again means the pod that is there. So the book has it first.
 func onlyNoted(d budget.Decision) bool {

@@ -113,7 +113,7 @@ func (c inquiry) names() []string {
 	return names
 }
 
-// unrefusable tells whether each budget allows the vector whatever it counts.
+// unrefusable reports whether each budget allows the vector whatever it counts.
 func unrefusable(in budget.Input) bool {
 	in.Book = ledger.Book{}
 	return budget.Plan(in).Verdict == budget.Accounted

@@ -161,7 +161,7 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 	return answer, "", nil
 }
 
-// spends tells whether a decision is only right if all pods that count as available are there.
+// spends reports whether a decision is only right if all pods that count as available are there.
 // A further call for a pod that has an entry is judged like the first one.
 func spends(d budget.Decision) bool {
 	return d.Verdict == budget.Allowed && (d.Take || d.Reason == budget.ReasonTaken)

@@ -35,5 +35,5 @@ type Answer struct {
 	taken *taken // nil when nothing was entered
 }
 
-// Refused tells whether the pod must stay for now.
+// Refused reports whether the pod must stay for now.
 func (a Answer) Refused() bool { return a.Verdict == budget.Refused }

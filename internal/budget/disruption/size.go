@@ -155,7 +155,7 @@ func (c counted) add(chain []workload.Owner, version string) {
 	}
 }
 
-// holds tells whether the cache holds workloads of a kind.
+// holds reports whether the cache holds workloads of a kind.
 func (c counted) holds(owner workload.Owner) bool {
 	_, holds := c.held[owner.GroupKind()]
 	return holds

@@ -112,7 +112,7 @@ func (j *Judge) owner(ctx context.Context, chain []workload.Owner, pod *corev1.P
 	return err
 }
 
-// intended tells whether a deletion by the controller of a pod is what the workload asks for. A Job replaces no pod by
+// intended reports whether a deletion by the controller of a pod is what the workload asks for. A Job replaces no pod by
 // a deletion. A Deployment with the strategy Recreate wants no pod of a former template, and makes no other before.
 func intended(near, top client.Object, wants int32) bool {
 	if d, ok := top.(*appsv1.Deployment); ok {

@@ -10,7 +10,7 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// Concerns tells whether guards are asked about a request. The match conditions of
+// Concerns reports whether guards are asked about a request. The match conditions of
 // deploy/controller/webhooks.yaml say the same in CEL, which a test compares. An eviction only
 // names its pod, so that the API server sends every eviction.
 func Concerns(r disruption.Request) bool {
@@ -20,13 +20,13 @@ func Concerns(r disruption.Request) bool {
 	return r.Verb != budget.VerbUpdate || changes(r.Pod, r.Changed) || budget.Unreadies(r.Pod, r.Changed) && !budget.Observes(r.User, r.Info.Groups)
 }
 
-// mirrors tells whether a pod shows a static pod of a kubelet, which no request ends.
+// mirrors reports whether a pod shows a static pod of a kubelet, which no request ends.
 func mirrors(pod *corev1.Pod) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok
 }
 
-// changes tells whether an update may take a pod out of a budget, or may make it unavailable.
+// changes reports whether an update may take a pod out of a budget, or may make it unavailable.
 func changes(before, after *corev1.Pod) bool {
 	exempt, wasExempt := after.Annotations[policyv1beta1.AnnotationNoProtect], before.Annotations[policyv1beta1.AnnotationNoProtect]
 	return exempt != wasExempt || !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||

@@ -54,7 +54,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return respond(r.Request, answer)
 }
 
-// isProbe tells whether a request only asks whether the guard is called.
+// isProbe reports whether a request only asks whether the guard is called.
 func isProbe(req admission.Request, r disruption.Request) bool {
 	return req.Operation == admissionv1.Create && req.Name == disruption.ProbeName && r.DryRun
 }

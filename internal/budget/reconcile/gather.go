@@ -29,7 +29,7 @@ type situation struct {
 	// missed is when a pod last went without a request that was judged, not for its node.
 	missed time.Time
 	before []metav1.Condition // of the budget
-	// explained tells whether the disruption of a pod has an explanation.
+	// explained reports whether the disruption of a pod has an explanation.
 	explained func(types.UID) bool
 }
 
@@ -122,7 +122,7 @@ func (s *situation) observation() observation {
 	return o
 }
 
-// judged tells whether a pod went after a decision.
+// judged reports whether a pod went after a decision.
 func (s *situation) judged(uid types.UID) bool {
 	_, entered := s.book.Entries[string(uid)]
 	return entered || s.explained(uid)

@@ -63,7 +63,7 @@ func (p *Prober) configuration(ctx context.Context, now time.Time) (configuratio
 	return read, nil
 }
 
-// isGuard tells whether a webhook is the guard, by its path.
+// isGuard reports whether a webhook is the guard, by its path.
 func isGuard(c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil && c.Service.Path != nil {
 		return *c.Service.Path == guardPath
@@ -97,7 +97,7 @@ func selects(s *metav1.LabelSelector, of map[string]string) bool {
 	return err == nil && selector.Matches(labels.Set(of))
 }
 
-// covers tells whether rules name a request.
+// covers reports whether rules name a request.
 func covers(rules []admissionv1.RuleWithOperations, operation admissionv1.OperationType, resource string) bool {
 	return slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool {
 		return (slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, admissionv1.OperationAll)) &&

@@ -53,7 +53,7 @@ type observation struct {
 	// causes tell why pods that were available are so no longer; a missing cause means that such
 	// a pod lives and is Ready, or ended as it should.
 	causes map[types.UID]cause
-	// judged tells whether an entry of the book is or was there for a pod.
+	// judged reports whether an entry of the book is or was there for a pod.
 	judged func(types.UID) bool
 }
 
@@ -120,7 +120,7 @@ func causeOf(pod *corev1.Pod, node *corev1.Node) (cause, bool) {
 	return causeNotReady, true
 }
 
-// endedByKubelet tells whether the kubelet itself ended a pod.
+// endedByKubelet reports whether the kubelet itself ended a pod.
 func endedByKubelet(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonTerminationByKubelet {

@@ -132,7 +132,7 @@ func (m *memory) explain(namespace string, now time.Time, pods ...types.UID) {
 	}
 }
 
-// explanations returns a function that tells whether the disruption of a pod has one.
+// explanations returns a function that reports whether the disruption of a pod has one.
 func (m *memory) explanations(namespace string, now time.Time) func(types.UID) bool {
 	return func(pod types.UID) bool {
 		m.mu.Lock()
@@ -141,7 +141,7 @@ func (m *memory) explanations(namespace string, now time.Time) func(types.UID) b
 	}
 }
 
-// count tells whether the loss of a pod is to be counted: once for all budgets of the pod.
+// count reports whether the loss of a pod is to be counted: once for all budgets of the pod.
 func (m *memory) count(namespace string, pod types.UID, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

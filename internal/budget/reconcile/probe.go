@@ -176,7 +176,7 @@ func answerOf(err error, now time.Time) probe {
 	return probe{failed: true, message: err.Error()}
 }
 
-// answered tells whether an answer has the cause that only the guard gives.
+// answered reports whether an answer has the cause that only the guard gives.
 func answered(status metav1.Status) bool {
 	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool {
 		return c.Type == disruption.CauseProbe

@@ -40,7 +40,7 @@ type Reconciler struct {
 	// Reader gathers what a budget counts, as for the guard.
 	Reader *disruption.Reader
 	Books  *books.Books
-	// Prober tells whether the guard is called.
+	// Prober reports whether the guard is called.
 	Prober *Prober
 	// Kinds tells the controllers of which workloads can be made to retry.
 	Kinds   *workloads.Registry

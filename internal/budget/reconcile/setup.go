@@ -24,7 +24,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return b.Named("budget").
 		For(&policyv1beta1.PodUnavailableBudget{}, builder.WithPredicates(specChanged)).
-		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneFirst, r.podHandler(), podChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, r.podHandler(), podChanged)).
 		Watches(&limpetv1alpha1.DisruptionBook{}, r.bookHandler()).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.budgetsOf), builder.WithPredicates(labelChanged)).
 		WithOptions(controller.Options{

@@ -33,7 +33,7 @@ func parse(set string) (ranges []Range, size *big.Int) {
 	return ranges, size
 }
 
-// plain tells whether the page can count with an address: one that has no zone, and no second form.
+// plain reports whether the page can count with an address: one that has no zone, and no second form.
 func plain(a netip.Addr) bool { return a.Zone() == "" && !a.Is4In6() }
 
 // address reads an address with which the page can count.

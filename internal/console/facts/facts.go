@@ -67,7 +67,7 @@ type podIndex struct {
 	at map[types.NamespacedName]int
 }
 
-// covers tells whether the index was made of these pods.
+// covers reports whether the index was made of these pods.
 func (x podIndex) covers(pods []corev1.Pod) bool {
 	return len(x.of) == len(pods) && (len(pods) == 0 || &x.of[0] == &pods[0])
 }

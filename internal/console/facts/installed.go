@@ -28,7 +28,7 @@ var (
 // NodeNetworks is the kind of the NodeNetwork.
 const NodeNetworks = "nodenetworks.limpet.dev"
 
-// Settings are not kept: the part tells whether the kind is served where deploy/node-network is applied.
+// Settings are not kept: the part reports whether the kind is served where deploy/node-network is applied.
 var Settings = Part{kind: NodeNetworks, read: func(ctx context.Context, r client.Reader, _ string, _ *Facts) error {
 	err := r.List(ctx, &limpetv1alpha1.NodeNetworkList{}, client.Limit(1))
 	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {

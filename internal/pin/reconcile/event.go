@@ -60,7 +60,7 @@ var podWaits = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// idles tells whether a nomination is to be withdrawn, at once or later.
+// idles reports whether a nomination is to be withdrawn, at once or later.
 func idles(pod *corev1.Pod) bool { return !pin.Gated(pod) && pin.Stage(pod) != "" }
 
 // nodeRelabelled passes new nodes, and nodes whose labels changed. When the controller starts, each

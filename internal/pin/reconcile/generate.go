@@ -72,12 +72,12 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 	)
 }
 
-// annotated tells whether an update changed the annotations of a workload.
+// annotated reports whether an update changed the annotations of a workload.
 func annotated(before, after client.Object) bool {
 	return before.GetUID() != after.GetUID() || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
-// specChanged tells whether an update changed more of a PersistentPodState than its status.
+// specChanged reports whether an update changed more of a PersistentPodState than its status.
 func specChanged(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||

@@ -18,7 +18,7 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// givenUp tells whether a user gives a reservation up. The cache keeps the label only if it names the end of this
+// givenUp reports whether a user gives a reservation up. The cache keeps the label only if it names the end of this
 // reservation.
 func givenUp(r *limpetv1alpha1.IPReservation) bool {
 	return r.Status.Until != nil && r.Labels[limpetv1alpha1.LabelRelease] != ""

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LeaseMonitor tells whether a node's kubelet still renews its lease. A missed renewal
+// LeaseMonitor reports whether a node's kubelet still renews its lease. A missed renewal
 // shows well before Kubernetes reports the node as NotReady.
 type LeaseMonitor struct {
 	// Live reads from the API server: leases change too often to be cached.
@@ -42,7 +42,7 @@ const (
 	mostLeases  = 10_000           // names of nodes that are remembered
 )
 
-// Overdue tells whether a node has missed a renewal of its lease. A node without a lease
+// Overdue reports whether a node has missed a renewal of its lease. A node without a lease
 // has missed none. A renewal that is young enough is not read again, so that a burst of pods
 // costs one request for each node.
 func (m *LeaseMonitor) Overdue(ctx context.Context, node string) (bool, error) {
@@ -75,7 +75,7 @@ func (m *LeaseMonitor) addRenewal(ctx context.Context, node string, to map[strin
 	return nil
 }
 
-// recent tells whether the last known renewal of a node is young enough.
+// recent reports whether the last known renewal of a node is young enough.
 func (m *LeaseMonitor) recent(node string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

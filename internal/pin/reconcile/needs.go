@@ -209,16 +209,16 @@ func only[T client.Object](has func(T) bool) func(T) []string {
 	}
 }
 
-// lacksPods tells whether a StatefulSet may lack pods.
+// lacksPods reports whether a StatefulSet may lack pods.
 func lacksPods(set *appsv1.StatefulSet) bool { return pin.LacksPods(set, nil) }
 
-// refused tells whether a ReplicaSet, ReplicationController or Job may lack pods.
+// refused reports whether a ReplicaSet, ReplicationController or Job may lack pods.
 func refused[T client.Object](w T) bool {
 	_, wants := cluster.MakesPods(w)
 	return w.GetDeletionTimestamp() == nil && pin.Refused(w, wants)
 }
 
-// ofOtherKind tells whether the target of a state is no workload of Kubernetes.
+// ofOtherKind reports whether the target of a state is no workload of Kubernetes.
 func ofOtherKind(state *appsv1beta1.PersistentPodState) bool {
 	return pin.TargetOf(state).Group != appsv1.GroupName
 }

@@ -186,7 +186,7 @@ func (n *Nominator) plan(ctx context.Context, in pin.GateInput) (decision pin.Ga
 	return n.promises.plan(ctx, n.Client, in)
 }
 
-// ending tells whether a pod ends on a node.
+// ending reports whether a pod ends on a node.
 func (n *Nominator) ending(ctx context.Context, node string) (bool, error) {
 	pods, err := cluster.PodsOn(ctx, n.Client, node)
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), err
@@ -216,7 +216,7 @@ func (n *Nominator) report(req ctrl.Request, pod *corev1.Pod, reason, text strin
 }
 
 // reportRefusal reports that the API server, or an admission webhook, refused to open a
-// gate, and tells whether it did. A conflict or a missing answer is no refusal.
+// gate, and reports whether it did. A conflict or a missing answer is no refusal.
 func (n *Nominator) reportRefusal(req ctrl.Request, pod *corev1.Pod, err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || apierrors.IsConflict(err) {

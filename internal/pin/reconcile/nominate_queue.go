@@ -48,7 +48,7 @@ func addGated(q workqueue.TypedRateLimitingInterface[ctrl.Request], pod client.O
 	queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, req)
 }
 
-// pinned tells whether a pod looks like one that the webhook has pinned.
+// pinned reports whether a pod looks like one that the webhook has pinned.
 func pinned(pod *corev1.Pod) bool {
 	_, owned := workload.OwnerOf(pod)
 	return owned && pod.Annotations[pin.AnnotationNode] != ""

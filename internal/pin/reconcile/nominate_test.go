@@ -227,7 +227,7 @@ func shown(t *testing.T, c client.Reader, pod *corev1.Pod) {
 	})
 }
 
-// cachedAs tells whether a cache shows a pod in the version that was read last.
+// cachedAs reports whether a cache shows a pod in the version that was read last.
 func cachedAs(t *testing.T, c client.Reader, pod *corev1.Pod) error {
 	t.Helper()
 	var seen corev1.Pod

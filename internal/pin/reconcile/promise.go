@@ -80,7 +80,7 @@ func (p *promises) unseen(ctx context.Context, r client.Reader, in pin.GateInput
 	return pods, nil
 }
 
-// kept tells whether a pod shows what became of a promise: the pod has a node or a
+// kept reports whether a pod shows what became of a promise: the pod has a node or a
 // nomination, or another pod has its name.
 func kept(made promise, pod *corev1.Pod) bool {
 	return pod.UID != made.pod || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != ""

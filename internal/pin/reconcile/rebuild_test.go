@@ -265,7 +265,7 @@ func TestRecordsOutliveARestartOfAllControllers(t *testing.T) {
 	env.Told(t, again, string(appsv1beta1.Moved), other.Name)
 }
 
-// belongsTo waits until a StatefulSet has its PersistentPodState, and tells whether that is the object
+// belongsTo waits until a StatefulSet has its PersistentPodState, and reports whether that is the object
 // before.
 func belongsTo(t *testing.T, set testenv.StatefulSet, before appsv1beta1.PersistentPodState, adopted bool) {
 	t.Helper()

@@ -145,7 +145,7 @@ func (r *Resyncer) look(ctx context.Context, kind schema.GroupVersionKind, w cli
 	return nil
 }
 
-// refusable tells whether a webhook may refuse pods of a workload: while none answers, those that return under their
+// refusable reports whether a webhook may refuse pods of a workload: while none answers, those that return under their
 // names and ask for their address, and all of a namespace whose spreads are closed.
 func (r *Resyncer) refusable(ctx context.Context, w client.Object) (bool, error) {
 	if set, ok := w.(*appsv1.StatefulSet); ok {
@@ -203,7 +203,7 @@ func (r *Resyncer) trigger(ctx context.Context, o owner, missing []string, now t
 	return nil
 }
 
-// wants tells whether a workload wants one of the missing pods.
+// wants reports whether a workload wants one of the missing pods.
 func (r *Resyncer) wants(ctx context.Context, o owner, missing []string) (bool, error) {
 	desired, unread, err := r.Workloads.Read(ctx, o.namespace, o.Target)
 	if err != nil || unread != "" || desired == nil {

@@ -139,7 +139,7 @@ func TestAPodReturnsThoughTheSchedulerForgotItsNomination(t *testing.T) {
 
 func nomination(node string) string { return fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, node) }
 
-// placedOn tells whether the scheduler places a pod on a node, or refuses to.
+// placedOn reports whether the scheduler places a pod on a node, or refuses to.
 func placedOn(t *testing.T, node, namespace string) (placed bool) {
 	t.Helper()
 	rival := onStage(testenv.APod("rival").In(namespace).Asking(1))
@@ -158,7 +158,7 @@ func placedOn(t *testing.T, node, namespace string) (placed bool) {
 	return placed
 }
 
-// refused tells whether the scheduler found no node for a pod.
+// refused reports whether the scheduler found no node for a pod.
 func refused(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable

@@ -136,7 +136,7 @@ func (s sight) conflict(pod, other *corev1.Pod) {
 	s.add(n)
 }
 
-// confirm tells whether notices are still true when they are told.
+// confirm reports whether notices are still true when they are told.
 func (s sight) confirm(ctx context.Context, n *pin.Notice) (bool, error) {
 	switch n.Reason {
 	case pin.ReasonReserved:
@@ -159,7 +159,7 @@ func (s sight) confirm(ctx context.Context, n *pin.Notice) (bool, error) {
 	return true, nil
 }
 
-// shows tells whether an agent shows a reservation of the pod's name with its addresses on its node.
+// shows reports whether an agent shows a reservation of the pod's name with its addresses on its node.
 func (s sight) shows(ctx context.Context, n *pin.Notice, fits func(*limpetv1alpha1.IPReservation) bool) (bool, error) {
 	held, err := cluster.ReservationsOf(ctx, s.client, types.NamespacedName{Namespace: n.Namespace, Name: n.Pod})
 	if err != nil {
@@ -204,7 +204,7 @@ func podsWith(ctx context.Context, r client.Reader, pod *corev1.Pod, ips string)
 	return others, err
 }
 
-// runs tells whether a pod has its addresses for itself.
+// runs reports whether a pod has its addresses for itself.
 func runs(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !workload.Ended(pod) }
 
 func shareIP(a, b string) bool {

@@ -99,7 +99,7 @@ func ofSpread(refs []metav1.OwnerReference) bool {
 	return slices.ContainsFunc(refs, func(ref metav1.OwnerReference) bool { return ref.Kind == spreadKind })
 }
 
-// folded tells whether the book of the namespace has what an old book held.
+// folded reports whether the book of the namespace has what an old book held.
 func (v *version) folded() bool { return v.joined == nameOfBudgets && v.moved }
 
 // foldBook does all steps for one old book, each again after a conflict.

@@ -23,7 +23,7 @@ const callTimeout = 5 * time.Second
 // errGone is returned where a book does not exist any more, so that it has to be made again.
 var errGone = errors.New("the book does not exist")
 
-// change makes a new version of a book, and tells whether to write it. It is called again
+// change makes a new version of a book, and reports whether to write it. It is called again
 // after a conflict.
 type change func(*version) (*version, bool, error)
 

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Believed tells whether the agent of a node wrote an object: the object names the node in
+// Believed reports whether the agent of a node wrote an object: the object names the node in
 // its status, and the live Node owns it. Where the policies of deploy/policies are missing,
 // an agent could write objects in the name of any node; this check remains.
 func Believed(node *corev1.Node, named string, owners []metav1.OwnerReference) bool {

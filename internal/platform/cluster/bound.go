@@ -123,7 +123,7 @@ type holding struct {
 	told    map[string]bool             // writers whose objects are left out
 }
 
-// pass tells whether an informer gets an event, and counts its object.
+// pass reports whether an informer gets an event, and counts its object.
 func (h *holding) pass(e watch.Event) bool {
 	o, ok := e.Object.(client.Object)
 	if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {

@@ -1,6 +1,6 @@
 package cluster
 
-// Leads tells whether this replica leads: elected is closed when it is elected.
+// Leads reports whether this replica leads: elected is closed when it is elected.
 func Leads(elected <-chan struct{}) bool {
 	select {
 	case <-elected:

@@ -19,7 +19,7 @@ func outlineOf(o any) (Outline, bool) {
 	return Outline{}, false
 }
 
-// Bound tells whether the pod has a node.
+// Bound reports whether the pod has a node.
 func (o Outline) Bound() bool {
 	if o.packed != nil {
 		return o.packed.node.Value() != ""
@@ -27,13 +27,13 @@ func (o Outline) Bound() bool {
 	return o.pod.Spec.NodeName != ""
 }
 
-// Ending tells whether the deletion of the pod has begun.
+// Ending reports whether the deletion of the pod has begun.
 func (o Outline) Ending() bool { return o.pod.DeletionTimestamp != nil }
 
 // Gates returns the scheduling gates of the pod.
 func (o Outline) Gates() []corev1.PodSchedulingGate { return o.pod.Spec.SchedulingGates }
 
-// Annotated tells whether the cache keeps an annotation of the pod.
+// Annotated reports whether the cache keeps an annotation of the pod.
 func (o Outline) Annotated(name string) bool {
 	if o.packed != nil {
 		return hasNote(o.packed.notes, name)

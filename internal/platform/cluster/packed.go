@@ -184,7 +184,7 @@ func indexOf(name string) string {
 	return name[at+1:]
 }
 
-// takeID packs a UID, and tells whether it has the form of one.
+// takeID packs a UID, and reports whether it has the form of one.
 func (p *packedPod) takeID(uid types.UID) bool {
 	if len(uid) != 36 {
 		return false
@@ -234,7 +234,7 @@ func readNotes(text string) map[string]string {
 	return notes
 }
 
-// hasNote tells whether writeNotes wrote an annotation of a name.
+// hasNote reports whether writeNotes wrote an annotation of a name.
 func hasNote(text, name string) bool {
 	for text != "" {
 		var key string

@@ -94,7 +94,7 @@ func (i *packing) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, 
 // unpacked makes a handler see pods. A selective handler chooses before they are unpacked.
 func (i *packing) unpacked(h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
 	if s, ok := h.(selective); ok {
-		return selective{unpacking{s.ResourceEventHandler, &i.store.lately}, s.first}
+		return selective{unpacking{s.ResourceEventHandler, &i.store.lately}, s.atStart}
 	}
 	return unpacking{h, &i.store.lately}
 }
@@ -151,7 +151,7 @@ func group(value string) string {
 // errUnread is returned for a key that the cache does not keep.
 var errUnread = errors.New("index is declared to be read in another scope")
 
-// reads tells whether a key of the store is kept.
+// reads reports whether a key of the store is kept.
 func (i Index) reads(key string) bool {
 	return i.read == eitherWay || (i.read == everywhere) == strings.HasPrefix(key, everywherePrefix)
 }

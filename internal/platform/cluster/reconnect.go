@@ -68,7 +68,7 @@ func attempt[T any](ctx context.Context, r *reconnecting, ask func() (T, error))
 	}
 }
 
-// away tells whether an API server that is away, or that starts, causes an error. Too many requests are
+// away reports whether an API server that is away, or that starts, causes an error. Too many requests are
 // none: then the longer delays of the reflector are right.
 func (r *reconnecting) away(err error) bool {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {

@@ -24,7 +24,7 @@ func BackOff[R comparable](longest time.Duration) workqueue.TypedRateLimiter[R] 
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[R](failureRetry, longest)
 }
 
-// Conflict tells whether a write was refused because the cache, from which it was decided,
+// Conflict reports whether a write was refused because the cache, from which it was decided,
 // is behind the API server. NotFound is no conflict: either the namespace or the kind is
 // missing, or the object is gone, which the cache will show.
 func Conflict(err error) bool {

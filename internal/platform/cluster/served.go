@@ -22,7 +22,7 @@ var CRDs = []string{
 	"ipreservations.limpet.dev", "nodeippools.limpet.dev", "disruptionbooks.limpet.dev", "nodenetworks.limpet.dev",
 }
 
-// Served tells whether a CRD exists. A CRD that is being deleted takes all its objects along. A reader
+// Served reports whether a CRD exists. A CRD that is being deleted takes all its objects along. A reader
 // that may not read CRDs cannot tell, and takes the kind for served.
 func Served(ctx context.Context, live client.Reader, name string) (bool, error) {
 	crd := &metav1.PartialObjectMetadata{}

@@ -57,7 +57,7 @@ func (s *shapes) forget(key shapeKey) {
 	}
 }
 
-// hasNamed tells whether a label stands for the name of a pod.
+// hasNamed reports whether a label stands for the name of a pod.
 func hasNamed(labels map[string]string) bool {
 	for _, value := range labels {
 		if strings.HasPrefix(value, "\x00") {

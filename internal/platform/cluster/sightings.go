@@ -85,7 +85,7 @@ func (s *Sightings) Last(ctx context.Context, r client.Reader, pod client.Object
 	return nil, nil //nolint:nilnil // a pod that was never seen is an answer
 }
 
-// ran tells whether a pod had addresses on its node. Without them it holds nothing, and
+// ran reports whether a pod had addresses on its node. Without them it holds nothing, and
 // succeeds to no other pod.
 func ran(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && len(pod.Status.PodIPs) > 0

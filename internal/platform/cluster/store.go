@@ -70,6 +70,6 @@ func (s Store[T]) Count(namespace string) (int, error) {
 // are gone, and of the bookmarks that the API server sends while nothing changes.
 func (s Store[T]) Version() string { return s.indexer.LastStoreSyncResourceVersion() }
 
-// Behind tells whether a resource version is older than a known one. Versions that cannot be
+// Behind reports whether a resource version is older than a known one. Versions that cannot be
 // compared are not.
 func Behind(version, known string) bool { return behind(version, known) }

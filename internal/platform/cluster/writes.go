@@ -27,7 +27,7 @@ func (w Write) Unseen(cached string, now time.Time) time.Duration {
 	return 0
 }
 
-// behind tells whether the cached version is older than a known one.
+// behind reports whether the cached version is older than a known one.
 func behind(cached, known string) bool {
 	order, err := resourceversion.CompareResourceVersion(cached, known)
 	return err == nil && order < 0 // before the first write nothing is known, which is no version

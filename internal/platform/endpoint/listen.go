@@ -46,16 +46,16 @@ const localConnections = 32
 
 // Limit bounds the connections of a listener.
 func Limit(l net.Listener, limits Limits) net.Listener {
-	local := NewCrowd(localConnections)
+	local := NewSourceLimit(localConnections)
 	local.own = true // the next probe, whatever a process of the machine keeps open
-	return &listener{Listener: l, limits: limits, all: NewCrowd(int64(limits.Connections)), local: local}
+	return &listener{Listener: l, limits: limits, all: NewSourceLimit(int64(limits.Connections)), local: local}
 }
 
 // listener counts its open connections.
 type listener struct {
 	net.Listener
 	limits     Limits
-	all, local *Crowd
+	all, local *SourceLimit
 }
 
 // Accept returns the next connection that is within the limits.
@@ -83,16 +83,16 @@ func (l *listener) refuse(reason string) {
 // enter counts a connection, or returns why it is refused. A client with the very address
 // that it connects to is on this machine.
 func (l *listener) enter(c net.Conn) (member *Member, reason string) {
-	source, crowd := SourceOf(c.RemoteAddr()), l.all
+	source, limit := SourceOf(c.RemoteAddr()), l.all
 	switch {
 	case source.IsValid() && source == SourceOf(c.LocalAddr()):
-		crowd = l.local
+		limit = l.local
 	case !l.allowed(source):
 		return nil, RefusedNetwork
-	case crowd.weightOf(source) >= int64(l.limits.PerSource): // only Accept adds to it
+	case limit.weightOf(source) >= int64(l.limits.PerSource): // only Accept adds to it
 		return nil, RefusedSource
 	}
-	member = crowd.Enter(source, 1, func() {
+	member = limit.Enter(source, 1, func() {
 		_ = c.Close() // its server ends it like one that the client closed
 		l.refuse(RefusedConnections)
 	})
@@ -102,7 +102,7 @@ func (l *listener) enter(c net.Conn) (member *Member, reason string) {
 	return member, ""
 }
 
-// allowed tells whether an address may connect. Loopback may: the program asks itself
+// allowed reports whether an address may connect. Loopback may: the program asks itself
 // whether it answers.
 func (l *listener) allowed(source netip.Addr) bool {
 	if source.IsLoopback() || l.limits.Strangers != nil && l.limits.Strangers(source) {

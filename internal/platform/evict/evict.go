@@ -71,7 +71,7 @@ func (e *Evictor) remove(ctx context.Context, pod *corev1.Pod, how ...client.Del
 	return false, fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
 }
 
-// failed tells whether a request was refused, so that nothing was or will be written. After a
+// failed reports whether a request was refused, so that nothing was or will be written. After a
 // timeout, or without an answer, the API server may still write.
 func failed(err error) bool {
 	return slices.Contains(refusals, apierrors.ReasonForError(err))

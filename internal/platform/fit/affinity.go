@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Admits tells whether a node meets the pod's own node selector and required affinity. A
+// Admits reports whether a node meets the pod's own node selector and required affinity. A
 // selector that cannot be parsed is left to the scheduler.
 func Admits(pod *corev1.Pod, node *corev1.Node) bool {
 	met, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
@@ -33,7 +33,7 @@ func FilterOrAll(nodes []*corev1.Node, holds func(*corev1.Node) bool) []*corev1.
 	return some
 }
 
-// Excludes tells whether the pod's own node selector or required affinity rules out a
+// Excludes reports whether the pod's own node selector or required affinity rules out a
 // label in every alternative.
 func Excludes(pod *corev1.Pod, key, value string) bool {
 	if own, ok := pod.Spec.NodeSelector[key]; ok && own != value {
@@ -49,7 +49,7 @@ func Excludes(pod *corev1.Pod, key, value string) bool {
 	})
 }
 
-// Meets tells whether a label with a value meets a requirement about the label. No value meets a
+// Meets reports whether a label with a value meets a requirement about the label. No value meets a
 // requirement that cannot be parsed.
 func Meets(r corev1.NodeSelectorRequirement, value string) bool {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{r.Key: value}}}

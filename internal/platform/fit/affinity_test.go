@@ -33,7 +33,7 @@ func requirement(key string, operator corev1.NodeSelectorOperator, values ...str
 	return corev1.NodeSelectorRequirement{Key: key, Operator: operator, Values: values}
 }
 
-// TestExcludes tells whether a pod rules out zone a, and compares with what the node
+// TestExcludes reports whether a pod rules out zone a, and compares with what the node
 // affinity of the scheduler says about a node there.
 func TestExcludes(t *testing.T) {
 	selects := func(value string) *corev1.Pod {

@@ -55,7 +55,7 @@ func Untolerated(node *corev1.Node, pod *corev1.Pod) []corev1.Taint {
 	})
 }
 
-// Dedicated tells whether an administrator's taint keeps the pod off the node for good, as
+// Dedicated reports whether an administrator's taint keeps the pod off the node for good, as
 // that of a control plane does. Taints by which Kubernetes reports the state of a node do
 // not count.
 func Dedicated(node *corev1.Node, pod *corev1.Pod) bool {
@@ -65,17 +65,17 @@ func Dedicated(node *corev1.Node, pod *corev1.Pod) bool {
 	})
 }
 
-// Unreachable tells whether Kubernetes has found a node dead, so that the scheduler avoids it.
+// Unreachable reports whether Kubernetes has found a node dead, so that the scheduler avoids it.
 func Unreachable(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady
 	})
 }
 
-// Ready tells whether a node has the condition Ready.
+// Ready reports whether a node has the condition Ready.
 func Ready(node *corev1.Node) bool { return readiness(node).Status == corev1.ConditionTrue }
 
-// Silent tells whether Kubernetes does not know the state of a node, because its kubelet has
+// Silent reports whether Kubernetes does not know the state of a node, because its kubelet has
 // stopped renewing its lease.
 func Silent(node *corev1.Node) bool { return readiness(node).Status == corev1.ConditionUnknown }
 
@@ -94,7 +94,7 @@ func readiness(node *corev1.Node) (ready corev1.NodeCondition) {
 // kubelet writes the status of its node every 10 s.
 const PauseLimit = 20 * time.Second
 
-// Pausing tells whether the kubelet of a node has lately said that the node is not Ready, and
+// Pausing reports whether the kubelet of a node has lately said that the node is not Ready, and
 // nothing else keeps a pod away from the node. A node that fell silent does not pause. The time of
 // the condition is by the clock of now: the caches of the controller replace the kubelet's.
 func Pausing(node *corev1.Node, pod *corev1.Pod, now time.Time) bool {

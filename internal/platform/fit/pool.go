@@ -8,7 +8,7 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// Exhausted tells whether a node has no address left for a pod that it holds none for.
+// Exhausted reports whether a node has no address left for a pod that it holds none for.
 // The pools that contain the pod's former addresses decide, which ips lists with commas.
 // Where no pool contains them, one pool with a free address is enough.
 func Exhausted(pools []limpetv1alpha1.NodeIPPool, ips string) bool {
@@ -21,7 +21,7 @@ func Exhausted(pools []limpetv1alpha1.NodeIPPool, ips string) bool {
 
 func full(pool limpetv1alpha1.NodeIPPool) bool { return pool.Status.Total > 0 && pool.Status.Free <= 0 }
 
-// containsAny tells whether a pool contains one of some addresses.
+// containsAny reports whether a pool contains one of some addresses.
 func containsAny(pool limpetv1alpha1.NodeIPPool, ips string) bool {
 	for text := range strings.SplitSeq(ips, ",") {
 		ip, err := netip.ParseAddr(text)
@@ -32,7 +32,7 @@ func containsAny(pool limpetv1alpha1.NodeIPPool, ips string) bool {
 	return false
 }
 
-// contains tells whether an address is in a range set, such as "10.0.0.2-10.0.0.9,10.0.1.2-10.0.1.9".
+// contains reports whether an address is in a range set, such as "10.0.0.2-10.0.0.9,10.0.1.2-10.0.1.9".
 func contains(rangeSet string, ip netip.Addr) bool {
 	for text := range strings.SplitSeq(rangeSet, ",") {
 		from, to, _ := strings.Cut(text, "-")

@@ -202,7 +202,7 @@ func (e *Elector) release(ctx context.Context) error {
 	return nil
 }
 
-// leads tells whether this replica leads, and returns the channel that its next renewal closes.
+// leads reports whether this replica leads, and returns the channel that its next renewal closes.
 func (e *Elector) leads() (leads bool, gained <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

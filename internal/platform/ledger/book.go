@@ -18,7 +18,7 @@ const (
 	Restarting Use = "Restarting"
 )
 
-// InPlace tells whether the pod stays.
+// InPlace reports whether the pod stays.
 func (u Use) InPlace() bool { return u == Changed || u == Restarting }
 
 // Bound is how long an entry stays when the pod is not seen to go: the API server may take
@@ -46,7 +46,7 @@ type Entry struct {
 	Subset, Owner string
 }
 
-// Holds tells whether an entry holds its unit. The clock alone ends no entry of a pod that is changed
+// Holds reports whether an entry holds its unit. The clock alone ends no entry of a pod that is changed
 // in place: Observe does, by what the pod shows.
 func (e Entry) Holds(now time.Time) bool { return e.Use.InPlace() || now.Before(e.Expires) }
 

@@ -36,7 +36,7 @@ func Note(b Book, d Decision) (Book, bool) {
 	return b, true
 }
 
-// repeats tells whether a decision is the same answer to the same request as a known one.
+// repeats reports whether a decision is the same answer to the same request as a known one.
 func repeats(d, known Decision) bool {
 	return d.Pod == known.Pod && d.By == known.By && d.Vector == known.Vector && d.Verdict == known.Verdict &&
 		d.Reason == known.Reason && d.Time.Sub(known.Time) < Lapse && slices.Equal(d.Budgets, known.Budgets)
@@ -67,7 +67,7 @@ func boundHistory(all []Decision) []Decision {
 	return kept
 }
 
-// ByController tells whether a controller asks, which waits ever longer after each refusal.
+// ByController reports whether a controller asks, which waits ever longer after each refusal.
 func (w Waiting) ByController() bool { return strings.HasPrefix(w.By, controllers) }
 
 // Ask enters a request that was refused. A request that is repeated keeps the time of its first

@@ -31,12 +31,12 @@ func short(s string) string {
 	return s[:cut]
 }
 
-// Full tells whether a book has no place for a further entry.
+// Full reports whether a book has no place for a further entry.
 func Full(b Book) bool {
 	return len(b.Entries) >= MostEntries || bytesOf(b) >= MostBytes
 }
 
-// Fits tells whether a book with the entries of others can be written.
+// Fits reports whether a book with the entries of others can be written.
 func Fits(b Book) bool {
 	return len(b.Entries) <= MostEntries && bytesOf(b) <= MostBytes+MostBytes/32 // Take adds an entry to less than MostBytes
 }

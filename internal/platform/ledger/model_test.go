@@ -150,7 +150,7 @@ func (m *model) of(pod int, made bool) (budgets []int) {
 	return budgets
 }
 
-// exists tells whether a budget exists.
+// exists reports whether a budget exists.
 func (m *model) exists(budget int, made bool) bool {
 	return made || !m.late || budget < len(m.budgets)-1
 }
@@ -294,7 +294,7 @@ func (m *model) check(s *situation) error {
 	return nil
 }
 
-// inUse tells whether the unit of a budget is in use for a pod other than the given one.
+// inUse reports whether the unit of a budget is in use for a pod other than the given one.
 func (m *model) inUse(s *situation, budget, except int) bool {
 	for _, pod := range m.budgets[budget] {
 		if p := m.state(s.log, pod); pod != except && (!p.available || p.doomed || s.admitted[pod] != 0) {

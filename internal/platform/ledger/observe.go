@@ -58,7 +58,7 @@ func Observe(b Book, seen Seen, now time.Time) (Book, []Entry) {
 	return b, ended
 }
 
-// ends tells whether an entry has ended, and by which version of a pod.
+// ends reports whether an entry has ended, and by which version of a pod.
 func ends(e Entry, seen Seen, now time.Time) (version string, ok bool) {
 	pod, found := seen.Pods[e.UID]
 	late := !now.Before(e.Expires)
@@ -73,7 +73,7 @@ func ends(e Entry, seen Seen, now time.Time) (version string, ok bool) {
 	return "", false
 }
 
-// done tells whether the change of a pod is over. The API server writes a change onto the version that
+// done reports whether the change of a pod is over. The API server writes a change onto the version that
 // was judged, or judges it again: so a later version of the pod shows what came of it. A later version
 // of the same generation has nothing to restart: the change failed, or the pod itself shows it, as a
 // label or a condition. After a change of the spec the kubelet stops all containers that it restarts
@@ -91,7 +91,7 @@ func (p PodSeen) done(e Entry, late bool) bool {
 	return later && p.Infeasible || p.Restarts > e.Restarts || late && e.Use == Restarting && !p.Silent
 }
 
-// written tells whether something may have been written since the first decision of an entry. A generation that is newer
+// written reports whether something may have been written since the first decision of an entry. A generation that is newer
 // than that of the entry tells it, where a later decision knew a later version.
 func (p PodSeen) written(e Entry) bool {
 	return newer(p.Version, e.Version) || p.Generation > e.Generation

@@ -36,7 +36,7 @@ func oldest(entries map[string]Entry) string {
 
 // Settle removes the entries of creations that became pods, and those that expired. seen has the
 // versions of the pods by the keys of their entries. The book then notes which pods a replica
-// must know to decide: those that took the places of entries. The result tells whether an entry
+// must know to decide: those that took the places of entries. The result reports whether an entry
 // was removed.
 func Settle(b Book, seen map[string]string, now time.Time) (Book, bool) {
 	before := len(b.Entries)

@@ -2,13 +2,13 @@ package ledger
 
 import "strings"
 
-// Knows tells whether a replica may decide whose newest version of a pod is the given one. A
+// Knows reports whether a replica may decide whose newest version of a pod is the given one. A
 // replica that knows only older pods could count a pod as available that is gone.
 func (b Book) Knows(version string) bool {
 	return !newer(b.Seen, version)
 }
 
-// newer tells whether resource version a is after b. A text that is no version is before all.
+// newer reports whether resource version a is after b. A text that is no version is before all.
 func newer(a, b string) bool {
 	switch {
 	case !isVersion(a):
@@ -28,7 +28,7 @@ func newest(a, b string) string {
 	return b
 }
 
-// isVersion tells whether s is a resource version: a number without leading zeros.
+// isVersion reports whether s is a resource version: a number without leading zeros.
 func isVersion(s string) bool {
 	return s != "" && s[0] != '0' && strings.Trim(s, "0123456789") == ""
 }

@@ -44,7 +44,7 @@ func (k *Keeper) Keep(
 	return d.again, client.IgnoreNotFound(k.write(ctx, ns, d))
 }
 
-// stays tells whether a label that no cached object needs must stay: the controller did not
+// stays reports whether a label that no cached object needs must stay: the controller did not
 // set it, or the API server has an object that needs it.
 func (k *Keeper) stays(ctx context.Context, name, wanted string, live func(context.Context) (string, error)) (bool, error) {
 	var ns corev1.Namespace
@@ -94,7 +94,7 @@ func (m Mark) Handler() handler.EventHandler {
 	}
 }
 
-// Changed tells whether the label depends on an update of a namespace.
+// Changed reports whether the label depends on an update of a namespace.
 func (m Mark) Changed(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
 	return before.GetUID() != after.GetUID() || m.Of(before) != m.Of(after) ||

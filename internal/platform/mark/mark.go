@@ -44,7 +44,7 @@ var (
 func (m Mark) Of(namespace client.Object) string { return namespace.GetLabels()[m.Label] }
 
 // Set makes sure that a namespace has the label, Open or Closed, and ends the removal of the label
-// where one has begun. The result tells whether that changes the namespace.
+// where one has begun. The result reports whether that changes the namespace.
 func (m Mark) Set(namespace client.Object) bool {
 	value := Open
 	if m.Of(namespace) == Closed {

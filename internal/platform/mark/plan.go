@@ -29,7 +29,7 @@ type decision struct {
 // strength orders labels by what they keep from happening.
 var strength = map[string]int{Open: 1, Closed: 2}
 
-// Weaker tells whether a label keeps less from happening than another one.
+// Weaker reports whether a label keeps less from happening than another one.
 func Weaker(label, than string) bool { return strength[label] < strength[than] }
 
 // plan decides about the label of a namespace. A label that objects need is set at once. A

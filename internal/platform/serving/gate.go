@@ -83,9 +83,9 @@ type gate struct {
 	clients *Clients // nil: any client may ask
 	next    http.Handler
 	lanes   *lanes
-	// The crowds share the memory for bodies and answers among addresses. A body that is not
+	// The limits share the memory for bodies and answers among addresses. A body that is not
 	// handled yet, or an answer, gives way to one of an address that has less.
-	small, answers *endpoint.Crowd
+	small, answers *endpoint.SourceLimit
 	refuse         func(reason string)
 	clock          clock.PassiveClock
 	inReview       []string     // see Options.AnswerInReview
@@ -95,7 +95,7 @@ type gate struct {
 func newGate(limits Limits, clients *Clients, next http.Handler, refuse func(string), c clock.PassiveClock) *gate {
 	return &gate{
 		limits: limits, clients: clients, next: next, lanes: newLanes(limits), refuse: refuse, clock: c,
-		small: endpoint.NewCrowd(limits.Bodies), answers: endpoint.NewCrowd(limits.Answers),
+		small: endpoint.NewSourceLimit(limits.Bodies), answers: endpoint.NewSourceLimit(limits.Answers),
 	}
 }
 

@@ -22,7 +22,7 @@ type lane struct {
 	parties         *fair.Semaphore[party]
 	sources, places *fair.Semaphore[netip.Addr]
 	// bodies are the large ones that are read or wait.
-	bodies *endpoint.Crowd
+	bodies *endpoint.SourceLimit
 }
 
 // kind is a kind of request.
@@ -38,7 +38,7 @@ func newLane(most, ofSource, ofParty int) *lane {
 	return &lane{
 		fair.NewSemaphore[party](fair.Bounds{Each: ofParty}),
 		fair.NewSemaphore[netip.Addr](fair.Bounds{Each: ofSource}), fair.NewSemaphore[netip.Addr](fair.Bounds{All: most}),
-		endpoint.NewCrowd(largeBodies),
+		endpoint.NewSourceLimit(largeBodies),
 	}
 }
 

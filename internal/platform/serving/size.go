@@ -21,7 +21,7 @@ const (
 	shortText = 4
 )
 
-// within tells whether a size is at most another.
+// within reports whether a size is at most another.
 func (s Size) within(most Size) bool { return s.Bytes <= most.Bytes && s.Values <= most.Values }
 
 // SizeOf measures a JSON text. The text need not be valid. Where texts are light, a text in

@@ -133,7 +133,7 @@ func widest(family netip.Addr) (bits int) {
 	return widestIPv6
 }
 
-// Has tells whether an address is that of a stranger. Until the addresses are known, none is.
+// Has reports whether an address is that of a stranger. Until the addresses are known, none is.
 func (s *Strangers) Has(source netip.Addr) bool {
 	a := s.known.Load()
 	if a == nil || a.trusted[source] {

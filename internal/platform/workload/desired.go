@@ -88,7 +88,7 @@ func reserved(entries []any) []Span {
 
 func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
-// Contains tells whether the workload wants a pod of this name while it has so many other
+// Contains reports whether the workload wants a pod of this name while it has so many other
 // living pods. A workload that chooses names freely wants every name until it has all its
 // pods. For any other workload the ordinal decides; a name without an ordinal is wanted.
 func (w Desired) Contains(pod string, living int) bool {
@@ -114,7 +114,7 @@ func (w Desired) Contains(pod string, living int) bool {
 	return ordinal >= start && ordinal < end
 }
 
-// ContainsAny tells whether a workload that has these pods wants one of some missing pods.
+// ContainsAny reports whether a workload that has these pods wants one of some missing pods.
 func (w Desired) ContainsAny(missing []string, pods []corev1.Pod) bool {
 	living := 0
 	for i := range pods {

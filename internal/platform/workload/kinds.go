@@ -27,14 +27,14 @@ type Kinds struct {
 	Problem string
 }
 
-// Contains tells whether a target is of one of the kinds, in any version.
+// Contains reports whether a target is of one of the kinds, in any version.
 func (k Kinds) Contains(t Target) bool {
 	return StatefulSet(t.GroupKind()) || slices.ContainsFunc(k.Named, func(named schema.GroupVersionKind) bool {
 		return named.GroupKind() == t.GroupKind()
 	})
 }
 
-// StatefulSet tells whether a kind is the StatefulSet of Kubernetes or that of OpenKruise.
+// StatefulSet reports whether a kind is the StatefulSet of Kubernetes or that of OpenKruise.
 func StatefulSet(kind schema.GroupKind) bool {
 	return kind.Kind == "StatefulSet" && (kind.Group == appsv1.GroupName || kind.Group == appsv1beta1.GroupVersion.Group)
 }

@@ -16,7 +16,7 @@ type Owner struct {
 // intermediate are the kinds which stand between a pod and the workload that a user wrote.
 var intermediate = map[string]string{appsv1.GroupName: "ReplicaSet", batchv1.GroupName: "Job"}
 
-// Intermediate tells whether the owner may itself be controlled by a workload, as a
+// Intermediate reports whether the owner may itself be controlled by a workload, as a
 // ReplicaSet is by a Deployment and a Job by a CronJob.
 func (o Owner) Intermediate() bool {
 	kind, ok := intermediate[o.Group]

@@ -2,15 +2,15 @@ package workload
 
 import corev1 "k8s.io/api/core/v1"
 
-// Ended tells whether all containers of a pod have ended for good.
+// Ended reports whether all containers of a pod have ended for good.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Alive tells whether a pod exists and is not about to end.
+// Alive reports whether a pod exists and is not about to end.
 func Alive(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !Ended(pod) }
 
-// Ready tells whether a pod has the condition Ready.
+// Ready reports whether a pod has the condition Ready.
 func Ready(pod *corev1.Pod) bool {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {

@@ -28,7 +28,7 @@ type SpreadKinds struct {
 	Problem string
 }
 
-// Contains tells whether a kind is named, in any version.
+// Contains reports whether a kind is named, in any version.
 func (k SpreadKinds) Contains(kind schema.GroupKind) bool { return k.find(kind) != nil }
 
 // PathOf returns where workloads of a kind say how many pods they want; "" where that is not named.

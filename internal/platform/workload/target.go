@@ -27,7 +27,7 @@ var unstable = map[string][]string{
 	"batch": {"Job"},
 }
 
-// Unstable tells whether Kubernetes never gives the workload's pods the same name again.
+// Unstable reports whether Kubernetes never gives the workload's pods the same name again.
 func (t Target) Unstable() bool {
 	return slices.Contains(unstable[t.Group], t.Kind)
 }

@@ -56,7 +56,7 @@ func (r *Reader) CachedOwner(ctx context.Context, pod *corev1.Pod) *appsv1.State
 	return &set
 }
 
-// Seen tells whether the workload that controls a pod was found not long ago, with the UID
+// Seen reports whether the workload that controls a pod was found not long ago, with the UID
 // that the pod names. A user cannot invent such a workload.
 func (r *Reader) Seen(pod *corev1.Pod) bool {
 	owner, _ := workload.ControllerOf(pod)
@@ -108,7 +108,7 @@ const (
 	longestName = 253              // of an object; pods can name owners of any length
 )
 
-// plausible tells whether an object of the API can have this name and UID.
+// plausible reports whether an object of the API can have this name and UID.
 func (id ownerID) plausible() bool { return len(id.Name) <= longestName && len(id.UID) <= longestName }
 
 // ownerAnswers remembers what the API server said of owners. An owner that is missing stays
@@ -131,7 +131,7 @@ func (a *ownerAnswers) get(id ownerID, now time.Time) (object metav1.Object, kno
 	return answer.object, known && now.Sub(answer.at) < ownerMemory
 }
 
-// seen tells whether an owner was found at its last read, however long ago.
+// seen reports whether an owner was found at its last read, however long ago.
 func (a *ownerAnswers) seen(id ownerID) bool {
 	_, found := a.found.Get(id.namespace, id)
 	return found

@@ -145,7 +145,7 @@ func readable(of map[schema.GroupKind]Kind) (kinds []schema.GroupVersionKind) {
 	return kinds
 }
 
-// set replaces what is known, and tells whether it is another than before.
+// set replaces what is known, and reports whether it is another than before.
 func (r *Registry) set(kinds workload.Kinds, served map[schema.GroupKind]Kind) (changed bool) {
 	kindsBefore, servedBefore := r.kinds.Swap(&kinds), r.served.Swap(&served)
 	if kindsBefore != nil && reflect.DeepEqual(*kindsBefore, kinds) && sameServed(*servedBefore, served) {

@@ -73,7 +73,7 @@ func (r *Registry) servedSpreads() *map[schema.GroupKind]Kind {
 	return nil
 }
 
-// setSpreads replaces what is known about the kinds for spreads, and tells whether it is another
+// setSpreads replaces what is known about the kinds for spreads, and reports whether it is another
 // than before.
 func (r *Registry) setSpreads(named workload.SpreadKinds, served map[schema.GroupKind]Kind) (changed bool) {
 	before := r.spreads.Swap(&spreadKinds{named, served})
@@ -90,15 +90,15 @@ func (r *Reader) FreshSpreadKinds(ctx context.Context) (workload.SpreadKinds, er
 	return unionOfSpreads(parse(maps, SpreadKindsKey, workload.ParseSpreadKinds)), err
 }
 
-// Between tells whether the owner of a pod may itself be controlled by the workload of a spread:
+// Intermediate reports whether the owner of a pod may itself be controlled by the workload of a spread:
 // a ReplicaSet, a Job, or a kind that is named.
-func (r *Registry) Between(owner workload.Owner) bool {
+func (r *Registry) Intermediate(owner workload.Owner) bool {
 	return owner.Intermediate() || len(r.SpreadKinds().Above(owner.GroupKind())) > 0
 }
 
-// BetweenObject reads an object of a kind that is named between a workload and its pods; nil for
+// IntermediateObject reads an object of a kind that is named between a workload and its pods; nil for
 // an object that is gone or cannot be read. What was read is remembered for some seconds.
-func (r *Reader) BetweenObject(ctx context.Context, namespace string, owner workload.Owner, now time.Time) (metav1.Object, error) {
+func (r *Reader) IntermediateObject(ctx context.Context, namespace string, owner workload.Owner, now time.Time) (metav1.Object, error) {
 	if o := cachedKind(owner.GroupKind()); o != nil {
 		err := r.Cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, o, client.UnsafeDisableDeepCopy)
 		if err == nil && o.GetUID() == owner.UID {
@@ -132,7 +132,7 @@ func cachedKind(of schema.GroupKind) client.Object {
 	return nil
 }
 
-// BetweenNeeds is what BetweenObject and OwnersBetween read from the caches.
+// BetweenNeeds is what IntermediateObject and OwnersBetween read from the caches.
 func BetweenNeeds() cluster.Needs {
 	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Owners[*appsv1.Deployment]), cluster.Of(cluster.Owners[*appsv1.StatefulSet])}}
 }

@@ -201,7 +201,7 @@ type watches struct {
 	begun map[kind]bool
 }
 
-// wants tells whether a kind is to be watched.
+// wants reports whether a kind is to be watched.
 func wants(served map[schema.GroupKind]Kind, of kind) bool {
 	now, ok := served[of.GroupKind()]
 	return ok && now.GroupVersionKind == of && now.err == nil

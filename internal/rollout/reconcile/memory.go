@@ -62,7 +62,7 @@ func (m *memory) sweep(now time.Time) {
 	}
 }
 
-// unseen tells whether a gate was opened and the cache does not show it yet.
+// unseen reports whether a gate was opened and the cache does not show it yet.
 func (m *memory) unseen(req ctrl.Request, pod *corev1.Pod, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

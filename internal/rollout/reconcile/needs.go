@@ -27,7 +27,7 @@ func setRollout(from, to *appsv1.StatefulSet) {
 	to.Spec.MinReadySeconds, to.Spec.UpdateStrategy = from.Spec.MinReadySeconds, from.Spec.UpdateStrategy
 }
 
-// gated tells whether a pod waits behind the gate.
+// gated reports whether a pod waits behind the gate.
 func gated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == appsv1beta1.GateScaleOut })
 }

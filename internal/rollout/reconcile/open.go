@@ -169,7 +169,7 @@ func openGate(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 	return nil
 }
 
-// waits remembers how many pods of a set wait, and tells whether the first ones do.
+// waits remembers how many pods of a set wait, and reports whether the first ones do.
 func (o *Opener) waits(req ctrl.Request, n int) (first bool) {
 	before := o.memory.wait(req, n)
 	return before == 0 && n > 0

@@ -35,7 +35,7 @@ func (o *Opener) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scale-out").
 		For(&appsv1.StatefulSet{}, builder.WithPredicates(setChanged)).
-		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneFirst, handler.EnqueueRequestsFromMapFunc(o.setOf), podChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, handler.EnqueueRequestsFromMapFunc(o.setOf), podChanged)).
 		WithOptions(inTurn()).
 		Complete(cluster.RetryOnConflict(o))
 }

@@ -51,7 +51,7 @@ func stateOf(pod *corev1.Pod) state {
 	return s
 }
 
-// equal tells whether two states count the same. The node of a pod with a subset does not count.
+// equal reports whether two states count the same. The node of a pod with a subset does not count.
 func (s state) equal(other state) bool {
 	if s.place != (place{}) && other.place != (place{}) {
 		s.node, other.node = "", ""

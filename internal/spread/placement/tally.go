@@ -86,7 +86,7 @@ func (t *Tally) Follow(ctx context.Context, informers cache.Informers) error {
 	return nil
 }
 
-// Synced tells whether the tally has counted all pods that were there when it began.
+// Synced reports whether the tally has counted all pods that were there when it began.
 func (t *Tally) Synced() bool { return t.synced() }
 
 // Ready is a readiness check: a replica that has not counted the pods must not place any.
@@ -180,7 +180,7 @@ func add[K comparable](in map[K]*counts, key K, s state, by int32, change int64)
 	delete(c.placed, s.place)
 }
 
-// Refused tells whether a pod of a name was deleted a short time ago while the scheduler found no node for it.
+// Refused reports whether a pod of a name was deleted a short time ago while the scheduler found no node for it.
 func (t *Tally) Refused(pod types.NamespacedName) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

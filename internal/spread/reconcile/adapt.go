@@ -65,7 +65,7 @@ func (s *situation) skipped() map[string]time.Time {
 	return since
 }
 
-// fits tells whether a node of a subset has room for a pod.
+// fits reports whether a node of a subset has room for a pod.
 func (r *Reconciler) fits(ctx context.Context, s *situation, pod *corev1.Pod, subset string) (bool, error) {
 	at := slices.IndexFunc(s.says.Subsets, func(o spread.Subset) bool { return o.Name == subset })
 	if at < 0 {

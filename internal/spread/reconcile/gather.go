@@ -212,7 +212,7 @@ func (r *Reconciler) ownersUnder(ctx context.Context, namespace string, target w
 	return owners, nil
 }
 
-// under tells whether an object is the target, or is controlled by the target.
+// under reports whether an object is the target, or is controlled by the target.
 func under(o client.Object, kind string, target workload.Target) bool {
 	group := appsv1.GroupName
 	if kind == jobs.Kind {

@@ -67,7 +67,7 @@ type metadataHandler = handler.TypedFuncs[*metav1.PartialObjectMetadata, reconci
 // forgotten is when the size from before an event is no longer remembered.
 const forgotten = workloads.SizeMemory + gathering
 
-// followed tells whether a watch tells when the size of a spread's target changes.
+// followed reports whether a watch tells when the size of a spread's target changes.
 func (r *Reconciler) followed(ws *appsv1beta1.WorkloadSpread) bool {
 	kind := workload.TargetOf(ws.Spec.TargetReference).GroupKind()
 	if slices.Contains(builtIn, kind) {

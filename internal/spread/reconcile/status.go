@@ -121,7 +121,7 @@ func (s *situation) blockedText() string {
 // mostNamed is how many other spreads a condition names.
 const mostNamed = 3
 
-// placed is the condition that tells whether pods get a subset, and all of it.
+// placed is the condition that reports whether pods get a subset, and all of it.
 func (s *situation) placed() metav1.Condition {
 	no := metav1.Condition{Status: metav1.ConditionFalse, Reason: appsv1beta1.ReasonNoSubsetFits}
 	if s.unknown != "" && len(s.says.Subsets) == 0 {

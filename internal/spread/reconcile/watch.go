@@ -38,7 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("spread").
 		For(&appsv1beta1.WorkloadSpread{}, builder.WithPredicates(specChanged)).
-		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneFirst, later(r.spreadsOfPod), podChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, later(r.spreadsOfPod), podChanged)).
 		Watches(&appsv1.Deployment{}, later(r.spreadsOver("Deployment")), sized).
 		Watches(&appsv1.StatefulSet{}, later(r.spreadsOver("StatefulSet")), sized).
 		Watches(&appsv1.ReplicaSet{}, later(r.spreadsOver("ReplicaSet")), sized).

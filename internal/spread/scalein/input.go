@@ -74,13 +74,13 @@ type Write struct {
 	Cost string
 }
 
-// owns tells whether the cost of a pod may be changed: the pod has none, Limpet wrote it, or
+// owns reports whether the cost of a pod may be changed: the pod has none, Limpet wrote it, or
 // OpenKruise did, whose spread Limpet has taken over.
 func (in Input) owns(p Pod) bool {
 	return p.Cost == "" || p.Cost == p.Mark || p.Mark == "" && p.Kruise && in.documented(p.Cost)
 }
 
-// documented tells whether OpenKruise writes such a cost to pods of a spread. A user may write the
+// documented reports whether OpenKruise writes such a cost to pods of a spread. A user may write the
 // same number, so that the number alone does not tell its writer.
 func (in Input) documented(cost string) bool {
 	n := len(in.Subsets)

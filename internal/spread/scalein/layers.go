@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// layer gives each pod with a node a layer in its domain, and tells whether a layer stays free.
+// layer gives each pod with a node a layer in its domain, and reports whether a layer stays free.
 // The layers of a domain are 0, 1, 2 and so on, each once. The pods of one host take turns with
 // those of other hosts: first comes one pod of each host, then a second pod of each host that
 // has two, and so on. As many pods as possible keep their layer.

@@ -11,7 +11,7 @@ func (in Input) shared() bool {
 	return !in.Old && slices.ContainsFunc(in.Subsets, func(s Subset) bool { return s.Percent })
 }
 
-// layered tells whether each pod has a layer. With percentages alone, a subset is one domain.
+// layered reports whether each pod has a layer. With percentages alone, a subset is one domain.
 func (in Input) layered() bool { return in.Balanced || in.shared() }
 
 // step is the difference between the costs of two steps with layers.
@@ -49,7 +49,7 @@ func (in Input) sizes(groups map[string][]*item) map[string][]int {
 	return sizes
 }
 
-// takes tells whether a subset with some pods takes one more, in a workload of some size.
+// takes reports whether a subset with some pods takes one more, in a workload of some size.
 func (s Subset) takes(pods, size int) bool {
 	switch {
 	case s.Max == nil:

@@ -144,7 +144,7 @@ func (g *guarding) delete(ctx context.Context, s *service, i int) (passed bool, 
 	return err == nil, time.Since(begin), err
 }
 
-// evict tells whether an eviction passed. A pod that is not back yet did not pass.
+// evict reports whether an eviction passed. A pod that is not back yet did not pass.
 func (g *guarding) evict(ctx context.Context, pod *corev1.Pod, dry bool) (passed bool, err error) {
 	e := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{}}
 	if dry {

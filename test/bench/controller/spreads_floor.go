@@ -124,7 +124,7 @@ func (r *relay) standOn(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// ofFloor tells whether a question is about a pod of that namespace.
+// ofFloor reports whether a question is about a pod of that namespace.
 func ofFloor(question []byte) bool {
 	return bytes.Contains(question, []byte(`"namespace":"`+floorNamespace+`"`))
 }

@@ -89,7 +89,7 @@ func (t Tally) add(line []byte) error {
 // House is what a controller does whatever happens: it holds its lease.
 func (q Request) House() bool { return q.Resource == "leases" || q.Resource == "" }
 
-// changes tells whether a request changes an object, events among them.
+// changes reports whether a request changes an object, events among them.
 func (q Request) changes() bool {
 	return !q.House() && !slices.Contains([]string{"get", "list", "watch"}, q.Verb)
 }

@@ -22,7 +22,7 @@ type shareResult struct {
 	full, empty throughput
 }
 
-// measured tells whether the load ran.
+// measured reports whether the load ran.
 func (r shareResult) measured() bool { return r.full.busy > 0 }
 
 // ratio returns how many times as long a pair takes at the share.

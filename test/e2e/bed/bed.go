@@ -111,13 +111,13 @@ func (b *Bed) AwaitLimpet(ctx context.Context) error {
 	})
 }
 
-// controllersReady tells whether all replicas are ready, and no rollout is under way.
+// controllersReady reports whether all replicas are ready, and no rollout is under way.
 func controllersReady(d *appsv1.Deployment) bool {
 	s, want := d.Status, *d.Spec.Replicas
 	return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == want && s.ReadyReplicas == want && s.Replicas == want
 }
 
-// agentsReady tells whether the agents of all nodes are ready, and no rollout is under way.
+// agentsReady reports whether the agents of all nodes are ready, and no rollout is under way.
 func agentsReady(d *appsv1.DaemonSet, nodes int) bool {
 	s, want := d.Status, int32(nodes)
 	return s.ObservedGeneration == d.Generation && s.DesiredNumberScheduled == want && s.UpdatedNumberScheduled == want && s.NumberReady == want

@@ -63,7 +63,7 @@ func (r *runner) onHost(ctx context.Context, node, script string, well func(cont
 	return err
 }
 
-// pluginRuns tells whether the plugin of a node can be run.
+// pluginRuns reports whether the plugin of a node can be run.
 func (r *runner) pluginRuns(node string) func(context.Context) (bool, string) {
 	return func(ctx context.Context) (bool, string) {
 		said, err := r.bed.Cluster.Exec(ctx, node, plugin, "version")
@@ -71,7 +71,7 @@ func (r *runner) pluginRuns(node string) func(context.Context) (bool, string) {
 	}
 }
 
-// agentStarted tells whether a node has an agent that is Ready and started at a time or later.
+// agentStarted reports whether a node has an agent that is Ready and started at a time or later.
 func (r *runner) agentStarted(node string, since time.Time) func(context.Context) (bool, string) {
 	return func(ctx context.Context) (bool, string) {
 		list, err := r.bed.Client.CoreV1().Pods(bed.System).List(ctx, metav1.ListOptions{

@@ -147,7 +147,7 @@ func (r *rebuilds) count(took time.Duration, err error) {
 	}
 }
 
-// whole tells whether each pod has been rebuilt since the start.
+// whole reports whether each pod has been rebuilt since the start.
 func (r *rebuilds) whole() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -58,12 +58,12 @@ func (r *Reconciler) groupOf(ctx context.Context, set *appsv1.ReplicaSet) (*grou
 	return g, err
 }
 
-// balanced tells whether a workload asks for the balanced order.
+// balanced reports whether a workload asks for the balanced order.
 func balanced(o client.Object) bool {
 	return o.GetAnnotations()[appsv1beta1.AnnotationScaleIn] == appsv1beta1.ScaleInBalanced
 }
 
-// asked tells whether a workload asks for an order, which may be unknown.
+// asked reports whether a workload asks for an order, which may be unknown.
 func asked(o client.Object) bool {
 	_, asked := o.GetAnnotations()[appsv1beta1.AnnotationScaleIn]
 	return asked
@@ -91,7 +91,7 @@ func (r *Reconciler) workloadOf(ctx context.Context, set *appsv1.ReplicaSet) (cl
 	return &d, nil
 }
 
-// isOld tells whether the Deployment of a ReplicaSet has a newer one.
+// isOld reports whether the Deployment of a ReplicaSet has a newer one.
 func (r *Reconciler) isOld(ctx context.Context, set *appsv1.ReplicaSet, of client.Object) (bool, error) {
 	if of.GetUID() == set.UID {
 		return false, nil

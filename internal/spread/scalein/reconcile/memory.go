@@ -113,7 +113,7 @@ func (m *memory) setHole(set string, free bool, now time.Time) {
 	}
 }
 
-// setForeign remembers the pods with costs of others, and tells whether there are new ones.
+// setForeign remembers the pods with costs of others, and reports whether there are new ones.
 func (m *memory) setForeign(set string, names []string) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +136,7 @@ func (m *memory) foreign() (n int) {
 	return n
 }
 
-// grant tells whether a namespace may have one more write in this second.
+// grant reports whether a namespace may have one more write in this second.
 func (m *memory) grant(namespace string, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

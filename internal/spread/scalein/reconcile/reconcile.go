@@ -78,7 +78,7 @@ func (r *Reconciler) order(ctx context.Context, g *group) (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// wanted tells whether the pods have an order at all.
+// wanted reports whether the pods have an order at all.
 func (s *situation) wanted() bool { return s.balanced || s.spread }
 
 // decide plans the costs. A free layer waits for a pod that is on its way, but not for long: a

@@ -80,12 +80,12 @@ func (r *Reconciler) podHandler() handler.Funcs {
 	})
 }
 
-// ordered tells whether the pods of a ReplicaSet have an order.
+// ordered reports whether the pods of a ReplicaSet have an order.
 func (r *Reconciler) ordered(ctx context.Context, key client.ObjectKey) bool {
 	return r.has(ctx, key, balanced)
 }
 
-// has tells whether a workload whose pods have no spread is one of some, or its pods have one.
+// has reports whether a workload whose pods have no spread is one of some, or its pods have one.
 func (r *Reconciler) has(ctx context.Context, key client.ObjectKey, which func(client.Object) bool) bool {
 	var set appsv1.ReplicaSet
 	if err := r.Client.Get(ctx, key, &set, client.UnsafeDisableDeepCopy); err != nil {

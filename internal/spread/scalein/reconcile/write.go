@@ -15,7 +15,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// write writes a decision, and tells whether something is left for later: the namespace had its
+// write writes a decision, and reports whether something is left for later: the namespace had its
 // writes of this second, or a pod has changed since it was read. A pod that cannot be written
 // does not keep the others from it.
 func (r *Reconciler) write(ctx context.Context, s *situation, d scalein.Decision) (left bool, err error) {

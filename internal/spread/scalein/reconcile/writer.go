@@ -22,12 +22,12 @@ func costWriter(from, to *corev1.Pod) {
 	}
 }
 
-// byKruise tells whether OpenKruise wrote the deletion cost of a pod of the cache.
+// byKruise reports whether OpenKruise wrote the deletion cost of a pod of the cache.
 func byKruise(pod *corev1.Pod) bool {
 	return len(pod.ManagedFields) == 1 && pod.ManagedFields[0].Manager == kruiseManager
 }
 
-// writtenBy tells whether a program wrote the deletion cost of a pod, and no other program did.
+// writtenBy reports whether a program wrote the deletion cost of a pod, and no other program did.
 // A write by a subresource counts, too: the policy of the controller judges in the same way. Without
 // an answer in the managed fields, such as after too many writers, the cost is a user's.
 func writtenBy(pod *corev1.Pod, manager string) (wrote bool) {
@@ -44,7 +44,7 @@ func writtenBy(pod *corev1.Pod, manager string) (wrote bool) {
 	return wrote
 }
 
-// hasCost tells whether a set of fields has the deletion cost.
+// hasCost reports whether a set of fields has the deletion cost.
 func hasCost(fields *metav1.FieldsV1) bool {
 	if fields == nil {
 		return false

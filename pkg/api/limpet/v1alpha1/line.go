@@ -76,7 +76,7 @@ type lineReader struct {
 	done  bool // the last field was read
 }
 
-// ended tells whether the line had exactly the fields that were read.
+// ended reports whether the line had exactly the fields that were read.
 func (r *lineReader) ended() bool { return r.done && !r.wrong }
 
 func (r *lineReader) field() string {

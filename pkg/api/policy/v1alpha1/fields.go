@@ -83,7 +83,7 @@ func parseSelector(value string, into *v1beta1.PodUnavailableBudgetSpec) error {
 	return nil
 }
 
-// readable tells whether an annotation becomes a field.
+// readable reports whether an annotation becomes a field.
 func readable(key, value string) bool {
 	return Parse(key, value, &v1beta1.PodUnavailableBudgetSpec{}) == nil
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/limpet-io/limpet/internal/agent/show"
 )
 
-// spread delays the requests of a cache, so that thousands of agents whose watches broke at the same
+// stagger delays the requests of a cache, so that thousands of agents whose watches broke at the same
 // moment do not come back together.
-type spread struct {
+type stagger struct {
 	clock  clock.WithTicker
 	within time.Duration
 
@@ -28,13 +28,13 @@ type spread struct {
 	atMost time.Duration // after which the server ends it
 }
 
-// newSpread returns a spread whose first request comes within a time of its own.
-func newSpread(c Config, first, within time.Duration) *spread {
-	return &spread{clock: c.Clock, within: within, next: first}
+// newStagger returns a stagger whose first request comes within a time of its own.
+func newStagger(c Config, first, within time.Duration) *stagger {
+	return &stagger{clock: c.Clock, within: within, next: first}
 }
 
 // listWatch returns the requests of another one, delayed.
-func (s *spread) listWatch(of *toolscache.ListWatch) *toolscache.ListWatch {
+func (s *stagger) listWatch(of *toolscache.ListWatch) *toolscache.ListWatch {
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			s.wait(ctx)
@@ -54,7 +54,7 @@ func (s *spread) listWatch(of *toolscache.ListWatch) *toolscache.ListWatch {
 }
 
 // reopens notes a watch that ended before its time: it has lost its server.
-func (s *spread) reopens() {
+func (s *stagger) reopens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.opened.IsZero() && s.clock.Since(s.opened) < s.atMost-time.Second {
@@ -63,7 +63,7 @@ func (s *spread) reopens() {
 	s.opened = time.Time{}
 }
 
-func (s *spread) opens(o metav1.ListOptions, err error) {
+func (s *stagger) opens(o metav1.ListOptions, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && o.TimeoutSeconds != nil {
@@ -72,7 +72,7 @@ func (s *spread) opens(o metav1.ListOptions, err error) {
 }
 
 // done notes how a request ended. An answer that the version is too old needs another request at once.
-func (s *spread) done(err error) {
+func (s *stagger) done(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next = 0
@@ -81,7 +81,7 @@ func (s *spread) done(err error) {
 	}
 }
 
-func (s *spread) wait(ctx context.Context) {
+func (s *stagger) wait(ctx context.Context) {
 	s.mu.Lock()
 	next := s.next
 	s.mu.Unlock()

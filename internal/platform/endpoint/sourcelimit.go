@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Crowd shares a room among source addresses. A newcomer for whom there is no room displaces
+// SourceLimit shares a room among source addresses. A newcomer for whom there is no room displaces
 // the member that waits longest of the source that has most, if that one has more than the
 // newcomer's. So however many members some sources have, another one finds room.
-type Crowd struct {
+type SourceLimit struct {
 	room int64
 	own  bool // a source may also displace its own members
 
@@ -19,22 +19,24 @@ type Crowd struct {
 	members []*Member            // the oldest first
 }
 
-// Member is in a crowd until it leaves or is displaced.
+// Member is in a limit until it leaves or is displaced.
 type Member struct {
-	crowd    *Crowd
+	limit    *SourceLimit
 	source   netip.Addr
 	weight   int64
 	displace func()
 	stays    bool
 }
 
-// NewCrowd returns an empty crowd.
-func NewCrowd(room int64) *Crowd { return &Crowd{room: room, weights: map[netip.Addr]int64{}} }
+// NewSourceLimit returns an empty limit.
+func NewSourceLimit(room int64) *SourceLimit {
+	return &SourceLimit{room: room, weights: map[netip.Addr]int64{}}
+}
 
 // Enter adds a member, or returns nil where there is no room. displace is called when the
 // member has to give way.
-func (c *Crowd) Enter(source netip.Addr, weight int64, displace func()) *Member {
-	m := &Member{crowd: c, source: source, weight: weight, displace: displace}
+func (c *SourceLimit) Enter(source netip.Addr, weight int64, displace func()) *Member {
+	m := &Member{limit: c, source: source, weight: weight, displace: displace}
 	displaced, entered := c.enter(m)
 	for _, d := range displaced {
 		d.displace()
@@ -45,7 +47,7 @@ func (c *Crowd) Enter(source netip.Addr, weight int64, displace func()) *Member 
 	return m
 }
 
-func (c *Crowd) enter(m *Member) (displaced []*Member, entered bool) {
+func (c *SourceLimit) enter(m *Member) (displaced []*Member, entered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.used+m.weight > c.room {
@@ -63,7 +65,7 @@ func (c *Crowd) enter(m *Member) (displaced []*Member, entered bool) {
 }
 
 // victim is who gives way to a member of a source; nil for none.
-func (c *Crowd) victim(newcomer netip.Addr) (found *Member) {
+func (c *SourceLimit) victim(newcomer netip.Addr) (found *Member) {
 	most := c.weights[newcomer]
 	for _, m := range c.members {
 		weight := c.weights[m.source]
@@ -74,7 +76,7 @@ func (c *Crowd) victim(newcomer netip.Addr) (found *Member) {
 	return found
 }
 
-func (c *Crowd) remove(m *Member) {
+func (c *SourceLimit) remove(m *Member) {
 	i := slices.Index(c.members, m)
 	if i < 0 {
 		return // it was displaced, or has left
@@ -87,7 +89,7 @@ func (c *Crowd) remove(m *Member) {
 }
 
 // weightOf is what a source has.
-func (c *Crowd) weightOf(source netip.Addr) int64 {
+func (c *SourceLimit) weightOf(source netip.Addr) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.weights[source]
@@ -95,14 +97,14 @@ func (c *Crowd) weightOf(source netip.Addr) int64 {
 
 // Leave makes room. A member may leave twice.
 func (m *Member) Leave() {
-	m.crowd.mu.Lock()
-	defer m.crowd.mu.Unlock()
-	m.crowd.remove(m)
+	m.limit.mu.Lock()
+	defer m.limit.mu.Unlock()
+	m.limit.remove(m)
 }
 
 // Stay keeps a member from being displaced, or ends that.
 func (m *Member) Stay(stays bool) {
-	m.crowd.mu.Lock()
-	defer m.crowd.mu.Unlock()
+	m.limit.mu.Lock()
+	defer m.limit.mu.Unlock()
 	m.stays = stays
 }
