@@ -37,7 +37,7 @@ func ReadClocks(bootIDPath string, wall func() time.Time) (func() reservation.Mo
 		var up unix.Timespec
 		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) // fails for an invalid clock or address only
 		m := reservation.Moment{Wall: wall(), BootID: id, Up: time.Duration(up.Nano())}
-		m.Unsure = m.Up < unsureFor && !synchronized()
+		m.Unsure = unsure(m.Up, unix.Adjtimex)
 		return m
 	}, err
 }
@@ -46,11 +46,15 @@ func ReadClocks(bootIDPath string, wall func() time.Time) (func() reservation.Mo
 // sets it right. On a machine where nothing does, the wall clock counts after that.
 const unsureFor = 10 * time.Minute
 
-// synchronized reports whether the kernel was told that the wall clock is right. A container may not ask.
-func synchronized() bool {
+// unsure reports whether the machine was booted lately, and the kernel was not told since that the wall clock is right. A
+// container may not ask.
+func unsure(up time.Duration, adjtimex func(*unix.Timex) (state int, err error)) bool {
 	var t unix.Timex
-	_, err := unix.Adjtimex(&t)
-	return err == nil && t.Status&unix.STA_UNSYNC == 0
+	if up >= unsureFor {
+		return false
+	}
+	_, err := adjtimex(&t)
+	return err != nil || t.Status&unix.STA_UNSYNC != 0
 }
 
 // readShort reads the beginning of a file. os.ReadFile would make ten system calls more, to find out whether the file can
