@@ -60,11 +60,14 @@ func TestABadAnnotationIsAnsweredWithAWarning(t *testing.T) {
 	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "soon"}
 	idle := testenv.APersistentPodState("idle").In(ns).Prefers(1, hostname)
 	idle.Annotations = map[string]string{pin.AnnotationReleaseOn: "deleted"}
+	typo := testenv.APersistentPodState("typo").In(ns).Prefers(1, hostname)
+	typo.Annotations = map[string]string{"limpet.dev/release-afer": "5m"}
 	cases := map[string]struct {
 		object     client.Object
 		annotation string
 	}{
 		"on a PersistentPodState that requires nothing": {idle.PersistentPodState, pin.AnnotationReleaseOn},
+		"on a PersistentPodState that is misspelt":      {typo.PersistentPodState, "limpet.dev/release-afer"},
 		"for a label that no node has":                  {slip.PersistentPodState, "no node has the label kubernetes.io/hostnam"},
 		"in a template":                                 {set.StatefulSet, reservation.RetainAnnotation},
 	}
