@@ -123,7 +123,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	body := &recorder{ReadCloser: r.Body}
 	r.Body = body
-	err := g.serve(w, r)
+	err := g.serve(w, r) //nolint:contextcheck // what it reads of addresses is in memory
 	var no *refusal
 	switch {
 	case err == nil:
