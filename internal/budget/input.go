@@ -127,5 +127,6 @@ func (in Input) Entry() ledger.Entry {
 
 // Waiting is what the book shall hold of a refused request.
 func (in Input) Waiting() ledger.Waiting {
-	return ledger.Waiting{UID: in.Pod.UID, Pod: in.Pod.Name, By: user(in.By), Since: in.Now, Last: in.Now}
+	byWorkload := (in.Vector == Delete || in.Vector == ScaleIn) && mayControl(in.By)
+	return ledger.Waiting{UID: in.Pod.UID, Pod: in.Pod.Name, By: user(in.By), Since: in.Now, Last: in.Now, ByWorkload: byWorkload}
 }

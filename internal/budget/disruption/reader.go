@@ -62,7 +62,7 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 	return f, err
 }
 
-// cover finds the pods of a budget that have not ended: a pod that terminates is not available,
+// cover finds the pods of a budget that have not ended and may go: a pod that terminates is not available,
 // and a message may name it. Each pod is read once: thousands of them do not fit into the caches
 // of a processor.
 func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Matcher, f *Facts, now time.Time) error {
@@ -72,7 +72,7 @@ func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Mat
 	}
 	chains := newChains(r.cached)
 	for _, pod := range all {
-		if workload.Ended(pod) {
+		if workload.Ended(pod) || workload.Mirrors(pod) {
 			continue
 		}
 		chain, err := chains.of(ctx, pod)

@@ -14,16 +14,10 @@ import (
 // deploy/controller/webhooks.yaml say the same in CEL, which a test compares. An eviction only
 // names its pod, so that the API server sends every eviction.
 func Concerns(r disruption.Request) bool {
-	if !workload.Alive(r.Pod) || mirrors(r.Pod) {
+	if !workload.Alive(r.Pod) || workload.Mirrors(r.Pod) {
 		return false
 	}
 	return r.Verb != budget.VerbUpdate || changes(r.Pod, r.Changed) || budget.Unreadies(r.Pod, r.Changed) && !budget.Observes(r.User, r.Info.Groups)
-}
-
-// mirrors reports whether a pod shows a static pod of a kubelet, which no request ends.
-func mirrors(pod *corev1.Pod) bool {
-	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return ok
 }
 
 // changes reports whether an update may take a pod out of a budget, or may make it unavailable.

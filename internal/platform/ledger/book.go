@@ -56,6 +56,8 @@ type Waiting struct {
 	Pod         string
 	By          string
 	Since, Last time.Time
+	// ByWorkload: the controller of the pod's workload asks, and waits ever longer after each refusal.
+	ByWorkload bool
 }
 
 // Decision is one answer, for the history.

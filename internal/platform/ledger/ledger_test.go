@@ -433,10 +433,10 @@ func TestTheMostRecentRequestsWait(t *testing.T) {
 // A controller comes again after up to 17 minutes.
 func TestTheRequestOfAControllerWaitsForLonger(t *testing.T) {
 	var b ledger.Book
-	for _, by := range []string{"bob", "system:serviceaccount:kube-system:statefulset-controller"} {
-		b, _ = ledger.Ask(b, ledger.Waiting{Pod: "web-0", By: by, Since: start, Last: start})
+	for by, workload := range map[string]bool{"bob": false, "system:serviceaccount:karpenter:karpenter": false, "system:serviceaccount:kube-system:statefulset-controller": true} {
+		b, _ = ledger.Ask(b, ledger.Waiting{Pod: "web-0", By: by, ByWorkload: workload, Since: start, Last: start})
 	}
-	for at, want := range map[time.Duration]int{ledger.Lapse - 1: 2, ledger.Lapse: 1, ledger.LongLapse - 1: 1, ledger.LongLapse: 0} {
+	for at, want := range map[time.Duration]int{ledger.Lapse - 1: 3, ledger.Lapse: 1, ledger.LongLapse - 1: 1, ledger.LongLapse: 0} {
 		if got, _ := ledger.Observe(b, ledger.Seen{}, after(at)); len(got.Waiting) != want {
 			t.Errorf("after %s: %v waits, want %d", at, got.Waiting, want)
 		}

@@ -155,6 +155,10 @@ type WaitingRequest struct {
 	// last is the time of the last request. Written by the controller.
 	// +required
 	Last metav1.MicroTime `json:"last"`
+
+	// byWorkload tells that the controller of the pod's workload asks. Written by the controller.
+	// +optional
+	ByWorkload bool `json:"byWorkload,omitempty"`
 }
 
 // BookedDecision is one answer, with the budgets that it is about.
