@@ -2,7 +2,8 @@ package persistence
 
 import (
 	"bytes"
-	"encoding/json"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -23,96 +24,152 @@ const (
 	sumSize = len(sumKey) + 8 + len(`"}`)
 )
 
-// seal encodes a record and adds its checksum.
-func seal(record any) ([]byte, error) {
-	data, err := json.Marshal(record)
-	if err != nil {
-		return nil, err
-	}
-	data = data[:len(data)-1] // the brace
-	return fmt.Appendf(data, `%s%08x"}`, sumKey, crc32.ChecksumIEEE(data)), nil
+// seal adds the checksum to a record that has no closing brace.
+func seal(data []byte) []byte {
+	sum := crc32.ChecksumIEEE(data)
+	data = append(data, sumKey...)
+	data = hex.AppendEncode(data, binary.BigEndian.AppendUint32(nil, sum))
+	return append(data, `"}`...)
 }
 
-// unseal checks and decodes a record.
-func unseal(data []byte, record any) error {
-	if body := len(data) - sumSize; body > 0 && string(data[body:body+len(sumKey)]) == sumKey {
-		want := string(data[body+len(sumKey) : len(data)-2])
-		if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(data[:body])); got != want {
-			return fmt.Errorf("checksum %s, want %s: %w", got, want, ErrDamaged)
+// unseal checks a record and returns it without its checksum and the closing brace. A record without a checksum is
+// returned as it is.
+func unseal(data []byte) ([]byte, error) {
+	at := len(data) - sumSize
+	if at <= 0 || string(data[at:at+len(sumKey)]) != sumKey {
+		return data, nil
+	}
+	body, want := data[:at], string(data[at+len(sumKey):len(data)-2])
+	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)); got != want {
+		return nil, fmt.Errorf("checksum %s, want %s: %w", got, want, ErrDamaged)
+	}
+	return body, nil
+}
+
+func (f *form) moment(before string, m *reservation.Moment) {
+	if f.at(before) && f.at(`{"wall":`) {
+		wall := m.Wall.UTC()
+		if f.value(&wall); f.reads {
+			m.Wall = wall
 		}
+		f.mayText(`,"boot":`, &m.BootID)
+		integer(f, `,"up":`, &m.Up)
+		f.at("}")
 	}
-	if err := json.Unmarshal(data, record); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrDamaged)
+}
+
+// refused are the fields of the successor that was told to wait.
+func (f *form) refused(since **reservation.Moment, uid *string) {
+	if f.may(`,"refused":`, *since == nil) {
+		f.moment("", made(since))
 	}
-	return nil
+	f.mayText(`,"refuseduid":`, uid)
 }
 
-type momentRecord struct {
-	Wall time.Time     `json:"wall"`
-	Boot string        `json:"boot,omitempty"`
-	Up   time.Duration `json:"up"`
+// made returns what a pointer points to, which is made if there is none.
+func made[T any](p **T) *T {
+	if *p == nil {
+		*p = new(T)
+	}
+	return *p
 }
 
-type deadlineRecord struct {
-	From momentRecord  `json:"from"`
-	For  time.Duration `json:"for"`
+func (f *form) owner(o *reservation.Owner) {
+	f.text(`{"owner":{"net":`, &o.Network)
+	f.mayText(`,"ns":`, &o.Namespace)
+	f.mayText(`,"pod":`, &o.Pod)
+	f.text(`,"if":`, &o.IfName)
+	f.at("}")
 }
 
-// claimedRecord is a claimed reservation, without the fields that the attachment repeats. The first versions wrote and
-// read the deadline only.
-type claimedRecord struct {
-	deadlineRecord
-
-	ContainerID string           `json:"id,omitempty"`
-	UID         string           `json:"uid,omitempty"`
-	Retain      time.Duration    `json:"retain,omitempty"`
-	Mode        reservation.Mode `json:"mode,omitempty"`
-	Seq         *uint64          `json:"seq,omitempty"`
+// retention are the fields of what a pod asks for.
+func (f *form) retention(retain *time.Duration, mode *reservation.Mode) {
+	mayInteger(f, `,"retain":`, retain)
+	mayInteger(f, `,"mode":`, mode)
 }
 
-type ownerRecord struct {
-	Network   string `json:"net"`
-	Namespace string `json:"ns,omitempty"`
-	Pod       string `json:"pod,omitempty"`
-	IfName    string `json:"if"`
+func (f *form) netNS(ns *reservation.NetNS) {
+	f.mayText(`,"netns":`, &ns.Path)
+	mayInteger(f, `,"nsdev":`, &ns.Dev)
+	mayInteger(f, `,"nsino":`, &ns.Inode)
 }
 
-type attachmentRecord struct {
-	Owner           ownerRecord        `json:"owner"`
-	ContainerID     string             `json:"id"`
-	UID             string             `json:"uid,omitempty"`
-	Addresses       []netip.Addr       `json:"ips"`
-	Retain          time.Duration      `json:"retain,omitempty"`
-	Mode            reservation.Mode   `json:"mode,omitempty"`
-	AnnotationsSeen bool               `json:"wish,omitempty"`
-	NetNS           string             `json:"netns,omitempty"`
-	NetNSDev        uint64             `json:"nsdev,omitempty"`
-	NetNSInode      uint64             `json:"nsino,omitempty"`
-	Since           momentRecord       `json:"since"`
-	Seq             uint64             `json:"seq"`
-	Claimed         *claimedRecord     `json:"claimed,omitempty"`
-	Dropped         *reservationRecord `json:"dropped,omitempty"`
-	RefusedSince    *momentRecord      `json:"refused,omitempty"`
-	RefusedUID      string             `json:"refuseduid,omitempty"`
-	Caller          int                `json:"caller,omitempty"`
+func (f *form) attachment(a *reservation.Attachment) {
+	f.owner(&a.Owner)
+	f.text(`,"id":`, &a.ID.ContainerID)
+	f.mayText(`,"uid":`, &a.UID)
+	f.addresses(`,"ips":`, &a.Addresses)
+	f.retention(&a.Retain, &a.Mode)
+	f.mayTrue(`,"wish":`, &a.AnnotationsSeen)
+	f.netNS(&a.NetNS)
+	f.moment(`,"since":`, &a.Since)
+	integer(f, `,"seq":`, &a.Seq)
+	if f.may(`,"claimed":`, a.Claimed == nil) {
+		f.claimed(made(&a.Claimed))
+	}
+	if f.may(`,"dropped":`, a.Dropped == nil) {
+		f.reservation(made(&a.Dropped))
+		f.at("}")
+	}
+	f.refused(&a.RefusedSince, &a.RefusedUID)
+	mayInteger(f, `,"caller":`, &a.Caller)
 }
 
-type reservationRecord struct {
-	Owner       ownerRecord      `json:"owner"`
-	ContainerID string           `json:"id,omitempty"`
-	UID         string           `json:"uid,omitempty"`
-	Addresses   []netip.Addr     `json:"ips"`
-	Deadline    deadlineRecord   `json:"until"`
-	Retain      time.Duration    `json:"retain,omitempty"`
-	Mode        reservation.Mode `json:"mode,omitempty"`
-	Seq         uint64           `json:"seq"`
+// claimed are the fields of a claimed reservation that its attachment does not repeat.
+func (f *form) claimed(r *reservation.Reservation) {
+	f.moment(`{"from":`, &r.Deadline.From)
+	integer(f, `,"for":`, &r.Deadline.For)
+	f.mayText(`,"id":`, &r.ContainerID)
+	f.mayText(`,"uid":`, &r.UID)
+	f.retention(&r.Retain, &r.Mode)
+	integer(f, `,"seq":`, &r.Seq)
+	f.at("}")
+}
 
-	NetNS        string        `json:"netns,omitempty"`
-	NetNSDev     uint64        `json:"nsdev,omitempty"`
-	NetNSInode   uint64        `json:"nsino,omitempty"`
-	NetNSBoot    string        `json:"nsboot,omitempty"`
-	RefusedSince *momentRecord `json:"refused,omitempty"`
-	RefusedUID   string        `json:"refuseduid,omitempty"`
+func (f *form) reservation(r *reservation.Reservation) {
+	f.owner(&r.Owner)
+	f.mayText(`,"id":`, &r.ContainerID)
+	f.mayText(`,"uid":`, &r.UID)
+	f.addresses(`,"ips":`, &r.Addresses)
+	f.moment(`,"until":{"from":`, &r.Deadline.From)
+	integer(f, `,"for":`, &r.Deadline.For)
+	f.at("}")
+	f.retention(&r.Retain, &r.Mode)
+	integer(f, `,"seq":`, &r.Seq)
+	f.netNS(&r.NetNS)
+	f.mayText(`,"nsboot":`, &r.BootID)
+	f.refused(&r.RefusedSince, &r.RefusedUID)
+}
+
+func encodeAttachment(a reservation.Attachment) ([]byte, error) {
+	return encode(func(f *form) { f.attachment(&a) })
+}
+
+func decodeAttachment(data []byte) (a reservation.Attachment, err error) {
+	err = decode(data, func(f *form) { f.attachment(&a) }, func() (err error) { a, err = attachmentOfJSON(data); return err })
+	if err = errors.Join(err, checkAddresses(a.Addresses)); err == nil && a.Dropped != nil {
+		err = checkAddresses(a.Dropped.Addresses)
+	}
+	if err != nil {
+		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
+	}
+	a.ID.Network, a.ID.IfName = a.Owner.Network, a.Owner.IfName
+	if a.Claimed != nil {
+		a.Claimed.Owner, a.Claimed.Addresses = a.Owner, a.Addresses
+	}
+	return a, nil
+}
+
+func encodeReservation(r reservation.Reservation) ([]byte, error) {
+	return encode(func(f *form) { f.reservation(&r) })
+}
+
+func decodeReservation(data []byte) (r reservation.Reservation, err error) {
+	err = decode(data, func(f *form) { f.reservation(&r) }, func() (err error) { r, err = reservationOfJSON(data); return err })
+	if err = errors.Join(err, checkAddresses(r.Addresses)); err != nil {
+		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
+	}
+	return r, nil
 }
 
 // checkAddresses refuses addresses that JSON can hold and the index cannot.
@@ -123,124 +180,6 @@ func checkAddresses(addrs []netip.Addr) error {
 		}
 	}
 	return nil
-}
-
-func fromMoment(m reservation.Moment) momentRecord {
-	return momentRecord{Wall: m.Wall.Round(0).UTC(), Boot: m.BootID, Up: m.Up}
-}
-
-func (r momentRecord) moment() reservation.Moment {
-	return reservation.Moment{Wall: r.Wall, BootID: r.Boot, Up: r.Up}
-}
-
-// momentOf and recordOf convert a moment that need not be there.
-func momentOf(r *momentRecord) *reservation.Moment {
-	if r == nil {
-		return nil
-	}
-	return new(r.moment())
-}
-
-func recordOf(m *reservation.Moment) *momentRecord {
-	if m == nil {
-		return nil
-	}
-	return new(fromMoment(*m))
-}
-
-func fromDeadline(d reservation.Deadline) deadlineRecord {
-	return deadlineRecord{From: fromMoment(d.From), For: d.For}
-}
-
-func (r deadlineRecord) deadline() reservation.Deadline {
-	return reservation.Deadline{From: r.From.moment(), For: r.For}
-}
-
-func fromClaimed(r reservation.Reservation) *claimedRecord {
-	return &claimedRecord{
-		deadlineRecord: fromDeadline(r.Deadline), ContainerID: r.ContainerID, UID: r.UID, Retain: r.Retain, Mode: r.Mode, Seq: &r.Seq,
-	}
-}
-
-// reservation returns the reservation that an attachment claimed. A record of the first versions has only the deadline:
-// the other fields come from the attachment.
-func (r claimedRecord) reservation(by reservation.Attachment) *reservation.Reservation {
-	claimed := reservation.Reservation{
-		Owner: by.Owner, ContainerID: by.ID.ContainerID, UID: by.UID, Addresses: by.Addresses,
-		Deadline: r.deadline(), Retain: by.Retain, Mode: by.Mode, Seq: by.Seq,
-	}
-	if r.Seq != nil {
-		claimed.ContainerID, claimed.UID, claimed.Retain, claimed.Mode, claimed.Seq = r.ContainerID, r.UID, r.Retain, r.Mode, *r.Seq
-	}
-	return &claimed
-}
-
-func encodeAttachment(a reservation.Attachment) ([]byte, error) {
-	r := attachmentRecord{
-		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
-		Retain: a.Retain, Mode: a.Mode, AnnotationsSeen: a.AnnotationsSeen, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
-		Since: fromMoment(a.Since), Seq: a.Seq, RefusedSince: recordOf(a.RefusedSince), RefusedUID: a.RefusedUID, Caller: a.Caller,
-	}
-	if a.Claimed != nil {
-		r.Claimed = fromClaimed(*a.Claimed)
-	}
-	if a.Dropped != nil {
-		r.Dropped = new(fromReservation(*a.Dropped))
-	}
-	return seal(r)
-}
-
-func decodeAttachment(data []byte) (reservation.Attachment, error) {
-	var r attachmentRecord
-	if err := errors.Join(unseal(data, &r), checkAddresses(r.Addresses)); err != nil {
-		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
-	}
-	a := reservation.Attachment{
-		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
-		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode, AnnotationsSeen: r.AnnotationsSeen,
-		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode},
-		Since: r.Since.moment(), Seq: r.Seq, RefusedSince: momentOf(r.RefusedSince), RefusedUID: r.RefusedUID, Caller: r.Caller,
-	}
-	if r.Claimed != nil {
-		a.Claimed = r.Claimed.reservation(a)
-	}
-	if r.Dropped != nil {
-		d, err := r.Dropped.reservation()
-		if err != nil {
-			return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
-		}
-		a.Dropped = &d
-	}
-	return a, nil
-}
-
-func encodeReservation(r reservation.Reservation) ([]byte, error) { return seal(fromReservation(r)) }
-
-func fromReservation(r reservation.Reservation) reservationRecord {
-	return reservationRecord{
-		Owner: ownerRecord(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
-		Deadline: fromDeadline(r.Deadline), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
-		NetNS: r.NetNS.Path, NetNSDev: r.NetNS.Dev, NetNSInode: r.NetNS.Inode, NetNSBoot: r.BootID, RefusedSince: recordOf(r.RefusedSince), RefusedUID: r.RefusedUID,
-	}
-}
-
-func decodeReservation(data []byte) (reservation.Reservation, error) {
-	var r reservationRecord
-	if err := unseal(data, &r); err != nil {
-		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
-	}
-	return r.reservation()
-}
-
-func (r reservationRecord) reservation() (reservation.Reservation, error) {
-	if err := checkAddresses(r.Addresses); err != nil {
-		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
-	}
-	return reservation.Reservation{
-		Owner: reservation.Owner(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
-		Deadline: r.Deadline.deadline(), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
-		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode}, BootID: r.NetNSBoot, RefusedSince: momentOf(r.RefusedSince), RefusedUID: r.RefusedUID,
-	}, nil
 }
 
 // atKey checks that a record is stored at its own key: keys have no checksum, but repeat what their records say.
@@ -274,7 +213,7 @@ func lookUp(b *bolt.Bucket, k []byte, check func(k, data []byte) error) ([]byte,
 // namesKey checks that a record repeats each part of its key. Decoding the record would take ten times as long.
 func namesKey(k, data []byte) error {
 	for part := range bytes.SplitSeq(k, []byte{0}) {
-		if quoted, _ := json.Marshal(string(part)); len(part) > 0 && !bytes.Contains(data, quoted) {
+		if len(part) > 0 && !bytes.Contains(data, appendText(nil, string(part))) {
 			return fmt.Errorf("record at the key %q, which it does not name: %w", k, ErrDamaged)
 		}
 	}
