@@ -91,3 +91,56 @@ type rangeKeys struct {
 
 // Keys is the type whose JSON keys docs/use/annotations.md documents.
 func Keys() reflect.Type { return reflect.TypeFor[file]() }
+
+// decode reads the keys. With a *json.UnmarshalTypeError every key of the right type is decoded all the same.
+func (f *file) decode(stdin []byte) error {
+	if readJSON(stdin, f.fields()) {
+		return nil
+	}
+	*f = file{}
+	return json.Unmarshal(stdin, f)
+}
+
+// fields are the keys, for reader.
+func (f *file) fields() []field {
+	return []field{
+		{"cniVersion", &f.CNIVersion},
+		{"name", &f.Name},
+		{"prevResult", &f.PrevResult},
+		{"cni.dev/valid-attachments", &f.ValidAttachments},
+		{"capabilities", &f.Capabilities},
+		{"runtimeConfig", []field{
+			{"io.kubernetes.cri.pod-annotations", &f.RuntimeConfig.Annotations},
+			{"ips", &f.RuntimeConfig.IPs},
+			{"ipRanges", &f.RuntimeConfig.IPRanges},
+		}},
+		{"args", []field{{"cni", []field{{"ips", &f.Args.CNI.IPs}}}}},
+		{"ipam", &f.IPAM},
+	}
+}
+
+func (k *ipamKeys) fields() []field {
+	return append(
+		k.rangeKeys.fields(),
+		field{"ranges", &k.Ranges},
+		field{"routes", &k.Routes},
+		field{"dataDir", &k.DataDir},
+		field{"resolvConf", &k.ResolvConf},
+		field{"maxReservation", &k.MaxReservation},
+		field{"maxReservedPercent", &k.MaxReservedPercent},
+		field{"maxReservedPerNamespace", &k.MaxReservedPerNamespace},
+		field{"maxReservedPercentPerNamespace", &k.MaxReservedPercentPerNamespace},
+		field{"onExhaustion", &k.OnExhaustion},
+		field{"releaseDelay", &k.ReleaseDelay},
+		field{"predecessorWait", &k.PredecessorWait},
+		field{"addWait", &k.AddWait},
+		field{"lockWait", &k.LockWait},
+		field{"mirrorHostLocal", &k.MirrorHostLocal},
+		field{"logFile", &k.LogFile},
+		field{"logMaxBytes", &k.LogMaxBytes},
+	)
+}
+
+func (k *rangeKeys) fields() []field {
+	return []field{{"subnet", &k.Subnet}, {"rangeStart", &k.RangeStart}, {"rangeEnd", &k.RangeEnd}, {"gateway", &k.Gateway}}
+}
