@@ -1,13 +1,72 @@
 package persistence
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
+
+func decodeAttachment(data []byte) (a reservation.Attachment, err error) {
+	err = decode(data, func(f *form) { f.attachment(&a) }, func() (err error) { a, err = attachmentOfJSON(data); return err })
+	if err = errors.Join(err, checkAddresses(a.Addresses)); err == nil && a.Dropped != nil {
+		err = checkAddresses(a.Dropped.Addresses)
+	}
+	if err != nil {
+		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
+	}
+	a.ID.Network, a.ID.IfName = a.Owner.Network, a.Owner.IfName
+	if a.Claimed != nil {
+		a.Claimed.Owner, a.Claimed.Addresses = a.Owner, a.Addresses
+	}
+	return a, nil
+}
+
+func decodeReservation(data []byte) (r reservation.Reservation, err error) {
+	err = decode(data, func(f *form) { f.reservation(&r) }, func() (err error) { r, err = reservationOfJSON(data); return err })
+	if err = errors.Join(err, checkAddresses(r.Addresses)); err != nil {
+		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
+	}
+	return r, nil
+}
+
+// checkAddresses refuses addresses that JSON can hold and the index cannot.
+func checkAddresses(addrs []netip.Addr) error {
+	for _, a := range addrs {
+		if !a.IsValid() || a.Zone() != "" {
+			return fmt.Errorf("address %q: %w", a, ErrDamaged)
+		}
+	}
+	return nil
+}
+
+// attachmentAt decodes the attachment that is stored at a key.
+func attachmentAt(k, data []byte) (a reservation.Attachment, err error) {
+	if a, err = decodeAttachment(data); err == nil {
+		err = atKey(k, attachmentKey(a.ID))
+	}
+	return a, err
+}
+
+// reservationAt decodes the reservation that is stored at a key.
+func reservationAt(k, data []byte) (r reservation.Reservation, err error) {
+	if r, err = decodeReservation(data); err == nil {
+		err = atKey(k, ownerKey(r.Owner))
+	}
+	return r, err
+}
+
+// atKey checks that a record is stored at its own key: keys have no checksum, but repeat what their records say.
+func atKey(k, own []byte) error {
+	if !bytes.Equal(k, own) {
+		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
+	}
+	return nil
+}
 
 // The types name the keys of records for encoding/json, which reads the records that form does not.
 
