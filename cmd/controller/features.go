@@ -12,16 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/limpet-io/limpet/internal/admit"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
+	"github.com/limpet-io/limpet/internal/creation"
 	networkcontroller "github.com/limpet-io/limpet/internal/nodenetwork"
 	"github.com/limpet-io/limpet/internal/pin"
+	pinadmit "github.com/limpet-io/limpet/internal/pin/admit"
 	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
+	spreadadmit "github.com/limpet-io/limpet/internal/spread/admit"
 	"github.com/limpet-io/limpet/internal/spread/placement"
 	spreadcontroller "github.com/limpet-io/limpet/internal/spread/reconcile"
 	"github.com/limpet-io/limpet/internal/upgrade"
@@ -45,7 +48,7 @@ type feature struct {
 	// CRD with one version is not listed.
 	crds []upgrade.CRD
 	// planners take part in the creation of pods.
-	planners func(shared) []admit.Planner
+	planners func(shared) []creation.Planner
 	// validators judge the feature's own kinds, or complete objects of users, by the path of their
 	// webhook.
 	validators func(shared) map[string]http.Handler
@@ -107,9 +110,9 @@ func pins() feature {
 		crds: []upgrade.CRD{
 			{Name: "persistentpodstates.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("PersistentPodState")},
 		},
-		planners: func(s shared) []admit.Planner {
-			return []admit.Planner{
-				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.live, LiveProven: s.proven, Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
+		planners: func(s shared) []creation.Planner {
+			return []creation.Planner{
+				&pinadmit.Planner{Cached: s.mgr.GetCache(), Live: s.live, LiveProven: s.proven, Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
 			}
 		},
 		validators: func(s shared) map[string]http.Handler {
@@ -132,7 +135,7 @@ func spreads() feature {
 	return feature{
 		name:    "spread",
 		schemes: []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme},
-		needs:   []cluster.Needs{admit.SpreadNeeds(), spreadcontroller.Needs()},
+		needs:   []cluster.Needs{spreadadmit.Needs(), spreadcontroller.Needs()},
 		crds: []upgrade.CRD{
 			{Name: "workloadspreads.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("WorkloadSpread")},
 		},
@@ -147,10 +150,13 @@ func spreads() feature {
 				validate.WorkloadSpreadPath: admission.WithValidator(scheme, spread),
 			}
 		},
-		planners: func(s shared) []admit.Planner {
-			return []admit.Planner{&admit.Spread{
+		planners: func(s shared) []creation.Planner {
+			return []creation.Planner{&spreadadmit.Planner{
 				Cached: s.mgr.GetCache(), Live: s.live, LiveProven: cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitLabelled), Workloads: s.reader, Sizes: s.sizes, Tally: s.tally, Books: s.books,
-				Clock: s.clock, Events: s.events, Metrics: admit.NewSpreadMetrics(metrics.Registry),
+				Clock: s.clock, Events: s.events, Metrics: spreadadmit.NewMetrics(metrics.Registry),
+				Recorded: func(ctx context.Context, namespace string, owner workload.Target) (map[string]string, error) {
+					return pinadmit.Recorded(ctx, s.mgr.GetCache(), namespace, owner)
+				},
 			}}
 		},
 		reconcilers: spreadReconcilers,
