@@ -14,21 +14,24 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
+	budgetvalidate "github.com/limpet-io/limpet/internal/budget/validate"
 	"github.com/limpet-io/limpet/internal/creation"
 	networkcontroller "github.com/limpet-io/limpet/internal/nodenetwork"
 	"github.com/limpet-io/limpet/internal/pin"
 	pinadmit "github.com/limpet-io/limpet/internal/pin/admit"
 	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
+	pinvalidate "github.com/limpet-io/limpet/internal/pin/validate"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/review"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	spreadadmit "github.com/limpet-io/limpet/internal/spread/admit"
 	"github.com/limpet-io/limpet/internal/spread/placement"
 	spreadcontroller "github.com/limpet-io/limpet/internal/spread/reconcile"
+	spreadvalidate "github.com/limpet-io/limpet/internal/spread/validate"
 	"github.com/limpet-io/limpet/internal/upgrade"
-	"github.com/limpet-io/limpet/internal/validate"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -118,11 +121,11 @@ func pins() feature {
 		validators: func(s shared) map[string]http.Handler {
 			scheme := s.mgr.GetScheme()
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
-			state := &validate.PersistentPodState{Live: live, Cached: s.mgr.GetCache(), Workloads: s.reader}
+			state := &pinvalidate.PersistentPodState{Live: live, Cached: s.mgr.GetCache(), Workloads: s.reader}
 			return map[string]http.Handler{
-				validate.PersistentPodStatePath: admission.WithValidator(scheme, state),
-				validate.WorkloadPath: &admission.Webhook{
-					Handler: &validate.Workload{Cached: s.mgr.GetCache(), Workloads: s.reader, MaxReservation: s.options.MaxReservation},
+				pinvalidate.PersistentPodStatePath: admission.WithValidator(scheme, state),
+				pinvalidate.WorkloadPath: &admission.Webhook{
+					Handler: &pinvalidate.Workload{Cached: s.mgr.GetCache(), Workloads: s.reader, MaxReservation: s.options.MaxReservation},
 				},
 			}
 		},
@@ -142,12 +145,12 @@ func spreads() feature {
 		validators: func(s shared) map[string]http.Handler {
 			scheme := s.mgr.GetScheme()
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
-			spread := &validate.WorkloadSpread{
+			spread := &spreadvalidate.WorkloadSpread{
 				Live: live, Cached: s.mgr.GetCache(),
-				Namespaces: validate.NewNamespaces(live, s.mgr.GetClient(), s.clock), Workloads: s.reader,
+				Namespaces: review.NewNamespaces(live, s.mgr.GetClient(), s.clock), Workloads: s.reader,
 			}
 			return map[string]http.Handler{
-				validate.WorkloadSpreadPath: admission.WithValidator(scheme, spread),
+				spreadvalidate.WorkloadSpreadPath: admission.WithValidator(scheme, spread),
 			}
 		},
 		planners: func(s shared) []creation.Planner {
@@ -198,8 +201,8 @@ func budgets() feature {
 		validators: func(s shared) map[string]http.Handler {
 			scheme := s.mgr.GetScheme()
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
-			budget := &validate.PodUnavailableBudget{
-				Cached: s.mgr.GetCache(), Namespaces: validate.NewNamespaces(live, s.mgr.GetClient(), s.clock),
+			budget := &budgetvalidate.PodUnavailableBudget{
+				Cached: s.mgr.GetCache(), Namespaces: review.NewNamespaces(live, s.mgr.GetClient(), s.clock),
 				Size: func(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (int32, error) {
 					facts, err := s.disruption.Facts(ctx, b, s.clock.Now())
 					if err != nil || facts.Budget.Unknown != "" {
@@ -209,7 +212,7 @@ func budgets() feature {
 				},
 			}
 			return map[string]http.Handler{
-				validate.PodUnavailableBudgetPath: admission.WithValidator(scheme, budget),
+				budgetvalidate.PodUnavailableBudgetPath: admission.WithValidator(scheme, budget),
 			}
 		},
 		reconcilers: budgetReconcilers,

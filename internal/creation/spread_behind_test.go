@@ -70,5 +70,5 @@ func smaller(t *testing.T) *spreadadmit.Planner {
 	sizes := workloads.NewScales(env.Client, env.Client)
 	sizes.Kinds = registry
 	live := cluster.NewLiveReader(env.Client, cluster.LimitUnproven)
-	return &spreadadmit.Planner{Cached: c, Live: live, LiveProven: live, Workloads: reader, Sizes: sizes, Clock: clock.RealClock{}}
+	return &spreadadmit.Planner{Cached: c, Live: live, LiveProven: live, Workloads: reader, Sizes: sizes, Clock: clock.RealClock{}, Recorded: recordedIn(c)}
 }

@@ -30,14 +30,15 @@ import (
 	pinadmit "github.com/limpet-io/limpet/internal/pin/admit"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/review"
 	webhookserver "github.com/limpet-io/limpet/internal/platform/serving"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	rolloutadmit "github.com/limpet-io/limpet/internal/rollout/admit"
 	spreadadmit "github.com/limpet-io/limpet/internal/spread/admit"
 	"github.com/limpet-io/limpet/internal/spread/placement"
+	spreadvalidate "github.com/limpet-io/limpet/internal/spread/validate"
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/internal/validate"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -90,15 +91,15 @@ func serveSpreads(t testing.TB, mgr ctrl.Manager, needs []cluster.Needs, reader 
 		ofSpreads.handlers = append(ofSpreads.handlers, labelled.Webhook())
 	}
 	live := cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven)
-	validator := &validate.WorkloadSpread{
-		Live: live, Cached: mgr.GetCache(), Namespaces: validate.NewNamespaces(live, mgr.GetClient(), clock.RealClock{}),
+	validator := &spreadvalidate.WorkloadSpread{
+		Live: live, Cached: mgr.GetCache(), Namespaces: review.NewNamespaces(live, mgr.GetClient(), clock.RealClock{}),
 	}
 	return map[string]http.Handler{
-		creation.Path:                creations[0].Webhook(),
-		creation.SpreadPath:          ofSpreads,
-		rolloutadmit.PartitionPath:   &webhook.Admission{Handler: rolloutadmit.Partition{}},
-		validate.WorkloadSpreadPath:  lenient(admission.WithValidator(env.Scheme, validator)),
-		webhookserver.ConversionPath: conversion.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
+		creation.Path:                     creations[0].Webhook(),
+		creation.SpreadPath:               ofSpreads,
+		rolloutadmit.PartitionPath:        &webhook.Admission{Handler: rolloutadmit.Partition{}},
+		spreadvalidate.WorkloadSpreadPath: lenient(admission.WithValidator(env.Scheme, validator)),
+		webhookserver.ConversionPath:      conversion.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
 	}, nil
 }
 
@@ -158,10 +159,15 @@ func newSpread(ctx context.Context, mgr ctrl.Manager, c cache.Cache, reader *wor
 		Workloads: reader, Sizes: sizes, Tally: tally,
 		Books: books.New(books.Options{Client: live, Cached: c, Live: live, Clock: clock.RealClock{}}),
 		Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"), Metrics: spreadMetrics(),
-		Recorded: func(ctx context.Context, namespace string, owner workload.Target) (map[string]string, error) {
-			return pinadmit.Recorded(ctx, c, namespace, owner)
-		},
+		Recorded: recordedIn(c),
 	}, nil
+}
+
+// recordedIn returns the recorded nodes that a cache shows.
+func recordedIn(c client.Reader) func(context.Context, string, workload.Target) (map[string]string, error) {
+	return func(ctx context.Context, namespace string, owner workload.Target) (map[string]string, error) {
+		return pinadmit.Recorded(ctx, c, namespace, owner)
+	}
 }
 
 // decisions has the metrics of all replicas.

@@ -1,9 +1,11 @@
+// Package validate judges PersistentPodStates when they are written, and warns of annotations of
+// workloads that do nothing.
 package validate
 
 import (
 	"context"
+	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/review"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -34,7 +37,7 @@ var _ admission.Validator[*appsv1beta1.PersistentPodState] = (*PersistentPodStat
 // ValidateCreate names every field that is wrong.
 func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
 	errs, err := w.judgeNew(ctx, s)
-	return w.warnings(ctx, s), orInvalid(err, s.Name, asSent(ctx, errs))
+	return w.warnings(ctx, s), orInvalid(ctx, err, s.Name, errs)
 }
 
 // judgeNew also looks for other states with the same target. An update cannot change a
@@ -42,7 +45,7 @@ func (w *PersistentPodState) ValidateCreate(ctx context.Context, s *appsv1beta1.
 func (w *PersistentPodState) judgeNew(ctx context.Context, s *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	others, err := cluster.LiveStatesOf(ctx, w.Live, w.Cached, s.Namespace, pin.TargetOf(s))
 	if err != nil {
-		return nil, crowded(err)
+		return nil, review.Crowded(err)
 	}
 	return w.judge(ctx, s, others)
 }
@@ -72,14 +75,16 @@ func (w *PersistentPodState) warnings(ctx context.Context, s *appsv1beta1.Persis
 	return out
 }
 
+// formerNames gives fields their names of v1alpha1.
+var formerNames = strings.NewReplacer("Topology.keys", "Topology.nodeTopologyKeys", ".preference.keys", ".preference.nodeTopologyKeys")
+
 // orInvalid returns err if there is one, else a refusal that names the wrong fields, else
 // nil.
-func orInvalid(err error, name string, errs field.ErrorList) error {
-	if err != nil || len(errs) == 0 {
+func orInvalid(ctx context.Context, err error, name string, errs field.ErrorList) error {
+	if err != nil {
 		return err
 	}
-	kind := appsv1beta1.GroupVersion.WithKind("PersistentPodState").GroupKind()
-	return apierrors.NewInvalid(kind, name, errs)
+	return review.Invalid(appsv1beta1.GroupVersion.WithKind("PersistentPodState"), name, review.AsSent(ctx, formerNames, errs))
 }
 
 // ValidateUpdate judges only changes: objects that are older than a rule stay valid.
@@ -88,7 +93,7 @@ func (w *PersistentPodState) ValidateUpdate(ctx context.Context, before, after *
 		return nil, nil
 	}
 	errs, err := w.judge(ctx, after, nil)
-	return w.warnings(ctx, after), orInvalid(err, after.Name, asSent(ctx, errs))
+	return w.warnings(ctx, after), orInvalid(ctx, err, after.Name, errs)
 }
 
 // ValidateDelete allows every deletion.

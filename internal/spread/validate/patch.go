@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
+	"github.com/limpet-io/limpet/internal/platform/review"
 )
 
 // Limits of what is applied to each new pod.
@@ -46,12 +47,12 @@ func judgePatch(raw []byte, path *field.Path) field.ErrorList {
 		Patch    json.RawMessage `json:"$patch"`
 	}
 	if err := json.Unmarshal(raw, &patch); err != nil {
-		return field.ErrorList{field.Invalid(path, short(string(raw)), "must be an object with fields of a pod, such as metadata and spec")}
+		return field.ErrorList{field.Invalid(path, review.Short(string(raw)), "must be an object with fields of a pod, such as metadata and spec")}
 	}
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(patch.Metadata)) {
 		if !slices.Contains(patchable, key) {
-			errs = append(errs, field.Forbidden(path.Child("metadata").Key(short(key)), "of metadata a patch may change "+strings.Join(patchable, ", ")))
+			errs = append(errs, field.Forbidden(path.Child("metadata").Key(review.Short(key)), "of metadata a patch may change "+strings.Join(patchable, ", ")))
 		}
 	}
 	if patch.Status != nil {
@@ -65,7 +66,7 @@ func judgePatch(raw []byte, path *field.Path) field.ErrorList {
 	}
 	pod, err := patched(someTemplate, raw)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, short(string(raw)), err.Error())}
+		return field.ErrorList{field.Invalid(path, review.Short(string(raw)), err.Error())}
 	}
 	return judgePod(podOf(someTemplate), pod, true, raw, path)
 }
@@ -74,16 +75,16 @@ func judgePatch(raw []byte, path *field.Path) field.ErrorList {
 func judgeOnTemplate(template *corev1.PodTemplateSpec, raw []byte, path *field.Path) field.ErrorList {
 	pod, err := patched(template, raw)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, short(string(raw)), err.Error())}
+		return field.ErrorList{field.Invalid(path, review.Short(string(raw)), err.Error())}
 	}
 	if len(pod.Spec.Containers) == 0 {
-		return field.ErrorList{field.Invalid(path, short(string(raw)), "leaves the pod without containers")}
+		return field.ErrorList{field.Invalid(path, review.Short(string(raw)), "leaves the pod without containers")}
 	}
 	var errs field.ErrorList
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Image == "" {
-			errs = append(errs, field.Invalid(path, short(string(raw)), fmt.Sprintf(
-				"adds the container %s without an image; remedy: an image, or the name of a container of the workload", known(raw, fmt.Sprintf("%q", short(c.Name))))))
+			errs = append(errs, field.Invalid(path, review.Short(string(raw)), fmt.Sprintf(
+				"adds the container %s without an image; remedy: an image, or the name of a container of the workload", known(raw, fmt.Sprintf("%q", review.Short(c.Name))))))
 		}
 	}
 	if len(errs) > 0 {

@@ -1,4 +1,4 @@
-package validate_test
+package review_test
 
 import (
 	"slices"

@@ -1,14 +1,12 @@
 package validate
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/review"
 	"github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -23,14 +21,6 @@ var ruleAnnotations = []string{
 	policyv1beta1.AnnotationVectors, policyv1beta1.AnnotationFailurePolicy, policyv1beta1.AnnotationKeepPlace,
 	policyv1beta1.AnnotationStableSeconds, policyv1beta1.AnnotationProtectUnready, policyv1beta1.AnnotationIgnoreScale,
 }
-
-// Limits of a selector, which is compared with the labels of each pod of its namespace.
-const (
-	mostRequirements = 64
-	mostValues       = 256 // of all expressions together
-)
-
-func annotation(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
 
 // judgeBudget returns what is wrong with a budget beyond the rules of the CRD.
 func judgeBudget(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
@@ -47,7 +37,7 @@ func judgeBudget(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 		}
 		alone := &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}}}
 		if _, err := budget.RulesOf(alone); err != nil {
-			errs = append(errs, field.Invalid(annotation(key), short(value), err.Error()))
+			errs = append(errs, field.Invalid(review.Annotation(key), review.Short(value), err.Error()))
 		}
 	}
 	return append(errs, judgeSize(b)...)
@@ -61,21 +51,7 @@ func judgeSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(path, "an empty selector would select every pod; name a label in matchLabels or matchExpressions")}
 	}
-	return judgeLabels(s, path)
-}
-
-// judgeLabels refuses a selector that cannot be read, or that is too large.
-func judgeLabels(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	if n := len(s.MatchLabels) + len(s.MatchExpressions); n > mostRequirements {
-		return field.ErrorList{field.TooMany(path, n, mostRequirements)}
-	}
-	values := 0
-	for i, r := range s.MatchExpressions {
-		if values += len(r.Values); values > mostValues {
-			return field.ErrorList{field.TooMany(path.Child("matchExpressions").Index(i).Child("values"), values, mostValues)}
-		}
-	}
-	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
+	return review.Selector(s, path)
 }
 
 func judgeTarget(ref policyv1beta1.TargetReference, path *field.Path) field.ErrorList {
@@ -107,11 +83,17 @@ func judgeSize(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 	return field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", v1alpha1.MaxAnnotations)}
 }
 
-// short keeps a text of a user within a line.
-func short(text string) string {
-	const most = 200
-	if len(text) > most {
-		return fmt.Sprintf("%.*s…", most, text)
+// judgeFields judges the annotations of a budget that are fields of v1beta1. Those that the conversion could read are
+// fields by now.
+func judgeFields(b *policyv1beta1.PodUnavailableBudget) (errs field.ErrorList) {
+	for _, key := range fieldAnnotations {
+		value, set := b.Annotations[key]
+		if !set {
+			continue
+		}
+		if err := v1alpha1.Parse(key, value, &policyv1beta1.PodUnavailableBudgetSpec{}); err != nil {
+			errs = append(errs, field.Invalid(review.Annotation(key), review.Short(value), err.Error()))
+		}
 	}
-	return text
+	return errs
 }

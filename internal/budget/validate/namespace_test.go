@@ -17,8 +17,8 @@ import (
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/mark"
+	"github.com/limpet-io/limpet/internal/platform/review"
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/internal/validate"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -110,8 +110,8 @@ func TestManyBudgetsAtOnceLabelOnce(t *testing.T) {
 	}
 }
 
-func newNamespaces(c client.Client) *validate.Namespaces {
-	n := validate.NewNamespaces(cluster.NewLiveReader(c, cluster.LimitUnproven), c, clock.RealClock{})
+func newNamespaces(c client.Client) *review.Namespaces {
+	n := review.NewNamespaces(cluster.NewLiveReader(c, cluster.LimitUnproven), c, clock.RealClock{})
 	n.Timeout = time.Minute // a busy machine may need longer than the API server waits
 	return n
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/spread/validate"
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/internal/validate"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -115,7 +115,7 @@ func TestSpreadsThatAreRefused(t *testing.T) {
 		"a pod":                         {target("v1", "Pod"), "spec.targetRef.kind"},
 		"a UnitedDeployment":            {target("apps.kruise.io/v1alpha1", "UnitedDeployment"), "spec.targetRef.kind"},
 		"a selector that cannot be read": {func(s *spread) {
-			s.Spec.TargetFilter = &appsv1beta1.TargetFilter{Selector: &metav1.LabelSelector{MatchExpressions: requirement("a", "In")}}
+			s.Spec.TargetFilter = &appsv1beta1.TargetFilter{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In"}}}}
 		}, "spec.targetFilter.selector.matchExpressions[0].values"},
 		"a path with an empty name": {func(s *spread) {
 			s.Spec.TargetFilter = &appsv1beta1.TargetFilter{ReplicasPathList: []string{"spec..replicas"}}
@@ -464,7 +464,11 @@ func TestASurgeIntoAFullSubsetIsWarnedOf(t *testing.T) {
 		"without-maximum":        {8, number(0), maxima(nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := deployed(ns, name, "example.com/any")
+			like := testenv.AStatefulSet(name, 1)
+			d := &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns},
+				Spec:       appsv1.DeploymentSpec{Selector: like.Spec.Selector, Template: like.Spec.Template},
+			}
 			d.Spec.Replicas = &tc.replicas
 			if tc.unavailable != nil {
 				d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: tc.unavailable, MaxSurge: number(1)}

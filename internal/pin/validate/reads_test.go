@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
+	"github.com/limpet-io/limpet/internal/pin/validate"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/internal/validate"
 )
 
 // A webhook that judges a PersistentPodState is sent those with the same target, and not

@@ -7,14 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,20 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	conversionwebhook "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/review"
 	"github.com/limpet-io/limpet/internal/platform/serving"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
+	"github.com/limpet-io/limpet/internal/spread/validate"
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/internal/validate"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
-
-const hostname = corev1.LabelHostname
 
 var env *testenv.Env
 
@@ -54,51 +49,27 @@ func serve(t *testing.T) {
 	if served {
 		return
 	}
-	budgets := cluster.Needs{Objects: []cluster.Need{cluster.Of[*policyv1beta1.PodUnavailableBudget]()}}
 	spreads := cluster.Needs{
 		Objects: []cluster.Need{cluster.Of[*appsv1beta1.WorkloadSpread]()},
 		Indexes: []cluster.Index{cluster.SpreadsByTarget()},
 	}
-	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs("limpet-system"), budgets, spreads}
+	needs := []cluster.Needs{workloads.Needs("limpet-system"), spreads}
 	env.RunWebhooks(t, cluster.CacheOptions(needs...), func(mgr ctrl.Manager) (map[string]http.Handler, error) {
 		reader := &workloads.Reader{
 			Registry: workloads.NewRegistry(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespaces: []string{"limpet-system"},
 		}
 		live := cluster.NewLiveReader(mgr.GetAPIReader(), cluster.LimitUnproven)
-		state := &validate.PersistentPodState{Live: live, Cached: mgr.GetCache(), Workloads: reader}
-		budget := &validate.PodUnavailableBudget{
-			Cached: mgr.GetCache(), Namespaces: validate.NewNamespaces(live, mgr.GetClient(), clock.RealClock{}),
-			Size: func(context.Context, *policyv1beta1.PodUnavailableBudget) (int32, error) { return 3, nil },
-		}
 		spread := &validate.WorkloadSpread{
 			Live: live, Cached: mgr.GetCache(),
-			Namespaces: validate.NewNamespaces(live, mgr.GetClient(), clock.RealClock{}), Workloads: reader,
+			Namespaces: review.NewNamespaces(live, mgr.GetClient(), clock.RealClock{}), Workloads: reader,
 		}
 		return map[string]http.Handler{
-			validate.WorkloadSpreadPath:       admission.WithValidator(env.Scheme, spread),
-			validate.PodUnavailableBudgetPath: admission.WithValidator(env.Scheme, budget),
-			validate.PersistentPodStatePath:   admission.WithValidator(env.Scheme, state),
-			serving.ConversionPath:            conversionwebhook.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
-			validate.WorkloadPath:             &admission.Webhook{Handler: &validate.Workload{Cached: mgr.GetCache(), Workloads: reader, MaxReservation: time.Hour}},
+			validate.WorkloadSpreadPath: admission.WithValidator(env.Scheme, spread),
+			serving.ConversionPath:      conversionwebhook.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
 		}, cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...)
 	})
 	served = true
 	ns := env.Namespace(t)
-	testenv.Eventually(t, func() error { // the API server takes a moment to know the webhooks
-		probe := testenv.APersistentPodState("probe").In(ns).Requires("a,b").PersistentPodState
-		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), "spec.requiredPersistentTopology")
-	})
-	testenv.Eventually(t, func() error {
-		return env.Client.Create(t.Context(), testenv.AFormerPersistentPodState("probe", ns), client.DryRunAll)
-	})
-	testenv.Eventually(t, func() error {
-		probe := ofSelector(ns, "probe")
-		probe.Annotations = map[string]string{policyv1beta1.AnnotationVectors: "evict=No"}
-		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), policyv1beta1.AnnotationVectors)
-	})
-	testenv.Eventually(t, func() error {
-		return env.Client.Create(t.Context(), formerOfTarget(ns, "probe"), client.DryRunAll)
-	})
 	testenv.Eventually(t, func() error {
 		probe := ofSubsets(ns, "probe", func(s *spread) { s.Annotations[appsv1beta1.AnnotationSpreadFailure] = "Ajar" })
 		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), appsv1beta1.AnnotationSpreadFailure)
@@ -129,11 +100,4 @@ func refusal(answer error, field string) error {
 		return fmt.Errorf("answer %w, want a refusal that names %s", answer, field)
 	}
 	return nil
-}
-
-// asking asks that a workload's pods return.
-func asking(ns, name string, kind schema.GroupVersionKind) *appsv1beta1.PersistentPodState {
-	s := testenv.APersistentPodState(name).In(ns).Prefers(100, hostname).PersistentPodState
-	s.Spec.TargetReference.APIVersion, s.Spec.TargetReference.Kind = kind.GroupVersion().String(), kind.Kind
-	return s
 }

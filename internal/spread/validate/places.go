@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/limpet-io/limpet/internal/platform/review"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -37,14 +38,14 @@ func judgePlaces(s *appsv1beta1.WorkloadSpreadSubset, path *field.Path) field.Er
 // judgeTerm judges a node selector term. Values that no label can have are refused in a
 // required term alone, as the API server does.
 func judgeTerm(term *corev1.NodeSelectorTerm, required bool, path *field.Path) field.ErrorList {
-	if n := len(term.MatchExpressions) + len(term.MatchFields); n > mostRequirements {
-		return field.ErrorList{field.TooMany(path, n, mostRequirements)}
+	if n := len(term.MatchExpressions) + len(term.MatchFields); n > review.MostRequirements {
+		return field.ErrorList{field.TooMany(path, n, review.MostRequirements)}
 	}
 	var errs field.ErrorList
 	for i, r := range term.MatchExpressions {
 		at := path.Child("matchExpressions").Index(i)
-		if len(r.Values) > mostValues {
-			errs = append(errs, field.TooMany(at.Child("values"), len(r.Values), mostValues))
+		if len(r.Values) > review.MostValues {
+			errs = append(errs, field.TooMany(at.Child("values"), len(r.Values), review.MostValues))
 			continue
 		}
 		errs = append(errs, judgeNodeLabel(r, required, at)...)
@@ -80,7 +81,7 @@ func judgeNodeLabel(r corev1.NodeSelectorRequirement, required bool, path *field
 	for i, value := range r.Values {
 		for _, problem := range validation.IsValidLabelValue(value) {
 			if required {
-				errs = append(errs, field.Invalid(values.Index(i), short(value), problem))
+				errs = append(errs, field.Invalid(values.Index(i), review.Short(value), problem))
 			}
 		}
 	}
@@ -89,7 +90,7 @@ func judgeNodeLabel(r corev1.NodeSelectorRequirement, required bool, path *field
 
 func judgeNodeField(r corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
 	if r.Key != metav1.ObjectNameField {
-		return field.ErrorList{field.NotSupported(path.Child("key"), short(r.Key), []string{metav1.ObjectNameField})}
+		return field.ErrorList{field.NotSupported(path.Child("key"), review.Short(r.Key), []string{metav1.ObjectNameField})}
 	}
 	if r.Operator != corev1.NodeSelectorOpIn && r.Operator != corev1.NodeSelectorOpNotIn {
 		return field.ErrorList{field.NotSupported(path.Child("operator"), r.Operator,
@@ -100,7 +101,7 @@ func judgeNodeField(r corev1.NodeSelectorRequirement, path *field.Path) field.Er
 	}
 	var errs field.ErrorList
 	for _, problem := range apivalidation.NameIsDNSSubdomain(r.Values[0], false) {
-		errs = append(errs, field.Invalid(path.Child("values").Index(0), short(r.Values[0]), problem))
+		errs = append(errs, field.Invalid(path.Child("values").Index(0), review.Short(r.Values[0]), problem))
 	}
 	return errs
 }
@@ -115,15 +116,15 @@ func judgeToleration(t *corev1.Toleration, path *field.Path) field.ErrorList {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "":
 		for _, problem := range validation.IsValidLabelValue(t.Value) {
-			errs = append(errs, field.Invalid(path.Child("value"), short(t.Value), problem))
+			errs = append(errs, field.Invalid(path.Child("value"), review.Short(t.Value), problem))
 		}
 	case corev1.TolerationOpExists:
 		if t.Value != "" {
-			errs = append(errs, field.Invalid(path.Child("value"), short(t.Value), "must be empty, because the operator is Exists"))
+			errs = append(errs, field.Invalid(path.Child("value"), review.Short(t.Value), "must be empty, because the operator is Exists"))
 		}
 	case corev1.TolerationOpLt, corev1.TolerationOpGt:
 		if _, err := strconv.ParseInt(t.Value, 10, 64); err != nil {
-			errs = append(errs, field.Invalid(path.Child("value"), short(t.Value), fmt.Sprintf("must be a number, because the operator is %s", t.Operator)))
+			errs = append(errs, field.Invalid(path.Child("value"), review.Short(t.Value), fmt.Sprintf("must be a number, because the operator is %s", t.Operator)))
 		}
 	default:
 		errs = append(errs, field.NotSupported(path.Child("operator"), t.Operator,

@@ -14,6 +14,8 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/limpet-io/limpet/internal/platform/review"
 )
 
 // mostProblems bounds what a refusal says of one patch.
@@ -31,7 +33,7 @@ func judgePod(before, after *corev1.Pod, anyVolume bool, raw []byte, path *field
 	for _, problem := range problemsOf(after, anyVolume) {
 		if !old[problem] && len(errs) < mostProblems {
 			old[problem] = true
-			errs = append(errs, field.Invalid(path, short(string(raw)), "makes pods that the API server refuses: "+known(raw, problem)))
+			errs = append(errs, field.Invalid(path, review.Short(string(raw)), "makes pods that the API server refuses: "+known(raw, problem)))
 		}
 	}
 	return errs
@@ -61,7 +63,7 @@ func problemsOf(pod *corev1.Pod, anyVolume bool) []string {
 	spec := field.NewPath("spec")
 	out = append(out, texts(metavalidation.ValidateLabels(pod.Spec.NodeSelector, spec.Child("nodeSelector")))...)
 	for i := range pod.Spec.Tolerations {
-		out = append(out, texts(judgeToleration(&pod.Spec.Tolerations[i], spec.Child("tolerations").Key(short(pod.Spec.Tolerations[i].Key))))...)
+		out = append(out, texts(judgeToleration(&pod.Spec.Tolerations[i], spec.Child("tolerations").Key(review.Short(pod.Spec.Tolerations[i].Key))))...)
 	}
 	if s := pod.Spec.ActiveDeadlineSeconds; s != nil && (*s < 1 || *s > math.MaxInt32) {
 		out = append(out, fmt.Sprintf("spec.activeDeadlineSeconds is %d and must be from 1 to %d", *s, math.MaxInt32))
@@ -74,7 +76,7 @@ func problemsOf(pod *corev1.Pod, anyVolume bool) []string {
 	seen := map[string]bool{}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if seen[c.Name] {
-			out = append(out, fmt.Sprintf("two containers have the name %q", short(c.Name)))
+			out = append(out, fmt.Sprintf("two containers have the name %q", review.Short(c.Name)))
 		}
 		seen[c.Name] = true
 		if !anyVolume {
@@ -87,15 +89,15 @@ func problemsOf(pod *corev1.Pod, anyVolume bool) []string {
 
 // problemsOfVolumes tells which volumes of a container the pod does not have.
 func problemsOfVolumes(c *corev1.Container, volumes map[string]bool) (out []string) {
-	at := fmt.Sprintf("container %q: ", short(c.Name))
+	at := fmt.Sprintf("container %q: ", review.Short(c.Name))
 	for _, m := range c.VolumeMounts {
 		if !volumes[m.Name] {
-			out = append(out, fmt.Sprintf("%svolumeMounts name the volume %q, which the pod does not have", at, short(m.Name)))
+			out = append(out, fmt.Sprintf("%svolumeMounts name the volume %q, which the pod does not have", at, review.Short(m.Name)))
 		}
 	}
 	for _, d := range c.VolumeDevices {
 		if !volumes[d.Name] {
-			out = append(out, fmt.Sprintf("%svolumeDevices name the volume %q, which the pod does not have", at, short(d.Name)))
+			out = append(out, fmt.Sprintf("%svolumeDevices name the volume %q, which the pod does not have", at, review.Short(d.Name)))
 		}
 	}
 	return out
@@ -103,7 +105,7 @@ func problemsOfVolumes(c *corev1.Container, volumes map[string]bool) (out []stri
 
 func problemsOfContainer(c *corev1.Container) []string {
 	out := names("container", c.Name, validation.IsDNS1123Label)
-	at := fmt.Sprintf("container %q: ", short(c.Name))
+	at := fmt.Sprintf("container %q: ", review.Short(c.Name))
 	ports := map[string]bool{}
 	for _, p := range c.Ports {
 		if p.ContainerPort < 1 || p.ContainerPort > math.MaxUint16 || p.HostPort < 0 || p.HostPort > math.MaxUint16 {
@@ -113,10 +115,10 @@ func problemsOfContainer(c *corev1.Container) []string {
 			continue
 		}
 		if ports[p.Name] {
-			out = append(out, fmt.Sprintf("%stwo ports have the name %q", at, short(p.Name)))
+			out = append(out, fmt.Sprintf("%stwo ports have the name %q", at, review.Short(p.Name)))
 		}
 		ports[p.Name] = true
-		out = append(out, names(fmt.Sprintf("port of container %q", short(c.Name)), p.Name, validation.IsValidPortName)...)
+		out = append(out, names(fmt.Sprintf("port of container %q", review.Short(c.Name)), p.Name, validation.IsValidPortName)...)
 	}
 	for kind, probe := range map[string]*corev1.Probe{
 		"livenessProbe": c.LivenessProbe, "readinessProbe": c.ReadinessProbe, "startupProbe": c.StartupProbe,
@@ -133,14 +135,14 @@ func problemsOfResources(at string, r corev1.ResourceRequirements) (out []string
 	for _, list := range []corev1.ResourceList{r.Limits, r.Requests} {
 		for _, name := range slices.Sorted(maps.Keys(list)) {
 			if amount := list[name]; amount.Sign() < 0 {
-				out = append(out, fmt.Sprintf("%sresource %q is negative", at, short(string(name))))
+				out = append(out, fmt.Sprintf("%sresource %q is negative", at, review.Short(string(name))))
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		request := r.Requests[name]
 		if limit, limited := r.Limits[name]; limited && request.Cmp(limit) > 0 {
-			out = append(out, fmt.Sprintf("%sthe request of %q is above its limit", at, short(string(name))))
+			out = append(out, fmt.Sprintf("%sthe request of %q is above its limit", at, review.Short(string(name))))
 		}
 	}
 	return out
@@ -149,14 +151,14 @@ func problemsOfResources(at string, r corev1.ResourceRequirements) (out []string
 // names tells why a name is none.
 func names(what, name string, judge func(string) []string) []string {
 	if problems := judge(name); len(problems) > 0 {
-		return []string{fmt.Sprintf("the name %q of a %s: %s", short(name), what, strings.Join(problems, "; "))}
+		return []string{fmt.Sprintf("the name %q of a %s: %s", review.Short(name), what, strings.Join(problems, "; "))}
 	}
 	return nil
 }
 
 func texts(errs field.ErrorList) (out []string) {
 	for _, err := range errs {
-		out = append(out, short(err.Error()))
+		out = append(out, review.Short(err.Error()))
 	}
 	return out
 }

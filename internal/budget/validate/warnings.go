@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/platform/review"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -114,14 +115,14 @@ func samePods(a, b *policyv1beta1.PodUnavailableBudget) bool {
 
 // misplaced warns of annotations of v1alpha1 in v1beta1, where they are fields.
 func misplaced(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
-	if isFormer(ctx) {
+	if review.IsFormer(ctx) {
 		return nil
 	}
 	names := []string{"protectOperations", "protectTotalReplicas", "ignoredPodSelector"}
 	var out admission.Warnings
 	for i, key := range fieldAnnotations {
 		if _, set := b.Annotations[key]; set {
-			out = append(out, fmt.Sprintf("%s does nothing in v1beta1; remedy: spec.%s", annotation(key), names[i]))
+			out = append(out, fmt.Sprintf("%s does nothing in v1beta1; remedy: spec.%s", review.Annotation(key), names[i]))
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package validate
+package review
 
 import (
 	"context"
@@ -8,12 +8,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 )
 
 const (
@@ -42,6 +45,19 @@ func NewNamespaces(live *cluster.LiveReader, c client.Client, now clock.Clock) *
 	return &Namespaces{Live: live, Client: c, Clock: now, Timeout: labelTimeout}
 }
 
+// LabelOf labels the namespace of an object, unless the request is a dry run or the webhooks leave the
+// namespace out.
+func (n *Namespaces) LabelOf(ctx context.Context, m mark.Mark, kind schema.GroupVersionKind, o client.Object) error {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return fmt.Errorf("judge %s %s: %w", kind.Kind, o.GetName(), err)
+	}
+	if request.DryRun != nil && *request.DryRun || workload.IsLeftOut(o.GetNamespace()) {
+		return nil
+	}
+	return n.Label(ctx, m, o.GetNamespace())
+}
+
 // Label makes sure that a namespace has the label of a feature. The label is never changed from
 // closed to open here, and never to closed: nothing shows yet that the object exists, and a stranger
 // could have sent the request. The leader closes the namespace when the API has the object. The object
@@ -66,7 +82,7 @@ func (n *Namespaces) Label(ctx context.Context, m mark.Mark, name string) error 
 	case err == nil:
 		return nil
 	case errors.Is(err, fair.ErrCrowded):
-		return crowded(err)
+		return Crowded(err)
 	}
 	return apierrors.NewServiceUnavailable(fmt.Sprintf(
 		"label namespace %s with %s, without which %s: %v; remedy: try again", name, m.Label, m.Without, err))

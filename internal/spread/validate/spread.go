@@ -1,23 +1,23 @@
+// Package validate judges WorkloadSpreads when they are written.
 package validate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
-	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
+	"github.com/limpet-io/limpet/internal/platform/review"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/spread"
@@ -35,10 +35,15 @@ type WorkloadSpread struct {
 	Live *cluster.LiveReader
 	// Cached reads WorkloadSpreads.
 	Cached     client.Reader
-	Namespaces *Namespaces
+	Namespaces *review.Namespaces
 	// Workloads knows which kinds are named for spreads; nil for none.
 	Workloads *workloads.Reader
 }
+
+var kind = appsv1beta1.GroupVersion.WithKind("WorkloadSpread")
+
+// formerNames gives fields their names of v1alpha1.
+var formerNames = strings.NewReplacer("].requiredNodeSelector", "].requiredNodeSelectorTerm", "].preferredNodeSelector", "].preferredNodeSelectorTerms")
 
 var _ admission.Validator[*appsv1beta1.WorkloadSpread] = (*WorkloadSpread)(nil)
 
@@ -46,21 +51,21 @@ var _ admission.Validator[*appsv1beta1.WorkloadSpread] = (*WorkloadSpread)(nil)
 func (w *WorkloadSpread) ValidateCreate(ctx context.Context, s *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
 	named, err := w.named(ctx, s)
 	if err != nil {
-		return nil, crowded(err)
+		return nil, review.Crowded(err)
 	}
 	warnings, errs := uselessSpread(s), judgeSpread(s, named)
 	taken, err := w.judgeTaken(ctx, s)
 	if err != nil {
-		return warnings, crowded(err)
+		return warnings, review.Crowded(err)
 	}
 	errs = append(errs, taken...)
 	if len(errs) == 0 {
 		errs = w.judgeTemplate(ctx, s, nil)
 	}
-	if len(errs) > 0 {
-		return warnings, invalidSpread(s.Name, asSent(ctx, errs))
+	if err := review.Invalid(kind, s.Name, review.AsSent(ctx, formerNames, errs)); err != nil {
+		return warnings, err
 	}
-	return append(warnings, w.surges(ctx, s)...), w.label(ctx, s)
+	return append(warnings, w.surges(ctx, s)...), w.Namespaces.LabelOf(ctx, mark.Spreads, kind, s)
 }
 
 // named reports whether a user has named the kind of a spread's target, if it needs that.
@@ -167,45 +172,46 @@ func (w *WorkloadSpread) ValidateUpdate(ctx context.Context, before, after *apps
 	}
 	named, err := w.named(ctx, after)
 	if err != nil {
-		return nil, crowded(err)
+		return nil, review.Crowded(err)
 	}
-	errs := newErrors(asSent(ctx, judgeSpread(before, named)), asSent(ctx, judgeSpread(after, named)))
-	if len(errs.added) == 0 {
-		errs.added = asSent(ctx, w.judgeTemplate(ctx, after, before))
+	added, known := review.Compare(review.AsSent(ctx, formerNames, judgeSpread(before, named)), review.AsSent(ctx, formerNames, judgeSpread(after, named)))
+	if len(added) == 0 {
+		added = review.AsSent(ctx, formerNames, w.judgeTemplate(ctx, after, before))
 	}
-	warnings := slices.Concat(errs.known, uselessSpread(after))
-	if len(errs.added) > 0 {
-		return warnings, invalidSpread(after.Name, errs.added)
-	}
-	return warnings, nil
-}
-
-// label labels the namespace of a spread, unless the request is a dry run or the webhooks leave
-// the namespace out.
-func (w *WorkloadSpread) label(ctx context.Context, s *appsv1beta1.WorkloadSpread) error {
-	request, err := admission.RequestFromContext(ctx)
-	if err != nil {
-		return fmt.Errorf("judge WorkloadSpread %s: %w", s.Name, err)
-	}
-	if request.DryRun != nil && *request.DryRun || workload.IsLeftOut(s.Namespace) {
-		return nil
-	}
-	return w.Namespaces.Label(ctx, mark.Spreads, s.Namespace)
-}
-
-// crowded tells a client to try again where too many reads wait.
-func crowded(err error) error {
-	if errors.Is(err, fair.ErrCrowded) {
-		return apierrors.NewTooManyRequests(err.Error(), 1)
-	}
-	return err
-}
-
-func invalidSpread(name string, errs field.ErrorList) error {
-	return apierrors.NewInvalid(appsv1beta1.GroupVersion.WithKind("WorkloadSpread").GroupKind(), name, errs)
+	warnings := slices.Concat(known, uselessSpread(after))
+	return warnings, review.Invalid(kind, after.Name, added)
 }
 
 // ValidateDelete allows every deletion.
 func (w *WorkloadSpread) ValidateDelete(context.Context, *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
 	return nil, nil
+}
+
+// templateOf returns an object for a workload of Kubernetes, and where its pod template is once
+// the object was read. It returns nothing for other kinds.
+func templateOf(t workload.Target) (client.Object, func() *corev1.PodTemplateSpec) {
+	o := cluster.NewWorkload(t.GroupKind())
+	switch w := o.(type) {
+	case nil, *appsv1.DaemonSet: // a pod of each node has no subset
+		return nil, nil
+	case *appsv1.StatefulSet:
+		return o, func() *corev1.PodTemplateSpec { return withClaims(&w.Spec) }
+	}
+	return o, func() *corev1.PodTemplateSpec {
+		template, _ := cluster.MakesPods(o)
+		return template
+	}
+}
+
+// withClaims is the pod template of a StatefulSet with the volumes that its pods get for its claims.
+func withClaims(set *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
+	template := set.Template.DeepCopy()
+	for i := range set.VolumeClaimTemplates {
+		name := set.VolumeClaimTemplates[i].Name
+		template.Spec.Volumes = slices.DeleteFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+		}})
+	}
+	return template
 }

@@ -9,7 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/limpet-io/limpet/internal/platform/review"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -32,7 +36,7 @@ func judgeSpread(s *appsv1beta1.WorkloadSpread, named bool) field.ErrorList {
 	errs = append(errs, judgeSubsets(s.Spec.Subsets, spec.Child("subsets"))...)
 	errs = append(errs, judgeStrategy(s, spec.Child("scheduleStrategy"))...)
 	if value, set := s.Annotations[appsv1beta1.AnnotationSpreadFailure]; set && value != appsv1beta1.SpreadOpen && value != appsv1beta1.SpreadClosed {
-		errs = append(errs, field.NotSupported(annotation(appsv1beta1.AnnotationSpreadFailure), short(value),
+		errs = append(errs, field.NotSupported(review.Annotation(appsv1beta1.AnnotationSpreadFailure), review.Short(value),
 			[]string{appsv1beta1.SpreadOpen, appsv1beta1.SpreadClosed}))
 	}
 	return errs
@@ -65,7 +69,7 @@ func judgeFilter(f *appsv1beta1.TargetFilter, path *field.Path) field.ErrorList 
 	}
 	var errs field.ErrorList
 	if f.Selector != nil {
-		errs = judgeLabels(f.Selector, path.Child("selector"))
+		errs = review.Selector(f.Selector, path.Child("selector"))
 	}
 	for i, text := range f.ReplicasPathList {
 		if slices.Contains(strings.Split(text, "."), "") {
@@ -117,7 +121,7 @@ func judgeMaxima(subsets []appsv1beta1.WorkloadSpreadSubset, path *field.Path) f
 		case most.Type != first.Type:
 			return field.ErrorList{field.Invalid(at, most.String(), "must be a number in all subsets, or a percentage in all subsets")}
 		case most.Type == intstr.Int && most.IntVal < 0, most.Type == intstr.String && !ok:
-			return field.ErrorList{field.Invalid(at, short(most.String()), "must be a number from 0 on, or a percentage from 0% to 100%")}
+			return field.ErrorList{field.Invalid(at, review.Short(most.String()), "must be a number from 0 on, or a percentage from 0% to 100%")}
 		default:
 			sum += percent
 		}
@@ -167,4 +171,44 @@ func judgeStrategy(s *appsv1beta1.WorkloadSpread, path *field.Path) field.ErrorL
 		errs = append(errs, field.Invalid(path.Child("adaptive", "recoverySeconds"), *v, "must be 1 or more"))
 	}
 	return errs
+}
+
+// uselessSpread warns of what is allowed and has no effect, or leaves pods without a subset.
+func uselessSpread(s *appsv1beta1.WorkloadSpread) admission.Warnings {
+	var out admission.Warnings
+	if workload.IsLeftOut(s.Namespace) {
+		out = append(out, fmt.Sprintf("metadata.namespace: no pod of namespace %s gets a subset, "+
+			"because it would wait for the controller; remedy: another namespace", s.Namespace))
+	}
+	strategy := s.Spec.ScheduleStrategy
+	adaptive := ptr.Deref(strategy.Adaptive, appsv1beta1.AdaptiveSpread{})
+	reschedules := strategy.Type == appsv1beta1.SpreadAdaptive && ptr.Deref(adaptive.RescheduleCriticalSeconds, 0) > 0
+	if strategy.Type == appsv1beta1.SpreadAdaptive && !reschedules {
+		out = append(out, "spec.scheduleStrategy: Adaptive does nothing without adaptive.rescheduleCriticalSeconds above 0")
+	}
+	out = append(out, uselessSubsets(s.Spec.Subsets, reschedules)...)
+	for i := range s.Spec.Subsets {
+		if problem := unknownIn(s.Spec.Subsets[i].Patch.Raw); problem != "" {
+			out = append(out, fmt.Sprintf("spec.subsets[%d].patch: %s; it has no effect unless this Kubernetes knows the field", i, review.Short(problem)))
+		}
+	}
+	return out
+}
+
+// uselessSubsets warns of subsets that get no pods, and of a number of pods that all subsets
+// together do not take.
+func uselessSubsets(subsets []appsv1beta1.WorkloadSpreadSubset, reschedules bool) admission.Warnings {
+	last := len(subsets) - 1
+	unlimited := slices.IndexFunc(subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool { return s.MaxReplicas == nil })
+	if unlimited >= 0 && unlimited < last && !reschedules {
+		return admission.Warnings{fmt.Sprintf("spec.subsets[%d] has no maxReplicas and takes all pods, so that the subsets after it get none", unlimited)}
+	}
+	if unlimited >= 0 || last < 0 || subsets[0].MaxReplicas.Type != intstr.Int {
+		return nil
+	}
+	sum := int64(0)
+	for i := range subsets {
+		sum += int64(subsets[i].MaxReplicas.IntVal)
+	}
+	return admission.Warnings{fmt.Sprintf("spec.subsets take %d pods; further pods get no subset; remedy: leave out maxReplicas of the last subset", sum)}
 }
