@@ -10,7 +10,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +21,9 @@ import (
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/platform/workload"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 // facts gathers in which way a pod goes.
@@ -151,4 +156,112 @@ func stateOf(all map[schema.GroupKind]held, namespace string, owner workload.Own
 	default:
 		return budget.OwnerLiving, o
 	}
+}
+
+// Covering returns the first budgets that cover a pod, by name. It lists budgets, and never pods.
+func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod, most int) ([]*policyv1beta1.PodUnavailableBudget, error) {
+	chain, err := cluster.ChainOf(ctx, r.cached, pod)
+	if err != nil {
+		return nil, err
+	}
+	covering, err := r.covering(ctx, pod, chain, most)
+	var found []*policyv1beta1.PodUnavailableBudget
+	for _, c := range covering {
+		found = append(found, c.object)
+	}
+	return found, err
+}
+
+// covering is a budget that covers a pod, with its parsed selectors.
+type covering struct {
+	object  *policyv1beta1.PodUnavailableBudget
+	matcher budget.Matcher
+	leaves  bool // the request takes the pod out of the budget, now or by the garbage collector
+}
+
+func (r *Reader) covering(ctx context.Context, pod *corev1.Pod, chain []workload.Owner, most int) ([]covering, error) {
+	candidates, err := cluster.BudgetsFor(ctx, r.cached, pod.Namespace, pod.Labels, chain)
+	return matching(candidates, pod, chain, most), err
+}
+
+// matching returns the first budgets that cover a pod.
+func matching(candidates []*policyv1beta1.PodUnavailableBudget, pod *corev1.Pod, chain []workload.Owner, most int) []covering {
+	var found []covering
+	for _, pub := range candidates {
+		if len(found) == most {
+			break
+		}
+		matcher, err := budget.MatcherOf(pub)
+		if err == nil && matcher.Covers(pod, chain) { // the condition of a budget without valid selectors says so
+			found = append(found, covering{object: pub, matcher: matcher})
+		}
+	}
+	return found
+}
+
+// chains remembers the controllers of pods during one decision: thousands of pods have few.
+type chains struct {
+	cached client.Reader
+	known  map[types.UID][]workload.Owner
+	last   types.UID // the owner of the last pod, often that of the next one
+	chain  []workload.Owner
+}
+
+func newChains(cached client.Reader) *chains {
+	return &chains{cached: cached, known: map[types.UID][]workload.Owner{}}
+}
+
+// of returns the controllers of a pod, the nearest first.
+func (c *chains) of(ctx context.Context, pod *corev1.Pod) ([]workload.Owner, error) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return nil, nil
+	}
+	if ref.UID == c.last {
+		return c.chain, nil
+	}
+	chain, ok := c.known[ref.UID]
+	if !ok {
+		var err error
+		if chain, err = cluster.ChainOf(ctx, c.cached, pod); err != nil {
+			return nil, err
+		}
+		c.known[ref.UID] = chain
+	}
+	c.last, c.chain = ref.UID, chain
+	return chain, nil
+}
+
+// mostPDBs is how many PodDisruptionBudgets of a pod are read. The API server evicts no pod
+// that has more than one.
+const mostPDBs = 4
+
+// disruptionBudgets returns the PodDisruptionBudgets that select a pod, as the API server has
+// them: their status is older in the cache, and an eviction that they refuse must cost nothing.
+func (j *Judge) disruptionBudgets(ctx context.Context, pod *corev1.Pod) ([]budget.PDB, error) {
+	selecting, err := cluster.DisruptionBudgetsFor(ctx, j.reader.cached, pod.Namespace, pod.Labels)
+	if err != nil {
+		return nil, err
+	}
+	var found []policyv1.PodDisruptionBudget
+	for _, cached := range selecting[:min(len(selecting), mostPDBs)] {
+		var now policyv1.PodDisruptionBudget
+		switch err := j.live.Get(ctx, client.ObjectKeyFromObject(cached), &now); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("get PodDisruptionBudget %s: %w", cached.Name, err)
+		default:
+			found = append(found, now)
+		}
+	}
+	all := budget.PDBsOf(found, pod.Labels)
+	for i := range all {
+		selector, _ := metav1.LabelSelectorAsSelector(all[i].Selector) // it selects the pod
+		all[i].Counts = func(e ledger.Entry) bool {
+			var other corev1.Pod
+			err := j.reader.cached.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: e.Pod}, &other, client.UnsafeDisableDeepCopy)
+			return err == nil && string(other.UID) == e.UID && workload.Alive(&other) && workload.Ready(&other) && selector.Matches(labels.Set(other.Labels))
+		}
+	}
+	return all, nil
 }
