@@ -9,12 +9,9 @@ import (
 	"testing"
 )
 
-// entersVar is the environment variable of a test that asks its one question.
-const entersVar = "LIMPET_ENTERS"
-
-// Enters reports whether a test of EnteredBy asks its question. Without the question, the same test runs
-// to tell what it enters before.
-func Enters() bool { return os.Getenv(entersVar) != "no" }
+// EntersVar is the environment variable that is "no" where a test of EnteredBy leaves out its one question, so
+// that what it enters before is known.
+const EntersVar = "LIMPET_ENTERS"
 
 // EnteredBy returns the files of features that a test of this package enters only with its question. The
 // platform and the tests are left out.
@@ -43,7 +40,7 @@ func blocksOf(t *testing.T, binary, test, enters string) map[string]bool {
 	t.Helper()
 	profile := filepath.Join(t.TempDir(), "profile")
 	run := exec.CommandContext(t.Context(), binary, "-test.run=^"+test+"$", "-test.coverprofile="+profile)
-	run.Env = append(os.Environ(), entersVar+"="+enters)
+	run.Env = append(os.Environ(), EntersVar+"="+enters)
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", test, err, out)
 	}
