@@ -112,7 +112,7 @@ type Input struct {
 }
 
 // Entry is what the book shall hold when Decision.Take says so. A pod that has an entry
-// keeps its Since, and a pod that goes is not turned into one that is changed.
+// keeps its Since.
 func (in Input) Entry() ledger.Entry {
 	e := ledger.Entry{
 		UID: in.Pod.UID, Pod: in.Pod.Name, Use: ledger.Gone, Vector: string(in.Vector), By: user(in.By),
@@ -122,7 +122,7 @@ func (in Input) Entry() ledger.Entry {
 	if renewed {
 		e.Since = old.Since
 	}
-	if in.Vector.changes() && (!renewed || old.Use != ledger.Gone) {
+	if in.Vector.changes() {
 		e.Use = ledger.Changed
 	}
 	return e

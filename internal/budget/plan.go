@@ -64,7 +64,7 @@ func (in *Input) take(v Verdict, reason Reason) Decision {
 // or when it is given back because the first request failed. Only an entry of a pod that did not
 // serve, or of Limpet's own deletion, is given back to the same user.
 func (in *Input) again(e ledger.Entry) Decision {
-	changes := e.Use.InPlace() && (!in.Vector.changes() || in.Version != e.Version)
+	changes := e.Use == ledger.Gone && in.Vector.changes() || e.Use.InPlace() && (!in.Vector.changes() || in.Version != e.Version)
 	shared := e.By != user(in.By) || in.Vector == Limpet || !in.Pod.Serving || in.Version != e.Version
 	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: changes || shared || e.Expires.Sub(in.Now) < commit}
 }

@@ -55,10 +55,10 @@ func (c *cluster) script() time.Time {
 		{4, c.kill},
 		{3, func(p *process) { c.leader = c.random.IntN(2) }},
 		{2, c.lateBudget},
+		{2, c.remake},
 		{2, func(p *process) { c.cordon(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
 		{1, func(p *process) { c.endNode(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
 		{1, func(p *process) { c.outage(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
-		{2, c.remake},
 	} {
 		for range c.random.IntN(what.most + 1) {
 			c.start(c.between(starting, last), what.run)
