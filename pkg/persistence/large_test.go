@@ -38,6 +38,11 @@ func FuzzBitOfALargeFile(f *testing.F) {
 		flips = 1
 	}
 	r := rand.New(rand.NewPCG(22, 9))
+	for n := range pages["branch"] { // the number of pages that belong to one: bbolt frees them with it
+		for _, bit := range []int{0, 22, 29} {
+			f.Add("branch", uint32(n), uint16(12+bit/8), uint8(bit%8), r.Uint64())
+		}
+	}
 	for kind := range pages {
 		for _, part := range [][2]int{{0, 16}, {16, 16 + 8*16}, {16 + 8*16, 4096}} {
 			for range flips {
@@ -131,10 +136,14 @@ func (n *largeNode) judge(t *testing.T, most int64) {
 		hold(r.Owner, r.Addresses)
 		left[r.Owner.Pod] = true
 	}
+	var lost []string
 	for i := range n.reserved {
-		if pod := attachment(i).Owner.Pod; !left[pod] && n.rebuilds == 0 {
-			t.Errorf("%s lost its reservation without a word", pod)
+		if pod := attachment(i).Owner.Pod; !left[pod] {
+			lost = append(lost, pod)
 		}
+	}
+	if len(lost) > 0 && n.rebuilds == 0 || len(lost) > 1 {
+		t.Errorf("%s lost their reservations, rebuilt %d times", lost, n.rebuilds)
 	}
 	if info, err := os.Stat(filepath.Join(n.dir, "limpet.db")); err != nil || info.Size() > most {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)

@@ -56,7 +56,42 @@ func check(file io.ReaderAt, m meta, list, whole bool, report func(problem strin
 		c.roots = c.roots[:len(c.roots)-1]
 		c.tree(root, 0, nil, nil)
 	}
+	if list && !whole && m.pages <= mostHeads {
+		c.heads()
+	}
 	c.compareUse(whole)
+}
+
+// mostHeads is the number of pages up to which each check reads the head of each page. bbolt frees as many pages as a head
+// says that the page has: a wrong number costs other pages, or takes minutes.
+const mostHeads = 1 << 12
+
+// heads checks that each page in use has its head, or is part of the page before it.
+func (c *checker) heads() {
+	var head [pageHeader]byte
+	more := uint64(0) // pages that are part of the last one with a head
+	for id := uint64(2); id < c.meta.pages; id++ {
+		free := c.free.has(id)
+		if !free {
+			if _, err := c.pages.file.ReadAt(head[:], int64(id)*c.meta.pageSize); err != nil {
+				c.fault("page %d cannot be read: %v", id, err)
+				return
+			}
+		}
+		own := !free && binary.NativeEndian.Uint64(head[:]) == id
+		if (free || own) == (more > 0) {
+			c.fault("page %d is not as bbolt writes pages", id)
+			return
+		}
+		if own {
+			more = uint64(binary.NativeEndian.Uint32(head[12:]))
+		} else if more > 0 {
+			more--
+		}
+	}
+	if more > 0 {
+		c.fault("the last page says that it has %d more", more)
+	}
 }
 
 // checker is one check of a file.
