@@ -93,9 +93,12 @@ func TestInstall(t *testing.T) {
 			return errors.Join(os.WriteFile(path+".new", []byte("another"), 0o755), os.Rename(path+".new", path))
 		},
 	} {
-		if err := damage(); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		testenv.Eventually(t, func() error { // nobody writes a file while the agent starts it
+			if err := damage(); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
 		testenv.Eventually(t, func() error {
 			if err := installed(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
