@@ -40,7 +40,6 @@ func TestAnErrorOfTheProgramIsNoDamage(t *testing.T) {
 			for way, call := range map[string]func() error{
 				"Update":   func() error { return s.Update(t.Context(), in) },
 				"View":     func() error { return s.View(t.Context(), in) },
-				"Snapshot": func() error { return s.Snapshot(t.Context(), func(tx *persistence.Tx, _ bool) error { return in(tx) }) },
 				"Audit": func() error {
 					_, err := s.Audit(t.Context(), func(persistence.Record) { bug() })
 					return err

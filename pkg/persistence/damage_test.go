@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -244,36 +243,8 @@ func misplaced(t *testing.T, path string) {
 	})
 }
 
+// inside edits the state file as if its content had been written so.
 func inside(t *testing.T, path string, fn func(*bolt.Tx) error) {
 	t.Helper()
-	db, err := bolt.Open(path, 0o600, nil)
-	must(t, err)
-	must(t, errors.Join(db.Update(fn), db.Close()))
-}
-
-// TestSmallBucketWithAWrongLength damages a length inside of an inline bucket, which bbolt would believe: View and
-// Audit refuse the file.
-func TestSmallBucketWithAWrongLength(t *testing.T) {
-	s := persistence.New(persistence.Options{Dir: t.TempDir()})
-	update(t, s, func(tx *persistence.Tx) error { return tx.SetCursor("n", 0, netip.MustParseAddr("10.1.0.2")) })
-	path := filepath.Join(s.Dir(), "limpet.db")
-	data, err := os.ReadFile(path)
-	must(t, err)
-	const entry = "n\x00\x00" + "10.1.0.2" // key and value, which lie behind the entry's head of 16 bytes
-	heads := 0
-	for at := 0; ; heads++ {
-		i := bytes.Index(data[at:], []byte(entry))
-		if i < 0 {
-			break
-		}
-		at += i + 1
-		binary.NativeEndian.PutUint32(data[at-1-4:], 4096) // the length of the value
-	}
-	must(t, os.WriteFile(path, data, 0o600))
-	if err := s.View(t.Context(), func(*persistence.Tx) error { return nil }); heads == 0 || !errors.Is(err, persistence.ErrDamaged) {
-		t.Errorf("View: %v, want %v", err, persistence.ErrDamaged)
-	}
-	if _, err := s.Audit(t.Context(), nil); !errors.Is(err, persistence.ErrDamaged) {
-		t.Errorf("Audit: %v, want %v", err, persistence.ErrDamaged)
-	}
+	must(t, persistence.Edit(filepath.Dir(path), fn))
 }

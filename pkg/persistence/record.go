@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -247,36 +245,6 @@ func (r reservationRecord) reservation() (reservation.Reservation, error) {
 func atKey(k, own []byte) error {
 	if !bytes.Equal(k, own) {
 		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
-	}
-	return nil
-}
-
-// lookUp returns the value at a key; nil when there is none. Then it checks both neighbours: one of them could be the entry,
-// with a damaged key.
-func lookUp(b *bolt.Bucket, k []byte, check func(k, data []byte) error) ([]byte, error) {
-	cursor := b.Cursor()
-	at, data := cursor.Seek(k)
-	if bytes.Equal(at, k) {
-		return data, nil
-	}
-	before := cursor.Prev
-	if at == nil {
-		before = cursor.Last
-	} else if err := check(at, data); err != nil {
-		return nil, err
-	}
-	if at, data = before(); at == nil {
-		return nil, nil
-	}
-	return nil, check(at, data)
-}
-
-// namesKey checks that a record repeats each part of its key. Decoding the record would take ten times as long.
-func namesKey(k, data []byte) error {
-	for part := range bytes.SplitSeq(k, []byte{0}) {
-		if quoted, _ := json.Marshal(string(part)); len(part) > 0 && !bytes.Contains(data, quoted) {
-			return fmt.Errorf("record at the key %q, which it does not name: %w", k, ErrDamaged)
-		}
 	}
 	return nil
 }
