@@ -114,7 +114,7 @@ func TestAuditFindsFaults(t *testing.T) {
 	for name, tc := range faultyStates() {
 		t.Run(name, func(t *testing.T) {
 			s := audited(t)
-			inside(t, filepath.Join(s.Dir(), "limpet.db"), tc.edit)
+			inside(t, persistence.ActiveFold(s.Dir()), tc.edit)
 			got, err := s.Audit(t.Context(), nil)
 			must(t, err)
 			for i := range got.Faults {
@@ -138,7 +138,7 @@ func TestAuditLooksAtEveryPage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := grown(t)
-			f, err := os.OpenFile(filepath.Join(s.Dir(), "limpet.db"), os.O_RDWR, 0)
+			f, err := os.OpenFile(persistence.ActiveFold(s.Dir()), os.O_RDWR, 0)
 			must(t, err)
 			_, err = f.WriteAt([]byte{0, 0}, freelist(t, f)+offset)
 			must(t, errors.Join(err, f.Close()))

@@ -54,7 +54,7 @@ func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 				}
 				return nil
 			})
-			path := filepath.Join(dir, "limpet.db")
+			path := persistence.ActiveFold(dir)
 			tc.damage(t, path)
 			before, _ := os.ReadFile(path) // none when it was removed
 
@@ -86,7 +86,7 @@ func TestRepairedStateCanBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	s := persistence.New(persistence.Options{Dir: dir})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	path := filepath.Join(dir, "limpet.db")
+	path := persistence.ActiveFold(dir)
 	good, err := os.ReadFile(path)
 	must(t, err)
 	zero(8192, -1)(t, path)
@@ -117,7 +117,7 @@ func TestCrashWhileCreatingLeavesNothingLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			made, dir := t.TempDir(), t.TempDir()
 			update(t, persistence.New(persistence.Options{Dir: made}), func(*persistence.Tx) error { return nil })
-			data, err := os.ReadFile(filepath.Join(made, "limpet.db"))
+			data, err := os.ReadFile(persistence.ActiveFold(made))
 			must(t, err)
 			for _, f := range left {
 				must(t, os.WriteFile(filepath.Join(dir, f), data, 0o600))
@@ -150,7 +150,7 @@ func TestEveryBitOfTheMetaPagesCounts(t *testing.T) {
 	dir := t.TempDir()
 	s := persistence.New(persistence.Options{Dir: dir})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	path := filepath.Join(dir, "limpet.db")
+	path := persistence.ActiveFold(dir)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)
 	flip := func(at int64, bit int) {

@@ -34,3 +34,14 @@ func Edit(dir string, fn func(*bolt.Tx) error) error {
 		return errors.Join(err, db.Close(), h.sum(path, used), writeHeader(s.path(journalName), h))
 	})
 }
+
+// ActiveFold returns the path of the fold on which the journal stands; that of the first one where there is no journal.
+func ActiveFold(dir string) string {
+	s := New(Options{Dir: dir})
+	j, err := openJournal(s.path(journalName), os.O_RDONLY, func(change) {})
+	if err != nil {
+		return s.path(databaseName)
+	}
+	defer j.close()
+	return s.path(foldNames[j.fold])
+}

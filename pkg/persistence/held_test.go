@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -91,7 +90,7 @@ func TestHeldAddressNeverLooksFree(t *testing.T) {
 		}
 		return nil
 	})
-	path := filepath.Join(s.Dir(), "limpet.db")
+	path := persistence.ActiveFold(s.Dir())
 	good, err := os.ReadFile(path)
 	must(t, err)
 	size := int64(len(good))

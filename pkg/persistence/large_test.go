@@ -54,7 +54,7 @@ func FuzzBitOfALargeFile(f *testing.F) {
 		place := ids[int(page)%len(ids)]*os.Getpagesize() + int(at)%os.Getpagesize()
 		bad[place] ^= 1 << (bit % 8)
 		n := &largeNode{r: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), reserved: map[int]bool{}}
-		must(t, errors.Join(os.WriteFile(filepath.Join(n.dir, "limpet.db"), bad, 0o600), os.WriteFile(filepath.Join(n.dir, "limpet.marker"), nil, 0o600)))
+		must(t, errors.Join(os.WriteFile(persistence.ActiveFold(n.dir), bad, 0o600), os.WriteFile(filepath.Join(n.dir, "limpet.marker"), nil, 0o600)))
 		n.run(t, 1+count/wholeEvery+1)
 		if n.judge(t, int64(4*count+1<<14)*4096); t.Failed() {
 			t.Errorf("%s page, byte %d, bit %d", kind, place, bit%8)
@@ -136,7 +136,7 @@ func (n *largeNode) judge(t *testing.T, most int64) {
 			t.Errorf("%s lost its reservation without a word", pod)
 		}
 	}
-	if info, err := os.Stat(filepath.Join(n.dir, "limpet.db")); err != nil || info.Size() > most {
+	if info, err := os.Stat(persistence.ActiveFold(n.dir)); err != nil || info.Size() > most {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
 	}
 }
@@ -161,7 +161,7 @@ func largeState(f *testing.F) []byte {
 			return tx.SetConfig("net", []byte("[]"))
 		})
 	}
-	data, err := os.ReadFile(filepath.Join(s.Dir(), "limpet.db"))
+	data, err := os.ReadFile(persistence.ActiveFold(s.Dir()))
 	must(f, err)
 	return data
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -187,7 +186,7 @@ func TestAWrongOrderIsFound(t *testing.T) {
 	for name, edit := range wrongOrders() {
 		t.Run(name, func(t *testing.T) {
 			s := audited(t)
-			inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error { return edit(tx.Bucket([]byte("order"))) })
+			inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error { return edit(tx.Bucket([]byte("order"))) })
 			report, err := s.Audit(t.Context(), nil)
 			must(t, err)
 			if len(report.Faults) == 0 || slices.ContainsFunc(report.Faults, func(f persistence.Fault) bool { return f.Kind != persistence.FaultIndex }) {
@@ -221,7 +220,7 @@ func TestWaitingLongestReadsItsOwnNamespaceOnly(t *testing.T) {
 		return nil
 	})
 	var damaged []byte
-	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+	inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("order"))
 		k, _ := b.Cursor().Seek([]byte("net\x00a"))
 		damaged = bytes.Clone(k)

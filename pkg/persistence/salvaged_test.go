@@ -29,7 +29,7 @@ func TestRandomDamage(t *testing.T) {
 	for round := range rounds {
 		dir := t.TempDir()
 		bad := damaged(r, good)
-		must(t, os.WriteFile(filepath.Join(dir, "limpet.db"), bad, 0o600))
+		must(t, os.WriteFile(persistence.ActiveFold(dir), bad, 0o600))
 		must(t, os.WriteFile(filepath.Join(dir, "limpet.marker"), nil, 0o600))
 		s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
 		all := everything(t, s, seed, round)
@@ -47,7 +47,7 @@ func TestRandomDamage(t *testing.T) {
 			}
 		}
 		if len(backups) > 0 {
-			sound(t, filepath.Join(dir, "limpet.db"))
+			sound(t, persistence.ActiveFold(dir))
 		}
 	}
 	t.Logf("rebuilt %d of %d, %d of %d attachments survived", rebuilt, rounds, kept, rounds*200)
@@ -100,7 +100,7 @@ func filledState(t *testing.T) []byte {
 			return tx.SetConfig("net", []byte("[]"))
 		})
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "limpet.db"))
+	data, err := os.ReadFile(persistence.ActiveFold(dir))
 	must(t, err)
 	return data
 }
@@ -153,7 +153,7 @@ func TestDamagedFilesAreBounded(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
 	for i := range 9 {
 		update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(i)) })
-		zero(0, 4096)(t, filepath.Join(dir, "limpet.db"))
+		zero(0, 4096)(t, persistence.ActiveFold(dir))
 	}
 	view(t, s, func(tx *persistence.Tx) error {
 		if n := tx.Recoveries(); n != 9 {
@@ -175,13 +175,13 @@ func TestRecoveryAfterACrash(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(dir, "limpet.db.new"), []byte("half"), 0o600))
 		},
 		"the second name of the old":   linkAside,
-		"an earlier one of the second": func(t *testing.T, dir string) { linkAside(t, dir); replace(t, filepath.Join(dir, "limpet.db")) },
+		"an earlier one of the second": func(t *testing.T, dir string) { linkAside(t, dir); replace(t, persistence.ActiveFold(dir)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
 			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-			zero(0, 4096)(t, filepath.Join(dir, "limpet.db"))
+			zero(0, 4096)(t, persistence.ActiveFold(dir))
 			left(t, dir)
 			view(t, s, func(tx *persistence.Tx) error {
 				_, found, err := tx.Attachment(attachment(1).ID)
@@ -195,7 +195,7 @@ func TestRecoveryAfterACrash(t *testing.T) {
 }
 
 func linkAside(t *testing.T, dir string) {
-	path := filepath.Join(dir, "limpet.db")
+	path := persistence.ActiveFold(dir)
 	info, err := os.Stat(path)
 	must(t, err)
 	must(t, os.Link(path, fmt.Sprintf("%s.damaged-%s", path, info.ModTime().UTC().Format("20060102T150405.000000000Z"))))
@@ -217,7 +217,7 @@ func replace(t *testing.T, path string) {
 func TestRecoveryIsBoundedByTheMetaPage(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir(), Rebuild: asRead})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	path := filepath.Join(s.Dir(), "limpet.db")
+	path := persistence.ActiveFold(s.Dir())
 	must(t, os.Truncate(path, 64<<30))
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(2)) })
 	if info, err := os.Stat(path); err != nil || info.Sys().(*syscall.Stat_t).Blocks*512 > 128<<20 {

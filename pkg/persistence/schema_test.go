@@ -3,7 +3,6 @@ package persistence_test
 import (
 	"bytes"
 	"errors"
-	"path/filepath"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -28,7 +27,7 @@ func TestEveryBitOfTheSchemaCounts(t *testing.T) {
 				dir := t.TempDir()
 				s := persistence.New(persistence.Options{Dir: dir})
 				update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-				inside(t, filepath.Join(dir, "limpet.db"), func(tx *bolt.Tx) error {
+				inside(t, persistence.ActiveFold(dir), func(tx *bolt.Tx) error {
 					meta := tx.Bucket([]byte("meta"))
 					v := bytes.Clone(meta.Get([]byte(tc.key)))
 					v[bit/8] ^= 1 << (bit % 8)
@@ -68,7 +67,7 @@ func TestEveryBitOfTheSchemaCounts(t *testing.T) {
 func TestOlderFileIsReadAndWritten(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+	inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("attachments"))
 		k, v := b.Cursor().First()
 		if err := b.Put(k, withoutSum(v)); err != nil {

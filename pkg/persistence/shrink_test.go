@@ -16,7 +16,7 @@ func TestAnEmptiedFileShrinks(t *testing.T) {
 	const many, few = 12_000, 50
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	size := func() int64 {
-		info, err := os.Stat(filepath.Join(s.Dir(), "limpet.db"))
+		info, err := os.Stat(persistence.ActiveFold(s.Dir()))
 		must(t, err)
 		return info.Size()
 	}

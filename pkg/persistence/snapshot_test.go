@@ -135,7 +135,7 @@ func BenchmarkAudit(b *testing.B) {
 	for _, n := range []int{250, 50_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			s := filled(b, n)
-			info, err := os.Stat(filepath.Join(s.Dir(), "limpet.db"))
+			info, err := os.Stat(persistence.ActiveFold(s.Dir()))
 			must(b, err)
 			begin := cpuTime(b)
 			for b.Loop() {
