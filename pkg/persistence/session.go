@@ -75,6 +75,9 @@ func (ss *session) transact(writable bool, fn func(*Tx) error) (*Tx, error) {
 	t := &Tx{layers: &ss.layers, writable: writable}
 	err := ss.db.View(func(tx *bolt.Tx) error {
 		t.base = tx
+		if _, err := schemaOf(tx); err != nil {
+			return err
+		}
 		return fn(t)
 	})
 	return t, err
