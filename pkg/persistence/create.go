@@ -94,12 +94,33 @@ func (s *Store) adopt() error {
 		err = h.sum(path, used)
 	}
 	if err == nil {
-		err = s.beginJournal(h)
+		err = s.begin(h)
 	}
 	if err != nil {
 		return fmt.Errorf("begin journal: %w", err)
 	}
 	return nil
+}
+
+// begin begins the first journal on the first fold, and makes the second fold a copy of it.
+func (s *Store) begin(h header) error {
+	data := make([]byte, h.size)
+	f, err := os.Open(s.path(foldNames[0]))
+	if err != nil {
+		return err
+	}
+	_, err = f.ReadAt(data, 0)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	second := s.path(foldNames[1])
+	if err := os.WriteFile(second+newSuffix, data, 0o600); err != nil {
+		return err
+	}
+	if err := errors.Join(reserve(second+newSuffix), os.Rename(second+newSuffix, second)); err != nil {
+		return err
+	}
+	return s.beginJournal(h)
 }
 
 // openExisting opens a file for bbolt, which would take an empty one for new.
@@ -246,7 +267,7 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 		err = os.Rename(temp, s.path(databaseName))
 	}
 	if err == nil {
-		err = s.beginJournal(h)
+		err = s.begin(h)
 	}
 	if err != nil {
 		return fmt.Errorf("create state: %w", err)

@@ -21,20 +21,19 @@ func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 		damage func(t *testing.T, path string)
 		want   error
 	}{
-		"removed":                        {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
-		"empty":                          {damage: truncate(0), want: persistence.ErrDamaged},
-		"cut within a page":              {damage: truncate(100), want: persistence.ErrDamaged},
-		"cut to one page":                {damage: truncate(4096), want: persistence.ErrDamaged},
-		"cut to two pages":               {damage: truncate(8192), want: persistence.ErrDamaged},
-		"cut in the middle":              {damage: truncate(16384), want: persistence.ErrDamaged},
-		"zeroed":                         {damage: zero(0, -1), want: persistence.ErrDamaged},
-		"both meta pages zeroed":         {damage: zero(0, 8192), want: persistence.ErrDamaged},
-		"first meta page zeroed":         {damage: zero(0, 4096), want: persistence.ErrDamaged},
-		"second meta page zeroed":        {damage: zero(4096, 8192), want: persistence.ErrDamaged},
-		"meta page of a far older state": {damage: oldMeta, want: persistence.ErrDamaged},
-		"cut behind what a verb reads":   {damage: cutTail, want: persistence.ErrDamaged},
-		"a flipped bit in a record":      {damage: flipBit, want: persistence.ErrDamaged},
-		"data pages zeroed":              {damage: zero(8192, -1), want: persistence.ErrDamaged},
+		"removed":                      {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
+		"empty":                        {damage: truncate(0), want: persistence.ErrDamaged},
+		"cut within a page":            {damage: truncate(100), want: persistence.ErrDamaged},
+		"cut to one page":              {damage: truncate(4096), want: persistence.ErrDamaged},
+		"cut to two pages":             {damage: truncate(8192), want: persistence.ErrDamaged},
+		"cut in the middle":            {damage: truncate(16384), want: persistence.ErrDamaged},
+		"zeroed":                       {damage: zero(0, -1), want: persistence.ErrDamaged},
+		"both meta pages zeroed":       {damage: zero(0, 8192), want: persistence.ErrDamaged},
+		"first meta page zeroed":       {damage: zero(0, 4096), want: persistence.ErrDamaged},
+		"second meta page zeroed":      {damage: zero(4096, 8192), want: persistence.ErrDamaged},
+		"cut behind what a verb reads": {damage: cutTail, want: persistence.ErrDamaged},
+		"a flipped bit in a record":    {damage: flipBit, want: persistence.ErrDamaged},
+		"data pages zeroed":            {damage: zero(8192, -1), want: persistence.ErrDamaged},
 		"not a database": {damage: func(t *testing.T, path string) {
 			must(t, os.WriteFile(path, bytes.Repeat([]byte("limpet\n"), 9000), 0o600))
 		}, want: persistence.ErrDamaged},
@@ -56,6 +55,7 @@ func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 			})
 			path := persistence.ActiveFold(dir)
 			tc.damage(t, path)
+			path = persistence.ActiveFold(dir)
 			before, _ := os.ReadFile(path) // none when it was removed
 
 			read := func(tx *persistence.Tx) error {
@@ -175,19 +175,6 @@ func TestEveryBitOfTheMetaPagesCounts(t *testing.T) {
 	must(t, f.Close())
 }
 
-// oldMeta replaces the newest meta page by its content of two commits before.
-func oldMeta(t *testing.T, path string) {
-	was, err := os.ReadFile(path)
-	must(t, err)
-	for range 4 {
-		inside(t, path, func(tx *bolt.Tx) error { return tx.Bucket([]byte("cursors")).Put([]byte("x"), []byte("x")) })
-	}
-	data, err := os.ReadFile(path)
-	must(t, err)
-	copy(data[:4096], was[:4096])
-	must(t, os.WriteFile(path, data, 0o600))
-}
-
 // cutTail removes the last pages of a file, most of which are not in use.
 func cutTail(t *testing.T, path string) {
 	var high int64
@@ -196,7 +183,7 @@ func cutTail(t *testing.T, path string) {
 		high = tx.Size()
 		return errors.Join(err, b.Put([]byte("x"), make([]byte, 1<<20)))
 	})
-	must(t, os.Truncate(path, high))
+	must(t, os.Truncate(persistence.ActiveFold(filepath.Dir(path)), high))
 }
 
 func flipBit(t *testing.T, path string) {
@@ -210,10 +197,12 @@ func flipBit(t *testing.T, path string) {
 
 func foreign(t *testing.T, path string) {
 	must(t, os.Remove(path))
-	inside(t, path, func(tx *bolt.Tx) error {
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	must(t, errors.Join(db.Update(func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucket([]byte("something"))
 		return err
-	})
+	}), db.Close()))
 }
 
 // later writes the schema of a newer version, with its checksum.

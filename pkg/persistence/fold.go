@@ -221,17 +221,20 @@ func writeHeader(path string, h header) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// sum reads the bytes in use of a fold, and fills in the checksums.
+// sum reads the bytes in use of a fold, and fills in the checksums. It allocates the space of the file, which a later fold writes.
 func (h *header) sum(path string, used int64) error {
 	h.size, h.segment, h.sums = uint64(used), segmentSize, nil
 	for h.size/h.segment >= mostSegments {
 		h.segment *= 2
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // opened for reading only
+	defer func() { _ = f.Close() }() // nothing was written
+	if info, err := f.Stat(); err == nil {
+		allocate(f, info.Size())
+	}
 	for n := range (h.size + h.segment - 1) / h.segment {
 		sum, err := h.sumOf(f, n)
 		if err != nil {

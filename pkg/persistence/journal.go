@@ -74,7 +74,7 @@ func decodeHeader(data []byte) (h header, err error) {
 	}
 	count := int(binary.LittleEndian.Uint32(data[headFixed-4:]))
 	end := headFixed + 4*count
-	if count > mostSegments || binary.LittleEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], castagnoli) {
+	if count > mostSegments || data[len(journalMagic)] > 1 || binary.LittleEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], castagnoli) {
 		return h, fmt.Errorf("checksum of the journal's header: %w", ErrDamaged)
 	}
 	numbers := data[len(journalMagic)+1:]

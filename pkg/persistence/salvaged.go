@@ -39,9 +39,9 @@ func (s *Store) salvage() (Salvaged, error) {
 			return Salvaged{}, j.err
 		}
 	}
-	attempts := []attempt{{journal: now, changes: now.changes}}
+	attempts := []attempt{{now, now.fold, now.changes}, {now, 1 - now.fold, now.changes}} // the second for a copy
 	if last.err == nil && now.err == nil && last.last == now.generation {
-		attempts = append(attempts, attempt{journal: last, changes: slices.Concat(last.changes, now.changes)})
+		attempts = append(attempts, attempt{last, last.fold, slices.Concat(last.changes, now.changes)})
 	}
 	for _, a := range attempts {
 		if left, err := s.attempt(a); err == nil || errors.Is(err, ErrNewer) {
@@ -90,6 +90,7 @@ func (s *Store) readLoose(name string) *loose {
 // attempt is a way to read the state: a fold as a journal knows it, and the changes since.
 type attempt struct {
 	journal *loose
+	fold    byte
 	changes []change
 }
 
@@ -97,7 +98,7 @@ func (s *Store) attempt(a attempt) (left Salvaged, err error) {
 	if a.journal.err != nil {
 		return left, a.journal.err
 	}
-	name := foldNames[a.journal.fold]
+	name := foldNames[a.fold]
 	if err := a.journal.verify(s.path(name)); err != nil {
 		return left, err
 	}

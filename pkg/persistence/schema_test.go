@@ -3,6 +3,7 @@ package persistence_test
 import (
 	"bytes"
 	"errors"
+	"path/filepath"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -67,7 +68,7 @@ func TestEveryBitOfTheSchemaCounts(t *testing.T) {
 func TestOlderFileIsReadAndWritten(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error {
+	first(t, s, func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("attachments"))
 		k, v := b.Cursor().First()
 		if err := b.Put(k, withoutSum(v)); err != nil {
@@ -102,4 +103,13 @@ func TestOlderFileIsReadAndWritten(t *testing.T) {
 func withoutSum(record []byte) []byte {
 	end := len(record) - len(`,"sum":"00000000"}`)
 	return append(record[:end:end], '}')
+}
+
+// first writes the state as the first version did, and edits the file.
+func first(t *testing.T, s *persistence.Store, fn func(*bolt.Tx) error) {
+	t.Helper()
+	must(t, s.Downgrade(t.Context()))
+	db, err := bolt.Open(filepath.Join(s.Dir(), "limpet.db"), 0o600, nil)
+	must(t, err)
+	must(t, errors.Join(db.Update(fn), db.Close()))
 }

@@ -15,6 +15,7 @@ type session struct {
 	journal   *journal
 	mark      mark
 	db        *bolt.DB
+	tx        *bolt.Tx
 	layers    [maxBuckets]layer
 	sinceFold []change
 }
@@ -37,7 +38,13 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 	o := &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: ss.openFold}
 	return guarded(s.path(foldNames[ss.journal.fold]), o, func(db *bolt.DB) error {
 		ss.db = db
-		return fn(ss)
+		return db.View(func(tx *bolt.Tx) error {
+			ss.tx = tx
+			if _, err := schemaOf(tx); err != nil {
+				return err
+			}
+			return fn(ss)
+		})
 	})
 }
 
@@ -72,15 +79,8 @@ func (ss *session) openFold(path string, flag int, mode os.FileMode) (*os.File, 
 
 // transact runs fn in one transaction on the open state.
 func (ss *session) transact(writable bool, fn func(*Tx) error) (*Tx, error) {
-	t := &Tx{layers: &ss.layers, writable: writable}
-	err := ss.db.View(func(tx *bolt.Tx) error {
-		t.base = tx
-		if _, err := schemaOf(tx); err != nil {
-			return err
-		}
-		return fn(t)
-	})
-	return t, err
+	t := &Tx{base: ss.tx, layers: &ss.layers, writable: writable}
+	return t, fn(t)
 }
 
 // commit appends what a transaction has changed to the journal, and notes in the marker that it did.
