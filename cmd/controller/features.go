@@ -12,20 +12,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/limpet-io/limpet/internal/admit"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
+	budgetvalidate "github.com/limpet-io/limpet/internal/budget/validate"
+	"github.com/limpet-io/limpet/internal/creation"
 	networkcontroller "github.com/limpet-io/limpet/internal/nodenetwork"
 	"github.com/limpet-io/limpet/internal/pin"
+	pinadmit "github.com/limpet-io/limpet/internal/pin/admit"
 	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
+	pinvalidate "github.com/limpet-io/limpet/internal/pin/validate"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/review"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
+	spreadadmit "github.com/limpet-io/limpet/internal/spread/admit"
 	"github.com/limpet-io/limpet/internal/spread/placement"
 	spreadcontroller "github.com/limpet-io/limpet/internal/spread/reconcile"
+	spreadvalidate "github.com/limpet-io/limpet/internal/spread/validate"
 	"github.com/limpet-io/limpet/internal/upgrade"
-	"github.com/limpet-io/limpet/internal/validate"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -45,7 +51,7 @@ type feature struct {
 	// CRD with one version is not listed.
 	crds []upgrade.CRD
 	// planners take part in the creation of pods.
-	planners func(shared) []admit.Planner
+	planners func(shared) []creation.Planner
 	// validators judge the feature's own kinds, or complete objects of users, by the path of their
 	// webhook.
 	validators func(shared) map[string]http.Handler
@@ -107,19 +113,19 @@ func pins() feature {
 		crds: []upgrade.CRD{
 			{Name: "persistentpodstates.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("PersistentPodState")},
 		},
-		planners: func(s shared) []admit.Planner {
-			return []admit.Planner{
-				&admit.Pin{Cached: s.mgr.GetCache(), Live: s.live, LiveProven: s.proven, Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
+		planners: func(s shared) []creation.Planner {
+			return []creation.Planner{
+				&pinadmit.Planner{Cached: s.mgr.GetCache(), Live: s.live, LiveProven: s.proven, Workloads: s.reader, Sightings: s.sightings, Clock: s.clock},
 			}
 		},
 		validators: func(s shared) map[string]http.Handler {
 			scheme := s.mgr.GetScheme()
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
-			state := &validate.PersistentPodState{Live: live, Cached: s.mgr.GetCache(), Workloads: s.reader}
+			state := &pinvalidate.PersistentPodState{Live: live, Cached: s.mgr.GetCache(), Workloads: s.reader}
 			return map[string]http.Handler{
-				validate.PersistentPodStatePath: admission.WithValidator(scheme, state),
-				validate.WorkloadPath: &admission.Webhook{
-					Handler: &validate.Workload{Cached: s.mgr.GetCache(), Workloads: s.reader, MaxReservation: s.options.MaxReservation},
+				pinvalidate.PersistentPodStatePath: admission.WithValidator(scheme, state),
+				pinvalidate.WorkloadPath: &admission.Webhook{
+					Handler: &pinvalidate.Workload{Cached: s.mgr.GetCache(), Workloads: s.reader, MaxReservation: s.options.MaxReservation},
 				},
 			}
 		},
@@ -132,25 +138,28 @@ func spreads() feature {
 	return feature{
 		name:    "spread",
 		schemes: []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, appsv1beta1.AddToScheme},
-		needs:   []cluster.Needs{admit.SpreadNeeds(), spreadcontroller.Needs()},
+		needs:   []cluster.Needs{spreadadmit.Needs(), spreadcontroller.Needs()},
 		crds: []upgrade.CRD{
 			{Name: "workloadspreads.apps.kruise.io", Stored: appsv1beta1.GroupVersion.WithKind("WorkloadSpread")},
 		},
 		validators: func(s shared) map[string]http.Handler {
 			scheme := s.mgr.GetScheme()
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
-			spread := &validate.WorkloadSpread{
+			spread := &spreadvalidate.WorkloadSpread{
 				Live: live, Cached: s.mgr.GetCache(),
-				Namespaces: validate.NewNamespaces(live, s.mgr.GetClient(), s.clock), Workloads: s.reader,
+				Namespaces: review.NewNamespaces(live, s.mgr.GetClient(), s.clock), Workloads: s.reader,
 			}
 			return map[string]http.Handler{
-				validate.WorkloadSpreadPath: admission.WithValidator(scheme, spread),
+				spreadvalidate.WorkloadSpreadPath: admission.WithValidator(scheme, spread),
 			}
 		},
-		planners: func(s shared) []admit.Planner {
-			return []admit.Planner{&admit.Spread{
+		planners: func(s shared) []creation.Planner {
+			return []creation.Planner{&spreadadmit.Planner{
 				Cached: s.mgr.GetCache(), Live: s.live, LiveProven: cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitLabelled), Workloads: s.reader, Sizes: s.sizes, Tally: s.tally, Books: s.books,
-				Clock: s.clock, Events: s.events, Metrics: admit.NewSpreadMetrics(metrics.Registry),
+				Clock: s.clock, Events: s.events, Metrics: spreadadmit.NewMetrics(metrics.Registry),
+				Recorded: func(ctx context.Context, namespace string, owner workload.Target) (map[string]string, error) {
+					return pinadmit.Recorded(ctx, s.mgr.GetCache(), namespace, owner)
+				},
 			}}
 		},
 		reconcilers: spreadReconcilers,
@@ -192,8 +201,8 @@ func budgets() feature {
 		validators: func(s shared) map[string]http.Handler {
 			scheme := s.mgr.GetScheme()
 			live := cluster.NewLiveReader(s.mgr.GetAPIReader(), cluster.LimitUnproven) // its reads delay no pod's
-			budget := &validate.PodUnavailableBudget{
-				Cached: s.mgr.GetCache(), Namespaces: validate.NewNamespaces(live, s.mgr.GetClient(), s.clock),
+			budget := &budgetvalidate.PodUnavailableBudget{
+				Cached: s.mgr.GetCache(), Namespaces: review.NewNamespaces(live, s.mgr.GetClient(), s.clock),
 				Size: func(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (int32, error) {
 					facts, err := s.disruption.Facts(ctx, b, s.clock.Now())
 					if err != nil || facts.Budget.Unknown != "" {
@@ -203,7 +212,7 @@ func budgets() feature {
 				},
 			}
 			return map[string]http.Handler{
-				validate.PodUnavailableBudgetPath: admission.WithValidator(scheme, budget),
+				budgetvalidate.PodUnavailableBudgetPath: admission.WithValidator(scheme, budget),
 			}
 		},
 		reconcilers: budgetReconcilers,

@@ -32,6 +32,7 @@ type checks struct {
 	cache       cache.Cache
 	webhooks    *serving.Server
 	certificate *serving.Certificate
+	strangers   *serving.Strangers
 	kinds       *workloads.Reader
 	tally       *placement.Tally
 	clock       clock.PassiveClock
@@ -42,6 +43,7 @@ func (c checks) ready() map[string]healthz.Checker {
 	return map[string]healthz.Checker{
 		"certificate": c.certificate.Ready,
 		"cache":       func(r *http.Request) error { return c.synced(r.Context()) },
+		"strangers":   c.strangers.Ready,
 		"workloads":   c.kinds.Ready,
 		"placement":   c.tally.Ready,
 		"webhook":     c.webhooks.StartedChecker(),

@@ -81,7 +81,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manag
 	if err := addReconcilers(s.mgr, all, s); err != nil {
 		return nil, err
 	}
-	return mgr, addPorts(ctx, mgr, o, checks{cache: mgr.GetCache(), webhooks: webhooks, certificate: certificate, kinds: s.reader, tally: s.tally, clock: s.clock})
+	return mgr, addPorts(ctx, mgr, o, checks{cache: mgr.GetCache(), webhooks: webhooks, certificate: certificate, strangers: strangers, kinds: s.reader, tally: s.tally, clock: s.clock})
 }
 
 func addReconcilers(mgr ctrl.Manager, all []feature, s shared) error {

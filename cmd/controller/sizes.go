@@ -6,8 +6,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/limpet-io/limpet/internal/admit"
+	"github.com/limpet-io/limpet/internal/creation"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	rolloutadmit "github.com/limpet-io/limpet/internal/rollout/admit"
 	rolloutcontroller "github.com/limpet-io/limpet/internal/rollout/reconcile"
 	scaleincontroller "github.com/limpet-io/limpet/internal/spread/scalein/reconcile"
 )
@@ -30,11 +31,13 @@ func scaleIns() feature {
 // rollouts starts and updates the pods of StatefulSets step by step.
 func rollouts() feature {
 	return feature{
-		name:     "rollout",
-		needs:    []cluster.Needs{rolloutcontroller.Needs()},
-		planners: func(s shared) []admit.Planner { return []admit.Planner{&admit.ScaleOut{Workloads: s.reader}} },
+		name:  "rollout",
+		needs: []cluster.Needs{rolloutcontroller.Needs()},
+		planners: func(s shared) []creation.Planner {
+			return []creation.Planner{&rolloutadmit.Planner{Workloads: s.reader}}
+		},
 		validators: func(shared) map[string]http.Handler {
-			return map[string]http.Handler{admit.PartitionPath: &admission.Webhook{Handler: admit.Partition{}}}
+			return map[string]http.Handler{rolloutadmit.PartitionPath: &admission.Webhook{Handler: rolloutadmit.Partition{}}}
 		},
 		reconcilers: func(s shared) []reconciler {
 			c, metric := s.leading, rolloutcontroller.NewMetrics(metrics.Registry)

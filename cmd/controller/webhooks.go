@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	"github.com/limpet-io/limpet/internal/admit"
 	"github.com/limpet-io/limpet/internal/budget/guard"
+	"github.com/limpet-io/limpet/internal/creation"
 	"github.com/limpet-io/limpet/internal/platform/serving"
 )
 
@@ -38,12 +38,12 @@ func newWebhookServer(o Options, certificate *serving.Certificate, strangers *se
 // addWebhooks adds the webhooks of all features to the manager's server. Their paths are
 // in deploy/controller/webhooks.yaml.
 func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
-	creation := &admit.Creation{MaxReservation: s.options.MaxReservation, Clock: s.clock}
+	created := &creation.Handler{MaxReservation: s.options.MaxReservation, Clock: s.clock}
 	server, answers := mgr.GetWebhookServer(), serving.NewAnswers(metrics.Registry, s.clock)
 	register := func(path string, handler http.Handler) { server.Register(path, answers.Count(path, handler)) }
 	for _, f := range all {
 		if f.planners != nil {
-			creation.Planners = append(creation.Planners, f.planners(s)...)
+			created.Planners = append(created.Planners, f.planners(s)...)
 		}
 		if f.validators != nil {
 			for path, handler := range f.validators(s) {
@@ -51,10 +51,10 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 			}
 		}
 	}
-	labelled := *creation
+	labelled := *created
 	labelled.Labelled = true
-	register(admit.CreationPath, creation.Webhook())
-	register(admit.SpreadPath, labelled.Webhook())
+	register(creation.Path, created.Webhook())
+	register(creation.SpreadPath, labelled.Webhook())
 	register(guard.Path, &webhook.Admission{Handler: &guard.Handler{Judge: s.judge.Judge, Live: mgr.GetAPIReader()}})
 	own, err := schemeOf(all) // any client may send objects of any kind, and pods are large in memory
 	if err != nil {

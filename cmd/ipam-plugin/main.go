@@ -35,13 +35,16 @@ func run() int {
 	parent := os.Getppid()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	host := node.Node{
-		Now: now, NetNS: machine.StatNetNS, Has: machine.HasAddress, Inside: func() []netip.Addr { return machine.Inside(machine.NetNSDir) },
+		Now: now, NetNS: machine.StatNetNS, Has: machine.HasAddress, Inside: func() ([]netip.Addr, error) { return machine.Inside(machine.NetNSDir) },
 		ResultsDir: cni.DefaultResultsDir, OtherResultsDirs: cni.OtherResultsDirs(),
 	}
 	hostLocal := &coexist.Neighbour{Node: host}
 	rebuilder := &recovery.Recovery{
 		Node: host, Others: hostLocal, Log: log,
-		Interfaces: func() []machine.Interface { return machine.Interfaces(machine.NetNSDir) },
+		Interfaces: func() []machine.Interface {
+			found, _ := machine.Interfaces(machine.NetNSDir) // a state is made of what can be seen: a node without one stands still
+			return found
+		},
 	}
 	plugin := &cni.Plugin{
 		Node: host, Rebuilt: rebuilder.Open, HostLocal: hostLocal.Open, Rebuild: rebuilder.Rebuild,

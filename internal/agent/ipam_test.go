@@ -10,10 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 const (
@@ -27,16 +29,36 @@ func TestAForeignNetworkIsReported(t *testing.T) {
 	path := filepath.Join(n.ConfDir, "10-net.conflist")
 	n.write(t, path, limpetList)
 	n.write(t, filepath.Join(n.ConfDir, "00-backup.conflist.old"), hostLocalList) // no runtime reads this name
+	n.attach(t, env.Namespace(t), "web-0", "uid-0", n.liveNetNS(), 0)
 	n.start(t)
 	n.metricIs(t, "limpet_agent_network_ipam limpet-ipam", 1)
+	n.poolIsForeign(t, false)
 	n.write(t, path, hostLocalList)
 	n.metricIs(t, "limpet_agent_network_ipam other", 1)
+	n.poolIsForeign(t, true)
 	want := path + " is the network configuration of this node and does not name limpet-ipam as its IPAM plugin: its pods get no reservations"
 	n.reported(t, want)
 	n.write(t, path, limpetList)
 	n.metricIs(t, "limpet_agent_network_ipam limpet-ipam", 1)
 	n.metricIs(t, "limpet_agent_network_ipam other", 0)
 	n.reported(t, want)
+	n.poolIsForeign(t, false)
+}
+
+// poolIsForeign waits until the pool of the node tells of another network, or does not.
+func (n *node) poolIsForeign(t *testing.T, want bool) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		var pool v1alpha1.NodeIPPool
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: n.Node + ".net"}, &pool); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionConfigured)
+		if (c != nil) != want || want && (c.Reason != v1alpha1.ReasonForeignNetwork || !strings.Contains(c.Message, "10-net.conflist")) {
+			return fmt.Errorf("condition %+v, want one: %t", c, want)
+		}
+		return nil
+	})
 }
 
 // reported waits until the events of the node have exactly these messages.

@@ -106,7 +106,8 @@ func (a *Agent) offer(networks []network) {
 	if a.OwnNetwork && !a.decided.Told {
 		hold = append(hold, plan.PoolKey(a.Node, plan.NetworkName))
 	}
-	a.show.Offer(plan.Mirror(a.Node, nil, plan.WithOwnNetwork(facts(networks), a.decided), a.Now()), hold...)
+	shown := plan.WithForeign(plan.WithOwnNetwork(facts(networks), a.decided), a.ipam.Load())
+	a.show.Offer(plan.Mirror(a.Node, nil, shown, a.Now()), hold...)
 }
 
 // aroundPass makes each pass over the API objects a step, and reports what else the API should know.

@@ -1,6 +1,9 @@
 package budget
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Users of the control plane. kube-controller-manager has one service account for each
 // controller with --use-service-account-credentials, as kubeadm and all known providers set
@@ -35,6 +38,13 @@ var workloadControllers = []string{
 	systemAccount + "statefulset-controller",
 	systemAccount + "daemon-set-controller",
 	systemAccount + "job-controller",
+}
+
+// mayControl reports whether a user may be the controller of a workload: one of Kubernetes, or any service account
+// outside kube-system, where other programs delete pods.
+func mayControl(user string) bool {
+	return slices.Contains(workloadControllers, user) || user == userControllerManager ||
+		strings.HasPrefix(user, accounts) && !strings.HasPrefix(user, systemAccount)
 }
 
 // reasonTaint is the reason of the condition DisruptionTarget that the taint manager writes.

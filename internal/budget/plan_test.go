@@ -197,8 +197,9 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 		"a deletion by Limpet":                {time.Second, ledger.Gone, budget.Limpet, true, ledger.Gone, false},
 		"an update of an hour ago":            {time.Hour, ledger.Changed, budget.Update, true, ledger.Changed, false},
 		"a late second update":                {9 * time.Second, ledger.Changed, budget.Update, true, ledger.Changed, false},
-		"a late update of a pod that goes":    {9 * time.Second, ledger.Gone, budget.Update, true, ledger.Gone, false},
-		"an update of a pod that goes anyway": {time.Second, ledger.Gone, budget.Update, false, ledger.Gone, false},
+		"a late update of a pod that goes":    {9 * time.Second, ledger.Gone, budget.Update, true, ledger.Changed, false},
+		"an update of a pod that goes anyway": {time.Second, ledger.Gone, budget.Update, true, ledger.Changed, false},
+		"an update of one that leaves":        {time.Second, ledger.Leaving, budget.Update, false, ledger.Changed, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,90 @@ import (
 	"strings"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
+
+var (
+	errNoPods        = errors.New("budget names no pods: set selector or targetRef")
+	errEmptySelector = errors.New("selector is empty and would select every pod: add a label")
+)
+
+// Matcher tells which pods a budget covers. MatcherOf parses the selectors once for many pods.
+type Matcher struct {
+	selector, ignored labels.Selector
+	target            workload.Target
+}
+
+// MatcherOf reads the selectors and the target of a budget.
+func MatcherOf(pub *policyv1beta1.PodUnavailableBudget) (Matcher, error) {
+	var m Matcher
+	switch ref := pub.Spec.TargetReference; {
+	case pub.Spec.Selector != nil:
+		selector, err := selectorOf("selector", pub.Spec.Selector)
+		if err != nil {
+			return m, fmt.Errorf("budget %s: %w", pub.Name, err)
+		}
+		m.selector = selector
+	case ref != nil && ref.Kind != "" && ref.Name != "":
+		m.target = workload.NewTarget(ref.APIVersion, ref.Kind, ref.Name)
+	default:
+		return m, fmt.Errorf("budget %s: %w", pub.Name, errNoPods)
+	}
+	if pub.Spec.IgnoredPodSelector == nil {
+		return m, nil
+	}
+	ignored, err := selectorOf("ignoredPodSelector", pub.Spec.IgnoredPodSelector)
+	if err != nil {
+		return Matcher{}, fmt.Errorf("budget %s: %w", pub.Name, err)
+	}
+	m.ignored = ignored
+	return m, nil
+}
+
+func selectorOf(field string, s *metav1.LabelSelector) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", field, err)
+	}
+	if selector.Empty() {
+		return nil, fmt.Errorf("read %s: %w", field, errEmptySelector)
+	}
+	return selector, nil
+}
+
+// Covers reports whether the budget counts a pod, or the pods of a template: by the labels, or by the
+// chain of controllers. Names and kinds are compared, not UIDs: a workload that is made again has
+// the same budget.
+func (m Matcher) Covers(pod metav1.Object, chain []workload.Owner) bool {
+	if m.selector != nil {
+		return m.selector.Matches(labels.Set(pod.GetLabels()))
+	}
+	return m.target != (workload.Target{}) && slices.ContainsFunc(chain, func(owner workload.Owner) bool { return owner.Target == m.target })
+}
+
+// Exempts reports whether the budget lets a covered pod go without a check: the selector of
+// ignored pods matches, or the pod has the annotation pub.kruise.io/no-protect. Such a pod
+// still counts: when it goes, one pod less is available.
+func (m Matcher) Exempts(pod metav1.Object) bool {
+	if noProtect, err := strconv.ParseBool(pod.GetAnnotations()[policyv1beta1.AnnotationNoProtect]); err == nil && noProtect {
+		return true
+	}
+	return m.ignored != nil && m.ignored.Matches(labels.Set(pod.GetLabels()))
+}
+
+// Leaves reports whether a change of a pod takes it out of the budget: the budget covers the
+// old pod and protects it, and does not do both for the new pod. Labels, owner references
+// and the annotation pub.kruise.io/no-protect count, because each of them would otherwise
+// open the budget for the next request.
+func (m Matcher) Leaves(before, after metav1.Object, beforeChain, afterChain []workload.Owner) bool {
+	return m.Covers(before, beforeChain) && !m.Exempts(before) &&
+		(!m.Covers(after, afterChain) || m.Exempts(after))
+}
 
 // FailurePolicy is what happens to a budget's pods while the controller does not answer.
 type FailurePolicy string
@@ -187,4 +269,84 @@ func (r Rules) policy(v Vector) Policy {
 // protects reports whether the budget may refuse the request that brings the vector.
 func (r Rules) protects(v Vector) bool {
 	return len(r.Operations) == 0 || slices.Contains(r.Operations, v.Operation())
+}
+
+// mostDisrupted is how many disrupted pods a PodDisruptionBudget may have before the API
+// server refuses further evictions.
+const mostDisrupted = 2000
+
+// PDBsOf returns the PodDisruptionBudgets that select a pod. As for the API server, an
+// invalid selector selects no pod, and an empty selector selects all pods.
+func PDBsOf(pdbs []policyv1.PodDisruptionBudget, podLabels map[string]string) []PDB {
+	var out []PDB
+	for i := range pdbs {
+		selector, err := metav1.LabelSelectorAsSelector(pdbs[i].Spec.Selector)
+		if err == nil && selector.Matches(labels.Set(podLabels)) {
+			out = append(out, pdbOf(&pdbs[i]))
+		}
+	}
+	return out
+}
+
+func pdbOf(p *policyv1.PodDisruptionBudget) PDB {
+	unhealthy := p.Spec.UnhealthyPodEvictionPolicy
+	return PDB{
+		Name:    p.Name,
+		Allowed: p.Status.DisruptionsAllowed, CurrentHealthy: p.Status.CurrentHealthy, DesiredHealthy: p.Status.DesiredHealthy,
+		Behind: p.Status.ObservedGeneration < p.Generation, Disrupted: p.Status.DisruptedPods,
+		AlwaysAllowUnhealthy: unhealthy != nil && *unhealthy == policyv1.AlwaysAllow,
+		Selector:             p.Spec.Selector, MaxUnavailable: p.Spec.MaxUnavailable, MinAvailable: p.Spec.MinAvailable,
+	}
+}
+
+// planPDBs refuses an eviction that the API server would refuse afterwards, so that it costs
+// no unit here. The API server answers 500 for a pod with two PodDisruptionBudgets.
+func planPDBs(in Input) (Decision, bool) {
+	switch {
+	case len(in.PDBs) == 0 || in.Pod.Pending:
+		return Decision{}, false
+	case len(in.PDBs) > 1:
+		return Decision{
+			Verdict: Refused, Reason: ReasonManyPDBs, Message: manyPDBs(in),
+			Offer: Replacement(in.Namespace, in.PDBs), Blocking: pdbNames(in.PDBs),
+		}, true
+	}
+	p := in.PDBs[0]
+	p.Allowed -= p.pending(in)
+	why := p.refuses(in.Pod.Ready)
+	if why == "" {
+		return Decision{}, false
+	}
+	return Decision{
+		Verdict: Refused, Reason: ReasonPDB, Blocking: pdbNames(in.PDBs),
+		Message: bounded(fmt.Sprintf("PodDisruptionBudget %s %s: pod %s must stay.", clean(p.Name), why, clean(in.Pod.Name))),
+	}, true
+}
+
+// pending is how many pods may go by evictions that the status does not show yet: the API server asks
+// the guard first, and takes the pods from the PodDisruptionBudget afterwards.
+func (p *PDB) pending(in Input) (n int32) {
+	for uid, e := range in.Book.Entries {
+		_, shown := p.Disrupted[e.Pod]
+		if uid != in.Pod.UID && !shown && e.Vector == string(Evict) && e.Holds(in.Now) && p.Counts(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// refuses says why the API server will refuse the eviction; "" when it will not.
+func (p *PDB) refuses(ready bool) string {
+	if !ready && (p.AlwaysAllowUnhealthy || p.CurrentHealthy >= p.DesiredHealthy && p.DesiredHealthy > 0) {
+		return ""
+	}
+	switch {
+	case p.Behind:
+		return "was changed and is not counted again yet"
+	case len(p.Disrupted) > mostDisrupted:
+		return fmt.Sprintf("has %d disrupted pods, more than %d", len(p.Disrupted), mostDisrupted)
+	case p.Allowed <= 0:
+		return fmt.Sprintf("needs %d healthy pods and has %d", p.DesiredHealthy, p.CurrentHealthy)
+	}
+	return ""
 }

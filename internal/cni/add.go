@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/containernetworking/cni/pkg/types"
-	current "github.com/containernetworking/cni/pkg/types/100"
 
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/outside"
@@ -224,21 +222,4 @@ func (ad *adding) endPredecessors(plan reservation.AddDecision) error {
 		return ad.tx.DeleteReservation(ad.a.Owner)
 	}
 	return nil
-}
-
-// printResult writes the result in the version of the configuration.
-func (p *Plugin) printResult(conf *netconf.Config, dns types.DNS, addrs []netip.Addr) error {
-	result := &current.Result{CNIVersion: current.ImplementedSpecVersion, Routes: conf.Routes, DNS: dns}
-	for n, a := range addrs {
-		r, _ := conf.Sets[n].Contains(a)
-		result.IPs = append(result.IPs, &current.IPConfig{
-			Address: net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(r.Subnet.Bits(), a.BitLen())},
-			Gateway: r.Gateway.AsSlice(),
-		})
-	}
-	versioned, err := result.GetAsVersion(conf.CNIVersion)
-	if err != nil {
-		return fmt.Errorf("convert result to version %s: %w", conf.CNIVersion, err)
-	}
-	return versioned.PrintTo(p.Stdout)
 }

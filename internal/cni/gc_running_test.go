@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/cni"
@@ -37,8 +38,7 @@ func TestGCKeepsWhatANamespaceHas(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, network, mirrored.String()), []byte("c-mirrored\r\neth0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.plugin.Inside = func() []netip.Addr { return []netip.Addr{old, mirrored} }
-	w.beside.Node.Inside = w.plugin.Inside
+	w.beside.Node.Inside = func() ([]netip.Addr, error) { return []netip.Addr{old, mirrored}, nil }
 	if err := w.run(w.plugin.Funcs().GC, w.args(runs, map[string]any{"cni.dev/valid-attachments": []any{}})); err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +54,31 @@ func TestGCKeepsWhatANamespaceHas(t *testing.T) {
 		w.start(s)
 		if got, err := w.add(s); err == nil && (slices.Equal(got, was) || slices.Contains(got, old)) {
 			t.Errorf("%s got %v, which a running pod has", s.pod, got)
+		}
+	}
+}
+
+// TestGCKeepsTheFilesOfNamespacesThatItCannotEnter runs GC while one namespace cannot be looked into: a file of host-local's,
+// or a copy for it, may name an address of that namespace.
+func TestGCKeepsTheFilesOfNamespacesThatItCannotEnter(t *testing.T) {
+	w := newTestNode(t)
+	s := lostSandbox("web", false)
+	w.start(s)
+	w.mustAdd(s)
+	w.hostLocal("10.1.0.6", "c-old\r\neth0")
+	w.hostLocal("10.1.0.5", "c-mirrored\r\neth0\n")
+	valid := []any{map[string]any{"containerID": s.id, "ifname": s.ifName}}
+	for _, cause := range []error{unix.EMFILE, nil} {
+		want := []string{"10.1.0.5", "10.1.0.6"}
+		if cause == nil {
+			want = []string{"lock"}
+		}
+		w.beside.Node.Inside = func() ([]netip.Addr, error) { return nil, cause }
+		if err := w.run(w.plugin.Funcs().GC, w.args(s, map[string]any{"cni.dev/valid-attachments": valid})); (err != nil) != (cause != nil) {
+			t.Errorf("GC: %v, want %v", err, cause)
+		}
+		if diff := cmp.Diff(want, w.hostLocalFiles()); diff != "" {
+			t.Errorf("host-local's files, looked with %v (-want +got):\n%s", cause, diff)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/workload"
@@ -137,7 +138,7 @@ func judged(found []Problem, object string, conditions []metav1.Condition, bad m
 	return found
 }
 
-// pools says which pools are used up.
+// pools says which pools are used up, and which nodes have another network or refused their settings.
 func pools(f *facts.Facts) []Problem {
 	var found []Problem
 	for _, p := range f.Pools {
@@ -147,6 +148,7 @@ func pools(f *facts.Facts) []Problem {
 		}
 		found = judged(found, "Node "+p.Status.Node+", network "+p.Status.Network, p.Status.Conditions, map[string]metav1.ConditionStatus{
 			limpetv1alpha1.ConditionExhausted: metav1.ConditionTrue, limpetv1alpha1.ConditionShareReached: metav1.ConditionTrue,
+			limpetv1alpha1.ConditionConfigured: metav1.ConditionFalse,
 		})
 	}
 	return found
@@ -194,6 +196,9 @@ func lost(f *facts.Facts, s *appsv1beta1.PersistentPodState) (found []*appsv1bet
 // unreadFor is how long the controller may take to read a new budget.
 const unreadFor = 30 * time.Second
 
+// mistakes are reasons in a budget itself: all parts of Limpet do their work, for which status --wait waits.
+var mistakes = []string{budget.ReasonEnforcedNoPods, budget.ReasonEnforcedOldRules, budget.ReasonEnforcedBarePods}
+
 // budgets says which budgets are not enforced.
 func budgets(f *facts.Facts) []Problem {
 	var found []Problem
@@ -206,6 +211,9 @@ func budgets(f *facts.Facts) []Problem {
 		switch {
 		case c != nil:
 			p.Reason, p.Message = c.Reason, c.Message
+			if slices.Contains(mistakes, c.Reason) {
+				p.Severity = Attention
+			}
 		case f.Now.Sub(b.CreationTimestamp.Time) < unreadFor:
 			p.Severity = Attention
 		}

@@ -1,6 +1,9 @@
 package console
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Severity says whether a problem breaks a promise of Limpet now.
 type Severity string
@@ -22,6 +25,16 @@ type Problem struct {
 	Message string `json:"message"`
 	// Remedy is what to do.
 	Remedy string `json:"remedy,omitempty"`
+}
+
+// Namespace returns the namespace of the object; empty for an object without one.
+func (p Problem) Namespace() string {
+	_, name, _ := strings.Cut(p.Object, " ")
+	namespace, _, found := strings.Cut(name, "/")
+	if !found {
+		return ""
+	}
+	return namespace
 }
 
 // Worse compares two problems: the worst comes first, then the order is that of objects.

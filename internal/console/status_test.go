@@ -92,6 +92,15 @@ func TestStatus(t *testing.T) {
 		"a pool is full": {func(f *facts.Facts) {
 			f.Pools[0].Status.Conditions = condition(limpetv1alpha1.ConditionExhausted, metav1.ConditionTrue, "NoneFree")
 		}, []string{"Attention NoneFree"}},
+		"a node refused its settings": {func(f *facts.Facts) {
+			f.Pools[0].Status.Conditions = condition(limpetv1alpha1.ConditionConfigured, metav1.ConditionFalse, limpetv1alpha1.ReasonMTUTooLarge)
+		}, []string{"Attention MTUTooLarge"}},
+		"another network came to a node": {func(f *facts.Facts) {
+			f.Pools[0].Status.Conditions = condition(limpetv1alpha1.ConditionConfigured, metav1.ConditionFalse, limpetv1alpha1.ReasonForeignNetwork)
+		}, []string{"Attention ForeignNetwork"}},
+		"a node has its settings": {func(f *facts.Facts) {
+			f.Pools[0].Status.Conditions = condition(limpetv1alpha1.ConditionConfigured, metav1.ConditionTrue, limpetv1alpha1.ReasonApplied)
+		}, nil},
 		"a pool of a node that is gone": {func(f *facts.Facts) { f.Pools[0].Status.Node = "n9" }, []string{"Attention NoPool", "Attention NodeGone"}},
 		"a pod waits for its node": {func(f *facts.Facts) {
 			f.States = []appsv1beta1.PersistentPodState{{Status: appsv1beta1.PersistentPodStateStatus{
@@ -101,6 +110,16 @@ func TestStatus(t *testing.T) {
 		"a budget is not enforced": {func(f *facts.Facts) {
 			f.Budgets = []policyv1beta1.PodUnavailableBudget{{}}
 		}, []string{"Broken NotReconciled"}},
+		"a budget that no guard enforces": {func(f *facts.Facts) {
+			f.Budgets = []policyv1beta1.PodUnavailableBudget{{Status: policyv1beta1.PodUnavailableBudgetStatus{
+				Conditions: condition(policyv1beta1.ConditionEnforced, metav1.ConditionFalse, "NotCalled"),
+			}}}
+		}, []string{"Broken NotCalled"}},
+		"a budget that is wrong itself": {func(f *facts.Facts) {
+			f.Budgets = []policyv1beta1.PodUnavailableBudget{{Status: policyv1beta1.PodUnavailableBudgetStatus{
+				Conditions: condition(policyv1beta1.ConditionEnforced, metav1.ConditionFalse, "PodsWithoutWorkload"),
+			}}}
+		}, []string{"Attention PodsWithoutWorkload"}},
 		"a budget is new": {func(f *facts.Facts) {
 			f.Budgets = []policyv1beta1.PodUnavailableBudget{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-5 * time.Second))}}}
 		}, []string{"Attention NotReconciled"}},

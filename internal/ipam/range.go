@@ -192,6 +192,25 @@ func (s Set) String() string {
 	return strings.Join(names, ",")
 }
 
+// EncodeSets returns complete sets as encoding/json encodes them.
+func EncodeSets(sets []Set) []byte {
+	b := []byte("[")
+	for i, s := range sets {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '[')
+		for j, r := range s {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"subnet":"`+r.Subnet.String()+`","start":"`+r.Start.String()+`","end":"`+r.End.String()+`","gateway":"`+r.Gateway.String()+`"}`...)
+		}
+		b = append(b, ']')
+	}
+	return append(b, ']')
+}
+
 // SetError says what is wrong with a range set, with the text of host-local.
 type SetError struct {
 	// Index is the number of the set.

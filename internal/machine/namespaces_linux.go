@@ -27,31 +27,43 @@ type Interface struct {
 	Addresses []netip.Addr
 }
 
-// Interfaces returns the interfaces of all network namespaces that are bound in dir. Files
-// that are no namespaces, or are removed meanwhile, are skipped.
-func Interfaces(dir string) []Interface {
-	all := make(chan []Interface)
+// Interfaces returns the interfaces of all network namespaces that are bound in dir. Files that are no namespaces, or are
+// removed meanwhile, are skipped. With an error it returns what it could look at: other namespaces have addresses too.
+func Interfaces(dir string) ([]Interface, error) {
+	var found []Interface
+	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread is in another namespace and ends with this goroutine
-		var found []Interface
-		entries, _ := os.ReadDir(dir) // a missing directory holds no namespaces
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil // no namespaces
+		}
 		for _, e := range entries {
-			inside, _, err := enter(filepath.Join(dir, e.Name()))
-			if err == nil {
+			inside, _, enterErr := enter(filepath.Join(dir, e.Name()))
+			if enterErr == nil {
 				found = append(found, inside...)
+			} else if !gone(enterErr) {
+				err = errors.Join(err, enterErr)
 			}
 		}
-		all <- found
+		failed <- err
 	}()
-	return <-all
+	err := <-failed
+	return found, err
 }
 
-// Inside returns the addresses in all network namespaces that are bound in dir.
-func Inside(dir string) (all []netip.Addr) {
-	for _, i := range Interfaces(dir) {
+// gone reports whether an error proves that there is no network namespace at a path.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL)
+}
+
+// Inside returns the addresses in all network namespaces that are bound in dir, as far as it could look at them.
+func Inside(dir string) (all []netip.Addr, err error) {
+	found, err := Interfaces(dir)
+	for _, i := range found {
 		all = append(all, i.Addresses...)
 	}
-	return all
+	return all, err
 }
 
 // lookBound bounds how long HasAddress waits for the kernel.
@@ -66,7 +78,7 @@ func HasAddress(ns reservation.NetNS, addrs []netip.Addr) bool {
 		runtime.LockOSThread() // never unlocked: the thread is in another namespace and ends with this goroutine
 		inside, is, err := enter(ns.Path)
 		switch {
-		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL), err == nil && is != ns:
+		case gone(err), err == nil && is != ns:
 			has <- false
 		case err != nil:
 			has <- true

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -41,8 +42,8 @@ func TestInterfacesOfNamespaces(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(bound, unix.MNT_DETACH) })
 
-	all := machine.Interfaces(dir)
-	if len(all) != 1 || all[0].Name != "eth0" || all[0].NetNS.Path != bound || !slices.Equal(all[0].Addresses, []netip.Addr{netip.MustParseAddr("10.1.2.3")}) {
+	all, err := machine.Interfaces(dir)
+	if err != nil || len(all) != 1 || all[0].Name != "eth0" || all[0].NetNS.Path != bound || !slices.Equal(all[0].Addresses, []netip.Addr{netip.MustParseAddr("10.1.2.3")}) {
 		t.Errorf("got %+v", all)
 	}
 	if now, found := machine.StatNetNS(bound); !found || now != all[0].NetNS {
@@ -78,8 +79,14 @@ func TestInterfacesOfNamespaces(t *testing.T) {
 			t.Errorf("HasAddress with %s: %t", name, got)
 		}
 	}
-	if none := machine.Interfaces(filepath.Join(dir, "nowhere")); len(none) != 0 {
-		t.Errorf("got %+v from a directory that is not there", none)
+	if none, err := machine.Interfaces(filepath.Join(dir, "nowhere")); err != nil || len(none) != 0 {
+		t.Errorf("got %+v, %v from a directory that is not there", none, err)
+	}
+	if found, err := machine.Interfaces(dir); !errors.Is(err, unix.ELOOP) || len(found) != 1 { // the link is there by now
+		t.Errorf("got %+v, %v beside an entry that cannot be followed", found, err)
+	}
+	if found, err := machine.Inside(dir); !errors.Is(err, unix.ELOOP) || len(found) != 1 {
+		t.Errorf("got %v, %v beside an entry that cannot be followed", found, err)
 	}
 }
 

@@ -13,6 +13,8 @@ func Surges(d *appsv1.Deployment) bool {
 	if rolling == nil {
 		return false
 	}
-	away, err := intstr.GetScaledValueFromIntOrPercent(rolling.MaxUnavailable, int(ptr.Deref(d.Spec.Replicas, 1)), false)
-	return err == nil && away <= 0
+	replicas := int(ptr.Deref(d.Spec.Replicas, 1))
+	away, err := intstr.GetScaledValueFromIntOrPercent(rolling.MaxUnavailable, replicas, false)
+	more, moreErr := intstr.GetScaledValueFromIntOrPercent(rolling.MaxSurge, replicas, true)
+	return err == nil && moreErr == nil && away <= 0 && more > 0 // of two zeros, Kubernetes makes one pod unavailable
 }

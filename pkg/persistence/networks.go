@@ -104,20 +104,42 @@ type limitsRecord struct {
 	ReleaseDelay time.Duration `json:"releaseDelay,omitempty"`
 }
 
-func encodePoolUsage(p PoolUsage) ([]byte, error) {
-	r := poolUsageRecord{PoolUsage: p}
-	if l := p.Limits; l != nil {
-		r.Limits = &limitsRecord{
-			Pods: l.Share.Pods, PerNamespace: l.Share.PerNamespace, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay,
-		}
+func (f *form) poolUsage(p *PoolUsage) {
+	integer(f, `{"reserved":`, &p.Reserved)
+	mayInteger(f, `,"reclaimed":`, &p.Reclaimed)
+	mayInteger(f, `,"gaveWay":`, &p.Displaced)
+	mayInteger(f, `,"turnedAway":`, &p.Refused)
+	mayInteger(f, `,"exhausted":`, &p.Exhausted)
+	mayInteger(f, `,"inUse":`, &p.InUse)
+	if !f.may(`,"limits":`, p.Limits == nil) {
+		return
 	}
-	return seal(r)
+	l := made(&p.Limits)
+	integer(f, `{"pods":`, &l.Share.Pods)
+	mayInteger(f, `,"perNamespace":`, &l.Share.PerNamespace)
+	f.mayTrue(`,"refuse":`, &l.Share.Refuse)
+	mayInteger(f, `,"maxRetain":`, &l.MaxRetain)
+	mayInteger(f, `,"releaseDelay":`, &l.ReleaseDelay)
+	f.at("}")
 }
 
-func decodePoolUsage(data []byte) (PoolUsage, error) {
-	var r poolUsageRecord
-	if err := unseal(data, &r); err != nil {
+func encodePoolUsage(p PoolUsage) ([]byte, error) {
+	return encode(func(f *form) { f.poolUsage(&p) })
+}
+
+func decodePoolUsage(data []byte) (p PoolUsage, err error) {
+	err = decode(data, func(f *form) { f.poolUsage(&p) }, func() (err error) { p, err = poolUsageOfJSON(data); return err })
+	if err != nil {
 		return PoolUsage{}, fmt.Errorf("decode pool usage: %w", err)
+	}
+	return p, nil
+}
+
+// poolUsageOfJSON decodes a record whose checksum was checked.
+func poolUsageOfJSON(data []byte) (PoolUsage, error) {
+	var r poolUsageRecord
+	if err := unmarshal(data, &r); err != nil {
+		return PoolUsage{}, err
 	}
 	if l := r.Limits; l != nil {
 		r.PoolUsage.Limits = &reservation.Limits{

@@ -1,13 +1,17 @@
 package persistence
 
 import (
-	"bytes"
+	"encoding"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"net/netip"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -21,246 +25,316 @@ const (
 	sumSize = len(sumKey) + 8 + len(`"}`)
 )
 
-// seal encodes a record and adds its checksum.
-func seal(record any) ([]byte, error) {
-	data, err := json.Marshal(record)
+// seal adds the checksum to a record that has no closing brace.
+func seal(data []byte) []byte {
+	sum := crc32.ChecksumIEEE(data)
+	data = append(data, sumKey...)
+	data = hex.AppendEncode(data, binary.BigEndian.AppendUint32(nil, sum))
+	return append(data, `"}`...)
+}
+
+// unseal checks a record and returns it without its checksum and the closing brace. A record without a checksum is
+// returned as it is.
+func unseal(data []byte) ([]byte, error) {
+	at := len(data) - sumSize
+	if at <= 0 || string(data[at:at+len(sumKey)]) != sumKey {
+		return data, nil
+	}
+	body, want := data[:at], string(data[at+len(sumKey):len(data)-2])
+	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)); got != want {
+		return nil, fmt.Errorf("checksum %s, want %s: %w", got, want, ErrDamaged)
+	}
+	return body, nil
+}
+
+// form writes records, and reads records of exactly the form that it writes: one function names the fields of a record for
+// both. The first use of encoding/json for a type costs 0.2 ms, and each verb is a process. So encoding/json only reads
+// what has another form, such as the records of other versions.
+type form struct {
+	data  []byte // written so far, or left to read
+	reads bool
+	err   error
+}
+
+// errOtherForm is returned for a record that has another form than form writes.
+var errOtherForm = errors.New("other form")
+
+// encode returns a record with its checksum.
+func encode(fields func(*form)) ([]byte, error) {
+	f := form{data: make([]byte, 0, 512)}
+	if fields(&f); f.err != nil {
+		return nil, f.err
+	}
+	return seal(f.data), nil
+}
+
+// decode reads a record: by its fields, or else by a function that uses encoding/json.
+func decode(data []byte, fields func(*form), other func() error) error {
+	body, err := unseal(data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	data = data[:len(data)-1] // the brace
-	return fmt.Appendf(data, `%s%08x"}`, sumKey, crc32.ChecksumIEEE(data)), nil
-}
-
-// unseal checks and decodes a record.
-func unseal(data []byte, record any) error {
-	if body := len(data) - sumSize; body > 0 && string(data[body:body+len(sumKey)]) == sumKey {
-		want := string(data[body+len(sumKey) : len(data)-2])
-		if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(data[:body])); got != want {
-			return fmt.Errorf("checksum %s, want %s: %w", got, want, ErrDamaged)
-		}
+	if len(body) == len(data) { // without a checksum, and with the closing brace
+		return other()
 	}
-	if err := json.Unmarshal(data, record); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrDamaged)
-	}
-	return nil
-}
-
-type momentRecord struct {
-	Wall time.Time     `json:"wall"`
-	Boot string        `json:"boot,omitempty"`
-	Up   time.Duration `json:"up"`
-}
-
-type deadlineRecord struct {
-	From momentRecord  `json:"from"`
-	For  time.Duration `json:"for"`
-}
-
-// claimedRecord is a claimed reservation, without the fields that the attachment repeats. The first versions wrote and
-// read the deadline only.
-type claimedRecord struct {
-	deadlineRecord
-
-	ContainerID string           `json:"id,omitempty"`
-	UID         string           `json:"uid,omitempty"`
-	Retain      time.Duration    `json:"retain,omitempty"`
-	Mode        reservation.Mode `json:"mode,omitempty"`
-	Seq         *uint64          `json:"seq,omitempty"`
-}
-
-type ownerRecord struct {
-	Network   string `json:"net"`
-	Namespace string `json:"ns,omitempty"`
-	Pod       string `json:"pod,omitempty"`
-	IfName    string `json:"if"`
-}
-
-type attachmentRecord struct {
-	Owner           ownerRecord        `json:"owner"`
-	ContainerID     string             `json:"id"`
-	UID             string             `json:"uid,omitempty"`
-	Addresses       []netip.Addr       `json:"ips"`
-	Retain          time.Duration      `json:"retain,omitempty"`
-	Mode            reservation.Mode   `json:"mode,omitempty"`
-	AnnotationsSeen bool               `json:"wish,omitempty"`
-	NetNS           string             `json:"netns,omitempty"`
-	NetNSDev        uint64             `json:"nsdev,omitempty"`
-	NetNSInode      uint64             `json:"nsino,omitempty"`
-	Since           momentRecord       `json:"since"`
-	Seq             uint64             `json:"seq"`
-	Claimed         *claimedRecord     `json:"claimed,omitempty"`
-	Dropped         *reservationRecord `json:"dropped,omitempty"`
-	RefusedSince    *momentRecord      `json:"refused,omitempty"`
-	RefusedUID      string             `json:"refuseduid,omitempty"`
-	Caller          int                `json:"caller,omitempty"`
-}
-
-type reservationRecord struct {
-	Owner       ownerRecord      `json:"owner"`
-	ContainerID string           `json:"id,omitempty"`
-	UID         string           `json:"uid,omitempty"`
-	Addresses   []netip.Addr     `json:"ips"`
-	Deadline    deadlineRecord   `json:"until"`
-	Retain      time.Duration    `json:"retain,omitempty"`
-	Mode        reservation.Mode `json:"mode,omitempty"`
-	Seq         uint64           `json:"seq"`
-
-	NetNS        string        `json:"netns,omitempty"`
-	NetNSDev     uint64        `json:"nsdev,omitempty"`
-	NetNSInode   uint64        `json:"nsino,omitempty"`
-	NetNSBoot    string        `json:"nsboot,omitempty"`
-	RefusedSince *momentRecord `json:"refused,omitempty"`
-	RefusedUID   string        `json:"refuseduid,omitempty"`
-}
-
-// checkAddresses refuses addresses that JSON can hold and the index cannot.
-func checkAddresses(addrs []netip.Addr) error {
-	for _, a := range addrs {
-		if !a.IsValid() || a.Zone() != "" {
-			return fmt.Errorf("address %q: %w", a, ErrDamaged)
-		}
-	}
-	return nil
-}
-
-func fromMoment(m reservation.Moment) momentRecord {
-	return momentRecord{Wall: m.Wall.Round(0).UTC(), Boot: m.BootID, Up: m.Up}
-}
-
-func (r momentRecord) moment() reservation.Moment {
-	return reservation.Moment{Wall: r.Wall, BootID: r.Boot, Up: r.Up}
-}
-
-// momentOf and recordOf convert a moment that need not be there.
-func momentOf(r *momentRecord) *reservation.Moment {
-	if r == nil {
+	f := form{data: body, reads: true}
+	if fields(&f); f.err == nil && len(f.data) == 0 {
 		return nil
 	}
-	return new(r.moment())
+	return other()
 }
 
-func recordOf(m *reservation.Moment) *momentRecord {
-	if m == nil {
-		return nil
+// at writes or reads what stands before a value. It reports whether the value is to be written or read.
+func (f *form) at(before string) bool {
+	switch {
+	case f.err != nil:
+	case !f.reads:
+		f.data = append(f.data, before...)
+	case f.next(before):
+		f.data = f.data[len(before):]
+	default:
+		f.err = errOtherForm
 	}
-	return new(fromMoment(*m))
+	return f.err == nil
 }
 
-func fromDeadline(d reservation.Deadline) deadlineRecord {
-	return deadlineRecord{From: fromMoment(d.From), For: d.For}
+// may is at for a value that is left out when it is zero.
+func (f *form) may(before string, zero bool) bool {
+	if f.reads && !f.next(before) || !f.reads && zero {
+		return false
+	}
+	return f.at(before)
 }
 
-func (r deadlineRecord) deadline() reservation.Deadline {
-	return reservation.Deadline{From: r.From.moment(), For: r.For}
+// next reports whether the text comes next.
+func (f *form) next(text string) bool {
+	return len(f.data) >= len(text) && string(f.data[:len(text)]) == text
 }
 
-func fromClaimed(r reservation.Reservation) *claimedRecord {
-	return &claimedRecord{
-		deadlineRecord: fromDeadline(r.Deadline), ContainerID: r.ContainerID, UID: r.UID, Retain: r.Retain, Mode: r.Mode, Seq: &r.Seq,
+// plain returns the length of the longest beginning of a text that JSON has without escapes.
+func plain[T string | []byte](text T) int {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ', c == '"', c == '\\', c == '<', c == '>', c == '&', c >= utf8.RuneSelf:
+			return i
+		}
+	}
+	return len(text)
+}
+
+// quoted reads a text without escapes. The bytes are those of the record.
+func (f *form) quoted() (text []byte) {
+	if f.at(`"`) {
+		n := plain(f.data)
+		text, f.data = f.data[:n], f.data[n:]
+	}
+	f.at(`"`)
+	return text
+}
+
+func (f *form) text(before string, v *string) {
+	switch {
+	case !f.at(before):
+	case f.reads:
+		*v = string(f.quoted())
+	default:
+		f.data = appendText(f.data, *v)
 	}
 }
 
-// reservation returns the reservation that an attachment claimed. A record of the first versions has only the deadline:
-// the other fields come from the attachment.
-func (r claimedRecord) reservation(by reservation.Attachment) *reservation.Reservation {
-	claimed := reservation.Reservation{
-		Owner: by.Owner, ContainerID: by.ID.ContainerID, UID: by.UID, Addresses: by.Addresses,
-		Deadline: r.deadline(), Retain: by.Retain, Mode: by.Mode, Seq: by.Seq,
+func (f *form) mayText(before string, v *string) {
+	if f.may(before, *v == "") {
+		f.text("", v)
 	}
-	if r.Seq != nil {
-		claimed.ContainerID, claimed.UID, claimed.Retain, claimed.Mode, claimed.Seq = r.ContainerID, r.UID, r.Retain, r.Mode, *r.Seq
+}
+
+// integer writes or reads an integer.
+func integer[T ~int | ~int64 | ~uint64 | ~uint8](f *form, before string, v *T) {
+	switch {
+	case !f.at(before):
+		return
+	case !f.reads:
+		f.data = appendInteger(f.data, *v)
+		return
 	}
-	return &claimed
+	n := 0
+	for n < len(f.data) && (f.data[n] == '-' || '0' <= f.data[n] && f.data[n] <= '9') {
+		n++
+	}
+	text := string(f.data[:n])
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		*v = T(i)
+	} else if u, err := strconv.ParseUint(text, 10, 64); err == nil {
+		*v = T(u)
+	}
+	if f.data = f.data[n:]; string(appendInteger(nil, *v)) != text { // no number, one with a leading zero, or too large for its type
+		f.err = errOtherForm
+	}
+}
+
+func mayInteger[T ~int | ~int64 | ~uint64 | ~uint8](f *form, before string, v *T) {
+	if f.may(before, *v == 0) {
+		integer(f, "", v)
+	}
+}
+
+func appendInteger[T ~int | ~int64 | ~uint64 | ~uint8](b []byte, v T) []byte {
+	if v < 0 {
+		return strconv.AppendInt(b, int64(v), 10)
+	}
+	return strconv.AppendUint(b, uint64(v), 10)
+}
+
+// mayTrue writes or reads a truth value that is left out when it is false.
+func (f *form) mayTrue(before string, v *bool) {
+	if f.may(before, !*v) {
+		*v = f.at("true")
+	}
+}
+
+// value writes or reads a value that is a text in JSON.
+func (f *form) value(v interface {
+	encoding.TextMarshaler
+	encoding.TextUnmarshaler
+},
+) {
+	if f.reads {
+		if text := f.quoted(); f.err == nil && v.UnmarshalText(text) != nil {
+			f.err = errOtherForm
+		}
+		return
+	}
+	text, err := v.MarshalText()
+	f.data, f.err = appendText(f.data, string(text)), err
+}
+
+func (f *form) addresses(before string, v *[]netip.Addr) {
+	if !f.at(before) || f.may("null", *v != nil) || !f.at("[") {
+		return
+	}
+	if f.reads {
+		*v = []netip.Addr{}
+	}
+	for i := 0; f.err == nil && (f.reads && !f.next("]") || !f.reads && i < len(*v)); i++ {
+		if i > 0 {
+			f.at(",")
+		}
+		if f.reads {
+			*v = append(*v, netip.Addr{})
+		}
+		f.value(&(*v)[i])
+	}
+	f.at("]")
+}
+
+// appendText appends a text as JSON.
+func appendText(b []byte, text string) []byte {
+	if plain(text) < len(text) {
+		quoted, _ := json.Marshal(text) // a text always encodes
+		return append(b, quoted...)
+	}
+	return append(append(append(b, '"'), text...), '"')
+}
+
+func (f *form) moment(before string, m *reservation.Moment) {
+	if f.at(before) && f.at(`{"wall":`) {
+		wall := m.Wall.UTC()
+		if f.value(&wall); f.reads {
+			m.Wall = wall
+		}
+		f.mayText(`,"boot":`, &m.BootID)
+		integer(f, `,"up":`, &m.Up)
+		f.at("}")
+	}
+}
+
+// refused are the fields of the successor that was told to wait.
+func (f *form) refused(since **reservation.Moment, uid *string) {
+	if f.may(`,"refused":`, *since == nil) {
+		f.moment("", made(since))
+	}
+	f.mayText(`,"refuseduid":`, uid)
+}
+
+// made returns what a pointer points to, which is made if there is none.
+func made[T any](p **T) *T {
+	if *p == nil {
+		*p = new(T)
+	}
+	return *p
+}
+
+func (f *form) owner(o *reservation.Owner) {
+	f.text(`{"owner":{"net":`, &o.Network)
+	f.mayText(`,"ns":`, &o.Namespace)
+	f.mayText(`,"pod":`, &o.Pod)
+	f.text(`,"if":`, &o.IfName)
+	f.at("}")
+}
+
+// retention are the fields of what a pod asks for.
+func (f *form) retention(retain *time.Duration, mode *reservation.Mode) {
+	mayInteger(f, `,"retain":`, retain)
+	mayInteger(f, `,"mode":`, mode)
+}
+
+func (f *form) netNS(ns *reservation.NetNS) {
+	f.mayText(`,"netns":`, &ns.Path)
+	mayInteger(f, `,"nsdev":`, &ns.Dev)
+	mayInteger(f, `,"nsino":`, &ns.Inode)
+}
+
+func (f *form) attachment(a *reservation.Attachment) {
+	f.owner(&a.Owner)
+	f.text(`,"id":`, &a.ID.ContainerID)
+	f.mayText(`,"uid":`, &a.UID)
+	f.addresses(`,"ips":`, &a.Addresses)
+	f.retention(&a.Retain, &a.Mode)
+	f.mayTrue(`,"wish":`, &a.AnnotationsSeen)
+	f.netNS(&a.NetNS)
+	f.moment(`,"since":`, &a.Since)
+	integer(f, `,"seq":`, &a.Seq)
+	if f.may(`,"claimed":`, a.Claimed == nil) {
+		f.claimed(made(&a.Claimed))
+	}
+	if f.may(`,"dropped":`, a.Dropped == nil) {
+		f.reservation(made(&a.Dropped))
+		f.at("}")
+	}
+	f.refused(&a.RefusedSince, &a.RefusedUID)
+	mayInteger(f, `,"caller":`, &a.Caller)
+}
+
+// claimed are the fields of a claimed reservation that its attachment does not repeat.
+func (f *form) claimed(r *reservation.Reservation) {
+	f.moment(`{"from":`, &r.Deadline.From)
+	integer(f, `,"for":`, &r.Deadline.For)
+	f.mayText(`,"id":`, &r.ContainerID)
+	f.mayText(`,"uid":`, &r.UID)
+	f.retention(&r.Retain, &r.Mode)
+	integer(f, `,"seq":`, &r.Seq)
+	f.at("}")
+}
+
+func (f *form) reservation(r *reservation.Reservation) {
+	f.owner(&r.Owner)
+	f.mayText(`,"id":`, &r.ContainerID)
+	f.mayText(`,"uid":`, &r.UID)
+	f.addresses(`,"ips":`, &r.Addresses)
+	f.moment(`,"until":{"from":`, &r.Deadline.From)
+	integer(f, `,"for":`, &r.Deadline.For)
+	f.at("}")
+	f.retention(&r.Retain, &r.Mode)
+	integer(f, `,"seq":`, &r.Seq)
+	f.netNS(&r.NetNS)
+	f.mayText(`,"nsboot":`, &r.BootID)
+	f.refused(&r.RefusedSince, &r.RefusedUID)
 }
 
 func encodeAttachment(a reservation.Attachment) ([]byte, error) {
-	r := attachmentRecord{
-		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
-		Retain: a.Retain, Mode: a.Mode, AnnotationsSeen: a.AnnotationsSeen, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
-		Since: fromMoment(a.Since), Seq: a.Seq, RefusedSince: recordOf(a.RefusedSince), RefusedUID: a.RefusedUID, Caller: a.Caller,
-	}
-	if a.Claimed != nil {
-		r.Claimed = fromClaimed(*a.Claimed)
-	}
-	if a.Dropped != nil {
-		r.Dropped = new(fromReservation(*a.Dropped))
-	}
-	return seal(r)
+	return encode(func(f *form) { f.attachment(&a) })
 }
 
-func decodeAttachment(data []byte) (reservation.Attachment, error) {
-	var r attachmentRecord
-	if err := errors.Join(unseal(data, &r), checkAddresses(r.Addresses)); err != nil {
-		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
-	}
-	a := reservation.Attachment{
-		ID:    reservation.AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName},
-		Owner: reservation.Owner(r.Owner), UID: r.UID, Addresses: r.Addresses, Retain: r.Retain, Mode: r.Mode, AnnotationsSeen: r.AnnotationsSeen,
-		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode},
-		Since: r.Since.moment(), Seq: r.Seq, RefusedSince: momentOf(r.RefusedSince), RefusedUID: r.RefusedUID, Caller: r.Caller,
-	}
-	if r.Claimed != nil {
-		a.Claimed = r.Claimed.reservation(a)
-	}
-	if r.Dropped != nil {
-		d, err := r.Dropped.reservation()
-		if err != nil {
-			return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
-		}
-		a.Dropped = &d
-	}
-	return a, nil
-}
-
-func encodeReservation(r reservation.Reservation) ([]byte, error) { return seal(fromReservation(r)) }
-
-func fromReservation(r reservation.Reservation) reservationRecord {
-	return reservationRecord{
-		Owner: ownerRecord(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
-		Deadline: fromDeadline(r.Deadline), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
-		NetNS: r.NetNS.Path, NetNSDev: r.NetNS.Dev, NetNSInode: r.NetNS.Inode, NetNSBoot: r.BootID, RefusedSince: recordOf(r.RefusedSince), RefusedUID: r.RefusedUID,
-	}
-}
-
-func decodeReservation(data []byte) (reservation.Reservation, error) {
-	var r reservationRecord
-	if err := unseal(data, &r); err != nil {
-		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
-	}
-	return r.reservation()
-}
-
-func (r reservationRecord) reservation() (reservation.Reservation, error) {
-	if err := checkAddresses(r.Addresses); err != nil {
-		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
-	}
-	return reservation.Reservation{
-		Owner: reservation.Owner(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
-		Deadline: r.Deadline.deadline(), Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
-		NetNS: reservation.NetNS{Path: r.NetNS, Dev: r.NetNSDev, Inode: r.NetNSInode}, BootID: r.NetNSBoot, RefusedSince: momentOf(r.RefusedSince), RefusedUID: r.RefusedUID,
-	}, nil
-}
-
-// atKey checks that a record is stored at its own key: keys have no checksum, but repeat what their records say.
-func atKey(k, own []byte) error {
-	if !bytes.Equal(k, own) {
-		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
-	}
-	return nil
-}
-
-// attachmentAt decodes the attachment that is stored at a key.
-func attachmentAt(k, data []byte) (a reservation.Attachment, err error) {
-	if a, err = decodeAttachment(data); err == nil {
-		err = atKey(k, attachmentKey(a.ID))
-	}
-	return a, err
-}
-
-// reservationAt decodes the reservation that is stored at a key.
-func reservationAt(k, data []byte) (r reservation.Reservation, err error) {
-	if r, err = decodeReservation(data); err == nil {
-		err = atKey(k, ownerKey(r.Owner))
-	}
-	return r, err
+func encodeReservation(r reservation.Reservation) ([]byte, error) {
+	return encode(func(f *form) { f.reservation(&r) })
 }

@@ -28,7 +28,7 @@ var chosen = map[string][]string{
 	"internal/pin/reconcile reason":            {"ReasonNodeSilent", "ReasonGateNotOpened"},
 	"internal/pin/reconcile rebuild.Outcome":   {"Moved", "Lost"},
 	"internal/pin/reconcile w.Event()":         {"ReasonWaiting", "ReasonNotStarted"},
-	"internal/admit reason": {
+	"internal/spread/admit reason": {
 		"ReasonNoneFits", "internal/spread ReasonFull", "ReasonSkipped", "ReasonNoSubset", "ReasonBadPatch",
 		"reasonSizeUnknown", "reasonNotBooked", "reasonNotRead",
 	},

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -161,4 +162,16 @@ func WithOwnNetwork(networks []Network, d OwnNetworkDecision) []Network {
 		}
 	}
 	return append(networks, Network{Name: NetworkName, Sets: d.Sets, Configured: d.Configured})
+}
+
+// WithForeign adds to networks that new pods get their addresses from another plugin, where nothing is told yet.
+func WithForeign(networks []Network, is *NodeIPAM) []Network {
+	if is == nil || is.By != IPAMOther {
+		return networks
+	}
+	why := problem{v1alpha1.ReasonForeignNetwork, fmt.Errorf("%s is the network configuration of the node and does not name %s", is.File, PluginName)}
+	for i := range networks {
+		networks[i].Configured = cmp.Or(networks[i].Configured, configured(NodeNetwork{}, why, ""))
+	}
+	return networks
 }

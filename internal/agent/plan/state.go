@@ -17,6 +17,6 @@ type Network struct {
 	Reservations []reservation.Reservation
 	// Limits bound the reservations; nil until a verb has stored them.
 	Limits *reservation.Limits
-	// Configured tells how the node took the settings of the NodeNetwork; nil without one, and for other networks.
+	// Configured tells how the node took the settings of the NodeNetwork, or that it has another network; else nil.
 	Configured *metav1.Condition
 }

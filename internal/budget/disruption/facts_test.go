@@ -264,6 +264,14 @@ func TestTheSizeOfABudget(t *testing.T) {
 			}
 			return made{[]*corev1.Pod{owned(ns, "web-a", controlledBy(set, "apps/v1", "DaemonSet"))}, []client.Object{set}}
 		}, size: 7, pods: 1},
+		"a mirror pod, which no request ends": {make: func(t *testing.T, ns string) made {
+			set := testenv.AStatefulSet("web", 3).In(ns)
+			env.Create(t, set.StatefulSet)
+			mirror := owned(ns, "web-n1", metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "n1", Controller: new(true)})
+			metav1.SetMetaDataAnnotation(&mirror.ObjectMeta, corev1.MirrorPodAnnotationKey, "x")
+			mirror.Spec.NodeName = "n1"
+			return made{[]*corev1.Pod{mirror, owned(ns, "web-0", controlledBy(set, "apps/v1", "StatefulSet"))}, []client.Object{set.StatefulSet}}
+		}, size: 3, pods: 1},
 		"a selected CloneSet without a pod":             {make: none(testenv.CloneSets, map[string]any{"replicas": int64(4)}), size: 4},
 		"a selected Advanced StatefulSet without a pod": {make: none(testenv.KruiseSets, map[string]any{"replicas": int64(5)}), size: 5},
 		"a selected named kind without a pod":           {make: none(testenv.GameServers, map[string]any{"size": int64(6)}), size: 6},

@@ -6,12 +6,47 @@ import (
 	"math"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 )
+
+// Request is one request that takes a pod away or changes it.
+type Request struct {
+	// Verb is what the client asks for.
+	Verb budget.Verb
+	// Pod as it is now, and Changed as it will be; nil unless the verb changes it in place.
+	Pod, Changed *corev1.Pod
+	// User that asks, and all that the API server tells of the user.
+	User string
+	Info authenticationv1.UserInfo
+	// ByUID tells that the client names the pod by its UID too.
+	ByUID bool
+	// Own tells that the controller itself asks, and not the API server.
+	Own bool
+	// DryRun tells that nothing will happen to the pod. Nothing is written then.
+	DryRun bool
+}
+
+// Answer is the answer to a request.
+type Answer struct {
+	budget.Decision
+	// Vector is the way in which the pod goes.
+	Vector budget.Vector
+	// Left says of a dry run that passes how many pods may go after it, for each budget.
+	Left []string
+
+	taken *taken // nil when nothing was entered
+}
+
+// Refused reports whether the pod must stay for now.
+func (a Answer) Refused() bool { return a.Verdict == budget.Refused }
 
 // inquiry is a request with what is known before its budgets are counted.
 type inquiry struct {
@@ -146,4 +181,105 @@ func left(in budget.Input, d budget.Decision) []string {
 			b.Name, n.Current, n.Total, n.Desired, after))
 	}
 	return lines
+}
+
+// entered returns the book after a decision, and the decision: a full book refuses. changed
+// reports whether the book must be written.
+func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (after ledger.Book, _ budget.Decision, changed bool) {
+	if d.Take {
+		if book, changed = ledger.Take(book, in.Entry()); !changed && d.Verdict == budget.Allowed {
+			d = full(c, in, errFull)
+		}
+	}
+	switch {
+	case onlyNoted(d):
+		return book, d, changed
+	case d.Reason == budget.ReasonTaken && !changed:
+		return book, d, false // another call for one request
+	}
+	book, noted := note(book, c, in, d)
+	return book, d, changed || noted
+}
+
+// onlyNoted reports whether an answer need not wait until the book has it. A refusal gives no unit
+// away. A request for a predecessor is one for the pod of that name from now on: the 404 is given
+// once, and a drain that comes again means the pod that is there. So the book has it first.
+func onlyNoted(d budget.Decision) bool {
+	return d.Verdict == budget.Refused && d.Reason != budget.ReasonStale
+}
+
+// note puts a decision into the history of a book, and a refused request among those that wait.
+func note(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (_ ledger.Book, changed bool) {
+	if d.Verdict == budget.Refused {
+		book, changed = ledger.Ask(book, in.Waiting())
+	}
+	book, noted := ledger.Note(book, ledger.Decision{
+		Time: in.Now, Pod: in.Pod.Name, Vector: string(in.Vector), Verdict: string(d.Verdict), By: in.By, Reason: string(d.Reason), Budgets: c.names(),
+	})
+	return book, changed || noted
+}
+
+// errFull says why a full book refuses.
+var errFull = fmt.Errorf("the book has no place for a further pod: %d pods that may go are not seen to be gone", ledger.MostEntries)
+
+// full is the answer when the book cannot take the pod.
+func full(c inquiry, in budget.Input, why error) budget.Decision {
+	if unrefusable(in) {
+		return budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}
+	}
+	return budget.Decision{Verdict: budget.Refused, Reason: budget.ReasonFull, Message: why.Error(), Blocking: c.names()}
+}
+
+// Metrics count what a replica decided.
+type Metrics struct{ decisions *prometheus.CounterVec }
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "limpet_budget_decisions_total",
+		Help: "Answers to requests that may make a pod of a budget unavailable, by the way in which the pod goes, the verdict and its reason. " +
+			"Dry runs are not counted.",
+	}, []string{"vector", "verdict", "reason"})}
+	for _, vector := range []budget.Vector{budget.Evict, budget.Delete} { // 0 is shown before the first one
+		m.decisions.WithLabelValues(string(vector), string(budget.Allowed), string(budget.ReasonUnits))
+		m.decisions.WithLabelValues(string(vector), string(budget.Refused), string(budget.ReasonExhausted))
+	}
+	r.MustRegister(m.decisions)
+	return m
+}
+
+// other takes the place of a value that is no constant of package budget.
+const other = "other"
+
+// Decided counts one answer. Nil metrics count nothing.
+func (m *Metrics) Decided(vector budget.Vector, d budget.Decision) {
+	if m == nil {
+		return
+	}
+	m.decisions.WithLabelValues(known(vectors, vector), known(verdicts, d.Verdict), known(reasons, d.Reason)).Inc()
+}
+
+// known returns a value of a list as it is, so that no request can make a new series.
+func known[T ~string](list map[T]bool, value T) string {
+	if !list[value] {
+		return other
+	}
+	return string(value)
+}
+
+var (
+	vectors  = setOf(budget.Evict, budget.Delete, budget.ScaleIn, budget.Update, budget.Resize, budget.Leave, budget.Preemption, budget.Taint, budget.AdminTaint, budget.PodGC, budget.NodeEnd, budget.Teardown, budget.Limpet)
+	verdicts = setOf(budget.Allowed, budget.Refused, budget.Accounted)
+	reasons  = setOf(
+		budget.ReasonUnits, budget.ReasonNotAvailable, budget.ReasonTaken, budget.ReasonUnprotected, budget.ReasonPolicy, budget.ReasonExhausted,
+		budget.ReasonUnknownSize, budget.ReasonPDB, budget.ReasonManyPDBs, budget.ReasonAddress, budget.ReasonNode, budget.ReasonStale, budget.ReasonFull,
+	)
+)
+
+func setOf[T comparable](values ...T) map[T]bool {
+	set := make(map[T]bool, len(values))
+	for _, value := range values {
+		set[value] = true
+	}
+	return set
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -225,3 +226,73 @@ func (j *Judge) await(ctx context.Context, version string) error {
 
 // cacheWait is how long a decision waits for the cache.
 const cacheWait = 500 * time.Millisecond
+
+// decide decides about an inquiry. A pod that is not Ready may go, and may become Ready before the
+// book has its entry: another decision could count on the pod in between. So the pod is read again
+// when the book has the entry, after which no decision counts on it, and judged as it is then.
+func (j *Judge) decide(ctx context.Context, c inquiry) (Answer, error) {
+	answer, err := j.decideAsAsked(ctx, c)
+	if err != nil || c.request.DryRun || !spends(answer.Decision) || budget.PodOf(c.request.Pod, 0, j.clock.Now()).Serving {
+		return answer, err
+	}
+	pod, err := j.servingNow(ctx, c.request.Pod)
+	if err != nil || pod == nil {
+		return answer, err
+	}
+	c.request.Pod = pod
+	again, err := j.decideAsAsked(ctx, c)
+	if err != nil || again.Verdict != budget.Refused {
+		return answer, err
+	}
+	return again, j.Return(ctx, answer)
+}
+
+// servingNow reads a pod past the cache; nil if the pod is gone or does not serve.
+func (j *Judge) servingNow(ctx context.Context, asked *corev1.Pod) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	switch err := j.live.Get(ctx, client.ObjectKeyFromObject(asked), &pod); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // a pod that is gone is an answer
+	case err != nil:
+		return nil, fmt.Errorf("read pod again: %w", err)
+	case pod.UID != asked.UID || !budget.PodOf(&pod, 0, j.clock.Now()).Serving:
+		return nil, nil //nolint:nilnil // and so is another pod, or one that does not serve
+	}
+	return &pod, nil
+}
+
+// confirm puts the pod that the API server has into an inquiry, in the place of the one that the request shows: any
+// client that reaches the port may send a request. A pod that is gone, or whose name another one has, is in no book:
+// the API server itself finds that the pod is not there. The pod of an eviction was read before, and of a dry run
+// nothing is written.
+func (j *Judge) confirm(ctx context.Context, c inquiry) (inquiry, error) {
+	asked := c.request.Pod
+	if c.request.Own || c.request.DryRun || c.request.Verb == budget.VerbEvict || len(c.covering) == 0 {
+		return c, nil
+	}
+	var pod corev1.Pod
+	switch err := j.live.Get(ctx, client.ObjectKeyFromObject(asked), &pod); {
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != asked.UID:
+		return inquiry{request: c.request}, nil
+	case err != nil:
+		c.unread = fmt.Errorf("read pod: %w", err)
+		return c, nil
+	}
+	c.request.Pod = &pod
+	if equality.Semantic.DeepEqual(pod.Labels, asked.Labels) && equality.Semantic.DeepEqual(pod.OwnerReferences, asked.OwnerReferences) {
+		return c, nil
+	}
+	return j.find(ctx, c.request)
+}
+
+// unconfirmed is the answer about a pod that could not be read: what no budget may refuse passes, without an entry.
+func (j *Judge) unconfirmed(ctx context.Context, c inquiry) (budget.Decision, error) {
+	in, err := j.input(ctx, c)
+	if err != nil {
+		return budget.Decision{}, err
+	}
+	if !unrefusable(in) {
+		return budget.Decision{}, c.unread
+	}
+	return budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}, nil
+}

@@ -7,13 +7,16 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
+// mirrorLength is more than the hash of a static pod takes.
+const mirrorLength = 64
+
 // Needs is what the decisions read from the caches: of pods, which budgets cover them and
 // whether they are available; of workloads, how many pods they want.
 func Needs() cluster.Needs {
 	chain := cluster.OwnerChain()
 	return cluster.Needs{
 		Objects: append(chain.Objects,
-			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.OwnAnnotations, cluster.Phase, cluster.ReadySince, cluster.Disrupted, cluster.Requests(), podNode),
+			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.OwnAnnotations, cluster.NamedAnnotations[*corev1.Pod](mirrorLength, corev1.MirrorPodAnnotationKey), cluster.Phase, cluster.ReadySince, cluster.Disrupted, cluster.Requests(), podNode),
 			cluster.Of(cluster.ReplicaSetSize, cluster.TemplateLabels),
 			cluster.Of(cluster.JobSize, cluster.TemplateLabels),
 			cluster.Of(cluster.DeploymentSize, cluster.TemplateLabels),

@@ -2,9 +2,14 @@ package disruption
 
 import (
 	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,7 +67,7 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 	return f, err
 }
 
-// cover finds the pods of a budget that have not ended: a pod that terminates is not available,
+// cover finds the pods of a budget that have not ended and may go: a pod that terminates is not available,
 // and a message may name it. Each pod is read once: thousands of them do not fit into the caches
 // of a processor.
 func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Matcher, f *Facts, now time.Time) error {
@@ -72,7 +77,7 @@ func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Mat
 	}
 	chains := newChains(r.cached)
 	for _, pod := range all {
-		if workload.Ended(pod) {
+		if workload.Ended(pod) || workload.Mirrors(pod) {
 			continue
 		}
 		chain, err := chains.of(ctx, pod)
@@ -140,4 +145,146 @@ func (r *Reader) Version(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return store.Version(), nil
+}
+
+// held is a kind of workload that the cache holds, and its version; "" for a kind of Kubernetes.
+type held struct {
+	cluster.Store[client.Object]
+	version string
+}
+
+// held returns the kinds of workload that the cache holds.
+func (r *Reader) held(ctx context.Context) (map[schema.GroupKind]held, error) {
+	objects := maps.Clone(cluster.Workloads)
+	for _, kind := range r.Kinds.Held() {
+		objects[kind.GroupKind()] = workloads.Short(kind)
+	}
+	all := make(map[schema.GroupKind]held, len(objects))
+	for kind, o := range objects {
+		store, err := cluster.StoreOf(ctx, r.cached, o)
+		if err != nil {
+			return nil, err
+		}
+		all[kind] = held{store, o.GetObjectKind().GroupVersionKind().Version}
+	}
+	return all, nil
+}
+
+// counted are the workloads of which a budget counts the pods.
+type counted struct {
+	matcher  budget.Matcher
+	target   workload.Target            // of the budget; zero for a selector
+	versions map[workload.Target]string // by the workload
+	held     map[schema.GroupKind]held
+}
+
+// size returns how many pods a budget shall expect, or why that is not known: the pods of its workloads, also of those
+// that have none at the moment, and the pods that no workload makes again.
+func (r *Reader) size(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, matcher budget.Matcher, f *Facts, now time.Time) (int32, string, error) {
+	switch {
+	case pub.Spec.ProtectTotalReplicas != nil:
+		return max(*pub.Spec.ProtectTotalReplicas, 0), "", nil
+	case f.Budget.Rules.IgnoreScale:
+		return int32(f.Living), "", nil
+	}
+	all, err := r.held(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	c := counted{matcher: matcher, versions: map[workload.Target]string{}, held: all}
+	if ref := pub.Spec.TargetReference; ref != nil && pub.Spec.Selector == nil {
+		c.target = workload.NewTarget(ref.APIVersion, ref.Kind, ref.Name)
+		c.versions[c.target] = schema.FromAPIVersionAndKind(ref.APIVersion, "").Version
+	}
+	f.Budget.Bare = c.ofPods(f)
+	if err := c.ofTemplates(pub.Namespace); err != nil {
+		return 0, "", err
+	}
+	sum := int64(f.Budget.Bare)
+	for _, target := range slices.SortedFunc(maps.Keys(c.versions), func(a, b workload.Target) int { return strings.Compare(a.String(), b.String()) }) {
+		n, unknown, err := r.wants(ctx, all, pub.Namespace, target, c.versions[target], now)
+		if err != nil || unknown != "" {
+			return 0, unknown, err
+		}
+		sum += int64(n)
+	}
+	return int32(min(sum, math.MaxInt32)), "", nil
+}
+
+// wants returns how many pods a workload wants, or why that is not known: from the cache, or by its scale.
+func (r *Reader) wants(
+	ctx context.Context, all map[schema.GroupKind]held, namespace string, t workload.Target, version string, now time.Time,
+) (int32, string, error) {
+	if of, cached := all[t.GroupKind()]; cached {
+		w, found := of.Get(namespace, t.Name)
+		if !found || w.GetDeletionTimestamp() != nil {
+			return 0, "", nil
+		}
+		if _, n := cluster.MakesPods(w); n != cluster.Unsized {
+			return n, "", nil
+		}
+		version = of.version
+	}
+	kind := schema.GroupVersionKind{Group: t.Group, Version: version, Kind: t.Kind}
+	return r.scales.Read(ctx, kind, client.ObjectKey{Namespace: namespace, Name: t.Name}, now)
+}
+
+// ofPods finds the workloads of pods, and returns how many pods have none.
+func (c counted) ofPods(f *Facts) (bare int) {
+	var last *workload.Owner
+	for n, chain := range f.chains {
+		switch {
+		case len(chain) == 0 && workload.Alive(f.Pods[n]):
+			bare++
+		case len(chain) > 0 && last != &chain[0]: // pods of one controller share its chain
+			last = &chain[0]
+			c.add(chain, schema.FromAPIVersionAndKind(metav1.GetControllerOfNoCopy(f.Pods[n]).APIVersion, "").Version)
+		}
+	}
+	return bare
+}
+
+// ofTemplates finds the workloads whose next pods the budget would cover.
+func (c counted) ofTemplates(namespace string) error {
+	var chain []workload.Owner
+	for kind, of := range c.held {
+		all, err := of.In(namespace)
+		if err != nil {
+			return err
+		}
+		for _, w := range all {
+			template, _ := cluster.MakesPods(w)
+			chain = append(chain[:0], workload.Owner{Target: workload.Target{Group: kind.Group, Kind: kind.Kind, Name: w.GetName()}})
+			owner, owned := workload.ControllerOf(w)
+			if owned = owned && chain[0].Intermediate(); owned {
+				chain = append(chain, owner)
+			}
+			if (!owned || !c.holds(owner)) && c.matcher.Covers(template, chain) { // a Deployment has a template of its own
+				c.add(chain, "")
+			}
+		}
+	}
+	return nil
+}
+
+// add finds the workload of a chain that says the size: the target, or else the last one. A kind whose size is not
+// known, such as a Rollout, leaves that to its ReplicaSets.
+func (c counted) add(chain []workload.Owner, version string) {
+	at := len(chain) - 1
+	if c.target.Name != "" {
+		at = slices.IndexFunc(chain, func(owner workload.Owner) bool { return owner.Target == c.target })
+	}
+	if at > 0 && !c.holds(chain[at]) {
+		delete(c.versions, c.target)
+		at--
+	}
+	if w := chain[at].Target; w != c.target {
+		c.versions[w] = version
+	}
+}
+
+// holds reports whether the cache holds workloads of a kind.
+func (c counted) holds(owner workload.Owner) bool {
+	_, holds := c.held[owner.GroupKind()]
+	return holds
 }

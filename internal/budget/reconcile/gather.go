@@ -158,10 +158,8 @@ func (s *situation) again(soonest time.Duration) time.Duration {
 		if !ok { // any budget of the namespace ends those of other pods
 			continue
 		}
-		for _, left := range []time.Duration{e.Expires.Sub(s.now), e.Expires.Sub(s.now) - ledger.Early + pause} {
-			if left > 0 { // a change that lasts longer has events
-				again = min(again, left)
-			}
+		if left := e.Expires.Sub(s.now); left > 0 { // a change that lasts longer has events
+			again = min(again, left)
 		}
 	}
 	for _, pod := range s.facts.Pods {

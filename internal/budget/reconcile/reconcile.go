@@ -112,7 +112,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pub *policyv1beta1.PodUnavai
 	}
 	last.woken, err = r.wake(ctx, &s, last, status.UnavailableAllowed)
 	r.finish(&s, last, sights, lost, status)
-	if status.UnavailableAllowed > 0 && slices.ContainsFunc(s.book.Waiting, ledger.Waiting.ByController) { // it may be silent by then
+	if status.UnavailableAllowed > 0 && slices.ContainsFunc(s.book.Waiting, func(w ledger.Waiting) bool { return w.ByWorkload }) { // it may be silent by then
 		again = soonest(again, wakeSoon)
 	}
 	return ctrl.Result{RequeueAfter: s.again(again)}, err

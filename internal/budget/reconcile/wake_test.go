@@ -43,7 +43,7 @@ func TestAFreeUnitWakesTheControllerThatWaitsLongest(t *testing.T) {
 		}
 		sets[name] = set
 		waiting = append(waiting, ledger.Waiting{
-			UID: string(pod.UID), Pod: pod.Name, By: by, Since: now.Add(time.Duration(i)*time.Minute - time.Hour), Last: now.Add(-30 * time.Second),
+			UID: string(pod.UID), Pod: pod.Name, By: by, ByWorkload: by != "bob", Since: now.Add(time.Duration(i)*time.Minute - time.Hour), Last: now.Add(-30 * time.Second),
 		})
 	}
 	env.Create(t, pub)
@@ -133,7 +133,7 @@ func TestControllersOfManyKindsAreWoken(t *testing.T) {
 		pod.Labels = map[string]string{"app": "web"}
 		env.Create(t, pod.Pod)
 		waiting = append(waiting, ledger.Waiting{
-			UID: string(pod.UID), Pod: pod.Name, By: "system:serviceaccount:kube-system:some-controller", Since: now.Add(-time.Hour), Last: now.Add(-30 * time.Second),
+			UID: string(pod.UID), Pod: pod.Name, By: "system:serviceaccount:kube-system:some-controller", ByWorkload: true, Since: now.Add(-time.Hour), Last: now.Add(-30 * time.Second),
 		})
 	}
 	m.waits(t, pub, waiting)

@@ -2,6 +2,7 @@ package coexist
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -72,23 +73,25 @@ func (s *source) Collect(valid map[reservation.AttachmentID]bool) (outside.Colle
 }
 
 // inside returns the addresses in the namespaces of the node: a list that lacks a running container must not give its
-// address to another.
-func (s *source) inside() map[netip.Addr]bool {
+// address to another. With an error any address may be in one of them.
+func (s *source) inside() (map[netip.Addr]bool, error) {
 	kept := map[netip.Addr]bool{}
-	if s.node.Inside != nil {
-		for _, addr := range s.node.Inside() {
-			kept[addr] = true
-		}
+	if s.node.Inside == nil {
+		return kept, nil
 	}
-	return kept
+	addrs, err := s.node.Inside()
+	for _, addr := range addrs {
+		kept[addr] = true
+	}
+	return kept, err
 }
 
 func (s *source) unreferencedMirrors(valid map[reservation.AttachmentID]bool) legacyFiles {
 	all, _ := s.hostLocal.Entries() // those that can be read; removeInvalid reports the others
-	kept := s.inside()
+	kept, unseen := s.inside()
 	return legacyFiles{mirrored: slices.DeleteFunc(all, func(e hostlocal.Entry) bool {
 		id := reservation.AttachmentID{Network: s.conf.Network, ContainerID: e.Holder.ContainerID, IfName: e.Holder.IfName}
-		return !e.Holder.Mirrored || valid[id] || kept[e.Addr]
+		return unseen != nil || !e.Holder.Mirrored || valid[id] || kept[e.Addr]
 	})}
 }
 
@@ -104,7 +107,10 @@ func (s *source) removeInvalid(valid map[reservation.AttachmentID]bool) error {
 	if recordErr != nil {
 		return errors.Join(err, recordErr)
 	}
-	kept := s.inside()
+	kept, unseen := s.inside()
+	if unseen != nil {
+		return errors.Join(err, fmt.Errorf("keep the files of host-local: %w", unseen))
+	}
 	for _, r := range records {
 		runs := valid[reservation.AttachmentID{Network: s.conf.Network, ContainerID: r.ContainerID, IfName: r.IfName}]
 		waits := !r.Released.IsZero() && !s.lapsed(r)

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +84,7 @@ type Input struct {
 // Decode reads the JSON. The functions that need the configuration return its errors.
 func Decode(stdin []byte) *Input {
 	in := &Input{raw: stdin}
-	in.err = json.Unmarshal(stdin, &in.keys) // with a *json.UnmarshalTypeError every key of the right type is decoded all the same
+	in.err = in.keys.decode(stdin)
 	if in.keys.CNIVersion == "" {
 		in.keys.CNIVersion = "0.1.0"
 	}
@@ -263,19 +262,6 @@ func (c *Config) readDurations(keys *ipamKeys) error {
 		*d.to = v
 	}
 	return nil
-}
-
-func parseRoutes(raw json.RawMessage) (routes []*types.Route, err error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	if err := json.Unmarshal(raw, &routes); err != nil {
-		return nil, fmt.Errorf("ipam.routes: %w: %w", err, ErrConfig)
-	}
-	if slices.Contains(routes, nil) { // the library would panic on it
-		return nil, fmt.Errorf("ipam.routes: null is no route: %w", ErrConfig)
-	}
-	return routes, nil
 }
 
 // Log is what the configuration says about the log file.

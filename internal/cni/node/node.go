@@ -18,8 +18,9 @@ type Node struct {
 	// Has reports whether a network namespace that exists has one of the addresses. Without
 	// this function a namespace counts as having them.
 	Has func(reservation.NetNS, []netip.Addr) bool
-	// Inside returns the addresses in all network namespaces; nil where nobody can look into them.
-	Inside func() []netip.Addr
+	// Inside returns the addresses in all network namespaces, with an error those that it could look at; nil where nobody
+	// can look into them.
+	Inside func() ([]netip.Addr, error)
 	// ResultsDir is libcni's result cache.
 	ResultsDir string
 	// OtherResultsDirs are result caches of programs that call libcni with a cache of their own.

@@ -6,6 +6,7 @@
 package skel
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,7 +93,9 @@ func (p Process) call(v verb) *types.Error {
 	if err := p.checkEnvironment(v, args); err != nil {
 		return err
 	}
-	data, err := io.ReadAll(p.Stdin)
+	stdin := bytes.NewBuffer(make([]byte, 0, 8<<10)) // one call reads an everyday configuration
+	_, err := stdin.ReadFrom(p.Stdin)
+	data := stdin.Bytes()
 	if err != nil {
 		return types.NewError(types.ErrIOFailure, "error reading from stdin: "+err.Error(), "")
 	}

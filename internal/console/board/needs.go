@@ -32,7 +32,7 @@ func (b *Board) addStatus(f *facts.Facts) {
 	}
 	all := []entry[console.Problem]{}
 	for _, p := range r.Problems {
-		all = append(all, entry[console.Problem]{key{name: p.Object}, func() console.Problem {
+		all = append(all, entry[console.Problem]{key{p.Namespace(), p.Object}, func() console.Problem {
 			return console.Problem{Severity: p.Severity, Object: short(p.Object), Reason: short(p.Reason), Message: short(p.Message), Remedy: short(p.Remedy)}
 		}})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 // TestTheBoardTellsWhatStatusTells has a spread one of whose subsets takes no pods, on a cluster without programs.
@@ -51,6 +52,20 @@ func TestTheBoardTellsWhatStatusTells(t *testing.T) {
 	s := b.Spreads[0]
 	if len(s.Subsets) != 2 || s.Target != "Deployment/web" || s.Subsets[0] != (board.Subset{Name: "a", Replicas: 2, Missing: 1}) || s.Subsets[1].Missing != -1 {
 		t.Errorf("spread %.300v", s)
+	}
+}
+
+// TestOneNamespaceDoesNotFillThePage has more broken budgets in one namespace than the page shows problems.
+func TestOneNamespaceDoesNotFillThePage(t *testing.T) {
+	node := testenv.ANode("n1")
+	node.Status.Conditions[0].Status = corev1.ConditionUnknown
+	f := &facts.Facts{Now: now, Nodes: []corev1.Node{*node.Node}, Budgets: make([]policyv1beta1.PodUnavailableBudget, 250)}
+	for i := range f.Budgets {
+		f.Budgets[i].Namespace, f.Budgets[i].Name = "shop", fmt.Sprintf("b-%03d", i)
+	}
+	b := board.Plan(f, "")
+	if last := b.Needs[len(b.Needs)-1]; last.Reason != "NodeNotReady" || len(b.Needs) != 200 {
+		t.Errorf("%d problems, the last is %+v, want the node", len(b.Needs), last)
 	}
 }
 

@@ -31,6 +31,8 @@ type renewal struct {
 	// at is when the kubelet renewed the lease. The node's clock may be wrong; a later
 	// renewal proves that the node is alive.
 	at metav1.MicroTime
+	// since is from when its age counts: when the node says, or when this renewal was first seen, whatever is earlier.
+	since time.Time
 	// late tells that the lease looked overdue.
 	late bool
 	// until is when the lease is read again at the latest, unless it is late.
@@ -83,7 +85,7 @@ func (m *LeaseMonitor) recent(node string) bool {
 	return ok && !known.late && m.Clock.Now().Before(known.until)
 }
 
-// judge compares a lease with the clock, and with the last time that it looked overdue.
+// judge compares a lease with the clock, and with what was seen of it before: the clock may be ahead or behind.
 func (m *LeaseMonitor) judge(node string, lease coordinationv1.LeaseSpec) (overdue bool) {
 	if lease.RenewTime == nil || lease.LeaseDurationSeconds == nil {
 		return false
@@ -91,9 +93,15 @@ func (m *LeaseMonitor) judge(node string, lease coordinationv1.LeaseSpec) (overd
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, before := m.Clock.Now(), m.renewals[node]
-	next := renewal{at: *lease.RenewTime, until: now.Add(leaseMemory)}
-	expires := lease.RenewTime.Add(renewalGrace(lease))
-	next.late = now.After(expires) && (!before.late || before.at.Equal(lease.RenewTime))
+	next := renewal{at: *lease.RenewTime, since: now, until: now.Add(leaseMemory)}
+	switch {
+	case before.at.Equal(lease.RenewTime):
+		next.since = before.since
+	case !before.late && lease.RenewTime.Time.Before(now):
+		next.since = lease.RenewTime.Time
+	}
+	expires := next.since.Add(renewalGrace(lease))
+	next.late = now.After(expires)
 	if expires.Before(next.until) {
 		next.until = expires
 	}

@@ -68,3 +68,23 @@ func TestARenewalIsRememberedWhileItIsYoung(t *testing.T) {
 	look(9*time.Second, false, 4)
 	look(2*time.Second, false, 5) // the lease may be gone by now
 }
+
+// A controller whose clock is behind sees that a node is silent: it has seen one renewal for too long. A later one proves
+// that the node is alive.
+func TestALeaseIsOverdueByAClockThatIsBehind(t *testing.T) {
+	live, _ := env.Observe(t)
+	at := clocktesting.NewFakePassiveClock(time.Now())
+	node := silentSince(t, at.Now().Add(time.Hour))
+	leases := &controller.LeaseMonitor{Live: live, Clock: at}
+	for i, want := range []bool{false, false, true, true} { // after 0, 10, 20 and 30 s; it is overdue after 15 s
+		overdue, err := leases.Overdue(t.Context(), node.Name)
+		if err != nil || overdue != want {
+			t.Errorf("after %d s: overdue %t, %v; want %t", 10*i, overdue, err, want)
+		}
+		at.SetTime(at.Now().Add(10 * time.Second))
+	}
+	renew(t, node.Name, at.Now().Add(time.Hour))
+	if overdue, err := leases.Overdue(t.Context(), node.Name); err != nil || overdue {
+		t.Errorf("after a renewal: overdue %t, %v", overdue, err)
+	}
+}

@@ -33,6 +33,8 @@ const (
 	// conflictRetry is how long the nomination of a pod is retried after a conflict. The gate is
 	// opened in any case.
 	conflictRetry = time.Minute
+	// refusedRetry is the longest delay after a refusal that may be over soon, such as that of a webhook that is down.
+	refusedRetry = 10 * time.Second
 )
 
 // Nominator nominates the node to which a gated pod returns, and opens its gate. It runs
@@ -59,9 +61,10 @@ type notice struct {
 
 // stay is when this replica first saw a pod in a stage.
 type stay struct {
-	pod   types.UID
-	stage string
-	since time.Time
+	pod     types.UID
+	stage   string
+	since   time.Time
+	refused bool // the last opening of the gate
 }
 
 // noteSize is the longest message that is quoted in an event.
@@ -89,7 +92,8 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	in := pin.GateInput{Pod: &pod, Now: n.Clock.Now()}
-	in.Since = n.since(req, &pod, in.Now)
+	known := n.stay(req, &pod, in.Now)
+	in.Since = known.since
 	decision, err := n.plan(ctx, in)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -103,7 +107,7 @@ func (n *Nominator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		n.forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(n.nominate(ctx, &pod, ""))
 	case decision.Open:
-		return n.act(ctx, req, in, decision)
+		return n.act(ctx, req, in, decision, known)
 	case decision.Again == 0: // another replica has opened the gate
 		n.forget(req)
 	}
@@ -116,10 +120,16 @@ func (n *Nominator) forget(req ctrl.Request) {
 	n.seen.Delete(req)
 }
 
-// act nominates the node of a decision, if any, and opens the gate.
-func (n *Nominator) act(ctx context.Context, req ctrl.Request, in pin.GateInput, decision pin.GateDecision) (ctrl.Result, error) {
+// act nominates the node of a decision, if any, and opens the gate. After a refusal it writes nothing until a dry run
+// passes.
+func (n *Nominator) act(ctx context.Context, req ctrl.Request, in pin.GateInput, decision pin.GateDecision, known stay) (ctrl.Result, error) {
 	pod, waited := in.Pod, in.Now.Sub(in.Since)
 	nominated := decision.Nominate != ""
+	if nominated && known.refused {
+		if err := n.open(ctx, pod, client.DryRunAll); err != nil && n.reportRefusal(req, pod, err) {
+			return later(ctx, waited, err), nil
+		}
+	}
 	if nominated {
 		switch err := n.nominate(ctx, pod, decision.Nominate); {
 		case apierrors.IsNotFound(err):
@@ -134,21 +144,28 @@ func (n *Nominator) act(ctx context.Context, req ctrl.Request, in pin.GateInput,
 	}
 	switch err := client.IgnoreNotFound(n.open(ctx, pod)); {
 	case err != nil && n.reportRefusal(req, pod, err):
-		longest := time.Second // what fails may be well again soon
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-			longest = cluster.RetryLate
-		}
+		known.refused = true
+		n.seen.Store(req, known)
 		if nominated {
-			err = errors.Join(err, n.nominate(ctx, pod, "")) // the next try nominates again
+			err = errors.Join(err, n.nominate(ctx, pod, "")) // it would keep others from room that the pod does not take
 		}
-		log.FromContext(ctx).Info("Gate is not opened", "reason", err.Error())
-		return ctrl.Result{RequeueAfter: min(max(waited, time.Second), longest)}, nil
+		return later(ctx, waited, err), nil
 	case err != nil: // a conflict may mean that another pod of the same name has a gate of its own
 		return ctrl.Result{}, fmt.Errorf("open gate of pod %s: %w", req, err)
 	}
 	n.forget(req)
 	log.FromContext(ctx).V(1).Info("Opened gate", "reason", decision.Reason, "message", decision.Message)
 	return ctrl.Result{}, nil
+}
+
+// later is when a gate is tried again whose opening was refused: after as long as the pod has waited.
+func later(ctx context.Context, waited time.Duration, err error) ctrl.Result {
+	longest := refusedRetry
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		longest = cluster.RetryLate
+	}
+	log.FromContext(ctx).Info("Gate is not opened", "reason", err.Error())
+	return ctrl.Result{RequeueAfter: min(max(waited, time.Second), longest)}
 }
 
 // plan gathers the facts about the pod's node, and decides.
@@ -192,15 +209,15 @@ func (n *Nominator) ending(ctx context.Context, node string) (bool, error) {
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), err
 }
 
-// since returns when this replica first saw a pod in its stage.
-func (n *Nominator) since(req ctrl.Request, pod *corev1.Pod, now time.Time) time.Time {
+// stay returns when this replica first saw a pod in its stage.
+func (n *Nominator) stay(req ctrl.Request, pod *corev1.Pod, now time.Time) stay {
 	known, _ := n.seen.Load(req)
 	first, ok := known.(stay)
 	if stage := pin.Stage(pod); !ok || first.pod != pod.UID || first.stage != stage {
-		first = stay{pod.UID, stage, now}
+		first = stay{pod: pod.UID, stage: stage, since: now}
 		n.seen.Store(req, first)
 	}
-	return first.since
+	return first
 }
 
 // report makes an event of why a pod's gate stays closed, once for each reason. Only the
@@ -245,7 +262,7 @@ func (n *Nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) 
 
 // open removes our gate by its name. Other gates stay, even those that were added or
 // removed since the pod was read.
-func (n *Nominator) open(ctx context.Context, pod *corev1.Pod) error {
+func (n *Nominator) open(ctx context.Context, pod *corev1.Pod, opts ...client.PatchOption) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"spec":     map[string]any{"schedulingGates": []any{map[string]any{"$patch": "delete", "name": pin.Gate}}},
@@ -253,5 +270,5 @@ func (n *Nominator) open(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	return n.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+	return n.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), opts...)
 }

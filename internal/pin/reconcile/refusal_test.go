@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -16,6 +17,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -162,9 +164,25 @@ func TestGateThatIsNotOpened(t *testing.T) {
 
 // A gate that another admission controller keeps closed costs a few writes in a minute, and then two a minute.
 func TestAGateThatIsRefusedAgainAndAgainIsTriedEverLater(t *testing.T) {
+	for name, tc := range map[string]refusedOpening{
+		"for good":                  {http.StatusForbidden, metav1.StatusReasonForbidden, []time.Duration{1, 1, 2, 4, 8, 16, 32, 60, 60}},
+		"by a webhook that is down": {http.StatusInternalServerError, metav1.StatusReasonInternalError, []time.Duration{1, 1, 2, 4, 8, 10, 10, 10, 10}},
+	} {
+		t.Run(name, tc.try)
+	}
+}
+
+// refusedOpening is how a gate is refused, and the seconds until each next try.
+type refusedOpening struct {
+	code   int
+	reason metav1.StatusReason
+	want   []time.Duration
+}
+
+func (tc refusedOpening) try(t *testing.T) {
 	pod := gated("u", "1", pin.Gate)
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	c, patches := refusing(t, pod, http.StatusForbidden, metav1.StatusReasonForbidden)
+	c, patches := refusing(t, pod, tc.code, tc.reason)
 	elected, at := make(chan struct{}), clocktesting.NewFakePassiveClock(time.Now())
 	close(elected)
 	n := &controller.Nominator{Client: c, Clock: at, Elected: elected, Events: events.NewFakeRecorder(10)}
@@ -177,8 +195,8 @@ func TestAGateThatIsRefusedAgainAndAgainIsTriedEverLater(t *testing.T) {
 		delays = append(delays, got.RequeueAfter/time.Second)
 		at.SetTime(at.Now().Add(got.RequeueAfter))
 	}
-	if want := []time.Duration{1, 1, 2, 4, 8, 16, 32, 60, 60}; !slices.Equal(delays, want) {
-		t.Errorf("seconds until the next try: %d, want %d", delays, want)
+	if !slices.Equal(delays, tc.want) {
+		t.Errorf("seconds until the next try: %d, want %d", delays, tc.want)
 	}
 	if n := len(patches()); n != 9 {
 		t.Errorf("%d patches, want one for each try", n)
@@ -239,26 +257,9 @@ func TestNominationThatIsRefused(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
-			pod := gated("u", "1", pin.Gate)
-			pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-			pod.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)) // by a clock that is behind
-			pod.Annotations = map[string]string{pin.AnnotationNode: "n1"}
-			set := testenv.AStatefulSet("web", 1)
-			set.TypeMeta, set.UID = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, "s"
-			pod.OwnerReferences = testenv.APod("").OwnedBy(set.StatefulSet).OwnerReferences
-			c, patches := refusing(t, pod, tc.code, tc.reason, map[string]any{
-				"/statefulsets/web": set.StatefulSet,
-				"/persistentpodstates": appsv1beta1.PersistentPodStateList{
-					TypeMeta: metav1.TypeMeta{APIVersion: appsv1beta1.GroupVersion.String(), Kind: "PersistentPodStateList"},
-					Items:    []appsv1beta1.PersistentPodState{*testenv.APersistentPodState("web").Recorded("web-0", "n1", nil).PersistentPodState},
-				},
-			})
-			elected, at := make(chan struct{}), clocktesting.NewFakePassiveClock(now)
-			close(elected)
-			n := &controller.Nominator{
-				Client: c, Workloads: &workloads.Reader{Registry: workloads.NewRegistry(), Cached: c, Live: c}, Clock: at,
-				Elected: elected, Events: events.NewFakeRecorder(10), Leases: &controller.LeaseMonitor{Live: c, Clock: at},
-			}
+			c, patches, pod := refusingRecorded(t, now, tc.code, tc.reason)
+			at := clocktesting.NewFakePassiveClock(now)
+			n := nominatorOf(c, at)
 			var got ctrl.Result
 			var err error
 			for _, later := range []time.Duration{0, tc.later} {
@@ -273,6 +274,95 @@ func TestNominationThatIsRefused(t *testing.T) {
 				t.Errorf("patches of %v, want the nomination, and the opening: %t", paths, tc.wantGate)
 			}
 		})
+	}
+}
+
+// refusingRecorded is what refusing is, with a gated pod that has a recorded node.
+func refusingRecorded(t *testing.T, now time.Time, code int, reason metav1.StatusReason) (client.Client, func() []string, *corev1.Pod) {
+	t.Helper()
+	pod := gated("u", "1", pin.Gate)
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	pod.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)) // by a clock that is behind
+	pod.Annotations = map[string]string{pin.AnnotationNode: "n1"}
+	set := testenv.AStatefulSet("web", 1)
+	set.TypeMeta, set.UID = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, "s"
+	pod.OwnerReferences = testenv.APod("").OwnedBy(set.StatefulSet).OwnerReferences
+	c, patches := refusing(t, pod, code, reason, map[string]any{
+		"/statefulsets/web": set.StatefulSet,
+		"/persistentpodstates": appsv1beta1.PersistentPodStateList{
+			TypeMeta: metav1.TypeMeta{APIVersion: appsv1beta1.GroupVersion.String(), Kind: "PersistentPodStateList"},
+			Items:    []appsv1beta1.PersistentPodState{*testenv.APersistentPodState("web").Recorded("web-0", "n1", nil).PersistentPodState},
+		},
+	})
+	return c, patches, pod
+}
+
+// nominatorOf is one of a leader.
+func nominatorOf(c client.Client, at *clocktesting.FakePassiveClock) *controller.Nominator {
+	elected := make(chan struct{})
+	close(elected)
+	return &controller.Nominator{
+		Client: c, Workloads: &workloads.Reader{Registry: workloads.NewRegistry(), Cached: c, Live: c}, Clock: at,
+		Elected: elected, Events: events.NewFakeRecorder(10), Leases: &controller.LeaseMonitor{Live: c, Clock: at},
+	}
+}
+
+// closedGates takes nominations, and refuses to open gates as a webhook does that is down.
+type closedGates struct {
+	client.Client
+
+	works bool
+	asked []string
+}
+
+func (c *closedGates) Status() client.SubResourceWriter { return &nominations{c.Client.Status(), c} }
+
+func (c *closedGates) Patch(_ context.Context, _ client.Object, _ client.Patch, opts ...client.PatchOption) error {
+	c.asked = append(c.asked, "open")
+	if (&client.PatchOptions{}).ApplyOptions(opts).DryRun != nil {
+		c.asked[len(c.asked)-1] = "dry run"
+	}
+	if c.works {
+		return nil
+	}
+	return apierrors.NewInternalError(errors.New("failed calling webhook"))
+}
+
+// nominations writes down what is nominated.
+type nominations struct {
+	client.SubResourceWriter
+	of *closedGates
+}
+
+func (n *nominations) Patch(_ context.Context, _ client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	data, err := patch.Data(nil)
+	what := "nominate"
+	if strings.Contains(string(data), `"nominatedNodeName":""`) {
+		what = "withdraw"
+	}
+	n.of.asked = append(n.of.asked, what)
+	return err
+}
+
+// A gate that a webhook keeps closed costs writes once. Later tries write nothing, until one would pass.
+func TestAGateThatIsRefusedCostsNoNominationForEachTry(t *testing.T) {
+	now := time.Now()
+	reads, patches, pod := refusingRecorded(t, now, http.StatusForbidden, metav1.StatusReasonForbidden)
+	c, at := &closedGates{Client: reads}, clocktesting.NewFakePassiveClock(now)
+	n := nominatorOf(c, at)
+	for i := range 4 {
+		c.works = i == 3
+		got, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+		if err != nil || (got.RequeueAfter > 0) == c.works {
+			t.Fatalf("again after %s, %v", got.RequeueAfter, err)
+		}
+		at.SetTime(at.Now().Add(got.RequeueAfter))
+	}
+	if want := []string{"nominate", "open", "withdraw", "dry run", "dry run", "dry run", "nominate", "open"}; !slices.Equal(c.asked, want) {
+		t.Errorf("asked to %v, want %v", c.asked, want)
+	}
+	if paths := patches(); len(paths) > 0 {
+		t.Errorf("writes of %v beside", paths)
 	}
 }
 

@@ -16,10 +16,15 @@ const (
 	Placed  Use = "Placed"  // the pod is created, and has a slot of a subset
 	// Restarting is a Changed pod whose kubelet has seen the change, and has not restarted a container yet.
 	Restarting Use = "Restarting"
+	// Leaving is a changed pod that is deleted or evicted, or a Gone one that is changed. If it does not go, it is a changed pod.
+	Leaving Use = "Leaving"
 )
 
 // InPlace reports whether the pod stays.
 func (u Use) InPlace() bool { return u == Changed || u == Restarting }
+
+// changes reports whether the pod is changed, whether it stays or not.
+func (u Use) changes() bool { return u.InPlace() || u == Leaving }
 
 // Bound is how long an entry stays when the pod is not seen to go: the API server may take
 // 34 seconds from the admission of a request to the write, and a cache some more.
@@ -48,7 +53,7 @@ type Entry struct {
 
 // Holds reports whether an entry holds its unit. The clock alone ends no entry of a pod that is changed
 // in place: Observe does, by what the pod shows.
-func (e Entry) Holds(now time.Time) bool { return e.Use.InPlace() || now.Before(e.Expires) }
+func (e Entry) Holds(now time.Time) bool { return e.Use.changes() || now.Before(e.Expires) }
 
 // Waiting is a request that was refused and may come again. Its key is Pod and By.
 type Waiting struct {
@@ -56,6 +61,8 @@ type Waiting struct {
 	Pod         string
 	By          string
 	Since, Last time.Time
+	// ByWorkload: the controller of the pod's workload asks, and waits ever longer after each refusal.
+	ByWorkload bool
 }
 
 // Decision is one answer, for the history.

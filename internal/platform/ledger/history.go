@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -12,11 +11,9 @@ const (
 	// Quiet is the time in which a repeated request changes nothing in the book.
 	Quiet = 3 * time.Second
 	// Lapse is the time after which a request that was not repeated no longer waits; LongLapse is that
-	// of a controller, which waits up to 17 minutes.
+	// of the controller of a workload, which waits up to 17 minutes.
 	Lapse     = time.Minute
 	LongLapse = 20 * time.Minute
-	// controllers begins the names of controllers.
-	controllers = "system:"
 )
 
 // Note puts a decision into the history. A refusal that is repeated is one decision, with the
@@ -66,9 +63,6 @@ func boundHistory(all []Decision) []Decision {
 	}
 	return kept
 }
-
-// ByController reports whether a controller asks, which waits ever longer after each refusal.
-func (w Waiting) ByController() bool { return strings.HasPrefix(w.By, controllers) }
 
 // Ask enters a request that was refused. A request that is repeated keeps the time of its first
 // refusal. A request for another pod of the same name is a new one, and replaces the old one.
@@ -124,7 +118,7 @@ func (w Waiting) sameRequest(other Waiting) bool {
 func stillWaiting(list []Waiting, now time.Time) []Waiting {
 	return slices.DeleteFunc(slices.Clone(list), func(w Waiting) bool {
 		lapsed := now.Sub(w.Last)
-		return lapsed >= LongLapse || lapsed >= Lapse && !w.ByController()
+		return lapsed >= LongLapse || lapsed >= Lapse && !w.ByWorkload
 	})
 }
 

@@ -50,9 +50,9 @@ func TestUseOfAPodThatIsChangedAndDeleted(t *testing.T) {
 	for _, first := range []ledger.Use{ledger.Changed, ledger.Gone} {
 		for _, second := range []ledger.Use{ledger.Changed, ledger.Gone} {
 			b := take(t, ledger.Book{Name: "a"}, entry("1", first, 0), entry("1", second, time.Second))
-			want := ledger.Gone
-			if first == ledger.Changed && second == ledger.Changed {
-				want = ledger.Changed
+			want := ledger.Leaving
+			if first == second {
+				want = first
 			}
 			if got := b.Entries["1"].Use; got != want {
 				t.Errorf("%s and then %s: %s, want %s", first, second, got, want)
@@ -206,7 +206,7 @@ func TestAFailedDeletionEndsNoChange(t *testing.T) {
 		return ledger.Seen{Version: "120", Pods: map[string]ledger.PodSeen{"1": pod}}
 	}
 	old := behind(0, 3, false)
-	late := 10*time.Second + ledger.Bound - time.Second
+	over := 10*time.Second + ledger.Bound
 	for name, c := range map[string]struct {
 		seen  ledger.Seen
 		holds bool
@@ -222,11 +222,14 @@ func TestAFailedDeletionEndsNoChange(t *testing.T) {
 				change.Generation, deletion.Generation = 0, 0
 			}
 			b := take(t, ledger.Book{Name: "a"}, change, deletion)
-			if _, fresh := ledger.Refresh(b, c.seen, after(11*time.Second)); fresh || b.Entries["1"].Use != ledger.Gone {
+			if _, fresh := ledger.Refresh(b, c.seen, after(11*time.Second)); fresh || b.Entries["1"].Use != ledger.Leaving {
 				t.Errorf("%+v, want the entry of a pod that goes", b.Entries["1"])
 			}
-			b, _ = ledger.Refresh(b, c.seen, after(late))
-			b, _ = ledger.Observe(b, c.seen, after(late+time.Second))
+			if !b.Entries["1"].Holds(after(over + time.Hour)) {
+				t.Error("the clock ends it")
+			}
+			b, _ = ledger.Refresh(b, c.seen, after(over))
+			b, _ = ledger.Observe(b, c.seen, after(over))
 			if _, holds := b.Entries["1"]; holds != c.holds {
 				t.Errorf("entries %+v, want one: %t", b.Entries, c.holds)
 			}
@@ -236,7 +239,7 @@ func TestAFailedDeletionEndsNoChange(t *testing.T) {
 
 // A replica that finds no leader counts an entry of a change as the leader left it.
 func TestOnlyALookAtThePodEndsAChange(t *testing.T) {
-	for use, want := range map[ledger.Use]bool{ledger.Gone: false, ledger.Placed: false, ledger.Changed: true, ledger.Restarting: true} {
+	for use, want := range map[ledger.Use]bool{ledger.Gone: false, ledger.Placed: false, ledger.Changed: true, ledger.Restarting: true, ledger.Leaving: true} {
 		if got := entry("1", use, 0).Holds(after(time.Hour)); got != want {
 			t.Errorf("%s holds its unit %t, want %t", use, got, want)
 		}
@@ -433,10 +436,10 @@ func TestTheMostRecentRequestsWait(t *testing.T) {
 // A controller comes again after up to 17 minutes.
 func TestTheRequestOfAControllerWaitsForLonger(t *testing.T) {
 	var b ledger.Book
-	for _, by := range []string{"bob", "system:serviceaccount:kube-system:statefulset-controller"} {
-		b, _ = ledger.Ask(b, ledger.Waiting{Pod: "web-0", By: by, Since: start, Last: start})
+	for by, workload := range map[string]bool{"bob": false, "system:serviceaccount:karpenter:karpenter": false, "system:serviceaccount:kube-system:statefulset-controller": true} {
+		b, _ = ledger.Ask(b, ledger.Waiting{Pod: "web-0", By: by, ByWorkload: workload, Since: start, Last: start})
 	}
-	for at, want := range map[time.Duration]int{ledger.Lapse - 1: 2, ledger.Lapse: 1, ledger.LongLapse - 1: 1, ledger.LongLapse: 0} {
+	for at, want := range map[time.Duration]int{ledger.Lapse - 1: 3, ledger.Lapse: 1, ledger.LongLapse - 1: 1, ledger.LongLapse: 0} {
 		if got, _ := ledger.Observe(b, ledger.Seen{}, after(at)); len(got.Waiting) != want {
 			t.Errorf("after %s: %v waits, want %d", at, got.Waiting, want)
 		}

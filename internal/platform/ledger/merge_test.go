@@ -26,7 +26,7 @@ func TestMergeOfBooksThatKnowTheSamePod(t *testing.T) {
 	a := ask(take(t, ledger.Book{Name: "a"}, entry("1", ledger.Changed, 5*time.Second)), "successor", 3*time.Second, 9*time.Second)
 	b := ask(take(t, ledger.Book{Name: "b"}, entry("1", ledger.Gone, 2*time.Second)), "first", 1*time.Second, 7*time.Second)
 	a, b = askOther(a, 4*time.Second, 6*time.Second), askOther(b, 3*time.Second, 8*time.Second)
-	want := entry("1", ledger.Gone, 2*time.Second)
+	want := entry("1", ledger.Leaving, 2*time.Second)
 	want.Expires = after(5*time.Second + ledger.Bound)
 	for _, got := range []ledger.Book{ledger.Merge(a, b), ledger.Merge(b, a)} {
 		if diff := cmp.Diff(map[string]ledger.Entry{"1": want}, got.Entries); diff != "" {

@@ -63,9 +63,9 @@ func ends(e Entry, seen Seen, now time.Time) (version string, ok bool) {
 	pod, found := seen.Pods[e.UID]
 	late := !now.Before(e.Expires)
 	switch {
-	case found && pod.Going, found && !pod.Gone && e.Use.InPlace() && pod.done(e, late):
+	case found && pod.Going, found && !pod.Gone && (e.Use.InPlace() || late && e.Use == Leaving) && pod.done(e, late):
 		return cmp.Or(pod.Version, seen.Version), true
-	case late && (!e.Use.InPlace() || pod.Gone):
+	case late && (!e.Use.changes() || pod.Gone):
 		return seen.Version, true
 	case found && pod.Gone: // a cache that is older than the pod does not show it, either
 		return seen.Version, isVersion(e.Version) && !newer(e.Version, seen.Version)
@@ -97,9 +97,6 @@ func (p PodSeen) written(e Entry) bool {
 	return newer(p.Version, e.Version) || p.Generation > e.Generation
 }
 
-// Early is how long before its end an entry becomes that of a change. No request is written so late.
-const Early = 3 * time.Second
-
 // Refresh brings the entries of changed pods up to date. A pod that was changed, and let go by a
 // request that failed, is a changed pod again. While the kubelet puts a change off, further
 // restarts have other causes. A kubelet that has seen the change stops the containers within their
@@ -114,10 +111,9 @@ func Refresh(b Book, seen Seen, now time.Time) (Book, bool) {
 		}
 		next := e
 		switch {
+		case e.Use == Leaving && !now.Before(e.Expires):
+			next.Use = Changed
 		case !e.Use.InPlace():
-			if soon := now.Add(Early).After(e.Expires); soon && pod.Generation > e.Generation {
-				next.Use = Changed
-			}
 		case pod.Pending:
 			next.Use, next.Restarts = Changed, max(e.Restarts, pod.Restarts)
 		case pod.Resizing, pod.Silent:

@@ -9,8 +9,8 @@ import (
 // Take enters a pod that may go. It returns false for a full book, which stays as it is.
 //
 // A pod that has an entry keeps it, with the time of the first decision: one deletion makes
-// several calls. The entry then lasts as long as the later request may take to be written. A
-// changed pod that is deleted is an entry of use Gone. The request waits no longer.
+// several calls. The entry then lasts as long as the later request may take to be written. The
+// request waits no longer.
 func Take(b Book, e Entry) (Book, bool) {
 	e.By, e.Vector = short(e.By), short(e.Vector)
 	e.Since, e.Expires = stored(e.Since), stored(e.Expires)
@@ -33,7 +33,7 @@ func Take(b Book, e Entry) (Book, bool) {
 // over when the second request fails: the entry keeps that generation. A second change restarts
 // containers once more.
 func again(known, later Entry) Entry {
-	if known.Use == Gone || known.Use.InPlace() && later.Use.InPlace() && later.Generation > known.Generation {
+	if !known.Use.InPlace() || known.Use.InPlace() && later.Use.InPlace() && later.Generation > known.Generation {
 		later.Vector = known.Vector
 	}
 	switch {
@@ -47,8 +47,8 @@ func again(known, later Entry) Entry {
 	if later.Generation == 0 && (known.Use.InPlace() || later.Use.InPlace()) {
 		later.Generation = -1 // without generations, the change may be written when the other request fails
 	}
-	if known.Use == Gone {
-		later.Use = Gone
+	if known.Use == Leaving || later.Use == Leaving || known.Use.InPlace() != later.Use.InPlace() {
+		later.Use = Leaving
 	}
 	later.By, later.Since = known.By, known.Since
 	later.Expires = latest(known.Expires.Add(time.Microsecond), later.Expires)

@@ -6,7 +6,7 @@
 //
 //	connection  the source address, and how many connections are open
 //	TLS         a client certificate, if one is given, is of the clients' authority
-//	request     method, certificate where one is required, declared length
+//	request     method, the source address again, certificate where one is required, declared length
 //	body        length, and how many values the decoder would have to make; the bodies that
 //	            wait share a room
 //	lane        few requests are handled at a time; large ones one after the other, and

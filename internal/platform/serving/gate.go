@@ -79,10 +79,11 @@ const (
 
 // gate lets a handler have the requests that are within the limits.
 type gate struct {
-	limits  Limits
-	clients *Clients // nil: any client may ask
-	next    http.Handler
-	lanes   *lanes
+	limits    Limits
+	clients   *Clients   // nil: any client may ask
+	strangers *Strangers // nil: none
+	next      http.Handler
+	lanes     *lanes
 	// The limits share the memory for bodies and answers among addresses. A body that is not
 	// handled yet, or an answer, gives way to one of an address that has less.
 	small, answers *endpoint.SourceLimit
@@ -122,7 +123,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	body := &recorder{ReadCloser: r.Body}
 	r.Body = body
-	err := g.serve(w, r)
+	err := g.serve(w, r) //nolint:contextcheck // what it reads of addresses is in memory
 	var no *refusal
 	switch {
 	case err == nil:
@@ -252,6 +253,9 @@ func (g *gate) turn(w http.ResponseWriter, r *http.Request, in *lane, body []byt
 func (g *gate) admit(r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return &refusal{http.StatusMethodNotAllowed, "", "only POST is answered here"} // as Server.Answers expects
+	}
+	if err := g.admitSource(r); err != nil {
+		return err
 	}
 	if g.clients != nil && r.URL.Path != ConversionPath {
 		if err := g.clients.Check(r.TLS); err != nil {

@@ -44,7 +44,7 @@ type Options struct {
 	Clients *Clients
 	// Networks are the addresses that may connect; empty for all.
 	Networks []netip.Prefix
-	// Strangers may not connect; nil for none.
+	// Strangers may not connect or ask; nil for none.
 	Strangers *Strangers
 	Limits    Limits
 	// AnswerInReview are the paths on which a request that is not handled is answered with an
@@ -82,7 +82,7 @@ func NewServer(o Options) *Server {
 	}
 	o.Registry.MustRegister(s.refused)
 	s.gate = newGate(o.Limits, o.Clients, mux, s.refuse, o.Clock)
-	s.gate.inReview = o.AnswerInReview
+	s.gate.inReview, s.gate.strangers = o.AnswerInReview, o.Strangers
 	return s
 }
 

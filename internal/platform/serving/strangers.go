@@ -2,7 +2,9 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 )
 
 // strangersAgain is how often the addresses of pods are gathered.
@@ -34,8 +37,8 @@ const theAPIServers = "kubernetes"
 // Strangers are the clients whose address is that of a pod: one of a pod CIDR, or of a running pod without hostNetwork.
 //
 // Three kinds of clients with such an address are none: API servers, whatever pod CIDR the token of a kubelet gives a
-// Node; programs of a node, which have the address of its bridge or tunnel, the first ones of the pod CIDR; and pods of
-// kube-system, where the agents run through which managed API servers connect.
+// Node; pods of kube-system, where the agents run through which managed API servers connect; and programs of a node,
+// which have the address of its bridge or tunnel, one of the first two of the pod CIDR, unless a pod has it.
 type Strangers struct {
 	Cached client.Reader
 	Clock  clock.Clock
@@ -44,8 +47,8 @@ type Strangers struct {
 
 // podAddresses are those that pods have or may get.
 type podAddresses struct {
-	ranges  []netip.Prefix
-	trusted map[netip.Addr]bool
+	ranges           []netip.Prefix
+	trusted, bridges map[netip.Addr]bool
 }
 
 // Needs is what strangers are known by.
@@ -97,7 +100,7 @@ func (s *Strangers) gather(ctx context.Context) error {
 
 // addressesOf gathers the pod CIDRs of nodes, and what is trusted in them.
 func addressesOf(nodes []*corev1.Node, system []corev1.Pod, servers []discoveryv1.Endpoint) *podAddresses {
-	a := &podAddresses{trusted: map[netip.Addr]bool{}}
+	a := &podAddresses{trusted: map[netip.Addr]bool{}, bridges: map[netip.Addr]bool{}}
 	for _, node := range nodes {
 		for _, text := range node.Spec.PodCIDRs {
 			p, err := netip.ParsePrefix(text)
@@ -106,7 +109,7 @@ func addressesOf(nodes []*corev1.Node, system []corev1.Pod, servers []discoveryv
 			}
 			p = p.Masked()
 			a.ranges = append(a.ranges, p)
-			a.trusted[p.Addr()], a.trusted[p.Addr().Next()] = true, true
+			a.bridges[p.Addr()], a.bridges[p.Addr().Next()] = true, true
 		}
 	}
 	var trusted []string
@@ -133,16 +136,41 @@ func widest(family netip.Addr) (bits int) {
 	return widestIPv6
 }
 
+var errAddressesUnknown = errors.New("the addresses of pods are not known yet")
+
+// Ready is an error until the addresses are known.
+func (s *Strangers) Ready(*http.Request) error {
+	if s.known.Load() == nil {
+		return errAddressesUnknown
+	}
+	return nil
+}
+
 // Has reports whether an address is that of a stranger. Until the addresses are known, none is.
 func (s *Strangers) Has(source netip.Addr) bool {
 	a := s.known.Load()
 	if a == nil || a.trusted[source] {
 		return false
 	}
-	if slices.ContainsFunc(a.ranges, func(p netip.Prefix) bool { return p.Contains(source) }) {
+	if !a.bridges[source] && slices.ContainsFunc(a.ranges, func(p netip.Prefix) bool { return p.Contains(source) }) {
 		return true
 	}
 	//nolint:forbidigo // a connection has no context yet, and this reads memory only
 	pods, _ := cluster.PodsAt(context.Background(), s.Cached, source.String())
 	return len(pods) > 0
+}
+
+// admitSource refuses strangers, also those that connected before they were known. Conversions are answered before the
+// addresses are known: the caches that tell the addresses may wait for a conversion.
+func (g *gate) admitSource(r *http.Request) error {
+	if g.strangers == nil {
+		return nil
+	}
+	if err := g.strangers.Ready(r); err != nil && r.URL.Path != ConversionPath {
+		return &refusal{http.StatusServiceUnavailable, "", err.Error()}
+	}
+	if g.strangers.Has(sourceOf(r)) {
+		return &refusal{http.StatusForbidden, endpoint.RefusedNetwork, "pods may not ask"}
+	}
+	return nil
 }

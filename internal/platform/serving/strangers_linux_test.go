@@ -5,12 +5,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"maps"
 	"net"
+	"net/http"
 	"net/netip"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +86,8 @@ var sources = map[string]bool{
 	"10.244.1.8":  true,  // the agent of konnectivity
 	"10.244.1.0":  true,  // the tunnel of a node, as an API server in the node's network has it
 	"10.244.1.1":  true,  // the bridge of a node
+	"10.244.2.1":  false, // a pod of a network that hands out the address of a bridge, too
+	"10.244.2.0":  true,  // a pod of kube-system of such a network
 	"192.0.2.7":   true,  // a node, an API server outside, or a pod behind address translation
 	"10.20.0.7":   true,  // in the wide pod CIDR that a kubelet invented
 	"10.30.0.7":   false, // a pod of a network that hands out other addresses than pod CIDRs
@@ -175,9 +180,10 @@ func knownStrangers(t *testing.T) (strangers *serving.Strangers, apiServer netip
 	ns := env.Namespace(t)
 	agent := testenv.APod("konnectivity-agent").In("kube-system").On("n1").Ready().At("10.244.1.8")
 	other := testenv.APod("other-network").In(ns).On("n2").Ready().At("10.30.0.7", "fd00:9::7")
+	first, system := testenv.APod("first").In(ns).On("n2").Ready().At("10.244.2.1"), testenv.APod("first").In("kube-system").On("n2").Ready().At("10.244.2.0")
 	ended, proxy := testenv.APod("ended").In(ns).On("n2").At("10.30.0.8"), testenv.APod("proxy").In(ns).On("n2").Ready().At("10.30.0.9")
 	ended.Status.Phase, proxy.Spec.HostNetwork = corev1.PodSucceeded, true
-	env.Create(t, agent.Pod, other.Pod, ended.Pod, proxy.Pod)
+	env.Create(t, agent.Pod, first.Pod, system.Pod, other.Pod, ended.Pod, proxy.Pod)
 	for name, cidrs := range map[string][]string{
 		"n1": {"10.244.1.0/24", "fd00:1::/64"}, "n2": {"10.244.2.0/24"}, "wide": {"10.0.0.0/9", "2000::/3"}, "narrow": {around.String()},
 	} {
@@ -186,14 +192,52 @@ func knownStrangers(t *testing.T) (strangers *serving.Strangers, apiServer netip
 		env.Create(t, node)
 	}
 	strangers = &serving.Strangers{Cached: asController(t), Clock: clock.RealClock{}}
+	if err := strangers.Ready(nil); err == nil {
+		t.Error("ready before the addresses are gathered")
+	}
 	go func() { _ = strangers.Start(t.Context()) }() // until the test ends
 	testenv.Eventually(t, func() error {
-		if !strangers.Has(netip.MustParseAddr("10.244.2.9")) || !strangers.Has(netip.MustParseAddr("fd00:9::7")) || strangers.Has(netip.MustParseAddr("10.244.1.8")) {
+		if !strangers.Has(netip.MustParseAddr("10.244.2.9")) || !strangers.Has(netip.MustParseAddr("fd00:9::7")) || !strangers.Has(netip.MustParseAddr("10.244.2.1")) || strangers.Has(netip.MustParseAddr("10.244.1.8")) {
 			return errors.New("the addresses are not gathered")
+		}
+		return strangers.Ready(nil)
+	})
+	return strangers, apiServer, around
+}
+
+// A pod connects before the addresses of pods are known, and asks on. Conversions are answered until then: caches could
+// not be filled otherwise.
+func TestAPodThatConnectedEarlyIsRefused(t *testing.T) {
+	node := testenv.ANode("early").Node
+	node.Spec.PodCIDR, node.Spec.PodCIDRs = "127.0.9.0/24", []string{"127.0.9.0/24"}
+	env.Create(t, node)
+	strangers := &serving.Strangers{Cached: asController(t), Clock: clock.RealClock{}}
+	w := serve(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, func(o *serving.Options) { o.Strangers = strangers })
+	pod := w.client("127.0.9.7", nil)
+	pod.Transport.(*http.Transport).MaxIdleConnsPerHost = 1
+	ask := func(when string, from *http.Client, to string, want int) {
+		t.Helper()
+		if status, _, err := w.post(t, from, to, strings.NewReader("{}")); status != want {
+			t.Errorf("%s, %s: status %d, %v; want %d", when, to, status, err, want)
+		}
+	}
+	ask("early", w.client("127.0.0.2", nil), path, http.StatusServiceUnavailable)
+	ask("early", pod, path, http.StatusServiceUnavailable)
+	ask("early", pod, serving.ConversionPath, http.StatusOK)
+	go func() { _ = strangers.Start(t.Context()) }() // until the test ends
+	testenv.Eventually(t, func() error { return strangers.Ready(nil) })
+	testenv.Eventually(t, func() error {
+		if !strangers.Has(netip.MustParseAddr("127.0.9.7")) {
+			return errors.New("the Node is not gathered")
 		}
 		return nil
 	})
-	return strangers, apiServer, around
+	ask("on the connection that stayed", pod, serving.ConversionPath, http.StatusForbidden)
+	ask("later", pod, path, http.StatusForbidden)
+	ask("later", w.client("127.0.0.2", nil), path, http.StatusOK)
+	if n := w.refused(t, endpoint.RefusedNetwork); n != 2 {
+		t.Errorf("%v requests of strangers are counted, want 2", n)
+	}
 }
 
 // asController is a cache with the rights of the controller, of what strangers are known by.

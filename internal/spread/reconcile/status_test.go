@@ -63,6 +63,27 @@ func TestStatusCountsACreationOnce(t *testing.T) {
 	shows(t, ws, "x:0/2 y:0/-1 Placed")
 }
 
+// TestACreationWithoutAPodEndsAfterAScaleDown has a creation whose pod never came, as a quota or a scale-down before it leaves
+// it. Nothing but the time ends it, and no event comes when the time is over.
+func TestACreationWithoutAPodEndsAfterAScaleDown(t *testing.T) {
+	start(t)
+	a := anApp(t, 2)
+	ws := spreadOf(t, a, "2", nil, "x", "y")
+	a.pod(t, "p", node(t, "x"), match, matched("x"))
+	shows(t, ws, "x:1/1 y:0/-1 Placed")
+	book := books.New(books.Options{Client: env.Client, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
+	_, err := book.Decide(t.Context(), books.OfSpread(ws), func(b ledger.Book) (ledger.Book, bool) {
+		now := time.Now()
+		return ledger.Place(b, ledger.Entry{UID: "u", Subset: "x", Owner: string(a.set.UID), Since: now, Expires: now.Add(5 * time.Second)}, ""), true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shows(t, ws, "x:1/0 y:0/-1 Placed")
+	env.Patch(t, a.Deployment, `{"spec":{"replicas":1}}`)
+	shows(t, ws, "x:1/1 y:0/-1 Placed")
+}
+
 func TestStatusTellsOfPodsWithoutASubset(t *testing.T) {
 	start(t)
 	a := anApp(t, 2)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/admit"
+	"github.com/limpet-io/limpet/internal/creation"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -42,7 +42,7 @@ func (g *spreading) relaySpreads(ctx context.Context) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.only = admit.SpreadPath
+	r.only = creation.SpreadPath
 	return r, g.pointWebhooks(ctx, r.port)
 }
 

@@ -90,7 +90,7 @@ func (r *replica) seenOf(b ledger.Book) (ledger.Seen, bool) {
 			seen.Pods[uid] = ledger.PodSeen{Gone: true}
 			continue
 		}
-		resize := e.Vector == string(budget.Resize)
+		resize := e.Vector != string(budget.Update) // as budget.Seen: a deletion that failed leaves a resize behind
 		seen.Pods[uid] = ledger.PodSeen{
 			Version: strconv.FormatInt(p.version, 10), Going: p.deleting, Generation: p.generation, Restarts: p.restarts, Grace: grace,
 			Pending: p.observed < p.generation || resize && p.deferred, Infeasible: resize && p.infeasible,

@@ -31,6 +31,8 @@ const (
 	DenyAll    Variant = "everything is refused"
 	ClockEnds  Variant = "the clock ends changes in place"
 	NoStatus   Variant = "a status that turns a pod not Ready is not judged"
+	NoBare     Variant = "pods of no workload are not counted"
+	Forgetful  Variant = "a deleted budget takes the entries of its book along"
 	// LateEviction is what the API server does with an eviction that names no UID: it evicts the
 	// pod that has the name at the time of the write.
 	LateEviction Variant = "an eviction hits the successor"

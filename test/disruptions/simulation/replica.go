@@ -286,9 +286,12 @@ func (r *replica) budgetOf(b disruptions.Budget) budget.Budget {
 	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
 		if p := r.pods[uid]; covers(b, p) && !p.deleting {
 			out.Pods = append(out.Pods, r.podOf(p))
+			if p.workload == "" && r.variant != NoBare {
+				out.Bare++
+			}
 		}
 	}
-	out.Expected = r.sizeOf(b)
+	out.Expected = r.sizeOf(b) + int32(out.Bare)
 	if r.variant == NoSize {
 		out.Expected = int32(len(out.Pods))
 	}

@@ -2,12 +2,15 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/test/disruptions"
 )
 
@@ -52,6 +55,7 @@ func (c *cluster) script() time.Time {
 		{4, c.kill},
 		{3, func(p *process) { c.leader = c.random.IntN(2) }},
 		{2, c.lateBudget},
+		{2, c.remake},
 		{2, func(p *process) { c.cordon(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
 		{1, func(p *process) { c.endNode(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
 		{1, func(p *process) { c.outage(p, "n"+strconv.Itoa(c.random.IntN(4))) }},
@@ -67,6 +71,11 @@ func (c *cluster) script() time.Time {
 func (c *cluster) workloadsAndBudgets() {
 	for _, name := range []string{"web", "db"}[:1+c.random.IntN(2)] {
 		c.workload(name, name, c.random.IntN(8))
+	}
+	if c.sometimes(0.2) {
+		for range 1 + c.random.IntN(3) {
+			c.bare()
+		}
 	}
 	choices := [][2]string{{"app", "web"}, {"app", "db"}, {"tier", "0"}, {"tier", "1"}, {"all", "yes"}}
 	c.random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
@@ -121,6 +130,36 @@ func (c *cluster) lateBudget(*process) {
 		return
 	}
 	c.budget([2]string{"tier", fmt.Sprint(c.random.IntN(2))})
+}
+
+// bare makes a pod of no workload, which nothing makes again.
+func (c *cluster) bare() {
+	app := []string{"web", "db"}[c.random.IntN(2)]
+	labels := map[string]string{"app": app, "tier": strconv.Itoa(c.random.IntN(2)), "all": "yes"}
+	c.create(workload{keeps: c.sometimes(0.5), kind: kind{controller: "someone"}}, "", labels, 0, 10*time.Second)
+}
+
+// remake deletes a budget and makes it again, as tools do that replace objects.
+func (c *cluster) remake(p *process) {
+	uids := slices.Sorted(maps.Keys(c.budgets))
+	b := c.budgets[uids[c.random.IntN(len(uids))]]
+	if b.Gone {
+		return
+	}
+	b.Gone = true
+	c.writeBudget(c.now, b)
+	gone := b
+	c.record("someone", "delete", "podunavailablebudgets", "", b.Name, c.version).Budget = &gone
+	if c.variant == Forgetful {
+		for name, known := range c.books {
+			c.swap(c.now, ledger.Book{Name: name, Seen: known.Seen}, known.version)
+		}
+	}
+	p.sleep(p.between(0, 3*time.Second))
+	b.UID, b.Gone = c.uid("budget"), false
+	c.writeBudget(c.now, b)
+	made := b
+	c.record("someone", "create", "podunavailablebudgets", "", b.Name, c.version).Budget = &made
 }
 
 // scaleSingle changes a workload of one replica or none into the other.

@@ -85,6 +85,8 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.NoSize:       disruptions.Below,
 		simulation.NoAbsent:     disruptions.Below,
 		simulation.NoForeign:    disruptions.Below,
+		simulation.NoBare:       disruptions.Below,
+		simulation.Forgetful:    disruptions.Below,
 		simulation.LateEviction: disruptions.Below,
 		simulation.AnyEnder:     disruptions.Below,
 		simulation.ClockEnds:    disruptions.Below,

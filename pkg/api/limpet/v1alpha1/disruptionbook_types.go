@@ -92,10 +92,10 @@ type DisruptionEntry struct {
 	Pod string `json:"pod"`
 
 	// use is Gone for a pod that is deleted or evicted, Changed for a pod that is changed in place,
-	// Restarting for one whose kubelet has seen the change, Placed for a pod that is being created.
-	// Written by the controller.
+	// Restarting for one whose kubelet has seen the change, Leaving for a changed pod that is deleted or
+	// evicted, Placed for a pod that is being created. Written by the controller.
 	// +required
-	// +kubebuilder:validation:Enum=Gone;Changed;Restarting;Placed
+	// +kubebuilder:validation:Enum=Gone;Changed;Restarting;Leaving;Placed
 	Use string `json:"use"`
 
 	// vector is the way in which the pod goes. Written by the controller.
@@ -155,6 +155,10 @@ type WaitingRequest struct {
 	// last is the time of the last request. Written by the controller.
 	// +required
 	Last metav1.MicroTime `json:"last"`
+
+	// byWorkload tells that the controller of the pod's workload asks. Written by the controller.
+	// +optional
+	ByWorkload bool `json:"byWorkload,omitempty"`
 }
 
 // BookedDecision is one answer, with the budgets that it is about.

@@ -33,20 +33,28 @@ func (l *DisruptionEntries) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// byWorkload marks the request of a workload's controller.
+const byWorkload = "workload"
+
 // MarshalJSON writes the requests as lines.
 func (l WaitingRequests) MarshalJSON() ([]byte, error) {
 	return inLines(len(l), func(w *lineWriter, i int) {
 		w.text(string(l[i].UID), l[i].Pod, l[i].By)
 		w.time(l[i].Since.Time, l[i].Last.Time)
+		if l[i].ByWorkload { // former versions leave out a line with a further field
+			w.text(byWorkload)
+		}
 	})
 }
 
 // UnmarshalJSON reads requests from lines.
 func (l *WaitingRequests) UnmarshalJSON(data []byte) error {
 	*l = ofLines(data, func(r *lineReader) WaitingRequest {
-		return WaitingRequest{
+		w := WaitingRequest{
 			UID: types.UID(r.text()), Pod: r.text(), By: r.text(), Since: metav1.NewMicroTime(r.time()), Last: metav1.NewMicroTime(r.time()),
 		}
+		w.ByWorkload = !r.done && r.text() == byWorkload
+		return w
 	})
 	return nil
 }

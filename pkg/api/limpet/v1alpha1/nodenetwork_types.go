@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	// ConditionConfigured is True while a node has the settings of the NodeNetwork.
+	// ConditionConfigured is True while a node has the settings of the NodeNetwork, False also while it has another network.
 	ConditionConfigured = "Configured"
 	// ConditionApplied is True while all nodes have the settings of the NodeNetwork.
 	ConditionApplied = "Applied"

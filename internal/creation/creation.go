@@ -1,0 +1,281 @@
+package creation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/podpatch"
+	"github.com/limpet-io/limpet/internal/platform/workload"
+	"github.com/limpet-io/limpet/internal/spread"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Paths of the webhooks for pods that are being created. SpreadPath is that of pods that are sent
+// because of the label of their namespace for spreads.
+const (
+	Path       = "/mutate-pod"
+	SpreadPath = "/mutate-pod-of-spread"
+)
+
+// Handler answers for pods that are being created.
+type Handler struct {
+	// Planners are asked in order. A later planner cannot contradict an earlier one.
+	Planners []Planner
+	// MaxReservation is the longest reservation that the plugin is configured with.
+	MaxReservation time.Duration
+	Clock          clock.PassiveClock
+	// Labelled tells that the webhook is the one of SpreadPath.
+	Labelled bool
+}
+
+// Handle answers one request.
+func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	facts, warnings, err := h.gather(req)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if ConcernOf(facts.Pod) == Nothing {
+		return admission.Allowed("")
+	}
+	agreed, err := h.plan(ctx, facts)
+	if err == nil {
+		err = agreed.commit(ctx, facts.DryRun)
+	}
+	warnings = append(warnings, agreed.warnings...)
+	if err != nil {
+		return admission.Errored(http.StatusServiceUnavailable, err).WithWarnings(warnings...)
+	}
+	operations, err := podpatch.Operations(req.Object.Raw, agreed.patch)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err).WithWarnings(warnings...)
+	}
+	return admission.Patched("", operations...).WithWarnings(warnings...)
+}
+
+// gather collects the facts that all planners share.
+func (h *Handler) gather(req admission.Request) (facts Facts, warnings []string, err error) {
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+		return Facts{}, nil, fmt.Errorf("decode pod: %w", err)
+	}
+	pod.Namespace = req.Namespace // the object of a create request need not name it
+	dryRun, err := isDryRun(req)
+	if err == nil {
+		err = cluster.Plausible(pod, req.UID)
+	}
+	if err != nil {
+		return Facts{}, nil, err
+	}
+	retention, warnings := reservation.ParseRetentionRequest(pod.Annotations, h.MaxReservation)
+	if pod.Spec.HostNetwork && retention.Retain > 0 {
+		retention.Retain = 0
+		warnings = append(warnings, fmt.Sprintf("annotation %s does nothing: a pod with hostNetwork has the addresses of its node", reservation.RetainAnnotation))
+	}
+	return Facts{
+		Pod: pod, UID: req.UID, DryRun: dryRun, Labelled: h.Labelled, Retention: retention, Now: h.Clock.Now(),
+	}, warnings, nil
+}
+
+// isDryRun reads both forms of a dry run: the field of the request, and the options of
+// the creation.
+func isDryRun(req admission.Request) (bool, error) {
+	var options metav1.CreateOptions
+	if len(req.Options.Raw) > 0 {
+		if err := json.Unmarshal(req.Options.Raw, &options); err != nil {
+			return false, fmt.Errorf("decode options: %w", err)
+		}
+	}
+	return ptr.Deref(req.DryRun, false) || len(options.DryRun) > 0, nil
+}
+
+// apiTimeout is how long the API server waits for a webhook that does not say how long.
+const apiTimeout = 10 * time.Second
+
+type timeoutKey struct{}
+
+// Webhook is the webhook that serves the creation of pods.
+func (h *Handler) Webhook() *webhook.Admission {
+	return &webhook.Admission{Handler: h, WithContextFunc: withTimeout}
+}
+
+// withTimeout notes how long the API server waits for the answer: the URL of the request tells.
+func withTimeout(ctx context.Context, r *http.Request) context.Context {
+	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || timeout <= 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, timeoutKey{}, timeout)
+}
+
+// AnswerWithin is how long a request may still be handled. The rest of the time is for the way of
+// the answer. The server tells by the deadline of the context how long the request waited for its
+// turn.
+func AnswerWithin(ctx context.Context, now time.Time) time.Duration {
+	timeout, ok := ctx.Value(timeoutKey{}).(time.Duration)
+	if !ok {
+		timeout = apiTimeout
+	}
+	within := timeout * 3 / 4
+	if deadline, ok := ctx.Deadline(); ok {
+		within = min(within, deadline.Sub(now)-timeout/4)
+	}
+	return within
+}
+
+// agreement is what all planners add to a pod together.
+type agreement struct {
+	plans    []namedPlan
+	patch    podpatch.Patch // of all plans
+	warnings []string
+}
+
+// namedPlan is the plan of one planner.
+type namedPlan struct {
+	planner string
+	Plan
+}
+
+// plan asks the planners and merges their patches. A pod whose retention is at stake is
+// refused when a planner fails: its owner tries again, whereas a pod that is created now
+// would lose its place and its address. Any other pod is created without the plan, unless the
+// planner says that the plan is essential.
+func (h *Handler) plan(ctx context.Context, facts Facts) (agreement, error) {
+	var out agreement
+	for _, p := range h.Planners {
+		facts.Place = out.patch.Required
+		plan, err := p.Plan(ctx, facts)
+		merged := out.patch
+		if err == nil {
+			merged, err = podpatch.Merge(out.patch, plan.Patch)
+		}
+		if err != nil {
+			if _, asked := facts.Pod.Annotations[reservation.RetainAnnotation]; asked && !facts.Pod.Spec.HostNetwork || errors.Is(err, ErrEssential) {
+				return out, fmt.Errorf("plan %s: %w", p.Name(), err)
+			}
+			log.FromContext(ctx).Error(err, "Pod is created without a plan", "planner", p.Name())
+			out.warnings = append(out.warnings, fmt.Sprintf("limpet: created without %s: %v", p.Name(), err))
+			continue
+		}
+		out.patch = merged
+		out.plans = append(out.plans, namedPlan{p.Name(), plan})
+		if plan.Node != "" {
+			facts.Node = plan.Node
+		}
+	}
+	return out, nil
+}
+
+// commit enters the plans into their books, in order, and adds what they add by that. After a
+// failure the pod is refused, and the entries that were made expire.
+func (a *agreement) commit(ctx context.Context, dryRun bool) error {
+	for i := range a.plans {
+		p := &a.plans[i]
+		if p.Commit == nil {
+			continue
+		}
+		added, err := p.Commit(ctx, dryRun)
+		a.warnings = append(a.warnings, added.Warnings...)
+		if err == nil {
+			err = a.add(p, added)
+		}
+		if err != nil {
+			return fmt.Errorf("commit %s: %w", p.planner, err)
+		}
+	}
+	return nil
+}
+
+// add merges all patches again: one of them may be overruled, and one has grown. A patch from
+// the book is the last word: where an earlier plan contradicts it, that plan does not apply.
+func (a *agreement) add(by *namedPlan, added Addition) error {
+	var err error
+	if by.Patch, err = podpatch.Merge(by.Patch, added.Patch); err != nil {
+		return err
+	}
+	a.overrule(func(p namedPlan) bool { return p.planner == added.Overrules })
+	if err = a.merge(); errors.Is(err, podpatch.ErrContradiction) {
+		a.overrule(func(p namedPlan) bool { return p.Node != "" })
+		err = a.merge()
+	}
+	return err
+}
+
+// overrule takes back plans.
+func (a *agreement) overrule(which func(namedPlan) bool) {
+	for i := range a.plans {
+		if p := &a.plans[i]; which(*p) {
+			p.Patch = p.Instead
+		}
+	}
+}
+
+func (a *agreement) merge() error {
+	a.patch = podpatch.Patch{}
+	for _, p := range a.plans {
+		var err error
+		if a.patch, err = podpatch.Merge(a.patch, p.Patch); err != nil {
+			return fmt.Errorf("merge %s: %w", p.planner, err)
+		}
+	}
+	return nil
+}
+
+// Concern is how much the creation of a pod concerns the controller. The match conditions
+// in deploy/controller/webhooks.yaml say the same in CEL, which a test compares.
+type Concern int
+
+const (
+	// Nothing means that the pod is created without a call.
+	Nothing Concern = iota
+	// Subset means that the pod may get a subset, if its namespace has spreads. Elsewhere it is
+	// created without a call. The label of the namespace says what happens without an answer.
+	Subset
+	// Preference means that the pod may be pinned or its user warned. Without an answer the
+	// pod is created as it is.
+	Preference
+	// Retention means that the pod asks to keep its address and returns under its name.
+	// Without an answer the pod is refused, and its owner tries again.
+	Retention
+)
+
+// ConcernOf tells how much the creation of a pod concerns the controller.
+func ConcernOf(pod *corev1.Pod) Concern {
+	_, retains := pod.Annotations[reservation.RetainAnnotation]
+	_, mode := pod.Annotations[reservation.ModeAnnotation]
+	returns := returnsUnderItsName(pod)
+	switch {
+	case retains && returns && !pod.Spec.HostNetwork: // such a pod has the addresses of its node
+		return Retention
+	case retains || mode || returns:
+		return Preference
+	case mayHaveSubset(pod):
+		return Subset
+	}
+	return Nothing
+}
+
+// mayHaveSubset reports whether a spread may cover the pod.
+func mayHaveSubset(pod *corev1.Pod) bool {
+	owner, owned := workload.ControllerOf(pod)
+	return owned && spread.Spreadable(owner)
+}
+
+// returnsUnderItsName reports whether a controller may create the pod again under the same
+// name. A controller that gives its pods a prefix only has not named the pod yet.
+func returnsUnderItsName(pod *corev1.Pod) bool {
+	owner, owned := workload.OwnerOf(pod)
+	return owned && !owner.Unstable() && pod.Name != ""
+}

@@ -1,0 +1,4 @@
+package creation
+
+// MayHaveSubset reports whether a spread may cover the pod.
+var MayHaveSubset = mayHaveSubset

@@ -1,0 +1,4 @@
+package machine
+
+// Unsure is for the tests.
+var Unsure = unsure

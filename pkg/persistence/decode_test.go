@@ -1,0 +1,216 @@
+package persistence
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// The records as encoding/json writes them.
+
+func jsonMoment(m reservation.Moment) momentRecord {
+	return momentRecord{Wall: m.Wall.Round(0).UTC(), Boot: m.BootID, Up: m.Up}
+}
+
+func jsonRefused(m *reservation.Moment) *momentRecord {
+	if m == nil {
+		return nil
+	}
+	return new(jsonMoment(*m))
+}
+
+func jsonAttachment(a reservation.Attachment) attachmentRecord {
+	r := attachmentRecord{
+		Owner: ownerRecord(a.Owner), ContainerID: a.ID.ContainerID, UID: a.UID, Addresses: a.Addresses,
+		Retain: a.Retain, Mode: a.Mode, AnnotationsSeen: a.AnnotationsSeen, NetNS: a.NetNS.Path, NetNSDev: a.NetNS.Dev, NetNSInode: a.NetNS.Inode,
+		Since: jsonMoment(a.Since), Seq: a.Seq, RefusedSince: jsonRefused(a.RefusedSince), RefusedUID: a.RefusedUID, Caller: a.Caller,
+	}
+	if c := a.Claimed; c != nil {
+		r.Claimed = &claimedRecord{
+			deadlineRecord: deadlineRecord{From: jsonMoment(c.Deadline.From), For: c.Deadline.For},
+			ContainerID:    c.ContainerID, UID: c.UID, Retain: c.Retain, Mode: c.Mode, Seq: &c.Seq,
+		}
+	}
+	if a.Dropped != nil {
+		r.Dropped = new(jsonReservation(*a.Dropped))
+	}
+	return r
+}
+
+func jsonReservation(r reservation.Reservation) reservationRecord {
+	return reservationRecord{
+		Owner: ownerRecord(r.Owner), ContainerID: r.ContainerID, UID: r.UID, Addresses: r.Addresses,
+		Deadline: deadlineRecord{From: jsonMoment(r.Deadline.From), For: r.Deadline.For}, Retain: r.Retain, Mode: r.Mode, Seq: r.Seq,
+		NetNS: r.NetNS.Path, NetNSDev: r.NetNS.Dev, NetNSInode: r.NetNS.Inode, NetNSBoot: r.BootID, RefusedSince: jsonRefused(r.RefusedSince), RefusedUID: r.RefusedUID,
+	}
+}
+
+func jsonUsage(p PoolUsage) poolUsageRecord {
+	r := poolUsageRecord{PoolUsage: p}
+	if l := p.Limits; l != nil {
+		r.Limits = &limitsRecord{Pods: l.Share.Pods, PerNamespace: l.Share.PerNamespace, Refuse: l.Share.Refuse, MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay}
+	}
+	return r
+}
+
+// sameForm encodes a value, which must give the bytes of encoding/json, and decodes the bytes without encoding/json. plain
+// says that the record has no text with escapes, for which decoding needs encoding/json.
+func sameForm[T, R any](t *testing.T, v T, encodes func(T) ([]byte, error), record func(T) R, fields func(*form, *T), plain bool) {
+	t.Helper()
+	got, err := encodes(v)
+	want, wantErr := json.Marshal(record(v))
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("error %v, and %v of encoding/json", err, wantErr)
+	}
+	if err != nil {
+		return
+	}
+	if want = seal(want[:len(want)-1]); !bytes.Equal(got, want) {
+		t.Errorf("encoded\n%s, and encoding/json encodes\n%s", got, want)
+	}
+	body, err := unseal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, again := form{data: body, reads: true}, new(T)
+	if fields(&f, again); plain && (f.err != nil || len(f.data) > 0) {
+		t.Errorf("%s is not read: %v, left %q", got, f.err, f.data)
+	}
+}
+
+// odd are texts that JSON writes with escapes or in other characters than they have.
+var odd = []string{"", "plain", "a\"b", `a\b`, "<&>", "tab\t", "\x00", "\x7f", "é", "\u2028", "\xff", "a\u0000é<"}
+
+func attachmentsToEncode() (all []reservation.Attachment) {
+	wall := time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("far", 5*60*60))
+	moment := reservation.Moment{Wall: wall, BootID: "boot", Up: time.Hour}
+	for _, s := range odd {
+		owner := reservation.Owner{Network: "net" + s, Namespace: s, Pod: s, IfName: "eth0"}
+		r := reservation.Reservation{
+			Owner: owner, UID: s, ContainerID: s, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
+			Deadline: reservation.Deadline{From: moment, For: -1}, Retain: math.MaxInt64, Mode: 255, Seq: math.MaxUint64,
+			NetNS: reservation.NetNS{Path: s, Dev: 1, Inode: math.MaxUint64}, BootID: s, RefusedSince: &moment, RefusedUID: s,
+		}
+		a := reservation.Attachment{
+			ID: reservation.AttachmentID{Network: owner.Network, ContainerID: s, IfName: owner.IfName}, Owner: owner, UID: s, Addresses: r.Addresses,
+			Retain: math.MinInt64, Mode: reservation.Required, AnnotationsSeen: true, NetNS: r.NetNS, Since: moment, Seq: 7,
+			Claimed: &r, Dropped: &r, RefusedSince: &moment, RefusedUID: s, Caller: -1,
+		}
+		all = append(all, a, reservation.Attachment{Owner: owner, Since: reservation.Moment{BootID: s}})
+	}
+	return append(
+		all,
+		reservation.Attachment{Addresses: []netip.Addr{}},
+		reservation.Attachment{Addresses: []netip.Addr{{}, netip.MustParseAddr("fe80::1%é"), netip.MustParseAddr("::ffff:10.0.0.1")}},
+		reservation.Attachment{Since: reservation.Moment{Wall: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}},
+	)
+}
+
+// TestFormWritesAsJSON encodes records with every field, with none, and with texts that need escapes.
+func TestFormWritesAsJSON(t *testing.T) {
+	for _, a := range attachmentsToEncode() {
+		isPlain := plain(a.Owner.Network) == len(a.Owner.Network) && (len(a.Addresses) < 2 || a.Addresses[1].Zone() == "")
+		sameForm(t, a, encodeAttachment, jsonAttachment, (*form).attachment, isPlain)
+		if a.Dropped != nil {
+			sameForm(t, *a.Dropped, encodeReservation, jsonReservation, (*form).reservation, isPlain)
+		}
+	}
+	for _, p := range []PoolUsage{
+		{},
+		{Reserved: -1, Limits: &reservation.Limits{}},
+		{1, &reservation.Limits{Share: reservation.Share{Pods: 2, PerNamespace: 3, Refuse: true}, MaxRetain: 4, ReleaseDelay: 5}, 6, 7, 8, 9, 10},
+	} {
+		sameForm(t, p, encodePoolUsage, jsonUsage, (*form).poolUsage, true)
+	}
+}
+
+// sameRead compares decode with encoding/json alone, on a record as it is and with a checksum. No record begins with a
+// space.
+func sameRead[T any](t *testing.T, data []byte, decodes func([]byte) (T, error)) {
+	t.Helper()
+	unsealed := append([]byte(" "), data...)
+	if body, err := unseal(data); err == nil && len(body) < len(data) {
+		unsealed = append(append([]byte(" "), body...), '}')
+	}
+	written := [][]byte{unsealed[1:]}
+	if body, ok := bytes.CutSuffix(unsealed[1:], []byte("}")); ok {
+		if sealed := seal(bytes.Clone(body)); json.Valid(sealed) == json.Valid(unsealed) { // not where the record is {}
+			written = append(written, sealed)
+		}
+	}
+	for _, data := range written {
+		got, err := decodes(data)
+		want, wantErr := decodes(unsealed)
+		if (err == nil) != (wantErr == nil) {
+			t.Errorf("%s: error %v, and %v of encoding/json", data, err, wantErr)
+		} else if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); err == nil && diff != "" {
+			t.Errorf("%s: (-encoding/json +form):\n%s", data, diff)
+		}
+	}
+}
+
+// FuzzFormReadsAsJSON reads any record as encoding/json does. What was read is written as encoding/json writes it.
+func FuzzFormReadsAsJSON(f *testing.F) {
+	const owner, since = `{"owner":{"net":"n","ns":"s","pod":"p","if":"eth0"},"id":"c"`, `,"since":{"wall":"2026-01-01T00:00:00Z","boot":"b","up":1},"seq":1`
+	for _, a := range attachmentsToEncode() {
+		for _, r := range []any{jsonAttachment(a), jsonReservation(reservation.Reservation{Owner: a.Owner, Addresses: a.Addresses})} {
+			if data, err := json.Marshal(r); err == nil {
+				f.Add(data)
+			}
+		}
+	}
+	for _, s := range []string{
+		owner + `,"ips":["10.1.0.2","fd00::2"]` + since + `}`,
+		owner + `,"ips":[]` + since + `}`,
+		owner + `,"ips":null` + since + `,"later":{}}`,
+		owner + `,"ips":["10.1.0.2",]` + since + `}`,
+		owner + `,"ips":["10.1.0"]` + since + `}`,
+		owner + `,"ips":null` + since + `,"seq":2}`,                             // twice: the last one counts
+		owner + `,"ips":null` + since + `,"SEQ":2,"Owner":{"NET":"m"}}`,         // in capitals
+		owner + `,"ips":null` + since + `0}`,                                    // 10
+		`{"owner":{"net":"n","if":"e"},"id":null,"ips":null,"since":null}`,      // null changes nothing
+		owner + `,"ips":null,"retain":01` + since + `}`,                         // no JSON
+		owner + `,"ips":null,"retain":-0` + since + `}`,                         // 0
+		owner + `,"ips":null,"nsino":-0` + since + `}`,                          // no unsigned number
+		owner + `,"ips":null,"nsino":18446744073709551616` + since + `}`,        // too large
+		owner + `,"ips":null,"retain":1e3` + since + `}`,                        // no integer
+		owner + `,"ips":null,"mode":256` + since + `}`,                          // too large for its type
+		owner + `,"ips":null,"wish":false,"netns":""` + since + `,"caller":--}`, // written by no version
+		owner + `, "ips": null` + since + "}\n",
+		owner + `,"ips":null` + since + `}}`,
+		owner + `,"ips":null` + since,
+		owner + `,"ips":null,"since":{"wall":"2026-01-01T00:00:00+01:30","up":1},"seq":1}`,
+		owner + `,"ips":null,"since":{"wall":"2026-01-01 00:00:00Z","up":1},"seq":1}`,
+		owner + `,"ips":null,"netns":"\u00e9\ud800` + "\xff" + `"` + since + `}`,
+		owner + `,"ips":null` + since + `,"claimed":{"from":{"wall":"2026-01-01T00:00:00Z","up":7},"for":9}}`,
+		owner + `,"ips":null` + since + `,"claimed":null,"dropped":{"owner":{"net":"m","if":"eth1"},"ips":["10.2.0.2"],"until":{"from":{"wall":"2026-01-01T00:00:00Z","up":1},"for":9},"seq":2}}`,
+		`{"owner":{"net":"n","if":"e"},"ips":null,"until":{"from":{"wall":"2026-01-01T00:00:00Z","up":1},"for":9},"seq":2}`,
+		`{"reserved":1,"reclaimed":2,"limits":{"pods":3,"refuse":true}}`,
+		`{"reserved":1,"limits":null,"Limits":{"pods":3}}`,
+		"", "}", "null", "[]",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sameRead(t, data, decodeAttachment)
+		sameRead(t, data, decodeReservation)
+		sameRead(t, data, decodePoolUsage)
+		if a, err := decodeAttachment(data); err == nil {
+			sameForm(t, a, encodeAttachment, jsonAttachment, (*form).attachment, false)
+		}
+		if r, err := decodeReservation(data); err == nil {
+			sameForm(t, r, encodeReservation, jsonReservation, (*form).reservation, false)
+		}
+		if p, err := decodePoolUsage(data); err == nil {
+			sameForm(t, p, encodePoolUsage, jsonUsage, (*form).poolUsage, false)
+		}
+	})
+}

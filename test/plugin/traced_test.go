@@ -1,0 +1,140 @@
+package plugin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The most system calls of an everyday verb, apart from those of Go's runtime. Two more than were counted: the runtime reads the
+// limits of its cgroup at any time.
+const (
+	mostCallsOfAdd = 66
+	mostCallsOfDel = 59
+)
+
+// calls of Go's runtime depend on the machine and on what else runs there.
+var ofRuntime = []uint64{
+	unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_NANOSLEEP, unix.SYS_FUTEX, unix.SYS_CLONE, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK,
+	unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK, unix.SYS_GETTID, unix.SYS_GETPID, unix.SYS_TGKILL, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY,
+	unix.SYS_EPOLL_PWAIT, unix.SYS_PRCTL, unix.SYS_CLOCK_GETTIME,
+}
+
+// An ADD and a DEL of a pod that asks for nothing, on a node where another pod runs, need few system calls beyond those of
+// a process that answers VERSION.
+func TestVerbsMakeFewSystemCalls(t *testing.T) {
+	c := conf(t.TempDir(), "1.1.0")
+	c["runtimeConfig"] = map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{"kubernetes.io/config.source": "api"}}
+	stdin := filepath.Join(t.TempDir(), "stdin")
+	data, err := json.Marshal(c)
+	if err == nil {
+		err = os.WriteFile(stdin, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := (call{verb: "ADD", container: "first", netns: "/run/netns/first", args: pod("first", "u1"), conf: c}).run(t); a.exit != 0 {
+		t.Fatal(a.stdout)
+	}
+	started := traced(t, "VERSION", stdin)
+	for _, verb := range []struct {
+		name string
+		most int
+	}{{"ADD", mostCallsOfAdd}, {"DEL", mostCallsOfDel}} {
+		made := traced(t, verb.name, stdin)
+		if n := len(made) - len(started); n > verb.most {
+			t.Errorf("an everyday %s makes %d system calls, more than %d: %v", verb.name, n, verb.most, made)
+		} else {
+			t.Logf("%s: %d system calls", verb.name, n)
+		}
+	}
+}
+
+// traced runs a verb, and returns the numbers of its system calls.
+func traced(t *testing.T, verb, stdin string) (made []uint64) {
+	t.Helper()
+	runtime.LockOSThread() // ptrace wants one thread
+	defer runtime.UnlockOSThread()
+	pid := startTraced(t, verb, stdin)
+	options := unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_EXITKILL
+	for first := true; ; first = false {
+		var status unix.WaitStatus
+		thread, err := unix.Wait4(-pid, &status, unix.WALL, nil) // all threads are in the group of the process
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first {
+			if err := unix.PtraceSetOptions(pid, options); err != nil {
+				t.Fatal(err)
+			}
+		}
+		deliver := 0
+		switch {
+		case (status.Exited() || status.Signaled()) && thread == pid:
+			if status.ExitStatus() != 0 {
+				t.Fatalf("%s ended with %#x", verb, status)
+			}
+			return made
+		case !status.Stopped():
+			continue
+		case status.StopSignal() == unix.SIGTRAP|0x80: // of PTRACE_O_TRACESYSGOOD
+			if nr, enters := enteredCall(thread); enters && !slices.Contains(ofRuntime, nr) {
+				made = append(made, nr)
+			}
+		case status.StopSignal() != unix.SIGTRAP && status.StopSignal() != unix.SIGSTOP:
+			deliver = int(status.StopSignal())
+		}
+		_ = unix.PtraceSyscall(thread, deliver) // the thread may have been killed meanwhile
+	}
+}
+
+// startTraced starts a verb, which stops at its first instruction.
+func startTraced(t *testing.T, verb, stdin string) (pid int) {
+	t.Helper()
+	in, err := os.Open(stdin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	p, err := os.StartProcess(binary, []string{binary}, &os.ProcAttr{
+		Env: []string{
+			"CNI_COMMAND=" + verb, "CNI_CONTAINERID=second", "CNI_IFNAME=eth0", "CNI_NETNS=/run/netns/second", "CNI_ARGS=" + pod("second", "u2"), "CNI_PATH=" + cniPath,
+		},
+		Files: []*os.File{in, out, out},
+		Sys:   &unix.SysProcAttr{Ptrace: true, Setpgid: true},
+	})
+	if err != nil {
+		t.Fatal(fmt.Errorf("start %s: %w", verb, err))
+	}
+	return p.Pid
+}
+
+// enteredCall returns the number of the system call that a stopped thread enters.
+func enteredCall(thread int) (nr uint64, enters bool) {
+	var info struct { // struct ptrace_syscall_info of linux/ptrace.h
+		op    uint8
+		_     [3]uint8
+		arch  uint32
+		ip    uint64
+		sp    uint64
+		nr    uint64
+		other [7]uint64
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(thread), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	return info.nr, errno == 0 && info.op == unix.PTRACE_SYSCALL_INFO_ENTRY
+}
