@@ -93,7 +93,7 @@ func TestInstall(t *testing.T) {
 			return errors.Join(os.WriteFile(path+".new", []byte("another"), 0o755), os.Rename(path+".new", path))
 		},
 	} {
-		testenv.Eventually(t, func() error { // nobody writes a file while the agent starts it
+		testenv.Eventually(t, func() error { // a file cannot be written while the agent starts it
 			if err := damage(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}

@@ -22,7 +22,7 @@ const mostEntered = 10
 
 func TestAnEvictionEntersFewFiles(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds this package once more")
+		t.Skip("-short was given, and this builds all rooms once more, with coverage, for a minute; make test-all runs it")
 	}
 	files := testenv.EnteredBy(t, "TestOneEviction")
 	t.Logf("%d files:\n%s", len(files), strings.Join(files, "\n"))

@@ -120,7 +120,7 @@ func TestBudgetsThatAreRefused(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if err := refusal(env.Client.Create(t.Context(), tc.object), tc.names); err != nil {
+			if err := testenv.Refusal(env.Client.Create(t.Context(), tc.object), tc.names); err != nil {
 				t.Error(err)
 			}
 		})
@@ -154,7 +154,7 @@ func TestNumbersThatNoClientCanReadAreRefused(t *testing.T) {
 				o.SetName("long")
 				spec["selector"] = map[string]any{"matchLabels": map[string]any{"a": "b"}}
 				o.Object["spec"] = spec
-				if err := refusal(env.Client.Create(t.Context(), o), "spec."+name); err != nil {
+				if err := testenv.Refusal(env.Client.Create(t.Context(), o), "spec."+name); err != nil {
 					t.Error(err)
 				}
 			})
@@ -180,7 +180,7 @@ func TestBudgetsAreImmutableInWhatTheyCover(t *testing.T) {
 	former.Spec.TargetReference.APIVersion = "apps/v2"
 	for name, o := range map[string]client.Object{"a selector": selector, "a target": target, "one for the other": swapped, "a target in v1alpha1": former} {
 		t.Run(name, func(t *testing.T) {
-			if err := refusal(env.Client.Update(t.Context(), o), "immutable"); err != nil {
+			if err := testenv.Refusal(env.Client.Update(t.Context(), o), "immutable"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -246,7 +246,7 @@ func TestABudgetThatWasWrongBeforeCanBeChanged(t *testing.T) {
 	edit := func(do func(*formerPub)) (admission.Warnings, error) {
 		after := wrong.DeepCopy()
 		do(after)
-		return webhook.ValidateUpdate(asFormer(t.Context()), hub(t, wrong, &pub{}), hub(t, after, &pub{}))
+		return webhook.ValidateUpdate(testenv.AsFormer(t.Context()), testenv.Hub(t, wrong, &pub{}), testenv.Hub(t, after, &pub{}))
 	}
 	warnings, err := edit(func(b *formerPub) { b.Spec.MaxUnavailable = new(intstr.FromInt32(2)) })
 	if err != nil || len(warnings) != 2 {
@@ -257,7 +257,7 @@ func TestABudgetThatWasWrongBeforeCanBeChanged(t *testing.T) {
 	}
 	for _, key := range []string{"limpet.dev/vectors", "kruise.io/pub-protect-operations"} {
 		_, err := edit(func(b *formerPub) { b.Annotations[key] = "y" })
-		if err := refusal(err, key); err != nil {
+		if err := testenv.Refusal(err, key); err != nil {
 			t.Error(err)
 		}
 	}

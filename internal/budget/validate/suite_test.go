@@ -2,20 +2,14 @@ package validate_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/conversion"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	conversionwebhook "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
@@ -65,32 +59,9 @@ func serve(t *testing.T) {
 	testenv.Eventually(t, func() error {
 		probe := ofSelector(ns, "probe")
 		probe.Annotations = map[string]string{policyv1beta1.AnnotationVectors: "evict=No"}
-		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), policyv1beta1.AnnotationVectors)
+		return testenv.Refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), policyv1beta1.AnnotationVectors)
 	})
 	testenv.Eventually(t, func() error {
 		return env.Client.Create(t.Context(), formerOfTarget(ns, "probe"), client.DryRunAll)
 	})
-}
-
-// asFormer is the context of a request whose client sends objects of v1alpha1.
-func asFormer(ctx context.Context) context.Context {
-	kind := &metav1.GroupVersionKind{Version: policyv1alpha1.GroupVersion.Version}
-	return admission.NewContextWithRequest(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{RequestKind: kind}})
-}
-
-// hub is an object of v1alpha1 as the API server sends it.
-func hub[H conversion.Hub](t *testing.T, o conversion.Convertible, into H) H {
-	t.Helper()
-	if err := o.ConvertTo(into); err != nil {
-		t.Fatal(err)
-	}
-	return into
-}
-
-// refusal returns an error where an answer is not a refusal that names a field.
-func refusal(answer error, field string) error {
-	if !apierrors.IsInvalid(answer) || !strings.Contains(answer.Error(), field) {
-		return fmt.Errorf("answer %w, want a refusal that names %s", answer, field)
-	}
-	return nil
 }

@@ -18,8 +18,8 @@ type Node struct {
 	// Has reports whether a network namespace that exists has one of the addresses. Without
 	// this function a namespace counts as having them.
 	Has func(reservation.NetNS, []netip.Addr) bool
-	// Inside returns the addresses in all network namespaces, with an error those that it could look at; nil where nobody
-	// can look into them.
+	// Inside returns the addresses in all network namespaces; with an error, those of the namespaces that could be read. It is
+	// nil in a program that does not enter namespaces.
 	Inside func() ([]netip.Addr, error)
 	// ResultsDir is libcni's result cache.
 	ResultsDir string

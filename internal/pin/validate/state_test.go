@@ -43,7 +43,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if err := refusal(env.Client.Create(t.Context(), tc.state), tc.field); err != nil {
+			if err := testenv.Refusal(env.Client.Create(t.Context(), tc.state), tc.field); err != nil {
 				t.Error(err)
 			}
 		})
@@ -106,7 +106,7 @@ func TestATargetOfAKindThatWasJustNamedIsAccepted(t *testing.T) {
 	serve(t)
 	ns := env.Namespace(t)
 	game := asking(ns, "game", testenv.GameServers)
-	if err := refusal(env.Client.Create(t.Context(), game), "spec.targetRef.kind"); err != nil {
+	if err := testenv.Refusal(env.Client.Create(t.Context(), game), "spec.targetRef.kind"); err != nil {
 		t.Fatal(err)
 	}
 	env.NameKinds(t)

@@ -1,16 +1,13 @@
 package validate_test
 
 import (
-	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,19 +63,11 @@ func serve(t *testing.T) {
 	ns := env.Namespace(t)
 	testenv.Eventually(t, func() error { // the API server takes a moment to know the webhooks
 		probe := testenv.APersistentPodState("probe").In(ns).Requires("a,b").PersistentPodState
-		return refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), "spec.requiredPersistentTopology")
+		return testenv.Refusal(env.Client.Create(t.Context(), probe, client.DryRunAll), "spec.requiredPersistentTopology")
 	})
 	testenv.Eventually(t, func() error {
 		return env.Client.Create(t.Context(), testenv.AFormerPersistentPodState("probe", ns), client.DryRunAll)
 	})
-}
-
-// refusal returns an error where an answer is not a refusal that names a field.
-func refusal(answer error, field string) error {
-	if !apierrors.IsInvalid(answer) || !strings.Contains(answer.Error(), field) {
-		return fmt.Errorf("answer %w, want a refusal that names %s", answer, field)
-	}
-	return nil
 }
 
 // asking asks that a workload's pods return.

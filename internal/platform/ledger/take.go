@@ -33,7 +33,7 @@ func Take(b Book, e Entry) (Book, bool) {
 // over when the second request fails: the entry keeps that generation. A second change restarts
 // containers once more.
 func again(known, later Entry) Entry {
-	if !known.Use.InPlace() || known.Use.InPlace() && later.Use.InPlace() && later.Generation > known.Generation {
+	if !known.Use.InPlace() || later.Use.InPlace() && later.Generation > known.Generation {
 		later.Vector = known.Vector
 	}
 	switch {

@@ -118,7 +118,7 @@ func TestPatchesThatMakeNoPodAreRefused(t *testing.T) {
 			}
 			s := ofSubsets(ns, "web", target("apps/v1", "StatefulSet"), patch(tc.patch))
 			for _, want := range []string{"spec.subsets[0].patch", tc.says} {
-				if err := refusal(env.Client.Create(t.Context(), s, client.DryRunAll), want); err != nil {
+				if err := testenv.Refusal(env.Client.Create(t.Context(), s, client.DryRunAll), want); err != nil {
 					t.Error(err)
 				}
 			}

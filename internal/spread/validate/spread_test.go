@@ -195,7 +195,7 @@ func TestSpreadsThatAreRefused(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := ofSubsets(ns, "web", tc.edit)
-			if err := refusal(env.Client.Create(t.Context(), s), tc.names); err != nil {
+			if err := testenv.Refusal(env.Client.Create(t.Context(), s), tc.names); err != nil {
 				t.Error(err)
 			}
 			alpha := &formerSpread{}
@@ -203,7 +203,7 @@ func TestSpreadsThatAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			former := strings.NewReplacer("].requiredNodeSelector", "].requiredNodeSelectorTerm", "].preferredNodeSelector", "].preferredNodeSelectorTerms").Replace(tc.names)
-			if err := refusal(env.Client.Create(t.Context(), alpha), former); err != nil {
+			if err := testenv.Refusal(env.Client.Create(t.Context(), alpha), former); err != nil {
 				t.Errorf("v1alpha1: %v", err)
 			}
 		})
@@ -311,7 +311,7 @@ func TestNumbersOfSpreadsThatNoClientCanReadAreRefused(t *testing.T) {
 					spec["subsets"] = []any{map[string]any{"name": "a"}}
 				}
 				o.Object["spec"] = spec
-				if err := refusal(env.Client.Create(t.Context(), o), name); err != nil {
+				if err := testenv.Refusal(env.Client.Create(t.Context(), o), name); err != nil {
 					t.Error(err)
 				}
 			})
@@ -324,12 +324,12 @@ func TestASecondSpreadOfATargetIsRefused(t *testing.T) {
 	ns := env.Namespace(t)
 	env.Create(t, ofSubsets(ns, "web"))
 	second := ofSubsets(ns, "second", func(s *spread) { s.Spec.TargetReference.Name, s.Spec.TargetReference.APIVersion = "web", "apps/v2" })
-	if err := refusal(env.Client.Create(t.Context(), second), "WorkloadSpread web has the same target"); err != nil {
+	if err := testenv.Refusal(env.Client.Create(t.Context(), second), "WorkloadSpread web has the same target"); err != nil {
 		t.Error(err)
 	}
 	alpha := testenv.AFormerSpread("second", ns)
 	alpha.Spec.TargetReference.Name = "web"
-	if err := refusal(env.Client.Create(t.Context(), alpha), "spec.targetRef"); err != nil {
+	if err := testenv.Refusal(env.Client.Create(t.Context(), alpha), "spec.targetRef"); err != nil {
 		t.Error(err)
 	}
 	env.Create(t, ofSubsets(env.Namespace(t), "web"), ofSubsets(ns, "other"),
@@ -352,7 +352,7 @@ func TestTheTargetOfASpreadIsImmutable(t *testing.T) {
 			edit(s)
 			alpha.Spec.TargetReference = s.Spec.TargetReference
 			for _, o := range []client.Object{s, alpha} {
-				if err := refusal(env.Client.Update(t.Context(), o), "immutable"); err != nil {
+				if err := testenv.Refusal(env.Client.Update(t.Context(), o), "immutable"); err != nil {
 					t.Errorf("%T: %v", o, err)
 				}
 			}
@@ -379,11 +379,11 @@ func TestPatchesAreJudgedByTheTemplateOfTheWorkload(t *testing.T) {
 	of := func(text string) *spread { return ofSubsets(ns, "web", target("apps/v1", "StatefulSet"), patch(text)) }
 	err := env.Client.Create(t.Context(), of(env3("wbe")), client.DryRunAll)
 	for _, want := range []string{"spec.subsets[0].patch", `the container "wbe" without an image`, "the name of a container of the workload"} {
-		if err := refusal(err, want); err != nil {
+		if err := testenv.Refusal(err, want); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := refusal(env.Client.Create(t.Context(), of(fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"$patch":"delete"}]}}`, name))), "without containers"); err != nil {
+	if err := testenv.Refusal(env.Client.Create(t.Context(), of(fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"$patch":"delete"}]}}`, name))), "without containers"); err != nil {
 		t.Error(err)
 	}
 	good := of(env3(name))
@@ -393,7 +393,7 @@ func TestPatchesAreJudgedByTheTemplateOfTheWorkload(t *testing.T) {
 		after.Spec.Subsets[0].Patch.Raw = []byte(text)
 		return env.Client.Update(t.Context(), after, client.DryRunAll)
 	}
-	if err := refusal(edit(env3("wbe")), "spec.subsets[0].patch"); err != nil {
+	if err := testenv.Refusal(edit(env3("wbe")), "spec.subsets[0].patch"); err != nil {
 		t.Error(err)
 	}
 	if err := edit(fmt.Sprintf(`{"spec":{"containers":[{"name":"log","image":"log"},{"name":%q,"image":"x"}]}}`, name)); err != nil {
@@ -493,7 +493,7 @@ func TestASpreadThatWasWrongBeforeCanBeChanged(t *testing.T) {
 	edit := func(do func(*formerSpread)) (admission.Warnings, error) {
 		after := wrong.DeepCopy()
 		do(after)
-		return webhook.ValidateUpdate(asFormer(t.Context()), hub(t, wrong, &spread{}), hub(t, after, &spread{}))
+		return webhook.ValidateUpdate(testenv.AsFormer(t.Context()), testenv.Hub(t, wrong, &spread{}), testenv.Hub(t, after, &spread{}))
 	}
 	warnings, err := edit(func(s *formerSpread) { s.Spec.Subsets[0].MaxReplicas = percent("40%") })
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "preferredNodeSelectorTerms[0].weight") {
@@ -503,7 +503,7 @@ func TestASpreadThatWasWrongBeforeCanBeChanged(t *testing.T) {
 		t.Errorf("a label changes: %v, warnings %q", err, warnings)
 	}
 	_, err = edit(func(s *formerSpread) { s.Spec.Subsets[1].PreferredNodeSelectorTerms[0].Weight = 200 })
-	if err := refusal(err, "spec.subsets[1].preferredNodeSelectorTerms[0].weight"); err != nil {
+	if err := testenv.Refusal(err, "spec.subsets[1].preferredNodeSelectorTerms[0].weight"); err != nil {
 		t.Error(err)
 	}
 }

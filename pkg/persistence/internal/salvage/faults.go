@@ -63,7 +63,7 @@ func check(file io.ReaderAt, m meta, list, whole bool, report func(problem strin
 }
 
 // mostHeads is the number of pages up to which each check reads the head of each page. bbolt frees as many pages as a head
-// says that the page has: a wrong number costs other pages, or takes minutes. With 3 000 pages it would take 3 ms.
+// says that the page has: a wrong number costs other pages, or takes minutes. The heads of 1 000 pages take 0.5 ms.
 const mostHeads = 1 << 10
 
 // heads checks that each page in use has its head, or is part of the page before it.
