@@ -52,9 +52,7 @@ const firstReserved = 4
 // their addresses could not be handed out.
 func (ad *adding) planReclaim(set ipam.Set) (plan ipam.ReclaimDecision, err error) {
 	in := ipam.ReclaimInput{Now: ad.a.Since, Set: set, Namespace: ad.a.Owner.Namespace, Taken: ad.beside.Taken, InUse: ad.reservedInUse}
-	if in.Held, err = ad.tx.ReservationsByNamespace(ad.conf.Network); err != nil {
-		return plan, err
-	}
+	in.Held = ad.tx.ReservationsByNamespace(ad.conf.Network)
 	in.Reserved, err = ad.tx.EndingSoonest(ad.conf.Network, reservation.Richest(in.Held, in.Namespace), in.Now, firstReserved)
 	if err != nil {
 		return plan, err

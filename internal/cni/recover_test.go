@@ -303,11 +303,13 @@ func (w *testNode) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func
 	}
 }
 
-// damage changes the state file.
+// damage changes each file of the state: while one fold and the journals are whole, nothing is lost.
 func (w *testNode) damage(do func(path string) error) {
 	w.t.Helper()
-	if err := do(filepath.Join(w.dir, "limpet.db")); err != nil {
-		w.t.Fatal(err)
+	for _, name := range []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last"} {
+		if err := do(filepath.Join(w.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			w.t.Fatal(err)
+		}
 	}
 }
 

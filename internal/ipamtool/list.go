@@ -2,7 +2,6 @@ package ipamtool
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,28 +22,17 @@ var listCommand = command{
 	run:     (*Tool).list,
 }
 
-// list writes one holder after the other. Neither the lock nor the holders are kept while it writes: the reader of its
-// output may be slow, and the state large. Where the state cannot be copied, list writes into memory first.
+// list writes one holder after the other. Verbs do not wait while it writes: the reader of its output may be slow, and the
+// state large.
 func (t *Tool) list(ctx context.Context, o options) error {
 	out := bufio.NewWriter(t.Stdout)
 	rows := newListWriter(t, o.output == "json", out)
-	var kept bytes.Buffer
-	err := o.store(nil).Snapshot(ctx, func(tx *persistence.Tx, locked bool) error {
-		if locked {
-			out.Reset(&kept)
-		}
+	err := o.store(nil).View(ctx, func(tx *persistence.Tx) error {
 		if err := tx.ByAddress(o.network, rows.measure, rows.write); err != nil {
 			return err
 		}
-		if err := rows.end(); err != nil || !locked {
-			return err
-		}
-		return out.Flush()
+		return rows.end()
 	})
-	if kept.Len() > 0 {
-		_, failed := kept.WriteTo(t.Stdout)
-		err = errors.Join(err, failed)
-	}
 	if err := explain(errors.Join(err, out.Flush()), o.dataDir); err != nil {
 		return err
 	}

@@ -52,9 +52,7 @@ func gather(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment
 // those that may give way to the reservation of an attachment.
 func underPressure(tx *persistence.Tx, a reservation.Attachment, now reservation.Moment) (reserved []reservation.Reservation, held map[string]int64, err error) {
 	network := a.ID.Network
-	if held, err = tx.ReservationsByNamespace(network); err != nil {
-		return nil, nil, err
-	}
+	held = tx.ReservationsByNamespace(network)
 	lapsed, err := tx.LapsedReservations(network, now)
 	if err != nil {
 		return nil, nil, err

@@ -3,12 +3,7 @@ package persistence
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -95,55 +90,37 @@ func (r Record) holder() string {
 }
 
 // Audit reads the whole state and compares its parts with each other. The function see, unless it is nil, gets each
-// record that can be read. Audit changes nothing, even when Options.Rebuild is set. Verbs wait only while the file is
-// copied. An audit holds one record at a time: its memory grows with the file by the page numbers only.
+// record that can be read. Audit changes nothing, even when Options.Rebuild is set. Verbs wait only while the files are
+// opened. An audit holds one record at a time.
 func (s *Store) Audit(ctx context.Context, see func(Record)) (Report, error) {
 	var r Report
-	err := s.onCopy(ctx, func() error { return s.auditFiles(&r) }, func(tx *bolt.Tx, marked uint64, copied *os.File) error {
-		if err := r.audit(tx, marked, see); err != nil {
+	err := s.read(ctx, func(ss *session) error {
+		if err := s.auditFiles(&r, ss); err != nil {
 			return err
 		}
-		report := func(problem string) { r.fault(FaultFile, databaseName, problem) }
-		if copied != nil {
-			return pageFaults(copied, report)
-		}
-		return pageFaultsAt(filepath.Join(s.dir, databaseName), report)
+		_, err := ss.transact(false, func(t *Tx) error {
+			r.Recoveries = t.Recoveries()
+			r.auditEntries(t, see)
+			return nil
+		})
+		return err
 	})
 	return r, err
 }
 
-// auditFiles looks at the files of the state, but not into the database.
-func (s *Store) auditFiles(r *Report) error {
-	_, marked, err := s.stat()
-	if err != nil {
+// auditFiles looks at the files of the state, and compares the fold with all its checksums.
+func (s *Store) auditFiles(r *Report, ss *session) (err error) {
+	if r.Marked, err = s.exists(markerName); err != nil {
 		return err
 	}
-	r.Marked = marked
 	if r.BackupPaths, err = s.backups(); err != nil {
 		return err
 	}
-	info, err := os.Stat(filepath.Join(s.dir, databaseName))
-	if err != nil {
-		return fmt.Errorf("audit state: %w", err)
+	r.Size = int64(ss.journal.size) + ss.journal.end
+	name := foldNames[ss.journal.fold]
+	if err := ss.journal.verify(s.path(name)); err != nil {
+		r.fault(FaultFile, name, err.Error())
 	}
-	r.Size = info.Size()
-	return nil
-}
-
-// audit compares the parts of a state, but not the pages of the file.
-func (r *Report) audit(tx *bolt.Tx, marked uint64, see func(Record)) error {
-	if err := checkSchema(tx); err != nil {
-		return err
-	}
-	if err := checkGeneration(tx, marked); err != nil {
-		r.fault(FaultFile, databaseName, err.Error())
-	}
-	if err := checkBuckets(tx, firstBuckets, ErrDamaged); err != nil {
-		return err
-	}
-	t := &Tx{tx: tx}
-	r.Recoveries = t.Recoveries()
-	r.auditEntries(t, see)
 	return nil
 }
 

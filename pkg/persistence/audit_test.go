@@ -53,6 +53,9 @@ func faultyStates() map[string]faultyState {
 				{Kind: persistence.FaultRecord, Subject: "reservations net ns c3 eth0"},
 				{Kind: persistence.FaultIndex, Subject: "net 10.0.0.3"},
 				{Kind: persistence.FaultIndex, Subject: "net fd00::4"},
+				{Kind: persistence.FaultIndex, Subject: "net ans \x01F?      09       \x03ns c3 eth0"},
+				{Kind: persistence.FaultIndex, Subject: "net e\x01F?  \x03F0?9       \x03ns c3 eth0"},
+				{Kind: persistence.FaultIndex, Subject: "net nns"},
 			},
 		},
 		"a record at the key of another": {
@@ -69,7 +72,9 @@ func faultyStates() map[string]faultyState {
 			want: []persistence.Fault{{Kind: persistence.FaultHolders, Subject: "net 10.0.0.1"}, {Kind: persistence.FaultIndex, Subject: "net 10.0.0.3"}},
 		},
 		"a record with a sequence number that was never given out": {
-			edit: in("meta", func(b *bolt.Bucket) error { return b.SetSequence(2) }),
+			edit: in("meta", func(b *bolt.Bucket) error {
+				return b.Put([]byte("sequence\x00meta"), binary.BigEndian.AppendUint64(nil, 2))
+			}),
 			want: []persistence.Fault{{Kind: persistence.FaultRecord, Subject: "reservations net ns c3 eth0"}},
 		},
 		"an address that no record holds, and one that is not marked as held": {
@@ -106,6 +111,7 @@ func faultyStates() map[string]faultyState {
 		},
 		"a network without counts": {
 			edit: func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("pressure")) },
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "reservations of net"}},
 		},
 	}
 }
@@ -114,7 +120,7 @@ func TestAuditFindsFaults(t *testing.T) {
 	for name, tc := range faultyStates() {
 		t.Run(name, func(t *testing.T) {
 			s := audited(t)
-			inside(t, filepath.Join(s.Dir(), "limpet.db"), tc.edit)
+			inside(t, persistence.ActiveFold(s.Dir()), tc.edit)
 			got, err := s.Audit(t.Context(), nil)
 			must(t, err)
 			for i := range got.Faults {
@@ -130,44 +136,42 @@ func TestAuditFindsFaults(t *testing.T) {
 	}
 }
 
-// TestAuditLooksAtEveryPage damages the page that lists the free pages.
-func TestAuditLooksAtEveryPage(t *testing.T) {
-	for name, offset := range map[string]int64{ // in the page
-		"pages that are neither free nor in use": 10, // the number of free pages
-		"a page of an unknown type":              8,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := grown(t)
-			f, err := os.OpenFile(filepath.Join(s.Dir(), "limpet.db"), os.O_RDWR, 0)
-			must(t, err)
-			_, err = f.WriteAt([]byte{0, 0}, freelist(t, f)+offset)
-			must(t, errors.Join(err, f.Close()))
-			report, err := s.Audit(t.Context(), nil)
-			must(t, err)
-			if len(report.Faults) != 1 || report.Faults[0].Kind != persistence.FaultFile {
-				t.Errorf("faults %v", report.Faults)
-			}
-			if _, _, err := s.Compact(t.Context()); !errors.Is(err, persistence.ErrDamaged) {
-				t.Errorf("compacted: %v", err)
-			}
-		})
+// TestAuditReadsEveryByte flips a bit in each part of a file of several megabytes, of which a verb reads one.
+func TestAuditReadsEveryByte(t *testing.T) {
+	s := filled(t, 6000)
+	_, _, err := s.Compact(t.Context())
+	must(t, err)
+	path := persistence.ActiveFold(s.Dir())
+	sound, err := s.Audit(t.Context(), nil)
+	must(t, err)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	unread := 0
+	for at := int64(1000); at < sound.Size-4096; at += 1 << 20 {
+		flip(t, f, at)
+		report, err := s.Audit(t.Context(), nil)
+		if err == nil {
+			unread++
+		}
+		if !errors.Is(err, persistence.ErrDamaged) && (len(report.Faults) == 0 || report.Faults[0].Kind != persistence.FaultFile) {
+			t.Errorf("byte %d: faults %v, %v", at, report.Faults, err)
+		}
+		flip(t, f, at)
+	}
+	if must(t, f.Close()); unread < 2 {
+		t.Errorf("%d parts were read by the audit alone", unread)
 	}
 }
 
-// freelist returns the offset of the page that lists the free pages.
-func freelist(t *testing.T, f *os.File) int64 {
+// flip flips a bit of a byte.
+func flip(t *testing.T, f *os.File, at int64) {
 	t.Helper()
-	var newest, at uint64
-	size := int64(os.Getpagesize())
-	for _, meta := range []int64{0, size} {
-		var page [80]byte
-		_, err := f.ReadAt(page[:], meta)
-		must(t, err)
-		if txid := binary.NativeEndian.Uint64(page[64:]); txid >= newest {
-			newest, at = txid, binary.NativeEndian.Uint64(page[48:])
-		}
-	}
-	return int64(at) * size
+	b := make([]byte, 1)
+	_, err := f.ReadAt(b, at)
+	must(t, err)
+	b[0] ^= 4
+	_, err = f.WriteAt(b, at)
+	must(t, err)
 }
 
 func TestAuditNotesAMissingMarker(t *testing.T) {

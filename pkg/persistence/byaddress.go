@@ -16,7 +16,7 @@ func (t *Tx) ByAddress(network string, first, fn func(Record) error) error {
 		return err
 	}
 	sort.Sort(all)
-	file := mapOf(t.tx)
+	file := mapOf(t.base)
 	for i := range all {
 		file.touch(1)
 		record, err := all[i].record()
@@ -32,15 +32,15 @@ func (t *Tx) ByAddress(network string, first, fn func(Record) error) error {
 
 // addressEntries calls fn with each record of a network, or of all, and returns where the records are.
 func (t *Tx) addressEntries(network string, fn func(Record) error) (addressEntries, error) {
-	file := mapOf(t.tx)
-	count := keys(t.tx.Bucket(bucketAttachments), file) + keys(t.tx.Bucket(bucketReservations), file)
+	file := mapOf(t.base)
+	count := keys(t.bucket(bucketAttachments), file) + keys(t.bucket(bucketReservations), file)
 	all := make(addressEntries, 0, count) // grown, it would take twice as much
 	for n, name := range t.recordNetworks() {
 		if network != "" && name != network {
 			continue
 		}
 		for _, bucket := range recordBuckets {
-			c := t.tx.Bucket(bucket.name).Cursor()
+			c := t.bucket(bucket.name).Cursor()
 			prefix := key(name, "")
 			for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 				file.touch(1)

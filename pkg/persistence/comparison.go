@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -35,7 +33,7 @@ func newComparison(r *Report, t *Tx, see func(Record)) *comparison {
 		see = func(Record) {}
 	}
 	return &comparison{
-		r: r, t: t, see: see, last: t.tx.Bucket(bucketMeta).Sequence(), file: mapOf(t.tx), held: map[string]chunk{}, shared: map[string]bool{},
+		r: r, t: t, see: see, last: t.bucket(bucketMeta).Sequence(), file: mapOf(t.base), held: map[string]chunk{}, shared: map[string]bool{},
 		order: newOrderComparison(t),
 	}
 }
@@ -60,7 +58,7 @@ func (c *comparison) readRecords() {
 // eachRecord reads all records, and calls one function with the sound ones and the other one with faults.
 func (c *comparison) eachRecord(sound func(Record), faulty func(bucket, k []byte, err error)) {
 	for _, bucket := range recordBuckets {
-		_ = c.t.tx.Bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
+		_ = c.t.bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
 			c.file.touch(4) // of the record and of indexes
 			record, err := bucket.decode(k, v)
 			if err == nil {
@@ -113,7 +111,7 @@ func (c *comparison) nameHolders() {
 
 // compareHeld compares the address index of the file with the index that the records imply.
 func (c *comparison) compareHeld() {
-	_ = c.t.tx.Bucket(bucketHeld).ForEach(func(k, v []byte) error { // the function returns no error
+	_ = c.t.bucket(bucketHeld).ForEach(func(k, v []byte) error { // the function returns no error
 		got, err := openChunk(k, v)
 		if err != nil {
 			c.r.fault(FaultIndex, readable(k), err.Error())
@@ -153,7 +151,7 @@ func (c *comparison) lookUpOwner(a reservation.Attachment) {
 		return
 	}
 	k := indexKey(a)
-	if got, _ := c.t.tx.Bucket(bucketOwners).Cursor().Seek(k); bytes.Equal(got, k) {
+	if got, _ := c.t.bucket(bucketOwners).Cursor().Seek(k); bytes.Equal(got, k) {
 		c.indexedOwners++
 	} else if len(c.missingOwners) < mostFaults {
 		c.missingOwners = append(c.missingOwners, string(k))
@@ -165,7 +163,7 @@ func (c *comparison) lookUpOwner(a reservation.Attachment) {
 // compareOwners compares the index of attachments by pod with the attachments. It looks for entries without an attachment
 // only if there are more entries than attachments.
 func (c *comparison) compareOwners() {
-	b := c.t.tx.Bucket(bucketOwners)
+	b := c.t.bucket(bucketOwners)
 	if keys(b, c.file) > c.indexedOwners {
 		_ = b.ForEach(func(k, _ []byte) error { // the function returns no error
 			c.file.touch(2)
@@ -188,16 +186,13 @@ func (c *comparison) indexed(k []byte) bool {
 		return false
 	}
 	id := attachmentKey(reservation.AttachmentID{Network: string(names[0]), ContainerID: string(names[4]), IfName: string(names[3])})
-	a, err := attachmentAt(id, c.t.tx.Bucket(bucketAttachments).Get(id))
+	a, err := attachmentAt(id, c.t.bucket(bucketAttachments).Get(id))
 	return err == nil && a.Owner.Named() && bytes.Equal(indexKey(a), k)
 }
 
 // compareCounts compares the counts of reservations with the reservations.
 func (c *comparison) compareCounts() {
-	if c.t.tx.Bucket(bucketPoolUsage) == nil {
-		return // the next verb creates the bucket and counts
-	}
-	for network, n := range reservedIn(c.t.tx) {
+	for network, n := range reservedIn(c.t) {
 		p, err := c.t.PoolUsage(network)
 		if err == nil && p.Reserved != n {
 			err = fmt.Errorf("are %d, but the counter says %d", n, p.Reserved)
@@ -209,7 +204,7 @@ func (c *comparison) compareCounts() {
 }
 
 // keys counts the entries of a bucket.
-func keys(b *bolt.Bucket, file *mapped) (n int) {
+func keys(b *bucket, file *mapped) (n int) {
 	_ = b.ForEach(func([]byte, []byte) error { n++; file.touch(1); return nil }) // the function returns no error
 	return n
 }

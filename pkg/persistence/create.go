@@ -12,17 +12,187 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// present fails when there is no state to read.
-func (s *Store) present() error {
-	switch found, marked, err := s.stat(); {
-	case err != nil:
-		return err
-	case !found && marked:
-		return s.lost()
-	case !found:
-		return ErrNoState
+// makeDir creates the directory. It survives a power loss once the marker is written.
+func (s *Store) makeDir() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("make state directory: %w", err)
 	}
 	return nil
+}
+
+// exists reports whether there is a file; the marker must be a regular one.
+func (s *Store) exists(name string) (bool, error) {
+	info, err := os.Stat(s.path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, fmt.Errorf("look for state: %w", err)
+	}
+	return err == nil && (name != markerName || info.Mode().IsRegular()), nil
+}
+
+// Initialized reports whether a state was ever created in the directory.
+func (s *Store) Initialized() (bool, error) {
+	found, err := s.exists(databaseName)
+	marked, err2 := s.exists(markerName)
+	return found || marked, errors.Join(err, err2)
+}
+
+// lost returns ErrLost with the names of the files.
+func (s *Store) lost() error {
+	return fmt.Errorf("%s is missing although %s says that it was created: %w", s.path(databaseName), s.path(markerName), ErrLost)
+}
+
+// ensure creates the state on a new node, and takes over the state of a version without a journal. The fold gets its name
+// first, then the journal, and the marker comes last, so that a crash in between does not look like a lost state.
+func (s *Store) ensure() error {
+	begun, err := s.exists(journalName)
+	marked, err2 := s.exists(markerName)
+	if err := errors.Join(err, err2); err != nil || begun && marked {
+		return err
+	}
+	if !begun {
+		found, err := s.exists(databaseName)
+		switch {
+		case err != nil:
+			return err
+		case found:
+			err = s.adopt()
+		case marked:
+			return s.lost()
+		default:
+			err = s.create()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if marked {
+		return nil
+	}
+	return s.writeMarker()
+}
+
+// adopt begins a journal on a fold that has none: on a file of version 1, which it brings up to date, and on one that a
+// crash left behind between its first name and the journal.
+func (s *Store) adopt() error {
+	m, err := s.readMark()
+	if err != nil {
+		return err
+	}
+	h, used := header{}, int64(0)
+	path := s.path(databaseName)
+	err = guarded(path, &bolt.Options{Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
+		err := db.Update(func(tx *bolt.Tx) (err error) {
+			h.generation, err = upgrade(tx, m)
+			return err
+		})
+		if err == nil {
+			used, err = usedBytes(db)
+		}
+		return err
+	})
+	if err == nil {
+		err = h.sum(path, used)
+	}
+	if err == nil {
+		err = s.begin(h)
+	}
+	if err != nil {
+		return fmt.Errorf("begin journal: %w", err)
+	}
+	return nil
+}
+
+// begin begins the first journal on the first fold, and makes the second fold a copy of it.
+func (s *Store) begin(h header) error {
+	data := make([]byte, h.size)
+	f, err := os.Open(s.path(foldNames[0]))
+	if err != nil {
+		return err
+	}
+	_, err = f.ReadAt(data, 0)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	second := s.path(foldNames[1])
+	if err := os.WriteFile(second+newSuffix, data, 0o600); err != nil {
+		return err
+	}
+	if err := errors.Join(reserve(second+newSuffix), os.Rename(second+newSuffix, second)); err != nil {
+		return err
+	}
+	return s.beginJournal(h)
+}
+
+// openExisting opens a file for bbolt, which would take an empty one for new.
+func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flag&^os.O_CREATE|unix.O_NONBLOCK|unix.O_CLOEXEC, mode) // a pipe would wait for a writer
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() == 0) {
+		err = fmt.Errorf("%s of %d bytes: %w", info.Mode(), info.Size(), ErrDamaged)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// upgrade brings a file of version 1 to the present layout, and returns its generation.
+func upgrade(tx *bolt.Tx, m mark) (uint64, error) {
+	version, err := schemaOf(tx)
+	if err != nil {
+		return 0, err
+	}
+	generation := number(tx.Bucket(bucketMeta).Get(keyGeneration))
+	if err := m.check(generation, 0); err != nil {
+		return 0, err
+	}
+	if version == schema {
+		return generation, nil
+	}
+	for problem := range tx.Check() {
+		return 0, fmt.Errorf("%w: %w", problem, ErrDamaged)
+	}
+	for _, name := range firstBuckets {
+		if tx.Bucket(name) == nil {
+			return 0, fmt.Errorf("no bucket %s: %w", name, ErrDamaged)
+		}
+	}
+	if tx.Bucket(bucketOrder) != nil { // not of version 2
+		if err := tx.DeleteBucket(bucketOrder); err != nil {
+			return 0, err
+		}
+	}
+	t := newTx(tx)
+	if err := t.upgrade(); err != nil {
+		return 0, err
+	}
+	return generation + 1, write(tx, t.changes, generation+1)
+}
+
+// firstBuckets are those that each version has made.
+var firstBuckets = [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld}
+
+// upgrade adds to the state of a file of version 1 what it lacks.
+func (t *Tx) upgrade() error {
+	for _, name := range [][]byte{bucketMeta, bucketReleased} {
+		b := t.bucket(name)
+		if err := b.SetSequence(b.base.Sequence()); err != nil {
+			return err
+		}
+	}
+	all, err := t.Records()
+	if err != nil {
+		return err
+	}
+	for _, r := range all.Reservations {
+		if err := t.changeOrder(r, 1); err != nil {
+			return err
+		}
+	}
+	return t.count()
 }
 
 // reserve allocates disk space for the records of a large node, so that pods can end and keep their addresses when the
@@ -65,48 +235,63 @@ func (s *Store) create() error {
 	return s.build(records, Salvaged{})
 }
 
-// build writes a complete database under a temporary name, and then renames it over the old one.
+// build writes a complete fold under a temporary name, renames it over the old one, and begins a journal on it.
 func (s *Store) build(records reservation.Records, left Salvaged) error {
-	temp := filepath.Join(s.dir, databaseName+".new")
+	temp := s.path(databaseName + newSuffix)
 	if err := removeLeftover(temp); err != nil {
 		return err
 	}
-	marked, err := s.markedGeneration()
+	m, err := s.readMark()
 	if err != nil {
 		return err
 	}
-	db, err := bolt.Open(temp, 0o600, nil)
-	if err != nil {
-		return fmt.Errorf("create state file: %w", err)
+	t := newTx(nil)
+	if err := left.restore(t, records); err != nil {
+		return fmt.Errorf("create state: %w", err)
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		if err := makeBuckets(tx); err != nil {
-			return err
+	h, used := header{generation: max(left.generation, m.generation, s.firstGeneration()) + 1}, int64(0)
+	err = guarded(temp, &bolt.Options{}, func(db *bolt.DB) error {
+		err := db.Update(func(tx *bolt.Tx) error { return write(tx, t.changes, h.generation) })
+		if err == nil {
+			used, err = usedBytes(db)
 		}
-		if err := left.restore(&Tx{tx: tx}, records); err != nil {
-			return err
-		}
-		_, err := raiseGeneration(tx, max(left.generation(), marked)+1)
 		return err
 	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		return fmt.Errorf("create state file: %w", err)
+	if err == nil {
+		err = reserve(temp)
 	}
-	if err := reserve(temp); err != nil {
-		return err
+	if err == nil {
+		err = h.sum(temp, used)
 	}
-	if err := os.Rename(temp, filepath.Join(s.dir, databaseName)); err != nil {
-		return fmt.Errorf("create state file: %w", err)
+	if err == nil {
+		err = os.Rename(temp, s.path(databaseName))
 	}
-	return syncDir(s.dir)
+	if err == nil {
+		err = s.begin(h)
+	}
+	if err != nil {
+		return fmt.Errorf("create state: %w", err)
+	}
+	s.writeMark(m.next(h.generation, true, s.uptime()))
+	return nil
 }
 
-// mark writes the marker, as the last step.
-func (s *Store) mark() error {
+// firstGeneration is the time of the last change in the directory, in nanoseconds: a state of another history, made before,
+// has a lower generation.
+func (s *Store) firstGeneration() uint64 {
+	info, err := os.Stat(s.dir)
+	if err != nil {
+		return 0
+	}
+	return uint64(max(info.ModTime().UnixNano(), 1))
+}
+
+// writeMarker writes the marker, as the last step.
+func (s *Store) writeMarker() error {
 	if err := s.syncAbove(); err != nil {
 		return err
 	}
-	path := filepath.Join(s.dir, markerName)
+	path := s.path(markerName)
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		_ = os.Remove(path) // a pipe or the like holds nothing, and the next step says why the marker cannot be written
 	}
@@ -128,4 +313,12 @@ func syncDir(dir string) error {
 		return fmt.Errorf("sync directory: %w", err)
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// removeLeftover removes the temporary file of a verb that was killed.
+func removeLeftover(temp string) error {
+	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove temporary file: %w", err)
+	}
+	return nil
 }

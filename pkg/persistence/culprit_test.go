@@ -38,9 +38,8 @@ func TestAnErrorOfTheProgramIsNoDamage(t *testing.T) {
 			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
 			in := func(*persistence.Tx) error { bug(); return errNoPanic }
 			for way, call := range map[string]func() error{
-				"Update":   func() error { return s.Update(t.Context(), in) },
-				"View":     func() error { return s.View(t.Context(), in) },
-				"Snapshot": func() error { return s.Snapshot(t.Context(), func(tx *persistence.Tx, _ bool) error { return in(tx) }) },
+				"Update": func() error { return s.Update(t.Context(), in) },
+				"View":   func() error { return s.View(t.Context(), in) },
 				"Audit": func() error {
 					_, err := s.Audit(t.Context(), func(persistence.Record) { bug() })
 					return err

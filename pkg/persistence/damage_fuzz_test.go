@@ -32,14 +32,14 @@ func FuzzDamagedFile(f *testing.F) {
 	f.Add(good[:len(good)-1000])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, "limpet.db"), data, 0o600))
-		must(t, os.Truncate(filepath.Join(dir, "limpet.db"), max(int64(len(data)), 1<<16)))
+		must(t, os.WriteFile(persistence.ActiveFold(dir), data, 0o600))
+		must(t, os.Truncate(persistence.ActiveFold(dir), max(int64(len(data)), 1<<16)))
 		must(t, os.WriteFile(filepath.Join(dir, "limpet.marker"), nil, 0o600))
-		given, err := os.ReadFile(filepath.Join(dir, "limpet.db"))
+		given, err := os.ReadFile(persistence.ActiveFold(dir))
 		must(t, err)
 		s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
 		if err := s.Update(t.Context(), func(*persistence.Tx) error { return nil }); errors.Is(err, persistence.ErrNewer) {
-			left, err := os.ReadFile(filepath.Join(dir, "limpet.db"))
+			left, err := os.ReadFile(persistence.ActiveFold(dir))
 			must(t, err)
 			if !bytes.Equal(left, given) {
 				t.Error("a file with a newer schema was changed")

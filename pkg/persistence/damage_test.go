@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,20 +21,19 @@ func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 		damage func(t *testing.T, path string)
 		want   error
 	}{
-		"removed":                        {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
-		"empty":                          {damage: truncate(0), want: persistence.ErrDamaged},
-		"cut within a page":              {damage: truncate(100), want: persistence.ErrDamaged},
-		"cut to one page":                {damage: truncate(4096), want: persistence.ErrDamaged},
-		"cut to two pages":               {damage: truncate(8192), want: persistence.ErrDamaged},
-		"cut in the middle":              {damage: truncate(16384), want: persistence.ErrDamaged},
-		"zeroed":                         {damage: zero(0, -1), want: persistence.ErrDamaged},
-		"both meta pages zeroed":         {damage: zero(0, 8192), want: persistence.ErrDamaged},
-		"first meta page zeroed":         {damage: zero(0, 4096), want: persistence.ErrDamaged},
-		"second meta page zeroed":        {damage: zero(4096, 8192), want: persistence.ErrDamaged},
-		"meta page of a far older state": {damage: oldMeta, want: persistence.ErrDamaged},
-		"cut behind what a verb reads":   {damage: cutTail, want: persistence.ErrDamaged},
-		"a flipped bit in a record":      {damage: flipBit, want: persistence.ErrDamaged},
-		"data pages zeroed":              {damage: zero(8192, -1), want: persistence.ErrDamaged},
+		"removed":                      {damage: func(t *testing.T, path string) { must(t, os.Remove(path)) }, want: persistence.ErrLost},
+		"empty":                        {damage: truncate(0), want: persistence.ErrDamaged},
+		"cut within a page":            {damage: truncate(100), want: persistence.ErrDamaged},
+		"cut to one page":              {damage: truncate(4096), want: persistence.ErrDamaged},
+		"cut to two pages":             {damage: truncate(8192), want: persistence.ErrDamaged},
+		"cut in the middle":            {damage: truncate(16384), want: persistence.ErrDamaged},
+		"zeroed":                       {damage: zero(0, -1), want: persistence.ErrDamaged},
+		"both meta pages zeroed":       {damage: zero(0, 8192), want: persistence.ErrDamaged},
+		"first meta page zeroed":       {damage: zero(0, 4096), want: persistence.ErrDamaged},
+		"second meta page zeroed":      {damage: zero(4096, 8192), want: persistence.ErrDamaged},
+		"cut behind what a verb reads": {damage: cutTail, want: persistence.ErrDamaged},
+		"a flipped bit in a record":    {damage: flipBit, want: persistence.ErrDamaged},
+		"data pages zeroed":            {damage: zero(8192, -1), want: persistence.ErrDamaged},
 		"not a database": {damage: func(t *testing.T, path string) {
 			must(t, os.WriteFile(path, bytes.Repeat([]byte("limpet\n"), 9000), 0o600))
 		}, want: persistence.ErrDamaged},
@@ -55,8 +53,9 @@ func TestDamagedStateIsNeverTakenForNew(t *testing.T) {
 				}
 				return nil
 			})
-			path := filepath.Join(dir, "limpet.db")
+			path := persistence.ActiveFold(dir)
 			tc.damage(t, path)
+			path = persistence.ActiveFold(dir)
 			before, _ := os.ReadFile(path) // none when it was removed
 
 			read := func(tx *persistence.Tx) error {
@@ -87,7 +86,7 @@ func TestRepairedStateCanBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	s := persistence.New(persistence.Options{Dir: dir})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	path := filepath.Join(dir, "limpet.db")
+	path := persistence.ActiveFold(dir)
 	good, err := os.ReadFile(path)
 	must(t, err)
 	zero(8192, -1)(t, path)
@@ -118,7 +117,7 @@ func TestCrashWhileCreatingLeavesNothingLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			made, dir := t.TempDir(), t.TempDir()
 			update(t, persistence.New(persistence.Options{Dir: made}), func(*persistence.Tx) error { return nil })
-			data, err := os.ReadFile(filepath.Join(made, "limpet.db"))
+			data, err := os.ReadFile(persistence.ActiveFold(made))
 			must(t, err)
 			for _, f := range left {
 				must(t, os.WriteFile(filepath.Join(dir, f), data, 0o600))
@@ -151,7 +150,7 @@ func TestEveryBitOfTheMetaPagesCounts(t *testing.T) {
 	dir := t.TempDir()
 	s := persistence.New(persistence.Options{Dir: dir})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	path := filepath.Join(dir, "limpet.db")
+	path := persistence.ActiveFold(dir)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)
 	flip := func(at int64, bit int) {
@@ -176,19 +175,6 @@ func TestEveryBitOfTheMetaPagesCounts(t *testing.T) {
 	must(t, f.Close())
 }
 
-// oldMeta replaces the newest meta page by its content of two commits before.
-func oldMeta(t *testing.T, path string) {
-	was, err := os.ReadFile(path)
-	must(t, err)
-	for range 4 {
-		inside(t, path, func(tx *bolt.Tx) error { return tx.Bucket([]byte("cursors")).Put([]byte("x"), []byte("x")) })
-	}
-	data, err := os.ReadFile(path)
-	must(t, err)
-	copy(data[:4096], was[:4096])
-	must(t, os.WriteFile(path, data, 0o600))
-}
-
 // cutTail removes the last pages of a file, most of which are not in use.
 func cutTail(t *testing.T, path string) {
 	var high int64
@@ -197,7 +183,7 @@ func cutTail(t *testing.T, path string) {
 		high = tx.Size()
 		return errors.Join(err, b.Put([]byte("x"), make([]byte, 1<<20)))
 	})
-	must(t, os.Truncate(path, high))
+	must(t, os.Truncate(persistence.ActiveFold(filepath.Dir(path)), high))
 }
 
 func flipBit(t *testing.T, path string) {
@@ -211,10 +197,12 @@ func flipBit(t *testing.T, path string) {
 
 func foreign(t *testing.T, path string) {
 	must(t, os.Remove(path))
-	inside(t, path, func(tx *bolt.Tx) error {
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	must(t, errors.Join(db.Update(func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucket([]byte("something"))
 		return err
-	})
+	}), db.Close()))
 }
 
 // later writes the schema of a newer version, with its checksum.
@@ -244,36 +232,8 @@ func misplaced(t *testing.T, path string) {
 	})
 }
 
+// inside edits the state file as if its content had been written so.
 func inside(t *testing.T, path string, fn func(*bolt.Tx) error) {
 	t.Helper()
-	db, err := bolt.Open(path, 0o600, nil)
-	must(t, err)
-	must(t, errors.Join(db.Update(fn), db.Close()))
-}
-
-// TestSmallBucketWithAWrongLength damages a length inside of an inline bucket, which bbolt would believe: View and
-// Audit refuse the file.
-func TestSmallBucketWithAWrongLength(t *testing.T) {
-	s := persistence.New(persistence.Options{Dir: t.TempDir()})
-	update(t, s, func(tx *persistence.Tx) error { return tx.SetCursor("n", 0, netip.MustParseAddr("10.1.0.2")) })
-	path := filepath.Join(s.Dir(), "limpet.db")
-	data, err := os.ReadFile(path)
-	must(t, err)
-	const entry = "n\x00\x00" + "10.1.0.2" // key and value, which lie behind the entry's head of 16 bytes
-	heads := 0
-	for at := 0; ; heads++ {
-		i := bytes.Index(data[at:], []byte(entry))
-		if i < 0 {
-			break
-		}
-		at += i + 1
-		binary.NativeEndian.PutUint32(data[at-1-4:], 4096) // the length of the value
-	}
-	must(t, os.WriteFile(path, data, 0o600))
-	if err := s.View(t.Context(), func(*persistence.Tx) error { return nil }); heads == 0 || !errors.Is(err, persistence.ErrDamaged) {
-		t.Errorf("View: %v, want %v", err, persistence.ErrDamaged)
-	}
-	if _, err := s.Audit(t.Context(), nil); !errors.Is(err, persistence.ErrDamaged) {
-		t.Errorf("Audit: %v, want %v", err, persistence.ErrDamaged)
-	}
+	must(t, persistence.Edit(filepath.Dir(path), fn))
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
-	"github.com/limpet-io/limpet/pkg/persistence/internal/salvage"
 )
 
 var (
@@ -13,13 +12,15 @@ var (
 	// ErrLost is returned when a state was created and its file is gone.
 	ErrLost = errors.New("state file is lost")
 	// ErrDamaged is returned when the state file cannot be read. Nothing was written to the file.
-	ErrDamaged = salvage.ErrDamaged
+	ErrDamaged = errors.New("state file is damaged")
 	// ErrOutdated is returned for a state file that is older than the marker says: an earlier one was put in its place.
 	ErrOutdated = errors.New("state file is an earlier one")
 	// ErrNewer is returned for a state file with a newer schema.
 	ErrNewer = errors.New("state file was written by a newer version")
-	// errOlder is returned for a file without the buckets that this version added.
+	// errOlder is returned for a state without a journal.
 	errOlder = errors.New("state file was written by an older version")
+	// errReadOnly is returned for a write in a View.
+	errReadOnly = errors.New("write in a read-only transaction")
 	// ErrName is returned for a name that is not valid UTF-8, has a zero byte or is too long, and for a network without
 	// a name.
 	ErrName = errors.New("name cannot be stored")

@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -63,9 +61,8 @@ func openChunk(k, data []byte) (c chunk, err error) {
 }
 
 // readChunk returns the chunk at a key. Without a chunk all its addresses are free.
-func readChunk(b *bolt.Bucket, k []byte) (c chunk, err error) {
-	data, err := lookUp(b, k, func(k, data []byte) error { _, err := openChunk(k, data); return err })
-	if data != nil && err == nil {
+func readChunk(b *bucket, k []byte) (c chunk, err error) {
+	if data := b.Get(k); data != nil {
 		c, err = openChunk(k, data)
 	}
 	return c, err
@@ -74,7 +71,7 @@ func readChunk(b *bolt.Bucket, k []byte) (c chunk, err error) {
 // Held reports whether an address is attached or reserved.
 func (t *Tx) Held(network string, a netip.Addr) (bool, error) {
 	k, at := chunkKey(network, a)
-	c, err := readChunk(t.tx.Bucket(bucketHeld), k)
+	c, err := readChunk(t.bucket(bucketHeld), k)
 	return c.has(at), err
 }
 
@@ -136,7 +133,7 @@ func (t *Tx) release(network string, addrs []netip.Addr) error {
 
 // flip changes the bits of addresses, all of which must have the wanted value.
 func (t *Tx) flip(network string, addrs []netip.Addr, want bool, wrong func(netip.Addr) error) error {
-	b := t.tx.Bucket(bucketHeld)
+	b := t.bucket(bucketHeld)
 	for _, a := range addrs {
 		k, at := chunkKey(network, a)
 		c, err := readChunk(b, k)
@@ -170,7 +167,7 @@ type FreeView struct {
 
 // FirstFree returns the lowest free address within [from, to]. The cost is one look-up per 256 held addresses.
 func (v FreeView) FirstFree(from, to netip.Addr) (netip.Addr, bool, error) {
-	b := v.tx.tx.Bucket(bucketHeld)
+	b := v.tx.bucket(bucketHeld)
 	last, lastAt := chunkKey(v.network, to)
 	for {
 		k, at := chunkKey(v.network, from)

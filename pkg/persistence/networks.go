@@ -8,23 +8,18 @@ import (
 	"slices"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// bucketPoolUsage maps a network to a poolUsageRecord. Files of the first version do not have the bucket.
-var bucketPoolUsage = []byte("pressure")
-
 // Cursor returns the address last handed out from a range set. The address is invalid when there is none.
 func (t *Tx) Cursor(network string, set int) netip.Addr {
-	a, _ := netip.ParseAddr(string(t.tx.Bucket(bucketCursors).Get(cursorKey(network, set)))) // an unreadable cursor counts as none
+	a, _ := netip.ParseAddr(string(t.bucket(bucketCursors).Get(cursorKey(network, set)))) // an unreadable cursor counts as none
 	return a
 }
 
 // SetCursor stores the address last handed out from a range set.
 func (t *Tx) SetCursor(network string, set int, a netip.Addr) error {
-	return t.tx.Bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
+	return t.bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
 }
 
 // cursorKey returns the key of a cursor. The first versions wrote one byte for the number of the set.
@@ -39,7 +34,7 @@ func cursorKey(network string, set int) []byte {
 // SetConfig stores the configuration of a network as the ADD has it, for reports about the pool. The value is opaque to
 // this package. Writing the same value again writes no page.
 func (t *Tx) SetConfig(network string, config []byte) error {
-	b := t.tx.Bucket(bucketNetworks)
+	b := t.bucket(bucketNetworks)
 	if bytes.Equal(b.Get(key(network)), config) {
 		return nil
 	}
@@ -48,7 +43,7 @@ func (t *Tx) SetConfig(network string, config []byte) error {
 
 // Configured reports whether SetConfig was called for a network since the state was created.
 func (t *Tx) Configured(network string) bool {
-	return t.tx.Bucket(bucketNetworks).Get(key(network)) != nil
+	return t.bucket(bucketNetworks).Get(key(network)) != nil
 }
 
 // Networks returns the configurations by network. The value is nil for a network that occurs only in records, as after a
@@ -58,7 +53,7 @@ func (t *Tx) Networks() (map[string][]byte, error) {
 	for _, network := range t.recordNetworks() {
 		all[network] = nil
 	}
-	err := t.tx.Bucket(bucketNetworks).ForEach(func(k, v []byte) error {
+	err := t.bucket(bucketNetworks).ForEach(func(k, v []byte) error {
 		all[string(k)] = bytes.Clone(v)
 		return nil
 	})
@@ -68,7 +63,7 @@ func (t *Tx) Networks() (map[string][]byte, error) {
 // recordNetworks returns the sorted names of the networks that occur in records.
 func (t *Tx) recordNetworks() (names []string) {
 	for _, bucket := range [][]byte{bucketAttachments, bucketReservations} {
-		c := t.tx.Bucket(bucket).Cursor()
+		c := t.bucket(bucket).Cursor()
 		for k, _ := c.First(); k != nil; {
 			network, _, _ := bytes.Cut(k, key("", ""))
 			names = append(names, string(network))
@@ -157,11 +152,7 @@ func poolUsageOfJSON(data []byte) (PoolUsage, error) {
 
 // PoolUsage returns the counts and limits of a network; the zero value before the first ADD.
 func (t *Tx) PoolUsage(network string) (PoolUsage, error) {
-	b := t.tx.Bucket(bucketPoolUsage)
-	if b == nil {
-		return PoolUsage{}, nil
-	}
-	data := b.Get(key(network))
+	data := t.bucket(bucketPoolUsage).Get(key(network))
 	if data == nil {
 		return PoolUsage{}, nil
 	}
@@ -179,7 +170,7 @@ func (t *Tx) updateUsage(network string, change func(*PoolUsage)) error {
 	if err != nil {
 		return fmt.Errorf("encode pool usage: %w", err)
 	}
-	b := t.tx.Bucket(bucketPoolUsage)
+	b := t.bucket(bucketPoolUsage)
 	if bytes.Equal(b.Get(key(network)), data) {
 		return nil
 	}
@@ -224,7 +215,7 @@ func (t *Tx) CountInUse(network string, addresses int) error {
 
 // count sets the number of reservations of each network.
 func (t *Tx) count() error {
-	for network, n := range reservedIn(t.tx) {
+	for network, n := range reservedIn(t) {
 		if network == "" {
 			return fmt.Errorf("reservation without a network: %w", ErrDamaged)
 		}
@@ -236,8 +227,8 @@ func (t *Tx) count() error {
 }
 
 // reservedIn counts the reservations of each network, including networks that have only a record of their usage.
-func reservedIn(tx *bolt.Tx) map[string]int64 {
-	reserved, file := map[string]int64{}, mapOf(tx)
+func reservedIn(t *Tx) map[string]int64 {
+	reserved, file := map[string]int64{}, mapOf(t.base)
 	add := func(n int64) func(k, _ []byte) error {
 		return func(k, _ []byte) error {
 			file.touch(1)
@@ -246,18 +237,7 @@ func reservedIn(tx *bolt.Tx) map[string]int64 {
 			return nil
 		}
 	}
-	_ = tx.Bucket(bucketReservations).ForEach(add(1)) // the function returns no error
-	_ = tx.Bucket(bucketPoolUsage).ForEach(add(0))    // neither does this one
+	_ = t.bucket(bucketReservations).ForEach(add(1)) // the function returns no error
+	_ = t.bucket(bucketPoolUsage).ForEach(add(0))    // neither does this one
 	return reserved
-}
-
-// makePoolUsage creates the bucket in a file of the first version, and counts the reservations.
-func makePoolUsage(tx *bolt.Tx) error {
-	if tx.Bucket(bucketPoolUsage) != nil {
-		return nil
-	}
-	if _, err := tx.CreateBucket(bucketPoolUsage); err != nil {
-		return fmt.Errorf("create bucket %s: %w", bucketPoolUsage, err)
-	}
-	return (&Tx{tx: tx}).count()
 }

@@ -5,31 +5,23 @@ import (
 	"fmt"
 	"strings"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// orderComparison compares the order of reservations with the reservations, if the order is kept.
+// orderComparison compares the order of reservations with the reservations.
 type orderComparison struct {
-	b       *bolt.Bucket // nil while the order is not kept: the next verb that needs the order makes it
-	right   int          // entries that are as they must be
+	b       *bucket
+	right   int // entries that are as they must be
 	missing int
 	inNS    map[string]uint64 // reservations by key of their namespace
 }
 
 func newOrderComparison(t *Tx) orderComparison {
-	if !t.orderKept() {
-		return orderComparison{}
-	}
-	return orderComparison{b: t.tx.Bucket(bucketOrder), inNS: map[string]uint64{}}
+	return orderComparison{b: t.bucket(bucketOrder), inNS: map[string]uint64{}}
 }
 
 // lookUp looks a reservation up in the order.
 func (o *orderComparison) lookUp(r reservation.Reservation) {
-	if o.b == nil {
-		return
-	}
 	end, age, value := orderEntries(r)
 	o.compare(end, value)
 	o.compare(age, value)
@@ -49,9 +41,6 @@ func (o *orderComparison) compare(k, want []byte) {
 // compareOrder reports the differences. It looks for the entries that are wrong only if there are any.
 func (c *comparison) compareOrder() {
 	o := &c.order
-	if o.b == nil {
-		return
-	}
 	for k, n := range o.inNS {
 		o.compare([]byte(k), orderCount(n))
 	}
@@ -87,7 +76,7 @@ func (c *comparison) orderedAs(k []byte) []byte {
 		return nil
 	}
 	own := ownerKey(reservation.Owner{Network: network, Namespace: names[0], Pod: names[1], IfName: names[2]})
-	r, err := reservationAt(own, c.t.tx.Bucket(bucketReservations).Get(own))
+	r, err := reservationAt(own, c.t.bucket(bucketReservations).Get(own))
 	if err != nil {
 		return nil
 	}

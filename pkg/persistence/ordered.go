@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,25 +12,12 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// LapsedReservations returns the reservations of a network whose deadline has passed. Without the order all records are
-// read.
-func (t *Tx) LapsedReservations(network string, now reservation.Moment) (lapsed []reservation.Reservation, err error) {
-	if !t.orderKept() {
-		all, err := t.Reservations(network)
-		return reservation.Lapsed(all, now), err
-	}
-	err = t.inOrder(func() (err error) {
-		lapsed, err = t.lapsed(network, now)
-		return err
-	})
-	return lapsed, err
-}
-
-// lapsed reads the order by end. The entries of this boot are read up to the first that has not lapsed.
-func (t *Tx) lapsed(network string, now reservation.Moment) ([]reservation.Reservation, error) {
+// LapsedReservations returns the reservations of a network whose deadline has passed. The entries of this boot are read up
+// to the first that has not lapsed.
+func (t *Tx) LapsedReservations(network string, now reservation.Moment) ([]reservation.Reservation, error) {
 	var all []reservation.Reservation
 	w := newWalk(network, byEnd, "", now)
-	c := t.tx.Bucket(bucketOrder).Cursor()
+	c := t.bucket(bucketOrder).Cursor()
 	for k, v := c.Seek(w.prefix); bytes.HasPrefix(k, w.prefix); {
 		d, err := w.deadline(k, v)
 		if err != nil {
@@ -53,28 +41,14 @@ func (t *Tx) lapsed(network string, now reservation.Moment) ([]reservation.Reser
 }
 
 // ReservationsByNamespace counts the reservations of a network, lapsed ones included.
-func (t *Tx) ReservationsByNamespace(network string) (of map[string]int64, err error) {
-	usage, err := t.PoolUsage(network)
-	if err != nil {
-		return nil, err
+func (t *Tx) ReservationsByNamespace(network string) map[string]int64 {
+	of := map[string]int64{}
+	prefix := orderKey(network, ofNS, "")
+	c := t.bucket(bucketOrder).Cursor()
+	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		of[string(k[len(prefix):])] = int64(number(v))
 	}
-	compared := false
-	err = t.inOrder(func() error {
-		of = map[string]int64{}
-		total := int64(0)
-		prefix := orderKey(network, ofNS, "")
-		c := t.tx.Bucket(bucketOrder).Cursor()
-		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			of[string(k[len(prefix):])] = int64(number(v))
-			total += int64(number(v))
-		}
-		if total != usage.Reserved && !compared { // else the counter is wrong, which the agent mends
-			compared = true
-			return errDisorder
-		}
-		return nil
-	})
-	return of, err
+	return of
 }
 
 // EndingSoonest returns some reservations of a namespace, in the order in which they give way to a pod: first
@@ -91,23 +65,22 @@ func (t *Tx) WaitingLongest(network, namespace string, now reservation.Moment, s
 
 // first returns the first reservations of a namespace in an order.
 func (t *Tx) first(w walk, namespace string, some int) (found []reservation.Reservation, err error) {
-	err = t.inOrder(func() error {
-		found = nil
-		places, err := t.places(w, namespace, some)
+	places, err := t.places(w, namespace, some)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		r, err := w.record(t, p.key, p.value)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, p := range places {
-			r, err := w.record(t, p.key, p.value)
-			if err != nil {
-				return err
-			}
-			found = append(found, r)
-		}
-		return nil
-	})
-	return found, err
+		found = append(found, r)
+	}
+	return found, nil
 }
+
+// errOrder is returned for an entry without its record, or with another one.
+var errOrder = fmt.Errorf("the order of reservations is not that of the records: %w", ErrDamaged)
 
 // place is an entry, and what decides about its place in the order.
 type place struct {
@@ -129,7 +102,7 @@ func (t *Tx) places(w walk, namespace string, some int) ([]*place, error) {
 	own := append([]byte(namespace), 0)
 	var group []byte
 	left := some
-	c := t.tx.Bucket(bucketOrder).Cursor()
+	c := t.bucket(bucketOrder).Cursor()
 	for k, v := c.Seek(w.prefix); bytes.HasPrefix(k, w.prefix); {
 		d, err := w.deadline(k, v)
 		if err != nil {
@@ -189,7 +162,7 @@ func newWalk(network string, kind byte, first string, now reservation.Moment) wa
 func (w walk) deadline(k, v []byte) (d reservation.Deadline, err error) {
 	head := k[len(w.prefix):]
 	if len(head) < orderHead || len(v) != orderValue {
-		return d, errDisorder
+		return d, errOrder
 	}
 	d.For = time.Duration(binary.BigEndian.Uint64(v[12:]))
 	d.From.Wall, d.From.BootID = time.Unix(int64(binary.BigEndian.Uint64(v)), int64(binary.BigEndian.Uint32(v[8:]))), w.earlier
@@ -206,7 +179,7 @@ func (w walk) deadline(k, v []byte) (d reservation.Deadline, err error) {
 func (w walk) record(t *Tx, k, v []byte) (r reservation.Reservation, err error) {
 	names := strings.Split(string(k[len(w.prefix)+orderHead:]), "\x00")
 	if len(names) != 3 {
-		return r, errDisorder
+		return r, errOrder
 	}
 	r, found, err := t.Reservation(reservation.Owner{Network: w.network, Namespace: names[0], Pod: names[1], IfName: names[2]})
 	if err != nil {
@@ -214,7 +187,7 @@ func (w walk) record(t *Tx, k, v []byte) (r reservation.Reservation, err error) 
 	}
 	end, age, value := orderEntries(r)
 	if !found || !bytes.Equal(v, value) || !bytes.Equal(k, end) && !bytes.Equal(k, age) {
-		return r, errDisorder
+		return r, errOrder
 	}
 	return r, nil
 }

@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"bytes"
 	"encoding"
 	"encoding/binary"
 	"encoding/hex"
@@ -13,8 +12,6 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -340,34 +337,4 @@ func encodeAttachment(a reservation.Attachment) ([]byte, error) {
 
 func encodeReservation(r reservation.Reservation) ([]byte, error) {
 	return encode(func(f *form) { f.reservation(&r) })
-}
-
-// lookUp returns the value at a key; nil when there is none. Then it checks both neighbours: one of them could be the entry,
-// with a damaged key.
-func lookUp(b *bolt.Bucket, k []byte, check func(k, data []byte) error) ([]byte, error) {
-	cursor := b.Cursor()
-	at, data := cursor.Seek(k)
-	if bytes.Equal(at, k) {
-		return data, nil
-	}
-	before := cursor.Prev
-	if at == nil {
-		before = cursor.Last
-	} else if err := check(at, data); err != nil {
-		return nil, err
-	}
-	if at, data = before(); at == nil {
-		return nil, nil
-	}
-	return nil, check(at, data)
-}
-
-// namesKey checks that a record repeats each part of its key. Decoding the record would take ten times as long.
-func namesKey(k, data []byte) error {
-	for part := range bytes.SplitSeq(k, []byte{0}) {
-		if len(part) > 0 && !bytes.Contains(data, appendText(nil, string(part))) {
-			return fmt.Errorf("record at the key %q, which it does not name: %w", k, ErrDamaged)
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -35,16 +36,12 @@ func (s *Store) Reindex(ctx context.Context) (mended []Fault, err error) {
 
 // reindex fills new indexes from the records, all of which can be read.
 func (t *Tx) reindex() error {
-	for _, name := range [][]byte{bucketHeld, bucketOwners} {
-		if err := t.tx.DeleteBucket(name); err != nil {
-			return fmt.Errorf("reindex: %w", err)
-		}
-		if _, err := t.tx.CreateBucket(name); err != nil {
+	for _, name := range [][]byte{bucketHeld, bucketOwners, bucketOrder} {
+		if err := t.bucket(name).clear(); err != nil {
 			return fmt.Errorf("reindex: %w", err)
 		}
 	}
-	t.ordered, t.orderKnown = false, true // the next verb that needs the order makes it
-	err := each(t.tx.Bucket(bucketAttachments), nil, attachmentAt, func(a reservation.Attachment) error {
+	err := each(t.bucket(bucketAttachments), nil, attachmentAt, func(a reservation.Attachment) error {
 		if err := t.hold(a.ID.Network, a.Addresses); err != nil {
 			return err
 		}
@@ -53,8 +50,8 @@ func (t *Tx) reindex() error {
 	if err != nil {
 		return err
 	}
-	err = each(t.tx.Bucket(bucketReservations), nil, reservationAt, func(r reservation.Reservation) error {
-		return t.hold(r.Owner.Network, r.Addresses)
+	err = each(t.bucket(bucketReservations), nil, reservationAt, func(r reservation.Reservation) error {
+		return errors.Join(t.hold(r.Owner.Network, r.Addresses), t.changeOrder(r, 1))
 	})
 	if err != nil {
 		return err
@@ -65,10 +62,7 @@ func (t *Tx) reindex() error {
 // recount counts the reservations of each network. A record of usage that cannot be read is replaced: the next ADD writes
 // the limits again.
 func (t *Tx) recount() error {
-	b := t.tx.Bucket(bucketPoolUsage)
-	if b == nil {
-		return nil // the next verb creates the bucket and counts
-	}
+	b := t.bucket(bucketPoolUsage)
 	var unreadable [][]byte
 	_ = b.ForEach(func(k, v []byte) error { // the function returns no error
 		if _, err := decodePoolUsage(v); err != nil {

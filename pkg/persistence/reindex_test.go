@@ -22,7 +22,7 @@ func TestReindex(t *testing.T) {
 	for name, tc := range faultyStates() {
 		t.Run(name, func(t *testing.T) {
 			s := audited(t)
-			inside(t, filepath.Join(s.Dir(), "limpet.db"), tc.edit)
+			inside(t, persistence.ActiveFold(s.Dir()), tc.edit)
 			var was, is []persistence.Record
 			before, err := s.Audit(t.Context(), func(r persistence.Record) { was = append(was, r) })
 			must(t, err)
@@ -46,7 +46,7 @@ func TestReindex(t *testing.T) {
 // TestReindexMendsAnUnreadableCount has a record of usage that cannot be read, beside a wrong index.
 func TestReindexMendsAnUnreadableCount(t *testing.T) {
 	s := audited(t)
-	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+	inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error {
 		return errors.Join(tx.Bucket([]byte("pressure")).Put([]byte("net"), []byte("{")), tx.Bucket([]byte("owners")).Put([]byte("net\x00x"), nil))
 	})
 	mended, err := s.Reindex(t.Context())
@@ -72,7 +72,7 @@ func TestReindexMakesNoState(t *testing.T) {
 // TestAuditWithoutTheLockFile audits while a process that does not share the lock file writes: a copy would be torn.
 func TestAuditWithoutTheLockFile(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: audited(t).Dir(), LockWait: 1}) // bbolt polls: the wait need not be long
-	path := filepath.Join(s.Dir(), "limpet.db")
+	path := persistence.ActiveFold(s.Dir())
 	db, err := bolt.Open(path, 0o600, nil)
 	must(t, err)
 	if _, err := s.Audit(t.Context(), nil); !errors.Is(err, persistence.ErrLocked) {

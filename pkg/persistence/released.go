@@ -85,7 +85,7 @@ func (t *Tx) PutReleased(network string, addrs []netip.Addr, until, now reservat
 	if now.Since(until) >= max(d.For, rememberReleased) {
 		return nil
 	}
-	b := t.tx.Bucket(bucketReleased)
+	b := t.bucket(bucketReleased)
 	n, err := b.NextSequence()
 	if err != nil {
 		return fmt.Errorf("number release: %w", err)
@@ -107,7 +107,7 @@ func (t *Tx) PutReleased(network string, addrs []netip.Addr, until, now reservat
 func (t *Tx) Released(network string, now reservation.Moment) (r Released, err error) {
 	var over [][]byte
 	boot := bootSum(now)
-	c := t.tx.Bucket(bucketReleased).Cursor()
+	c := t.bucket(bucketReleased).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		if len(v) < releaseHead || binary.BigEndian.Uint32(v[16:]) != boot {
 			over = append(over, k)
@@ -128,20 +128,16 @@ func (t *Tx) Released(network string, now reservation.Moment) (r Released, err e
 
 // forgetReleased deletes entries.
 func (t *Tx) forgetReleased(keys [][]byte) error {
-	if !t.tx.Writable() {
+	if !t.writable {
 		return nil
 	}
 	for _, k := range keys {
-		if err := t.tx.Bucket(bucketReleased).Delete(k); err != nil {
+		if err := t.bucket(bucketReleased).Delete(k); err != nil {
 			return fmt.Errorf("delete release: %w", err)
 		}
 	}
 	return nil
 }
-
-// bucketLastHolders maps a network and a free address to a record. Files of earlier versions do not have the bucket.
-// An address that is held has no record: hold deletes the record, and the deletion of the holder writes a new one.
-var bucketLastHolders = []byte("lastholders")
 
 // encodeLastHolder returns a record with a checksum of its key and its fields. The fields are text that zero bytes
 // separate, because each verb is a process: the first use of encoding/json for a type costs 0.4 ms.
@@ -177,10 +173,7 @@ func lastHolderKey(network string, a netip.Addr) []byte {
 
 // LastHolder returns the network namespace of the last holder of a free address, if one was known.
 func (t *Tx) LastHolder(network string, a netip.Addr) (r reservation.LastHolder, found bool, err error) {
-	b := t.tx.Bucket(bucketLastHolders)
-	if b == nil {
-		return r, false, nil
-	}
+	b := t.bucket(bucketLastHolders)
 	k := lastHolderKey(network, a)
 	data := b.Get(k)
 	if data == nil {
@@ -196,10 +189,7 @@ const skipMost = 512
 // SomeLastHolders returns the last holders of at most n free addresses of a network. The number spin chooses the first of
 // them, so that callers with random numbers see all, whichever stay.
 func (t *Tx) SomeLastHolders(network string, n int, spin uint64) ([]reservation.LastHolder, error) {
-	b := t.tx.Bucket(bucketLastHolders)
-	if b == nil {
-		return nil, nil
-	}
+	b := t.bucket(bucketLastHolders)
 	prefix := key(network, "")
 	c := b.Cursor()
 	count := uint64(0)
@@ -223,7 +213,7 @@ func (t *Tx) SomeLastHolders(network string, n int, spin uint64) ([]reservation.
 
 // ForgetLastHolders deletes the records of addresses, because they are held again or their namespaces are gone.
 func (t *Tx) ForgetLastHolders(network string, addrs ...netip.Addr) error {
-	b := t.tx.Bucket(bucketLastHolders)
+	b := t.bucket(bucketLastHolders)
 	for _, a := range addrs {
 		if err := b.Delete(lastHolderKey(network, a)); err != nil {
 			return fmt.Errorf("forget last holder of %s: %w", a, err)
@@ -239,7 +229,7 @@ func (t *Tx) remember(last reservation.LastHolder, addrs []netip.Addr) error {
 	}
 	for _, a := range addrs {
 		last.Address = a
-		err := t.tx.Bucket(bucketLastHolders).Put(lastHolderKey(last.Network, a), encodeLastHolder(last))
+		err := t.bucket(bucketLastHolders).Put(lastHolderKey(last.Network, a), encodeLastHolder(last))
 		if err != nil {
 			return fmt.Errorf("remember last holder of %s: %w", a, err)
 		}

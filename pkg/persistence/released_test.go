@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +72,7 @@ func TestReleased(t *testing.T) {
 func TestReleasesAreForgotten(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	stored := func() (n int) {
-		inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+		inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error {
 			n = tx.Bucket([]byte("released")).Stats().KeyN
 			return nil
 		})
@@ -103,7 +102,7 @@ func TestUnreadableReleaseIsNone(t *testing.T) {
 	update(t, s, func(tx *persistence.Tx) error {
 		return errors.Join(released(tx, "net", after(0), 1), released(tx, "net", after(0), 2))
 	})
-	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+	inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("released"))
 		k, _ := b.Cursor().First()
 		return b.Put(k, []byte("{"))
@@ -121,7 +120,7 @@ func TestUnreadableReleaseIsNone(t *testing.T) {
 func TestStateOfAnOlderVersionHasNoReleases(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("released")) })
+	inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("released")) })
 	none := func(tx *persistence.Tx) error {
 		r, err := tx.Released("net", boot)
 		if len(r.Delayed)+len(r.Before) != 0 {

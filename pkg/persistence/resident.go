@@ -24,6 +24,9 @@ type mapped struct {
 }
 
 func mapOf(tx *bolt.Tx) *mapped {
+	if tx == nil {
+		return &mapped{}
+	}
 	db := tx.DB()
 	if !db.IsReadOnly() || tx.Size() < largeFile {
 		return &mapped{}

@@ -3,16 +3,12 @@ package persistence
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 
-	"github.com/limpet-io/limpet/pkg/persistence/internal/salvage"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -29,61 +25,131 @@ type Salvaged struct {
 	// several versions.
 	Unreferenced reservation.Records
 
-	rest     map[string]map[string][]byte // other entries, by bucket and key
-	sequence uint64
+	rest       map[string]map[string][]byte // other entries, by bucket and key
+	sequence   uint64
+	generation uint64
 }
 
-// salvage reads what can be read of the database, which may be nothing.
+// salvage reads what can be read of the state, which may be nothing: the fold with its journal, else the fold before with
+// both journals, else the better of the folds alone, else the journals alone.
 func (s *Store) salvage() (Salvaged, error) {
-	var left Salvaged
-	f, err := os.OpenFile(filepath.Join(s.dir, databaseName), os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
-	if errors.Is(err, os.ErrNotExist) {
-		return left, nil
+	now, last := s.readLoose(journalName), s.readLoose(lastJournalName)
+	for _, j := range []*loose{now, last} {
+		if errors.Is(j.err, ErrNewer) {
+			return Salvaged{}, j.err
+		}
 	}
-	if err != nil {
-		return left, fmt.Errorf("read damaged state: %w", err)
+	attempts := []attempt{{now, now.fold, now.changes}, {now, 1 - now.fold, now.changes}} // the second for a copy
+	if last.err == nil && now.err == nil && last.last == now.generation {
+		attempts = append(attempts, attempt{last, last.fold, slices.Concat(last.changes, now.changes)})
 	}
-	defer func() { _ = f.Close() }() // opened for reading only
-	info, err := f.Stat()
-	if err != nil {
-		return left, fmt.Errorf("read damaged state: %w", err)
+	for _, a := range attempts {
+		if left, err := s.attempt(a); err == nil || errors.Is(err, ErrNewer) {
+			left.Complete = left.Complete && len(now.strays) == 0
+			collectChanges(&left.Unreferenced, now.strays)
+			return left, err
+		}
 	}
-	file := salvage.Open(f, info.Size())
-	left.readTree(file)
-	file.Scan(func(k, v []byte) { collect(&left.Unreferenced, k, v) })
-	meta := left.rest[string(bucketMeta)]
-	err = checkVersion(meta[string(keySchema)], meta[string(keySchemaSum)])
-	if errors.Is(err, ErrNewer) {
+	var best Salvaged
+	for n := range foldNames {
+		left, err := s.readFold(foldNames[n], nil)
+		if errors.Is(err, ErrNewer) {
+			return left, err
+		}
+		if left.generation > best.generation {
+			best = left
+		}
+	}
+	best.Complete = false
+	for _, all := range [][]change{last.changes, last.strays, now.changes, now.strays} {
+		collectChanges(&best.Unreferenced, all)
+	}
+	return best, nil
+}
+
+// loose is what can be read of a journal that may be damaged.
+type loose struct {
+	header
+	last            uint64
+	changes, strays []change
+	err             error
+}
+
+func (s *Store) readLoose(name string) *loose {
+	l := &loose{}
+	j, err := openJournal(s.path(name), os.O_RDONLY, func(c change) { l.changes = append(l.changes, c) })
+	if l.err = err; err != nil {
+		return l
+	}
+	defer j.close()
+	l.header, l.last = j.header, j.last
+	l.err = j.strays(func(c change) { l.strays = append(l.strays, c) })
+	return l
+}
+
+// attempt is a way to read the state: a fold as a journal knows it, and the changes since.
+type attempt struct {
+	journal *loose
+	fold    byte
+	changes []change
+}
+
+func (s *Store) attempt(a attempt) (left Salvaged, err error) {
+	if a.journal.err != nil {
+		return left, a.journal.err
+	}
+	name := foldNames[a.fold]
+	if err := a.journal.verify(s.path(name)); err != nil {
 		return left, err
 	}
-	if len(meta[string(keySchema)]) != 4 {
-		left.Complete = false // every state has a schema, and this file has none
-	}
-	return left, nil
+	left, err = s.readFold(name, a.changes)
+	left.generation = max(left.generation, a.journal.generation)
+	return left, err
 }
 
-// readTree reads all entries that the tree of the file refers to.
-func (l *Salvaged) readTree(file *salvage.File) {
-	buckets, complete := file.Buckets()
-	l.Complete = complete
+// readFold reads a fold and changes since. It returns what it could read with an error, too.
+func (s *Store) readFold(name string, changes []change) (left Salvaged, err error) {
+	err = guarded(s.path(name), &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
+		return db.View(func(tx *bolt.Tx) error {
+			if _, err := schemaOf(tx); err != nil {
+				return err
+			}
+			t := newTx(tx)
+			for _, c := range changes {
+				t.change(c)
+			}
+			left.Complete = true
+			left.read(t)
+			return nil
+		})
+	})
+	return left, err
+}
+
+// read reads all entries of a state.
+func (l *Salvaged) read(t *Tx) {
 	l.rest = map[string]map[string][]byte{}
-	for _, b := range buckets {
-		name := string(b.Name)
-		l.rest[name] = map[string][]byte{}
-		complete := file.Walk(b, func(k, v []byte) {
-			switch name {
+	for _, name := range [][]byte{bucketMeta, bucketNetworks, bucketCursors, bucketPoolUsage, bucketAttachments, bucketReservations} {
+		kept := map[string][]byte{}
+		l.rest[string(name)] = kept
+		_ = t.bucket(name).ForEach(func(k, v []byte) error { // the function returns no error
+			switch string(name) {
 			case string(bucketAttachments), string(bucketReservations):
 				l.Complete = collect(&l.Read, k, v) && l.Complete
-			case string(bucketMeta), string(bucketNetworks), string(bucketCursors), string(bucketPoolUsage):
-				if len(k) > 0 && len(k) <= bolt.MaxKeySize { // other keys cannot be written again
-					l.rest[name][string(k)] = v
-				}
+			default:
+				kept[string(k)] = slices.Clone(v)
 			}
+			return nil
 		})
-		l.Complete = complete && l.Complete
-		if name == string(bucketMeta) {
-			l.sequence = b.Sequence
-		}
+	}
+	l.sequence = t.bucket(bucketMeta).Sequence()
+	l.generation = number(t.bucket(bucketMeta).Get(keyGeneration))
+}
+
+// collectChanges adds the records that changes wrote.
+func collectChanges(to *reservation.Records, changes []change) {
+	for _, c := range changes {
+		collect(to, []byte(c.key), c.value)
 	}
 }
 
@@ -114,7 +180,7 @@ func (l *Salvaged) restore(tx *Tx, records reservation.Records) error {
 	if err := errors.Join(l.restoreUsage(tx), l.restoreCursors(tx)); err != nil {
 		return err
 	}
-	meta := tx.tx.Bucket(bucketMeta)
+	meta := tx.bucket(bucketMeta)
 	if err := meta.SetSequence(max(l.sequence, seq)); err != nil {
 		return err
 	}
@@ -162,7 +228,7 @@ func (l *Salvaged) restoreCursors(tx *Tx) error {
 		if _, err := netip.ParseAddr(string(v)); err != nil {
 			continue
 		}
-		if err := tx.tx.Bucket(bucketCursors).Put([]byte(k), v); err != nil {
+		if err := tx.bucket(bucketCursors).Put([]byte(k), v); err != nil {
 			return err
 		}
 	}
@@ -177,9 +243,4 @@ func (l *Salvaged) recoveries(records reservation.Records) uint64 {
 		n++
 	}
 	return n
-}
-
-// generation returns the generation of the file that was read; 0 when it could not be read.
-func (l *Salvaged) generation() uint64 {
-	return number(l.rest[string(bucketMeta)][string(keyGeneration)])
 }

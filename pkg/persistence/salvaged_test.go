@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,19 +20,18 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestRandomDamage damages a file at random and runs a verb. The verb succeeds, the new file is sound, and it holds no
-// record that the old file never held.
+// TestRandomDamage damages some files of a state at random and runs a verb. The verb succeeds, the new files are sound, and
+// hold no record that there never was. While one of the folds and the journals are whole, nothing is lost.
 func TestRandomDamage(t *testing.T) {
-	const rounds = 30
+	const rounds = 60
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
 	good := filledState(t)
 	kept, rebuilt := 0, 0
 	for round := range rounds {
 		dir := t.TempDir()
-		bad := damaged(r, good)
-		must(t, os.WriteFile(filepath.Join(dir, "limpet.db"), bad, 0o600))
-		must(t, os.WriteFile(filepath.Join(dir, "limpet.marker"), nil, 0o600))
+		bad, single := damagedState(r, good)
+		bad.write(t, dir)
 		s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
 		all := everything(t, s, seed, round)
 		for _, a := range all.Attachments {
@@ -38,22 +39,65 @@ func TestRandomDamage(t *testing.T) {
 				t.Errorf("seed %d, round %d: there never was %+v", seed, round, a)
 			}
 		}
+		if n := len(all.Attachments) + len(all.Reservations); single && n != 400 {
+			t.Errorf("seed %d, round %d: %d of 400 records are left", seed, round, n)
+		}
 		kept += len(all.Attachments)
-		backups, _ := filepath.Glob(filepath.Join(dir, "limpet.db.damaged-*"))
-		rebuilt += len(backups)
+		backups, _ := filepath.Glob(filepath.Join(dir, "limpet.db*.damaged-*"))
 		for _, b := range backups {
-			if data, err := os.ReadFile(b); err != nil || !slices.Equal(data, bad) {
-				t.Errorf("seed %d, round %d: the damaged file was changed: %v", seed, round, err)
+			name, _, _ := strings.Cut(filepath.Base(b), ".damaged-")
+			if data, err := os.ReadFile(b); err != nil || !slices.Equal(data, bad[name]) {
+				t.Errorf("seed %d, round %d: %s was changed: %v", seed, round, b, err)
 			}
 		}
-		if len(backups) > 0 {
-			sound(t, filepath.Join(dir, "limpet.db"))
+		if rebuilt += min(len(backups), 1); len(backups) > 0 {
+			sound(t, persistence.ActiveFold(dir))
 		}
 	}
 	t.Logf("rebuilt %d of %d, %d of %d attachments survived", rebuilt, rounds, kept, rounds*200)
 	if rebuilt < rounds/3 || kept < rounds*200/2 {
 		t.Errorf("seed %d: rebuilt %d, kept %d: the test tests little, or too little survives", seed, rebuilt, kept)
 	}
+}
+
+// files are the contents of a state's files by name.
+type files map[string][]byte
+
+func (f files) write(t testing.TB, dir string) {
+	t.Helper()
+	for name, data := range f {
+		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+}
+
+// filesOf reads the files of a state.
+func filesOf(t testing.TB, dir string) files {
+	t.Helper()
+	all := files{}
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		must(t, err)
+		all[e.Name()] = data
+	}
+	return all
+}
+
+// damagedState damages a fold, or some of all files. The marker stays: without it a lost state is a new one.
+func damagedState(r *rand.Rand, good files) (bad files, single bool) {
+	bad = maps.Clone(good)
+	if single = r.IntN(2) == 0; single {
+		name := []string{"limpet.db", "limpet.db.2"}[r.IntN(2)]
+		bad[name] = damaged(r, good[name])
+		return bad, single
+	}
+	for _, name := range []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last"} {
+		if r.IntN(3) == 0 {
+			bad[name] = damaged(r, good[name])
+		}
+	}
+	return bad, single
 }
 
 // everything reads all records in one Update, which rebuilds a damaged state.
@@ -86,7 +130,8 @@ func asRead(left persistence.Salvaged) (reservation.Records, error) {
 	return reservation.PlanRebuild(in).Records, nil
 }
 
-func filledState(t *testing.T) []byte {
+// filledState returns a state of 200 attachments and as many reservations, which was folded several times.
+func filledState(t *testing.T) files {
 	t.Helper()
 	dir := t.TempDir()
 	s := persistence.New(persistence.Options{Dir: dir})
@@ -100,9 +145,7 @@ func filledState(t *testing.T) []byte {
 			return tx.SetConfig("net", []byte("[]"))
 		})
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "limpet.db"))
-	must(t, err)
-	return data
+	return filesOf(t, dir)
 }
 
 // damaged returns a copy of which parts are zeroed, flipped, shifted or cut off.
@@ -123,7 +166,7 @@ func damaged(r *rand.Rand, good []byte) []byte {
 			copy(bad[from:to], good[r.IntN(used):])
 		case 3: // a write that went to the wrong page
 			page := from / 4096 * 4096
-			copy(bad[page:min(page+4096, len(bad))], good[r.IntN(used/4096)*4096:])
+			copy(bad[page:min(page+4096, len(bad))], good[r.IntN(1+used/4096)*4096:])
 		case 4:
 			if r.IntN(4) == 0 {
 				bad = bad[:max(from, 1)]
@@ -153,7 +196,7 @@ func TestDamagedFilesAreBounded(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
 	for i := range 9 {
 		update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(i)) })
-		zero(0, 4096)(t, filepath.Join(dir, "limpet.db"))
+		zero(0, 4096)(t, persistence.ActiveFold(dir))
 	}
 	view(t, s, func(tx *persistence.Tx) error {
 		if n := tx.Recoveries(); n != 9 {
@@ -175,13 +218,13 @@ func TestRecoveryAfterACrash(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(dir, "limpet.db.new"), []byte("half"), 0o600))
 		},
 		"the second name of the old":   linkAside,
-		"an earlier one of the second": func(t *testing.T, dir string) { linkAside(t, dir); replace(t, filepath.Join(dir, "limpet.db")) },
+		"an earlier one of the second": func(t *testing.T, dir string) { linkAside(t, dir); replace(t, persistence.ActiveFold(dir)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
 			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-			zero(0, 4096)(t, filepath.Join(dir, "limpet.db"))
+			zero(0, 4096)(t, persistence.ActiveFold(dir))
 			left(t, dir)
 			view(t, s, func(tx *persistence.Tx) error {
 				_, found, err := tx.Attachment(attachment(1).ID)
@@ -195,7 +238,7 @@ func TestRecoveryAfterACrash(t *testing.T) {
 }
 
 func linkAside(t *testing.T, dir string) {
-	path := filepath.Join(dir, "limpet.db")
+	path := persistence.ActiveFold(dir)
 	info, err := os.Stat(path)
 	must(t, err)
 	must(t, os.Link(path, fmt.Sprintf("%s.damaged-%s", path, info.ModTime().UTC().Format("20060102T150405.000000000Z"))))
@@ -217,7 +260,7 @@ func replace(t *testing.T, path string) {
 func TestRecoveryIsBoundedByTheMetaPage(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir(), Rebuild: asRead})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	path := filepath.Join(s.Dir(), "limpet.db")
+	path := persistence.ActiveFold(s.Dir())
 	must(t, os.Truncate(path, 64<<30))
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(2)) })
 	if info, err := os.Stat(path); err != nil || info.Sys().(*syscall.Stat_t).Blocks*512 > 128<<20 {

@@ -28,7 +28,7 @@ func TestEveryBitOfTheSchemaCounts(t *testing.T) {
 				dir := t.TempDir()
 				s := persistence.New(persistence.Options{Dir: dir})
 				update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-				inside(t, filepath.Join(dir, "limpet.db"), func(tx *bolt.Tx) error {
+				inside(t, persistence.ActiveFold(dir), func(tx *bolt.Tx) error {
 					meta := tx.Bucket([]byte("meta"))
 					v := bytes.Clone(meta.Get([]byte(tc.key)))
 					v[bit/8] ^= 1 << (bit % 8)
@@ -68,7 +68,7 @@ func TestEveryBitOfTheSchemaCounts(t *testing.T) {
 func TestOlderFileIsReadAndWritten(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
-	inside(t, filepath.Join(s.Dir(), "limpet.db"), func(tx *bolt.Tx) error {
+	first(t, s, func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("attachments"))
 		k, v := b.Cursor().First()
 		if err := b.Put(k, withoutSum(v)); err != nil {
@@ -103,4 +103,13 @@ func TestOlderFileIsReadAndWritten(t *testing.T) {
 func withoutSum(record []byte) []byte {
 	end := len(record) - len(`,"sum":"00000000"}`)
 	return append(record[:end:end], '}')
+}
+
+// first writes the state as the first version did, and edits the file.
+func first(t *testing.T, s *persistence.Store, fn func(*bolt.Tx) error) {
+	t.Helper()
+	must(t, s.Downgrade(t.Context()))
+	db, err := bolt.Open(filepath.Join(s.Dir(), "limpet.db"), 0o600, nil)
+	must(t, err)
+	must(t, errors.Join(db.Update(fn), db.Close()))
 }

@@ -35,20 +35,13 @@ func TestASnapshotKeepsNoLock(t *testing.T) {
 			must(t, tx.ByAddress("", func(persistence.Record) error { return nil }, func(persistence.Record) error { found++; return nil }))
 			return found
 		}
-		must(t, s.Snapshot(t.Context(), func(tx *persistence.Tx, locked bool) error {
-			if locked {
-				t.Errorf("a snapshot of %d has the lock", n)
-			}
+		must(t, s.View(t.Context(), func(tx *persistence.Tx) error {
 			update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(beside) })
 			if got := count(tx); got != n {
 				t.Errorf("%d records in a snapshot of %d", got, n)
 			}
 			return nil
 		}))
-		files, err := os.ReadDir(s.Dir())
-		if must(t, err); len(files) != 3 {
-			t.Errorf("%v is left in the directory", files)
-		}
 	}
 }
 
@@ -72,7 +65,7 @@ func TestByAddress(t *testing.T) {
 	for network, want := range map[string][]string{"": want, "a": want[:3], "none": nil} {
 		var got []string
 		before := 0
-		must(t, s.Snapshot(t.Context(), func(tx *persistence.Tx, _ bool) error {
+		must(t, s.View(t.Context(), func(tx *persistence.Tx) error {
 			return tx.ByAddress(network, func(persistence.Record) error { before++; return nil }, func(r persistence.Record) error {
 				got = append(got, r.Network()+" "+r.Addresses()[0].String())
 				return nil
@@ -142,7 +135,7 @@ func BenchmarkAudit(b *testing.B) {
 	for _, n := range []int{250, 50_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			s := filled(b, n)
-			info, err := os.Stat(filepath.Join(s.Dir(), "limpet.db"))
+			info, err := os.Stat(persistence.ActiveFold(s.Dir()))
 			must(b, err)
 			begin := cpuTime(b)
 			for b.Loop() {

@@ -57,7 +57,7 @@ func TestFileKeepsItsSize(t *testing.T) {
 func wantSpace(t *testing.T, s *persistence.Store, size, holes int64) {
 	t.Helper()
 	var st unix.Stat_t
-	must(t, unix.Stat(filepath.Join(s.Dir(), "limpet.db"), &st))
+	must(t, unix.Stat(persistence.ActiveFold(s.Dir()), &st))
 	if st.Size > size || st.Size-st.Blocks*512 > holes {
 		t.Errorf("size %d, of which %d have space; want at most %d, and %d without", st.Size, st.Blocks*512, size, holes)
 	}

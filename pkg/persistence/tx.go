@@ -22,52 +22,77 @@ var (
 	bucketCursors      = []byte("cursors")      // network, range set → last address handed out
 	bucketReleased     = []byte("released")     // number → addresses that were released, and their release delay
 
-	buckets = [][]byte{bucketMeta, bucketAttachments, bucketOwners, bucketReservations, bucketHeld, bucketNetworks, bucketCursors, bucketReleased}
+	// bucketLastHolders maps a network and a free address to a record. An address that is held has no record: hold deletes
+	// the record, and the deletion of the holder writes a new one.
+	bucketLastHolders = []byte("lastholders")
+	bucketPoolUsage   = []byte("pressure") // network → limits and counts
+	bucketOrder       = []byte("order")    // see reservations.go
+
+	// buckets are all of them. Their numbers are in journals: new ones are added at the end.
+	buckets = [maxBuckets][]byte{
+		bucketMeta, bucketAttachments, bucketOwners, bucketReservations, bucketHeld, bucketNetworks, bucketCursors, bucketReleased,
+		bucketLastHolders, bucketPoolUsage, bucketOrder,
+	}
 
 	keySchema     = []byte("schema")
 	keySchemaSum  = []byte("schemasum")
+	keyGeneration = []byte("generation")
 	keyRecoveries = []byte("recoveries")
 )
 
+const maxBuckets = 11
+
 // CountRecovery counts one more time that the state was made without what it held before.
 func (t *Tx) CountRecovery() error {
-	return t.tx.Bucket(bucketMeta).Put(keyRecoveries, binary.BigEndian.AppendUint64(nil, t.Recoveries()+1))
+	return t.bucket(bucketMeta).Put(keyRecoveries, binary.BigEndian.AppendUint64(nil, t.Recoveries()+1))
 }
 
 // Tx is one transaction on the state. Every write of a record updates the address index as well, so that an address
 // cannot have two holders (rule 1).
 type Tx struct {
-	tx *bolt.Tx
-	// ordered is true while the order of reservations is kept. The value counts once orderKnown is true.
-	ordered, orderKnown bool
+	base     *bolt.Tx // of the fold; nil while a state is made
+	layers   *[maxBuckets]layer
+	open     [maxBuckets]bucket
+	writable bool
+	changes  []change
+	promise  bool // what it changes must survive a loss of power
+}
+
+// newTx returns a read-write transaction on a file, or on nothing. It has no journal: the caller writes the changes.
+func newTx(base *bolt.Tx) *Tx {
+	return &Tx{base: base, layers: new([maxBuckets]layer), writable: true}
 }
 
 // NextSeq returns a number that is higher than all numbers before.
 func (t *Tx) NextSeq() (uint64, error) {
-	return t.tx.Bucket(bucketMeta).NextSequence()
+	return t.bucket(bucketMeta).NextSequence()
 }
+
+// Promise makes Update return only when the changes survive a loss of power. Transactions that reserve addresses, or claim
+// reserved ones, promise by themselves.
+func (t *Tx) Promise() { t.promise = true }
 
 // Recoveries returns how many times the state was rebuilt because it was lost or damaged.
 func (t *Tx) Recoveries() uint64 {
-	return number(t.tx.Bucket(bucketMeta).Get(keyRecoveries))
+	return number(t.bucket(bucketMeta).Get(keyRecoveries))
 }
 
 // Mirrored reports whether files in the format of host-local repeat the records of a network.
 func (t *Tx) Mirrored(network string) bool {
-	return t.tx.Bucket(bucketMeta).Get(key("mirrored", network)) != nil
+	return t.bucket(bucketMeta).Get(key("mirrored", network)) != nil
 }
 
 // SetMirrored stores whether files in the format of host-local repeat the records of a network.
 func (t *Tx) SetMirrored(network string, mirrored bool) error {
 	if mirrored {
-		return t.tx.Bucket(bucketMeta).Put(key("mirrored", network), []byte{1})
+		return t.bucket(bucketMeta).Put(key("mirrored", network), []byte{1})
 	}
-	return t.tx.Bucket(bucketMeta).Delete(key("mirrored", network))
+	return t.bucket(bucketMeta).Delete(key("mirrored", network))
 }
 
 // ResultsKept reports whether SetResultsKept was called for a network since the state was created.
 func (t *Tx) ResultsKept(network string) bool {
-	return t.tx.Bucket(bucketMeta).Get(key("results", network)) != nil
+	return t.bucket(bucketMeta).Get(key("results", network)) != nil
 }
 
 // SetResultsKept notes that the runtime keeps the results of successful ADDs of a network, and so can tell the end of a
@@ -76,25 +101,25 @@ func (t *Tx) SetResultsKept(network string) error {
 	if t.ResultsKept(network) {
 		return nil
 	}
-	return t.tx.Bucket(bucketMeta).Put(key("results", network), []byte{1})
+	return t.bucket(bucketMeta).Put(key("results", network), []byte{1})
 }
 
 // UnknownQuarantined reports whether SetUnknownQuarantined was called for a network since the state was created.
 func (t *Tx) UnknownQuarantined(network string) bool {
-	return t.tx.Bucket(bucketMeta).Get(key("searched", network)) != nil
+	return t.bucket(bucketMeta).Get(key("searched", network)) != nil
 }
 
 // SetUnknownQuarantined notes that addresses of a network that only network namespaces know are held by placeholders. A
 // rebuild forgets the note.
 func (t *Tx) SetUnknownQuarantined(network string) error {
-	return t.tx.Bucket(bucketMeta).Put(key("searched", network), []byte{1})
+	return t.bucket(bucketMeta).Put(key("searched", network), []byte{1})
 }
 
 // Attachment returns the attachment with an ID.
 func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, found bool, err error) {
-	data, err := lookUp(t.tx.Bucket(bucketAttachments), attachmentKey(id), namesKey)
+	data := t.bucket(bucketAttachments).Get(attachmentKey(id))
 	if data == nil {
-		return a, false, err
+		return a, false, nil
 	}
 	a, err = attachmentAt(attachmentKey(id), data)
 	return a, err == nil, err
@@ -104,7 +129,7 @@ func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, 
 func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error) {
 	var found []reservation.Attachment
 	prefix := append(ownerKey(o), 0)
-	c := t.tx.Bucket(bucketOwners).Cursor()
+	c := t.bucket(bucketOwners).Cursor()
 	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		id := reservation.AttachmentID{Network: o.Network, ContainerID: string(k[len(prefix):]), IfName: o.IfName}
 		a, ok, err := t.Attachment(id)
@@ -121,13 +146,13 @@ func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error
 
 // Attachments returns all attachments of a network.
 func (t *Tx) Attachments(network string) ([]reservation.Attachment, error) {
-	return scan(t.tx.Bucket(bucketAttachments), key(network, ""), attachmentAt)
+	return scan(t.bucket(bucketAttachments), key(network, ""), attachmentAt)
 }
 
 // NetNSPlaceholders returns the attachments of a network that stand for network namespaces in a rebuilt state: the
 // container in the namespace is not known.
 func (t *Tx) NetNSPlaceholders(network string) ([]reservation.Attachment, error) {
-	return scan(t.tx.Bucket(bucketAttachments), key(network, reservation.NetNSPlaceholder(reservation.NetNS{})), attachmentAt)
+	return scan(t.bucket(bucketAttachments), key(network, reservation.NetNSPlaceholder(reservation.NetNS{})), attachmentAt)
 }
 
 // PutAttachment stores a new or changed attachment and holds its addresses. It returns reservation.ErrHeld when one of
@@ -149,7 +174,8 @@ func (t *Tx) PutAttachment(a reservation.Attachment) error {
 	if err := t.indexOwner(a); err != nil {
 		return err
 	}
-	if err := t.tx.Bucket(bucketAttachments).Put(attachmentKey(a.ID), data); err != nil {
+	t.promise = t.promise || a.Claimed != nil || a.Mode == reservation.Required
+	if err := t.bucket(bucketAttachments).Put(attachmentKey(a.ID), data); err != nil {
 		return fmt.Errorf("put attachment %s: %w", a.ID, err)
 	}
 	return nil
@@ -160,7 +186,7 @@ func (t *Tx) indexOwner(a reservation.Attachment) error {
 	if !a.Owner.Named() {
 		return nil
 	}
-	if err := t.tx.Bucket(bucketOwners).Put(indexKey(a), nil); err != nil {
+	if err := t.bucket(bucketOwners).Put(indexKey(a), nil); err != nil {
 		return fmt.Errorf("index attachment %s: %w", a.ID, err)
 	}
 	return nil
@@ -180,11 +206,11 @@ func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
 		return err
 	}
 	if a.Owner.Named() {
-		if err := t.tx.Bucket(bucketOwners).Delete(indexKey(a)); err != nil {
+		if err := t.bucket(bucketOwners).Delete(indexKey(a)); err != nil {
 			return fmt.Errorf("unindex attachment %s: %w", id, err)
 		}
 	}
-	if err := t.tx.Bucket(bucketAttachments).Delete(attachmentKey(id)); err != nil {
+	if err := t.bucket(bucketAttachments).Delete(attachmentKey(id)); err != nil {
 		return fmt.Errorf("delete attachment %s: %w", id, err)
 	}
 	return nil
@@ -192,39 +218,12 @@ func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
 
 // Reservation returns the reservation of an owner, lapsed or not.
 func (t *Tx) Reservation(o reservation.Owner) (r reservation.Reservation, found bool, err error) {
-	data, err := lookUp(t.tx.Bucket(bucketReservations), ownerKey(o), namesKey)
+	data := t.bucket(bucketReservations).Get(ownerKey(o))
 	if data == nil {
-		return r, false, err
+		return r, false, nil
 	}
 	r, err = reservationAt(ownerKey(o), data)
 	return r, err == nil, err
-}
-
-// keyOrder names the mark. Versions with other keys in the bucket have another name.
-var keyOrder = []byte("order2")
-
-// orderMark returns the mark for a transaction and its generation.
-func orderMark(transaction, generation uint64) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, transaction), generation)
-}
-
-// orderKept reports whether the order agrees with the records.
-func (t *Tx) orderKept() bool {
-	if !t.orderKnown {
-		last := uint64(t.tx.ID())
-		if t.tx.Writable() {
-			last-- // of the file, until this transaction is committed
-		}
-		mark := t.tx.Bucket(bucketMeta).Get(keyOrder)
-		t.ordered = t.tx.Bucket(bucketOrder) != nil && bytes.Equal(mark, orderMark(last, generation(t.tx)))
-		t.orderKnown = true
-	}
-	return t.ordered
-}
-
-// markOrder notes at the end of a transaction that the order was kept.
-func (t *Tx) markOrder(generation uint64) error {
-	return t.tx.Bucket(bucketMeta).Put(keyOrder, orderMark(uint64(t.tx.ID()), generation))
 }
 
 // number returns a stored number; 0 when there is none.

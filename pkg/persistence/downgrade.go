@@ -1,0 +1,64 @@
+package persistence
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// Downgrade writes the state as versions without a journal read it, alone on the node. The next Update of this version takes
+// the state over again.
+func (s *Store) Downgrade(ctx context.Context) error {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
+		return ErrNoState
+	}
+	return s.locked(ctx, unix.LOCK_EX, func() error {
+		if err := s.ensure(); err != nil {
+			return err
+		}
+		temp := s.path(databaseName + newSuffix)
+		err := s.use(os.O_RDWR, func(ss *session) error { return ss.writeFirst(temp) })
+		if err != nil {
+			return errors.Join(fmt.Errorf("write version 1: %w", err), removeLeftover(temp))
+		}
+		if err := os.Rename(temp, s.path(databaseName)); err != nil {
+			return err
+		}
+		for _, name := range []string{journalName, lastJournalName, foldNames[1]} {
+			if err := removeLeftover(s.path(name)); err != nil {
+				return err
+			}
+		}
+		return syncDir(s.dir)
+	})
+}
+
+// writeFirst writes the state into a new file of version 1.
+func (ss *session) writeFirst(path string) error {
+	if err := removeLeftover(path); err != nil {
+		return err
+	}
+	if err := ss.copyFold(path); err != nil {
+		return err
+	}
+	if _, _, err := ss.apply(path, ss.sinceFold); err != nil {
+		return err
+	}
+	return guarded(path, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
+		return db.Update(func(tx *bolt.Tx) error {
+			meta := tx.Bucket(bucketMeta)
+			for n, name := range buckets {
+				if err := tx.Bucket(name).SetSequence(number(meta.Get(sequenceKey(byte(n))))); err != nil {
+					return err
+				}
+			}
+			v := binary.BigEndian.AppendUint32(nil, 1)
+			return errors.Join(meta.Put(keySchema, v), meta.Put(keySchemaSum, schemaSum(v)))
+		})
+	})
+}

@@ -1,0 +1,283 @@
+package persistence
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// A fold is a bbolt file with all that journals said up to a generation. There are two: the journal stands on one, and the
+// other is a copy of the fold before. Folding brings the other one up to date, with the changes of the journal before and
+// of the journal, and begins a new journal on it. So the file on which the journal stands is never written, and what is
+// damaged in one can be read from the other.
+
+// foldNames are the names of the two folds. A version without a journal reads the first, whose schema it does not know.
+var foldNames = [2]string{databaseName, databaseName + ".2"}
+
+const (
+	journalName     = "limpet.journal"
+	lastJournalName = journalName + ".last"
+	newSuffix       = ".new"
+
+	// segmentSize is the part of a fold that has a checksum of its own, in a fold of up to mostSegments of them.
+	segmentSize  = 1 << 20
+	mostSegments = 512
+	// shrinkFrom is the size from which a fold that is mostly free is copied without its free pages.
+	shrinkFrom = 4 * reservedSize
+	// copiedAtOnce bounds a transaction of a copy, and with it the memory.
+	copiedAtOnce = 1 << 20
+)
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// Fold writes what the journal says into a fold, if the journal is half as long as it may get: so that no verb has to.
+func (s *Store) Fold(ctx context.Context) error {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
+		return ErrNoState
+	}
+	return s.locked(ctx, unix.LOCK_EX, func() error {
+		return s.use(os.O_RDWR, func(ss *session) error {
+			if ss.journal.end-framesAt < foldAt/2 {
+				return nil
+			}
+			_, err := ss.fold(false)
+			return err
+		})
+	})
+}
+
+// fold begins a new journal. With compact the new fold has no free pages.
+func (ss *session) fold(compact bool) (header, error) {
+	h := header{fold: 1 - ss.journal.fold, generation: ss.journal.last}
+	path := ss.store.path(foldNames[h.fold])
+	used, err := ss.writeFold(path, compact)
+	if err == nil {
+		err = h.sum(path, used)
+	}
+	if err == nil {
+		err = ss.store.beginJournal(h)
+	}
+	if err != nil {
+		return h, fmt.Errorf("fold journal: %w", err)
+	}
+	return h, nil
+}
+
+// writeFold brings the other fold up to date, and returns the bytes in use. It is a new copy of this one where it cannot be
+// used.
+func (ss *session) writeFold(path string, compact bool) (used int64, err error) {
+	if missing, usable := ss.missing(); usable && !compact {
+		used, free, err := ss.apply(path, missing)
+		if err == nil && (used < shrinkFrom || free < used/4*3) { // else damaged, in use by a reader, or mostly free
+			return used, nil
+		}
+	}
+	temp := path + newSuffix
+	if err = removeLeftover(temp); err == nil {
+		err = ss.copyFold(temp)
+	}
+	if err == nil {
+		used, _, err = ss.apply(temp, ss.sinceFold)
+	}
+	if err == nil {
+		err = reserve(temp)
+	}
+	if err != nil {
+		return 0, errors.Join(err, removeLeftover(temp))
+	}
+	return used, os.Rename(temp, path)
+}
+
+// missing returns what the other fold lacks, if that fold is the one on which the last journal stood, and is unchanged.
+func (ss *session) missing() (all []change, ok bool) {
+	last, err := openJournal(ss.store.path(lastJournalName), os.O_RDONLY, func(c change) { all = append(all, c) })
+	if err != nil {
+		return nil, false
+	}
+	defer func() { last.close() }()
+	if last.fold == ss.journal.fold || last.last != ss.journal.generation {
+		return nil, false
+	}
+	if last.verify(ss.store.path(foldNames[last.fold])) != nil {
+		return nil, false
+	}
+	return append(all, ss.sinceFold...), true
+}
+
+// apply writes changes into a fold, and returns how many of its bytes are in use, and how many of these are in free pages.
+func (ss *session) apply(path string, changes []change) (used, free int64, err error) {
+	err = guarded(path, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
+		if err := db.Update(func(tx *bolt.Tx) error { return write(tx, changes, ss.journal.last) }); err != nil {
+			return err
+		}
+		stats := db.Stats()
+		free = int64(stats.FreePageN+stats.PendingPageN) * int64(db.Info().PageSize)
+		used, err = usedBytes(db)
+		return err
+	})
+	return used, free, err
+}
+
+// usedBytes returns the size of the file up to the last page that was ever used.
+func usedBytes(db *bolt.DB) (n int64, err error) {
+	err = db.View(func(tx *bolt.Tx) error { n = tx.Size(); return nil })
+	return n, err
+}
+
+// write writes changes into the buckets of a fold, and its generation and schema.
+func write(tx *bolt.Tx, changes []change, generation uint64) error {
+	var open [maxBuckets]*bolt.Bucket
+	for n, name := range buckets {
+		b, err := tx.CreateBucketIfNotExists(name)
+		if err != nil {
+			return fmt.Errorf("create bucket %s: %w", name, err)
+		}
+		open[n] = b
+	}
+	for _, c := range changes {
+		b := open[c.bucket]
+		put := func() error { return b.Put([]byte(c.key), c.value) }
+		if c.value == nil {
+			put = func() error { return b.Delete([]byte(c.key)) }
+		}
+		if err := put(); err != nil {
+			return fmt.Errorf("write %s: %w", buckets[c.bucket], err)
+		}
+	}
+	meta := tx.Bucket(bucketMeta)
+	if err := meta.Put(keyGeneration, binary.BigEndian.AppendUint64(nil, generation)); err != nil {
+		return err
+	}
+	return putSchema(meta)
+}
+
+// copyFold copies the fold on which the journal stands, without its free pages.
+func (ss *session) copyFold(temp string) error {
+	to, err := bolt.Open(temp, 0o600, &bolt.Options{NoSync: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(bolt.Compact(to, ss.db, copiedAtOnce), to.Close()) // apply syncs what it adds, and with it all
+}
+
+// Compact makes a fold without free pages, alone on the node, and returns the sizes of the state before and after. A crash
+// leaves the state as it was, or the new one.
+func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
+		return 0, 0, ErrNoState
+	}
+	err = s.locked(ctx, unix.LOCK_EX, func() error {
+		if err := s.ensure(); err != nil {
+			return err
+		}
+		return s.use(os.O_RDWR, func(ss *session) error {
+			before = int64(ss.journal.size) + ss.journal.end
+			h, err := ss.fold(true)
+			after = int64(h.size) + framesAt
+			return err
+		})
+	})
+	return before, after, err
+}
+
+// beginJournal replaces the journal by an empty one on another fold. The present one stays as the last one, and its
+// predecessor's space is used again.
+func (s *Store) beginJournal(h header) error {
+	path, last := s.path(journalName), s.path(lastJournalName)
+	temp := path + newSuffix
+	if err := os.Rename(last, temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := writeHeader(temp, h); err != nil {
+		return err
+	}
+	if err := os.Link(path, last); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	return syncDir(s.dir)
+}
+
+// writeHeader makes a file an empty journal. Frames that it has have lower generations, and do not count.
+func writeHeader(path string, h header) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	page := make([]byte, framesAt)
+	copy(page, h.encode())
+	allocate(f, journalSize)
+	_, err = f.WriteAt(page, 0)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// sum reads the bytes in use of a fold, and fills in the checksums. It allocates the space of the file, which a later fold writes.
+func (h *header) sum(path string, used int64) error {
+	h.size, h.segment, h.sums = uint64(used), segmentSize, nil
+	for h.size/h.segment >= mostSegments {
+		h.segment *= 2
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	if info, err := f.Stat(); err == nil {
+		allocate(f, info.Size())
+	}
+	for n := range (h.size + h.segment - 1) / h.segment {
+		sum, err := h.sumOf(f, n)
+		if err != nil {
+			return err
+		}
+		h.sums = append(h.sums, sum)
+	}
+	return nil
+}
+
+// sumOf returns the checksum of a segment of a file.
+func (h *header) sumOf(f *os.File, n uint64) (uint32, error) {
+	sum := crc32.New(castagnoli)
+	length := int64(min(h.segment, h.size-n*h.segment))
+	copied, err := io.CopyBuffer(sum, io.NewSectionReader(f, int64(n*h.segment), length), make([]byte, 32<<10))
+	if err == nil && copied < length {
+		err = io.ErrUnexpectedEOF
+	}
+	return sum.Sum32(), err
+}
+
+// verify fails for a fold with another checksum than the journal knows.
+func (h *header) verify(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // opened for reading only
+	for n := range h.sums {
+		if err := h.verifySegment(f, uint64(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *header) verifySegment(f *os.File, n uint64) error {
+	sum, err := h.sumOf(f, n)
+	if err == nil && sum != h.sums[n] {
+		err = errors.New("checksum differs")
+	}
+	if err != nil {
+		return fmt.Errorf("segment %d of %s: %w: %w", n, f.Name(), err, ErrDamaged)
+	}
+	return nil
+}

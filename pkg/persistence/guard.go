@@ -1,0 +1,78 @@
+package persistence
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
+)
+
+// guarded opens a bbolt file, runs fn, and closes the file. bbolt panics or faults on its memory map when the file is
+// damaged; both become ErrDamaged. A panic of fn stays one.
+func guarded(path string, o *bolt.Options, fn func(*bolt.DB) error) (err error) {
+	var file *os.File // opened for bbolt, which leaves the file locked when it panics
+	open := o.OpenFile
+	if open == nil {
+		open = os.OpenFile
+	}
+	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		f, err := open(name, flag, mode)
+		file = f
+		return f, err
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			abandon(file)
+			if !fileAtFault(p) {
+				panic(p) // with the stack of the first panic
+			}
+			err = fmt.Errorf("read %s: %v: %w", path, p, ErrDamaged)
+		}
+	}()
+	db, err := bolt.Open(path, 0o600, o)
+	if err != nil {
+		return whyNotOpen(path, err)
+	}
+	if o.ReadOnly {
+		err = boundResident(db, fn)
+	} else {
+		err = fn(db)
+	}
+	if slices.ContainsFunc(damages, func(damage error) bool { return errors.Is(err, damage) }) {
+		err = fmt.Errorf("read %s: %w: %w", path, err, ErrDamaged)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// whyNotOpen tells damage from other errors of bolt.Open.
+func whyNotOpen(path string, err error) error {
+	switch {
+	case LostOrDamaged(err):
+		return fmt.Errorf("open %s: %w", path, err)
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return fmt.Errorf("open %s: %w", path, ErrLocked)
+	case errors.Is(err, unix.EFBIG) || errors.Is(err, unix.ENOMEM): // a page says that the file is far larger
+		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
+	case errors.As(err, new(unix.Errno)): // the disk or the permissions are at fault, not the file
+		return fmt.Errorf("open state: %w", err)
+	}
+	return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
+}
+
+// damages are errors of a transaction that a damaged page causes: an entry in place of a bucket, or the other way round.
+var damages = []error{bolterrors.ErrIncompatibleValue, unix.EFBIG, unix.ENOMEM}
+
+// abandon closes a file that bbolt left open. The lock is released explicitly, because the memory map would keep it
+// beyond the close. Errors are ignored: the caller reports the damage.
+func abandon(f *os.File) {
+	if f != nil {
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+		_ = f.Close()
+	}
+}

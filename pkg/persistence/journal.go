@@ -1,0 +1,281 @@
+package persistence
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// The journal has a header and then one frame for each commit since the fold. All numbers are little endian.
+//
+//	header: magic, fold (1), generation of the fold (8), size of the fold (8), segment size (8), number of segments (4),
+//	        a checksum of each segment of the fold (4 each), checksum of the header (4)
+//	frame:  length of the payload (4), checksum (4) of generation and payload, generation (8), payload
+//	payload: for each change: bucket (1), length of the key, key, length of the value + 1, value; 0 deletes the key
+//
+// A frame has the generation that follows that of the frame before. So frames of an earlier use of the file, and those of
+// a write that was torn, do not count.
+const (
+	journalMagic = "limpet journal 1\n"
+	framesAt     = 4096 // where the first frame begins
+	frameHead    = 4 + 4 + 8
+	// unsyncedAt is a byte of the header without a checksum: 1 after a failed sync. The next commit folds first.
+	unsyncedAt = framesAt - 1
+	// journalSize is the space that each journal takes at once: commits for some hundred pods when the disk is full.
+	journalSize = 256 << 10
+	// foldAt is the length of frames at which a commit folds.
+	foldAt = 64 << 10
+	// mostFrames is more than any journal has: a greater generation is none.
+	mostFrames = 1 << 32
+	// readAhead is how much of a journal is read at once.
+	readAhead = 16 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// header says on which fold a journal stands.
+type header struct {
+	fold       byte // number of the file
+	generation uint64
+	size       uint64
+	segment    uint64
+	sums       []uint32
+}
+
+func (h header) encode() []byte {
+	data := append([]byte(journalMagic), h.fold)
+	for _, n := range []uint64{h.generation, h.size, h.segment} {
+		data = binary.LittleEndian.AppendUint64(data, n)
+	}
+	data = binary.LittleEndian.AppendUint32(data, uint32(len(h.sums)))
+	for _, sum := range h.sums {
+		data = binary.LittleEndian.AppendUint32(data, sum)
+	}
+	return binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
+}
+
+// headFixed is the length of a header without the checksums.
+const headFixed = len(journalMagic) + 1 + 3*8 + 4
+
+func decodeHeader(data []byte) (h header, err error) {
+	const magic = len("limpet journal ")
+	switch {
+	case len(data) < framesAt || string(data[:magic]) != journalMagic[:magic]:
+		return h, fmt.Errorf("journal without a header: %w", ErrDamaged)
+	case string(data[:len(journalMagic)]) != journalMagic:
+		return h, newerJournal(data)
+	}
+	count := int(binary.LittleEndian.Uint32(data[headFixed-4:]))
+	end := headFixed + 4*count
+	if count > mostSegments || data[len(journalMagic)] > 1 || binary.LittleEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], castagnoli) {
+		return h, fmt.Errorf("checksum of the journal's header: %w", ErrDamaged)
+	}
+	numbers := data[len(journalMagic)+1:]
+	h = header{
+		fold: data[len(journalMagic)], generation: binary.LittleEndian.Uint64(numbers),
+		size: binary.LittleEndian.Uint64(numbers[8:]), segment: binary.LittleEndian.Uint64(numbers[16:]),
+	}
+	for n := range count {
+		h.sums = append(h.sums, binary.LittleEndian.Uint32(data[headFixed+4*n:]))
+	}
+	return h, nil
+}
+
+// newerJournal is the error for a journal of another version. Only a header with a checksum counts: a flipped bit must not
+// stop the node.
+func newerJournal(data []byte) error {
+	count := int(binary.LittleEndian.Uint32(data[headFixed-4:]))
+	if end := headFixed + 4*count; count <= mostSegments && binary.LittleEndian.Uint32(data[end:]) == crc32.Checksum(data[:end], castagnoli) {
+		return fmt.Errorf("journal %q: install the newer limpet-ipam again: %w", data[:len(journalMagic)-1], ErrNewer)
+	}
+	return fmt.Errorf("journal without a header: %w", ErrDamaged)
+}
+
+// journal is an open journal.
+type journal struct {
+	file *os.File
+	header
+	last     uint64 // generation of the last frame; that of the fold when there is none
+	end      int64  // where the next frame begins
+	unsynced bool   // a sync has failed
+	data     []byte // what was read of the file
+	over     bool   // data is the whole file
+}
+
+// openJournal opens a journal and calls see with the changes of its frames, in order.
+func openJournal(path string, flag int, see func(change)) (j *journal, err error) {
+	f, err := os.OpenFile(path, flag|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // a pipe would wait for a writer
+	if err != nil {
+		return nil, err
+	}
+	j = &journal{file: f}
+	if err := j.read(see); err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
+	}
+	return j, nil
+}
+
+// read reads the header and the frames. The first frame that does not follow the one before it ends them: behind the last
+// commit there are zeros, frames of an earlier use, or a commit that was torn.
+func (j *journal) read(see func(change)) error {
+	if err := j.load(framesAt); err != nil {
+		return err
+	}
+	var err error
+	if j.header, err = decodeHeader(j.data); err != nil {
+		return err
+	}
+	j.unsynced = j.data[unsyncedAt] != 0
+	j.last, j.end = j.generation, framesAt
+	for {
+		generation, payload, next, err := j.frame(j.end)
+		if err != nil || payload == nil || generation != j.last+1 {
+			return err
+		}
+		if err := eachChange(payload, see); err != nil {
+			return err
+		}
+		j.last, j.end = generation, next
+	}
+}
+
+// load reads the file at least up to a position, if it is that long.
+func (j *journal) load(to int64) error {
+	for int64(len(j.data)) < to && !j.over {
+		was := len(j.data)
+		j.data = slices.Grow(j.data, readAhead)
+		n, err := j.file.ReadAt(j.data[was:was+readAhead], int64(was))
+		if j.data = j.data[:was+n]; errors.Is(err, io.EOF) {
+			j.over = true
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// frame returns the frame at a position, and where the next one begins. The payload is nil where there is no sound frame.
+func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64, err error) {
+	if err := j.load(at + frameHead); err != nil || int64(len(j.data)) < at+frameHead {
+		return 0, nil, 0, err
+	}
+	head := j.data[at:]
+	length := int64(binary.LittleEndian.Uint32(head))
+	generation = binary.LittleEndian.Uint64(head[8:])
+	if next = at + frameHead + length; length == 0 || generation-j.generation-1 >= mostFrames {
+		return 0, nil, 0, nil
+	}
+	if err := j.load(next); err != nil || int64(len(j.data)) < next {
+		return 0, nil, 0, err
+	}
+	body := j.data[at+8 : next]
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(j.data[at+4:]) {
+		return 0, nil, 0, nil
+	}
+	return generation, body[8:], next, nil
+}
+
+// strays calls see with the changes of all sound frames behind the end: the disk has lost or changed one before them.
+func (j *journal) strays(see func(change)) error {
+	if err := j.load(math.MaxInt64); err != nil {
+		return err
+	}
+	for at := j.end; at < int64(len(j.data)); {
+		_, payload, next, err := j.frame(at)
+		if err == nil && payload != nil {
+			err = eachChange(payload, see)
+		} else {
+			next = at + 1
+		}
+		if err != nil {
+			return err
+		}
+		at = next
+	}
+	return nil
+}
+
+// appendFrame appends the changes as one frame. The file system has them when it returns, and the disk after sync.
+func (j *journal) appendFrame(changes []change) error {
+	data := make([]byte, frameHead, 4096)
+	binary.LittleEndian.PutUint64(data[8:], j.last+1)
+	for _, c := range changes {
+		data = append(data, c.bucket)
+		data = append(binary.AppendUvarint(data, uint64(len(c.key))), c.key...)
+		if c.value == nil {
+			data = append(data, 0)
+			continue
+		}
+		data = append(binary.AppendUvarint(data, uint64(len(c.value)+1)), c.value...)
+	}
+	binary.LittleEndian.PutUint32(data, uint32(len(data)-frameHead))
+	binary.LittleEndian.PutUint32(data[4:], crc32.Checksum(data[8:], castagnoli))
+	if _, err := j.file.WriteAt(data, j.end); err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	j.last, j.end = j.last+1, j.end+int64(len(data))
+	return nil
+}
+
+// sync makes all commits up to now survive a power loss. It needs no lock. A failure is noted in the file: what the
+// journal says may be on the disk or not.
+func (j *journal) sync() error {
+	if err := unix.Fdatasync(int(j.file.Fd())); err != nil {
+		_, _ = j.file.WriteAt([]byte{1}, unsyncedAt) // the error that counts is returned
+		return fmt.Errorf("sync journal: %w", err)
+	}
+	return nil
+}
+
+// syncLater returns sync as a function for after the end of the session, which leaves the file open for it.
+func (j *journal) syncLater() func() error {
+	kept := *j
+	j.file = nil
+	return func() error { return errors.Join(kept.sync(), kept.file.Close()) }
+}
+
+func (j *journal) close() {
+	if j.file != nil {
+		_ = j.file.Close() // what must be on the disk was synced
+	}
+}
+
+// eachChange calls see with each change of a payload.
+func eachChange(payload []byte, see func(change)) error {
+	for len(payload) > 0 {
+		c := change{bucket: payload[0]}
+		k, rest, ok := cutBytes(payload[1:], 0)
+		if ok {
+			c.value, rest, ok = cutBytes(rest, 1)
+		}
+		if !ok || int(c.bucket) >= len(buckets) {
+			return fmt.Errorf("frame with a change that cannot be read: %w", ErrDamaged)
+		}
+		c.key, payload = string(k), rest
+		see(c)
+	}
+	return nil
+}
+
+// cutBytes returns the bytes whose length plus more stands before them; nil for a length of less than that.
+func cutBytes(data []byte, more uint64) (cut, rest []byte, ok bool) {
+	n, used := binary.Uvarint(data)
+	if used <= 0 {
+		return nil, nil, false
+	}
+	data = data[used:]
+	if n < more {
+		return nil, data, true
+	}
+	if n -= more; n > uint64(len(data)) {
+		return nil, nil, false
+	}
+	return data[:n:n], data[n:], true
+}

@@ -1,0 +1,97 @@
+package persistence
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// session is an open state: a fold, and the journal that stands on it.
+type session struct {
+	store     *Store
+	journal   *journal
+	mark      mark
+	db        *bolt.DB
+	tx        *bolt.Tx
+	layers    [maxBuckets]layer
+	sinceFold []change
+}
+
+// use opens the state under the lock that the caller holds, and runs fn, unless the state is not what was written. A
+// panic because of the file becomes ErrDamaged.
+func (s *Store) use(flag int, fn func(*session) error) error {
+	ss := &session{store: s}
+	var err error
+	if ss.mark, err = s.readMark(); err != nil {
+		return err
+	}
+	if ss.journal, err = openJournal(s.path(journalName), flag, ss.see); err != nil {
+		return err
+	}
+	defer func() { ss.journal.close() }()
+	if err := ss.mark.check(ss.journal.last, s.uptime()); err != nil {
+		return err
+	}
+	o := &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: ss.openFold}
+	return guarded(s.path(foldNames[ss.journal.fold]), o, func(db *bolt.DB) error {
+		ss.db = db
+		return db.View(func(tx *bolt.Tx) error {
+			ss.tx = tx
+			if _, err := schemaOf(tx); err != nil {
+				return err
+			}
+			return fn(ss)
+		})
+	})
+}
+
+func (ss *session) see(c change) {
+	ss.sinceFold = append(ss.sinceFold, c)
+	ss.layers[c.bucket].put(c.key, c.value)
+}
+
+// openFold opens the fold, and compares a segment with its checksum. Commit by commit this reaches all segments.
+func (ss *session) openFold(path string, flag int, mode os.FileMode) (*os.File, error) {
+	h := &ss.journal.header
+	f, err := os.OpenFile(path, flag|unix.O_NONBLOCK|unix.O_CLOEXEC, mode) // a pipe would wait for a writer
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s is missing: %w", path, ErrLost)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular() || uint64(info.Size()) < h.size:
+		err = fmt.Errorf("%s of %d bytes, and the journal says %d: %w", info.Mode(), info.Size(), h.size, ErrDamaged)
+	default:
+		err = h.verifySegment(f, ss.journal.last%uint64(len(h.sums)))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// transact runs fn in one transaction on the open state.
+func (ss *session) transact(writable bool, fn func(*Tx) error) (*Tx, error) {
+	t := &Tx{base: ss.tx, layers: &ss.layers, writable: writable}
+	return t, fn(t)
+}
+
+// commit appends what a transaction has changed to the journal, and notes in the marker that it did.
+func (ss *session) commit(t *Tx) error {
+	if len(t.changes) == 0 {
+		return nil
+	}
+	if err := ss.journal.appendFrame(t.changes); err != nil {
+		return err
+	}
+	ss.sinceFold = append(ss.sinceFold, t.changes...)
+	ss.store.writeMark(ss.mark.next(ss.journal.last, t.promise, ss.store.uptime()))
+	return nil
+}
