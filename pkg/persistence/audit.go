@@ -130,9 +130,8 @@ func (r *Report) auditEntries(t *Tx, see func(Record)) {
 	c.readRecords()
 	c.nameHolders()
 	c.compareHeld()
-	c.compareOwners()
+	c.compareIndexes()
 	c.compareCounts()
-	c.compareOrder()
 }
 
 // fault adds a fault to the report.

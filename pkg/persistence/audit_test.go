@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
 // audited returns a state with attachments 1 and 2 and a reservation.
@@ -53,9 +55,7 @@ func faultyStates() map[string]faultyState {
 				{Kind: persistence.FaultRecord, Subject: "reservations net ns c3 eth0"},
 				{Kind: persistence.FaultIndex, Subject: "net 10.0.0.3"},
 				{Kind: persistence.FaultIndex, Subject: "net fd00::4"},
-				{Kind: persistence.FaultIndex, Subject: "net ans \x01F?      09       \x03ns c3 eth0"},
-				{Kind: persistence.FaultIndex, Subject: "net e\x01F?  \x03F0?9       \x03ns c3 eth0"},
-				{Kind: persistence.FaultIndex, Subject: "net nns"},
+				{Kind: persistence.FaultIndex, Subject: "order of reservations"},
 			},
 		},
 		"a record at the key of another": {
@@ -99,11 +99,17 @@ func faultyStates() map[string]faultyState {
 		},
 		"an attachment that is not in the index by owner": {
 			edit: in("owners", func(b *bolt.Bucket) error { return b.Delete([]byte(owner1 + "\x00c1")) }),
-			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net ns c1 eth0 c1"}},
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "index of attachments by pod"}},
 		},
 		"an index entry without an attachment": {
 			edit: in("owners", func(b *bolt.Bucket) error { return b.Put([]byte(owner1+"\x00c8"), nil) }),
-			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net ns c1 eth0 c8"}},
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "index of attachments by pod"}},
+		},
+		"an index entry in the place of another": {
+			edit: in("owners", func(b *bolt.Bucket) error {
+				return errors.Join(b.Delete([]byte(owner1+"\x00c1")), b.Put([]byte(owner1+"\x00c8"), nil))
+			}),
+			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "index of attachments by pod"}},
 		},
 		"a reservation that is not counted": {
 			edit: in("pressure", func(b *bolt.Bucket) error { return b.Delete([]byte("net")) }),
@@ -186,4 +192,22 @@ func TestAuditNotesAMissingMarker(t *testing.T) {
 			must(t, os.Remove(filepath.Join(s.Dir(), "limpet.marker")))
 		}
 	}
+}
+
+// TestAuditWithoutTheLockFile audits while a process that does not share the lock file writes: a copy would be torn.
+func TestAuditWithoutTheLockFile(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: audited(t).Dir(), LockWait: 1}) // bbolt polls: the wait need not be long
+	path := persistence.ActiveFold(s.Dir())
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	if _, err := s.Audit(t.Context(), nil); !errors.Is(err, persistence.ErrLocked) {
+		t.Errorf("audit beside a writer: %v", err)
+	}
+	must(t, db.Close())
+	if report, err := s.Audit(t.Context(), nil); err != nil || len(report.Faults) > 0 {
+		t.Errorf("audit afterwards: %v, %v", report.Faults, err)
+	}
+	lock, err := flock.Lock(t.Context(), filepath.Join(s.Dir(), "limpet.lock"), unix.LOCK_EX, 1)
+	must(t, err)
+	must(t, lock.Close()) // the audit kept no lock
 }

@@ -3,6 +3,7 @@ package persistence
 import (
 	"bytes"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"math/bits"
 	"net/netip"
@@ -11,8 +12,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// comparison compares the indexes and counts of a state with its records. It reads one record after the other, looks
-// each up in the indexes, and keeps the bitmaps of addresses, numbers, and the faults.
+// comparison compares the indexes and counts of a state with its records. It reads one record after the other,
+// adds what it implies to tallies of the indexes, and keeps the bitmaps of addresses, the tallies, and the faults.
 type comparison struct {
 	r    *Report
 	t    *Tx
@@ -23,18 +24,18 @@ type comparison struct {
 	held   map[string]chunk // the address index that the records imply
 	shared map[string]bool  // addresses that a second record holds
 
-	indexedOwners int      // entries of the index by pod that have their attachment
-	missingOwners []string // entries that the index by pod lacks
-	order         orderComparison
+	owners, order tally             // of the index of attachments by pod, and of the order of reservations
+	inNS          map[string]uint64 // reservations by key of their namespace
 }
 
 func newComparison(r *Report, t *Tx, see func(Record)) *comparison {
 	if see == nil {
 		see = func(Record) {}
 	}
+	seed := maphash.MakeSeed()
 	return &comparison{
 		r: r, t: t, see: see, last: t.bucket(bucketMeta).Sequence(), file: mapOf(t.base), held: map[string]chunk{}, shared: map[string]bool{},
-		order: newOrderComparison(t),
+		owners: tally{seed: seed}, order: tally{seed: seed}, inNS: map[string]uint64{},
 	}
 }
 
@@ -43,10 +44,12 @@ func (c *comparison) readRecords() {
 	c.eachRecord(func(record Record) {
 		if a := record.Attachment; a != nil {
 			c.r.Attachments++
-			c.lookUpOwner(*a)
+			if a.Owner.Named() {
+				c.owners.add(indexKey(*a), nil)
+			}
 		} else {
 			c.r.Reservations++
-			c.order.lookUp(*record.Reservation)
+			c.countOrdered(*record.Reservation)
 		}
 		c.hold(record.Network(), record.Addresses())
 		c.see(record)
@@ -59,7 +62,7 @@ func (c *comparison) readRecords() {
 func (c *comparison) eachRecord(sound func(Record), faulty func(bucket, k []byte, err error)) {
 	for _, bucket := range recordBuckets {
 		_ = c.t.bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
-			c.file.touch(4) // of the record and of indexes
+			c.file.touch(1)
 			record, err := bucket.decode(k, v)
 			if err == nil {
 				sound(record)
@@ -73,6 +76,23 @@ func (c *comparison) eachRecord(sound func(Record), faulty func(bucket, k []byte
 			return nil
 		})
 	}
+}
+
+// countOrdered counts the entries that a reservation has in the order.
+func (c *comparison) countOrdered(r reservation.Reservation) {
+	end, age, value := orderEntries(r)
+	c.order.add(end, value)
+	c.order.add(age, value)
+	c.inNS[string(orderKey(r.Owner.Network, ofNS, r.Owner.Namespace))]++
+}
+
+// compareIndexes compares the indexes of attachments by pod and of the order of reservations with the records.
+func (c *comparison) compareIndexes() {
+	for k, n := range c.inNS {
+		c.order.add([]byte(k), orderCount(n))
+	}
+	c.compareIndex(bucketOwners, "index of attachments by pod", c.owners)
+	c.compareIndex(bucketOrder, "order of reservations", c.order)
 }
 
 // hold notes the addresses of a record. Only so many shared addresses are noted as a report can name.
@@ -145,49 +165,25 @@ func (r *Report) compareChunk(k []byte, got, want chunk) {
 	}
 }
 
-// lookUpOwner looks an attachment up in the index of attachments by pod.
-func (c *comparison) lookUpOwner(a reservation.Attachment) {
-	if !a.Owner.Named() {
-		return
-	}
-	k := indexKey(a)
-	if got, _ := c.t.bucket(bucketOwners).Cursor().Seek(k); bytes.Equal(got, k) {
-		c.indexedOwners++
-	} else if len(c.missingOwners) < mostFaults {
-		c.missingOwners = append(c.missingOwners, string(k))
-	} else {
-		c.r.More++
-	}
+// tally stands for the entries of an index: their number, and a sum of their hashes. Other entries have another one.
+type tally struct {
+	seed    maphash.Seed
+	entries int
+	sum     uint64
 }
 
-// compareOwners compares the index of attachments by pod with the attachments. It looks for entries without an attachment
-// only if there are more entries than attachments.
-func (c *comparison) compareOwners() {
-	b := c.t.bucket(bucketOwners)
-	if keys(b, c.file) > c.indexedOwners {
-		_ = b.ForEach(func(k, _ []byte) error { // the function returns no error
-			c.file.touch(2)
-			if !c.indexed(k) {
-				c.r.fault(FaultIndex, readable(k), "is in the index of attachments by pod, but is no attachment")
-			}
-			return nil
-		})
-	}
-	slices.Sort(c.missingOwners)
-	for _, k := range c.missingOwners {
-		c.r.fault(FaultIndex, readable([]byte(k)), "is an attachment, but is missing in the index of attachments by pod")
-	}
+func (y *tally) add(k, v []byte) {
+	y.entries++
+	y.sum += maphash.Bytes(y.seed, k) * (2*maphash.Bytes(y.seed, v) + 1)
 }
 
-// indexed reports whether a key of the index of attachments by pod is that of an attachment.
-func (c *comparison) indexed(k []byte) bool {
-	names := bytes.Split(k, []byte{0})
-	if len(names) != 5 { // network, namespace, pod, interface, container
-		return false
+// compareIndex compares an index with the entries that the records imply.
+func (c *comparison) compareIndex(name []byte, subject string, want tally) {
+	got := tally{seed: want.seed}
+	_ = c.t.bucket(name).ForEach(func(k, v []byte) error { got.add(k, v); c.file.touch(1); return nil }) // the function returns no error
+	if got != want {
+		c.r.fault(FaultIndex, subject, fmt.Sprintf("has %d entries, which are not the %d that the records make", got.entries, want.entries))
 	}
-	id := attachmentKey(reservation.AttachmentID{Network: string(names[0]), ContainerID: string(names[4]), IfName: string(names[3])})
-	a, err := attachmentAt(id, c.t.bucket(bucketAttachments).Get(id))
-	return err == nil && a.Owner.Named() && bytes.Equal(indexKey(a), k)
 }
 
 // compareCounts compares the counts of reservations with the reservations.
@@ -201,10 +197,4 @@ func (c *comparison) compareCounts() {
 			c.r.fault(FaultIndex, "reservations of "+network, err.Error())
 		}
 	}
-}
-
-// keys counts the entries of a bucket.
-func keys(b *bucket, file *mapped) (n int) {
-	_ = b.ForEach(func([]byte, []byte) error { n++; file.touch(1); return nil }) // the function returns no error
-	return n
 }

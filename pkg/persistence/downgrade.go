@@ -46,7 +46,11 @@ func (ss *session) writeFirst(path string) error {
 	if err := ss.copyFold(path); err != nil {
 		return err
 	}
-	if _, _, err := ss.apply(path, ss.sinceFold); err != nil {
+	changes, err := ss.journal.changes()
+	if err != nil {
+		return err
+	}
+	if _, _, err := ss.apply(path, changes); err != nil {
 		return err
 	}
 	return guarded(path, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {

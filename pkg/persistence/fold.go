@@ -74,8 +74,12 @@ func (ss *session) fold(compact bool) (header, error) {
 // writeFold brings the other fold up to date, and returns the bytes in use. It is a new copy of this one where it cannot be
 // used.
 func (ss *session) writeFold(path string, compact bool) (used int64, err error) {
+	changes, err := ss.journal.changes()
+	if err != nil {
+		return 0, err
+	}
 	if missing, usable := ss.missing(); usable && !compact {
-		used, free, err := ss.apply(path, missing)
+		used, free, err := ss.apply(path, append(missing, changes...))
 		if err == nil && (used < shrinkFrom || free < used/4*3) { // else damaged, in use by a reader, or mostly free
 			return used, nil
 		}
@@ -85,7 +89,7 @@ func (ss *session) writeFold(path string, compact bool) (used int64, err error) 
 		err = ss.copyFold(temp)
 	}
 	if err == nil {
-		used, _, err = ss.apply(temp, ss.sinceFold)
+		used, _, err = ss.apply(temp, changes)
 	}
 	if err == nil {
 		err = reserve(temp)
@@ -96,7 +100,7 @@ func (ss *session) writeFold(path string, compact bool) (used int64, err error) 
 	return used, os.Rename(temp, path)
 }
 
-// missing returns what the other fold lacks, if that fold is the one on which the last journal stood, and is unchanged.
+// missing returns what the other fold lacks of this one, if that fold is the one on which the last journal stood, and is unchanged.
 func (ss *session) missing() (all []change, ok bool) {
 	last, err := openJournal(ss.store.path(lastJournalName), os.O_RDONLY, func(c change) { all = append(all, c) })
 	if err != nil {
@@ -109,7 +113,7 @@ func (ss *session) missing() (all []change, ok bool) {
 	if last.verify(ss.store.path(foldNames[last.fold])) != nil {
 		return nil, false
 	}
-	return append(all, ss.sinceFold...), true
+	return all, true
 }
 
 // apply writes changes into a fold, and returns how many of its bytes are in use, and how many of these are in free pages.
@@ -247,7 +251,7 @@ func (h *header) sum(path string, used int64) error {
 
 // sumOf returns the checksum of a segment of a file.
 func (h *header) sumOf(f *os.File, n uint64) (uint32, error) {
-	sum := crc32.New(castagnoli)
+	sum := crc32.NewIEEE()
 	length := int64(min(h.segment, h.size-n*h.segment))
 	copied, err := io.CopyBuffer(sum, io.NewSectionReader(f, int64(n*h.segment), length), make([]byte, 32<<10))
 	if err == nil && copied < length {

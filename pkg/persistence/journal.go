@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,8 +39,6 @@ const (
 	readAhead = 16 << 10
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // header says on which fold a journal stands.
 type header struct {
 	fold       byte // number of the file
@@ -58,7 +57,7 @@ func (h header) encode() []byte {
 	for _, sum := range h.sums {
 		data = binary.LittleEndian.AppendUint32(data, sum)
 	}
-	return binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
+	return binary.LittleEndian.AppendUint32(data, crc32.ChecksumIEEE(data))
 }
 
 // headFixed is the length of a header without the checksums.
@@ -74,7 +73,7 @@ func decodeHeader(data []byte) (h header, err error) {
 	}
 	count := int(binary.LittleEndian.Uint32(data[headFixed-4:]))
 	end := headFixed + 4*count
-	if count > mostSegments || data[len(journalMagic)] > 1 || binary.LittleEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], castagnoli) {
+	if count > mostSegments || data[len(journalMagic)] > 1 || binary.LittleEndian.Uint32(data[end:]) != crc32.ChecksumIEEE(data[:end]) {
 		return h, fmt.Errorf("checksum of the journal's header: %w", ErrDamaged)
 	}
 	numbers := data[len(journalMagic)+1:]
@@ -92,7 +91,7 @@ func decodeHeader(data []byte) (h header, err error) {
 // stop the node.
 func newerJournal(data []byte) error {
 	count := int(binary.LittleEndian.Uint32(data[headFixed-4:]))
-	if end := headFixed + 4*count; count <= mostSegments && binary.LittleEndian.Uint32(data[end:]) == crc32.Checksum(data[:end], castagnoli) {
+	if end := headFixed + 4*count; count <= mostSegments && binary.LittleEndian.Uint32(data[end:]) == crc32.ChecksumIEEE(data[:end]) {
 		return fmt.Errorf("journal %q: install the newer limpet-ipam again: %w", data[:len(journalMagic)-1], ErrNewer)
 	}
 	return fmt.Errorf("journal without a header: %w", ErrDamaged)
@@ -115,7 +114,7 @@ func openJournal(path string, flag int, see func(change)) (j *journal, err error
 	if err != nil {
 		return nil, err
 	}
-	j = &journal{file: f}
+	j = &journal{file: f, data: make([]byte, 0, framesAt+foldAt+readAhead)}
 	if err := j.read(see); err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
 	}
@@ -161,6 +160,16 @@ func (j *journal) load(to int64) error {
 	return nil
 }
 
+// changes returns those of all commits since the fold, in order.
+func (j *journal) changes() (all []change, err error) {
+	for at := int64(framesAt); at < j.end && err == nil; {
+		next := at + frameHead + int64(binary.LittleEndian.Uint32(j.data[at:]))
+		err = eachChange(j.data[at+frameHead:next], func(c change) { all = append(all, c) })
+		at = next
+	}
+	return all, err
+}
+
 // frame returns the frame at a position, and where the next one begins. The payload is nil where there is no sound frame.
 func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64, err error) {
 	if err := j.load(at + frameHead); err != nil || int64(len(j.data)) < at+frameHead {
@@ -176,7 +185,7 @@ func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64
 		return 0, nil, 0, err
 	}
 	body := j.data[at+8 : next]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(j.data[at+4:]) {
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(j.data[at+4:]) {
 		return 0, nil, 0, nil
 	}
 	return generation, body[8:], next, nil
@@ -216,10 +225,11 @@ func (j *journal) appendFrame(changes []change) error {
 		data = append(binary.AppendUvarint(data, uint64(len(c.value)+1)), c.value...)
 	}
 	binary.LittleEndian.PutUint32(data, uint32(len(data)-frameHead))
-	binary.LittleEndian.PutUint32(data[4:], crc32.Checksum(data[8:], castagnoli))
+	binary.LittleEndian.PutUint32(data[4:], crc32.ChecksumIEEE(data[8:]))
 	if _, err := j.file.WriteAt(data, j.end); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
+	j.data = append(j.data[:j.end], data...)
 	j.last, j.end = j.last+1, j.end+int64(len(data))
 	return nil
 }
@@ -258,7 +268,7 @@ func eachChange(payload []byte, see func(change)) error {
 		if !ok || int(c.bucket) >= len(buckets) {
 			return fmt.Errorf("frame with a change that cannot be read: %w", ErrDamaged)
 		}
-		c.key, payload = string(k), rest
+		c.key, payload = unsafe.String(unsafe.SliceData(k), len(k)), rest // nobody changes what was read
 		see(c)
 	}
 	return nil

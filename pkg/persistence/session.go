@@ -11,13 +11,12 @@ import (
 
 // session is an open state: a fold, and the journal that stands on it.
 type session struct {
-	store     *Store
-	journal   *journal
-	mark      mark
-	db        *bolt.DB
-	tx        *bolt.Tx
-	layers    [maxBuckets]layer
-	sinceFold []change
+	store   *Store
+	journal *journal
+	mark    mark
+	db      *bolt.DB
+	tx      *bolt.Tx
+	layers  [maxBuckets]layer
 }
 
 // use opens the state under the lock that the caller holds, and runs fn, unless the state is not what was written. A
@@ -49,7 +48,6 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 }
 
 func (ss *session) see(c change) {
-	ss.sinceFold = append(ss.sinceFold, c)
 	ss.layers[c.bucket].put(c.key, c.value)
 }
 
@@ -91,7 +89,6 @@ func (ss *session) commit(t *Tx) error {
 	if err := ss.journal.appendFrame(t.changes); err != nil {
 		return err
 	}
-	ss.sinceFold = append(ss.sinceFold, t.changes...)
 	ss.store.writeMark(ss.mark.next(ss.journal.last, t.promise, ss.store.uptime()))
 	return nil
 }
