@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"slices"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -37,27 +36,28 @@ func guarded(path string, o *bolt.Options, fn func(*bolt.DB) error) (err error) 
 	}()
 	db, err := bolt.Open(path, 0o600, o)
 	if err != nil {
-		return whyNotOpen(path, err)
+		return whyNotOpen(path, o, err)
 	}
 	if o.ReadOnly {
 		err = boundResident(db, fn)
 	} else {
 		err = fn(db)
 	}
-	if slices.ContainsFunc(damages, func(damage error) bool { return errors.Is(err, damage) }) {
+	// a damaged page has an entry in place of a bucket, or the other way round
+	if errors.Is(err, bolterrors.ErrIncompatibleValue) || !o.ReadOnly && tooLarge(err) {
 		err = fmt.Errorf("read %s: %w: %w", path, err, ErrDamaged)
 	}
 	return errors.Join(err, db.Close())
 }
 
 // whyNotOpen tells damage from other errors of bolt.Open.
-func whyNotOpen(path string, err error) error {
+func whyNotOpen(path string, o *bolt.Options, err error) error {
 	switch {
 	case LostOrDamaged(err):
 		return fmt.Errorf("open %s: %w", path, err)
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("open %s: %w", path, ErrLocked)
-	case errors.Is(err, unix.EFBIG) || errors.Is(err, unix.ENOMEM): // a page says that the file is far larger
+	case !o.ReadOnly && tooLarge(err):
 		return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
 	case errors.As(err, new(unix.Errno)): // the disk or the permissions are at fault, not the file
 		return fmt.Errorf("open state: %w", err)
@@ -65,8 +65,8 @@ func whyNotOpen(path string, err error) error {
 	return fmt.Errorf("open %s: %w: %w", path, err, ErrDamaged)
 }
 
-// damages are errors of a transaction that a damaged page causes: an entry in place of a bucket, or the other way round.
-var damages = []error{bolterrors.ErrIncompatibleValue, unix.EFBIG, unix.ENOMEM}
+// tooLarge reports whether a page of a file that is written says that the file is far larger than it is.
+func tooLarge(err error) bool { return errors.Is(err, unix.EFBIG) || errors.Is(err, unix.ENOMEM) }
 
 // abandon closes a file that bbolt left open. The lock is released explicitly, because the memory map would keep it
 // beyond the close. Errors are ignored: the caller reports the damage.

@@ -46,13 +46,18 @@ func trace(cmd *exec.Cmd, dir string) (ops []op, exit int, err error) {
 
 // traceUntil is trace, and kills the command at an instant. Of a command that was killed, exit is negative.
 func traceUntil(cmd *exec.Cmd, dir string, at instant) (ops []op, exit int, err error) {
+	return traceWith(cmd, tracer{dir: dir, at: at})
+}
+
+// traceWith runs a command below a tracer.
+func traceWith(cmd *exec.Cmd, tr tracer) (ops []op, exit int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
+	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, 0, err
 	}
-	tr := tracer{pid: cmd.Process.Pid, dir: dir, at: at, entered: map[int]*op{}}
+	tr.pid, tr.entered = cmd.Process.Pid, map[int]*op{}
 	var status unix.WaitStatus
 	if _, err := unix.Wait4(tr.pid, &status, 0, nil); err != nil {
 		return nil, 0, fmt.Errorf("wait for exec: %w", err)
@@ -72,10 +77,17 @@ func traceUntil(cmd *exec.Cmd, dir string, at instant) (ops []op, exit int, err 
 	return tr.ops, exit, err
 }
 
+// refuser lets system calls fail.
+type refuser interface {
+	enter(tr *tracer, tid int, info syscallInfo) error
+	leave(tid int) error
+}
+
 type tracer struct {
 	pid     int
 	dir     string
 	at      instant
+	refusal refuser     // nil for none
 	strike  bool        // kill the command as soon as it goes on
 	killed  bool        // what a thread does from now on cannot be read any more
 	entered map[int]*op // the operation of each thread; nil for operations elsewhere
@@ -86,7 +98,7 @@ type tracer struct {
 func (tr *tracer) run() (exit int, err error) {
 	for {
 		var status unix.WaitStatus
-		tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
+		tid, err := unix.Wait4(-tr.pid, &status, unix.WALL, nil) // all threads are in the group of the process
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -147,6 +159,12 @@ func (tr *tracer) syscall(tid int) error {
 	}
 	if errno != 0 {
 		return fmt.Errorf("read a system call: %w", errno)
+	}
+	if tr.refusal != nil {
+		if info.op == atEntry {
+			return tr.refusal.enter(tr, tid, info)
+		}
+		return tr.refusal.leave(tid)
 	}
 	if info.op == atEntry {
 		o, err := tr.decode(tid, info)
