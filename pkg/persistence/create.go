@@ -82,7 +82,7 @@ func (s *Store) adopt() error {
 	path := s.path(databaseName)
 	err = guarded(path, &bolt.Options{Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
 		err := db.Update(func(tx *bolt.Tx) (err error) {
-			h.generation, err = upgrade(tx, m)
+			h.generation, err = s.upgrade(tx, m)
 			return err
 		})
 		if err == nil {
@@ -140,13 +140,13 @@ func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 }
 
 // upgrade brings a file of version 1 to the present layout, and returns its generation.
-func upgrade(tx *bolt.Tx, m mark) (uint64, error) {
+func (s *Store) upgrade(tx *bolt.Tx, m mark) (uint64, error) {
 	version, err := schemaOf(tx)
 	if err != nil {
 		return 0, err
 	}
 	generation := number(tx.Bucket(bucketMeta).Get(keyGeneration))
-	if err := m.check(generation, 0); err != nil {
+	if err := m.check(generation, s.uptime()); err != nil {
 		return 0, err
 	}
 	if version == schema {
