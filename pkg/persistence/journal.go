@@ -133,6 +133,10 @@ func (j *journal) read(see func(change)) error {
 		return err
 	}
 	j.unsynced = j.data[unsyncedAt] != 0
+	return j.readFrames(see)
+}
+
+func (j *journal) readFrames(see func(change)) error {
 	j.last, j.end = j.generation, framesAt
 	for {
 		generation, payload, next, err := j.frame(j.end)
@@ -180,6 +184,27 @@ func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64
 		return 0, nil, 0, nil
 	}
 	return generation, body[8:], next, nil
+}
+
+// openFrames opens a journal whose header is damaged. The first frame says on which generation it stands.
+func openFrames(path string, see func(change)) (j *journal, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	j = &journal{file: f}
+	err = j.load(framesAt + frameHead)
+	if err == nil && len(j.data) < framesAt+frameHead {
+		err = fmt.Errorf("journal without frames: %w", ErrDamaged)
+	}
+	if err == nil {
+		j.generation = binary.LittleEndian.Uint64(j.data[framesAt+8:]) - 1
+		err = j.readFrames(see)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
+	}
+	return j, nil
 }
 
 // strays calls see with the changes of all sound frames behind the end: the disk has lost or changed one before them.
