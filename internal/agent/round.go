@@ -44,7 +44,7 @@ func (a *Agent) round(ctx context.Context) {
 	if a.VerbLog != "" {
 		a.step("verbs", a.countVerbs)
 	}
-	if !a.pluginInstalled.Load() && writtenByFormer(a.StateDir) { // which still runs, and could not read what reading makes
+	if !a.pluginInstalled.Load() && writtenByFormer(a.StateDir) { // which still runs, and refuses what the agent would write
 		return
 	}
 	changed, err := a.stateChanged()

@@ -36,20 +36,23 @@ const (
 	formerFile  = "limpet.db"
 )
 
-// stateModified returns when the state was last written; zero for a state without a journal.
+// stateModified returns when the state was last written; zero without a state.
 func stateModified(dir string) (time.Time, error) {
 	info, err := os.Stat(filepath.Join(dir, journalFile))
+	if errors.Is(err, os.ErrNotExist) {
+		info, err = os.Stat(filepath.Join(dir, formerFile))
+	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return time.Time{}, nil
 	case err != nil:
-		return time.Time{}, fmt.Errorf("stat journal of the state: %w", err)
+		return time.Time{}, fmt.Errorf("look when the state was written: %w", err)
 	}
 	return info.ModTime(), nil
 }
 
-// writtenByFormer reports whether the state is that of a plugin of before the journal. Who reads it gives it a journal, and
-// that plugin refuses it from then on.
+// writtenByFormer reports whether the state is that of a plugin of before the journal. The first change gives it a journal,
+// and that plugin refuses it from then on.
 func writtenByFormer(dir string) bool {
 	_, journal := os.Stat(filepath.Join(dir, journalFile))
 	_, file := os.Stat(filepath.Join(dir, formerFile))
@@ -59,6 +62,9 @@ func writtenByFormer(dir string) bool {
 // fold writes the journal into a fold when it is long enough, so that no verb has to. Verbs wait meanwhile: 2 ms, and up to
 // 30 ms for a fold with 10 000 records.
 func fold(ctx context.Context, store *persistence.Store) error {
+	if writtenByFormer(store.Dir()) {
+		return nil
+	}
 	if err := store.Fold(ctx); !errors.Is(err, persistence.ErrNoState) {
 		return err
 	}
