@@ -105,7 +105,7 @@ type Agent struct {
 	ipam         atomic.Pointer[plan.NodeIPAM]
 	reportedIPAM plan.NodeIPAM // as of the last event
 
-	stateModified time.Time // of the state file when it was last read
+	stateModified time.Time // of the state when it was last read
 	lastFull      time.Time // when all steps last ran
 	refilled      bool      // whether the node has a state, or needs none from the API
 	unsure        bool      // whether the wall clock was not synchronized in the last round

@@ -11,8 +11,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// auditState audits the state as limpet-ipam check does, mends what is safe to mend, and reports
-// the rest. Differences between state and containers count when two audits in a row find them:
+// auditState audits the state as limpet-ipam check does, and reports what it finds. Differences between state and containers count when two audits in a row find them:
 // pods start and end meanwhile.
 func (a *Agent) auditState(ctx context.Context) error {
 	var attachments []reservation.Attachment
@@ -34,7 +33,7 @@ func (a *Agent) auditState(ctx context.Context) error {
 	a.report(confirmed)
 	a.found = found
 	a.metrics.auditDone(confirmed, r, a.Clock.Now())
-	return errors.Join(podsErr, a.mendIndex(ctx, confirmed))
+	return podsErr
 }
 
 // violations drops notes: they break no rule, and go away without help.
@@ -67,25 +66,4 @@ func (a *Agent) report(confirmed []audit.Finding) {
 		}
 	}
 	a.reported = confirmed
-}
-
-// mendIndex rebuilds the indexes of the state when they differ from its records. All other
-// violations are left to the plugin, which rebuilds a damaged state, and to a person.
-func (a *Agent) mendIndex(ctx context.Context, confirmed []audit.Finding) error {
-	var kinds []string
-	for _, f := range confirmed {
-		kinds = append(kinds, string(f.Kind))
-	}
-	if !plan.MendsIndex(kinds) {
-		return nil
-	}
-	mended, err := a.store.Reindex(ctx)
-	if err != nil {
-		return err
-	}
-	a.metrics.recovered(recoveredIndex, len(mended))
-	for _, f := range mended {
-		a.Log.Info("Mended the index of the state", "subject", f.Subject, "problem", f.Problem)
-	}
-	return nil
 }

@@ -13,15 +13,26 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 const violationsOf = "limpet_agent_audit_violations "
 
-// harm changes the state file behind the back of pkg/persistence.
+// harm changes the state behind the back of pkg/persistence, as a fault of the program would: it takes all journals away,
+// and the next verb begins one on the file, as after a crash while the first state was made.
 func (n *node) harm(t *testing.T, bucket string, change func(b *bolt.Bucket) error) {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(n.StateDir, "limpet.db"), 0o600, nil)
+	path := func(name string) string { return filepath.Join(n.StateDir, name) }
+	if _, _, err := n.store.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The first fold after the creation is the second file.
+	err := errors.Join(os.Rename(path("limpet.db.2"), path("limpet.db")), os.Remove(path("limpet.journal")), os.Remove(path("limpet.journal.last")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(path("limpet.db"), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +40,7 @@ func (n *node) harm(t *testing.T, bucket string, change func(b *bolt.Bucket) err
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
+	n.update(t, func(*persistence.Tx) error { return nil })
 }
 
 func withAddress(address string) func(*reservation.Attachment) {

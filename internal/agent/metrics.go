@@ -46,7 +46,6 @@ const (
 	recoveredAttachment = "attachment" // ended, because its sandbox was gone without a DEL
 	recoveredFile       = "file"       // left by an interrupted program, and removed
 	recoveredPlugin     = "plugin"     // the installed file, which another program had removed or changed
-	recoveredIndex      = "index"      // made again from the records
 	recoveredState      = "state"      // rebuilt by the plugin
 	recoveredNode       = "node"       // reservations of a node that was installed again, from the API
 )
@@ -119,7 +118,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, kind := range audit.Violations() {
 		m.violations.WithLabelValues(string(kind))
 	}
-	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredPlugin, recoveredIndex, recoveredState, recoveredNode} {
+	for _, kind := range []string{recoveredAttachment, recoveredFile, recoveredPlugin, recoveredState, recoveredNode} {
 		m.recoveries.WithLabelValues(kind)
 	}
 	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace, plan.CauseReleased} {

@@ -3,20 +3,17 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
 
 const (
-	// period is how often the agent looks whether the state file was written.
+	// period is how often the agent looks whether the state was written.
 	period = time.Second
-	// fullPeriod is how often all steps run, whether or not the state file was written.
+	// fullPeriod is how often all steps run, whether or not the state was written.
 	fullPeriod = 5 * time.Second
-	// auditShare bounds audits to a hundredth of the time: verbs wait for the audit of a huge file.
+	// auditShare bounds audits to a hundredth of the time: the audit of a huge state takes seconds.
 	auditShare = 100
 )
 
@@ -44,38 +41,35 @@ func (a *Agent) round(ctx context.Context) {
 			return err
 		})
 	}
-	if !now.Before(a.nextAudit) {
-		a.step("audit", func() error { return a.auditState(ctx) })
-		a.step("leftovers", func() error { return a.removeLeftovers(now) })
-		a.nextAudit = now.Add(max(a.AuditPeriod, auditShare*a.Clock.Since(now)))
-	}
 	if a.VerbLog != "" {
 		a.step("verbs", a.countVerbs)
 	}
-	changed, err := a.stateChanged()
-	if err == nil && !changed && !full {
+	if !a.pluginInstalled.Load() && writtenByFormer(a.StateDir) { // which still runs, and refuses what the agent would write
 		return
 	}
-	a.lastFull = now
-	a.step("state", func() error { return errors.Join(err, a.handleState(ctx)) })
+	changed, err := a.stateChanged()
+	if err != nil || changed || full {
+		a.lastFull = now
+		a.step("state", func() error { return errors.Join(err, a.handleState(ctx)) })
+	}
+	if !now.Before(a.nextAudit) {
+		start := a.Clock.Now()
+		a.step("audit", func() error { return a.auditState(ctx) })
+		a.step("leftovers", func() error { return a.removeLeftovers(now) })
+		a.nextAudit = now.Add(max(a.AuditPeriod, auditShare*a.Clock.Since(start)))
+	}
 }
 
-// stateChanged reports whether the state file was written since it was last read.
+// stateChanged reports whether a verb has written the state since it was last read.
 func (a *Agent) stateChanged() (bool, error) {
-	info, err := os.Stat(filepath.Join(a.store.Dir(), "limpet.db"))
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("stat state file: %w", err)
-	}
-	changed := !info.ModTime().Equal(a.stateModified)
-	a.stateModified = info.ModTime()
-	return changed, nil
+	modified, err := stateModified(a.StateDir)
+	changed := !modified.Equal(a.stateModified)
+	a.stateModified = modified
+	return changed, err
 }
 
-// handleState reads the state file, frees and corrects what is stored, and hands the
-// objects to the loop that shows them.
+// handleState reads the state, frees and corrects what is stored, hands the objects to the loop that shows them, and folds
+// the journal.
 func (a *Agent) handleState(ctx context.Context) error {
 	networks, err := readState(ctx, a.store)
 	if err != nil {
@@ -93,6 +87,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
 	a.offer(networks)
+	a.step("fold", func() error { return fold(ctx, a.store) })
 	return nil
 }
 

@@ -26,7 +26,7 @@ type Uninstallation struct {
 	Config
 	attached error     // which pods kept the plugin when the state was last read
 	read     time.Time // when that was
-	modified time.Time // of the state file, before that
+	modified time.Time // of the state, before that
 }
 
 // Uninstall is an Uninstallation that tries once, and then removes the routes.
@@ -39,7 +39,7 @@ func Uninstall(ctx context.Context, c Config) error {
 
 // Try removes what the agent put on the node. A patched network configuration gets its original content at once, and that
 // of the own network goes where another network stands. Else it stays while pods are attached, because no runtime ends a
-// pod without one. The plugin stays as well, and while a network configuration names it. State file and routes stay. Try
+// pod without one. The plugin stays as well, and while a network configuration names it. State and routes stay. Try
 // fails while an agent runs on the node.
 func (u *Uninstallation) Try(ctx context.Context) error {
 	c := u.Config
@@ -94,12 +94,13 @@ func anotherNetwork(c Config) (another bool, err error) {
 	return another, err
 }
 
-// podsAttached returns an error while pods need the plugin for their DEL. Verbs wait while the state is read, so it is
-// read again only after a verb has written it, or after a while.
+// podsAttached returns an error while pods need the plugin for their DEL. The state is read again only after a verb has
+// written it, or after a while.
 func (u *Uninstallation) podsAttached(ctx context.Context) error {
-	now, modified := u.Clock.Now(), time.Time{}
-	if info, err := os.Stat(filepath.Join(u.StateDir, "limpet.db")); err == nil {
-		modified = info.ModTime()
+	now := u.Clock.Now()
+	modified, err := stateModified(u.StateDir)
+	if err != nil {
+		return err
 	}
 	if u.attached != nil && modified.Equal(u.modified) && now.Sub(u.read) < readAgain {
 		return u.attached

@@ -82,7 +82,7 @@ func (s *Store) adopt() error {
 	path := s.path(databaseName)
 	err = guarded(path, &bolt.Options{Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
 		err := db.Update(func(tx *bolt.Tx) (err error) {
-			h.generation, err = upgrade(tx, m)
+			h.generation, err = s.upgrade(tx, m)
 			return err
 		})
 		if err == nil {
@@ -137,62 +137,6 @@ func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// upgrade brings a file of version 1 to the present layout, and returns its generation.
-func upgrade(tx *bolt.Tx, m mark) (uint64, error) {
-	version, err := schemaOf(tx)
-	if err != nil {
-		return 0, err
-	}
-	generation := number(tx.Bucket(bucketMeta).Get(keyGeneration))
-	if err := m.check(generation, 0); err != nil {
-		return 0, err
-	}
-	if version == schema {
-		return generation, nil
-	}
-	for problem := range tx.Check() {
-		return 0, fmt.Errorf("%w: %w", problem, ErrDamaged)
-	}
-	for _, name := range firstBuckets {
-		if tx.Bucket(name) == nil {
-			return 0, fmt.Errorf("no bucket %s: %w", name, ErrDamaged)
-		}
-	}
-	if tx.Bucket(bucketOrder) != nil { // not of version 2
-		if err := tx.DeleteBucket(bucketOrder); err != nil {
-			return 0, err
-		}
-	}
-	t := newTx(tx)
-	if err := t.upgrade(); err != nil {
-		return 0, err
-	}
-	return generation + 1, write(tx, t.changes, generation+1)
-}
-
-// firstBuckets are those that each version has made.
-var firstBuckets = [][]byte{bucketAttachments, bucketOwners, bucketReservations, bucketHeld}
-
-// upgrade adds to the state of a file of version 1 what it lacks.
-func (t *Tx) upgrade() error {
-	for _, name := range [][]byte{bucketMeta, bucketReleased} {
-		b := t.bucket(name)
-		if err := b.SetSequence(b.base.Sequence()); err != nil {
-			return err
-		}
-	}
-	all, err := t.Records()
-	if err != nil {
-		return err
-	}
-	for _, r := range all.Reservations {
-		if err := t.changeOrder(r, 1); err != nil {
-			return err
-		}
-	}
-	return t.count()
 }
 
 // reserve allocates disk space for the records of a large node, so that pods can end and keep their addresses when the

@@ -17,8 +17,6 @@ var (
 	ErrOutdated = errors.New("state file is an earlier one")
 	// ErrNewer is returned for a state file with a newer schema.
 	ErrNewer = errors.New("state file was written by a newer version")
-	// errOlder is returned for a state without a journal.
-	errOlder = errors.New("state file was written by an older version")
 	// errReadOnly is returned for a write in a View.
 	errReadOnly = errors.New("write in a read-only transaction")
 	// ErrName is returned for a name that is not valid UTF-8, has a zero byte or is too long, and for a network without

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
@@ -200,6 +201,11 @@ func (s *Store) beginJournal(h header) error {
 	if err := os.Rename(last, temp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	if info, err := os.Stat(temp); err == nil && linked(info) { // it is kept as a damaged one, too
+		if err := removeLeftover(temp); err != nil {
+			return err
+		}
+	}
 	if err := writeHeader(temp, h); err != nil {
 		return err
 	}
@@ -210,6 +216,12 @@ func (s *Store) beginJournal(h header) error {
 		return err
 	}
 	return syncDir(s.dir)
+}
+
+// linked reports whether a file has more than one name.
+func linked(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Nlink > 1
 }
 
 // writeHeader makes a file an empty journal. Frames that it has have lower generations, and do not count.

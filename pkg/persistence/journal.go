@@ -18,15 +18,17 @@ import (
 //
 //	header: magic, fold (1), generation of the fold (8), size of the fold (8), segment size (8), number of segments (4),
 //	        a checksum of each segment of the fold (4 each), checksum of the header (4)
-//	frame:  length of the payload (4), checksum (4) of generation and payload, generation (8), payload
+//	frame:  length of the payload (4), checksum of what follows (4), checksum of the frame before or of the header (4),
+//	        generation (8), payload
 //	payload: for each change: bucket (1), length of the key, key, length of the value + 1, value; 0 deletes the key
 //
-// A frame has the generation that follows that of the frame before. So frames of an earlier use of the file, and those of
-// a write that was torn, do not count.
+// A frame has the generation that follows that of the frame before, and its checksum. So frames of an earlier use of the
+// file do not count, nor those of a write that was torn, nor those behind a frame that was lost with the power: the commit
+// in its place may have the same length.
 const (
 	journalMagic = "limpet journal 1\n"
 	framesAt     = 4096 // where the first frame begins
-	frameHead    = 4 + 4 + 8
+	frameHead    = 4 + 4 + 4 + 8
 	// unsyncedAt is a byte of the header without a checksum: 1 after a failed sync. The next commit folds first.
 	unsyncedAt = framesAt - 1
 	// journalSize is the space that each journal takes at once: commits for some hundred pods when the disk is full.
@@ -46,6 +48,7 @@ type header struct {
 	size       uint64
 	segment    uint64
 	sums       []uint32
+	own        uint32 // checksum of the header
 }
 
 func (h header) encode() []byte {
@@ -79,7 +82,7 @@ func decodeHeader(data []byte) (h header, err error) {
 	numbers := data[len(journalMagic)+1:]
 	h = header{
 		fold: data[len(journalMagic)], generation: binary.LittleEndian.Uint64(numbers),
-		size: binary.LittleEndian.Uint64(numbers[8:]), segment: binary.LittleEndian.Uint64(numbers[16:]),
+		size: binary.LittleEndian.Uint64(numbers[8:]), segment: binary.LittleEndian.Uint64(numbers[16:]), own: binary.LittleEndian.Uint32(data[end:]),
 	}
 	for n := range count {
 		h.sums = append(h.sums, binary.LittleEndian.Uint32(data[headFixed+4*n:]))
@@ -102,6 +105,7 @@ type journal struct {
 	file *os.File
 	header
 	last     uint64 // generation of the last frame; that of the fold when there is none
+	before   uint32 // checksum of the last frame; that of the header when there is none
 	end      int64  // where the next frame begins
 	unsynced bool   // a sync has failed
 	data     []byte // what was read of the file
@@ -132,18 +136,27 @@ func (j *journal) read(see func(change)) error {
 		return err
 	}
 	j.unsynced = j.data[unsyncedAt] != 0
+	j.before = j.own
+	return j.readFrames(see)
+}
+
+func (j *journal) readFrames(see func(change)) error {
 	j.last, j.end = j.generation, framesAt
 	for {
 		generation, payload, next, err := j.frame(j.end)
-		if err != nil || payload == nil || generation != j.last+1 {
+		if err != nil || payload == nil || generation != j.last+1 || j.number(j.end+8) != j.before {
 			return err
 		}
 		if err := eachChange(payload, see); err != nil {
 			return err
 		}
+		j.before = j.number(j.end + 4)
 		j.last, j.end = generation, next
 	}
 }
+
+// number returns the number of four bytes at a position of what was read.
+func (j *journal) number(at int64) uint32 { return binary.LittleEndian.Uint32(j.data[at:]) }
 
 // load reads the file at least up to a position, if it is that long.
 func (j *journal) load(to int64) error {
@@ -177,7 +190,7 @@ func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64
 	}
 	head := j.data[at:]
 	length := int64(binary.LittleEndian.Uint32(head))
-	generation = binary.LittleEndian.Uint64(head[8:])
+	generation = binary.LittleEndian.Uint64(head[12:])
 	if next = at + frameHead + length; length == 0 || generation-j.generation-1 >= mostFrames {
 		return 0, nil, 0, nil
 	}
@@ -185,10 +198,31 @@ func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64
 		return 0, nil, 0, err
 	}
 	body := j.data[at+8 : next]
-	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(j.data[at+4:]) {
+	if crc32.ChecksumIEEE(body) != j.number(at+4) {
 		return 0, nil, 0, nil
 	}
-	return generation, body[8:], next, nil
+	return generation, body[12:], next, nil
+}
+
+// openFrames opens a journal whose header is damaged. The first frame says on which generation it stands.
+func openFrames(path string, see func(change)) (j *journal, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	j = &journal{file: f}
+	err = j.load(framesAt + frameHead)
+	if err == nil && len(j.data) < framesAt+frameHead {
+		err = fmt.Errorf("journal without frames: %w", ErrDamaged)
+	}
+	if err == nil {
+		j.generation, j.before = binary.LittleEndian.Uint64(j.data[framesAt+12:])-1, j.number(framesAt+8)
+		err = j.readFrames(see)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
+	}
+	return j, nil
 }
 
 // strays calls see with the changes of all sound frames behind the end: the disk has lost or changed one before them.
@@ -214,7 +248,8 @@ func (j *journal) strays(see func(change)) error {
 // appendFrame appends the changes as one frame. The file system has them when it returns, and the disk after sync.
 func (j *journal) appendFrame(changes []change) error {
 	data := make([]byte, frameHead, 4096)
-	binary.LittleEndian.PutUint64(data[8:], j.last+1)
+	binary.LittleEndian.PutUint32(data[8:], j.before)
+	binary.LittleEndian.PutUint64(data[12:], j.last+1)
 	for _, c := range changes {
 		data = append(data, c.bucket)
 		data = append(binary.AppendUvarint(data, uint64(len(c.key))), c.key...)
@@ -225,12 +260,13 @@ func (j *journal) appendFrame(changes []change) error {
 		data = append(binary.AppendUvarint(data, uint64(len(c.value)+1)), c.value...)
 	}
 	binary.LittleEndian.PutUint32(data, uint32(len(data)-frameHead))
-	binary.LittleEndian.PutUint32(data[4:], crc32.ChecksumIEEE(data[8:]))
+	sum := crc32.ChecksumIEEE(data[8:])
+	binary.LittleEndian.PutUint32(data[4:], sum)
 	if _, err := j.file.WriteAt(data, j.end); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	j.data = append(j.data[:j.end], data...)
-	j.last, j.end = j.last+1, j.end+int64(len(data))
+	j.last, j.before, j.end = j.last+1, sum, j.end+int64(len(data))
 	return nil
 }
 

@@ -39,13 +39,16 @@ func (s *Store) salvage() (Salvaged, error) {
 			return Salvaged{}, j.err
 		}
 	}
-	attempts := []attempt{{now, now.fold, now.changes}, {now, 1 - now.fold, now.changes}} // the second for a copy
-	if last.err == nil && now.err == nil && last.last == now.generation {
+	var attempts []attempt
+	if !now.headless {
+		attempts = []attempt{{now, now.fold, now.changes}, {now, 1 - now.fold, now.changes}} // the second for a copy
+	}
+	if last.err == nil && now.err == nil && !last.headless && last.last == now.generation {
 		attempts = append(attempts, attempt{last, last.fold, slices.Concat(last.changes, now.changes)})
 	}
 	for _, a := range attempts {
 		if left, err := s.attempt(a); err == nil || errors.Is(err, ErrNewer) {
-			left.Complete = left.Complete && len(now.strays) == 0
+			left.Complete = left.Complete && !now.headless && len(now.strays) == 0
 			collectChanges(&left.Unreferenced, now.strays)
 			return left, err
 		}
@@ -53,6 +56,9 @@ func (s *Store) salvage() (Salvaged, error) {
 	var best Salvaged
 	for n := range foldNames {
 		left, err := s.readFold(foldNames[n], nil)
+		if now.headless && left.generation == now.generation {
+			left, err = s.readFold(foldNames[n], now.changes)
+		}
 		if errors.Is(err, ErrNewer) {
 			return left, err
 		}
@@ -72,12 +78,17 @@ type loose struct {
 	header
 	last            uint64
 	changes, strays []change
+	headless        bool // the frames are sound, and the header is not
 	err             error
 }
 
 func (s *Store) readLoose(name string) *loose {
 	l := &loose{}
 	j, err := openJournal(s.path(name), os.O_RDONLY, func(c change) { l.changes = append(l.changes, c) })
+	if errors.Is(err, ErrDamaged) {
+		l.headless, l.changes = true, nil
+		j, err = openFrames(s.path(name), func(c change) { l.changes = append(l.changes, c) })
+	}
 	if l.err = err; err != nil {
 		return l
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 // View runs fn in one read-only transaction on the state as it is now. Verbs wait only while the files are opened, so fn may
-// take its time. When the state must be rebuilt, or is of a version without a journal, View runs fn in a read-write
-// transaction that writes nothing. It returns ErrNoState on a node without a state.
+// take its time; in a state of a version without a journal they wait for fn. When the state must be rebuilt, View runs fn in
+// a read-write transaction that writes nothing. It returns ErrNoState on a node without a state.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	err := s.read(ctx, func(ss *session) error {
 		_, err := ss.transact(false, fn)
 		return err
 	})
-	if !errors.Is(err, errOlder) && (s.rebuild == nil || !LostOrDamaged(err)) {
+	if s.rebuild == nil || !LostOrDamaged(err) {
 		return err
 	}
 	return s.Update(ctx, func(tx *Tx) error {
@@ -28,7 +28,8 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// read opens the state under the lock, and runs fn without it. Nobody writes the fold while it is open.
+// read opens the state under the lock, and runs fn without it. Nobody writes the fold while it is open. A state without a
+// journal is read under the lock.
 func (s *Store) read(ctx context.Context, fn func(*session) error) error {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return ErrNoState // without creating a lock file: the directory may belong to another program
@@ -49,19 +50,7 @@ func (s *Store) read(ctx context.Context, fn func(*session) error) error {
 		return err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = s.whyNoJournal()
+		err = s.readFirst(fn)
 	}
 	return errors.Join(err, unlock())
-}
-
-// whyNoJournal returns the error for a state without a journal.
-func (s *Store) whyNoJournal() error {
-	found, err := s.exists(databaseName)
-	switch {
-	case err != nil:
-		return err
-	case found:
-		return errOlder
-	}
-	return s.lost()
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -53,11 +52,4 @@ func FindLeftBehind(in LeftBehindInput) []LeftBehind {
 		all = append(all, LeftBehind{a.ID, fmt.Sprintf("keeps the network namespace %s of %s, and %s", a.NetNS.Path, a.Holder(), why)})
 	}
 	return all
-}
-
-// MendsIndex reports whether the indexes of a state may be rebuilt from its records, given the
-// kinds of its violations: each record must be readable, and hold its addresses alone.
-func MendsIndex(kinds []string) bool {
-	unsafe := func(kind string) bool { return slices.Contains([]string{"file", "record", "holders"}, kind) }
-	return slices.Contains(kinds, "index") && !slices.ContainsFunc(kinds, unsafe)
 }

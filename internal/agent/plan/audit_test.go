@@ -69,14 +69,3 @@ func TestFindLeftBehind(t *testing.T) {
 		})
 	}
 }
-
-func TestMendsIndex(t *testing.T) {
-	for kinds, want := range map[string]bool{
-		"": false, "running": false, "index": true, "index namespace running index": true,
-		"index record": false, "holders index": false, "index file": false,
-	} {
-		if got := plan.MendsIndex(strings.Fields(kinds)); got != want {
-			t.Errorf("%q: %t", kinds, got)
-		}
-	}
-}
