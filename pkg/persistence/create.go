@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -105,7 +106,7 @@ func (s *Store) adopt() error {
 // begin begins the first journal on the first fold, and makes the second fold a copy of it.
 func (s *Store) begin(h header) error {
 	data := make([]byte, h.size)
-	f, err := os.Open(s.path(foldNames[0]))
+	f, err := flock.Open(s.path(foldNames[0]), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *Store) begin(h header) error {
 
 // openExisting opens a file for bbolt, which would take an empty one for new.
 func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
-	f, err := os.OpenFile(path, flag&^os.O_CREATE|unix.O_NONBLOCK|unix.O_CLOEXEC, mode) // a pipe would wait for a writer
+	f, err := flock.Open(path, flag&^os.O_CREATE, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 // reserve allocates disk space for the records of a large node, so that pods can end and keep their addresses when the
 // disk is full.
 func reserve(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := flock.Open(path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("reserve space: %w", err)
 	}
@@ -239,7 +240,7 @@ func (s *Store) writeMarker() error {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		_ = os.Remove(path) // a pipe or the like holds nothing, and the next step says why the marker cannot be written
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+	f, err := flock.Open(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("write marker: %w", err)
 	}
@@ -252,7 +253,7 @@ func (s *Store) writeMarker() error {
 
 // syncDir makes the names in a directory survive a power loss.
 func syncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := flock.Open(dir, os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("sync directory: %w", err)
 	}

@@ -13,6 +13,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
 // A fold is a bbolt file with all that journals said up to a generation. There are two: the journal stands on one, and the
@@ -226,7 +228,7 @@ func linked(info os.FileInfo) bool {
 
 // writeHeader makes a file an empty journal. Frames that it has have lower generations, and do not count.
 func writeHeader(path string, h header) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	f, err := flock.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -243,7 +245,7 @@ func (h *header) sum(path string, used int64) error {
 	for h.size/h.segment >= mostSegments {
 		h.segment *= 2
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := flock.Open(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -274,7 +276,7 @@ func (h *header) sumOf(f *os.File, n uint64) (uint32, error) {
 
 // verify fails for a fold with another checksum than the journal knows.
 func (h *header) verify(path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	f, err := flock.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
 // guarded opens a bbolt file, runs fn, and closes the file. bbolt panics or faults on its memory map when the file is
@@ -17,7 +19,7 @@ func guarded(path string, o *bolt.Options, fn func(*bolt.DB) error) (err error) 
 	var file *os.File // opened for bbolt, which leaves the file locked when it panics
 	open := o.OpenFile
 	if open == nil {
-		open = os.OpenFile
+		open = flock.Open
 	}
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		f, err := open(name, flag, mode)

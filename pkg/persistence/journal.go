@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
 // The journal has a header and then one frame for each commit since the fold. All numbers are little endian.
@@ -114,7 +116,7 @@ type journal struct {
 
 // openJournal opens a journal and calls see with the changes of its frames, in order.
 func openJournal(path string, flag int, see func(change)) (j *journal, err error) {
-	f, err := os.OpenFile(path, flag|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // a pipe would wait for a writer
+	f, err := flock.Open(path, flag, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +208,7 @@ func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64
 
 // openFrames opens a journal whose header is damaged. The first frame says on which generation it stands.
 func openFrames(path string, see func(change)) (j *journal, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	f, err := flock.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
 // The marker shows that this node has had a state, and repeats the generation of each commit. So a journal of a lower
@@ -72,7 +74,7 @@ func sealLine(data []byte, at int) []byte {
 
 // readMark reads the marker. The mark is empty when there is no marker, or one that says nothing.
 func (s *Store) readMark() (m mark, err error) {
-	f, err := os.OpenFile(s.path(markerName), os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
+	f, err := flock.Open(s.path(markerName), os.O_RDONLY, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return m, nil
 	}
@@ -115,7 +117,7 @@ func readLines(data []byte) (m mark) {
 
 // writeMark writes the mark of a commit. Errors are ignored: the commit is done, and a marker that is behind detects less.
 func (s *Store) writeMark(m mark) {
-	f, err := os.OpenFile(s.path(markerName), os.O_WRONLY|unix.O_NONBLOCK, 0)
+	f, err := flock.Open(s.path(markerName), os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}

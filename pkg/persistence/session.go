@@ -6,7 +6,8 @@ import (
 	"os"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
 
 // session is an open state: a fold, and the journal that stands on it.
@@ -54,7 +55,7 @@ func (ss *session) see(c change) {
 // openFold opens the fold, and compares a segment with its checksum. Commit by commit this reaches all segments.
 func (ss *session) openFold(path string, flag int, mode os.FileMode) (*os.File, error) {
 	h := &ss.journal.header
-	f, err := os.OpenFile(path, flag|unix.O_NONBLOCK|unix.O_CLOEXEC, mode) // a pipe would wait for a writer
+	f, err := flock.Open(path, flag, mode)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing: %w", path, ErrLost)
 	}

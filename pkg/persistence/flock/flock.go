@@ -29,7 +29,7 @@ func LockAfter(ctx context.Context, path string, how int, wait time.Duration, wa
 	if how == unix.LOCK_SH {
 		access = os.O_RDONLY
 	}
-	f, err := os.OpenFile(path, access|os.O_CREATE|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600) // a pipe would wait for a writer
+	f, err := Open(path, access|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
@@ -99,7 +99,7 @@ var impatience = 500 * time.Millisecond
 
 // LockInTurn is LockAfter for an exclusive lock, in the order of the calls.
 func LockInTurn(ctx context.Context, path string, wait time.Duration, waiting func()) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
+	f, err := Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
@@ -143,7 +143,7 @@ var errJoining = errors.New("another waiter is stopped while it joins")
 
 // takeTurn joins the queue. Its wait for the counter is bounded too: the waiter that holds the counter can be stopped.
 func takeTurn(ctx context.Context, path string) (*turn, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	f, err := Open(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
