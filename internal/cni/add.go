@@ -59,6 +59,7 @@ type adding struct {
 	beside     outside.Add
 	inUse      []netip.Addr // free in the state, and used by the kernel
 	askedBadly bool         // the kernel has failed to answer
+	cameBack   bool         // an earlier sandbox of the pod had an address
 	hadOwner   []netip.Addr // new addresses that another attachment had lately
 	marker     *pendingMarker
 	ended      *pendingMarker // of the predecessor for whose end the ADD waits
@@ -75,18 +76,17 @@ func (p *Plugin) add(ad *adding) error {
 		p.countExhausted(ad.conf, err)
 		return err
 	}
-	if plan.Verdict == reservation.Claim {
+	if plan.Verdict == reservation.Claim || ad.cameBack {
 		p.announce(ad.a)
-	} else {
-		ad.forgetOwners()
 	}
+	ad.forgetOwners()
 	return nil
 }
 
 // try runs the ADD once: gather, plan, apply.
 func (ad *adding) try() (plan reservation.AddDecision, err error) {
 	err = ad.store(ad.conf, ad.mark).Update(context.Background(), func(tx *persistence.Tx) error { //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
-		plan, ad.tx, ad.inUse, ad.hadOwner, ad.slow, ad.a.Since = reservation.AddDecision{}, tx, nil, nil, false, ad.Now()
+		plan, ad.tx, ad.inUse, ad.hadOwner, ad.cameBack, ad.slow, ad.a.Since = reservation.AddDecision{}, tx, nil, nil, false, false, ad.Now()
 		in, err := ad.gather()
 		if err != nil {
 			return err

@@ -13,10 +13,20 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// allocate takes the next free address of each range set.
+// allocate takes an address of each range set: the one that an earlier sandbox of the pod had, or else the next free one.
 func (ad *adding) allocate() error {
 	ad.entry.Outcome = outcomeNew
+	released, err := ad.released()
+	if err != nil {
+		return err
+	}
 	for n := range ad.conf.Sets {
+		if addr, ok, err := ad.again(n, released.Own); err != nil {
+			return err
+		} else if ok {
+			ad.a.Addresses = append(ad.a.Addresses, addr)
+			continue
+		}
 		addr, err := ad.pick(n)
 		if errors.Is(err, ipam.ErrExhausted) {
 			return ad.exhausted(n, err)
@@ -31,6 +41,36 @@ func (ad *adding) allocate() error {
 	}
 	ad.entry.Addresses = ad.a.Addresses
 	return nil
+}
+
+// again returns the address of a set that an earlier sandbox of the pod had, if it is free. One that is asked for by number
+// overrules it.
+func (ad *adding) again(n int, own []netip.Addr) (netip.Addr, bool, error) {
+	at := slices.IndexFunc(own, ad.conf.Sets[n].HandsOut)
+	if at < 0 || ad.wanted[n].IsValid() {
+		return netip.Addr{}, false, nil
+	}
+	if taken, err := ad.held(own[at]); taken || err != nil {
+		return netip.Addr{}, false, err
+	}
+	if ad.use(own[at]) == ipam.Routed {
+		return netip.Addr{}, false, nil
+	}
+	ad.cameBack, ad.entry.Reason = true, "new sandbox of the same pod"
+	return own[at], true, nil
+}
+
+// released returns the addresses that were released lately.
+func (ad *adding) released() (persistence.Released, error) {
+	return ad.tx.Released(ad.conf.Network, ad.a.Release(ad.a.Since), ad.a.Since)
+}
+
+// held reports whether an address is not free.
+func (ad *adding) held(a netip.Addr) (bool, error) {
+	if held, err := ad.tx.Held(ad.conf.Network, a); held || err != nil {
+		return held, err
+	}
+	return ad.beside.Taken(a)
 }
 
 // pick returns the address asked for by number, or else the next free one. Where it is not
@@ -66,12 +106,12 @@ func (ad *adding) next(n int) (netip.Addr, bool, error) {
 	if !cursor.IsValid() && ad.beside.Cursor != nil {
 		cursor = ad.beside.Cursor(n) // go on where the other plugin stopped
 	}
-	released, err := ad.tx.Released(ad.conf.Network, ad.a.Since)
+	released, err := ad.released()
 	if err != nil {
 		return netip.Addr{}, false, err
 	}
 	in := ipam.ChooseInput{Last: cursor, Free: ipam.Without(ad.tx.Free(ad.conf.Network), ad.beside.Taken), Use: ad.use}
-	if ad.conf.ReleaseDelay > 0 {
+	if in.Kept = released.Kept; ad.conf.ReleaseDelay > 0 {
 		in.Released = released.Delayed
 	}
 	choice, err := ad.conf.Sets[n].Choose(in)
@@ -88,17 +128,14 @@ func (ad *adding) next(n int) (netip.Addr, bool, error) {
 // requested reports whether an address asked for by number is free. A route to it may have been set for this pod, so a
 // route is only worth a warning.
 func (ad *adding) requested(want netip.Addr) (netip.Addr, bool, error) {
-	held, err := ad.tx.Held(ad.conf.Network, want)
-	if err == nil && !held {
-		held, err = ad.beside.Taken(want)
-	}
+	held, err := ad.held(want)
 	if held || err != nil {
 		return want, false, err
 	}
 	if ad.use(want) == ipam.Routed {
 		ad.Log.Warn("The address that the pod asks for is in use on this node: ip route get", "addresses", want)
 	}
-	released, err := ad.tx.Released(ad.conf.Network, ad.a.Since)
+	released, err := ad.released()
 	ad.noteOwner(released, want)
 	return want, err == nil, err
 }

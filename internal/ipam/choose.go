@@ -39,6 +39,8 @@ type ChooseInput struct {
 	// Released are addresses whose release delay is not over, the earliest released first. If an address is there twice,
 	// the later one counts.
 	Released []netip.Addr
+	// Kept are addresses that other pods had, and may have again. They are taken after those that nobody waits for.
+	Kept []netip.Addr
 	// Use asks the kernel about an address; nil for no question.
 	Use func(netip.Addr) Use
 }
@@ -58,13 +60,17 @@ type Choice struct {
 	Early bool
 }
 
-// Choose returns the next free address in round-robin order whose release delay is over and which the kernel does not
-// use. When there is none, the address that was released earliest is chosen, and after it one that an interface answers
+// Choose returns the next free address in round-robin order whose release delay is over, which no other pod may have again,
+// and which the kernel does not use; else one that another pod may have again. When there is none, the address that was released earliest is chosen, and after it one that an interface answers
 // for. An address with a route of its own is never chosen. The error is ErrExhausted when no address is left; the
 // choice then tells the addresses in use.
 func (s Set) Choose(in ChooseInput) (Choice, error) {
 	c := choosing{ChooseInput: in, set: s}
 	addr, _, err := s.Next(in.Last, Without(in.Free, c.skip))
+	if errors.Is(err, ErrExhausted) && len(c.Kept) > 0 {
+		c.Kept = nil
+		addr, _, err = s.Next(in.Last, Without(in.Free, c.skip))
+	}
 	if errors.Is(err, ErrExhausted) || errors.Is(err, errTooManyInUse) {
 		addr, err = c.fallBack()
 	}
@@ -82,8 +88,10 @@ type choosing struct {
 
 // skip reports whether another address is preferred to a free one.
 func (c *choosing) skip(a netip.Addr) (bool, error) {
-	if slices.Contains(c.Released, a) {
-		return true, nil
+	for _, others := range [][]netip.Addr{c.Released, c.Kept, c.Reached, c.Routed} {
+		if slices.Contains(others, a) {
+			return true, nil
+		}
 	}
 	switch use := c.use(a); {
 	case use == Routed:
@@ -101,7 +109,7 @@ func (c *choosing) skip(a netip.Addr) (bool, error) {
 
 // use asks the kernel about an address. The gateway, which Next never returns, mostly is an address of the node.
 func (c *choosing) use(a netip.Addr) Use {
-	if c.Use == nil || !c.set.handsOut(a) {
+	if c.Use == nil || !c.set.HandsOut(a) {
 		return Unused
 	}
 	return c.Use(a)
@@ -111,7 +119,7 @@ func (c *choosing) use(a netip.Addr) Use {
 // was just released, so only a route counts there.
 func (c *choosing) fallBack() (netip.Addr, error) {
 	for i, a := range c.Released {
-		if !c.set.handsOut(a) || slices.Contains(c.Released[i+1:], a) {
+		if !c.set.HandsOut(a) || slices.Contains(c.Released[i+1:], a) {
 			continue
 		}
 		_, free, err := c.Free.FirstFree(a, a)

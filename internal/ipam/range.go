@@ -168,8 +168,8 @@ func (s Set) Contains(a netip.Addr) (Range, bool) {
 	return s[i], true
 }
 
-// handsOut reports whether the set can hand out the address: one of its ranges contains it, and it is no gateway.
-func (s Set) handsOut(a netip.Addr) bool {
+// HandsOut reports whether the set can hand out the address: one of its ranges contains it, and it is no gateway.
+func (s Set) HandsOut(a netip.Addr) bool {
 	for i := range s {
 		if s[i].Contains(a) {
 			return a != s[i].Gateway

@@ -139,7 +139,7 @@ func (s Set) holdsAny(addrs []netip.Addr) bool {
 // holds it: the address is not the gateway by now, and nothing outside holds it.
 func (in ReclaimInput) useful(addrs []netip.Addr) (bool, error) {
 	for _, a := range addrs {
-		if !in.Set.handsOut(a) {
+		if !in.Set.HandsOut(a) {
 			continue
 		}
 		if in.Taken == nil {

@@ -140,7 +140,7 @@ func (t *Tool) free(tx *persistence.Tx, chosen []*Holder, o options) ([]*Holder,
 			err = tx.DeleteAttachment(h.attachmentID())
 		}
 		if err == nil {
-			err = tx.PutReleased(h.Network, h.IPs, t.Now(), t.Now())
+			err = tx.PutReleased(reservation.Release{Network: h.Network, Addresses: h.IPs, Until: t.Now()}, t.Now())
 		}
 		if err != nil {
 			return nil, err

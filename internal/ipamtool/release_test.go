@@ -74,7 +74,7 @@ func TestAnAddressReleasedByHandIsDelayed(t *testing.T) {
 		t.Fatalf("exit %d: %s", exit, out)
 	}
 	n.must(func(tx *persistence.Tx) error {
-		released, err := tx.Released("limpet", n.ago(0))
+		released, err := tx.Released("limpet", reservation.Release{}, n.ago(0))
 		if fmt.Sprint(released.Delayed) != "[10.244.0.30]" {
 			t.Errorf("released %+v", released)
 		}

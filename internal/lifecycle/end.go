@@ -114,7 +114,7 @@ func apply(tx *persistence.Tx, in reservation.EndInput, d reservation.EndDecisio
 		return err
 	}
 	if d.Reserve == nil && !in.Rollback { // the addresses of a rolled-back ADD never were in use
-		if err := tx.PutReleased(network, a.Addresses, in.Now, in.Now); err != nil {
+		if err := tx.PutReleased(a.Release(in.Now), in.Now); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func apply(tx *persistence.Tx, in reservation.EndInput, d reservation.EndDecisio
 		if err := tx.Displace(g.Owner); err != nil {
 			return err
 		}
-		if err := tx.PutReleased(network, g.Addresses, g.Deadline.From, in.Now); err != nil {
+		if err := tx.PutReleased(g.Release(), in.Now); err != nil {
 			return err
 		}
 	}

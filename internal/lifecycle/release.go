@@ -20,5 +20,5 @@ func free(tx *persistence.Tx, r reservation.Reservation, now reservation.Moment)
 	if err := tx.DeleteReservation(r.Owner); err != nil {
 		return err
 	}
-	return tx.PutReleased(r.Owner.Network, r.Addresses, r.Deadline.From, now)
+	return tx.PutReleased(r.Release(), now)
 }

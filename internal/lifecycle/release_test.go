@@ -43,7 +43,7 @@ func TestFreedAddressesAreDelayed(t *testing.T) {
 				later := now
 				later.Up += tc.waited
 				_, endErr := lifecycle.End(tx, a, later, tc.rollback)
-				got, readErr := tx.Released("net", later)
+				got, readErr := tx.Released("net", reservation.Release{}, later)
 				if fmt.Sprint(got.Delayed) != tc.want || len(got.Delayed)+len(got.Before) != tc.lately {
 					t.Errorf("released %+v, want %s, lately %d", got, tc.want, tc.lately)
 				}

@@ -31,6 +31,10 @@ type Released struct {
 	Delayed []netip.Addr
 	// Before are the addresses whose release delay is over.
 	Before []netip.Addr
+	// Kept are the addresses whose release delay is over, and which a pod with a UID may have again, also of earlier boots.
+	Kept []netip.Addr
+	// Own are the addresses that the pod in question had last.
+	Own []netip.Addr
 }
 
 // Lately reports whether an address was released lately.
@@ -40,49 +44,65 @@ func (r Released) Lately(a netip.Addr) bool {
 
 // An entry of the bucket is a release of addresses of one network. Entries are short and have no checksum, because an ADD
 // may read hundreds: eight bytes for the moment by CLOCK_BOOTTIME, eight for the delay, four for the boot, then each
-// address with its length, a zero, and the network.
+// address with its length, a zero, the network, and the interface of the pod where its UID is known.
 const releaseHead = 8 + 8 + 4
 
-func encodeRelease(network string, addrs []netip.Addr, d reservation.Deadline) []byte {
+func encodeRelease(r reservation.Release, d reservation.Deadline) []byte {
 	data := binary.BigEndian.AppendUint64(nil, uint64(d.From.Up))
 	data = binary.BigEndian.AppendUint64(data, uint64(d.For))
 	data = binary.BigEndian.AppendUint32(data, bootSum(d.From))
-	for _, a := range addrs {
+	for _, a := range r.Addresses {
 		raw := a.AsSlice()
 		data = append(append(data, byte(len(raw))), raw...)
 	}
-	return append(append(data, 0), network...)
+	data = append(append(data, 0), r.Network...)
+	return append(data, lifeOf(r)...)
+}
+
+// lifeOf returns the bytes that name the interface of a pod; none where the UID is not known.
+func lifeOf(r reservation.Release) []byte {
+	if r.UID == "" {
+		return nil
+	}
+	return key("", r.UID, r.IfName)
 }
 
 // bootSum returns four bytes that tell one boot from others.
 func bootSum(m reservation.Moment) uint32 { return crc32.ChecksumIEEE([]byte(m.BootID)) }
 
-// appendReleased appends the addresses of an entry, if the entry is of the network and can be read.
-func appendReleased(to []netip.Addr, entry []byte, network string) []netip.Addr {
-	was, rest := len(to), entry[releaseHead:]
+// decodeRelease returns the network, the addresses and the bytes of the life of an entry; nothing of one that cannot be read.
+func decodeRelease(entry []byte) (network string, addrs []netip.Addr, life []byte) {
+	if len(entry) < releaseHead {
+		return "", nil, nil
+	}
+	rest := entry[releaseHead:]
 	for len(rest) > 0 && rest[0] > 0 {
 		end := 1 + int(rest[0])
 		a, ok := netip.AddrFromSlice(rest[1:min(end, len(rest))])
 		if !ok {
-			return to[:was]
+			return "", nil, nil
 		}
-		to, rest = append(to, a), rest[end:]
+		addrs, rest = append(addrs, a), rest[end:]
 	}
-	if len(rest) == 0 || string(rest[1:]) != network {
-		return to[:was]
+	if len(rest) == 0 {
+		return "", nil, nil
 	}
-	return to
+	name, _, lives := bytes.Cut(rest[1:], []byte{0})
+	if lives {
+		life = rest[1+len(name):]
+	}
+	return string(name), addrs, life
 }
 
-// PutReleased begins the release delay of addresses that a pod used until a moment. Before the first ADD there is none.
-// The entries are hints: an entry that cannot be read counts as none.
-func (t *Tx) PutReleased(network string, addrs []netip.Addr, until, now reservation.Moment) error {
-	usage, err := t.PoolUsage(network)
+// PutReleased begins the release delay of addresses. Before the first ADD there is none. The entries are hints: an entry
+// that cannot be read counts as none.
+func (t *Tx) PutReleased(r reservation.Release, now reservation.Moment) error {
+	usage, err := t.PoolUsage(r.Network)
 	if err != nil || usage.Limits == nil {
 		return err
 	}
-	d := reservation.Deadline{From: until, For: usage.Limits.ReleaseDelay}
-	if now.Since(until) >= max(d.For, rememberReleased) {
+	d := reservation.Deadline{From: r.Until, For: usage.Limits.ReleaseDelay}
+	if r.UID == "" && now.Since(r.Until) >= max(d.For, rememberReleased) {
 		return nil
 	}
 	b := t.bucket(bucketReleased)
@@ -90,7 +110,7 @@ func (t *Tx) PutReleased(network string, addrs []netip.Addr, until, now reservat
 	if err != nil {
 		return fmt.Errorf("number release: %w", err)
 	}
-	if err := b.Put(binary.BigEndian.AppendUint64(nil, n), encodeRelease(network, addrs, d)); err != nil {
+	if err := b.Put(binary.BigEndian.AppendUint64(nil, n), encodeRelease(r, d)); err != nil {
 		return fmt.Errorf("put release: %w", err)
 	}
 	c := b.Cursor()
@@ -102,25 +122,39 @@ func (t *Tx) PutReleased(network string, addrs []netip.Addr, until, now reservat
 	return nil
 }
 
-// Released returns the addresses of a network that were released lately. A reboot ends delay and memory, because the
-// kernel has forgotten the owners too. In a read-write transaction the entries of all networks that are over are deleted.
-func (t *Tx) Released(network string, now reservation.Moment) (r Released, err error) {
+// Released returns the addresses of a network that were released lately, for a pod: only UID and IfName of it count. A
+// reboot ends delay and memory, because the kernel has forgotten the owners too, but not what a pod had. In a read-write
+// transaction the entries of all networks that are over are deleted.
+func (t *Tx) Released(network string, pod reservation.Release, now reservation.Moment) (r Released, err error) {
 	var over [][]byte
-	boot := bootSum(now)
+	boot, own := bootSum(now), lifeOf(pod)
 	c := t.bucket(bucketReleased).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
-		if len(v) < releaseHead || binary.BigEndian.Uint32(v[16:]) != boot {
+		of, addrs, life := decodeRelease(v)
+		if of == "" {
 			over = append(over, k)
 			continue
 		}
+		if of != network {
+			addrs = nil
+		} else if own != nil && bytes.Equal(life, own) {
+			r.Own = addrs
+		}
 		ago, delay := now.Up-time.Duration(binary.BigEndian.Uint64(v)), time.Duration(binary.BigEndian.Uint64(v[8:]))
+		if binary.BigEndian.Uint32(v[16:]) != boot {
+			ago = max(delay, rememberReleased)
+		}
 		switch {
 		case ago < delay:
-			r.Delayed = appendReleased(r.Delayed, v, network)
+			r.Delayed = append(r.Delayed, addrs...)
+			continue
 		case ago < rememberReleased:
-			r.Before = appendReleased(r.Before, v, network)
-		default:
+			r.Before = append(r.Before, addrs...)
+		case life == nil:
 			over = append(over, k)
+		}
+		if life != nil {
+			r.Kept = append(r.Kept, addrs...)
 		}
 	}
 	return r, t.forgetReleased(over)

@@ -30,7 +30,7 @@ func released(tx *persistence.Tx, network string, at reservation.Moment, ns ...i
 	for _, n := range ns {
 		addrs = append(addrs, netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}))
 	}
-	return errors.Join(tx.SetLimits(network, reservation.Limits{ReleaseDelay: 30 * time.Second}), tx.PutReleased(network, addrs, at, at))
+	return errors.Join(tx.SetLimits(network, reservation.Limits{ReleaseDelay: 30 * time.Second}), tx.PutReleased(reservation.Release{Network: network, Addresses: addrs, Until: at}, at))
 }
 
 func TestReleased(t *testing.T) {
@@ -55,7 +55,7 @@ func TestReleased(t *testing.T) {
 				return errors.Join(released(tx, "net", after(0), 1, 2), released(tx, "other", after(1), 9), released(tx, "net", after(10), 3, 1))
 			})
 			got := func(tx *persistence.Tx) error {
-				r, err := tx.Released("net", tc.now)
+				r, err := tx.Released("net", reservation.Release{}, tc.now)
 				if is := strings.Trim(fmt.Sprint(r.Delayed), "[]"); is != tc.want || len(r.Delayed)+len(r.Before) != tc.lately || r.Lately(netip.MustParseAddr("10.0.0.3")) != (tc.lately > 0) {
 					t.Errorf("released %+v; want %s and %d in all", r, tc.want, tc.lately)
 				}
@@ -88,7 +88,7 @@ func TestReleasesAreForgotten(t *testing.T) {
 		t.Errorf("%d releases are stored, want 256", n)
 	}
 	update(t, s, func(tx *persistence.Tx) error {
-		_, err := tx.Released("other", after(600))
+		_, err := tx.Released("other", reservation.Release{}, after(600))
 		return err
 	})
 	if n := stored(); n != 0 {
@@ -108,7 +108,7 @@ func TestUnreadableReleaseIsNone(t *testing.T) {
 		return b.Put(k, []byte("{"))
 	})
 	update(t, s, func(tx *persistence.Tx) error {
-		r, err := tx.Released("net", after(1))
+		r, err := tx.Released("net", reservation.Release{}, after(1))
 		if fmt.Sprint(r.Delayed) != "[10.0.0.2]" {
 			t.Errorf("released %+v", r)
 		}
@@ -122,7 +122,7 @@ func TestStateOfAnOlderVersionHasNoReleases(t *testing.T) {
 	update(t, s, func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
 	inside(t, persistence.ActiveFold(s.Dir()), func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("released")) })
 	none := func(tx *persistence.Tx) error {
-		r, err := tx.Released("net", boot)
+		r, err := tx.Released("net", reservation.Release{}, boot)
 		if len(r.Delayed)+len(r.Before) != 0 {
 			t.Errorf("released %+v", r)
 		}
@@ -145,7 +145,7 @@ func BenchmarkReleased(b *testing.B) {
 			})
 			err = errors.Join(err, s.View(b.Context(), func(tx *persistence.Tx) error {
 				for b.Loop() {
-					if _, err := tx.Released("net", boot); err != nil {
+					if _, err := tx.Released("net", reservation.Release{}, boot); err != nil {
 						return err
 					}
 				}

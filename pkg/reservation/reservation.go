@@ -125,6 +125,27 @@ type Reservation struct {
 	RefusedUID   string
 }
 
+// Release is the end of a use of addresses.
+type Release struct {
+	Network string
+	// UID and IfName name the interface of the pod that had the addresses; "" for a UID that is not known. A new sandbox of
+	// the same pod may have them again.
+	UID, IfName string
+	Addresses   []netip.Addr
+	// Until is the moment of the last use.
+	Until Moment
+}
+
+// Release returns the end of the attachment at a moment.
+func (a Attachment) Release(now Moment) Release {
+	return Release{Network: a.ID.Network, UID: a.UID, IfName: a.ID.IfName, Addresses: a.Addresses, Until: now}
+}
+
+// Release returns the end of the reservation. No pod has used the addresses since it began.
+func (r Reservation) Release() Release {
+	return Release{Network: r.Owner.Network, UID: r.UID, IfName: r.Owner.IfName, Addresses: r.Addresses, Until: r.Deadline.From}
+}
+
 // LastHolder is what had a free address last. Its network namespace may exist for a while, with the
 // address.
 type LastHolder struct {
