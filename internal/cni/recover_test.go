@@ -264,9 +264,7 @@ func TestPodsEndBesideANewerState(t *testing.T) {
 			})
 		},
 		"a file without a journal": func(w *testNode) {
-			if err := persistence.New(persistence.Options{Dir: w.dir}).Downgrade(w.t.Context()); err != nil {
-				w.t.Fatal(err)
-			}
+			w.downgrade()
 			w.laterSchema(filepath.Join(w.dir, "limpet.db"))
 		},
 	} {
@@ -313,6 +311,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func sealHeader(data []byte) {
 	end := headerSize - 4
 	binary.LittleEndian.PutUint32(data[end:], crc32.Checksum(data[:end], castagnoli))
+}
+
+// downgrade makes the state one of version 1.
+func (w *testNode) downgrade() {
+	w.t.Helper()
+	if err := persistence.New(persistence.Options{Dir: w.dir}).Downgrade(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // laterSchema makes a fold one of a version that does not exist yet.
