@@ -61,6 +61,9 @@ func (s *Store) upgraded(tx *bolt.Tx, m mark) (t *Tx, generation uint64, err err
 	}
 	generation = number(tx.Bucket(bucketMeta).Get(keyGeneration))
 	if err := m.check(generation, s.uptime()); err != nil {
+		if version == schema {
+			err = fmt.Errorf("%s is missing: %w", s.path(journalName), err)
+		}
 		return nil, 0, err
 	}
 	t = newTx(tx)
