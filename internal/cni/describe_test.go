@@ -3,7 +3,6 @@ package cni_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,9 +107,9 @@ func (w *testNode) described() (config string, limits any) {
 
 func (w *testNode) bytes() string {
 	w.t.Helper()
-	data, err := os.ReadFile(filepath.Join(w.dir, "limpet.db"))
-	if err != nil {
-		w.t.Fatal(err)
+	all := ""
+	for _, p := range []part{activeFold, otherFold, theJournal} {
+		all += string(w.content(w.path(p)))
 	}
-	return string(data)
+	return all
 }

@@ -9,53 +9,71 @@ import (
 	"testing"
 )
 
-// TestEarlierStateFileIsNotBelieved puts an earlier, sound state file in the place of the newest, as
-// a person does with a backup. Pods that started since keep their addresses, and so do reservations of
-// the earlier file.
+// TestEarlierStateFileIsNotBelieved puts earlier, sound files in the place of the newest, as a person does with a backup. Pods
+// that started since keep their addresses, and so do reservations of the earlier files.
 func TestEarlierStateFileIsNotBelieved(t *testing.T) {
-	for name, cached := range map[string]bool{"libcni's cache names the pod": true, "only the namespace shows the pod": false} {
-		t.Run(name, func(t *testing.T) {
-			w := newTestNode(t)
-			kept, gone, since := lostSandbox("kept", true), lostSandbox("gone", false), lostSandbox("since", false)
-			w.start(kept)
-			w.start(gone)
-			had := w.mustAdd(kept)
-			w.mustAdd(gone)
-			w.mustDel(kept)
-			path := filepath.Join(w.dir, "limpet.db")
-			earlier, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
+	nothing := func(*testNode) {}
+	for name, tc := range map[string]struct {
+		before, since func(w *testNode)
+		back          []string
+	}{
+		"the journal":                      {before: nothing, since: nothing, back: []string{"limpet.journal"}},
+		"the journal, after a fold":        {before: nothing, since: (*testNode).compact, back: []string{"limpet.journal"}},
+		"a fold, after two":                {before: (*testNode).compact, since: (*testNode).foldTwice, back: []string{"limpet.db", "limpet.db.2"}},
+		"all but the marker":               {before: nothing, since: nothing, back: []string{"limpet.db", "limpet.db.2", "limpet.journal"}},
+		"all but the marker, after a fold": {before: nothing, since: (*testNode).compact, back: []string{"limpet.db", "limpet.db.2", "limpet.journal"}},
+		"a file of version 1":              {before: (*testNode).downgrade, since: nothing, back: []string{"limpet.db"}},
+		"only a file of version 1": {before: (*testNode).downgrade, since: func(w *testNode) {
+			for _, p := range []part{otherFold, theJournal, lastJournal} {
+				_ = os.Remove(w.path(p)) // there may be no last journal
 			}
-			w.mustDel(gone)
-			w.start(since)
-			running := w.mustAdd(since)
-			if cached {
-				w.cacheWhole(since, running)
-			}
-			w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{"since": running}, since)
-			if err := os.WriteFile(path, earlier, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if again := w.mustAdd(next(kept)); !slices.Equal(again, had) {
-				t.Errorf("came back to %v, had %v", again, had)
-			}
-			for i := 0; ; i++ {
-				addrs, err := w.add(plain("new-" + string(rune('a'+i))))
-				if err != nil {
-					break // the range is exhausted
+			_ = os.Remove(filepath.Join(w.dir, "limpet.db.2"))
+		}, back: []string{"limpet.db"}},
+	} {
+		for how, cached := range map[string]bool{"libcni's cache names the pod": true, "only the namespace shows the pod": false} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				w := newTestNode(t)
+				kept, gone, since := lostSandbox("kept", true), lostSandbox("gone", false), lostSandbox("since", false)
+				w.start(kept)
+				w.start(gone)
+				had := w.mustAdd(kept)
+				w.mustAdd(gone)
+				w.mustDel(kept)
+				tc.before(w)
+				earlier := w.files()
+				w.mustDel(gone)
+				w.start(since)
+				running := w.mustAdd(since)
+				if cached {
+					w.cacheWhole(since, running)
 				}
-				if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(running, a) }) {
-					t.Fatalf("got %v, and a running pod has %v", addrs, running)
+				w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{"since": running}, since)
+				tc.since(w)
+				for _, file := range tc.back {
+					if err := os.WriteFile(filepath.Join(w.dir, file), earlier[file], 0o600); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			if n := strings.Count(w.log.String(), "State was lost or damaged and is rebuilt"); n != 1 {
-				t.Errorf("rebuilt %d times:\n%s", n, w.log.String())
-			}
-			if backups, _ := filepath.Glob(path + ".damaged-*"); len(backups) != 1 {
-				t.Errorf("kept %q", backups)
-			}
-		})
+				if again := w.mustAdd(next(kept)); !slices.Equal(again, had) {
+					t.Errorf("came back to %v, had %v", again, had)
+				}
+				for i := 0; ; i++ {
+					addrs, err := w.add(plain("new-" + string(rune('a'+i))))
+					if err != nil {
+						break // the range is exhausted
+					}
+					if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(running, a) }) {
+						t.Fatalf("got %v, and a running pod has %v", addrs, running)
+					}
+				}
+				if n := strings.Count(w.log.String(), "State was lost or damaged and is rebuilt"); n != 1 {
+					t.Errorf("rebuilt %d times:\n%s", n, w.log.String())
+				}
+				if backups, _ := filepath.Glob(filepath.Join(w.dir, "limpet.db.damaged-*")); len(backups) != 1 {
+					t.Errorf("kept %q", backups)
+				}
+			})
+		}
 	}
 }
 

@@ -15,13 +15,14 @@ func TestPodsEndBesideAnObstacle(t *testing.T) {
 	directory := func(path string) error { return os.Mkdir(path, 0o700) }
 	dangling := func(path string) error { return os.Symlink(filepath.Join(filepath.Dir(path), "none", "none"), path) }
 	loop := func(path string) error { return os.Symlink(path, path) }
-	for _, file := range []string{"limpet.db", "limpet.lock", "limpet.marker"} {
+	for _, file := range []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last", "limpet.lock", "limpet.marker"} {
 		for kind, obstacle := range map[string]func(string) error{"a directory": directory, "a dangling link": dangling, "a loop of links": loop} {
 			t.Run(file+" is "+kind, func(t *testing.T) {
 				w := newTestNode(t)
 				s := lostSandbox("web", true)
 				w.start(s)
 				w.mustAdd(s)
+				w.compact()
 				path := filepath.Join(w.dir, file)
 				if err := errors.Join(os.Remove(path), obstacle(path)); err != nil {
 					t.Fatal(err)

@@ -15,44 +15,104 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
+	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/internal/machine"
+	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// damages are ways to damage a state. Damage that leaves the tree readable loses nothing; any
-// other may lose reservations.
-var damages = map[string]struct {
-	damage   func(path string) error
-	loses    bool // reservations
+// damage is a way to damage files of a state.
+type damage struct {
+	of       []part
+	do       func(path string) error
+	loses    loss
 	noBackup bool // there is no file to keep
 	unseen   bool // it looks like a new node, so that only an ADD makes a state
-}{
-	"removed": {damage: os.Remove, loses: true, noBackup: true},
-	"removed with its directory": {
-		damage: func(path string) error { return os.RemoveAll(filepath.Dir(path)) }, loses: true, noBackup: true, unseen: true,
-	},
-	"empty":                   {damage: func(path string) error { return os.Truncate(path, 0) }, loses: true},
-	"cut within a page":       {damage: func(path string) error { return os.Truncate(path, 100) }, loses: true},
-	"cut to the meta pages":   {damage: func(path string) error { return os.Truncate(path, 8192) }, loses: true},
-	"zeroed":                  {damage: overwrite(0, 1<<20, 0), loses: true},
-	"all data zeroed":         {damage: overwrite(8192, 1<<20, 0), loses: true},
-	"overwritten by garbage":  {damage: overwrite(0, 1<<20, 0xa5), loses: true},
-	"first meta page zeroed":  {damage: overwrite(0, 4096, 0)},
-	"second meta page zeroed": {damage: overwrite(4096, 8192, 0)},
-	"both meta pages zeroed":  {damage: overwrite(0, 8192, 0)}, // salvage recognizes the pages by their content
-	"not a database": {
-		damage: func(path string) error { return os.WriteFile(path, []byte("limpet"), 0o600) }, loses: true,
-	},
-	"another program's database": {damage: foreignDatabase, loses: true},
+	spare    bool // the files serve recovery alone: verbs go on, and fold later without them
 }
 
-// TestStateIsRebuilt is rule 6: however the file is damaged, no address of a running pod is
-// handed out, its DEL works, and readable records stay.
+// part is a file of a state, by what it is for.
+type part int
+
+const (
+	activeFold part = iota // on which the journal stands
+	otherFold
+	theJournal
+	lastJournal
+	theMarker
+)
+
+// loss is what a damage costs at most, beside what the node knows.
+type loss int
+
+const (
+	nothing loss = iota
+	whatFramesHave
+	whatFoldsHave
+	everything
+)
+
+var (
+	allParts = []part{activeFold, otherFold, theJournal, lastJournal}
+	folds    = []part{activeFold, otherFold}
+)
+
+// damages are ways to damage a state. While one fold is whole, and the journals since, nothing is lost.
+var damages = makeDamages()
+
+func makeDamages() map[string]damage {
+	all := map[string]damage{
+		"each file: removed": {of: allParts, do: os.Remove, loses: everything, noBackup: true},
+		"each file: removed with the directory": {
+			of: folds[:1], do: func(path string) error { return os.RemoveAll(filepath.Dir(path)) }, loses: everything, noBackup: true, unseen: true,
+		},
+		"each file: cut to two pages":   {of: allParts, do: func(path string) error { return os.Truncate(path, 8192) }, loses: whatFoldsHave},
+		"the fold: first page zeroed":   {of: folds[:1], do: overwrite(0, 4096, 0)},
+		"the fold: second page zeroed":  {of: folds[:1], do: overwrite(4096, 8192, 0)},
+		"the fold: two pages zeroed":    {of: folds[:1], do: overwrite(0, 8192, 0)},
+		"the fold: all data zeroed":     {of: folds[:1], do: overwrite(8192, 1<<20, 0)},
+		"both folds: all data zeroed":   {of: folds, do: overwrite(8192, 1<<20, 0), loses: whatFoldsHave},
+		"the journal: header zeroed":    {of: allParts[2:3], do: overwrite(0, 4096, 0)},
+		"both journals: headers zeroed": {of: allParts[2:], do: overwrite(0, 4096, 0)},
+		"the journal: frames zeroed":    {of: allParts[2:3], do: overwrite(4096, 1<<20, 0), loses: whatFramesHave},
+	}
+	for what, do := range map[string]func(path string) error{
+		"removed":                    os.Remove,
+		"empty":                      func(path string) error { return os.Truncate(path, 0) },
+		"cut within a page":          func(path string) error { return os.Truncate(path, 100) },
+		"zeroed":                     overwrite(0, 1<<20, 0),
+		"overwritten by garbage":     overwrite(0, 1<<20, 0xa5),
+		"of a few bytes":             func(path string) error { return os.WriteFile(path, []byte("limpet"), 0o600) },
+		"another program's database": foreignDatabase,
+	} {
+		for which, d := range map[string]damage{
+			"each file":               {of: allParts, loses: everything},
+			"the fold":                {of: allParts[:1]},
+			"the other fold":          {of: allParts[1:2], spare: true},
+			"both folds":              {of: folds, loses: whatFoldsHave},
+			"the journal":             {of: allParts[2:3], loses: whatFramesHave},
+			"the last journal":        {of: allParts[3:], spare: true},
+			"both journals":           {of: allParts[2:], loses: whatFramesHave},
+			"other fold and journals": {of: allParts[1:], loses: whatFramesHave},
+		} {
+			name := which + ": " + what
+			if _, known := all[name]; !known {
+				d.do = do
+				all[name] = d
+			}
+		}
+	}
+	return all
+}
+
+// TestStateIsRebuilt is rule 6: however the files are damaged, no address of a running pod is handed out, its DEL works, and
+// readable records stay.
 func TestStateIsRebuilt(t *testing.T) {
-	for name, tc := range damages {
+	for name, d := range damages {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newTestNode(t)
 			running, kept, starting := lostSandbox("running", true), lostSandbox("kept", true), lostSandbox("starting", false)
 			was := map[string][]netip.Addr{}
@@ -67,7 +127,7 @@ func TestStateIsRebuilt(t *testing.T) {
 			delete(w.netns, kept.netns())
 			w.recovery.Interfaces = w.interfaces(was, running, starting)
 
-			w.damage(tc.damage)
+			w.harm(d)
 			for i := 0; ; i++ {
 				s := lostSandbox("new", false)
 				s.id, s.pod = s.id+string(rune('a'+i)), s.pod+string(rune('a'+i))
@@ -81,11 +141,15 @@ func TestStateIsRebuilt(t *testing.T) {
 					}
 				}
 			}
-			if n := strings.Count(w.log.String(), "State was lost or damaged and is rebuilt"); n > 1 || (n == 0 && !tc.unseen) {
-				t.Errorf("said %d times that the state was rebuilt:\n%s", n, w.log.String())
+			want := 1
+			if d.spare || d.unseen {
+				want = 0
 			}
-			backups, _ := filepath.Glob(filepath.Join(w.dir, "limpet.db.damaged-*"))
-			if (len(backups) == 0) != tc.noBackup {
+			if n := strings.Count(w.log.String(), "State was lost or damaged and is rebuilt"); n != want {
+				t.Errorf("said %d times that the state was rebuilt, want %d:\n%s", n, want, w.log.String())
+			}
+			backups, _ := filepath.Glob(filepath.Join(w.dir, "limpet.*.damaged-*"))
+			if (len(backups) == 0) != (d.noBackup || d.spare) {
 				t.Errorf("kept %q", backups)
 			}
 			for _, s := range []sandbox{running, starting} {
@@ -101,27 +165,56 @@ func TestStateIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestReservationsOutliveDamage asserts which damage costs a reservation.
+// TestReservationsOutliveDamage asserts which damage costs a reservation: one that stands in the journal alone, and one that
+// stands in both folds. Whatever is lost is told.
 func TestReservationsOutliveDamage(t *testing.T) {
-	for name, tc := range damages {
-		t.Run(name, func(t *testing.T) {
-			w := newTestNode(t)
-			kept := lostSandbox("kept", true)
-			w.start(kept)
-			was := w.mustAdd(kept)
-			if err := w.del(kept); err != nil {
-				t.Fatal(err)
-			}
-			delete(w.netns, kept.netns())
-			for _, other := range []string{"a", "b"} { // later commits than the one that reserved
-				w.mustAdd(lostSandbox(other, false))
-			}
-			w.damage(tc.damage)
-			w.mustAdd(lostSandbox("c", false))
-			if again := w.mustAdd(next(kept)); slices.Equal(again, was) == tc.loses {
-				t.Errorf("had %v, got %v", was, again)
-			}
-		})
+	for name, d := range damages {
+		for place, lost := range map[string]bool{
+			"in the journal": d.loses == whatFramesHave || d.loses == everything,
+			"in both folds":  d.loses == whatFoldsHave || d.loses == everything,
+		} {
+			t.Run(name+", reserved "+place, func(t *testing.T) {
+				t.Parallel()
+				w := newTestNode(t)
+				kept := lostSandbox("kept", true)
+				w.start(kept)
+				was := w.mustAdd(kept)
+				if err := w.del(kept); err != nil {
+					t.Fatal(err)
+				}
+				delete(w.netns, kept.netns())
+				if place == "in both folds" {
+					w.foldTwice()
+				}
+				for _, other := range []string{"a", "b"} { // later commits than the one that reserved
+					w.mustAdd(lostSandbox(other, false))
+				}
+				w.harm(d)
+				w.mustAdd(lostSandbox("c", false))
+				w.foldTwice() // without what is damaged
+				if again := w.mustAdd(next(kept)); slices.Equal(again, was) == lost {
+					t.Errorf("had %v, got %v", was, again)
+				}
+				if told := strings.Contains(w.log.String(), "reservations that could not be read"); lost && !told && !d.unseen {
+					t.Errorf("lost without a word:\n%s", w.log.String())
+				}
+			})
+		}
+	}
+}
+
+// foldTwice writes what the journal has into both folds.
+func (w *testNode) foldTwice() {
+	w.t.Helper()
+	w.compact()
+	w.compact()
+}
+
+// compact writes what the journal has into the other fold.
+func (w *testNode) compact() {
+	w.t.Helper()
+	if _, _, err := persistence.New(persistence.Options{Dir: w.dir}).Compact(w.t.Context()); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -156,42 +249,114 @@ func TestPodsEndWithoutRepair(t *testing.T) {
 // TestPodsEndBesideANewerState ends a pod although a newer version has written the state. The newer version then finds
 // the address held, and the namespace gone.
 func TestPodsEndBesideANewerState(t *testing.T) {
-	w := newTestNode(t)
-	s := lostSandbox("web", true)
-	w.start(s)
-	addrs := w.mustAdd(s)
-	path := filepath.Join(w.dir, "limpet.db")
-	was, err := os.ReadFile(path)
+	for name, newer := range map[string]func(w *testNode){
+		"a journal of another version": func(w *testNode) {
+			w.rewrite("limpet.journal", func(data []byte) { copy(data, "limpet journal 2\n"); sealHeader(data) })
+		},
+		"a fold of a later schema": func(w *testNode) {
+			w.foldTwice()
+			w.laterSchema(w.path(activeFold))
+			fold := w.content(w.path(activeFold))
+			w.rewrite("limpet.journal", func(data []byte) {
+				size := binary.LittleEndian.Uint64(data[foldSizeAt:])
+				binary.LittleEndian.PutUint32(data[sumsAt:], crc32.Checksum(fold[:size], castagnoli))
+				sealHeader(data)
+			})
+		},
+		"a file without a journal": func(w *testNode) {
+			w.downgrade()
+			w.laterSchema(filepath.Join(w.dir, "limpet.db"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTestNode(t)
+			s := lostSandbox("web", true)
+			w.start(s)
+			addrs := w.mustAdd(s)
+			was := w.files()
+			newer(w)
+			now := w.files()
+			for _, which := range []sandbox{s, lostSandbox("unknown", true)} {
+				if err := w.plugin.Funcs().Del(w.args(which, nil)); err != nil {
+					t.Errorf("DEL of %s: %v", which.id, err)
+				}
+			}
+			if _, err := w.add(lostSandbox("other", false)); codeOf(err) != types.ErrIOFailure || !strings.Contains(err.Error(), "install the newer limpet-ipam again") {
+				t.Errorf("ADD: %v, want code 5 with the remedy", err)
+			}
+			if diff := cmp.Diff(now, w.files()); diff != "" {
+				t.Errorf("files of the newer version were changed")
+			}
+			w.putBack(was) // as the newer version reads it
+			delete(w.netns, s.netns())
+			if got := w.mustAdd(next(s)); !slices.Equal(got, addrs) {
+				t.Errorf("the next life has %v, want %v", got, addrs)
+			}
+		})
+	}
+}
+
+// Places in the header of a journal on a fold of less than 1 MiB.
+const (
+	foldAt     = len("limpet journal 1\n")
+	foldSizeAt = foldAt + 1 + 8
+	sumsAt     = foldSizeAt + 8 + 8 + 4
+	headerSize = sumsAt + 4 + 4
+	framesAt   = 4096
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sealHeader writes the checksum of the header of a journal.
+func sealHeader(data []byte) {
+	end := headerSize - 4
+	binary.LittleEndian.PutUint32(data[end:], crc32.Checksum(data[:end], castagnoli))
+}
+
+// downgrade makes the state one of version 1.
+func (w *testNode) downgrade() {
+	w.t.Helper()
+	if err := persistence.New(persistence.Options{Dir: w.dir}).Downgrade(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// laterSchema makes a fold one of a version that does not exist yet.
+func (w *testNode) laterSchema(path string) {
+	w.t.Helper()
+	db, err := bolt.Open(path, 0o600, nil)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	newer := []byte{0, 0, 0, 2}
-	w.damage(func(path string) error {
-		db, err := bolt.Open(path, 0o600, nil)
-		if err != nil {
-			return err
-		}
-		return errors.Join(db.Update(func(tx *bolt.Tx) error {
-			sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(append([]byte("schema"), newer...)))
-			meta := tx.Bucket([]byte("meta"))
-			return errors.Join(meta.Put([]byte("schema"), newer), meta.Put([]byte("schemasum"), sum))
-		}), db.Close())
+	later := []byte{0, 0, 0, 9}
+	err = db.Update(func(tx *bolt.Tx) error {
+		sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(append([]byte("schema"), later...)))
+		meta := tx.Bucket([]byte("meta"))
+		return errors.Join(meta.Put([]byte("schema"), later), meta.Put([]byte("schemasum"), sum))
 	})
-	for _, which := range []sandbox{s, lostSandbox("unknown", true)} {
-		if err := w.plugin.Funcs().Del(w.args(which, nil)); err != nil {
-			t.Errorf("DEL of %s: %v", which.id, err)
-		}
+	if err := errors.Join(err, db.Close()); err != nil {
+		w.t.Fatal(err)
 	}
-	if _, err := w.add(lostSandbox("other", false)); codeOf(err) != types.ErrIOFailure || !strings.Contains(err.Error(), "install the newer limpet-ipam again") {
-		t.Errorf("ADD: %v, want code 5 with the remedy", err)
+}
+
+// rewrite changes the content of a file of the state.
+func (w *testNode) rewrite(name string, change func(data []byte)) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	data := w.content(path)
+	change(data)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, was, 0o600); err != nil { // as the newer version reads it
-		t.Fatal(err)
+}
+
+func (w *testNode) content(path string) []byte {
+	w.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	delete(w.netns, s.netns())
-	if got := w.mustAdd(next(s)); !slices.Equal(got, addrs) {
-		t.Errorf("the next life has %v, want %v", got, addrs)
-	}
+	return data
 }
 
 // TestEveryVerbRepairs shows that each verb repairs a damaged state, so that a node that
@@ -303,13 +468,66 @@ func (w *testNode) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func
 	}
 }
 
-// damage changes each file of the state: while one fold and the journals are whole, nothing is lost.
+// damage changes each file of the state.
 func (w *testNode) damage(do func(path string) error) {
 	w.t.Helper()
-	for _, name := range []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last"} {
-		if err := do(filepath.Join(w.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	w.harm(damage{of: allParts, do: do})
+}
+
+// harm changes files of the state. A state that has not been folded has no last journal.
+func (w *testNode) harm(d damage) {
+	w.t.Helper()
+	var paths []string // before the journal is changed
+	for _, p := range d.of {
+		paths = append(paths, w.path(p))
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err := d.do(path); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+}
+
+// path returns the path of a file of the state.
+func (w *testNode) path(p part) string {
+	w.t.Helper()
+	names := [...]string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last", "limpet.marker"}
+	if p == activeFold || p == otherFold {
+		if journal, err := os.ReadFile(filepath.Join(w.dir, names[theJournal])); err == nil && len(journal) > foldAt {
+			p ^= part(journal[foldAt])
+		}
+	}
+	return filepath.Join(w.dir, names[p])
+}
+
+// files returns what is in the directory of the state.
+func (w *testNode) files() map[string][]byte {
+	w.t.Helper()
+	entries, err := os.ReadDir(w.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	all := map[string][]byte{}
+	for _, e := range entries {
+		if !e.IsDir() && e.Name() != "limpet.lock" {
+			all[e.Name()] = w.content(filepath.Join(w.dir, e.Name()))
+		}
+	}
+	return all
+}
+
+// putBack makes files of an earlier time the whole directory.
+func (w *testNode) putBack(all map[string][]byte) {
+	w.t.Helper()
+	err := errors.Join(os.RemoveAll(w.dir), os.Mkdir(w.dir, 0o700))
+	for name, data := range all {
+		err = errors.Join(err, os.WriteFile(filepath.Join(w.dir, name), data, 0o600))
+	}
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -27,7 +27,7 @@ func neverFresh(h happened) error {
 		return fmt.Errorf("ADD answered code %d although the state cannot be repaired", h.code)
 	case h.hopeless, damages[h.damage].unseen && h.verb != "ADD": // a state is made only for addresses to keep
 		return nil
-	case !h.kept && !damages[h.damage].noBackup:
+	case !h.kept && !damages[h.damage].noBackup && !damages[h.damage].spare:
 		return errors.New("the damaged file was not set aside")
 	}
 	holder := map[netip.Addr]reservation.AttachmentID{}

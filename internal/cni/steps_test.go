@@ -2,7 +2,6 @@ package cni_test
 
 import (
 	"bytes"
-	"errors"
 	"maps"
 	"net/netip"
 	"os"
@@ -161,29 +160,36 @@ func (m *model) damageStep() {
 	}
 	h.valid = m.made
 	h.damage = slices.Sorted(maps.Keys(damages))[m.rand.IntN(len(damages))]
-	m.damage(damages[h.damage].damage)
-	h.hopeless = m.rand.IntN(4) == 0
+	d := damages[h.damage]
+	m.harm(d)
+	h.hopeless = !d.spare && m.rand.IntN(4) == 0
 	if h.hopeless {
 		m.forbidRepair()
 	}
 	damaged := m.files()
 	m.quietly(&h, nil)
 	left := m.files()
-	h.changed = !bytes.Equal(damaged["limpet.db"], left["limpet.db"])
-	for name, data := range left {
-		h.kept = h.kept || strings.HasPrefix(name, "limpet.db.damaged-") && bytes.Equal(data, damaged["limpet.db"])
+	for name, data := range damaged {
+		h.changed = h.changed || name != "limpet.marker" && !bytes.Equal(data, left[name])
 	}
+	h.kept = m.setAside(damaged, left)
 	m.judge(h)
+	m.putBack(sound)
+}
 
-	if err := os.RemoveAll(m.dir); err != nil {
-		m.t.Fatal(err)
+// setAside reports whether each file of a damaged state has a copy.
+func (m *model) setAside(damaged, left map[string][]byte) bool {
+	for _, name := range []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last"} {
+		data, was := damaged[name]
+		kept := !was
+		for copied, now := range left {
+			kept = kept || strings.HasPrefix(copied, name+".damaged-") && bytes.Equal(now, data)
+		}
+		if !kept {
+			return false
+		}
 	}
-	if err := os.Mkdir(m.dir, 0o700); err != nil {
-		m.t.Fatal(err)
-	}
-	for name, data := range sound {
-		m.write(filepath.Join(m.dir, name), data)
-	}
+	return true
 }
 
 // busyStep runs a verb while another process holds the lock.
@@ -217,29 +223,5 @@ func (m *model) quietly(h *happened, conf map[string]any) {
 		h.code = codeOf(m.run(verbs.Del, m.args(h.of, conf)))
 	case "GC":
 		h.code = codeOf(m.run(verbs.GC, m.args(h.of, m.valid(h.valid, conf))))
-	}
-}
-
-// files returns what is in the directory of the state.
-func (m *model) files() map[string][]byte {
-	entries, err := os.ReadDir(m.dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		m.t.Fatal(err)
-	}
-	all := map[string][]byte{}
-	for _, e := range entries {
-		if e.IsDir() || e.Name() == "limpet.lock" {
-			continue
-		}
-		if all[e.Name()], err = os.ReadFile(filepath.Join(m.dir, e.Name())); err != nil {
-			m.t.Fatal(err)
-		}
-	}
-	return all
-}
-
-func (m *model) write(path string, data []byte) {
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		m.t.Fatal(err)
 	}
 }

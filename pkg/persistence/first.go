@@ -52,12 +52,18 @@ func (s *Store) upgrade(tx *bolt.Tx, m mark) (uint64, error) {
 // upgraded returns a transaction on a file without a journal that reads as the present layout, and the generation of the
 // file. Its changes are what the file lacks; none for a file that is not of version 1.
 func (s *Store) upgraded(tx *bolt.Tx, m mark) (t *Tx, generation uint64, err error) {
+	if err := checkTree(tx); err != nil {
+		return nil, 0, err
+	}
 	version, err := schemaOf(tx)
 	if err != nil {
 		return nil, 0, err
 	}
 	generation = number(tx.Bucket(bucketMeta).Get(keyGeneration))
 	if err := m.check(generation, s.uptime()); err != nil {
+		if version == schema {
+			err = fmt.Errorf("%s is missing: %w", s.path(journalName), err)
+		}
 		return nil, 0, err
 	}
 	t = newTx(tx)

@@ -166,8 +166,12 @@ func write(tx *bolt.Tx, changes []change, generation uint64) error {
 	return putSchema(meta)
 }
 
-// copyFold copies the fold on which the journal stands, without its free pages.
+// copyFold copies the fold on which the journal stands, without its free pages. The copy gets checksums of its own, so
+// all of the fold is compared with its checksums before.
 func (ss *session) copyFold(temp string) error {
+	if err := ss.journal.verify(ss.db.Path()); err != nil {
+		return err
+	}
 	to, err := bolt.Open(temp, 0o600, &bolt.Options{NoSync: true})
 	if err != nil {
 		return err

@@ -55,9 +55,9 @@ func (s *Store) salvage() (Salvaged, error) {
 	}
 	var best Salvaged
 	for n := range foldNames {
-		left, err := s.readFold(foldNames[n], nil)
+		left, err := s.readFold(foldNames[n], nil, checkTree)
 		if now.headless && left.generation == now.generation {
-			left, err = s.readFold(foldNames[n], now.changes)
+			left, err = s.readFold(foldNames[n], now.changes, checkTree)
 		}
 		if errors.Is(err, ErrNewer) {
 			return left, err
@@ -113,15 +113,18 @@ func (s *Store) attempt(a attempt) (left Salvaged, err error) {
 	if err := a.journal.verify(s.path(name)); err != nil {
 		return left, err
 	}
-	left, err = s.readFold(name, a.changes)
+	left, err = s.readFold(name, a.changes, func(*bolt.Tx) error { return nil })
 	left.generation = max(left.generation, a.journal.generation)
 	return left, err
 }
 
-// readFold reads a fold and changes since. It returns what it could read with an error, too.
-func (s *Store) readFold(name string, changes []change) (left Salvaged, err error) {
+// readFold reads a fold and changes since, unless check fails. It returns what it could read with an error, too.
+func (s *Store) readFold(name string, changes []change, check func(*bolt.Tx) error) (left Salvaged, err error) {
 	err = guarded(s.path(name), &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
+			if err := check(tx); err != nil {
+				return err
+			}
 			if _, err := schemaOf(tx); err != nil {
 				return err
 			}

@@ -46,10 +46,10 @@ type RebuildDecision struct {
 func PlanRebuild(in RebuildInput) RebuildDecision {
 	r := rebuild{in: in, holder: map[netIP]string{}, known: map[AttachmentID]bool{}, newest: map[Owner]uint64{}, kept: map[Owner]bool{}}
 	seen := r.number()
-	r.attach(seen, true)                        // other sources know it, and it lives
-	r.attach(in.Read.Attachments, true)         // the state had it, and it lives
-	r.attach(in.Unreferenced.Attachments, true) // the state had it at some time, and it lives
-	r.reserve(r.inUse(in.Read.Reservations))    // the namespace of the life that ended still has the addresses
+	r.attach(seen, true)                                   // other sources know it, and it lives
+	r.attach(r.current(in.Read.Attachments), true)         // the state had it, and it lives
+	r.attach(r.current(in.Unreferenced.Attachments), true) // the state had it at some time, and it lives
+	r.reserve(r.inUse(in.Read.Reservations))               // the namespace of the life that ended still has the addresses
 	r.addPlaceholders()
 	r.reserve(in.Read.Reservations)
 	if !in.Complete {
@@ -129,13 +129,70 @@ func (r *rebuild) attach(all []Attachment, alive bool) {
 	}
 }
 
+// current returns the attachments of an incomplete state that may not be over: an address of one that is over is in another
+// namespace, and none is in its own.
+func (r *rebuild) current(all []Attachment) []Attachment {
+	if r.in.Complete {
+		return all
+	}
+	found := map[netIP][]Attachment{}
+	for _, p := range r.in.Placeholders {
+		for _, addr := range p.Addresses {
+			at := netIP{p.ID.Network, addr}
+			found[at] = append(found[at], p)
+		}
+	}
+	explained := r.explained()
+	return slices.DeleteFunc(slices.Clone(all), func(a Attachment) bool {
+		elsewhere := ""
+		for _, addr := range a.Addresses {
+			for _, p := range found[netIP{a.ID.Network, addr}] {
+				if inSameNetNS(p, a) {
+					return false
+				}
+				of, known := explained[place{p.NetNS.Dev, p.NetNS.Inode, addr}]
+				if !known || of == a.ID.Network { // else an address of a network that overlaps
+					elsewhere = fmt.Sprintf("%s of %s, which is in %s", addr, a.Holder(), p.NetNS.Path)
+				}
+			}
+		}
+		if elsewhere != "" {
+			r.Dropped = append(r.Dropped, elsewhere)
+		}
+		return elsewhere != ""
+	})
+}
+
+// place is an address in a network namespace.
+type place struct {
+	dev, inode uint64
+	addr       netip.Addr
+}
+
+// explained returns the network of each address in a namespace that a source names.
+func (r *rebuild) explained() map[place]string {
+	of := map[place]string{}
+	for _, all := range [][]Attachment{r.in.Unreferenced.Attachments, r.in.Read.Attachments, r.in.Seen} {
+		for _, a := range all {
+			for _, addr := range a.Addresses {
+				of[place{a.NetNS.Dev, a.NetNS.Inode, addr}] = a.ID.Network
+			}
+		}
+	}
+	return of
+}
+
+func inSameNetNS(a, b Attachment) bool {
+	return a.NetNS.Dev == b.NetNS.Dev && a.NetNS.Inode == b.NetNS.Inode
+}
+
 // inUse returns the reservations with an address that the namespace of the life that ended still has. Their owners come
 // back to the addresses once the namespace is gone, so no placeholder takes them.
 func (r *rebuild) inUse(all []Reservation) []Reservation {
 	return slices.DeleteFunc(slices.Clone(all), func(s Reservation) bool {
 		ended := Attachment{NetNS: s.NetNS, Since: Moment{BootID: s.BootID}}
 		return !r.in.Alive(ended) || !slices.ContainsFunc(r.in.Placeholders, func(a Attachment) bool {
-			return a.NetNS.Dev == s.NetNS.Dev && a.NetNS.Inode == s.NetNS.Inode && overlap(a.Addresses, s.Addresses)
+			return inSameNetNS(a, ended) && overlap(a.Addresses, s.Addresses)
 		})
 	})
 }
@@ -148,10 +205,6 @@ func overlap(a, b []netip.Addr) bool {
 // addPlaceholders adds the addresses in network namespaces that no attachment of the namespace explains, in each
 // network in which the address is free: the network of such an address is not known.
 func (r *rebuild) addPlaceholders() {
-	type place struct {
-		dev, inode uint64
-		addr       netip.Addr
-	}
 	explained := map[place]bool{}
 	for _, a := range r.Attachments {
 		for _, addr := range a.Addresses {

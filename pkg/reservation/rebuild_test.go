@@ -81,6 +81,26 @@ func TestPlanRebuild(t *testing.T) {
 			found: of(at("netns:/p", "", 2, 0)), seen: of(at("c1", "a", 2, 0)), alive: "netns:/p c1",
 			want: "c1=2",
 		},
+		"an address in another namespace than that of its earlier holder, which lives": {
+			read: of(in(7, at("c1", "a", 2, 1))), found: of(in(8, at("netns:/p", "", 2, 0))), alive: "netns:/p c1",
+			want: "netns:/p=2",
+		},
+		"the same in frames of a journal with holes": {
+			unreferenced: of(in(7, at("c1", "a", 2, 1))), found: of(in(8, at("netns:/p", "", 2, 0))), alive: "netns:/p c1",
+			want: "netns:/p=2",
+		},
+		"a complete state knows better": {
+			read: of(in(7, at("c1", "a", 2, 1))), found: of(in(8, at("netns:/p", "", 2, 0))), alive: "netns:/p c1", complete: true,
+			want: "c1=2",
+		},
+		"an address that is in both namespaces": {
+			read: of(in(7, at("c1", "a", 2, 1))), found: of(in(8, at("netns:/p", "", 2, 0)), in(7, at("netns:/q", "", 2, 0))), alive: "netns:/p netns:/q c1",
+			want: "c1=2",
+		},
+		"an address in another namespace, of a network that overlaps": {
+			read: of(in(7, at("c1", "a", 2, 1)), in(8, overlapping(at("c2", "b", 2, 2)))), found: of(in(8, at("netns:/p", "", 2, 0))), alive: "netns:/p c1 c2",
+			want: "c1=2 c2=2",
+		},
 		"the newer of two that are gone had the address last": {
 			seen: of(at("c1", "a", 2, 0), at("c2", "a", 2, 0)),
 			want: "c2=2",
@@ -188,6 +208,18 @@ func at(container, pod string, ip byte, seq uint64) reservation.Attachment {
 		a.Owner.Namespace = "ns"
 	}
 	a.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, ip})}
+	return a
+}
+
+// in gives an attachment a network namespace.
+func in(inode uint64, a reservation.Attachment) reservation.Attachment {
+	a.NetNS.Inode = inode
+	return a
+}
+
+// overlapping moves an attachment to another network.
+func overlapping(a reservation.Attachment) reservation.Attachment {
+	a.ID.Network, a.Owner.Network = "m", "m"
 	return a
 }
 

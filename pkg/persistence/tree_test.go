@@ -1,0 +1,85 @@
+package persistence_test
+
+import (
+	"encoding/binary"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/persistence"
+)
+
+// TestAWrongPageNumberEndsNoProcess has wrong numbers of pages in files without a checksum: in a file of version 1, and in
+// folds beside a journal that is lost. bbolt alone would follow a circle of pages until the stack is full.
+func TestAWrongPageNumberEndsNoProcess(t *testing.T) {
+	made := filled(t, 1000)
+	for range 2 {
+		_, _, err := made.Compact(t.Context())
+		must(t, err)
+	}
+	present := filesOf(t, made.Dir())
+	must(t, made.Downgrade(t.Context()))
+	for name, good := range map[string]files{"version 1": filesOf(t, made.Dir()), "folds without a journal": present} {
+		t.Run(name, func(t *testing.T) {
+			delete(good, "limpet.journal")
+			branches := map[string][]int{}
+			for _, fold := range []string{"limpet.db", "limpet.db.2"} {
+				if _, found := good[fold]; found {
+					branches[fold] = pagesOf(t, good[fold], "branch")
+				}
+			}
+			if len(branches["limpet.db"]) < 3 {
+				t.Errorf("%v are branch pages: the test tests little", branches)
+			}
+			for i := range branches["limpet.db"] {
+				for _, to := range []uint64{0, 1, 1 << 20, 1 << 60} {
+					bad := maps.Clone(good)
+					for fold, ids := range branches {
+						id := ids[i%len(ids)]
+						if to == 1 {
+							to = uint64(id)
+						}
+						bad[fold] = slices.Clone(good[fold])
+						binary.LittleEndian.PutUint64(bad[fold][id*os.Getpagesize()+16+8:], to)
+					}
+					dir := t.TempDir()
+					bad.write(t, dir)
+					s := persistence.New(persistence.Options{Dir: dir, Rebuild: asRead})
+					update(t, s, put(60_000))
+					view(t, s, func(tx *persistence.Tx) error {
+						if tx.Recoveries() != 1 {
+							t.Errorf("page %d of %v leads to %d: rebuilt %d times", i, branches, to, tx.Recoveries())
+						}
+						return nil
+					})
+				}
+			}
+		})
+	}
+}
+
+// pagesOf returns the numbers of the pages of a type in a bbolt file.
+func pagesOf(t *testing.T, file []byte, kind string) (ids []int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "copy")
+	must(t, os.WriteFile(path, file, 0o600))
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true})
+	must(t, err)
+	must(t, db.View(func(tx *bolt.Tx) error {
+		for id := 0; ; id++ {
+			p, err := tx.Page(id)
+			if p == nil || err != nil {
+				return err
+			}
+			if p.Type == kind {
+				ids = append(ids, id)
+			}
+		}
+	}))
+	must(t, db.Close())
+	return ids
+}
