@@ -19,7 +19,7 @@ func TestDiskFull(t *testing.T) {
 		pods  int
 		whole bool
 	}{
-		"other files fill the disk after the state allocated its space": {size: "1200k", pods: 100, whole: true},
+		"other files fill the disk after the state allocated its space": {size: "2700k", pods: 100, whole: true},
 		"the disk is small from the beginning":                          {size: "300k", pods: 500},
 	} {
 		t.Run(name, func(t *testing.T) {
