@@ -71,6 +71,7 @@ func (ss *session) fold(compact bool) (header, error) {
 	if err != nil {
 		return h, fmt.Errorf("fold journal: %w", err)
 	}
+	ss.store.writeSynced(h.generation)
 	return h, nil
 }
 

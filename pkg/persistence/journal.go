@@ -282,13 +282,6 @@ func (j *journal) sync() error {
 	return nil
 }
 
-// syncLater returns sync as a function for after the end of the session, which leaves the file open for it.
-func (j *journal) syncLater() func() error {
-	kept := *j
-	j.file = nil
-	return func() error { return errors.Join(kept.sync(), kept.file.Close()) }
-}
-
 func (j *journal) close() {
 	if j.file != nil {
 		_ = j.file.Close() // what must be on the disk was synced

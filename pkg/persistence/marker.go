@@ -116,12 +116,21 @@ func readLines(data []byte) (m mark) {
 }
 
 // writeMark writes the mark of a commit. Errors are ignored: the commit is done, and a marker that is behind detects less.
-func (s *Store) writeMark(m mark) {
+func (s *Store) writeMark(m mark) { s.writeMarkerAt(m.lines(), 0) }
+
+// writeSynced notes that a commit is on the disk. It needs no lock, and leaves the line of the last commit alone: that may
+// be a later one.
+func (s *Store) writeSynced(generation uint64) {
+	m := mark{synced: generation, uptime: s.uptime()}
+	s.writeMarkerAt(m.lines()[generationSize:], generationSize)
+}
+
+func (s *Store) writeMarkerAt(lines []byte, at int) {
 	f, err := flock.Open(s.path(markerName), os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}
-	_, _ = f.WriteAt(m.lines(), int64(len(markerText)))
+	_, _ = f.WriteAt(lines, int64(len(markerText)+at))
 	_ = f.Close()
 }
 

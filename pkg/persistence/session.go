@@ -90,6 +90,20 @@ func (ss *session) commit(t *Tx) error {
 	if err := ss.journal.appendFrame(t.changes); err != nil {
 		return err
 	}
-	ss.store.writeMark(ss.mark.next(ss.journal.last, t.promise, ss.store.uptime()))
+	ss.store.writeMark(ss.mark.next(ss.journal.last, false, ss.store.uptime()))
 	return nil
+}
+
+// syncLater returns the sync of the last commit as a function for after the end of the session, which leaves the journal open
+// for it. The marker says that the commit is synced once it is: the kernel may write the marker first.
+func (ss *session) syncLater() func() error {
+	s, kept := ss.store, *ss.journal
+	ss.journal.file = nil
+	return func() error {
+		err := kept.sync()
+		if err == nil {
+			s.writeSynced(kept.last)
+		}
+		return errors.Join(err, kept.file.Close())
+	}
 }

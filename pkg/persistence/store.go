@@ -125,7 +125,7 @@ func (s *Store) update(fn func(*Tx) error) (synced func() error, err error) {
 			return err // what an earlier commit promised is not
 		}
 		if t.promise {
-			synced = ss.journal.syncLater()
+			synced = ss.syncLater()
 		}
 		return nil
 	})

@@ -14,7 +14,7 @@ import (
 
 var compactions = flag.Int("compactions", 50, "compacting processes that are killed")
 
-// TestCompactKilledAtAnyInstant kills processes that compact the file, among verbs that are killed too. The state is
+// TestCompactKilledAtAnyInstant kills processes that compact the state, among verbs that are killed too. The state is
 // always present and sound: nothing here rebuilds a state.
 func TestCompactKilledAtAnyInstant(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -28,16 +28,16 @@ func TestCompactKilledAtAnyInstant(t *testing.T) {
 	killed, late, done := 0, 0, 0
 	for round := 0; killed < *compactions || late == 0 || done == 0; round++ {
 		if round > 10*(*compactions) {
-			t.Fatalf("of %d, %d were killed, %d of them after the file became smaller, and %d were done", round, killed, late, done)
+			t.Fatalf("of %d, %d were killed, %d of them after the journal stood on the new fold, and %d were done", round, killed, late, done)
 		}
-		size := inflate(t, dir)
+		fold := activeFold(dir)
 		ended := make(chan bool, 1)
-		at := anyInstant(r, ofCompact)
+		at := anyInstant(r, ofFold)
 		go func() { ended <- compactUntil(t, dir, at) }()
 		attempts := attempt(t, dir, before, lives, r, ofVerb)
 		if <-ended {
 			done++
-		} else if killed++; size > 0 && fileSize(dir) < size {
+		} else if killed++; activeFold(dir) != fold {
 			late++
 		}
 		after, err := read(t.Context(), dir, nil)
@@ -49,10 +49,10 @@ func TestCompactKilledAtAnyInstant(t *testing.T) {
 		}
 		before = after
 	}
-	t.Logf("killed %d, %d of them after the file became smaller, done %d", killed, late, done)
+	t.Logf("killed %d, %d of them after the journal stood on the new fold, done %d", killed, late, done)
 }
 
-// compactUntil compacts the file, kills the process at an instant, and reports whether it had ended before.
+// compactUntil compacts the state, kills the process at an instant, and reports whether it had ended before.
 func compactUntil(t *testing.T, dir string, at instant) bool {
 	var out bytes.Buffer
 	cmd := compact(t.Context(), dir)
@@ -71,23 +71,9 @@ func compact(ctx context.Context, dir string) *exec.Cmd {
 	return cmd
 }
 
-// inflate makes the file, if there is one, larger than a state ever needs, and returns the size. bbolt ignores the space
-// behind the last page.
-func inflate(t *testing.T, dir string) int64 {
-	t.Helper()
-	size := fileSize(dir)
-	if size == 0 {
-		return 0
-	}
-	const most = 3 << 20
-	if err := os.Truncate(filepath.Join(dir, "limpet.db"), most); err != nil {
-		t.Fatal(err)
-	}
-	return most
-}
-
-func fileSize(dir string) int64 {
-	info, err := os.Stat(filepath.Join(dir, "limpet.db"))
+// foldSize returns the size of the fold on which the journal stands.
+func foldSize(dir string) int64 {
+	info, err := os.Stat(activeFold(dir))
 	if err != nil {
 		return 0
 	}

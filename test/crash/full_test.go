@@ -19,7 +19,7 @@ func TestDiskFull(t *testing.T) {
 		pods  int
 		whole bool
 	}{
-		"other files fill the disk after the state allocated its space": {size: "1200k", pods: 100, whole: true},
+		"other files fill the disk after the state allocated its space": {size: "3700k", pods: 100, whole: true},
 		"the disk is small from the beginning":                          {size: "300k", pods: 500},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDiskFull(t *testing.T) {
 			if (len(had) == tc.pods) != tc.whole {
 				t.Fatalf("%d pods have started", len(had))
 			}
-			if err := os.WriteFile(filepath.Join(root, "the last bytes"), make([]byte, 1<<20), 0o600); err == nil {
+			if err := os.WriteFile(filepath.Join(root, "the last bytes"), make([]byte, 4<<20), 0o600); err == nil {
 				t.Fatal("the disk is not full")
 			}
 			for pod := range had {

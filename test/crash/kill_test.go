@@ -2,7 +2,6 @@ package crash_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,14 +29,14 @@ var (
 const (
 	// together is the number of processes that run at once.
 	together = 4
-	// ofVerb, ofRecovery and ofCompact are about the numbers of file operations of a verb, of one that recovers the
-	// state, and of a compaction.
-	ofVerb, ofRecovery, ofCompact = 16, 30, 24
+	// ofVerb, ofFold, ofRecovery and ofCreation are about the numbers of file operations of a verb, of one that folds the
+	// journal, or of a compaction, of one that recovers the state, and of one that creates it.
+	ofVerb, ofFold, ofRecovery, ofCreation = 4, 36, 50, 70
 )
 
 // TestKilledAtAnyInstant kills processes that run at the same time, and checks the state after each round. The verb of
 // a killed process is done completely or not at all, the verb of a process that answered is done, and other pods keep
-// their addresses. In some rounds the file is damaged, so that a recovery is killed.
+// their addresses. In some rounds the journal is full, so that a fold is killed, or a fold is damaged, so that a recovery is.
 func TestKilledAtAnyInstant(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -53,9 +52,15 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			t.Fatalf("only %d of %d were killed", killed, round*together)
 		}
 		operations := ofVerb
-		if round%20 == 19 && damage(t, filepath.Join(dir, "limpet.db"), r) {
+		switch {
+		case len(before.attached)+len(before.reserved) == 0:
+		case round%20 == 19:
+			damage(t, dir, r)
 			damages++
 			operations = ofRecovery
+		case round%4 == 3:
+			fillJournal(t, dir)
+			operations = ofFold
 		}
 		attempts := attempt(t, dir, before, lives, r, operations)
 		after, err := read(t.Context(), dir, mend)
@@ -109,6 +114,9 @@ type try struct {
 // attempt runs verbs of different pods at once, and kills the processes at any instant of their first file operations.
 func attempt(t *testing.T, dir string, before state, lives []int, r *rand.Rand, operations int) []*try {
 	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, "limpet.marker")); err != nil { // no verb has created the state
+		operations = ofCreation
+	}
 	var all []*try
 	var wg sync.WaitGroup
 	for _, pod := range r.Perm(len(lives))[:together] {
@@ -181,23 +189,22 @@ func (a *try) String() string {
 	return fmt.Sprintf("%s of %s, which had %v, killed %s, answered: %t", a.verb, a.life.container(), a.had, a.at, a.answered)
 }
 
-// damage breaks the older of the meta pages, if there is a file. Such damage loses no record; other tests damage more.
-func damage(t *testing.T, path string, r *rand.Rand) bool {
+// damage flips a bit of the fold on which the journal stands. Such damage loses no record, because the other fold is whole;
+// other tests damage more.
+func damage(t *testing.T, dir string, r *rand.Rand) {
 	t.Helper()
+	if out, err := compact(t.Context(), dir).CombinedOutput(); err != nil { // a fold that is killed leaves the other one torn
+		t.Fatalf("compact: %v: %s", err, out)
+	}
+	path := activeFold(dir)
 	data, err := os.ReadFile(path)
-	if err != nil || len(data) < 8192 {
-		return false
+	if err != nil {
+		t.Fatal(err)
 	}
-	const txid, page = 16 + 48, 4096
-	older := 0
-	if binary.NativeEndian.Uint64(data[txid:]) > binary.NativeEndian.Uint64(data[page+txid:]) {
-		older = page
-	}
-	data[older+16+r.IntN(64)] ^= 1 << r.IntN(8)
+	data[r.IntN(16<<10)] ^= 1 << r.IntN(8) // the state has more pages than these
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return true
 }
 
 // mend rebuilds a state as a verb would, but without asking the node.

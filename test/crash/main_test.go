@@ -5,6 +5,7 @@ package crash_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,12 +66,19 @@ func (l life) id() reservation.AttachmentID {
 	return reservation.AttachmentID{Network: network, ContainerID: l.container(), IfName: "eth0"}
 }
 
+// requires is the first pod that asks for its address: its ADD promises it.
+const requires = 100
+
 // call returns a verb for one life of a pod. A DEL with the addresses of the ADD is not taken for a rollback.
 func call(dir, verb string, l life, had []netip.Addr) cniexec.Call {
+	annotations := map[string]string{reservation.RetainAnnotation: "10"}
+	if l.pod >= requires {
+		annotations[reservation.ModeAnnotation] = reservation.Required.String()
+	}
 	conf := map[string]any{
 		"cniVersion": "1.1.0", "name": network, "type": "test",
 		"ipam":          map[string]any{"type": "limpet-ipam", "dataDir": dir, "ranges": json.RawMessage(`[[{"subnet":"10.1.0.0/23"}],[{"subnet":"fd00:1::/64"}]]`)},
-		"runtimeConfig": map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{reservation.RetainAnnotation: "10"}},
+		"runtimeConfig": map[string]any{"io.kubernetes.cri.pod-annotations": annotations},
 	}
 	if had != nil {
 		var ips []map[string]string
@@ -89,18 +97,21 @@ func call(dir, verb string, l life, had []netip.Addr) cniexec.Call {
 	}
 }
 
-// state is the content of a state file.
+// state is what the files of a state say.
 type state struct {
 	attached map[reservation.AttachmentID][]netip.Addr
 	reserved map[reservation.Owner][]netip.Addr
 }
 
-// read returns the state. It fails when a rule is broken or the file is not sound. A missing state is empty.
+// read returns the state. It fails when a rule is broken or the fold is not sound. A missing state is empty.
 func read(ctx context.Context, dir string, rebuild func(persistence.Salvaged) (reservation.Records, error)) (state, error) {
+	return readWith(ctx, persistence.Options{Dir: dir, Rebuild: rebuild})
+}
+
+func readWith(ctx context.Context, o persistence.Options) (state, error) {
 	s := state{map[reservation.AttachmentID][]netip.Addr{}, map[reservation.Owner][]netip.Addr{}}
 	held := map[netip.Addr]bool{}
-	store := persistence.New(persistence.Options{Dir: dir, Rebuild: rebuild})
-	err := store.View(ctx, func(tx *persistence.Tx) error {
+	err := persistence.New(o).View(ctx, func(tx *persistence.Tx) error {
 		as, err := tx.Attachments(network)
 		rs, err2 := tx.Reservations(network)
 		if err := errors.Join(err, err2); err != nil {
@@ -134,7 +145,51 @@ func read(ctx context.Context, dir string, rebuild func(persistence.Salvaged) (r
 	if err != nil {
 		return s, err
 	}
-	return s, sound(filepath.Join(dir, "limpet.db"))
+	return s, sound(activeFold(o.Dir))
+}
+
+// activeFold returns the path of the fold on which the journal stands, whose number follows the first line of the header;
+// that of the first one where there is no journal.
+func activeFold(dir string) string {
+	const magic = "limpet journal 1\n"
+	if data, err := os.ReadFile(filepath.Join(dir, "limpet.journal")); err == nil && len(data) > len(magic) && data[len(magic)] == 1 {
+		return filepath.Join(dir, "limpet.db.2")
+	}
+	return filepath.Join(dir, "limpet.db")
+}
+
+// fillJournal makes the journal so long that the next verb that writes folds.
+func fillJournal(t *testing.T, dir string) {
+	t.Helper()
+	const longest, less = 4096 + 64<<10, 150 // a header and the frames; what the frame of any verb exceeds
+	end, generation := journalEnd(t, dir)
+	config := fmt.Appendf(nil, "[%d]", generation) // differs from that of the last time
+	room := longest - less - end - len(config)
+	if room < 0 {
+		return
+	}
+	fold := activeFold(dir)
+	err := persistence.New(persistence.Options{Dir: dir}).Update(t.Context(), func(tx *persistence.Tx) error {
+		return tx.SetConfig("filler", append(config, bytes.Repeat([]byte(" "), room)...))
+	})
+	if err != nil || activeFold(dir) != fold {
+		t.Fatalf("fill the journal: %v; it stood on %s, and stands on %s", err, fold, activeFold(dir))
+	}
+}
+
+// journalEnd returns where the last frame of the journal ends, and its generation.
+func journalEnd(t *testing.T, dir string) (at int, generation uint64) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "limpet.journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := binary.LittleEndian
+	at, generation = 4096, number.Uint64(data[18:]) // of the fold
+	for at+20 <= len(data) && number.Uint32(data[at:]) > 0 && number.Uint64(data[at+12:]) == generation+1 {
+		at, generation = at+20+int(number.Uint32(data[at:])), generation+1
+	}
+	return at, generation
 }
 
 func take(held map[netip.Addr]bool, addrs []netip.Addr) error {

@@ -12,11 +12,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
-	"github.com/limpet-io/limpet/test/cniexec"
 )
 
 var powerSeed = flag.Uint64("power-seed", 0, "replay the losses of power of this seed")
@@ -25,99 +25,141 @@ var powerSeed = flag.Uint64("power-seed", 0, "replay the losses of power of this
 const stateDir = "var/state"
 
 // TestPowerFailsAtAnyInstant records the file operations of verbs, and simulates a power loss after each operation, which
-// takes some of the data that was not synced. The state is then the state before or after the verb, and after it once
-// the verb has answered.
+// takes some of the data that was not synced, also by verbs before. The state is then as after one of the verbs since the
+// last promise, or as after the verb. Once a verb has answered that promises, it is as after that verb.
 func TestPowerFailsAtAnyInstant(t *testing.T) {
 	seed := *powerSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	ways := waysToFail(rand.New(rand.NewPCG(seed, 0)))
-	root := t.TempDir()
-	dir := filepath.Join(root, stateDir)
-	verbs, losses := 0, 0
-	script(t, dir, func(what string, cmd *exec.Cmd) []byte {
-		verbs++
-		before, err := read(t.Context(), dir, nil)
-		damaged := persistence.LostOrDamaged(err)
-		if err != nil && !damaged {
-			t.Fatalf("before %s: %v", what, err)
+	p := power{root: t.TempDir(), ways: waysToFail(rand.New(rand.NewPCG(seed, 0))), seed: seed}
+	p.onDisk(t)
+	script(t, &p)
+	t.Logf("%d verbs, %d ways to lose power, which left %d different disks", p.verbs, len(p.ways), p.losses)
+}
+
+// power is a node that loses its power at each instant.
+type power struct {
+	root    string
+	seed    uint64
+	ways    []loss
+	disk    *disk
+	may     []string // the states since the last promise: all that a loss may leave
+	damaged bool     // a verb must recover
+
+	verbs, losses int
+}
+
+func (p *power) dir() string { return filepath.Join(p.root, stateDir) }
+
+// onDisk syncs all files.
+func (p *power) onDisk(t *testing.T) {
+	t.Helper()
+	is, err := read(t.Context(), p.dir(), nil)
+	p.damaged = persistence.LostOrDamaged(err)
+	if err != nil && !p.damaged {
+		t.Fatal(err)
+	}
+	p.may = []string{is.String()}
+	if p.disk, err = load(p.root); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a process, and loses the power after each of its steps.
+func (p *power) run(t *testing.T, what string, promises bool, cmd *exec.Cmd) []byte {
+	t.Helper()
+	p.verbs++
+	ops, out := traced(t, cmd, p.root)
+	after, err := read(t.Context(), p.dir(), nil)
+	if err != nil {
+		t.Fatalf("after %s: %v", what, err)
+	}
+	may := append(p.may, after.String())
+	judged := map[[sha256.Size]byte]state{}
+	for n := 0; n <= len(ops); n++ {
+		if n == len(ops) && promises {
+			may = may[len(may)-1:]
 		}
-		d, err := load(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ops, out := traced(t, cmd, root)
-		after, err := read(t.Context(), dir, nil)
-		if err != nil {
-			t.Fatalf("after %s: %v", what, err)
-		}
-		judged := map[[sha256.Size]byte]state{}
-		for n := 0; ; n++ {
-			for _, way := range ways {
-				found, err := afterwards(t, d.fail(way), damaged, judged)
-				switch is := found.String(); {
-				case err != nil:
-				case damaged && n < len(ops): // the file may still be the damaged one, in which all records can be read
-				case is == after.String(), is == before.String() && n < len(ops):
-				default:
-					err = fmt.Errorf("found neither the state before nor the one after:\n%s", is)
-				}
-				if err != nil {
-					t.Fatalf("seed %d: %s, after step %d of %d, %s: %v\nsteps: %v", seed, what, n, len(ops), way.name, err, ops)
-				}
+		for _, way := range p.ways {
+			found, err := p.afterwards(t, way, judged)
+			switch {
+			case err != nil:
+			case p.damaged && n < len(ops): // the files may still be the damaged ones, in which all records can be read
+			case !slices.Contains(may, found.String()):
+				err = fmt.Errorf("found the state of no verb since the last promise:\n%s\nwant one of:\n%s", found, strings.Join(may, "\n\n"))
 			}
-			if n == len(ops) {
-				break
+			if err != nil {
+				t.Fatalf("seed %d: %s, after step %d of %d, %s: %v\nsteps: %v", p.seed, what, n, len(ops), way.name, err, ops)
 			}
-			if err := d.do(ops[n]); err != nil {
+		}
+		if n < len(ops) {
+			if err := p.disk.do(ops[n]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		losses += len(judged)
-		return out
-	})
-	t.Logf("%d verbs, %d ways to lose power, which left %d different disks", verbs, len(ways), losses)
+	}
+	p.may, p.damaged, p.losses = may, false, p.losses+len(judged)
+	return out
 }
 
-// script runs verbs on a new node, on a growing file, on a file with free pages, on a compacted file, and on a damaged
-// file.
-func script(t *testing.T, dir string, execute func(what string, cmd *exec.Cmd) []byte) {
+// script runs verbs on a new node, on a growing state, with full journals, on a compacted state, and with a damaged fold.
+func script(t *testing.T, p *power) {
 	t.Helper()
-	run := func(what string, c cniexec.Call) []byte { return execute(what, c.Command(t.Context())) }
+	dir := p.dir()
 	had := map[int][]netip.Addr{}
+	add := func(what string, l life, promises bool) []netip.Addr {
+		return addresses(p.run(t, what, promises, call(dir, "ADD", l, nil).Command(t.Context())))
+	}
+	del := func(what string, l life, promises bool) {
+		p.run(t, what, promises, call(dir, "DEL", l, had[l.pod]).Command(t.Context()))
+	}
 	for pod := range 12 {
-		had[pod] = addresses(run(fmt.Sprintf("ADD %d", pod), call(dir, "ADD", life{pod, 0}, nil)))
+		had[pod] = add(fmt.Sprintf("ADD %d", pod), life{pod, 0}, false)
 	}
 	for pod := range 6 {
-		run(fmt.Sprintf("DEL %d", pod), call(dir, "DEL", life{pod, 0}, had[pod]))
+		del(fmt.Sprintf("DEL %d", pod), life{pod, 0}, true)
 	}
-	run("repeated DEL", call(dir, "DEL", life{0, 0}, had[0]))
+	del("repeated DEL", life{0, 0}, false)
 	for pod := range 3 {
-		if got := addresses(run(fmt.Sprintf("second ADD %d", pod), call(dir, "ADD", life{pod, 1}, nil))); !slices.Equal(got, had[pod]) {
+		if got := add(fmt.Sprintf("second ADD %d", pod), life{pod, 1}, true); !slices.Equal(got, had[pod]) {
 			t.Fatalf("pod %d came back to %v, had %v", pod, got, had[pod])
 		}
 	}
-	inflate(t, dir)
-	execute("compact", compact(t.Context(), dir))
-	run("ADD after it", call(dir, "ADD", life{13, 0}, nil))
-	path := filepath.Join(dir, "limpet.db")
-	data, err := os.ReadFile(path)
+	had[requires] = add("ADD that requires", life{requires, 0}, true)
+	for pod := 12; pod < 16; pod++ { // the folds take turns
+		fillJournal(t, dir)
+		p.onDisk(t)
+		fold := activeFold(dir)
+		had[pod] = add(fmt.Sprintf("ADD %d with a full journal", pod), life{pod, 0}, false)
+		if activeFold(dir) == fold {
+			t.Fatalf("ADD %d has not folded", pod)
+		}
+		del(fmt.Sprintf("DEL %d after it", pod), life{pod, 0}, true)
+	}
+	p.run(t, "compact", false, compact(t.Context(), dir))
+	had[16] = add("ADD after it", life{16, 0}, false)
+	data, err := os.ReadFile(activeFold(dir))
 	if err == nil {
 		clear(data[:4096])
-		err = os.WriteFile(path, data, 0o600)
+		err = os.WriteFile(activeFold(dir), data, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	run("ADD that recovers", call(dir, "ADD", life{20, 0}, nil))
-	run("DEL after it", call(dir, "DEL", life{20, 0}, nil))
+	p.onDisk(t)
+	if !p.damaged {
+		t.Fatal("the fold is not damaged")
+	}
+	del("DEL that recovers", life{16, 0}, true)
+	add("ADD after it", life{17, 0}, false)
 }
 
-// afterwards reads the state that is left; the result is cached for equal files. A file that was damaged before the verb
-// may still be damaged; then the next verb rebuilds it.
-func afterwards(t *testing.T, left survivors, damaged bool, judged map[[sha256.Size]byte]state) (state, error) {
+// afterwards reads the state that is left after a loss of power and a new start of the node; the result is cached for equal
+// files. What was damaged before the verb may still be damaged; then the next verb rebuilds it.
+func (p *power) afterwards(t *testing.T, way loss, judged map[[sha256.Size]byte]state) (state, error) {
 	t.Helper()
+	left := p.disk.fail(way)
 	sum := left.sum()
 	if s, again := judged[sum]; again {
 		return s, nil
@@ -126,12 +168,12 @@ func afterwards(t *testing.T, left survivors, damaged bool, judged map[[sha256.S
 	if err := left.write(dir); err != nil {
 		return state{}, err
 	}
-	rebuild := mend
-	if !damaged {
-		rebuild = nil
+	o := persistence.Options{Dir: filepath.Join(dir, stateDir), Uptime: func() time.Duration { return time.Second }}
+	if p.damaged {
+		o.Rebuild = mend
 	}
-	s, err := read(t.Context(), filepath.Join(dir, stateDir), rebuild)
-	if err == nil && damaged && len(s.attached)+len(s.reserved) < 12 {
+	s, err := readWith(t.Context(), o)
+	if err == nil && p.damaged && len(s.attached)+len(s.reserved) < 12 {
 		err = fmt.Errorf("12 pods had addresses, and this is left:\n%s", s)
 	}
 	if err == nil {

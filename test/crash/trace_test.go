@@ -205,7 +205,11 @@ func (tr *tracer) decode(tid int, info syscallInfo) (*op, error) {
 		o = op{kind: fsync, path: tr.fd(a[0])}
 	case unix.SYS_OPENAT:
 		if info, err := os.Stat(tr.text(tid, a[1])); a[2]&unix.O_TRUNC != 0 && err == nil && info.Size() > 0 {
-			return nil, fmt.Errorf("%s is truncated in place", info.Name())
+			if !strings.HasSuffix(info.Name(), ".new") {
+				return nil, fmt.Errorf("%s is truncated in place", info.Name())
+			}
+			o = op{kind: resize, path: tr.text(tid, a[1])} // what a killed verb has left
+			break
 		}
 		if a[2]&unix.O_CREAT == 0 {
 			return nil, nil
