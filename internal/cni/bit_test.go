@@ -75,11 +75,12 @@ type frame struct{ begin, end int }
 // framesOf returns the frames of a journal.
 func framesOf(journal []byte) (all []frame) {
 	generation := binary.LittleEndian.Uint64(journal[foldAt+1:])
-	for at := framesAt; at+16 < len(journal); at = all[len(all)-1].end {
-		if generation++; binary.LittleEndian.Uint64(journal[at+8:]) != generation {
+	const head = 20 // of a frame
+	for at := framesAt; at+head < len(journal); at = all[len(all)-1].end {
+		if generation++; binary.LittleEndian.Uint64(journal[at+12:]) != generation {
 			break // of an earlier use
 		}
-		all = append(all, frame{at, at + 16 + int(binary.LittleEndian.Uint32(journal[at:]))})
+		all = append(all, frame{at, at + head + int(binary.LittleEndian.Uint32(journal[at:]))})
 	}
 	return all
 }

@@ -85,8 +85,8 @@ func TestARolledBackADDDelaysNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.stop(plain("failing"))
-	for range 4 { // the other addresses
-		w.startAndEnd("others")
+	for n := range 4 { // the other addresses
+		w.startAndEnd(fmt.Sprint("other", n))
 		w.pass(time.Minute)
 	}
 	if got := w.startAndEnd("new"); got != addrs[0].String() || len(w.owners) > 0 {

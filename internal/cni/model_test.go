@@ -66,6 +66,7 @@ type model struct {
 	holds   map[reservation.AttachmentID][]netip.Addr // what each attachment was told
 	refused map[refusal]time.Duration                 // true time of the first
 	freed   map[netip.Addr]freed
+	had     map[string][]netip.Addr
 	booted  string
 	setting setting
 	history []string
@@ -76,7 +77,7 @@ func newModel(w *testNode, seed uint64) *model {
 	m := &model{
 		testNode: w, rand: rand.New(rand.NewPCG(seed, 0)), truth: map[string]time.Duration{}, seen: map[string]int{},
 		holds: map[reservation.AttachmentID][]netip.Addr{}, refused: map[refusal]time.Duration{}, setting: settings[seed%uint64(len(settings))],
-		freed: map[netip.Addr]freed{},
+		freed: map[netip.Addr]freed{}, had: map[string][]netip.Addr{},
 	}
 	w.ipam = m.setting.ipam()
 	w.recovery.Interfaces = m.interfaces
@@ -215,7 +216,7 @@ func (m *model) happened(verb string, of sandbox) happened {
 			since, found := refused[r]
 			return m.elapsed - since, found
 		},
-		verb: verb, of: of, before: m.read(), now: m.now, setting: m.setting, freed: m.freed,
+		verb: verb, of: of, before: m.read(), now: m.now, setting: m.setting, freed: m.freed, had: m.had,
 		alive: func(a reservation.Attachment) bool { return a.NetNS.Inode != 0 && alive[a.NetNS.Path] == a.NetNS },
 		inUse: func(addrs []netip.Addr) bool {
 			for path, has := range inside {
@@ -282,6 +283,7 @@ func (m *model) judge(h happened) {
 	}
 	if h.damage == "" {
 		m.noteFreed(h)
+		m.noteHad(h)
 		m.audit()
 	}
 	if m.t.Failed() {
@@ -310,7 +312,26 @@ func (m *model) noteFreed(h happened) {
 		if held(h.before, a) && !held(h.after, a) {
 			ended, known := h.before.Attached[h.of.attachment()]
 			certain := h.verb == "DEL" && known && !h.rollback && slices.Contains(ended.Addresses, a)
-			m.freed[a] = freed{up: h.now.Up, certain: certain}
+			m.freed[a] = freed{up: h.now.Up, certain: certain, life: lifeOf(ended.UID, ended.ID.IfName)}
+		}
+	}
+}
+
+// noteHad remembers what each life of a pod had last, where that is certain.
+func (m *model) noteHad(h happened) {
+	for o, r := range h.before.Reserved {
+		if _, still := h.after.Reserved[o]; !still {
+			delete(m.had, lifeOf(r.UID, o.IfName))
+		}
+	}
+	for id, a := range h.before.Attached {
+		if _, still := h.after.Attached[id]; still || h.rollback {
+			continue
+		}
+		if life := lifeOf(a.UID, id.IfName); h.verb == "DEL" && a.UID != "" {
+			m.had[life] = a.Addresses
+		} else {
+			delete(m.had, life)
 		}
 	}
 }

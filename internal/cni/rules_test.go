@@ -38,7 +38,9 @@ type happened struct {
 	// refused returns how long ago, in true time, a successor was first turned away.
 	refused func(refusal) (time.Duration, bool)
 	// freed are the addresses that were freed since the last boot, and when.
-	freed   map[netip.Addr]freed
+	freed map[netip.Addr]freed
+	// had are the addresses that each life of a pod had last.
+	had     map[string][]netip.Addr
 	setting setting
 }
 
@@ -46,6 +48,7 @@ type happened struct {
 type freed struct {
 	up      time.Duration
 	certain bool
+	life    string
 }
 
 // refusal is a wait of one successor for one predecessor.
@@ -77,6 +80,7 @@ var rules = []struct {
 	{"9: clock steps and reboots move no deadline", inTime, false},
 	{"10: a pod that asks for nothing leaves nothing behind", leavesNothing, false},
 	{"a released address waits while others are free", releasedWaits, false},
+	{"a new sandbox of the same pod gets its addresses", sameLife, false},
 }
 
 // oneHolder is a stricter rule 1: no address is attached or reserved twice.
@@ -362,7 +366,7 @@ func releasedWaits(h happened) error {
 		f, found := h.freed[a]
 		return found && h.now.Up-f.up < reservation.DefaultReleaseDelay
 	}
-	if held(h.before, got) || !recent(got) || !h.freed[got].certain {
+	if held(h.before, got) || !recent(got) || !h.freed[got].certain || h.freed[got].life == lifeOf(h.of.uid, h.of.ifName) {
 		return nil // it was the owner's, or gave way, or has waited
 	}
 	for _, a := range h.setting.addresses() {
@@ -386,4 +390,26 @@ func held(s state, addr netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+func lifeOf(uid, ifName string) string { return uid + " " + ifName }
+
+// sameLife is no rule of the ten. A pod whose sandbox is made again gets the addresses that it had, unless another one has them.
+func sameLife(h happened) error {
+	want := h.had[lifeOf(h.of.uid, h.of.ifName)]
+	if h.verb != "ADD" || h.code != 0 || len(want) == 0 || h.inUse(want) || slices.ContainsFunc(want, func(a netip.Addr) bool { return held(h.before, a) }) {
+		return nil
+	}
+	if _, reserved := h.before.Reserved[h.of.owner()]; reserved {
+		return nil
+	}
+	for _, a := range h.before.Attached {
+		if a.Owner == h.of.owner() {
+			return nil // which it succeeds
+		}
+	}
+	if !slices.Equal(want, h.addrs) {
+		return fmt.Errorf("%s had %v and got %v", h.of.uid, want, h.addrs)
+	}
+	return nil
 }
