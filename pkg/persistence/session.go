@@ -33,7 +33,7 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 	}
 	defer func() { ss.journal.close() }()
 	if err := ss.mark.check(ss.journal.last, s.uptime()); err != nil {
-		return err
+		return fmt.Errorf("read %s: %w", s.path(journalName), err)
 	}
 	o := &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: ss.openFold}
 	return guarded(s.path(foldNames[ss.journal.fold]), o, func(db *bolt.DB) error {
