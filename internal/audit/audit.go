@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -50,7 +49,7 @@ func (a Auditor) Audit(ctx context.Context, store *persistence.Store) (Result, e
 		}
 	})
 	if persistence.LostOrDamaged(err) || errors.Is(err, persistence.ErrNewer) { // itself a finding: the state cannot be used
-		f := Finding{Violation, KindFile, filepath.Join(store.Dir(), "limpet.db"), err.Error()}
+		f := Finding{Violation, KindFile, store.Dir(), err.Error()} // the error names the file
 		return Result{Report: report, Findings: []Finding{f}, Unread: true}, nil
 	}
 	if err != nil {

@@ -36,7 +36,7 @@ type options struct {
 	operand  string
 }
 
-var commands = []command{listCommand, showCommand, checkCommand, releaseCommand, compactCommand}
+var commands = []command{listCommand, showCommand, checkCommand, releaseCommand, compactCommand, downgradeCommand}
 
 func (t *Tool) run(ctx context.Context, args []string) error {
 	args = commandFirst(args)

@@ -2,18 +2,21 @@ package ipamtool_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/pkg/persistence"
-	"github.com/limpet-io/limpet/pkg/persistence/flock"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -23,46 +26,124 @@ func TestList(t *testing.T) {
 	n.golden("list.txt", "list", "list --network dmz", "list -o json --network dmz", "list --network none", "list --network none -o json")
 }
 
-// lockingReader takes the exclusive lock of a state for each text that it gets, as a verb does.
-type lockingReader struct {
-	n    node
-	text bytes.Buffer
+// busyReader changes the state and folds the journal for each text that it gets.
+type busyReader struct {
+	n     node
+	text  bytes.Buffer
+	times int
 }
 
-func (r *lockingReader) Write(text []byte) (int, error) {
-	l, err := flock.Lock(r.n.Context(), filepath.Join(r.n.dir, "limpet.lock"), unix.LOCK_EX, time.Second)
-	if err != nil {
-		return 0, err
-	}
+func (r *busyReader) Write(text []byte) (int, error) {
 	r.text.Write(text)
-	return len(text), l.Close()
+	r.times++
+	err := r.n.store.Update(r.n.Context(), func(tx *persistence.Tx) error {
+		return tx.PutAttachment(r.n.attachment(fmt.Sprintf("new-%d", r.times), fmt.Sprintf("%04x", r.times), fmt.Sprintf("10.9.0.%d", r.times)))
+	})
+	for range 2 {
+		if err == nil {
+			_, _, err = r.n.store.Compact(r.n.Context())
+		}
+	}
+	return len(text), err
 }
 
-// TestListKeepsNoLockWithoutACopy lists a state whose file seems larger than the disk, so that there is no room for a copy.
-func TestListKeepsNoLockWithoutACopy(t *testing.T) {
+// TestListKeepsNoLock lists a state that changes, and whose journal is folded, while a slow reader takes the list: it is that
+// of the beginning, and no verb waits.
+func TestListKeepsNoLock(t *testing.T) {
 	n := newNode(t)
 	n.fill()
-	want, _ := n.on("list")
-	var disk unix.Statfs_t
-	if err := unix.Statfs(n.dir, &disk); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(n.dir, "limpet.db"), 2*int64(disk.Bavail)*disk.Bsize); err != nil { // without blocks
-		t.Fatal(err)
-	}
-	err := n.store.Snapshot(t.Context(), func(_ *persistence.Tx, locked bool) error {
-		if !locked {
-			t.Error("there is room for a copy")
+	n.must(func(tx *persistence.Tx) (err error) {
+		for i := range 200 {
+			err = errors.Join(err, tx.PutAttachment(n.attachment(fmt.Sprintf("more-%d", i), fmt.Sprintf("ab%04x", i), fmt.Sprintf("10.8.0.%d", i+1))))
 		}
-		return nil
+		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &lockingReader{n: n}
+	want, _ := n.on("list")
+	n.store = persistence.New(persistence.Options{Dir: n.dir, LockWait: time.Second})
+	r := &busyReader{n: n}
 	tool := ipamtool.Tool{Now: func() reservation.Moment { return n.now }, NetNS: machine.StatNetNS, Stdout: r, Stderr: r}
-	if exit := tool.Run(t.Context(), []string{"list", "--data-dir", n.dir}); exit != ipamtool.ExitDone || r.text.String() != want {
-		t.Errorf("exit %d: %s, want %s", exit, &r.text, want)
+	if exit := tool.Run(t.Context(), []string{"list", "--data-dir", n.dir}); exit != ipamtool.ExitDone || r.text.String() != want || r.times < 3 {
+		t.Errorf("exit %d, %d texts: %s, want %s", exit, r.times, &r.text, want)
+	}
+}
+
+// showing are commands that change nothing.
+var showing = []string{"list", "list -o json", "show 10.244.0.5", "check", "release default/web-2 --dry-run"}
+
+// TestStatesAreShown shows a state that waits in the journal, one that is folded, and one of version 1, each also in a
+// directory that cannot be written. Nothing is changed: the plugin that wrote the state can go on.
+func TestStatesAreShown(t *testing.T) {
+	want := map[string]string{}
+	for _, tc := range []struct {
+		name string
+		make func(n node) error
+	}{
+		{"in the journal", func(node) error { return nil }},
+		{"folded", func(n node) error { _, _, err := n.store.Compact(t.Context()); return err }},
+		{"of version 1", func(n node) error { return n.store.Downgrade(t.Context()) }},
+	} {
+		for _, readOnly := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, read-only %t", tc.name, readOnly), func(t *testing.T) {
+				n := newNode(t)
+				n.fill()
+				n.file(tc.make(n))
+				if readOnly {
+					n.readOnly()
+				}
+				before := n.content()
+				for _, call := range showing {
+					out, exit := n.on(strings.Fields(call)...)
+					out = sizes.ReplaceAllString(n.steady(out), "SIZE")
+					if want[call] == "" {
+						want[call] = out
+					}
+					if exit != ipamtool.ExitDone || out != want[call] {
+						t.Errorf("%s: exit %d: %s, want %s", call, exit, out, want[call])
+					}
+				}
+				if diff := cmp.Diff(before, n.content()); diff != "" {
+					t.Error("the state was changed")
+				}
+			})
+		}
+	}
+}
+
+// sizes are sizes of files.
+var sizes = regexp.MustCompile(`[0-9.]+ [KM]iB`)
+
+// readOnly makes the directory of the state read-only until the test ends, for root too.
+func (n node) readOnly() {
+	n.Helper()
+	if os.Getuid() != 0 {
+		n.Skip("needs root")
+	}
+	n.file(unix.Mount(n.dir, n.dir, "", unix.MS_BIND, ""))
+	n.Cleanup(func() { _ = unix.Unmount(n.dir, unix.MNT_DETACH) })
+	n.file(unix.Mount("", n.dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
+}
+
+// TestListNamesTheDamagedFile damages each file that list reads.
+func TestListNamesTheDamagedFile(t *testing.T) {
+	for _, folds := range []int{0, 1} {
+		for _, which := range []func(node) string{node.fold, node.journal} {
+			n := newNode(t)
+			n.fill()
+			for range folds {
+				_, _, err := n.store.Compact(t.Context())
+				n.file(err)
+			}
+			path := which(n)
+			n.flip(path, 33)
+			before := n.content()
+			out, exit := n.on("list")
+			if exit != ipamtool.ExitFailed || !strings.Contains(out, path) || !strings.Contains(out, "the next pod that starts or ends rebuilds it") {
+				t.Errorf("%s: exit %d: %s", path, exit, out)
+			}
+			if diff := cmp.Diff(before, n.content()); diff != "" {
+				t.Error("the state was changed")
+			}
+		}
 	}
 }
 
@@ -87,7 +168,7 @@ func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
 	if exit != ipamtool.ExitDone {
 		t.Errorf("help ends with %d", exit)
 	}
-	for _, command := range []string{"list", "show", "check", "release", "compact"} {
+	for _, command := range []string{"list", "show", "check", "release", "compact", "downgrade"} {
 		if !strings.Contains(all, "\n  "+command+" ") {
 			t.Errorf("help does not name %s:\n%s", command, all)
 		}
@@ -103,7 +184,7 @@ func TestReadingCreatesNothing(t *testing.T) {
 	n := newNode(t)
 	asked := func() {
 		t.Helper()
-		for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}, {"check"}, {"release", "10.0.0.1"}, {"release", "10.0.0.1", "--dry-run"}, {"compact"}} {
+		for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}, {"check"}, {"release", "10.0.0.1"}, {"release", "10.0.0.1", "--dry-run"}, {"compact"}, {"downgrade"}} {
 			if out, exit := n.on(call...); exit != ipamtool.ExitFailed || !strings.Contains(out, "no state was created yet") {
 				t.Errorf("%v without a state ends with %d: %s", call, exit, out)
 			}
@@ -121,14 +202,18 @@ func TestReadingCreatesNothing(t *testing.T) {
 		t.Errorf("%v was created in a directory without a state, %v", files, err)
 	}
 	n.must(func(*persistence.Tx) error { return nil })
-	if err := os.Remove(filepath.Join(n.dir, "limpet.db")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"limpet.db", "limpet.db.2", "limpet.journal"} {
+		n.file(os.Remove(filepath.Join(n.dir, name)))
 	}
+	lost := n.content()
 	if out, exit := n.on("list"); exit != ipamtool.ExitFailed || !strings.Contains(out, "rebuilds it") {
 		t.Errorf("with a lost state: %d %s", exit, out)
 	}
-	if _, err := os.Stat(filepath.Join(n.dir, "limpet.db")); err == nil {
-		t.Error("list rebuilt a lost state")
+	if out, exit := n.on("downgrade"); exit != ipamtool.ExitFailed || !strings.Contains(out, "rebuilds it") {
+		t.Errorf("downgrade of a lost state: %d %s", exit, out)
+	}
+	if diff := cmp.Diff(lost, n.content()); diff != "" {
+		t.Error("a lost state was rebuilt")
 	}
 }
 

@@ -2,9 +2,11 @@ package ipamtool_test
 
 import (
 	"bytes"
+	le "encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -197,12 +199,66 @@ func (n node) file(err error) {
 	}
 }
 
-// edit changes a bucket of the state file directly.
+func (n node) journal() string { return filepath.Join(n.dir, "limpet.journal") }
+
+// Places in the header of a journal that stands on a fold of less than 1 MiB.
+const (
+	foldAt     = len("limpet journal 1\n")
+	foldSizeAt = foldAt + 1 + 8
+	sumsAt     = foldSizeAt + 8 + 8 + 4
+)
+
+// fold returns the path of the fold on which the journal stands.
+func (n node) fold() string {
+	n.Helper()
+	data, err := os.ReadFile(n.journal())
+	n.file(err)
+	return filepath.Join(n.dir, []string{"limpet.db", "limpet.db.2"}[data[foldAt]])
+}
+
+// edit changes the state directly, with checksums as if the content had been written so.
 func (n node) edit(fn func(*bolt.Tx) error) {
 	n.Helper()
-	db, err := bolt.Open(n.db(), 0o600, nil)
+	_, _, err := n.store.Compact(n.Context())
 	n.file(err)
-	n.file(errors.Join(db.Update(fn), db.Close()))
+	db, err := bolt.Open(n.fold(), 0o600, nil)
+	n.file(err)
+	n.file(db.Update(fn))
+	size := 0
+	n.file(errors.Join(db.View(func(tx *bolt.Tx) error { size = int(tx.Size()); return nil }), db.Close()))
+	fold, err := os.ReadFile(n.fold())
+	n.file(err)
+	header, err := os.ReadFile(n.journal())
+	n.file(err)
+	castagnoli, end := crc32.MakeTable(crc32.Castagnoli), sumsAt+4
+	le.LittleEndian.PutUint64(header[foldSizeAt:], uint64(size))
+	le.LittleEndian.PutUint32(header[sumsAt:], crc32.Checksum(fold[:size], castagnoli))
+	le.LittleEndian.PutUint32(header[end:], crc32.Checksum(header[:end], castagnoli))
+	n.file(os.WriteFile(n.journal(), header, 0o600))
+}
+
+// flip flips a bit of a file.
+func (n node) flip(path string, at int) {
+	n.Helper()
+	data, err := os.ReadFile(path)
+	n.file(err)
+	data[at] ^= 4
+	n.file(os.WriteFile(path, data, 0o600))
+}
+
+// content returns the files of the state; not the lock, which each command may make.
+func (n node) content() map[string][]byte {
+	n.Helper()
+	all := map[string][]byte{}
+	entries, err := os.ReadDir(n.dir)
+	n.file(err)
+	for _, e := range entries {
+		if e.Name() != "limpet.lock" {
+			all[e.Name()], err = os.ReadFile(filepath.Join(n.dir, e.Name()))
+			n.file(err)
+		}
+	}
+	return all
 }
 
 var blanks = regexp.MustCompile(` +`)

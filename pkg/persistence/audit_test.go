@@ -169,6 +169,28 @@ func TestAuditReadsEveryByte(t *testing.T) {
 	}
 }
 
+// TestReadersReachEachPart flips a bit in the last part of a file of several megabytes. Some reader finds it, although none
+// writes.
+func TestReadersReachEachPart(t *testing.T) {
+	s := filled(t, 6000)
+	_, _, err := s.Compact(t.Context())
+	must(t, err)
+	sound, err := s.Audit(t.Context(), nil)
+	must(t, err)
+	f, err := os.OpenFile(persistence.ActiveFold(s.Dir()), os.O_RDWR, 0)
+	must(t, err)
+	flip(t, f, sound.Size-8192)
+	must(t, f.Close())
+	for range 1000 {
+		if err = s.View(t.Context(), func(*persistence.Tx) error { return nil }); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, persistence.ErrDamaged) {
+		t.Errorf("1000 readers found %v", err)
+	}
+}
+
 // flip flips a bit of a byte.
 func flip(t *testing.T, f *os.File, at int64) {
 	t.Helper()

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 )
 
 // Downgrade writes the state as versions without a journal read it, alone on the node. The next Update of this version takes
@@ -17,7 +16,7 @@ func (s *Store) Downgrade(ctx context.Context) error {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return ErrNoState
 	}
-	return s.locked(ctx, unix.LOCK_EX, func() error {
+	return s.locked(ctx, func() error {
 		if err := s.ensure(); err != nil {
 			return err
 		}

@@ -6,13 +6,12 @@ import (
 	"os"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 )
 
 // Edit folds the journal, and changes the fold on which the new one stands as if it had been written so.
 func Edit(dir string, fn func(*bolt.Tx) error) error {
 	s := New(Options{Dir: dir})
-	return s.locked(context.Background(), unix.LOCK_EX, func() error {
+	return s.locked(context.Background(), func() error {
 		var h header
 		err := s.use(os.O_RDWR, func(ss *session) (err error) {
 			h, err = ss.fold(false)

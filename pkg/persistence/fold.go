@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
 )
@@ -46,7 +45,7 @@ func (s *Store) Fold(ctx context.Context) error {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return ErrNoState
 	}
-	return s.locked(ctx, unix.LOCK_EX, func() error {
+	return s.locked(ctx, func() error {
 		return s.use(os.O_RDWR, func(ss *session) error {
 			if ss.journal.end-framesAt < foldAt/2 {
 				return nil
@@ -186,7 +185,7 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return 0, 0, ErrNoState
 	}
-	err = s.locked(ctx, unix.LOCK_EX, func() error {
+	err = s.locked(ctx, func() error {
 		if err := s.ensure(); err != nil {
 			return err
 		}

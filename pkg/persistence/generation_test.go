@@ -86,7 +86,7 @@ func TestEarlierFilesAreNoticed(t *testing.T) {
 				t.Errorf("Audit: %v, want %v", err, tc.want)
 			}
 			if tc.want != nil {
-				rebuilt(t, s.Dir(), tc.want == persistence.ErrDamaged)
+				rebuilt(t, s.Dir(), errors.Is(tc.want, persistence.ErrDamaged))
 			}
 		})
 	}

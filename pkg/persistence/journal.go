@@ -227,8 +227,8 @@ func openFrames(path string, see func(change)) (j *journal, err error) {
 	return j, nil
 }
 
-// strays calls see with the changes of all sound frames behind the end: the disk has lost or changed one before them.
-func (j *journal) strays(see func(change)) error {
+// beyond calls see with the changes of all sound frames behind the end: the disk has lost or changed one before them.
+func (j *journal) beyond(see func(change)) error {
 	if err := j.load(math.MaxInt64); err != nil {
 		return err
 	}

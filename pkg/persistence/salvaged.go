@@ -48,8 +48,8 @@ func (s *Store) salvage() (Salvaged, error) {
 	}
 	for _, a := range attempts {
 		if left, err := s.attempt(a); err == nil || errors.Is(err, ErrNewer) {
-			left.Complete = left.Complete && !now.headless && len(now.strays) == 0
-			collectChanges(&left.Unreferenced, now.strays)
+			left.Complete = left.Complete && !now.headless && len(now.beyond) == 0
+			collectChanges(&left.Unreferenced, now.beyond)
 			return left, err
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Store) salvage() (Salvaged, error) {
 		}
 	}
 	best.Complete = false
-	for _, all := range [][]change{last.changes, last.strays, now.changes, now.strays} {
+	for _, all := range [][]change{last.changes, last.beyond, now.changes, now.beyond} {
 		collectChanges(&best.Unreferenced, all)
 	}
 	return best, nil
@@ -77,7 +77,7 @@ func (s *Store) salvage() (Salvaged, error) {
 type loose struct {
 	header
 	last            uint64
-	changes, strays []change
+	changes, beyond []change
 	headless        bool // the frames are sound, and the header is not
 	err             error
 }
@@ -94,7 +94,7 @@ func (s *Store) readLoose(name string) *loose {
 	}
 	defer j.close()
 	l.header, l.last = j.header, j.last
-	l.err = j.strays(func(c change) { l.strays = append(l.strays, c) })
+	l.err = j.beyond(func(c change) { l.beyond = append(l.beyond, c) })
 	return l
 }
 

@@ -33,7 +33,7 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 	}
 	defer func() { ss.journal.close() }()
 	if err := ss.mark.check(ss.journal.last, s.uptime()); err != nil {
-		return err
+		return fmt.Errorf("read %s: %w", s.path(journalName), err)
 	}
 	o := &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: ss.openFold}
 	return guarded(s.path(foldNames[ss.journal.fold]), o, func(db *bolt.DB) error {
@@ -52,7 +52,8 @@ func (ss *session) see(c change) {
 	ss.layers[c.bucket].put(c.key, c.value)
 }
 
-// openFold opens the fold, and compares a segment with its checksum. Commit by commit this reaches all segments.
+// openFold opens the fold, and compares a segment with its checksum. Which one is a matter of chance, so that verbs reach all
+// of them: a verb that a damaged page ends is repeated, and finds the damage then.
 func (ss *session) openFold(path string, flag int, mode os.FileMode) (*os.File, error) {
 	h := &ss.journal.header
 	f, err := flock.Open(path, flag, mode)
@@ -68,7 +69,7 @@ func (ss *session) openFold(path string, flag int, mode os.FileMode) (*os.File, 
 	case !info.Mode().IsRegular() || uint64(info.Size()) < h.size:
 		err = fmt.Errorf("%s of %d bytes, and the journal says %d: %w", info.Mode(), info.Size(), h.size, ErrDamaged)
 	default:
-		err = h.verifySegment(f, ss.journal.last%uint64(len(h.sums)))
+		err = h.verifySegment(f, uint64(ss.store.uptime())%uint64(len(h.sums)))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

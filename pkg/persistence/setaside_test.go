@@ -25,7 +25,7 @@ func TestDamagedFilesStayAsTheyWere(t *testing.T) {
 	}
 	kept := 0
 	for path, data := range filesOf(t, s.Dir()) {
-		if name, _, aside := strings.Cut(path, ".damaged-"); aside {
+		if name, _, found := strings.Cut(path, ".damaged-"); found {
 			if kept++; !bytes.Equal(data, damaged[name]) {
 				t.Errorf("%s was changed", path)
 			}

@@ -82,7 +82,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	}
 	var synced func() error
-	err := s.locked(ctx, unix.LOCK_EX, func() (err error) {
+	err := s.locked(ctx, func() (err error) {
 		synced, err = s.update(fn)
 		if s.rebuild == nil || !LostOrDamaged(err) {
 			return err
@@ -132,12 +132,9 @@ func (s *Store) update(fn func(*Tx) error) (synced func() error, err error) {
 	return synced, err
 }
 
-// locked runs fn while holding the lock file.
-func (s *Store) locked(ctx context.Context, how int, fn func() error) (err error) {
-	l, err := s.lock(ctx, how)
-	if how == unix.LOCK_SH && errors.Is(err, unix.EROFS) {
-		return fn() // no lock file can be created; bbolt's own lock on the database is enough for a reader
-	}
+// locked runs fn alone on the node.
+func (s *Store) locked(ctx context.Context, fn func() error) (err error) {
+	l, err := s.lock(ctx, unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
