@@ -157,6 +157,9 @@ func (c *cluster) control(p *process, name string, stable bool, tier func() map[
 	}
 	for {
 		w := c.workloads[name]
+		if w.deleting || w.gone {
+			return
+		}
 		pods := c.living(func(p *pod) bool { return p.workload == name })
 		for i := len(pods); i < w.replicas; i++ {
 			next := ""
@@ -241,6 +244,9 @@ func (c *cluster) recover(uid string) {
 // scale changes the size of a workload, or its image.
 func (c *cluster) scale(name string, edit func(*workload)) {
 	w := c.workloads[name]
+	if w.deleting || w.gone {
+		return
+	}
 	edit(&w)
 	w = c.writeWorkload(c.now, w)
 	c.record("someone", "update", w.kind.resource, "", name, w.version).Workload = w.shown()
