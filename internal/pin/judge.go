@@ -165,7 +165,7 @@ func whyLost(in RebuildInput) (cause, message string) {
 	case !in.Gone.IsZero() && in.Now.Sub(in.Gone) >= retain:
 		return CauseExpired, fmt.Sprintf("the pod was away for longer than the %s that its address was kept", retain)
 	case stateReplaced(in):
-		return CauseStateReplaced, fmt.Sprintf("node %s began its state anew, without the address: the node was installed again, or its state was removed", name)
+		return CauseStateReplaced, fmt.Sprintf("node %s began a new state, without the address: the node was installed again, or its state was removed", name)
 	case in.Taken.Name != "":
 		return CauseReclaimed, fmt.Sprintf("%s got the address when no other was left", taker(in))
 	case in.Gone.IsZero():

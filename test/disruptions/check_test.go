@@ -150,10 +150,10 @@ func TestKindsOfWorkloads(t *testing.T) {
 		"an ignored pod counts":                              {canary().evict("a").evict("b"), below},
 		"an ignored pod may go":                              {canary().evict("b").evict("a"), nil},
 		"an ignored pod is available":                        {canary().evict("b"), nil},
-		"pods that are given to nobody, one after the other": {newLog().give("a", "nobody").give("b", "nobody"), below},
-		"… one of them":                                      {newLog().give("a", "nobody").collect("a").create("d").ready("d").give("b", "nobody"), nil},
-		"… beside an owner that exists":                      {newLog().give("a", "nobody", "u-web").give("b", "nobody", "u-web"), nil},
-		"… from which they are taken later":                  {newLog().give("a", "nobody", "u-web").give("b", "nobody", "u-web").give("a", "nobody").give("b", "nobody"), below},
+		"pods that are given to nobody, one after the other": {newLog().give("a").give("b"), below},
+		"… one of them":                                      {newLog().give("a").collect("a").create("d").ready("d").give("b"), nil},
+		"… beside an owner that exists":                      {newLog().give("a", "u-web").give("b", "u-web"), nil},
+		"… from which they are taken later":                  {newLog().give("a", "u-web").give("b", "u-web").give("a").give("b"), below},
 		"a Job deletes its pods":                             {logOf(&disruptions.Workload{Group: "batch", Kind: "Job", Name: "web", Replicas: 3}, disruptions.Budget{Selector: web(), MaxUnavailable: &one}).delete(jobCtl, "a").delete(jobCtl, "b"), nil},
 		"the deadline of a node":                             {newLog().nodeEnds().evict("a").delete("system:serviceaccount:karpenter:karpenter", "b"), nil},
 		"Karpenter before the deadline":                      {newLog().evict("a").delete("system:serviceaccount:karpenter:karpenter", "b"), below},
@@ -167,10 +167,10 @@ func (l *log) nodeEnds() *log {
 	return l.add(disruptions.Event{User: person, Verb: "delete", Resource: "nodes", Name: "n1", Node: &disruptions.Node{Name: "n1", Deleting: true}})
 }
 
-// give gives a pod to a controller, and to further owners.
-func (l *log) give(name, controller string, others ...string) *log {
+// give gives a pod to a controller that does not exist, and to further owners.
+func (l *log) give(name string, others ...string) *log {
 	return l.write(person, "patch", "", name, func(p *disruptions.Pod) {
-		p.Owner, p.Others = disruptions.Owner{UID: controller, Group: "apps", Kind: "ReplicaSet", Name: controller}, others
+		p.Owner, p.Others = disruptions.Owner{UID: "nobody", Group: "apps", Kind: "ReplicaSet", Name: "nobody"}, others
 	})
 }
 

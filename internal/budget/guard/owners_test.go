@@ -73,9 +73,9 @@ func TestTheLastOwnerOfAPodIsJudged(t *testing.T) {
 	lives, ghost := metav1.NewControllerRef(set.StatefulSet, kind), metav1.NewControllerRef(&metav1.ObjectMeta{Name: "none", UID: "none"}, kind)
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "mine", UID: "mine"}
 	env.Change(t, pods[0], func() { pods[0].OwnerReferences = []metav1.OwnerReference{*lives, other} })
-	stray := controlled(ns, "stray", set.StatefulSet, kind)
-	stray.OwnerReferences = []metav1.OwnerReference{*ghost, other}
-	put(t, stray)
+	last := controlled(ns, "last", set.StatefulSet, kind)
+	last.OwnerReferences = []metav1.OwnerReference{*ghost, other}
+	put(t, last)
 	env.Remove(t, pods[1]) // two pods are left
 	part := func(user string, pod *corev1.Pod) error {
 		after := pod.DeepCopy()
@@ -85,8 +85,8 @@ func TestTheLastOwnerOfAPodIsJudged(t *testing.T) {
 	if err := part("jane", pods[0]); err != nil {
 		t.Errorf("the controller lives: %v", err)
 	}
-	refusedBy(t, part("jane", stray), "web")
-	if err := part(systemAccount+"generic-garbage-collector", stray); err != nil {
+	refusedBy(t, part("jane", last), "web")
+	if err := part(systemAccount+"generic-garbage-collector", last); err != nil {
 		t.Errorf("the garbage collector: %v", err)
 	}
 }

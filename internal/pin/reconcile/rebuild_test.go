@@ -78,7 +78,7 @@ func TestALossByANewStateIsReported(t *testing.T) {
 	after := running(t, set, home.Name, "10.0.1.6", pinnedTo(home.Name)...)
 	lost := appsv1beta1.Rebuild{Pod: "web-0", Outcome: appsv1beta1.Lost, Cause: pin.CauseStateReplaced, From: placeOf(former), To: placeOf(after)}
 	counted(t, set, appsv1beta1.Rebuilds{Lost: 1, Last: &lost})
-	env.Told(t, after, string(appsv1beta1.Lost), "began its state anew")
+	env.Told(t, after, string(appsv1beta1.Lost), "began a new state")
 	measured(t, m, appsv1beta1.Lost, pin.CauseStateReplaced)
 }
 

@@ -121,7 +121,7 @@ func (c *cluster) collect(p *process) {
 // orphan deletes a workload without its pods. Another one adopts them, or nothing makes them again.
 func (c *cluster) orphan(p *process, name string) {
 	w := c.workloads[name]
-	if w.kind == deployments || w.deleting || w.gone || c.sometimes(0.5) {
+	if w.kind == deployments || !w.exists() || c.sometimes(0.5) {
 		return
 	}
 	c.scale(name, func(w *workload) { w.deleting = true })
@@ -191,7 +191,7 @@ func (c *cluster) hasPods(name string) bool {
 func (c *cluster) expire(p *process, name string) {
 	p.sleep(p.between(starting, starting+disturbed))
 	w := c.workloads[name]
-	if w.deleting || w.gone {
+	if !w.exists() {
 		return
 	}
 	for _, victim := range c.living(func(p *pod) bool { return p.workload == name }) {

@@ -66,6 +66,9 @@ type workload struct {
 	labels   map[string]string // of the template
 }
 
+// exists reports whether a workload was made, and is not being deleted.
+func (w workload) exists() bool { return w.name != "" && !w.deleting && !w.gone }
+
 // store is etcd: objects with versions, and the order of all changes.
 type store struct {
 	version   int64
@@ -206,8 +209,10 @@ func (p *pod) shown() *disruptions.Pod {
 }
 
 func (w workload) shown() *disruptions.Workload {
-	return &disruptions.Workload{UID: w.name, Namespace: namespace, Group: w.kind.group, Kind: w.kind.name, Name: w.name, Replicas: w.replicas, Labels: w.labels,
-		Owner: disruptions.Owner{UID: w.top, Name: w.top}, Deleting: w.deleting, Gone: w.gone, Recreate: w.kind == deployments}
+	return &disruptions.Workload{
+		UID: w.name, Namespace: namespace, Group: w.kind.group, Kind: w.kind.name, Name: w.name, Replicas: w.replicas, Labels: w.labels,
+		Owner: disruptions.Owner{UID: w.top, Name: w.top}, Deleting: w.deleting, Gone: w.gone, Recreate: w.kind == deployments,
+	}
 }
 
 // covers reports whether a budget selects the pod; the budgets of a schedule have one label.
