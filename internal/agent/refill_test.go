@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,11 +25,19 @@ func TestANodeThatIsInstalledAnewIsRefilled(t *testing.T) {
 	stop := n.startUntil(t)
 	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPAttached})
 	stop()
+	pool := &v1alpha1.NodeIPPool{ObjectMeta: metav1.ObjectMeta{Name: "anew.net"}}
+	env.Change(t, pool, func() { pool.Status.StateSince = &metav1.Time{Time: time.Now().Add(-time.Hour)} }) // the old state is an hour old
 	if err := os.RemoveAll(n.StateDir); err != nil {
 		t.Fatal(err)
 	}
 	n.Registry = prometheus.NewRegistry()
 	n.start(t)
+	n.pool(t, func(s v1alpha1.NodeIPPoolStatus) error {
+		if since := s.StateSince; since == nil || time.Since(since.Time).Abs() > time.Minute {
+			return fmt.Errorf("the state is there since %v", since)
+		}
+		return nil
+	})
 	n.stateIs(t, map[string]string{"web-0": "reserved"})
 	n.apiShows(t, map[string]v1alpha1.IPState{"web-0": v1alpha1.IPReserved})
 	err := n.store.View(t.Context(), func(tx *persistence.Tx) error {

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/limpet-io/limpet/internal/agent/plan"
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
@@ -84,6 +87,7 @@ func readState(ctx context.Context, store *persistence.Store) ([]network, error)
 			if err != nil {
 				return err
 			}
+			n.Since = begun(store.Dir())
 			networks = append(networks, n)
 		}
 		return nil
@@ -92,6 +96,17 @@ func readState(ctx context.Context, store *persistence.Store) ([]network, error)
 		return nil, nil
 	}
 	return networks, err
+}
+
+// begun returns when the state in a directory was begun: its marker is made once. It is nil if the file system does not
+// tell.
+func begun(dir string) *metav1.Time {
+	var file unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, filepath.Join(dir, "limpet.marker"), 0, unix.STATX_BTIME, &file)
+	if err != nil || file.Mask&unix.STATX_BTIME == 0 {
+		return nil
+	}
+	return &metav1.Time{Time: time.Unix(file.Btime.Sec, 0)}
 }
 
 func readNetwork(tx *persistence.Tx, name string, config []byte) (network, error) {

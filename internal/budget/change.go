@@ -20,6 +20,9 @@ type Change struct {
 	Released bool
 	// Adopted: other owners decide about a pod that no controller controls.
 	Adopted bool
+	// Parted: the controller stays, and another owner goes. A pod whose controller does not exist lives as long as another
+	// owner does.
+	Parted bool
 }
 
 // Reowned reports whether the change puts the pod into the hands of the garbage collector: other
@@ -28,7 +31,7 @@ type Change struct {
 // budget. Adoption by a workload controller of Kubernetes is none, and the garbage collector
 // itself takes owners away that are gone. A pod that is released can be adopted by anybody's workload.
 func (c Change) Reowned(user string) bool {
-	return c.Released || c.Adopted && user != userControllerManager && user != userGarbage && !slices.Contains(workloadControllers, user)
+	return c.Released || (c.Adopted || c.Parted) && user != userControllerManager && user != userGarbage && !slices.Contains(workloadControllers, user)
 }
 
 // Disruptive tells what a change does to a pod.
@@ -45,6 +48,7 @@ func Disruptive(before, after *corev1.Pod) Change {
 		Marks:    marks(before, after),
 		Released: was != nil && (is == nil || !sameOwner(*was, *is)),
 		Adopted:  was == nil && len(after.OwnerReferences) > 0 && (is != nil || loses(before, after)),
+		Parted:   was != nil && loses(before, after),
 	}
 }
 
@@ -61,8 +65,8 @@ func Unreadies(before, after *corev1.Pod) bool {
 		equality.Semantic.DeepEqual(before.Status.ContainerStatuses, after.Status.ContainerStatuses)
 }
 
-// loses reports whether a pod without a controller has not all owners any more that it had, or had none. A further owner
-// can only keep a pod that has some, and a pod that has lost all is not deleted for that.
+// loses reports whether a pod has not all owners any more that it had, or had none. A further owner can only keep a pod
+// that has some, and a pod that has lost all is not deleted for that.
 func loses(before, after *corev1.Pod) bool {
 	return len(before.OwnerReferences) == 0 || slices.ContainsFunc(before.OwnerReferences, func(b metav1.OwnerReference) bool {
 		return !slices.ContainsFunc(after.OwnerReferences, func(a metav1.OwnerReference) bool { return sameOwner(a, b) })

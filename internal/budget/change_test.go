@@ -139,7 +139,7 @@ func TestNewOwners(t *testing.T) {
 		"an orphan stays an orphan":                {owner(), owner(), false},
 		"both owners are replaced":                 {owner("a", "b"), owner("c", "d"), true},
 		"the controller stays":                     {owner("A"), owner("A"), false},
-		"the controller stays, and another goes":   {owner("A", "b"), owner("A"), false},
+		"the controller stays, and another goes":   {owner("A", "b"), owner("A"), true},
 		"the controller stays, and another comes":  {owner("A"), owner("A", "b"), false},
 		"the controller goes, another owner stays": {owner("A", "b"), owner("b"), true},
 		"the other owner becomes the controller":   {owner("A", "b"), owner("B"), true},
@@ -155,7 +155,8 @@ func TestNewOwners(t *testing.T) {
 					t.Errorf("reowned by %s: %v", user, got)
 				}
 			}
-			loses := tc.judged && metav1.GetControllerOfNoCopy(tc.before) != nil
+			was, is := metav1.GetControllerOfNoCopy(tc.before), metav1.GetControllerOfNoCopy(tc.after)
+			loses := was != nil && (is == nil || is.UID != was.UID)
 			for _, user := range []string{account + "replicaset-controller", account + "statefulset-controller", account + "generic-garbage-collector", "system:kube-controller-manager"} {
 				if got := change.Reowned(user); got != loses {
 					t.Errorf("reowned by %s: %v, want %v: an adoption is not judged, and each loss of the controller is", user, got, loses)

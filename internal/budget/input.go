@@ -122,7 +122,7 @@ func (in Input) Entry() ledger.Entry {
 	if renewed {
 		e.Since = old.Since
 	}
-	if in.Vector.changes() {
+	if in.Vector.changes() && in.Vector != Leave { // a pod that leaves may be deleted by its new owner, or without one
 		e.Use = ledger.Changed
 	}
 	return e

@@ -199,12 +199,14 @@ func TestPlanRenewsAnEntry(t *testing.T) {
 		"a late second update":                {9 * time.Second, ledger.Changed, budget.Update, true, ledger.Changed, false},
 		"a late update of a pod that goes":    {9 * time.Second, ledger.Gone, budget.Update, true, ledger.Changed, false},
 		"an update of a pod that goes anyway": {time.Second, ledger.Gone, budget.Update, true, ledger.Changed, false},
+		"a new owner after an update":         {time.Second, ledger.Changed, budget.Leave, true, ledger.Gone, true},
+		"a new owner of a pod that goes":      {time.Second, ledger.Gone, budget.Leave, true, ledger.Gone, false},
 		"an update of one that leaves":        {time.Second, ledger.Leaving, budget.Update, false, ledger.Changed, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			in := evict(serving(0), entered(tc.ago, tc.use), most("1", pods(3)))
-			in.Vector, in.Version = tc.vector, "7"
+			in.Vector, in.Version, in.Budgets[0].Leaves = tc.vector, "7", tc.vector == budget.Leave
 			if tc.changed {
 				in.Version = "8"
 			}

@@ -98,6 +98,9 @@ func (g *Gathering) Add(now time.Time, n Notice) {
 	}
 	key := pileKey{n.Namespace, n.Reason, n.Workload}
 	p := g.piles[key]
+	if p != nil && p.replace(n) {
+		return
+	}
 	if g.full(space, n.Reason) || p != nil && len(p.notices) >= perDigest {
 		if p != nil {
 			p.more++
@@ -113,14 +116,20 @@ func (g *Gathering) Add(now time.Time, n Notice) {
 		}
 		g.piles[key] = p
 	}
-	once := n.Reason == ReasonConflict || n.Reason == ReasonReserved || n.Reason == ReasonReturned
-	if i := slices.IndexFunc(p.notices, func(o Notice) bool { return once && o.Pod == n.Pod }); i >= 0 {
-		p.notices[i] = n // a conflict is seen by each of the two pods; of a pod that ended twice, the last end is told
-		return
-	}
 	p.notices = append(p.notices, n)
 	space.kept++
 	g.kept++
+}
+
+// replace puts a notice in the place of an earlier one of its pod, where events count pods: a conflict is seen by each of
+// the two pods, and of a pod that ended twice the last end is told.
+func (p *pile) replace(n Notice) bool {
+	once := n.Reason == ReasonConflict || n.Reason == ReasonReserved || n.Reason == ReasonReturned
+	i := slices.IndexFunc(p.notices, func(o Notice) bool { return once && o.Pod == n.Pod })
+	if i >= 0 {
+		p.notices[i] = n
+	}
+	return i >= 0
 }
 
 // full reports whether no further notices may wait. There is always some room for warnings.

@@ -209,7 +209,7 @@ func TestTextOfADigest(t *testing.T) {
 		"reclaimed":                    {of(pin.ReasonReclaimed, 1, 0), "pod db-0 got 10.0.1.1 of node n1, which was reserved for pod web-1 until 2026-01-02 03:15:05 UTC"},
 		"reclaimed by another tenant":  {elsewhere, "a pod of another namespace got 10.0.1.1 of node n1, which was reserved for pod web-1 until 2026-01-02 03:15:05 UTC"},
 		"given up":                     {of(pin.ReasonGivenUp, 1, 0), "a user gave up 10.0.1.1 on node n1, which was reserved for pod web-1 until 2026-01-02 03:15:05 UTC"},
-		"given up, several":            {of(pin.ReasonGivenUp, 2, 0), "users gave up the reservations of 2 pods: web-1 (10.0.1.1 on n1), web-2 (10.0.1.2 on n1)"},
+		"given up, several":            {of(pin.ReasonGivenUp, 2, 0), "users gave up 2 reservations: web-1 (10.0.1.1 on n1), web-2 (10.0.1.2 on n1)"},
 		"conflict":                     {of(pin.ReasonConflict, 1, 0), "pod web-1 and pod db-0 both have 10.0.1.1 on node n1; look with: limpet-ipam check"},
 	}
 	for name, tc := range cases {
@@ -245,6 +245,30 @@ func TestWorkloadName(t *testing.T) {
 		if got := pin.WorkloadName(pod); got != want {
 			t.Errorf("%s: %s, want %s", pod, got, want)
 		}
+	}
+}
+
+// A pod whose notice waits is counted once, also where no further pods are kept one by one, and where there is no room for any.
+func TestNoPodIsCountedTwice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pods int // of the workload
+		pace func(*pin.Pace)
+	}{
+		"more pods than are kept":      {250, func(*pin.Pace) {}},
+		"no room in the namespace":     {3, func(p *pin.Pace) { p.KeptOfNamespace = 3 }},
+		"no room in the whole cluster": {3, func(p *pin.Pace) { p.KeptOfAll = 3 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := pin.Gathering{Pace: pin.UsualPace}
+			tc.pace(&g.Pace)
+			for i := range tc.pods {
+				g.Add(now, aNotice(pin.ReasonReserved, "team", i))
+			}
+			g.Add(now, aNotice(pin.ReasonReserved, "team", 0)) // again
+			if got, want := told(&g, now.Add(time.Minute), always), fmt.Sprint("Reserved ", tc.pods); !slices.Equal(got, []string{want}) {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -30,19 +30,20 @@ const AnnotationFormer = "limpet.dev/recalled-life"
 
 // Causes of an outcome other than Kept. The reasons of a Decision are causes too.
 const (
-	CauseNotPinned    = "NotPinned"                        // no webhook answered when the pod was created
-	CauseRecalled     = "Recalled"                         // another node held the addresses of a later life than the recorded one
-	CauseReleased     = "Released"                         // the pod had waited for its required place, and was released from it
-	CauseSameTopology = "SameTopology"                     // a part of the cluster was asked for, not the node
-	CauseNodeRefused  = "NodeRefused"                      // the scheduler found that the node could not take the pod
-	CauseConstraint   = "ConstraintElsewhere"              // a hard constraint of the pod itself forbids its required place
-	CauseLabelMissing = appsv1beta1.ReasonNodeLabelMissing // the recorded node lacked a label that is asked for
-	CauseExpired      = "Expired"                          // the pod was away for longer than its address was kept
-	CauseRangeChanged = "RangeChanged"                     // the node's range does not hold the address any more
-	CauseNameTaken    = "NameTaken"                        // a pod of the same name, of another owner, had the address in between
-	CauseReclaimed    = "Reclaimed"                        // another pod got the address when no other was left
-	CauseForced       = "Forced"                           // the reservation was ended before its time, and no pod has the address
-	CauseNotHeld      = "AddressNotHeld"                   // the node no longer held the address; it is unknown when the pod went
+	CauseNotPinned     = "NotPinned"                        // no webhook answered when the pod was created
+	CauseRecalled      = "Recalled"                         // another node held the addresses of a later life than the recorded one
+	CauseReleased      = "Released"                         // the pod had waited for its required place, and was released from it
+	CauseSameTopology  = "SameTopology"                     // a part of the cluster was asked for, not the node
+	CauseNodeRefused   = "NodeRefused"                      // the scheduler found that the node could not take the pod
+	CauseConstraint    = "ConstraintElsewhere"              // a hard constraint of the pod itself forbids its required place
+	CauseLabelMissing  = appsv1beta1.ReasonNodeLabelMissing // the recorded node lacked a label that is asked for
+	CauseExpired       = "Expired"                          // the pod was away for longer than its address was kept
+	CauseRangeChanged  = "RangeChanged"                     // the node's range does not hold the address any more
+	CauseNameTaken     = "NameTaken"                        // a pod of the same name, of another owner, had the address in between
+	CauseReclaimed     = "Reclaimed"                        // another pod got the address when no other was left
+	CauseForced        = "Forced"                           // the reservation was ended before its time, and no pod has the address
+	CauseStateReplaced = "StateReplaced"                    // the node was installed again, or its state removed, after the pod was recorded
+	CauseNotHeld       = "AddressNotHeld"                   // the node no longer held the address; it is unknown when the pod went
 )
 
 // unpinnedReasons are the values of AnnotationUnpinned. Limpet did not write any other value.
@@ -70,6 +71,8 @@ type RebuildInput struct {
 	NameTaken bool
 	// Gone is when the former pod was found gone; zero when that is unknown.
 	Gone time.Time
+	// StateSince is when the state of the recorded node was begun; zero when that is unknown.
+	StateSince time.Time
 	// Now is the time of the judgement.
 	Now time.Time
 }
@@ -161,12 +164,21 @@ func whyLost(in RebuildInput) (cause, message string) {
 		return CauseNameTaken, fmt.Sprintf("another pod of the name %s, which is not of this workload, took the address while it was reserved", in.Pod.Name)
 	case !in.Gone.IsZero() && in.Now.Sub(in.Gone) >= retain:
 		return CauseExpired, fmt.Sprintf("the pod was away for longer than the %s that its address was kept", retain)
+	case stateReplaced(in):
+		return CauseStateReplaced, fmt.Sprintf("node %s began a new state, without the address: the node was installed again, or its state was removed", name)
 	case in.Taken.Name != "":
 		return CauseReclaimed, fmt.Sprintf("%s got the address when no other was left", taker(in))
 	case in.Gone.IsZero():
 		return CauseNotHeld, fmt.Sprintf("node %s no longer held the address, and it is unknown when the pod went", name)
 	}
 	return CauseForced, fmt.Sprintf("node %s gave the address up before its time: it was released by hand, or the node's state was lost", name)
+}
+
+// stateReplaced reports whether the state that had the address is gone. A pod that ended long after the state was begun
+// was in that state.
+func stateReplaced(in RebuildInput) bool {
+	recorded := in.Before.RecordedAt
+	return recorded != nil && in.StateSince.After(recorded.Time) && in.Gone.Sub(in.StateSince) < time.Minute
 }
 
 // taker names the pod that has the address to the users of a namespace, who may know the pods

@@ -104,6 +104,45 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A pod lost its address because its node began a new state, and the pod had it before, and ended before or
+// just after.
+func TestALossByANewState(t *testing.T) {
+	pod := testenv.APod("web-0").On("n1").Ready().At("10.0.1.9", "fd00:1::9")
+	pod.UID = "next"
+	begun := now.Add(-10 * time.Minute)
+	cases := map[string]struct {
+		since    time.Time
+		recorded time.Duration // before the state was begun; 0 for not at all
+		gone     time.Time
+		taken    string
+		want     string
+	}{
+		"the end of the pod was not seen":             {since: begun, recorded: time.Hour, want: pin.CauseStateReplaced},
+		"the pod was drained before":                  {since: begun, recorded: time.Hour, gone: begun.Add(-5 * time.Minute), want: pin.CauseStateReplaced},
+		"its object is deleted when the node is back": {since: begun, recorded: time.Hour, gone: begun.Add(20 * time.Second), want: pin.CauseStateReplaced},
+		"another pod has the free address":            {since: begun, recorded: time.Hour, taken: "cart-1", want: pin.CauseStateReplaced},
+		"it ran on with the new state":                {since: begun, recorded: time.Hour, gone: begun.Add(5 * time.Minute), want: pin.CauseForced},
+		"it started with the new state":               {since: begun, recorded: -time.Minute, want: pin.CauseNotHeld},
+		"when it started is not recorded":             {since: begun, want: pin.CauseNotHeld},
+		"the node does not say":                       {recorded: time.Hour, want: pin.CauseNotHeld},
+		"the pod was away for too long":               {since: begun, recorded: time.Hour, gone: now.Add(-2 * time.Hour), want: pin.CauseExpired},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			in := pin.RebuildInput{
+				Pod: pod.Pod, Before: appsv1beta1.PodState{UID: "first", NodeName: "n1", IPs: homeIPs, RetainSeconds: 3600},
+				Node: testenv.ANode("n1").Node, Taken: types.NamespacedName{Name: tc.taken}, Gone: tc.gone, StateSince: tc.since, Now: now,
+			}
+			if tc.recorded != 0 {
+				in.Before.RecordedAt = &metav1.Time{Time: begun.Add(-tc.recorded)}
+			}
+			if got := pin.Judge(in); got == nil || got.Outcome != appsv1beta1.Lost || got.Cause != tc.want {
+				t.Errorf("judged %+v, want it lost by %s", got, tc.want)
+			}
+		})
+	}
+}
+
 // A pod that was required to be home and is not is told why nothing held it there, whatever
 // became of the node since.
 func TestJudgeOfARequiredPlace(t *testing.T) {

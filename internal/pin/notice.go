@@ -161,7 +161,7 @@ func (d Digest) head() string {
 	case ReasonExpired:
 		return fmt.Sprintf("%d reservations have ended, and their pods did not come back to them:", n)
 	case ReasonGivenUp:
-		return fmt.Sprintf("users gave up the reservations of %d pods:", n)
+		return fmt.Sprintf("users gave up %d reservations:", n)
 	case ReasonReclaimed:
 		return fmt.Sprintf("%d reserved addresses went to other pods, because no others were left:", n)
 	case ReasonConflict:

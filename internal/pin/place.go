@@ -134,7 +134,7 @@ func rejection(in PlaceInput, there []*corev1.Node) (reason, message, remedy str
 		return reason != ""
 	})
 	switch {
-	case len(well) == len(there) && forbiddenByConstraint(in, there):
+	case len(well) == len(there) && forbiddenByConstraint(in):
 		return CauseConstraint, "a volume, a topologySpreadConstraint or the selector of the pod forbids it node " + well[0].Name, "lift the constraint"
 	case len(well) > 0 && outdated(in):
 		return CauseNodeRefused, "the scheduler has not tried node " + well[0].Name + " again since more nodes take pods", "wait a moment"

@@ -35,6 +35,8 @@ type RecordInput struct {
 	Renewed map[string]time.Time
 	// Taken says which other pod has the recorded addresses of a pod that Loses them.
 	Taken map[string]types.NamespacedName
+	// StateSince says when the state of a node was begun, for nodes of pods that Lose their addresses.
+	StateSince map[string]time.Time
 	// Retain returns for how long a pod's addresses stay reserved after its end.
 	Retain func(*corev1.Pod) time.Duration
 	// Namesakes are the pods of recorded names that are not of the workload and NamesakeHolds.
@@ -153,6 +155,7 @@ func see(in RecordInput, records map[string]appsv1beta1.PodState) (active, ready
 		judged := RebuildInput{
 			Pod: pod, Before: before, Node: in.Nodes[before.NodeName], OutsideRequired: outsideRequired(in.State, before, node),
 			InPlace: inPlace(in.State, before, node), Taken: in.Taken[pod.Name], Gone: endOf(before, pod, in.Now), Now: in.Now,
+			StateSince: in.StateSince[before.NodeName],
 		}
 		_, judged.NameTaken = in.NameTaken[pod.Name]
 		judged.Unrecorded, judged.UnrecordedRequired = unrecorded(in.State, before)

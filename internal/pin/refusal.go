@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/limpet-io/limpet/internal/platform/fit"
 )
@@ -35,8 +35,7 @@ type refusalCount struct {
 	all, rejected, elsewhere int
 }
 
-// forbiddenByConstraint reports whether hard constraints of the pod forbid it all these nodes,
-// which are all nodes of its place and take pods.
+// forbiddenByConstraint reports whether hard constraints of the pod forbid it all nodes of its place, which take pods.
 //
 // The condition of a pod has no structured reason for this, only the message of the
 // scheduler, and neither volumes nor the labels of all pods are in the cache. Without the
@@ -47,27 +46,25 @@ type refusalCount struct {
 // The message must fit the nodes as they are now. A message is outdated when it counts fewer
 // nodes than exist, more unschedulable ones, or too many outside the place; the scheduler
 // will write a new one.
-func forbiddenByConstraint(in PlaceInput, there []*corev1.Node) bool {
+func forbiddenByConstraint(in PlaceInput) bool {
 	said, ok := countRefused(in.Refusal)
-	here := 0
-	for _, n := range there {
-		if fit.Admits(in.Pod, n) {
-			here++
-		}
-	}
-	return ok && said.all >= len(in.Nodes) && !outdated(in) && said.elsewhere <= len(in.Nodes)-here
+	return ok && said.all >= len(in.Nodes) && !outdated(in)
 }
 
-// outdated reports whether the scheduler refused the pod while more nodes took no pods than now.
+// outdated reports whether the scheduler refused the pod while more nodes took no pods than now, or while more nodes than
+// now took none or were outside the place.
 func outdated(in PlaceInput) bool {
 	said, _ := countRefused(in.Refusal)
-	rejected := 0
+	rejected, elsewhere := 0, 0
 	for _, n := range in.Nodes {
-		if len(fit.Untolerated(n, in.Pod)) > 0 {
+		switch {
+		case len(fit.Untolerated(n, in.Pod)) > 0:
 			rejected++
+		case !in.Place.AsSelectorPreValidated().Matches(labels.Set(n.Labels)) || !fit.Admits(in.Pod, n):
+			elsewhere++
 		}
 	}
-	return said.rejected > rejected
+	return said.rejected > rejected || said.elsewhere > rejected+elsewhere
 }
 
 // countRefused parses a count of the cluster's nodes by reason, as in "0/3 nodes are

@@ -213,6 +213,33 @@ func TestAVerdictFromBeforeAnUncordonIsNotTold(t *testing.T) {
 	}
 }
 
+// While one node is uncordoned another one is cordoned: the verdict counts as many cordoned nodes as there are, and it is
+// of before all the same.
+func TestAVerdictIsNotTakenForThatOfOtherNodes(t *testing.T) {
+	state := testenv.APersistentPodState("web").Requires(hostname).Recorded("web-0", "n1", map[string]string{hostname: "n1"})
+	pod := unplaced()
+	n1, n2 := testenv.ANode("n1"), testenv.ANode("n2")
+	look := func(verdict string, nodes ...*corev1.Node) pin.Wait {
+		t.Helper()
+		pod.Status.Conditions[0].Message = "0/2 nodes are available: " + verdict
+		got := pin.Record(pin.RecordInput{
+			State: state.PersistentPodState, Workload: &workload.Desired{Replicas: 1}, Pods: []corev1.Pod{*pod.Pod},
+			Retain: func(*corev1.Pod) time.Duration { return 0 }, Now: now, Cluster: nodes,
+		})
+		state.Status = got.Status
+		return got.Waits[0]
+	}
+	const before = "1 node(s) didn't match Pod's node affinity/selector, 1 node(s) were unschedulable. preemption: none"
+	look(before, n1.Cordoned().Node, n2.Node)
+	if w := look(before, testenv.ANode("n1").Node, testenv.ANode("n2").Cordoned().Node); w.Changed || strings.Contains(w.String(), "were unschedulable") {
+		t.Errorf("right after the change: changed %t: %s", w.Changed, w)
+	}
+	const after = "1 Insufficient cpu, 1 node(s) were unschedulable. preemption: none"
+	if w := look(after, testenv.ANode("n1").Node, testenv.ANode("n2").Cordoned().Node); !w.Changed || !strings.Contains(w.String(), "Insufficient cpu") {
+		t.Errorf("when the scheduler has tried them: changed %t: %s", w.Changed, w)
+	}
+}
+
 // A pod that got a node after all leaves nothing behind where nothing else was recorded.
 func TestRecordForgetsAWaitThatIsOver(t *testing.T) {
 	state := testenv.APersistentPodState("web").Requires(hostname)

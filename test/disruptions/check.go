@@ -150,7 +150,7 @@ func (c *checker) podEvent(e Event) {
 		return
 	}
 	after.Deleting = after.Deleting || before.Deleting || e.Verb == "delete"
-	after.changed, after.runs = before.changed, before.runs
+	after.changed, after.runs, after.given = before.changed, before.runs, before.given
 	if !before.Pending {
 		after.started = before.started
 	}
@@ -167,6 +167,8 @@ func (c *checker) podEvent(e Event) {
 		vector, e.Received, e.User = c.vectorOf(c.deletions[i], before), c.deletions[i].Received, c.deletions[i].User
 	case after.Deleting && !before.Deleting:
 		vector = c.vectorOf(e, before)
+	case after.reownedBy(e.User, before):
+		vector = c.giveAway(e, before, after)
 	case after.Images != before.Images:
 		vector, after.changed, after.runs = Update, c.known(e.Received), before.Runs
 		if e.Subresource == "resize" {
@@ -178,6 +180,31 @@ func (c *checker) podEvent(e Event) {
 		after.changed = time.Time{} // the containers were restarted, or stay
 	}
 	c.replace(e, before, after, vector)
+}
+
+// reownedBy reports whether a user gave a pod other owners. The garbage collector takes away those that are gone.
+func (p *pod) reownedBy(user string, before *pod) bool {
+	changed := p.Owner != before.Owner || !slices.Equal(p.Others, before.Others)
+	return changed && !p.Deleting && user != controllers+"generic-garbage-collector"
+}
+
+// giveAway notes since when the owners of a pod do not exist, and returns the way in which it goes by that.
+func (c *checker) giveAway(e Event, before, after *pod) Vector {
+	switch given := c.given(after); {
+	case !given:
+		after.given = time.Time{}
+	case before.given.IsZero():
+		after.given = c.known(e.Received)
+		return Leave
+	}
+	return Lost
+}
+
+// given reports whether a pod has owners, none of which exists.
+func (c *checker) given(p *pod) bool {
+	owners := append(slices.Clone(p.Others), p.Owner.UID)
+	owners = slices.DeleteFunc(owners, func(uid string) bool { return uid == "" })
+	return len(owners) > 0 && !slices.ContainsFunc(owners, func(uid string) bool { return c.workloads[uid] != nil && !c.workloads[uid].Gone })
 }
 
 // lacksOwner reports whether a budget of a pod needs the size of a workload that the log does not

@@ -47,6 +47,8 @@ type Pod struct {
 	// Unprotected: the pod is marked so that no budget protects it.
 	Unprotected bool
 	Owner       Owner
+	// Others are the UIDs of the owners beside the controller.
+	Others []string
 	// KeepsPlace: the pod asks to keep its address, and so its node.
 	KeepsPlace bool
 	Ready      bool
@@ -79,6 +81,8 @@ type Workload struct {
 	Labels                            map[string]string // of the template
 	Replicas                          int
 	Deleting, Gone                    bool
+	// Recreate: it is a Deployment that deletes all pods of a former template before it makes others.
+	Recreate bool
 	// ScaleOnly: only UID and Replicas are known, from the scale subresource.
 	ScaleOnly bool
 }

@@ -33,6 +33,7 @@ type object struct {
 		Taints        []struct {
 			Key, Effect string
 		} `json:"taints"`
+		Strategy             struct{ Type string } `json:"strategy"`
 		Replicas             *int                  `json:"replicas"`
 		Parallelism          *int                  `json:"parallelism"`
 		Completions          *int                  `json:"completions"`
@@ -73,6 +74,11 @@ func (o object) pod() *Pod {
 	if at, grace := o.Metadata.DeletionTimestamp, o.Metadata.DeletionGracePeriodSeconds; at != nil && grace != nil {
 		p.Deleted = at.Add(-time.Duration(*grace) * time.Second)
 	}
+	for _, r := range o.Metadata.OwnerReferences {
+		if uid := string(r.UID); uid != p.Owner.UID {
+			p.Others = append(p.Others, uid)
+		}
+	}
 	_, p.KeepsPlace = o.Metadata.Annotations["io.kubernetes.cri/reserved-ip-duration"]
 	p.Unprotected, _ = strconv.ParseBool(o.Metadata.Annotations["pub.kruise.io/no-protect"])
 	for _, c := range status.Conditions {
@@ -105,6 +111,7 @@ func (o object) workload(group, kind string) *Workload {
 	w := &Workload{
 		UID: string(o.Metadata.UID), Namespace: o.Metadata.Namespace, Group: group, Kind: kind, Name: o.Metadata.Name,
 		Owner: o.owner(), Labels: o.Spec.Template.Metadata.Labels, Replicas: 1, Deleting: o.Metadata.DeletionTimestamp != nil,
+		Recreate: o.Spec.Strategy.Type == "Recreate",
 	}
 	switch {
 	case o.Spec.Replicas != nil:

@@ -24,6 +24,9 @@ type pod struct {
 	// knows that.
 	changed time.Time
 	runs    string
+	// given is what the decision knew at the least that gave the pod to owners that do not exist: the garbage collector will
+	// delete it.
+	given time.Time
 	// budgets cover the pod.
 	budgets map[*budget]bool
 }
@@ -154,7 +157,8 @@ func (s *state) join(p *pod) {
 
 // available reports whether the pod counts for a budget at a time.
 func (p *pod) available(b *budget, now time.Time) bool {
-	if p.Deleting || p.Finished || !p.Ready || now.Sub(p.ReadySince) < b.Stable || !p.changed.IsZero() && !b.youngerThan(p.changed) {
+	went := !p.changed.IsZero() && !b.youngerThan(p.changed) || !p.given.IsZero() && !b.youngerThan(p.given)
+	if p.Deleting || p.Finished || !p.Ready || now.Sub(p.ReadySince) < b.Stable || went {
 		return false
 	}
 	return !p.marked()

@@ -61,6 +61,8 @@ func (s *state) vectorOf(e Event, before *pod) Vector {
 		return Limpet
 	case e.Subresource == "eviction":
 		return Evict
+	case e.byController(before) && s.intended(before):
+		return Teardown
 	case e.byController(before) && s.tooMany(before):
 		return ScaleIn
 	}
@@ -94,6 +96,13 @@ func (s *state) ownerGoes(p *pod) bool {
 		}
 	}
 	return false
+}
+
+// intended reports whether a workload asks its controller to delete a pod: a Job that has ended, or a Deployment that
+// recreates its pods.
+func (s *state) intended(p *pod) bool {
+	chain := s.chain(p.Owner)
+	return len(chain) > 0 && (chain[0].Kind == "Job" || chain[len(chain)-1].Recreate && chain[0].Replicas == 0)
 }
 
 // tooMany reports whether the workload of the pod has more pods than it wants.

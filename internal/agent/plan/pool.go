@@ -18,6 +18,7 @@ const maxRangeSets, maxRangeSet = 16, 1024
 func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus {
 	s := v1alpha1.NodeIPPoolStatus{
 		Node: node, Network: n.Name, Total: ipam.Pods(n.Sets), Attached: int64(len(n.Attachments)), Reserved: int64(reserved),
+		StateSince: n.Since,
 	}
 	for _, set := range n.Sets {
 		if text := handedOut(set).String(); len(text) <= maxRangeSet && len(s.Ranges) < maxRangeSets {

@@ -17,6 +17,8 @@ type Network struct {
 	Reservations []reservation.Reservation
 	// Limits bound the reservations; nil until a verb has stored them.
 	Limits *reservation.Limits
+	// Since is when the state was begun; nil if the file system does not tell.
+	Since *metav1.Time
 	// Configured tells how the node took the settings of the NodeNetwork, or that it has another network; else nil.
 	Configured *metav1.Condition
 }

@@ -58,6 +58,14 @@ func (j *Judge) facts(ctx context.Context, c *inquiry) (budget.Facts, error) {
 func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) error {
 	before, after := c.request.Pod, c.request.Changed
 	f.Change = budget.Disruptive(before, after)
+	if f.Change.Parted && len(c.chain) > 0 {
+		all, err := j.reader.held(ctx)
+		if err != nil {
+			return err
+		}
+		state, _ := stateOf(all, before.Namespace, c.chain[0])
+		f.Change.Parted = state != budget.OwnerLiving // the controller that stays keeps the pod
+	}
 	reowned := f.Change.Reowned(c.request.User)
 	for i := range c.covering {
 		of := &c.covering[i]

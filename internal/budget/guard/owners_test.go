@@ -60,6 +60,37 @@ func TestOwnersThatChangeInStepsAreJudged(t *testing.T) {
 	}
 }
 
+// A pod whose controller does not exist lives as long as another owner does: a user may not take that owner away, and may
+// do so where the controller lives. The garbage collector takes away owners that do not exist.
+func TestTheLastOwnerOfAPodIsJudged(t *testing.T) {
+	serve(t)
+	ns := guarded(t)
+	pub := aBudget(ns, "web", "web", intstr.FromInt32(0))
+	pub.Spec.MaxUnavailable, pub.Spec.MinAvailable = nil, new(intstr.FromInt32(2))
+	put(t, pub)
+	set, pods := podsOf(t, ns, 2)
+	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+	lives, ghost := metav1.NewControllerRef(set.StatefulSet, kind), metav1.NewControllerRef(&metav1.ObjectMeta{Name: "none", UID: "none"}, kind)
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "mine", UID: "mine"}
+	env.Change(t, pods[0], func() { pods[0].OwnerReferences = []metav1.OwnerReference{*lives, other} })
+	last := controlled(ns, "last", set.StatefulSet, kind)
+	last.OwnerReferences = []metav1.OwnerReference{*ghost, other}
+	put(t, last)
+	env.Remove(t, pods[1]) // two pods are left
+	part := func(user string, pod *corev1.Pod) error {
+		after := pod.DeepCopy()
+		after.OwnerReferences = after.OwnerReferences[:1]
+		return as(t, user).Update(t.Context(), after)
+	}
+	if err := part("jane", pods[0]); err != nil {
+		t.Errorf("the controller lives: %v", err)
+	}
+	refusedBy(t, part("jane", last), "web")
+	if err := part(systemAccount+"generic-garbage-collector", last); err != nil {
+		t.Errorf("the garbage collector: %v", err)
+	}
+}
+
 // A ReplicaSet that is deleted alone, in whatever way, is no teardown while its Deployment lives. A budget of the
 // Deployment goes on to cover the pods.
 func TestAReplicaSetThatIsDeletedAloneIsJudged(t *testing.T) {

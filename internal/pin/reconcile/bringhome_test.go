@@ -2,17 +2,24 @@ package reconcile_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/pin"
+	controller "github.com/limpet-io/limpet/internal/pin/reconcile"
+	"github.com/limpet-io/limpet/internal/platform/evict"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -38,6 +45,32 @@ func TestAPodIsBroughtHome(t *testing.T) {
 	env.ToldOnce(t, back, string(appsv1beta1.Kept))
 	if n := env.CountEvents(t, a.set.StatefulSet, pin.ReasonReturned); n != 0 {
 		t.Errorf("%d events %s beside the one of the pod", n, pin.ReasonReturned)
+	}
+}
+
+// A cache that is behind shows a pod that was deleted to return, or one that is gone, as before. Its return is told once.
+func TestAReturnIsToldOnceWhileTheCacheIsBehind(t *testing.T) {
+	ns, home, other := env.Namespace(t), env.Node(t), env.Node(t)
+	state := testenv.APersistentPodState("web").In(ns).PersistentPodState
+	at := metav1.Now()
+	state.Status.PodStates = map[string]appsv1beta1.PodState{"web-0": {Home: &appsv1beta1.Home{NodeName: home.Name, IPs: "10.0.1.5", ReturningAt: &at}}}
+	pod := testenv.APod("web-0").In(ns).On(other.Name).Ready().Pod
+	env.Create(t, pod)
+	var behind corev1.Pod
+	env.Read(t, client.ObjectKeyFromObject(pod), &behind)
+	told := events.NewFakeRecorder(10)
+	recorder := controller.Recorder{Events: told, Metrics: controller.NewMetrics(prometheus.NewRegistry()), Evictor: &evict.Evictor{Client: env.Client}}
+	for _, gone := range []bool{false, false, true} {
+		if gone {
+			env.Remove(t, pod)
+		}
+		if err := recorder.BringHome(t.Context(), state, &behind); err != nil {
+			t.Error(err)
+		}
+	}
+	close(told.Events)
+	if said := slices.Collect(channel(told.Events)); len(said) != 1 || !strings.Contains(said[0], pin.ReasonReturning) {
+		t.Errorf("events %q, want one", said)
 	}
 }
 

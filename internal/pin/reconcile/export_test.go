@@ -3,12 +3,14 @@ package reconcile
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/evict"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // PodWaits is what the Nominator looks at, and RecordChanged what the Recorder looks at.
@@ -41,6 +43,11 @@ func OfNode(ctx context.Context, c client.Client, node client.Object) (labels, s
 // Release deletes the pods of some waits that are over.
 func Release(ctx context.Context, c client.Client, waits []pin.Wait) error {
 	return releaser{evictor: &evict.Evictor{Client: c}}.release(ctx, nil, waits)
+}
+
+// BringHome deletes a pod that returns to its home.
+func (r *Recorder) BringHome(ctx context.Context, state *appsv1beta1.PersistentPodState, pod *corev1.Pod) error {
+	return r.bringHome(ctx, state, pod)
 }
 
 // NodeEvents pass the events of nodes.

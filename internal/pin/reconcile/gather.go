@@ -31,7 +31,7 @@ type gatherer struct {
 }
 
 func (g gatherer) gather(ctx context.Context, state *appsv1beta1.PersistentPodState) (pin.RecordInput, error) {
-	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Renewed: map[string]time.Time{}, Taken: map[string]types.NamespacedName{}, Namesakes: map[string]*corev1.Pod{}}
+	in := pin.RecordInput{State: state, Retain: g.retain, Now: g.clock.Now(), Nodes: map[string]*corev1.Node{}, Renewed: map[string]time.Time{}, Taken: map[string]types.NamespacedName{}, Namesakes: map[string]*corev1.Pod{}, StateSince: map[string]time.Time{}}
 	target := pin.TargetOf(state)
 	states, err := cluster.StatesOf(ctx, g.client, state.Namespace, target)
 	if err != nil {
@@ -59,10 +59,7 @@ func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workl
 		recorded := pin.Remembered(in.State.Status.PodStates[pod.Name], pod)
 		err := errors.Join(g.addNode(ctx, in.Nodes, pod.Spec.NodeName), g.addNode(ctx, in.Nodes, recorded.NodeName))
 		if pin.Loses(recorded, pod) && err == nil {
-			var others []*corev1.Pod
-			if others, err = podsWith(ctx, g.client, pod, recorded.IPs); len(others) > 0 {
-				in.Taken[pod.Name] = client.ObjectKeyFromObject(others[0])
-			}
+			err = g.addLoss(ctx, in, pod, recorded.IPs)
 		}
 		stranded := pin.Stranded(pod, in.Nodes[pod.Spec.NodeName])
 		if (pin.Waits(pod) || stranded) && in.Cluster == nil && err == nil {
@@ -79,6 +76,21 @@ func (g gatherer) addPods(ctx context.Context, in *pin.RecordInput, target workl
 		return err
 	}
 	return g.addHomeward(ctx, in)
+}
+
+// addLoss adds why a pod may be without the addresses that it had.
+func (g gatherer) addLoss(ctx context.Context, in *pin.RecordInput, pod *corev1.Pod, ips string) error {
+	others, err := podsWith(ctx, g.client, pod, ips)
+	if len(others) > 0 {
+		in.Taken[pod.Name] = client.ObjectKeyFromObject(others[0])
+	}
+	pools, poolErr := cluster.PoolsOf(ctx, g.client, pod.Spec.NodeName)
+	for _, pool := range pools {
+		if since := pool.Status.StateSince; since != nil {
+			in.StateSince[pod.Spec.NodeName] = since.Time
+		}
+	}
+	return errors.Join(err, poolErr)
 }
 
 // addRecorded adds what the records need of the cluster.

@@ -103,6 +103,6 @@ func TestAReservationThatWasGivenUpIsTold(t *testing.T) {
 	}
 	m.waiting(t, 2)
 	m.pass(pin.UsualPace.Ended)
-	env.Told(t, set.StatefulSet, pin.ReasonGivenUp, "users gave up the reservations of 2 pods: web-")
+	env.Told(t, set.StatefulSet, pin.ReasonGivenUp, "users gave up 2 reservations: web-")
 	env.ToldOnce(t, set.StatefulSet, pin.ReasonGivenUp)
 }

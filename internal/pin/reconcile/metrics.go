@@ -56,7 +56,7 @@ var causesOf = map[appsv1beta1.Outcome][]string{
 		pin.ReasonPodElsewhere, pin.ReasonSubsetElsewhere,
 	},
 	appsv1beta1.Lost: {
-		pin.CauseExpired, pin.CauseRangeChanged, pin.CauseNameTaken, pin.CauseReclaimed, pin.CauseForced, pin.CauseNotHeld,
+		pin.CauseExpired, pin.CauseRangeChanged, pin.CauseNameTaken, pin.CauseReclaimed, pin.CauseStateReplaced, pin.CauseForced, pin.CauseNotHeld,
 	},
 }
 

@@ -187,7 +187,7 @@ func poolUsage(from, to *limpetv1alpha1.NodeIPPool) {
 	if length > maxRanges {
 		s.Ranges = nil
 	}
-	to.Status.Node, to.Status.Ranges, to.Status.Total, to.Status.Free = s.Node, s.Ranges, s.Total, s.Free
+	to.Status.Node, to.Status.Ranges, to.Status.Total, to.Status.Free, to.Status.StateSince = s.Node, s.Ranges, s.Total, s.Free, s.StateSince
 }
 
 // stateThatHolds is the key of the index of waiting pods by the PersistentPodState that

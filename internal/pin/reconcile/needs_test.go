@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/pin"
@@ -147,10 +149,10 @@ func TestCacheKeepsNoLongRangesOfAPool(t *testing.T) {
 	}
 }
 
-// By its ranges the webhook knows of which pools a pod's addresses are.
+// By its ranges the webhook knows of which pools a pod's addresses are, and by its time the recorder why they are lost.
 func TestCacheKeepsTheRangesOfAPool(t *testing.T) {
 	pool := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{
-		Node: "n1", Ranges: []string{"10.0.1.2-10.0.1.254"}, Total: 253, Free: 7,
+		Node: "n1", Ranges: []string{"10.0.1.2-10.0.1.254"}, Total: 253, Free: 7, StateSince: &metav1.Time{Time: time.Unix(1, 0)},
 	}}
 	if diff := cmp.Diff(pool, cached(t, pool)); diff != "" {
 		t.Errorf("pool (-want +got):\n%s", diff)

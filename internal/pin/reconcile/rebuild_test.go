@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -57,6 +59,27 @@ func TestTheOutcomeOfARebuildIsReported(t *testing.T) {
 			t.Errorf("former lives %v after %s from %s", formers, step.want.Last.Outcome, before)
 		}
 	}
+}
+
+// A node is installed again after its pod was recorded. The pod's address is lost by that, also if another pod has it.
+func TestALossByANewStateIsReported(t *testing.T) {
+	m := newManager(t)
+	m.start(t, m.recorder())
+	home, set := env.Node(t), preferring(t)
+	former := running(t, set, home.Name, "10.0.1.5")
+	env.Remove(t, former)
+	began := metav1.NewTime(time.Now().Add(time.Minute))
+	pool := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{Node: home.Name, Network: "net", StateSince: &began}}
+	pool.Name = home.Name + ".net"
+	env.Create(t, pool, testenv.APod("other").In(set.Namespace).On(home.Name).At("10.0.1.5").Ready().Pod)
+	testenv.Eventually(t, func() error {
+		return m.GetClient().Get(t.Context(), client.ObjectKeyFromObject(pool), &limpetv1alpha1.NodeIPPool{})
+	})
+	after := running(t, set, home.Name, "10.0.1.6", pinnedTo(home.Name)...)
+	lost := appsv1beta1.Rebuild{Pod: "web-0", Outcome: appsv1beta1.Lost, Cause: pin.CauseStateReplaced, From: placeOf(former), To: placeOf(after)}
+	counted(t, set, appsv1beta1.Rebuilds{Lost: 1, Last: &lost})
+	env.Told(t, after, string(appsv1beta1.Lost), "began a new state")
+	measured(t, m, appsv1beta1.Lost, pin.CauseStateReplaced)
 }
 
 // A pod asks for its node and for no address. It comes back to the node with another address:

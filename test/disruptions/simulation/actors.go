@@ -155,7 +155,7 @@ func (c *cluster) control(p *process, name string, stable bool, tier func() map[
 			delete(deleting, victim.uid)
 		})
 	}
-	for {
+	for c.workloads[name].exists() {
 		w := c.workloads[name]
 		pods := c.living(func(p *pod) bool { return p.workload == name })
 		for i := len(pods); i < w.replicas; i++ {
@@ -170,13 +170,23 @@ func (c *cluster) control(p *process, name string, stable bool, tier func() map[
 		for i := w.replicas; i < len(pods); i++ {
 			remove(pods[i], budget.ScaleIn)
 		}
-		for _, old := range pods {
-			if old.image < w.image && len(deleting) < 2 {
+		for _, old := range former(pods, w.image) {
+			if len(deleting) < 2 {
 				remove(old, budget.Delete)
 			}
 		}
 		p.sleep(p.between(100*time.Millisecond, 800*time.Millisecond))
 	}
+}
+
+// former returns the pods of earlier images.
+func former(pods []*pod, image int) (old []*pod) {
+	for _, p := range pods {
+		if p.image < image {
+			old = append(old, p)
+		}
+	}
+	return old
 }
 
 // freeName is the first name of a StatefulSet's pod that no pod has.
@@ -241,6 +251,9 @@ func (c *cluster) recover(uid string) {
 // scale changes the size of a workload, or its image.
 func (c *cluster) scale(name string, edit func(*workload)) {
 	w := c.workloads[name]
+	if !w.exists() {
+		return
+	}
 	edit(&w)
 	w = c.writeWorkload(c.now, w)
 	c.record("someone", "update", w.kind.resource, "", name, w.version).Workload = w.shown()

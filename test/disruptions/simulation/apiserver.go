@@ -30,7 +30,8 @@ type call struct {
 	user   string
 	name   string
 	dryRun bool
-	status bool // an update of the status, which turns the pod not Ready
+	status bool       // an update of the status, which turns the pod not Ready
+	own    func(*pod) // an update of the owners
 }
 
 func (q call) evicts() bool { return q.vector == budget.Evict }
@@ -109,7 +110,7 @@ func (c *cluster) admit(p *process, q call, before *pod) (code int, message stri
 		if !r.up {
 			return failed, "connection refused"
 		}
-		ask := request{vector: q.vector, pod: before, name: q.name, user: q.user, dryRun: q.dryRun, status: q.status}
+		ask := request{vector: q.vector, pod: before, name: q.name, user: q.user, dryRun: q.dryRun, status: q.status, own: q.own}
 		if q.evicts() {
 			ask.pod = nil
 		}
@@ -130,6 +131,12 @@ func (c *cluster) admit(p *process, q call, before *pod) (code int, message stri
 func (c *cluster) commit(p *process, q call, now pod, e *disruptions.Event) {
 	if now.deleting {
 		return // it is terminating already
+	}
+	if q.own != nil {
+		q.own(&now)
+		written := c.write(p.now, now)
+		e.Pod, e.Version = written.shown(), uint64(written.version)
+		return
 	}
 	if q.vector == budget.Update || q.vector == budget.Resize {
 		if q.status {

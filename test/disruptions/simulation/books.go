@@ -46,6 +46,9 @@ func (r *replica) enter(b ledger.Book, in budget.Input, d budget.Decision) (ledg
 		if r.variant == ShortEntry {
 			e.Expires = in.Now.Add(5 * time.Second)
 		}
+		if r.variant == EarlyLeave && in.Vector == budget.Leave {
+			e.Use = ledger.Changed
+		}
 		b, changed = ledger.Take(b, e)
 	}
 	if d.Verdict == budget.Refused { // a request for a predecessor is told so once
@@ -90,7 +93,7 @@ func (r *replica) seenOf(b ledger.Book) (ledger.Seen, bool) {
 			seen.Pods[uid] = ledger.PodSeen{Gone: true}
 			continue
 		}
-		resize := e.Vector != string(budget.Update) // as budget.Seen: a deletion that failed leaves a resize behind
+		resize := e.Vector != string(budget.Update) && e.Vector != string(budget.Leave) // as budget.Seen: a deletion that failed leaves a resize behind
 		seen.Pods[uid] = ledger.PodSeen{
 			Version: strconv.FormatInt(p.version, 10), Going: p.deleting, Generation: p.generation, Restarts: p.restarts, Grace: grace,
 			Pending: p.observed < p.generation || resize && p.deferred, Infeasible: resize && p.infeasible,

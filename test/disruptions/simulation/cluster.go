@@ -32,6 +32,8 @@ const (
 	ClockEnds  Variant = "the clock ends changes in place"
 	NoStatus   Variant = "a status that turns a pod not Ready is not judged"
 	NoBare     Variant = "pods of no workload are not counted"
+	NoParting  Variant = "the loss of an owner beside the controller is not judged"
+	EarlyLeave Variant = "a pod that was given away counts as before"
 	Forgetful  Variant = "a deleted budget takes the entries of its book along"
 	// LateEviction is what the API server does with an eviction that names no UID: it evicts the
 	// pod that has the name at the time of the write.
@@ -45,6 +47,7 @@ type cluster struct {
 	variant  Variant
 	replicas []*replica
 	leader   int
+	rests    time.Time // when nothing new begins
 	events   []disruptions.Event
 
 	decided    map[budget.Reason]int

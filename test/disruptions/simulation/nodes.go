@@ -67,11 +67,22 @@ func (r *replica) vectorOf(q request, target *pod) budget.Vector {
 	switch {
 	case q.status && (!target.ready || r.variant == NoStatus):
 		return budget.None
-	case q.vector != budget.Delete:
+	case q.own != nil:
+		return budget.VectorOf(budget.Facts{Verb: budget.VerbUpdate, User: q.user, Leaves: r.reowns(q, target), Owner: r.ownerOf(target)})
+	case q.vector != budget.Delete && q.vector != budget.ScaleIn:
 		return q.vector
 	}
-	return budget.VectorOf(budget.Facts{
+	f := budget.Facts{
 		Verb: budget.VerbDelete, User: q.user, Pod: &corev1.Pod{}, NodeDeleting: r.nodes[target.node].ending,
-		EndsNodes: q.user == karpenter || r.variant == AnyEnder,
-	})
+		EndsNodes: q.user == karpenter || r.variant == AnyEnder, Foreign: target.kind.foreign(), Owner: r.ownerOf(target),
+	}
+	top := topOf(r.workloads, target.workload)
+	f.OwnerWants, f.WorkloadWants = int32(r.wants(target.workload)), int32(r.wants(top))
+	f.Intended = target.kind.name == "Job" || r.workloads[top].kind == deployments && f.OwnerWants == 0
+	for _, p := range r.pods {
+		if p.workload == target.workload && !p.deleting {
+			f.OwnerHas++
+		}
+	}
+	return budget.VectorOf(f)
 }

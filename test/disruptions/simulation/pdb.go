@@ -47,9 +47,9 @@ func (c *cluster) countHealthy() {
 		if !b.selects(p) {
 			continue
 		}
-		if !seen[p.workload] {
-			seen[p.workload] = true
-			expected += int32(c.workloads[p.workload].replicas)
+		if top := topOf(c.workloads, p.workload); !seen[top] {
+			seen[top] = true
+			expected += int32(c.workloads[top].replicas)
 		}
 		if _, going := b.disrupted[name]; p.ready && !p.deleting && !going {
 			b.healthy++

@@ -113,6 +113,7 @@ type request struct {
 	user   string
 	dryRun bool
 	status bool
+	own    func(*pod)
 }
 
 // answer is what the API server learns.
@@ -264,6 +265,7 @@ func (r *replica) gather(q request, target *pod, budgets []disruptions.Budget, b
 	in.PDBs, in.Place = r.pdbsOf(q, target), r.placeOf(target)
 	for _, b := range budgets {
 		in.Budgets = append(in.Budgets, r.budgetOf(b))
+		in.Budgets[len(in.Budgets)-1].Leaves = q.own != nil && r.reowns(q, target)
 	}
 	return in
 }
@@ -309,11 +311,11 @@ func (r *replica) sizeOf(b disruptions.Budget) int32 {
 	counted := map[string]bool{}
 	for _, p := range r.pods {
 		if covers(b, p) {
-			counted[p.workload] = true
+			counted[topOf(r.workloads, p.workload)] = true
 		}
 	}
 	for name, w := range r.workloads {
-		if r.variant != NoAbsent && (r.variant != NoForeign || !w.kind.foreign()) && matcher.Covers(&metav1.ObjectMeta{Labels: w.labels}, nil) {
+		if w.top == "" && r.variant != NoAbsent && (r.variant != NoForeign || !w.kind.foreign()) && matcher.Covers(&metav1.ObjectMeta{Labels: w.labels}, nil) {
 			counted[name] = true
 		}
 	}
@@ -327,7 +329,10 @@ func (r *replica) sizeOf(b disruptions.Budget) int32 {
 // wants is how many pods a workload wants: as the cache shows it, or as its scale tells it, which is read past the cache.
 func (r *replica) wants(name string) int {
 	w := r.workloads[name]
-	if !w.kind.scaled {
+	switch {
+	case w.deleting || w.gone:
+		return 0
+	case !w.kind.scaled:
 		return w.replicas
 	}
 	if r.now.After(r.scales[name].until) {

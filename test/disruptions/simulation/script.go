@@ -26,10 +26,12 @@ func (c *cluster) script() time.Time {
 	begin := c.now
 	c.workloadsAndBudgets()
 	c.start(0, c.lead)
+	c.start(0, c.collect)
 	for _, r := range c.replicas {
 		c.start(0, r.drift)
 	}
 	last := starting + disturbed
+	c.rests = begin.Add(last)
 	for range 2 + c.random.IntN(4) {
 		node, who := "n"+strconv.Itoa(c.random.IntN(4)), c.random.IntN(3)
 		c.start(c.between(starting, last), func(p *process) { c.drain(p, node, "drain-"+strconv.Itoa(who)) })
@@ -52,6 +54,9 @@ func (c *cluster) script() time.Time {
 		{2, func(*process) { c.scale("web", func(w *workload) { w.image++ }) }},
 		{3, func(*process) { c.scale("web", func(w *workload) { w.replicas = c.random.IntN(8) }) }},
 		{3, c.scaleSingle},
+		{2, func(*process) { c.scale("web", func(w *workload) { w.replicas = 0 }) }},
+		{1, func(p *process) { c.orphan(p, "web") }},
+		{2, c.give},
 		{4, c.kill},
 		{3, func(p *process) { c.leader = c.random.IntN(2) }},
 		{2, c.lateBudget},
@@ -92,8 +97,17 @@ func (c *cluster) workloadsAndBudgets() {
 
 // workload makes a workload, whose pods have further labels than its template.
 func (c *cluster) workload(name, app string, replicas int) {
+	of := kinds[c.random.IntN(len(kinds))]
+	if c.sometimes(0.1) {
+		of = deployments
+	}
+	c.makeWorkload(name, app, replicas, of)
+}
+
+// makeWorkload makes a workload of a kind, and starts its controller.
+func (c *cluster) makeWorkload(name, app string, replicas int, of kind) {
 	w := c.writeWorkload(c.now, workload{
-		name: name, kind: kinds[c.random.IntN(len(kinds))], replicas: replicas, keeps: c.sometimes(0.5), labels: map[string]string{"app": app, "all": "yes"},
+		name: name, kind: of, replicas: replicas, keeps: c.sometimes(0.5), labels: map[string]string{"app": app, "all": "yes"},
 	})
 	c.record("someone", "create", w.kind.resource, "", name, w.version).Workload = w.shown()
 	stable := w.kind.name == "StatefulSet" || c.sometimes(0.3)
@@ -101,6 +115,13 @@ func (c *cluster) workload(name, app string, replicas int) {
 		return map[string]string{"app": app, "tier": strconv.Itoa(c.random.IntN(2)), "all": "yes"}
 	}
 	slow := c.between(time.Second, 15*time.Second)
+	switch {
+	case of == deployments:
+		c.start(0, func(p *process) { c.recreate(p, name, tier, slow) })
+		return
+	case of.name == "Job" && c.sometimes(0.5):
+		c.start(0, func(p *process) { c.expire(p, name) })
+	}
 	c.start(0, func(p *process) { c.control(p, name, stable, tier, slow) })
 }
 

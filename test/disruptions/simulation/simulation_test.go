@@ -64,6 +64,7 @@ func TestSchedules(t *testing.T) {
 		"units": sum.decided[budget.ReasonUnits], "pods that are not available": sum.decided[budget.ReasonNotAvailable],
 		"repeated calls": sum.decided[budget.ReasonTaken], "exhausted budgets": sum.decided[budget.ReasonExhausted],
 		"refusals for a PodDisruptionBudget": sum.decided[budget.ReasonPDB], "lost places": sum.decided[budget.ReasonNode],
+		"pods that are given away": sum.ways[budget.Leave], "pods that go by intent": sum.ways[budget.Teardown],
 		"accounted pods": sum.decided[budget.ReasonPolicy], "ended nodes": sum.ways[budget.NodeEnd],
 		"pods that are not Ready and stay": sum.unready,
 	} {
@@ -87,6 +88,8 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		simulation.NoForeign:    disruptions.Below,
 		simulation.NoBare:       disruptions.Below,
 		simulation.Forgetful:    disruptions.Below,
+		simulation.NoParting:    disruptions.Below,
+		simulation.EarlyLeave:   disruptions.Below,
 		simulation.LateEviction: disruptions.Below,
 		simulation.AnyEnder:     disruptions.Below,
 		simulation.ClockEnds:    disruptions.Below,

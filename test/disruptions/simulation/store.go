@@ -15,7 +15,8 @@ import (
 // pod is a pod at a version. Versions are never changed, so that caches can keep them.
 type pod struct {
 	uid, name, workload, node string
-	kind                      kind // of the workload
+	also                      string // an owner that is not the controller
+	kind                      kind   // of the workload
 	labels                    map[string]string
 	version, generation       int64
 	observed, restarts        int64 // the generation that the kubelet has seen, and restarts of the container
@@ -44,19 +45,29 @@ var kinds = []kind{
 	{name: "ReplicationController", resource: "replicationcontrollers", controller: "system:serviceaccount:kube-system:replication-controller"},
 	{group: "apps.kruise.io", name: "CloneSet", resource: "clonesets", controller: kruise},
 	{group: "apps.kruise.io", name: "StatefulSet", resource: "statefulsets", controller: kruise},
+	{group: "batch", name: "Job", resource: "jobs", controller: "system:serviceaccount:kube-system:job-controller"},
 	{group: "example.com", name: "GameServerSet", resource: "gameserversets", controller: "system:serviceaccount:games:manager", scaled: true},
 }
+
+// deployments make and scale ReplicaSets.
+var deployments = kind{group: "apps", name: "Deployment", resource: "deployments", controller: "system:serviceaccount:kube-system:deployment-controller"}
 
 // workload makes pods.
 type workload struct {
 	name     string
+	top      string // the Deployment of a ReplicaSet
 	kind     kind
 	version  int64
+	deleting bool // without its pods
+	gone     bool
 	replicas int
 	image    int
 	keeps    bool              // the pods ask to keep their places
 	labels   map[string]string // of the template
 }
+
+// exists reports whether a workload was made, and is not being deleted.
+func (w workload) exists() bool { return w.name != "" && !w.deleting && !w.gone }
 
 // store is etcd: objects with versions, and the order of all changes.
 type store struct {
@@ -132,6 +143,14 @@ func (s *store) writeWorkload(now time.Time, w workload) workload {
 	return w
 }
 
+// topOf names the workload that says how many pods are wanted.
+func topOf(all map[string]workload, name string) string {
+	if top := all[name].top; top != "" {
+		return top
+	}
+	return name
+}
+
 func (s *store) writeBudget(now time.Time, b disruptions.Budget) {
 	s.version++
 	s.budgets[b.UID] = b
@@ -178,15 +197,22 @@ func compare(a, b string) int {
 
 // shown is the pod as the audit log shows it.
 func (p *pod) shown() *disruptions.Pod {
+	var others []string
+	if p.also != "" {
+		others = []string{p.also}
+	}
 	return &disruptions.Pod{
-		UID: p.uid, Namespace: namespace, Name: p.name, Node: p.node, Labels: p.labels,
+		Others: others, UID: p.uid, Namespace: namespace, Name: p.name, Node: p.node, Labels: p.labels,
 		Owner:      disruptions.Owner{UID: p.workload, Group: p.kind.group, Kind: p.kind.name, Name: p.workload},
 		KeepsPlace: p.keeps, Ready: p.ready, ReadySince: p.readySince, Deleting: p.deleting, Pending: p.pending, Infeasible: p.infeasible, Images: strconv.Itoa(p.image), Runs: strconv.Itoa(p.run),
 	}
 }
 
 func (w workload) shown() *disruptions.Workload {
-	return &disruptions.Workload{UID: w.name, Namespace: namespace, Group: w.kind.group, Kind: w.kind.name, Name: w.name, Replicas: w.replicas, Labels: w.labels}
+	return &disruptions.Workload{
+		UID: w.name, Namespace: namespace, Group: w.kind.group, Kind: w.kind.name, Name: w.name, Replicas: w.replicas, Labels: w.labels,
+		Owner: disruptions.Owner{UID: w.top, Name: w.top}, Deleting: w.deleting, Gone: w.gone, Recreate: w.kind == deployments,
+	}
 }
 
 // covers reports whether a budget selects the pod; the budgets of a schedule have one label.

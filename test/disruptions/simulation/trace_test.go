@@ -12,9 +12,9 @@ func line(e disruptions.Event) string {
 		e.Resource, e.Subresource, e.Name, e.User)
 	switch {
 	case e.Pod != nil:
-		text += fmt.Sprintf(": ready %t, deleting %t, %v", e.Pod.Ready, e.Pod.Deleting, e.Pod.Labels)
+		text += fmt.Sprintf(": ready %t, deleting %t, %v of %s %v", e.Pod.Ready, e.Pod.Deleting, e.Pod.Labels, e.Pod.Owner.UID, e.Pod.Others)
 	case e.Workload != nil:
-		text += fmt.Sprintf(": %d replicas", e.Workload.Replicas)
+		text += fmt.Sprintf(": %s: %d replicas, deleting %t, gone %t", e.Workload.Kind, e.Workload.Replicas, e.Workload.Deleting, e.Workload.Gone)
 	case e.Budget != nil:
 		text += fmt.Sprintf(": max %v, min %v of %v", e.Budget.MaxUnavailable, e.Budget.MinAvailable, e.Budget.Selector.MatchLabels)
 	}

@@ -69,6 +69,11 @@ type NodeIPPoolStatus struct {
 	// +required
 	Free int64 `json:"free"`
 
+	// stateSince is when the state of the node was begun; unset if its file system does not tell.
+	// The state does not have earlier reservations, unless the agent found them in the API.
+	// +optional
+	StateSince *metav1.Time `json:"stateSince,omitempty"`
+
 	// conditions are Exhausted: no address is free; ShareReached: reservations hold all of
 	// their share.
 	// +optional

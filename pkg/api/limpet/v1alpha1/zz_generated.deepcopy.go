@@ -357,6 +357,10 @@ func (in *NodeIPPoolStatus) DeepCopyInto(out *NodeIPPoolStatus) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.StateSince != nil {
+		in, out := &in.StateSince, &out.StateSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))
