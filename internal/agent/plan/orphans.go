@@ -40,7 +40,7 @@ type Cause string
 
 // The causes.
 const (
-	// CauseWorkload is a pod that never returns under its name: its end came before the agent had seen it.
+	// CauseWorkload is a pod that ends, and never returns under its name: its end came before the agent had seen it.
 	CauseWorkload Cause = "workload"
 	// CauseNamespace is a namespace that is gone for longer than the grace.
 	CauseNamespace Cause = "namespace"
@@ -68,11 +68,16 @@ type Orphan struct {
 	Cause Cause
 }
 
+// ending reports whether a pod gets no further sandbox. Until then an address that is reserved by its UID is its own.
+func ending(p *corev1.Pod) bool {
+	return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
 // Orphans returns the reservations that end before their time.
 func Orphans(in OrphansInput) []Orphan {
 	passing := map[types.UID]bool{}
 	for i := range in.Pods.Items {
-		if p := &in.Pods.Items[i]; NeverReturns(p) {
+		if p := &in.Pods.Items[i]; NeverReturns(p) && ending(p) {
 			passing[p.UID] = true
 		}
 	}

@@ -48,6 +48,11 @@ func TestPodsThatNeverReturn(t *testing.T) {
 	}
 }
 
+func inPhase(p corev1.Pod, phase corev1.PodPhase) corev1.Pod {
+	p.Status.Phase = phase
+	return p
+}
+
 func TestOrphans(t *testing.T) {
 	r := reserved(0)
 	for name, tc := range map[string]struct {
@@ -56,7 +61,8 @@ func TestOrphans(t *testing.T) {
 		want plan.Cause
 	}{
 		"a pod that is not known":                 {},
-		"a completed pod of a Job":                {pods: []corev1.Pod{controlledBy("batch/v1", "Job", true)}, want: plan.CauseWorkload},
+		"a completed pod of a Job":                {pods: []corev1.Pod{inPhase(controlledBy("batch/v1", "Job", true), corev1.PodSucceeded)}, want: plan.CauseWorkload},
+		"a running pod of a Job":                  {pods: []corev1.Pod{inPhase(controlledBy("batch/v1", "Job", true), corev1.PodRunning)}},
 		"a pod of a StatefulSet":                  {pods: []corev1.Pod{controlledBy("apps/v1", "StatefulSet", true)}},
 		"a namespace that is gone for an hour":    {gone: map[string]time.Time{"default": now.Wall.Add(-time.Hour)}, want: plan.CauseNamespace},
 		"a namespace that is gone for 59 minutes": {gone: map[string]time.Time{"default": now.Wall.Add(-59 * time.Minute)}},
