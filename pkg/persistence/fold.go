@@ -207,7 +207,7 @@ func (s *Store) beginJournal(h header) error {
 	if err := os.Rename(last, temp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if info, err := os.Stat(temp); err == nil && linked(info) { // it is kept as a damaged one, too
+	if info, err := os.Lstat(temp); err == nil && (linked(info) || !info.Mode().IsRegular()) { // kept as a damaged one, too; or a pipe
 		if err := removeLeftover(temp); err != nil {
 			return err
 		}

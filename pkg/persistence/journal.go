@@ -121,7 +121,14 @@ func openJournal(path string, flag int, see func(change)) (j *journal, err error
 		return nil, err
 	}
 	j = &journal{file: f, data: make([]byte, 0, framesAt+foldAt+readAhead)}
-	if err := j.read(see); err != nil {
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s in place of a journal: %w", info.Mode(), ErrDamaged)
+	}
+	if err == nil {
+		err = j.read(see)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
 	}
 	return j, nil

@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -36,7 +37,6 @@ func (c call) bounded(t *testing.T) answer {
 
 // TestAPipeInPlaceOfAFile puts a pipe in the place of each file of the state. No verb hangs, and the state is mended.
 func TestAPipeInPlaceOfAFile(t *testing.T) {
-	lost := map[string]bool{"limpet.db": true, "limpet.journal": true} // on a new node no other file says all
 	for _, file := range []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last", "limpet.marker", "limpet.lock"} {
 		for _, verb := range []string{"ADD", "CHECK", "STATUS", "DEL"} {
 			t.Run(file+" "+verb, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAPipeInPlaceOfAFile(t *testing.T) {
 				c := conf(dir, "1.1.0")
 				first := kubelet(t, call{verb: "ADD", container: "first", args: pod("web-0", "u"), conf: c})
 				path := filepath.Join(dir, file)
-				if err := os.Remove(path); err != nil {
+				if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 					t.Fatal(err)
 				}
 				if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -55,13 +55,14 @@ func TestAPipeInPlaceOfAFile(t *testing.T) {
 					v.container, v.args = "second", pod("web-1", "u")
 				}
 				a := v.bounded(t)
-				if gone := file == "limpet.db"; (a.exit != 0) != (gone && verb == "CHECK") { // nothing on this machine knows the container
+				if gone := file == "limpet.journal"; (a.exit != 0) != (gone && verb == "CHECK") { // nothing on this machine knows the container
 					t.Errorf("%s: %s%s", verb, a.stdout, a.stderr)
 				}
 				last := call{verb: "ADD", container: "third", netns: "/none", args: pod("web-2", "u"), conf: c}.bounded(t)
-				if last.exit != 0 || file != "limpet.db" && slices.Equal(last.addrs(), first.addrs()) {
+				if last.exit != 0 || file != "limpet.journal" && slices.Equal(last.addrs(), first.addrs()) {
 					t.Errorf("ADD afterwards: %s%s", last.stdout, last.stderr)
 				}
+				tool(t, 0, dir, "compact") // which writes the files that no verb reads
 				if info, err := os.Lstat(path); file != "limpet.lock" && (err != nil || !info.Mode().IsRegular()) {
 					t.Errorf("the pipe is still there: %v", err)
 				}
@@ -74,7 +75,7 @@ func TestAPipeInPlaceOfAFile(t *testing.T) {
 func TestNetworksNamedAsFilesOfTheState(t *testing.T) {
 	dir := t.TempDir()
 	kubelet(t, call{verb: "ADD", container: "first", args: pod("web-0", "u"), conf: conf(dir, "1.1.0")})
-	for _, name := range []string{"limpet.db", "limpet.lock", "limpet.marker"} {
+	for _, name := range []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.lock", "limpet.marker"} {
 		c := conf(dir, "1.1.0")
 		c["name"] = name
 		had := kubelet(t, call{verb: "ADD", container: "c1", args: pod("web-0", "u1"), conf: c}).addrs()

@@ -13,11 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The most system calls of an everyday verb, apart from those of Go's runtime. Two more than were counted: the runtime reads the
-// limits of its cgroup at any time.
+// The most system calls of a verb, apart from those of Go's runtime. Two more than were counted: the runtime reads the limits
+// of its cgroup at any time.
 const (
-	mostCallsOfAdd = 66
-	mostCallsOfDel = 59
+	mostCallsOfAdd     = 58
+	mostCallsOfDel     = 51
+	mostCallsToReserve = 53
+	mostCallsToClaim   = 63
 )
 
 // calls of Go's runtime depend on the machine and on what else runs there.
@@ -27,34 +29,66 @@ var ofRuntime = []uint64{
 	unix.SYS_EPOLL_PWAIT, unix.SYS_PRCTL, unix.SYS_CLOCK_GETTIME,
 }
 
-// An ADD and a DEL of a pod that asks for nothing, on a node where another pod runs, need few system calls beyond those of
-// a process that answers VERSION.
+// An ADD and a DEL, on a node where another pod runs, need few system calls beyond those of a process that answers VERSION.
+// Those of a pod that asks for nothing never wait for the disk. A DEL that reserves and an ADD that claims wait once.
 func TestVerbsMakeFewSystemCalls(t *testing.T) {
-	c := conf(t.TempDir(), "1.1.0")
+	dir := t.TempDir()
+	c := conf(dir, "1.1.0")
+	retains := c["runtimeConfig"]
 	c["runtimeConfig"] = map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{"kubernetes.io/config.source": "api"}}
-	stdin := filepath.Join(t.TempDir(), "stdin")
-	data, err := json.Marshal(c)
+	plain := write(t, c)
+	first := (call{verb: "ADD", container: "first", netns: "/run/netns/first", args: pod("first", "u1"), conf: c}).run(t)
+	if first.exit != 0 {
+		t.Fatal(first.stdout)
+	}
+	c["runtimeConfig"] = retains
+	claims := write(t, c)
+	reserves := func() string { // with the addresses of the ADD: without them the DEL undoes it
+		attached, _ := read(t, dir)
+		return write(t, withPrevious(c, attached["second"].Addresses))
+	}
+	started := traced(t, "VERSION", plain)
+	for _, verb := range []struct {
+		what, name, stdin string
+		most, syncs       int
+	}{
+		{"everyday ADD", "ADD", plain, mostCallsOfAdd, 0},
+		{"everyday DEL", "DEL", plain, mostCallsOfDel, 0},
+		{"first ADD of a pod that asks", "ADD", claims, mostCallsOfAdd, 0},
+		{"DEL that reserves", "DEL", "", mostCallsToReserve, 1},
+		{"ADD that claims", "ADD", claims, mostCallsToClaim, 1},
+	} {
+		if verb.stdin == "" {
+			verb.stdin = reserves()
+		}
+		made := traced(t, verb.name, verb.stdin)
+		if n := len(made) - len(started); n > verb.most {
+			t.Errorf("%s: %d system calls, more than %d: %v", verb.what, n, verb.most, made)
+		} else {
+			t.Logf("%s: %d system calls", verb.what, n)
+		}
+		syncs := len(slices.DeleteFunc(made, func(nr uint64) bool { return !slices.Contains(syncing, nr) }))
+		if syncs != verb.syncs {
+			t.Errorf("%s: %d syncs, want %d", verb.what, syncs, verb.syncs)
+		}
+	}
+}
+
+// syncing are the calls that wait for the disk.
+var syncing = []uint64{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNC, unix.SYS_SYNCFS, unix.SYS_MSYNC, unix.SYS_SYNC_FILE_RANGE}
+
+// write writes a network configuration into a file.
+func write(t *testing.T, conf any) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "stdin")
+	data, err := json.Marshal(conf)
 	if err == nil {
-		err = os.WriteFile(stdin, data, 0o600)
+		err = os.WriteFile(path, data, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := (call{verb: "ADD", container: "first", netns: "/run/netns/first", args: pod("first", "u1"), conf: c}).run(t); a.exit != 0 {
-		t.Fatal(a.stdout)
-	}
-	started := traced(t, "VERSION", stdin)
-	for _, verb := range []struct {
-		name string
-		most int
-	}{{"ADD", mostCallsOfAdd}, {"DEL", mostCallsOfDel}} {
-		made := traced(t, verb.name, stdin)
-		if n := len(made) - len(started); n > verb.most {
-			t.Errorf("an everyday %s makes %d system calls, more than %d: %v", verb.name, n, verb.most, made)
-		} else {
-			t.Logf("%s: %d system calls", verb.name, n)
-		}
-	}
+	return path
 }
 
 // traced runs a verb, and returns the numbers of its system calls.
