@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -17,20 +16,16 @@ import (
 func TestNothingIsReservedForNobody(t *testing.T) {
 	ns, n := env.Namespace(t), newNode(t, "orphans")
 	n.OrphanGrace = time.Millisecond
-	controlled := func(name, apiVersion, kind string, phase corev1.PodPhase) string {
+	controlled := func(name, apiVersion, kind string) string {
 		pod := testenv.APod(name).In(ns).On(n.Node).With(reservation.RetainAnnotation, "10")
 		yes := true
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "w", UID: "w", Controller: &yes}}
 		env.Create(t, pod.Pod)
-		pod.Status.Phase = phase
-		if err := env.Client.Status().Update(t.Context(), pod.Pod); err != nil {
-			t.Fatal(err)
-		}
 		return string(pod.UID)
 	}
-	n.attach(t, ns, "job-x7k2p", controlled("job-x7k2p", "batch/v1", "Job", corev1.PodRunning), n.liveNetNS(), 0)
-	n.attach(t, ns, "web-0", controlled("web-0", "apps/v1", "StatefulSet", corev1.PodRunning), n.liveNetNS(), 0)
-	completed := controlled("job-done", "batch/v1", "Job", corev1.PodSucceeded)
+	n.attach(t, ns, "job-x7k2p", controlled("job-x7k2p", "batch/v1", "Job"), n.liveNetNS(), 0)
+	n.attach(t, ns, "web-0", controlled("web-0", "apps/v1", "StatefulSet"), n.liveNetNS(), 0)
+	completed := controlled("job-done", "batch/v1", "Job")
 	n.update(t, func(tx *persistence.Tx) error {
 		return tx.PutReservation(reservation.Reservation{
 			Owner: reservation.Owner{Network: "net", Namespace: ns, Pod: "job-done", IfName: "eth0"}, UID: completed,

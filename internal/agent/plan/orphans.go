@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,25 +12,24 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// neverReturn are the kinds that give each pod a new name. The successor of such a pod is another owner, so
-// that addresses reserved for it would be kept for no pod. The plugin knows names only, and cannot tell.
-var neverReturn = map[schema.GroupKind]bool{
-	{Group: "apps", Kind: "ReplicaSet"}:        true,
-	{Group: "apps", Kind: "DaemonSet"}:         true,
-	{Group: "batch", Kind: "Job"}:              true,
-	{Group: "", Kind: "ReplicationController"}: true,
+// neverReturn are the kinds that give each pod a new name, and what Strip leaves of them on a pod. The successor of such a pod
+// is another owner, so that addresses reserved for it would be kept for no pod. The plugin knows names only, and cannot tell.
+var neverReturn = map[schema.GroupKind][]metav1.OwnerReference{
+	{Group: "apps", Kind: "ReplicaSet"}:        {{Kind: "ReplicaSet"}},
+	{Group: "apps", Kind: "DaemonSet"}:         {{Kind: "DaemonSet"}},
+	{Group: "batch", Kind: "Job"}:              {{Kind: kindJob}},
+	{Group: "", Kind: "ReplicationController"}: {{Kind: "ReplicationController"}},
 }
 
-// passing is the owner that Strip leaves on a pod that never returns under its name.
-var passing = []metav1.OwnerReference{{Kind: "passing"}}
+const kindJob = "Job"
 
 // ownersOf returns what Strip keeps of the owners of a pod.
 func ownersOf(p *corev1.Pod) []metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(p)
-	if owner == nil || !neverReturn[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()] {
+	if owner == nil {
 		return nil
 	}
-	return passing
+	return neverReturn[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()]
 }
 
 // NeverReturns reports whether no later pod will have the name of a pod that was stripped.
@@ -68,9 +68,10 @@ type Orphan struct {
 	Cause Cause
 }
 
-// ending reports whether a pod gets no further sandbox. Until then an address that is reserved by its UID is its own.
+// ending reports whether a pod gets no further sandbox. Until then an address that is reserved by its UID is its own. A pod of a
+// Job mostly has completed: what the agent reads of a pod does not say.
 func ending(p *corev1.Pod) bool {
-	return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	return p.DeletionTimestamp != nil || slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == kindJob })
 }
 
 // Orphans returns the reservations that end before their time.

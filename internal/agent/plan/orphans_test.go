@@ -48,8 +48,9 @@ func TestPodsThatNeverReturn(t *testing.T) {
 	}
 }
 
-func inPhase(p corev1.Pod, phase corev1.PodPhase) corev1.Pod {
-	p.Status.Phase = phase
+// deleted returns a pod that is being deleted.
+func deleted(p corev1.Pod) corev1.Pod {
+	p.DeletionTimestamp = &metav1.Time{Time: now.Wall}
 	return p
 }
 
@@ -61,8 +62,9 @@ func TestOrphans(t *testing.T) {
 		want plan.Cause
 	}{
 		"a pod that is not known":                 {},
-		"a completed pod of a Job":                {pods: []corev1.Pod{inPhase(controlledBy("batch/v1", "Job", true), corev1.PodSucceeded)}, want: plan.CauseWorkload},
-		"a running pod of a Job":                  {pods: []corev1.Pod{inPhase(controlledBy("batch/v1", "Job", true), corev1.PodRunning)}},
+		"a completed pod of a Job":                {pods: []corev1.Pod{controlledBy("batch/v1", "Job", true)}, want: plan.CauseWorkload},
+		"a deleted pod of a Deployment":           {pods: []corev1.Pod{deleted(controlledBy("apps/v1", "ReplicaSet", true))}, want: plan.CauseWorkload},
+		"a pod of a Deployment between sandboxes": {pods: []corev1.Pod{controlledBy("apps/v1", "ReplicaSet", true)}},
 		"a pod of a StatefulSet":                  {pods: []corev1.Pod{controlledBy("apps/v1", "StatefulSet", true)}},
 		"a namespace that is gone for an hour":    {gone: map[string]time.Time{"default": now.Wall.Add(-time.Hour)}, want: plan.CauseNamespace},
 		"a namespace that is gone for 59 minutes": {gone: map[string]time.Time{"default": now.Wall.Add(-59 * time.Minute)}},

@@ -42,7 +42,6 @@ func Strip(p *corev1.Pod) corev1.Pod {
 			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: annotations,
 			OwnerReferences: ownersOf(p), DeletionTimestamp: p.DeletionTimestamp,
 		},
-		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
-		Status: corev1.PodStatus{Phase: p.Status.Phase},
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName},
 	}
 }
