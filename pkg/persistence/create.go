@@ -103,10 +103,26 @@ func (s *Store) adopt() error {
 	return nil
 }
 
-// begin begins the first journal on the first fold, and makes the second fold a copy of it.
+// begin puts a journal on a fold in the place of the present one, which is damaged or missing, and then makes the other fold a
+// copy of it. Until the journal has its name nothing that a recovery has read is replaced.
 func (s *Store) begin(h header) error {
+	temp := s.path(journalName + newSuffix)
+	if err := removeLeftover(temp); err != nil {
+		return err
+	}
+	if err := writeHeader(temp, h); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Rename(temp, s.path(journalName)), syncDir(s.dir)); err != nil {
+		return err
+	}
+	return s.copyOther(h)
+}
+
+// copyOther makes the other fold a copy of the one on which a new journal stands.
+func (s *Store) copyOther(h header) error {
 	data := make([]byte, h.size)
-	f, err := flock.Open(s.path(foldNames[0]), os.O_RDONLY, 0)
+	f, err := flock.Open(s.path(foldNames[h.fold]), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -114,14 +130,11 @@ func (s *Store) begin(h header) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	second := s.path(foldNames[1])
-	if err := os.WriteFile(second+newSuffix, data, 0o600); err != nil {
+	other := s.path(foldNames[1-h.fold])
+	if err := os.WriteFile(other+newSuffix, data, 0o600); err != nil {
 		return err
 	}
-	if err := errors.Join(reserve(second+newSuffix), os.Rename(second+newSuffix, second)); err != nil {
-		return err
-	}
-	return s.beginJournal(h)
+	return errors.Join(reserve(other+newSuffix), os.Rename(other+newSuffix, other))
 }
 
 // openExisting opens a file for bbolt, which would take an empty one for new.
@@ -180,9 +193,11 @@ func (s *Store) create() error {
 	return s.build(records, Salvaged{})
 }
 
-// build writes a complete fold under a temporary name, renames it over the old one, and begins a journal on it.
+// build writes a complete fold under a temporary name, gives it the name of a fold of which nothing was read, and begins a
+// journal on it.
 func (s *Store) build(records reservation.Records, left Salvaged) error {
-	temp := s.path(databaseName + newSuffix)
+	path := s.path(foldNames[left.into])
+	temp := path + newSuffix
 	if err := removeLeftover(temp); err != nil {
 		return err
 	}
@@ -194,7 +209,7 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 	if err := left.restore(t, records); err != nil {
 		return fmt.Errorf("create state: %w", err)
 	}
-	h, used := header{generation: max(left.generation, m.generation, s.firstGeneration()) + 1}, int64(0)
+	h, used := header{fold: left.into, generation: max(left.generation, m.generation, s.firstGeneration()) + 1}, int64(0)
 	err = guarded(temp, &bolt.Options{}, func(db *bolt.DB) error {
 		err := db.Update(func(tx *bolt.Tx) error { return write(tx, t.changes, h.generation) })
 		if err == nil {
@@ -209,7 +224,7 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 		err = h.sum(temp, used)
 	}
 	if err == nil {
-		err = os.Rename(temp, s.path(databaseName))
+		err = os.Rename(temp, path)
 	}
 	if err == nil {
 		err = s.begin(h)

@@ -28,6 +28,7 @@ type Salvaged struct {
 	rest       map[string]map[string][]byte // other entries, by bucket and key
 	sequence   uint64
 	generation uint64
+	into       byte // number of the fold that nothing was read of: the new state is written there
 }
 
 // salvage reads what can be read of the state, which may be nothing: the fold with its journal, else the fold before with
@@ -50,6 +51,7 @@ func (s *Store) salvage() (Salvaged, error) {
 		if left, err := s.attempt(a); err == nil || errors.Is(err, ErrNewer) {
 			left.Complete = left.Complete && !now.headless && len(now.beyond) == 0
 			collectChanges(&left.Unreferenced, now.beyond)
+			left.into = 1 - a.fold
 			return left, err
 		}
 	}
@@ -63,7 +65,7 @@ func (s *Store) salvage() (Salvaged, error) {
 			return left, err
 		}
 		if left.generation > best.generation {
-			best = left
+			best, best.into = left, 1-byte(n)
 		}
 	}
 	best.Complete = false

@@ -26,17 +26,21 @@ func TestCompactKilledAtAnyInstant(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed, late, done := 0, 0, 0
+	most := ofFold // file operations of a compaction: more, the larger the state is
 	for round := 0; killed < *compactions || late == 0 || done == 0; round++ {
 		if round > 10*(*compactions) {
 			t.Fatalf("of %d, %d were killed, %d of them after the journal stood on the new fold, and %d were done", round, killed, late, done)
 		}
 		fold := activeFold(dir)
-		ended := make(chan bool, 1)
-		at := anyInstant(r, ofFold)
+		ended := make(chan compaction, 1)
+		at := anyInstant(r, most)
 		go func() { ended <- compactUntil(t, dir, at) }()
 		attempts := attempt(t, dir, before, lives, r, ofVerb)
-		if <-ended {
+		c := <-ended
+		most = max(most, c.operations)
+		if c.done {
 			done++
+			most = c.operations
 		} else if killed++; activeFold(dir) != fold {
 			late++
 		}
@@ -52,16 +56,22 @@ func TestCompactKilledAtAnyInstant(t *testing.T) {
 	t.Logf("killed %d, %d of them after the journal stood on the new fold, done %d", killed, late, done)
 }
 
-// compactUntil compacts the state, kills the process at an instant, and reports whether it had ended before.
-func compactUntil(t *testing.T, dir string, at instant) bool {
+// compaction is how far a compaction came.
+type compaction struct {
+	operations int
+	done       bool
+}
+
+// compactUntil compacts the state, and kills the process at an instant, unless it has ended before.
+func compactUntil(t *testing.T, dir string, at instant) compaction {
 	var out bytes.Buffer
 	cmd := compact(t.Context(), dir)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	_, exit, err := traceUntil(cmd, dir, at)
+	ops, exit, err := traceUntil(cmd, dir, at)
 	if err != nil || exit > 0 && !bytes.Contains(out.Bytes(), []byte("no state was created yet")) {
 		t.Errorf("compact, killed %s: exit %d, %v: %s", at, exit, err, out.Bytes())
 	}
-	return exit == 0
+	return compaction{len(ops), exit == 0}
 }
 
 func compact(ctx context.Context, dir string) *exec.Cmd {

@@ -10,10 +10,10 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
-// TestKilledWhileTheFoldShrinks starts a pod on a node whose folds are mostly free, so that the ADD, which folds, makes a
+// TestKilledWhileTheFileShrinks starts a pod on a node whose folds are mostly free, so that the ADD, which folds, makes a
 // smaller one. limpet-ipam is killed before each of its file operations in turn. The state is sound each time, and the next
 // verbs find all pods and a small fold.
-func TestKilledWhileTheFoldShrinks(t *testing.T) {
+func TestKilledWhileTheFileShrinks(t *testing.T) {
 	template := mostlyFree(t)
 	const most = 200 // file operations of a verb
 	inside := 0

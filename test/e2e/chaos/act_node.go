@@ -18,8 +18,11 @@ const bound = 90 * time.Second
 // settled is how long the caches of the controller may be behind a change of a node.
 const settled = 2 * time.Second
 
-// stateFile is the state of limpet-ipam on a node.
-const stateFile = "/var/lib/cni/limpet/limpet.db"
+// stateDir is the directory of the state of limpet-ipam on a node, and stateFiles are what verbs write there, apart from
+// the marker.
+const stateDir = "/var/lib/cni/limpet"
+
+var stateFiles = []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last"}
 
 // kill returns an action that kills a program of a node. The node starts it again.
 func kill(program string) action {
@@ -52,20 +55,28 @@ func powerLoss(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
 	return r.withoutPower(ctx, f, func() error { return nil })
 }
 
-// rollBackState puts an older state file in place of the present one while the node has no power.
+// rollBackState puts older files of the state in place of the present ones while the node has no power.
 func rollBackState(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
-	file := filepath.Join(r.bed.Cluster.Disk(f.Node), stateFile)
-	older, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("save the state of %s: %w", f.Node, err)
+	dir := filepath.Join(r.bed.Cluster.Disk(f.Node), stateDir)
+	older := map[string][]byte{}
+	for _, name := range stateFiles {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		switch {
+		case err == nil:
+			older[name] = data
+		case !errors.Is(err, os.ErrNotExist): // there is no last journal before the first fold
+			return fmt.Errorf("save the state of %s: %w", f.Node, err)
+		}
 	}
 	if err := r.wait(ctx, f.For); err != nil {
 		return err
 	}
 	return r.withoutPower(ctx, f, func() error {
 		r.keep(func(k *Keeper, _ time.Time) { k.Forget(f.Node, true) })
-		if err := os.WriteFile(file, older, 0o600); err != nil {
-			return fmt.Errorf("roll the state of %s back: %w", f.Node, err)
+		for name, data := range older {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				return fmt.Errorf("roll the state of %s back: %w", f.Node, err)
+			}
 		}
 		return nil
 	})
@@ -98,13 +109,14 @@ func partition(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
 	return errors.Join(err, mended, r.settle(ctx, f.Node, r.nodeReady(f.Node)))
 }
 
-// damageState writes over a page of a state file that is in use. Then it does what the runbook says.
+// damageState writes over a part of a fold or of the journal. Then it does what the runbook says.
 func damageState(ctx context.Context, r *runner, f Fault, random *rand.Rand) error {
 	r.keep(func(k *Keeper, now time.Time) {
 		k.Disturb(f.Node, now)
 		k.Forget(f.Node, false)
 	})
-	_, err := r.bed.Cluster.Exec(ctx, f.Node, "dd", "if=/dev/urandom", "of="+stateFile, "bs=1024", fmt.Sprintf("seek=%d", random.IntN(24)), "count=1", "conv=notrunc")
+	file := filepath.Join(stateDir, stateFiles[random.IntN(3)])
+	_, err := r.bed.Cluster.Exec(ctx, f.Node, "dd", "if=/dev/urandom", "of="+file, "bs=1024", fmt.Sprintf("seek=%d", random.IntN(24)), "count=1", "conv=notrunc")
 	if err != nil {
 		return err
 	}
