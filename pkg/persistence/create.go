@@ -116,7 +116,10 @@ func (s *Store) begin(h header) error {
 	if err := errors.Join(os.Rename(temp, s.path(journalName)), syncDir(s.dir)); err != nil {
 		return err
 	}
-	return s.copyOther(h)
+	if err := s.copyOther(h); err != nil {
+		_ = removeLeftover(s.path(foldNames[1-h.fold] + newSuffix)) // the next fold makes the copy, and removes this too
+	}
+	return nil
 }
 
 // copyOther makes the other fold a copy of the one on which a new journal stands.
