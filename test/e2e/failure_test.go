@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -136,27 +137,55 @@ func (f failure) run(t *testing.T, name string) affected {
 	return b
 }
 
-// TestARestartOfTheNode checks that a pod has its addresses after a restart of its node: the
-// same pod object, with restarted containers.
+// TestARestartOfTheNode checks that pods have their addresses after a restart of their node: the same pod objects, with
+// restarted containers. Those of a Deployment ask for nothing.
 func TestARestartOfTheNode(t *testing.T) {
 	apply(t, set("outlives", 1, retain, "10"))
-	before := pods(t, "outlives", 1)["outlives-0"]
-	powerOff(t, before.Spec.NodeName)
-	powerOn(t, before.Spec.NodeName)
-	await(t, time.Minute, "its containers to be started again", func(ctx context.Context) (bool, string) {
-		p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, before.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		c := p.Status.ContainerStatuses
-		return len(c) == 1 && c[0].RestartCount > 0 && c[0].Ready, fmt.Sprintf("%+v", c)
-	})
-	after := pods(t, "outlives", 1)["outlives-0"]
-	if after.UID != before.UID || after.Spec.NodeName != before.Spec.NodeName || ips(after) != ips(before) {
-		t.Errorf("was %s on %s with %s, is %s on %s with %s",
-			before.UID, before.Spec.NodeName, ips(before), after.UID, after.Spec.NodeName, ips(after))
+	node := pods(t, "outlives", 1)["outlives-0"].Spec.NodeName
+	const plain = 8
+	apply(t, fmt.Sprintf(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: asks-nothing}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: asks-nothing}}
+  template:
+    metadata: {labels: {app: asks-nothing}}
+    spec:
+      nodeSelector: {kubernetes.io/hostname: %s}
+      terminationGracePeriodSeconds: 1
+      containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent}]
+`, plain, node))
+	all := func() map[string]corev1.Pod {
+		found := pods(t, "asks-nothing", plain)
+		maps.Copy(found, pods(t, "outlives", 1))
+		return found
 	}
-	attached(t, after)
+	before := all()
+	powerOff(t, node)
+	powerOn(t, node)
+	await(t, 2*time.Minute, "containers to be started again", func(ctx context.Context) (bool, string) {
+		for name := range before {
+			p, err := theBed.Client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, err.Error()
+			}
+			if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].RestartCount == 0 || !c[0].Ready {
+				return false, fmt.Sprintf("%s: %+v", name, c)
+			}
+		}
+		return true, ""
+	})
+	for name, after := range all() {
+		was := before[name]
+		if after.UID != was.UID || after.Spec.NodeName != was.Spec.NodeName || ips(after) != ips(was) {
+			t.Errorf("%s was %s on %s with %s, is %s on %s with %s",
+				name, was.UID, was.Spec.NodeName, ips(was), after.UID, after.Spec.NodeName, ips(after))
+		}
+		if name == "outlives-0" {
+			attached(t, after)
+		}
+	}
 }
 
 // TestANodeThatIsHeardAgain force-deletes a pod while its node sends no heartbeats. The
