@@ -18,7 +18,7 @@ func (t *Tx) ByAddress(network string, first, fn func(Record) error) error {
 	sort.Sort(all)
 	file := mapOf(t.base)
 	for i := range all {
-		file.touch(1)
+		file.touch()
 		record, err := all[i].record()
 		if err == nil {
 			err = fn(record)
@@ -43,7 +43,7 @@ func (t *Tx) addressEntries(network string, fn func(Record) error) (addressEntri
 			c := t.bucket(bucket.name).Cursor()
 			prefix := key(name, "")
 			for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-				file.touch(1)
+				file.touch()
 				record, err := bucket.decode(k, v)
 				if err == nil {
 					err = fn(record)
@@ -130,6 +130,6 @@ func (e addressEntries) Less(i, j int) bool {
 
 // keys counts the entries of a bucket.
 func keys(b *bucket, file *mapped) (n int) {
-	_ = b.ForEach(func([]byte, []byte) error { n++; file.touch(1); return nil }) // the function returns no error
+	_ = b.ForEach(func([]byte, []byte) error { n++; file.touch(); return nil }) // the function returns no error
 	return n
 }

@@ -231,7 +231,7 @@ func reservedIn(t *Tx) map[string]int64 {
 	reserved, file := map[string]int64{}, mapOf(t.base)
 	add := func(n int64) func(k, _ []byte) error {
 		return func(k, _ []byte) error {
-			file.touch(1)
+			file.touch()
 			network, _, _ := bytes.Cut(k, []byte{0})
 			reserved[string(network)] += n
 			return nil

@@ -141,18 +141,6 @@ func (b *bucket) ForEach(fn func(k, v []byte) error) error {
 	return nil
 }
 
-// clear deletes all entries.
-func (b *bucket) clear() error {
-	var all [][]byte
-	_ = b.ForEach(func(k, _ []byte) error { all = append(all, slices.Clone(k)); return nil }) // the function returns no error
-	for _, k := range all {
-		if err := b.Delete(k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Cursor returns a cursor over the entries. After a change of the bucket it must be positioned again.
 func (b *bucket) Cursor() *cursor {
 	c := &cursor{layer: b.layer}

@@ -34,9 +34,9 @@ func mapOf(tx *bolt.Tx) *mapped {
 	return &mapped{at: db.Info().Data, size: uintptr(tx.Size())}
 }
 
-// touch counts pages that are read, and gives all back from time to time.
-func (m *mapped) touch(pages int) {
-	if m.touched += pages; m.touched >= giveAfter {
+// touch counts a page that is read, and gives all back from time to time.
+func (m *mapped) touch() {
+	if m.touched++; m.touched >= giveAfter {
 		m.touched = 0
 		m.advise(unix.MADV_DONTNEED)
 	}

@@ -75,7 +75,8 @@ func mostlyFree(t *testing.T) string {
 		}
 	}
 	store := persistence.New(persistence.Options{Dir: dir})
-	set := func(networks int, config []byte) {
+	const networks = 100
+	set := func(config []byte) {
 		err := store.Update(t.Context(), func(tx *persistence.Tx) (err error) {
 			for n := 0; n < networks && err == nil; n++ {
 				err = tx.SetConfig(fmt.Sprint("ballast-", n), config)
@@ -86,13 +87,12 @@ func mostlyFree(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	const networks = 100
 	large := slices.Repeat([]byte(" "), 60_000)
-	set(networks, large)
-	set(networks, append(large, ' ')) // folds again: both folds have the ballast
-	set(networks, []byte("[]"))
+	set(large)
+	set(append(large, ' ')) // folds again: both folds have the ballast
+	set([]byte("[]"))
 	fillJournal(t, dir)
-	set(networks, []byte("[0]")) // folds: the journal stands on a fold with the free pages
+	set([]byte("[0]")) // folds: the journal stands on a fold with the free pages
 	fillJournal(t, dir)
 	if size := foldSize(dir); size < 6<<20 {
 		t.Fatalf("the fold has %d bytes", size)
