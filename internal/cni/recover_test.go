@@ -236,7 +236,7 @@ func TestPodsEndWithoutRepair(t *testing.T) {
 	if !strings.Contains(w.log.String(), "State cannot be written") {
 		t.Errorf("the log says %s", w.log.String())
 	}
-	if err := os.RemoveAll(filepath.Join(w.dir, "limpet.db.new")); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(w.dir, newFolds[0])), os.RemoveAll(filepath.Join(w.dir, newFolds[1]))); err != nil {
 		t.Fatal(err)
 	}
 	delete(w.netns, s.netns())
@@ -529,11 +529,16 @@ func (w *testNode) putBack(all map[string][]byte) {
 	}
 }
 
+// newFolds are the names under which a recovery writes a fold.
+var newFolds = [...]string{"limpet.db.new", "limpet.db.2.new"}
+
 // forbidRepair blocks the name of a new state file.
 func (w *testNode) forbidRepair() {
 	w.t.Helper()
-	if err := os.MkdirAll(filepath.Join(w.dir, "limpet.db.new", "obstacle"), 0o700); err != nil {
-		w.t.Fatal(err)
+	for _, temp := range newFolds {
+		if err := os.MkdirAll(filepath.Join(w.dir, temp, "obstacle"), 0o700); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
 

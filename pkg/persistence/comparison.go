@@ -3,7 +3,7 @@ package persistence
 import (
 	"bytes"
 	"fmt"
-	"hash/maphash"
+	"hash/fnv"
 	"maps"
 	"math/bits"
 	"net/netip"
@@ -32,10 +32,9 @@ func newComparison(r *Report, t *Tx, see func(Record)) *comparison {
 	if see == nil {
 		see = func(Record) {}
 	}
-	seed := maphash.MakeSeed()
 	return &comparison{
 		r: r, t: t, see: see, last: t.bucket(bucketMeta).Sequence(), file: mapOf(t.base), held: map[string]chunk{}, shared: map[string]bool{},
-		owners: tally{seed: seed}, order: tally{seed: seed}, inNS: map[string]uint64{},
+		inNS: map[string]uint64{},
 	}
 }
 
@@ -167,19 +166,22 @@ func (r *Report) compareChunk(k []byte, got, want chunk) {
 
 // tally stands for the entries of an index: their number, and a sum of their hashes. Other entries have another one.
 type tally struct {
-	seed    maphash.Seed
 	entries int
 	sum     uint64
 }
 
 func (y *tally) add(k, v []byte) {
+	h := fnv.New64a()
+	_, _ = h.Write(k) // a hash never fails
+	of := h.Sum64()
+	_, _ = h.Write(v)
 	y.entries++
-	y.sum += maphash.Bytes(y.seed, k) * (2*maphash.Bytes(y.seed, v) + 1)
+	y.sum += of * (2*h.Sum64() + 1)
 }
 
 // compareIndex compares an index with the entries that the records imply.
 func (c *comparison) compareIndex(name []byte, subject string, want tally) {
-	got := tally{seed: want.seed}
+	var got tally
 	_ = c.t.bucket(name).ForEach(func(k, v []byte) error { got.add(k, v); c.file.touch(); return nil }) // the function returns no error
 	if got != want {
 		c.r.fault(FaultIndex, subject, fmt.Sprintf("has %d entries, which are not the %d that the records make", got.entries, want.entries))
