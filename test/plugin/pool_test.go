@@ -71,7 +71,7 @@ func TestANewOwnerInheritsNoConnection(t *testing.T) {
 	dir := t.TempDir()
 	conf := smallPool(dir, "bridge", 3, nil)
 	of := func(s space) call {
-		return call{plugin: lookPath(t, "bridge"), container: s.name, netns: s.path, args: pod(s.name, "u"), conf: conf}
+		return call{plugin: lookPath(t, "bridge"), container: s.name, netns: s.path, args: pod(s.name, "u-"+s.name), conf: conf}
 	}
 	old := netip.MustParseAddr("10.1.2.3")
 	if a := node.run(t, of(stays), "ADD"); a.exit != 0 { // a bridge without ports forgets its neighbours by itself
