@@ -51,7 +51,7 @@ func BuildLimpet(ctx context.Context, root, dir string) (Binaries, error) {
 }
 
 // notInlined are the packages in the plugin that are compiled without inlining, as in the Makefile.
-var notInlined = []string{"github.com/limpet-io/limpet/...", "github.com/containernetworking/...", "log", "log/slog", "flag", "net"}
+var notInlined = []string{"github.com/limpet-io/limpet/...", "github.com/containernetworking/...", "log", "log/slog", "flag", "net", "encoding/json"}
 
 func goBuild(ctx context.Context, dir, to, what string) error {
 	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", to}
