@@ -55,3 +55,27 @@ func TestTheSamePodKeepsItsAddress(t *testing.T) {
 		})
 	}
 }
+
+// TestManyPodsPushAPodOutOfMemory starts and ends more pods than the state remembers. The pod that ended before them gets an
+// address all the same, and the last of them gets its own.
+func TestManyPodsPushAPodOutOfMemory(t *testing.T) {
+	w := newTestNode(t)
+	early := plain("early")
+	early.uid = "early"
+	w.mustAdd(early)
+	w.stop(early)
+	var last sandbox
+	var had string
+	for n := range 300 {
+		last = plain(fmt.Sprint("churn", n))
+		last.uid = last.pod
+		had = w.mustAdd(last)[0].String()
+		w.stop(last)
+	}
+	early.id = "early again"
+	w.mustAdd(early)
+	last.id = "last again"
+	if got := w.mustAdd(last)[0].String(); got != had {
+		t.Errorf("the last pod got %s, had %s", got, had)
+	}
+}

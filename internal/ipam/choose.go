@@ -39,7 +39,7 @@ type ChooseInput struct {
 	// Released are addresses whose release delay is not over, the earliest released first. If an address is there twice,
 	// the later one counts.
 	Released []netip.Addr
-	// Kept are addresses that other pods had, and may have again. They are taken after those that nobody waits for.
+	// Kept are addresses that other pods had, and may have again. They are taken after all others whose release delay is over.
 	Kept []netip.Addr
 	// Use asks the kernel about an address; nil for no question.
 	Use func(netip.Addr) Use

@@ -306,7 +306,7 @@ func eachChange(payload []byte, see func(change)) error {
 		if !ok || int(c.bucket) >= len(buckets) {
 			return fmt.Errorf("frame with a change that cannot be read: %w", ErrDamaged)
 		}
-		c.key, payload = unsafe.String(unsafe.SliceData(k), len(k)), rest // nobody changes what was read
+		c.key, payload = unsafe.String(unsafe.SliceData(k), len(k)), rest // no code changes what was read
 		see(c)
 	}
 	return nil

@@ -28,7 +28,7 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// read opens the state under the lock, and runs fn without it. Nobody writes the fold while it is open. A state without a
+// read opens the state under the lock, and runs fn without it. No verb writes the fold while it is open. A state without a
 // journal is read under the lock.
 func (s *Store) read(ctx context.Context, fn func(*session) error) error {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
@@ -38,7 +38,7 @@ func (s *Store) read(ctx context.Context, fn func(*session) error) error {
 	unlock := func() error { return nil }
 	if err == nil {
 		unlock = l.Close
-	} else if !errors.Is(err, unix.EROFS) { // no lock file can be created, and nobody can write
+	} else if !errors.Is(err, unix.EROFS) { // no lock file can be created, and no program can write
 		return err
 	}
 	opened := false

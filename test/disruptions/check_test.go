@@ -135,28 +135,28 @@ func TestKindsOfWorkloads(t *testing.T) {
 		log  *log
 		want []disruptions.Rule
 	}{
-		"a Job":                                              {logOf(three("batch", "Job"), of("batch", "Job")).evict("a"), nil},
-		"a Job, two pods":                                    {logOf(three("batch", "Job"), of("batch", "Job")).evict("a").evict("b"), below},
-		"a CloneSet":                                         {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).evict("a"), nil},
-		"a CloneSet, two pods":                               {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).evict("a").evict("b"), below},
-		"a CloneSet that is scaled in":                       {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).scale(2).evict("a").evict("b"), nil},
-		"selected pods of a CloneSet":                        {logOf(three("apps.kruise.io", "CloneSet"), selects).evict("a").evict("b"), below},
-		"a Rollout, by its ReplicaSet":                       {logOf(ofRollout, of("argoproj.io", "Rollout")).evict("a").evict("b"), below},
-		"another workload":                                   {logOf(three("apps.kruise.io", "CloneSet"), of("apps", "StatefulSet")).evict("a").evict("b"), nil},
-		"an owner that the log does not show":                {logOf(unknown(), selects).evict("a"), gap},
-		"… and a budget with a size":                         {logOf(unknown(), named).evict("a").evict("b"), below},
-		"… one pod":                                          {logOf(unknown(), named).evict("a"), nil},
-		"… and a budget that counts its pods":                {logOf(unknown(), counted).evict("a"), nil},
-		"an ignored pod counts":                              {canary().evict("a").evict("b"), below},
-		"an ignored pod may go":                              {canary().evict("b").evict("a"), nil},
-		"an ignored pod is available":                        {canary().evict("b"), nil},
-		"pods that are given to nobody, one after the other": {newLog().give("a").give("b"), below},
-		"… one of them":                                      {newLog().give("a").collect("a").create("d").ready("d").give("b"), nil},
-		"… beside an owner that exists":                      {newLog().give("a", "u-web").give("b", "u-web"), nil},
-		"… from which they are taken later":                  {newLog().give("a", "u-web").give("b", "u-web").give("a").give("b"), below},
-		"a Job deletes its pods":                             {logOf(&disruptions.Workload{Group: "batch", Kind: "Job", Name: "web", Replicas: 3}, disruptions.Budget{Selector: web(), MaxUnavailable: &one}).delete(jobCtl, "a").delete(jobCtl, "b"), nil},
-		"the deadline of a node":                             {newLog().nodeEnds().evict("a").delete("system:serviceaccount:karpenter:karpenter", "b"), nil},
-		"Karpenter before the deadline":                      {newLog().evict("a").delete("system:serviceaccount:karpenter:karpenter", "b"), below},
+		"a Job":                               {logOf(three("batch", "Job"), of("batch", "Job")).evict("a"), nil},
+		"a Job, two pods":                     {logOf(three("batch", "Job"), of("batch", "Job")).evict("a").evict("b"), below},
+		"a CloneSet":                          {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).evict("a"), nil},
+		"a CloneSet, two pods":                {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).evict("a").evict("b"), below},
+		"a CloneSet that is scaled in":        {logOf(three("apps.kruise.io", "CloneSet"), of("apps.kruise.io", "CloneSet")).scale(2).evict("a").evict("b"), nil},
+		"selected pods of a CloneSet":         {logOf(three("apps.kruise.io", "CloneSet"), selects).evict("a").evict("b"), below},
+		"a Rollout, by its ReplicaSet":        {logOf(ofRollout, of("argoproj.io", "Rollout")).evict("a").evict("b"), below},
+		"another workload":                    {logOf(three("apps.kruise.io", "CloneSet"), of("apps", "StatefulSet")).evict("a").evict("b"), nil},
+		"an owner that the log does not show": {logOf(unknown(), selects).evict("a"), gap},
+		"… and a budget with a size":          {logOf(unknown(), named).evict("a").evict("b"), below},
+		"… one pod":                           {logOf(unknown(), named).evict("a"), nil},
+		"… and a budget that counts its pods": {logOf(unknown(), counted).evict("a"), nil},
+		"an ignored pod counts":               {canary().evict("a").evict("b"), below},
+		"an ignored pod may go":               {canary().evict("b").evict("a"), nil},
+		"an ignored pod is available":         {canary().evict("b"), nil},
+		"pods that are given to an absent owner, one after the other": {newLog().give("a").give("b"), below},
+		"… one of them":                     {newLog().give("a").collect("a").create("d").ready("d").give("b"), nil},
+		"… beside an owner that exists":     {newLog().give("a", "u-web").give("b", "u-web"), nil},
+		"… from which they are taken later": {newLog().give("a", "u-web").give("b", "u-web").give("a").give("b"), below},
+		"a Job deletes its pods":            {logOf(&disruptions.Workload{Group: "batch", Kind: "Job", Name: "web", Replicas: 3}, disruptions.Budget{Selector: web(), MaxUnavailable: &one}).delete(jobCtl, "a").delete(jobCtl, "b"), nil},
+		"the deadline of a node":            {newLog().nodeEnds().evict("a").delete("system:serviceaccount:karpenter:karpenter", "b"), nil},
+		"Karpenter before the deadline":     {newLog().evict("a").delete("system:serviceaccount:karpenter:karpenter", "b"), below},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { wantRules(t, test.log.check(), test.want...) })
@@ -170,7 +170,7 @@ func (l *log) nodeEnds() *log {
 // give gives a pod to a controller that does not exist, and to further owners.
 func (l *log) give(name string, others ...string) *log {
 	return l.write(person, "patch", "", name, func(p *disruptions.Pod) {
-		p.Owner, p.Others = disruptions.Owner{UID: "nobody", Group: "apps", Kind: "ReplicaSet", Name: "nobody"}, others
+		p.Owner, p.Others = disruptions.Owner{UID: "absent", Group: "apps", Kind: "ReplicaSet", Name: "absent"}, others
 	})
 }
 

@@ -69,9 +69,9 @@ func (c *cluster) give(p *process) {
 	if first == nil || first.workload == "" {
 		return
 	}
-	to := "nobody"
+	to := "absent"
 	if c.sometimes(0.3) {
-		to = c.uid("heir")
+		to = c.uid("successor")
 		c.makeWorkload(to, first.labels["app"], c.random.IntN(4), first.kind)
 	}
 	pause := c.between(100*time.Millisecond, 5*time.Second)
