@@ -66,7 +66,7 @@ func (r report) markdown() string {
 Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and upstream host-local in turns. Each call is a process that gets its configuration on standard input. The pods ask for no retention, unless a state says so. Read the ratios: absolute times hold for this machine only.
 
 * %s
-* a process of limpet-ipam that does nothing takes %s ms, one of host-local %s ms; limpet-ipam waits for two flushes in each verb that writes, and host-local for none
+* a process of limpet-ipam that does nothing takes %s ms, one of host-local %s ms; limpet-ipam waits for one flush in a verb that reserves, claims or is required, and for none in others, as host-local does
 * host-local %s (%s), limpet-ipam of this commit (%s), both %s, stripped, without cgo
 * %s, %.0f s in all%s
 
