@@ -161,19 +161,20 @@ func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
 
 // asked adds for how long a pod asks to keep its addresses.
 func asked(e *Explanation, pod *corev1.Pod) {
-	value, set := pod.Annotations[reservation.RetainAnnotation]
-	retain, warning := reservation.ParseRetain(value, longest)
+	request, warnings := reservation.ParseRetentionRequest(pod.Annotations, longest)
 	owner, owned := workload.OwnerOf(pod)
 	switch {
 	case owned && owner.Unstable():
 		e.because("pods of a %s get new names, and keep no address", owner.Kind)
-	case !set:
+	case !reservation.Asks(pod.Annotations):
 		e.because("the pod asks for no reservation")
-		e.Remedy = "annotate the pod template with " + reservation.RetainAnnotation
-	case warning != "":
-		e.because("%s", warning)
+		e.Remedy = "annotate the workload or its namespace with " + reservation.KeepAnnotation
+	case len(warnings) > 0:
+		e.because("%s", strings.Join(warnings, "; "))
+	case pod.Annotations[pin.AnnotationKeepFrom] != "":
+		e.because("a reservation of %s is asked for by the annotation of its %s", request.Retain, pod.Annotations[pin.AnnotationKeepFrom])
 	default:
-		e.because("the pod asks for a reservation of %s", retain)
+		e.because("the pod asks for a reservation of %s", request.Retain)
 	}
 }
 

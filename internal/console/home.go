@@ -94,8 +94,8 @@ const longest = 24 * time.Hour
 
 // retains reports whether a pod asks to keep its addresses.
 func retains(pod *corev1.Pod) bool {
-	asked, _ := reservation.ParseRetain(pod.Annotations[reservation.RetainAnnotation], longest)
-	return asked > 0
+	asked, _ := reservation.ParseRetentionRequest(pod.Annotations, longest)
+	return asked.Retain > 0
 }
 
 // cluster returns all nodes, with those of the names cordoned.

@@ -43,7 +43,7 @@ type Handler struct {
 
 // Handle answers one request.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	facts, warnings, err := h.gather(req)
+	facts, warnings, err := h.gather(ctx, req)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
@@ -66,7 +66,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 }
 
 // gather collects the facts that all planners share.
-func (h *Handler) gather(req admission.Request) (facts Facts, warnings []string, err error) {
+func (h *Handler) gather(ctx context.Context, req admission.Request) (facts Facts, warnings []string, err error) {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
 		return Facts{}, nil, fmt.Errorf("decode pod: %w", err)
@@ -79,14 +79,34 @@ func (h *Handler) gather(req admission.Request) (facts Facts, warnings []string,
 	if err != nil {
 		return Facts{}, nil, err
 	}
-	retention, warnings := reservation.ParseRetentionRequest(pod.Annotations, h.MaxReservation)
-	if pod.Spec.HostNetwork && retention.Retain > 0 {
-		retention.Retain = 0
-		warnings = append(warnings, fmt.Sprintf("annotation %s does nothing: a pod with hostNetwork has the addresses of its node", reservation.RetainAnnotation))
+	facts = Facts{Pod: pod, UID: req.UID, DryRun: dryRun, Labelled: h.Labelled, Now: h.Clock.Now()}
+	h.keep(ctx, &facts)
+	facts.Retention, warnings = reservation.ParseRetentionRequest(pod.Annotations, h.MaxReservation)
+	if pod.Spec.HostNetwork && facts.Retention.Retain > 0 {
+		facts.Retention.Retain = 0
+		warnings = append(warnings, fmt.Sprintf("annotation %s does nothing: a pod with hostNetwork has the addresses of its node", asked(pod)))
 	}
-	return Facts{
-		Pod: pod, UID: req.UID, DryRun: dryRun, Labelled: h.Labelled, Retention: retention, Now: h.Clock.Now(),
-	}, warnings, nil
+	return facts, warnings, nil
+}
+
+// keep adds what others ask for the addresses of a pod that returns under its name.
+func (h *Handler) keep(ctx context.Context, facts *Facts) {
+	for _, p := range h.Planners {
+		if keeper, ok := p.(Keeper); ok && returnsUnderItsName(facts.Pod) {
+			facts.Kept = keeper.Keep(ctx, *facts)
+			for key, value := range facts.Kept.Annotations {
+				metav1.SetMetaDataAnnotation(&facts.Pod.ObjectMeta, key, value)
+			}
+		}
+	}
+}
+
+// asked returns the annotation that says for how long the addresses of a pod are kept.
+func asked(pod *corev1.Pod) string {
+	if _, minutes := pod.Annotations[reservation.RetainAnnotation]; minutes {
+		return reservation.RetainAnnotation
+	}
+	return reservation.KeepAnnotation
 }
 
 // isDryRun reads both forms of a dry run: the field of the request, and the options of
@@ -153,7 +173,7 @@ type namedPlan struct {
 // would lose its place and its address. Any other pod is created without the plan, unless the
 // planner says that the plan is essential.
 func (h *Handler) plan(ctx context.Context, facts Facts) (agreement, error) {
-	var out agreement
+	out := agreement{patch: facts.Kept, plans: []namedPlan{{"keep", Plan{Patch: facts.Kept}}}}
 	for _, p := range h.Planners {
 		facts.Place = out.patch.Required
 		plan, err := p.Plan(ctx, facts)
@@ -162,7 +182,7 @@ func (h *Handler) plan(ctx context.Context, facts Facts) (agreement, error) {
 			merged, err = podpatch.Merge(out.patch, plan.Patch)
 		}
 		if err != nil {
-			if _, asked := facts.Pod.Annotations[reservation.RetainAnnotation]; asked && !facts.Pod.Spec.HostNetwork || errors.Is(err, ErrEssential) {
+			if reservation.Asks(facts.Pod.Annotations) && !facts.Pod.Spec.HostNetwork || errors.Is(err, ErrEssential) {
 				return out, fmt.Errorf("plan %s: %w", p.Name(), err)
 			}
 			log.FromContext(ctx).Error(err, "Pod is created without a plan", "planner", p.Name())
@@ -253,7 +273,7 @@ const (
 
 // ConcernOf tells how much the creation of a pod concerns the controller.
 func ConcernOf(pod *corev1.Pod) Concern {
-	_, retains := pod.Annotations[reservation.RetainAnnotation]
+	retains := reservation.Asks(pod.Annotations)
 	_, mode := pod.Annotations[reservation.ModeAnnotation]
 	returns := returnsUnderItsName(pod)
 	switch {

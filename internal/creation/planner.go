@@ -14,8 +14,10 @@ import (
 
 // Facts are what all planners know of one creation. They must not be changed.
 type Facts struct {
-	// Pod as its owner wrote it.
+	// Pod as its owner wrote it, with the annotations of Kept.
 	Pod *corev1.Pod
+	// Kept is the patch of the Keeper.
+	Kept podpatch.Patch
 	// UID of the request. Books enter the pod under it.
 	UID types.UID
 	// DryRun tells that the pod will not be stored.
@@ -42,6 +44,12 @@ type Planner interface {
 	Name() string
 	// Plan decides what the feature adds to a pod. It changes nothing anywhere.
 	Plan(ctx context.Context, facts Facts) (Plan, error)
+}
+
+// Keeper is a planner that also knows what others ask for the addresses of a pod.
+type Keeper interface {
+	// Keep returns the annotations with which the pod asks for it. All planners see them on the pod.
+	Keep(ctx context.Context, facts Facts) podpatch.Patch
 }
 
 // ErrEssential is returned for a pod that must not be created without the plan of a feature. The

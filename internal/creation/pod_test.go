@@ -50,12 +50,19 @@ func putState(t *testing.T, records map[string]appsv1beta1.PodState) testenv.Sta
 
 func putStateOf(t *testing.T, set testenv.StatefulSet, records map[string]appsv1beta1.PodState) {
 	t.Helper()
+	put(t, set.StatefulSet)
+	putStateOfOnly(t, set, records)
+}
+
+// putStateOfOnly is putStateOf for a StatefulSet that exists.
+func putStateOfOnly(t *testing.T, set testenv.StatefulSet, records map[string]appsv1beta1.PodState) {
+	t.Helper()
 	state := testenv.APersistentPodState("web").In(set.Namespace).Prefers(100, hostname).PersistentPodState
 	for _, key := range []string{"example.com/seed", "example.com/role"} {
 		state.Spec.PersistentPodAnnotations = append(state.Spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
 	}
 	state.Status.PodStates = records
-	put(t, set.StatefulSet, state)
+	put(t, state)
 }
 
 // nextOf begins the first pod of a StatefulSet, which asks to keep its address.

@@ -21,8 +21,8 @@ type AdviceInput struct {
 	Kind schema.GroupVersionKind
 	// Returns tells that pods of the kind come back under their names.
 	Returns bool
-	// Annotations are those of the workload, Template those of its pod template.
-	Annotations, Template map[string]string
+	// Annotations are those of the workload, Template those of its pod template, Namespace those of its namespace.
+	Annotations, Template, Namespace map[string]string
 	// Targeted tells that a PersistentPodState names the workload.
 	Targeted bool
 	// Missing are the topology keys that no node has as a label.
@@ -79,7 +79,8 @@ func unknownAdvice(where string, annotations map[string]string) []string {
 
 // unstableAdvice is about a workload whose pods never come back under their names.
 func unstableAdvice(in AdviceInput) []string {
-	named := slices.Concat(setAmong(in.Annotations, ofPods), setAmong(in.Template, ofPods),
+	pods := append([]string{reservation.KeepAnnotation}, ofPods...)
+	named := slices.Concat(setAmong(in.Annotations, pods), setAmong(in.Template, pods),
 		setAmong(in.Annotations, ofPersistence), setAmong(in.Template, ofPersistence))
 	if len(named) == 0 {
 		return nil
@@ -118,9 +119,9 @@ func generationAdvice(in AdviceInput) []string {
 	switch {
 	case set && value != "true" && value != "false" && value != "":
 		return []string{fmt.Sprintf("annotation %s: %q is not \"true\", so that no PersistentPodState is generated", appsv1beta1.AnnotationAutoGenerate, cut(value))}
-	case set && value == "true" && len(TopologyKeys(in.Annotations)) == 0:
+	case set && value == "true" && len(TopologyKeys(in.Annotations)) == 0 && !in.keeps():
 		return []string{missingTopology}
-	case !set && len(named) > 0:
+	case !set && len(named) > 0 && !in.keeps():
 		return []string{fmt.Sprintf("annotation %s does nothing without %s: \"true\"", strings.Join(named, ", "), appsv1beta1.AnnotationAutoGenerate)}
 	}
 	return nil
@@ -133,18 +134,25 @@ var missingTopology = fmt.Sprintf("generation needs annotation %s or %s with at 
 // retentionAdvice is about requests that keep no address.
 func retentionAdvice(in AdviceInput) []string {
 	request, out := reservation.ParseRetentionRequest(in.Template, in.MaxReservation)
+	if value, set := in.Annotations[reservation.KeepAnnotation]; set {
+		if _, warning := reservation.ParseKeep(value, in.MaxReservation); warning != "" {
+			out = append(out, warning)
+		}
+	}
 	asked := in.Annotations[appsv1beta1.AnnotationAutoGenerate] != "" // another advice says what is wrong with that
 	switch {
-	case request.Retain > 0 && !in.Targeted && !asked:
+	case request.Retain > 0 && !in.Targeted && !asked && !in.keeps():
 		out = append(out, fmt.Sprintf("annotation %s reserves addresses on the node of a pod, and nothing brings the pod back to that node; "+
-			"remedy: annotate the %s with %s: \"true\" and %s: kubernetes.io/hostname, or create a PersistentPodState for it",
-			reservation.RetainAnnotation, in.Kind.Kind, appsv1beta1.AnnotationAutoGenerate, appsv1beta1.AnnotationPreferredTopology))
-	case request.Retain == 0 && request.Mode == reservation.Required:
+			"remedy: %s: \"10m\" instead, which does both, or a PersistentPodState", reservation.RetainAnnotation, reservation.KeepAnnotation))
+	case request.Retain == 0 && request.Mode == reservation.Required && !in.keeps():
 		out = append(out, fmt.Sprintf("annotation %s: %s does nothing without a duration; remedy: add %s",
-			reservation.ModeAnnotation, reservation.Required, reservation.RetainAnnotation))
+			reservation.ModeAnnotation, reservation.Required, reservation.KeepAnnotation))
 	}
 	return out
 }
+
+// keeps reports whether the nearest annotation limpet.dev/keep asks for something.
+func (in AdviceInput) keeps() bool { return anyKeeps(in.Template, in.Annotations, in.Namespace) }
 
 // KeyWarnings are about topology keys that no node has.
 func KeyWarnings(missing []string) []string {

@@ -24,6 +24,7 @@ const (
 	prefers  = appsv1beta1.AnnotationPreferredTopology
 	requires = appsv1beta1.AnnotationRequiredTopology
 	retain   = reservation.RetainAnnotation
+	keep     = reservation.KeepAnnotation
 	mode     = reservation.ModeAnnotation
 )
 
@@ -63,9 +64,18 @@ func TestAdvise(t *testing.T) {
 		"a topology on the template": {
 			pin.AdviceInput{Kind: set, Template: asking}, []string{auto + "] does nothing on a pod", prefers + "] does nothing on a pod"},
 		},
-		"required without a duration":  {pin.AdviceInput{Kind: set, Template: annotations{mode: "required"}}, []string{"does nothing without a duration"}},
-		"preferred without a duration": {pin.AdviceInput{Kind: set, Template: annotations{mode: "preferred"}}, nil},
-		"a duration that is none":      {pin.AdviceInput{Kind: set, Annotations: asking, Template: annotations{retain: "soon"}}, []string{"not a whole number of minutes"}},
+		"one word":                            {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "10m"}, Template: annotations{mode: "required"}}, nil},
+		"one word on the template":            {pin.AdviceInput{Kind: set, Template: annotations{keep: "10m"}}, nil},
+		"one word on the namespace":           {pin.AdviceInput{Kind: set, Namespace: annotations{keep: "10m"}, Template: annotations{retain: "10"}}, nil},
+		"one word and a topology":             {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "10m", requires: zone}}, nil},
+		"one word that says not":              {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "0"}, Template: annotations{retain: "10"}}, []string{"nothing brings the pod back"}},
+		"minutes without a unit":              {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "10"}}, []string{`"10" is no duration such as "10m"`}},
+		"… on the template":                   {pin.AdviceInput{Kind: set, Template: annotations{keep: "10"}}, []string{`"10" is no duration such as "10m"`}},
+		"one word on a Deployment":            {pin.AdviceInput{Kind: deployment, Annotations: annotations{keep: "10m"}}, []string{keep + " does nothing on a Deployment"}},
+		"a Deployment in a namespace of that": {pin.AdviceInput{Kind: deployment, Namespace: annotations{keep: "10m"}}, nil},
+		"required without a duration":         {pin.AdviceInput{Kind: set, Template: annotations{mode: "required"}}, []string{"does nothing without a duration"}},
+		"preferred without a duration":        {pin.AdviceInput{Kind: set, Template: annotations{mode: "preferred"}}, nil},
+		"a duration that is none":             {pin.AdviceInput{Kind: set, Annotations: asking, Template: annotations{retain: "soon"}}, []string{"not a whole number of minutes"}},
 		"misspelt names": {
 			pin.AdviceInput{
 				Kind:        set,

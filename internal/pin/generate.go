@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +61,8 @@ const generatedWeight = 100
 type GenerateInput struct {
 	Workload metav1.Object
 	Kind     schema.GroupVersionKind
+	// Template and Namespace are the annotations of the pods and of the namespace of the workload.
+	Template, Namespace map[string]string
 	// Existing PersistentPodStates of the workload's name or with it as their target.
 	Existing []appsv1beta1.PersistentPodState
 }
@@ -75,8 +78,9 @@ type Generation struct {
 // Generate decides which PersistentPodState a workload's annotations ask for. Objects that
 // were not generated for this workload are never changed.
 func Generate(in GenerateInput) Generation {
-	annotations := in.Workload.GetAnnotations()
-	asked := annotations[appsv1beta1.AnnotationAutoGenerate] == "true" && in.Workload.GetDeletionTimestamp() == nil
+	auto, named := in.Workload.GetAnnotations()[appsv1beta1.AnnotationAutoGenerate]
+	kept := !named && in.keeps()
+	asked := (auto == "true" || kept) && in.Workload.GetDeletionTimestamp() == nil
 	want := specOf(in)
 	hasKeys := want.RequiredPersistentTopology != nil || len(want.PreferredPersistentTopology) > 0
 
@@ -100,6 +104,8 @@ func Generate(in GenerateInput) Generation {
 	switch {
 	case mine >= 0:
 		return follow(in, &in.Existing[mine], want)
+	case kept && slices.ContainsFunc(in.Existing, in.isTarget): // which says where the pods go
+		return Generation{Reason: ReasonNotAsked, Message: "a PersistentPodState that was not generated has the workload as its target"}
 	case len(in.Existing) > 0:
 		return Generation{Reason: ReasonForeign, Message: fmt.Sprintf(
 			"PersistentPodState %s was not generated for this workload and is left alone", in.Existing[0].Name)}
@@ -110,6 +116,16 @@ func Generate(in GenerateInput) Generation {
 	}
 	claim(in, made)
 	return Generation{Create, ReasonGenerated, "made PersistentPodState " + made.Name, made}
+}
+
+// keeps reports whether the nearest annotation limpet.dev/keep asks for something.
+func (in GenerateInput) keeps() bool {
+	return anyKeeps(in.Template, in.Workload.GetAnnotations(), in.Namespace)
+}
+
+// isTarget reports whether an object has the workload as its target.
+func (in GenerateInput) isTarget(s appsv1beta1.PersistentPodState) bool {
+	return TargetOf(&s) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName())
 }
 
 // validateGenerated finds the keys that the API would refuse in the generated object.
@@ -171,8 +187,7 @@ func kruises(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
 // alike reports whether the object has the name and the target of what is generated for the
 // workload. The target tells the kind of a predecessor that the object no longer names.
 func alike(in GenerateInput, s *appsv1beta1.PersistentPodState) bool {
-	return s.Name == in.Workload.GetName() &&
-		TargetOf(s) == workload.NewTarget(in.Kind.GroupVersion().String(), in.Kind.Kind, in.Workload.GetName())
+	return s.Name == in.Workload.GetName() && in.isTarget(*s)
 }
 
 // named reports whether an owner is the workload, or one that had its kind and name before it.
@@ -212,7 +227,11 @@ func specOf(in GenerateInput) appsv1beta1.PersistentPodStateSpec {
 	if keys := split(annotations[appsv1beta1.AnnotationRequiredTopology]); len(keys) > 0 {
 		spec.RequiredPersistentTopology = &appsv1beta1.NodeTopologyTerm{Keys: keys}
 	}
-	if keys := split(annotations[appsv1beta1.AnnotationPreferredTopology]); len(keys) > 0 {
+	keys := split(annotations[appsv1beta1.AnnotationPreferredTopology])
+	if len(keys) == 0 && spec.RequiredPersistentTopology == nil && in.keeps() {
+		keys = []string{corev1.LabelHostname}
+	}
+	if len(keys) > 0 {
 		spec.PreferredPersistentTopology = []appsv1beta1.PreferredTopologyTerm{{
 			Weight: generatedWeight, Preference: appsv1beta1.NodeTopologyTerm{Keys: keys},
 		}}

@@ -1,10 +1,11 @@
 package pin_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -103,7 +104,7 @@ func TestGenerate(t *testing.T) {
 			if tc.wantSpec == nil {
 				return
 			}
-			if diff := cmp.Diff(*tc.wantSpec, got.Object.Spec); diff != "" {
+			if diff := gocmp.Diff(*tc.wantSpec, got.Object.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 			if owners := got.Object.OwnerReferences; len(owners) > 0 || got.Object.Labels[pin.LabelGenerated] != "true" {
@@ -114,6 +115,58 @@ func TestGenerate(t *testing.T) {
 			})
 			if again.Action != pin.Keep {
 				t.Errorf("a second decision is %s, want nothing to do", again.Reason)
+			}
+		})
+	}
+}
+
+// One annotation in one of three places asks for a PersistentPodState. The nearest counts, and OpenKruise's go first.
+func TestGenerateFromOneWord(t *testing.T) {
+	kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+	home, inZone := testenv.APersistentPodState("web").Prefers(100, hostname), testenv.APersistentPodState("web").Requires(zone)
+	byHand := *testenv.APersistentPodState("web-place").Prefers(5, hostname).PersistentPodState
+	byHand.Spec.TargetReference.Name = "web"
+	namesake := *testenv.APersistentPodState("web").Prefers(5, hostname).PersistentPodState
+	namesake.Spec.TargetReference.Name = "other"
+	generated := *home.DeepCopy()
+	generated.Labels = map[string]string{pin.LabelGenerated: "true"}
+	cases := map[string]struct {
+		set, template, namespace annotations
+		existing                 []appsv1beta1.PersistentPodState
+		want                     *testenv.PersistentPodState
+		wantReason               string
+	}{
+		"on the workload":                      {set: annotations{keep: "10m"}, want: &home},
+		"on the template":                      {template: annotations{keep: "10m"}, want: &home},
+		"on the namespace":                     {namespace: annotations{keep: "10m"}, want: &home},
+		"not on the workload":                  {set: annotations{keep: "0"}, namespace: annotations{keep: "10m"}},
+		"not on the template":                  {template: annotations{keep: "0"}, set: annotations{keep: "5m"}, namespace: annotations{keep: "10m"}},
+		"a nearer value that is none":          {set: annotations{keep: "10"}, namespace: annotations{keep: "10m"}},
+		"with a topology":                      {set: annotations{requires: zone}, namespace: annotations{keep: "10m"}, want: &inZone},
+		"with OpenKruise's word":               {set: annotations{auto: "true", requires: zone, keep: "10m"}, want: &inZone},
+		"with it, and no topology":             {set: annotations{auto: "true", keep: "10m"}, want: &home},
+		"OpenKruise's word says not":           {set: annotations{auto: "false", keep: "10m"}},
+		"an object made by hand says where":    {set: annotations{keep: "10m"}, existing: []appsv1beta1.PersistentPodState{byHand}},
+		"an object of the name in the way":     {set: annotations{keep: "10m"}, existing: []appsv1beta1.PersistentPodState{namesake}, wantReason: pin.ReasonForeign},
+		"taken away, so the object goes":       {existing: []appsv1beta1.PersistentPodState{generated}, wantReason: pin.ReasonWithdrawn},
+		"still asked for, so the object stays": {namespace: annotations{keep: "10m"}, existing: []appsv1beta1.PersistentPodState{generated}, wantReason: pin.ReasonUpToDate},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set := testenv.AStatefulSet("web", 1)
+			set.Annotations = tc.set
+			got := pin.Generate(pin.GenerateInput{Workload: set.StatefulSet, Kind: kind, Existing: tc.existing, Template: tc.template, Namespace: tc.namespace})
+			want := cmp.Or(tc.wantReason, pin.ReasonNotAsked)
+			if tc.want != nil {
+				want = pin.ReasonGenerated
+			}
+			if got.Reason != want {
+				t.Fatalf("got %s (%s), want %s", got.Reason, got.Message, want)
+			}
+			if tc.want != nil {
+				if diff := gocmp.Diff(tc.want.Spec, got.Object.Spec); diff != "" {
+					t.Errorf("spec (-want +got):\n%s", diff)
+				}
 			}
 		})
 	}
@@ -139,7 +192,7 @@ func TestGenerateCarriesAnnotationsOver(t *testing.T) {
 		pin.AnnotationReleaseAfter: "5m", pin.AnnotationReleaseOn: "deleted",
 		pin.AnnotationCarried: pin.AnnotationReleaseAfter + "," + pin.AnnotationReleaseOn,
 	}
-	if diff := cmp.Diff(want, made.Object.Annotations); diff != "" {
+	if diff := gocmp.Diff(want, made.Object.Annotations); diff != "" {
 		t.Fatalf("annotations (-want +got):\n%s", diff)
 	}
 	metav1.SetMetaDataAnnotation(&made.Object.ObjectMeta, pin.AnnotationReturnAfter, "1h") // by hand
@@ -151,12 +204,12 @@ func TestGenerateCarriesAnnotationsOver(t *testing.T) {
 	want = map[string]string{
 		pin.AnnotationReleaseAfter: "6m", pin.AnnotationCarried: pin.AnnotationReleaseAfter, pin.AnnotationReturnAfter: "1h", pin.AnnotationForget: "u",
 	}
-	if diff := cmp.Diff(want, changed.Object.Annotations); diff != "" || changed.Action != pin.Update {
+	if diff := gocmp.Diff(want, changed.Object.Annotations); diff != "" || changed.Action != pin.Update {
 		t.Errorf("annotations after a change (-want +got):\n%s", diff)
 	}
 	gone := follow(set(), *changed.Object)
 	want = map[string]string{pin.AnnotationReturnAfter: "1h", pin.AnnotationForget: "u"}
-	if diff := cmp.Diff(want, gone.Object.Annotations); diff != "" {
+	if diff := gocmp.Diff(want, gone.Object.Annotations); diff != "" {
 		t.Errorf("annotations when those of the workload are gone (-want +got):\n%s", diff)
 	}
 	wrong := follow(set(pin.AnnotationReleaseAfter, "soon"), *made.Object)

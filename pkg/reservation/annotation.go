@@ -25,6 +25,26 @@ func ParseRetain(value string, limit time.Duration) (retain time.Duration, warni
 	return time.Duration(minutes) * time.Minute, ""
 }
 
+// ParseKeep reads the value of KeepAnnotation, a Go duration, which is rounded up to whole minutes. A value that is
+// negative or no duration becomes 0, a value above the limit becomes the limit, each with a warning.
+func ParseKeep(value string, limit time.Duration) (retain time.Duration, warning string) {
+	retain, err := time.ParseDuration(shorten(value))
+	switch {
+	case err != nil || retain < 0:
+		return 0, fmt.Sprintf("annotation %s: %q is no duration such as \"10m\"; the IP will not be reserved", KeepAnnotation, shorten(value))
+	case retain > limit:
+		return limit, fmt.Sprintf("annotation %s: %q exceeds the maximum of %s; the maximum is used", KeepAnnotation, shorten(value), limit)
+	}
+	return min((retain + time.Minute - 1).Truncate(time.Minute), limit), ""
+}
+
+// Asks reports whether a pod's annotations say for how long its addresses are kept, even if not at all.
+func Asks(annotations map[string]string) bool {
+	_, retain := annotations[RetainAnnotation]
+	_, keep := annotations[KeepAnnotation]
+	return retain || keep
+}
+
 // ParseMode reads the value of ModeAnnotation. An unknown value means Preferred, with a warning.
 func ParseMode(value string) (mode Mode, warning string) {
 	switch value {
@@ -37,16 +57,19 @@ func ParseMode(value string) (mode Mode, warning string) {
 		ModeAnnotation, shorten(value), Required, Preferred, Preferred)
 }
 
-// ShortRequest returns annotations with short values for RetainAnnotation and ModeAnnotation, from which the same is
-// read as from the original ones. It serves those who keep the annotations of many pods.
+// ShortRequest returns annotations with short values for RetainAnnotation, KeepAnnotation and ModeAnnotation, from which
+// the same is read as from the original ones. It serves those who keep the annotations of many pods.
 func ShortRequest(annotations map[string]string) map[string]string {
-	retain, mode := annotations[RetainAnnotation], annotations[ModeAnnotation]
-	if len(retain) <= longestValue && len(mode) <= longestValue {
+	retain, keep, mode := annotations[RetainAnnotation], annotations[KeepAnnotation], annotations[ModeAnnotation]
+	if max(len(retain), len(keep), len(mode)) <= longestValue {
 		return annotations
 	}
 	short := maps.Clone(annotations)
 	if len(mode) > longestValue {
 		short[ModeAnnotation] = shorten(mode)
+	}
+	if len(keep) > longestValue {
+		short[KeepAnnotation] = shorten(keep)
 	}
 	if len(retain) > longestValue {
 		short[RetainAnnotation] = shorten(retain)

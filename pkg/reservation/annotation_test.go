@@ -55,6 +55,48 @@ func TestParseRetentionRequest(t *testing.T) {
 	}
 }
 
+// One word says the same as minutes do, which go first where both stand.
+func TestKeep(t *testing.T) {
+	for name, tc := range map[string]struct {
+		keep, retain string
+		want         time.Duration
+		warns        string
+	}{
+		"a duration":               {keep: "5m", want: 5 * time.Minute},
+		"a part of a minute":       {keep: "90s", want: 2 * time.Minute},
+		"a moment":                 {keep: "1ns", want: time.Minute},
+		"several units":            {keep: "1h30m", want: 90 * time.Minute},
+		"zero keeps nothing":       {keep: "0"},
+		"the maximum":              {keep: "24h", want: 24 * time.Hour},
+		"more than the maximum":    {keep: "24h1s", want: 24 * time.Hour, warns: "exceeds the maximum of 24h0m0s"},
+		"minutes without a unit":   {keep: "10", warns: `"10" is no duration such as "10m"`},
+		"a negative duration":      {keep: "-10m", warns: "is no duration"},
+		"more than fits":           {keep: strings.Repeat("9", 30) + "h", warns: "is no duration"},
+		"an empty value":           {keep: "", warns: "is no duration"},
+		"a long value":             {keep: strings.Repeat(" ", 1<<17) + "10m", warns: "is no duration"},
+		"a long value of zeros":    {keep: strings.Repeat("0", 1<<17) + "m", warns: "is no duration"},
+		"minutes go first":         {keep: "10m", retain: "5", want: 5 * time.Minute},
+		"wrong minutes, too":       {keep: "10m", retain: "5m", warns: reservation.RetainAnnotation},
+		"no minutes hide the word": {keep: "10m", retain: "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			long := map[string]string{reservation.KeepAnnotation: tc.keep}
+			if tc.retain != "" {
+				long[reservation.RetainAnnotation] = tc.retain
+			}
+			for _, annotations := range []map[string]string{long, reservation.ShortRequest(long)} {
+				got, warnings := reservation.ParseRetentionRequest(annotations, 24*time.Hour)
+				if got.Retain != tc.want || !reservation.Asks(annotations) {
+					t.Errorf("kept for %s, want %s", got.Retain, tc.want)
+				}
+				if told := strings.Join(warnings, "; "); (told == "") != (tc.warns == "") || !strings.Contains(told, tc.warns) || len(told) > 300 {
+					t.Errorf("warnings %q, want %q", told, tc.warns)
+				}
+			}
+		})
+	}
+}
+
 // A cache of many pods keeps short values of the annotations. The request that is read from them is the same.
 func TestShortRequest(t *testing.T) {
 	const day = 24 * time.Hour

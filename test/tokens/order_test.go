@@ -68,6 +68,37 @@ func TestTheTokenChangesOnlyItsOwnCosts(t *testing.T) {
 	}
 }
 
+// The token of the controller copies what a workload or a namespace asks onto pods, with a mark, and changes and removes
+// what it copied. What a pod asks itself stays.
+func TestTheTokenCopiesWhatIsAskedForPods(t *testing.T) {
+	deploy(t)
+	node, ns := env.Node(t), env.Namespace(t)
+	token := env.As(t, env.Token(t, controller, node.Name))
+	own := testenv.APod("own").In(ns).With("limpet.dev/keep", "1m").Pod
+	free := testenv.APod("free").In(ns).With("owner", "tenant").Pod
+	env.Create(t, own, free)
+	keep := func(value, from string) string {
+		return `{"metadata":{"annotations":{"limpet.dev/keep":` + value + `,"limpet.dev/keep-from":` + from + `}}}`
+	}
+	for name, do := range map[string]request{
+		"change what a pod asks":      patch(own, keep(`"24h"`, `"Namespace"`)),
+		"mark it as copied":           patch(own, keep(`"1m"`, `"Namespace"`)),
+		"remove it":                   patch(own, keep(`null`, `null`)),
+		"copy without the mark":       patch(free, keep(`"10m"`, `null`)),
+		"write the mark alone":        patch(free, keep(`null`, `"Namespace"`)),
+		"ask in minutes":              patch(free, `{"metadata":{"annotations":{"io.kubernetes.cri/reserved-ip-duration":"10"}}}`),
+		"require its addresses":       patch(free, `{"metadata":{"annotations":{"limpet.dev/retention":"required"}}}`),
+		"remove an annotation beside": patch(free, `{"metadata":{"annotations":{"owner":null,"io.kubernetes.cri/x":"y","limpet.dev/keep":"10m","limpet.dev/keep-from":"Namespace"}}}`),
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, token, denied, do) })
+	}
+	for _, do := range []request{
+		patch(free, keep(`"10m"`, `"Namespace"`)), patch(free, keep(`"5m"`, `"StatefulSet"`)), patch(free, keep(`null`, `null`)),
+	} {
+		allowed(t, token, do)
+	}
+}
+
 // The token of the controller opens both gates of Limpet, and writes the partition of a
 // StatefulSet that asks for it.
 func TestTheTokenServesRollouts(t *testing.T) {

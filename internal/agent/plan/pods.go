@@ -35,7 +35,7 @@ func (l PodList) names() map[string]bool {
 func Strip(p *corev1.Pod) corev1.Pod {
 	annotations := maps.Clone(reservation.ShortRequest(p.Annotations)) // a user may write 256 KiB onto each pod
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
-		return key != reservation.RetainAnnotation && key != reservation.ModeAnnotation
+		return key != reservation.RetainAnnotation && key != reservation.KeepAnnotation && key != reservation.ModeAnnotation
 	})
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -17,7 +17,7 @@ import (
 // displaced reports whether a pod has other addresses than those that are still reserved for it:
 // it came back elsewhere.
 func (r *Reader) displaced(ctx context.Context, pod *corev1.Pod, now time.Time) (bool, error) {
-	if _, asks := pod.Annotations[reservation.RetainAnnotation]; !asks || len(pod.Status.PodIPs) == 0 {
+	if !reservation.Asks(pod.Annotations) || len(pod.Status.PodIPs) == 0 {
 		return false, nil
 	}
 	held, err := cluster.ReservationsOf(ctx, r.cached, client.ObjectKeyFromObject(pod))

@@ -217,7 +217,7 @@ func (p *Planner) cachedState(ctx context.Context, pod *corev1.Pod, cached *apps
 	if set == nil {
 		return nil
 	}
-	return pin.Generate(pin.GenerateInput{Workload: set, Kind: workloads.StatefulSets}).Object
+	return pin.Generate(p.generateInput(ctx, pod, set, workloads.StatefulSets)).Object
 }
 
 // liveState reads a state from the API server; nil when it was deleted in between. The
@@ -241,7 +241,7 @@ func (p *Planner) requestedState(ctx context.Context, pod *corev1.Pod) (*appsv1b
 	if owner == nil || err != nil {
 		return nil, err
 	}
-	requested := pin.Generate(pin.GenerateInput{Workload: owner, Kind: kind}).Object
+	requested := pin.Generate(p.generateInput(ctx, pod, owner, kind)).Object
 	if requested == nil {
 		return nil, nil //nolint:nilnil // the owner does not ask for a state
 	}

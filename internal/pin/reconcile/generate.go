@@ -66,15 +66,24 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 		}
 	}
 	g.Watcher.OnServed(func(kind schema.GroupVersionKind) error { return watch(workloads.Metadata(kind), of(kind), annotated) })
+	unkept := handler.TypedEnqueueRequestsFromMapFunc(g.ofUnkept)
 	return errors.Join(
 		watch(&appsv1.StatefulSet{}, of(workloads.StatefulSets), annotated),
 		watch(&appsv1beta1.PersistentPodState{}, g.ofState, specChanged),
+		watch(&corev1.Namespace{}, g.inNamespace, keepChanged),
+		c.Watch(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, unkept, predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})),
 	)
 }
 
-// annotated reports whether an update changed the annotations of a workload.
+// annotated reports whether an update changed the annotations of a workload, or may have changed those of its pods.
 func annotated(before, after client.Object) bool {
-	return before.GetUID() != after.GetUID() || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
+	was, ok := before.(*appsv1.StatefulSet)
+	is, also := after.(*appsv1.StatefulSet)
+	if ok && also && !maps.Equal(was.Spec.Template.Annotations, is.Spec.Template.Annotations) {
+		return true
+	}
+	return before.GetUID() != after.GetUID() || !maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+		!ok && before.GetGeneration() != after.GetGeneration()
 }
 
 // specChanged reports whether an update changed more of a PersistentPodState than its status.
@@ -100,7 +109,7 @@ func (g *Generator) ofState(_ context.Context, o client.Object) []kindRequest {
 
 // Reconcile creates, updates or deletes the PersistentPodState of one workload.
 func (g *Generator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result, error) {
-	owner, reader := client.Object(workloads.Metadata(req.GroupVersionKind)), g.Live
+	owner, reader := client.Object(workloads.Short(req.GroupVersionKind)), g.Live
 	if req.GroupVersionKind == workloads.StatefulSets {
 		owner, reader = &appsv1.StatefulSet{}, g.Client
 	}
@@ -122,11 +131,16 @@ func (g *Generator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("generate for %s %s: %w", req.Kind, req.ObjectKey, err)
 	}
 	g.report(ctx, owner, generation, req)
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, g.give(ctx, in)
 }
 
 func (g *Generator) gather(ctx context.Context, owner client.Object, kind schema.GroupVersionKind) (pin.GenerateInput, error) {
-	in := pin.GenerateInput{Workload: owner, Kind: kind}
+	in := pin.GenerateInput{Workload: owner, Kind: kind, Template: templateOf(owner)}
+	var ns corev1.Namespace
+	if err := g.Client.Get(ctx, client.ObjectKey{Name: owner.GetNamespace()}, &ns, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
+		return in, fmt.Errorf("get namespace %s: %w", owner.GetNamespace(), err)
+	}
+	in.Namespace = ns.Annotations
 	target := workload.Target{Group: kind.Group, Kind: kind.Kind, Name: owner.GetName()}
 	states, err := cluster.StatesOf(ctx, g.Client, owner.GetNamespace(), target)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 const (
@@ -35,7 +36,7 @@ func Needs() cluster.Needs {
 		Objects: []cluster.Need{
 			cluster.Of(podAnnotations, cluster.Owners, cluster.Phase, cluster.Requests(), podPlace, podGate, podRefusal),
 			cluster.Of(cluster.Labels, nodeFitness),
-			cluster.Of(cluster.Labels[*corev1.Namespace]),
+			cluster.Of(cluster.Labels[*corev1.Namespace], cluster.NamedAnnotations[*corev1.Namespace](longestKeep, reservation.KeepAnnotation)),
 			cluster.Of(cluster.OwnAnnotations, setProgress),
 			cluster.Of(cluster.JobSize, jobProgress),
 			cluster.Of(replicaSetRefusal),
@@ -143,6 +144,9 @@ func replicaSetRefusal(from, to *appsv1.ReplicaSet) {
 		to.Status.Conditions = pin.FailedCreate
 	}
 }
+
+// longestKeep is the length of the longest duration that is read from a namespace.
+const longestKeep = 64
 
 // Bounds of what the cache holds of one node, whose agent may create any number of objects. A
 // network has 10 000 reservations at the most.

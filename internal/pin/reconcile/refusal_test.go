@@ -91,6 +91,7 @@ func refusing(t *testing.T, read runtime.Object, code int, reason metav1.StatusR
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("StatefulSet"), meta.RESTScopeNamespace)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), meta.RESTScopeNamespace)
@@ -220,7 +221,7 @@ func TestGenerationThatIsRefused(t *testing.T) {
 			set := testenv.AStatefulSet("web", 1).In("default").
 				With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationRequiredTopology, corev1.LabelHostname).StatefulSet
 			set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
-			c, writes := refusing(t, set, tc.code, tc.reason)
+			c, writes := refusing(t, set, tc.code, tc.reason, map[string]any{"/namespaces/default": corev1.Namespace{}})
 			g := cluster.RetryOnConflict[controller.KindRequest](&controller.Generator{Client: c})
 			var waited time.Duration
 			const tries = 10

@@ -149,7 +149,7 @@ func (r *Resyncer) look(ctx context.Context, kind schema.GroupVersionKind, w cli
 // names and ask for their address, and all of a namespace whose spreads are closed.
 func (r *Resyncer) refusable(ctx context.Context, w client.Object) (bool, error) {
 	if set, ok := w.(*appsv1.StatefulSet); ok {
-		if _, asks := set.Spec.Template.Annotations[reservation.RetainAnnotation]; asks {
+		if reservation.Asks(set.Spec.Template.Annotations) {
 			return true, nil
 		}
 	}

@@ -35,7 +35,9 @@ const earlyEnd = 30 * time.Second
 
 // asksFirst passes the pods that ask to keep their addresses when a leader starts. A conflict that lasts concerns each
 // leader: the one before may have ended before it told.
-func asksFirst(pod cluster.Outline) bool { return pod.Annotated(reservation.RetainAnnotation) }
+func asksFirst(pod cluster.Outline) bool {
+	return pod.Annotated(reservation.RetainAnnotation) || pod.Annotated(reservation.KeepAnnotation)
+}
 
 // follow adds notices until end is called. Of what was there before, only two pods with one address give notices.
 func (s sight) follow(ctx context.Context, informers cache.Informers) (end func(), err error) {
@@ -126,7 +128,7 @@ func (s sight) podStarted(ctx context.Context, from, to any) {
 }
 
 func (s sight) conflict(pod, other *corev1.Pod) {
-	if _, asks := pod.Annotations[reservation.RetainAnnotation]; !asks {
+	if !reservation.Asks(pod.Annotations) {
 		return
 	}
 	n := pin.Notice{

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +89,11 @@ func (w *Workload) gather(ctx context.Context, in *pin.AdviceInput, namespace, n
 		return err
 	}
 	in.Targeted = len(states) > 0
+	var ns corev1.Namespace
+	if err := w.Cached.Get(ctx, client.ObjectKey{Name: namespace}, &ns, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	in.Namespace = ns.Annotations
 	in.Missing, err = cluster.MissingLabels(ctx, w.Cached, pin.TopologyKeys(in.Annotations))
 	return err
 }

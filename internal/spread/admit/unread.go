@@ -27,7 +27,7 @@ const reasonNotRead spread.Reason = "SpreadNotRead"
 // that ask for their address are refused, and their owners try again. In an open namespace, a failed
 // look for a new spread alone refuses no pod.
 func (p *placing) planUnread(cause error) (creation.Plan, error) {
-	_, retained := p.facts.Pod.Annotations[reservation.RetainAnnotation]
+	retained := reservation.Asks(p.facts.Pod.Annotations)
 	switch {
 	case p.closed:
 		return creation.Plan{}, fmt.Errorf("%w: %w", creation.ErrEssential, cause)

@@ -1,0 +1,70 @@
+package creation_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// keeping makes a namespace with the one word, and a StatefulSet with a word of its own, "" for none.
+func keeping(t *testing.T, namespace, workload string) testenv.StatefulSet {
+	t.Helper()
+	serve(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace(t)}}
+	if namespace != "" {
+		env.Annotate(t, ns, reservation.KeepAnnotation, namespace)
+	}
+	set := testenv.AStatefulSet("web", 2).In(ns.Name)
+	if workload != "" {
+		set = set.With(reservation.KeepAnnotation, workload)
+	}
+	put(t, set.StatefulSet)
+	return set
+}
+
+// A pod that is created gets the word of the nearer of its workload and its namespace. It may not say it itself, nor have
+// the addresses of its node.
+func TestACreatedPodGetsTheNearestKeep(t *testing.T) {
+	from := pin.AnnotationKeepFrom
+	for name, tc := range map[string]struct {
+		namespace, workload string
+		pod                 map[string]string
+		hostNetwork         bool
+		value, from         string
+	}{
+		"of the namespace":            {namespace: "10m", value: "10m", from: "Namespace"},
+		"of the workload":             {namespace: "10m", workload: "5m", value: "5m", from: "StatefulSet"},
+		"the workload says not":       {namespace: "10m", workload: "0"},
+		"the pod says it":             {namespace: "10m", pod: map[string]string{reservation.KeepAnnotation: "1m"}, value: "1m"},
+		"the pod says minutes":        {namespace: "10m", pod: map[string]string{retainAnnotation: "1"}},
+		"a template of a running pod": {pod: map[string]string{reservation.KeepAnnotation: "1m", from: "Namespace"}, value: "1m"},
+		"the addresses of its node":   {namespace: "10m", hostNetwork: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := keeping(t, tc.namespace, tc.workload)
+			pod := testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet).Pod
+			pod.Annotations, pod.Spec.HostNetwork = tc.pod, tc.hostNetwork
+			pod = admitted(t, pod)
+			annotated(t, pod, map[string]string{reservation.KeepAnnotation: tc.value, from: tc.from})
+		})
+	}
+}
+
+// A pod whose namespace asks returns to its node, behind the gate that an own request gives.
+func TestAPodOfAKeepingNamespaceIsPinned(t *testing.T) {
+	set, node := keeping(t, "10m", ""), putNode(t)
+	putStateOfOnly(t, set, map[string]appsv1beta1.PodState{"web-0": recordedOn(node, "10.0.1.5")})
+	pod := admitted(t, testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet).Pod)
+	annotated(t, pod, map[string]string{
+		reservation.KeepAnnotation: "10m", appsv1beta1.AnnotationInjected: "web", pin.AnnotationNode: node.Name,
+	})
+	if len(pod.Spec.SchedulingGates) == 0 {
+		t.Error("the pod has no gate")
+	}
+}

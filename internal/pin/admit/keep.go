@@ -1,0 +1,60 @@
+package admit
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/limpet-io/limpet/internal/creation"
+	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/internal/platform/podpatch"
+	"github.com/limpet-io/limpet/internal/platform/workload"
+)
+
+var _ creation.Keeper = (*Planner)(nil)
+
+// Keep returns the annotations by which a pod asks for what the nearer of its workload and its namespace asks. What cannot
+// be read asks for nothing: the pod is created, and the reconciler gives it the annotations later.
+func (p *Planner) Keep(ctx context.Context, facts creation.Facts) podpatch.Patch {
+	owner, _ := workload.OwnerOf(facts.Pod)
+	if !p.Workloads.Kinds().Contains(owner) {
+		return podpatch.Patch{}
+	}
+	var asks map[string]string
+	if facts.DryRun {
+		if set := p.Workloads.CachedOwner(ctx, facts.Pod); set != nil {
+			asks = set.Annotations
+		}
+	} else if o, _, err := p.Workloads.RecentOwner(ctx, facts.Pod, facts.Now); err != nil {
+		log.FromContext(ctx).Error(err, "Did not read what a workload asks for its pods", "workload", owner)
+	} else if o != nil {
+		asks = o.GetAnnotations()
+	}
+	return pin.NearestKeep(owner.Kind, asks, p.namespaceAnnotations(ctx, facts.Pod.Namespace, facts.DryRun)).Given(facts.Pod)
+}
+
+// namespaceAnnotations returns what the cache keeps of the annotations of a namespace. One that the cache does not show
+// yet was created a moment ago, and is read.
+func (p *Planner) namespaceAnnotations(ctx context.Context, name string, dryRun bool) map[string]string {
+	var ns corev1.Namespace
+	err := p.Cached.Get(ctx, client.ObjectKey{Name: name}, &ns, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) && !dryRun {
+		err = p.LiveProven.Get(ctx, client.ObjectKey{Name: name}, &ns)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		log.FromContext(ctx).Error(err, "Did not read what a namespace asks for its pods", "namespace", name)
+	}
+	return ns.Annotations
+}
+
+// generateInput gathers what pin.Generate decides from for a pod that is being created.
+func (p *Planner) generateInput(ctx context.Context, pod *corev1.Pod, owner metav1.Object, kind schema.GroupVersionKind) pin.GenerateInput {
+	return pin.GenerateInput{
+		Workload: owner, Kind: kind, Template: pod.Annotations, Namespace: p.namespaceAnnotations(ctx, pod.Namespace, true),
+	}
+}
