@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ import (
 
 // Runner executes steps.
 type Runner struct {
-	Bed    *bed.Bed
+	Bed *bed.Bed
+	// App is the label app of the pods; "" for that of the StatefulSet.
+	App    string
 	before map[string]Seen
 }
 
@@ -104,9 +107,9 @@ func (r *Runner) Apply(ctx context.Context, manifest string) error {
 	})
 }
 
-// observe returns the pods of the StatefulSet by name.
+// observe returns the pods by name.
 func (r *Runner) observe(ctx context.Context) (map[string]Seen, error) {
-	list, err := r.Bed.Client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + Set})
+	list, err := r.Bed.Client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + cmp.Or(r.App, Set)})
 	if err != nil {
 		return nil, fmt.Errorf("observe pods: %w", err)
 	}

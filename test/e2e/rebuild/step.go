@@ -52,10 +52,7 @@ func Steps() []Step {
 			return r.Bed.Cluster.KillPause(ctx, r.before[first].Node, string(r.before[first].UID))
 		}},
 		{Name: "node powered off and on", Command: "limpet-cluster node off, then node on, where " + first + " runs", Pods: []string{first}, Do: func(_ context.Context, r *Runner) error {
-			if err := r.Bed.Cluster.PowerOff(r.before[first].Node); err != nil {
-				return err
-			}
-			return r.Bed.Cluster.PowerOn(r.before[first].Node)
+			return r.powerOffAndOn(r.before[first].Node)
 		}},
 		{Name: "scale 2→0→2", Command: "kubectl scale statefulset " + Set + " --replicas=0, then 2", Do: scaleToZeroAndBack},
 		{Name: "agent stopped", Command: "kubectl delete pod " + first + " while no agent runs", Pods: []string{first}, Do: withoutAgent(first), Undo: startAgent},
@@ -71,6 +68,20 @@ func Steps() []Step {
 			return r.delete(ctx, first, second)
 		}},
 	}
+}
+
+// Reboot is a restart of a node for all pods of a Runner, which run there.
+func Reboot(node string) Step {
+	return Step{Name: "reboot", Command: "limpet-cluster node off, then node on, for pods that ask for nothing", Do: func(_ context.Context, r *Runner) error {
+		return r.powerOffAndOn(node)
+	}}
+}
+
+func (r *Runner) powerOffAndOn(node string) error {
+	if err := r.Bed.Cluster.PowerOff(node); err != nil {
+		return err
+	}
+	return r.Bed.Cluster.PowerOn(node)
 }
 
 func scaleToZeroAndBack(ctx context.Context, r *Runner) error {

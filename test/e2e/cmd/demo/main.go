@@ -111,7 +111,7 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 	if err := b.Probe(ctx); err != nil {
 		return nil, err
 	}
-	manifest := o.repo + "/test/e2e/testdata/statefulset-annotations.yaml"
+	manifest := o.repo + "/test/e2e/testdata/keep.yaml"
 	progress("kubectl apply -f %s", strings.TrimPrefix(manifest, o.repo+"/"))
 	if err := runner.Apply(ctx, manifest); err != nil {
 		return nil, err
@@ -128,8 +128,26 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 		}
 		fmt.Printf("\n$ kubectl %s\n%s", strings.Join(args, " "), out)
 	}
-	var all []rebuild.Result
-	for _, step := range rebuild.Steps() {
+	all, err := steps(ctx, runner, progress, rebuild.Steps()...)
+	if err != nil {
+		return all, err
+	}
+	plain, err := reboot(ctx, b, progress)
+	all = append(all, plain...)
+	if err != nil {
+		return all, err
+	}
+	fmt.Println()
+	if err := budget(ctx, b, progress); err != nil {
+		return all, err
+	}
+	fmt.Println()
+	return all, spread(ctx, b, progress)
+}
+
+// steps runs steps of one runner, and prints what became of its pods.
+func steps(ctx context.Context, runner *rebuild.Runner, progress func(string, ...any), todo ...rebuild.Step) (all []rebuild.Result, err error) {
+	for _, step := range todo {
 		fmt.Println()
 		progress("%s: %s", step.Name, step.Command)
 		results, err := runner.Run(ctx, step)
@@ -138,16 +156,28 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 		}
 		all = append(all, results...)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(ctx), b))
+			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(ctx), runner.Bed))
 			return all, err
 		}
 	}
+	return all, nil
+}
+
+// reboot shows that pods that ask for nothing, those of a Deployment, have their addresses after a restart of their node.
+func reboot(ctx context.Context, b *bed.Bed, progress func(string, ...any)) ([]rebuild.Result, error) {
+	const name, manifest = "plain", "test/e2e/testdata/plain.yaml"
 	fmt.Println()
-	if err := budget(ctx, b, progress); err != nil {
-		return all, err
+	progress("kubectl apply -f %s", manifest)
+	if _, err := b.Kubectl(ctx, "apply", "-f", b.Repo+"/"+manifest); err != nil {
+		return nil, err
 	}
-	fmt.Println()
-	return all, spread(ctx, b, progress)
+	_, err := b.Kubectl(ctx, "rollout", "status", "deployment/"+name, "--timeout=2m")
+	var results []rebuild.Result
+	if err == nil {
+		results, err = steps(ctx, &rebuild.Runner{Bed: b, App: name}, progress, rebuild.Reboot("n3"))
+	}
+	_, removed := b.Kubectl(context.WithoutCancel(ctx), "delete", "-f", b.Repo+"/"+manifest)
+	return results, errors.Join(err, removed)
 }
 
 // budget shows how a budget delays the drain of a node. It counts no kept pods.
@@ -189,6 +219,6 @@ func line(r rebuild.Result) string {
 	} else if r.Answered {
 		verdict += ", answers"
 	}
-	return fmt.Sprintf("         %-13s node %s → %-2s   IP %s → %-24s   %5.1f s   %s",
+	return fmt.Sprintf("         %-22s node %s → %-2s   IP %s → %-24s   %5.1f s   %s",
 		r.Pod, r.Before.Node, r.After.Node, strings.Join(r.Before.IPs, ","), strings.Join(r.After.IPs, ","), r.Took.Seconds(), verdict)
 }
