@@ -169,7 +169,7 @@ func asked(e *Explanation, pod *corev1.Pod) {
 	case !reservation.Asks(pod.Annotations):
 		e.because("the pod asks for no reservation")
 		e.Remedy = "annotate the workload or its namespace with " + reservation.KeepAnnotation
-	case len(warnings) > 0:
+	case request.Retain == 0 && len(warnings) > 0:
 		e.because("%s", strings.Join(warnings, "; "))
 	case pod.Annotations[pin.AnnotationKeepFrom] != "":
 		e.because("a reservation of %s is asked for by the annotation of its %s", request.Retain, pod.Annotations[pin.AnnotationKeepFrom])

@@ -116,6 +116,9 @@ func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
 		{reservation.RetainAnnotation: "10"},
 		{reservation.RetainAnnotation: ""},
 		{reservation.ModeAnnotation: "required"},
+		{reservation.KeepAnnotation: "10m"},
+		{reservation.KeepAnnotation: "0"},
+		{reservation.KeepAnnotation: ""},
 		{reservation.RetainAnnotation: "10", reservation.ModeAnnotation: "required", "example.com/other": "x"},
 	}
 	seen := map[string]int{}

@@ -1,6 +1,8 @@
 package creation
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,6 +60,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if err != nil {
 		return admission.Errored(http.StatusServiceUnavailable, err).WithWarnings(warnings...)
 	}
+	withoutKept(&agreed.patch, facts.Kept)
 	operations, err := podpatch.Operations(req.Object.Raw, agreed.patch)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err).WithWarnings(warnings...)
@@ -98,6 +101,16 @@ func (h *Handler) keep(ctx context.Context, facts *Facts) {
 				metav1.SetMetaDataAnnotation(&facts.Pod.ObjectMeta, key, value)
 			}
 		}
+	}
+}
+
+// withoutKept leaves out what the Keeper adds where the patch of a subset says for how long addresses are kept.
+func withoutKept(patch *podpatch.Patch, kept podpatch.Patch) {
+	if !bytes.Contains(patch.Strategic, []byte(reservation.KeepAnnotation)) && !bytes.Contains(patch.Strategic, []byte(reservation.RetainAnnotation)) {
+		return
+	}
+	for key := range kept.Annotations {
+		delete(patch.Annotations, key)
 	}
 }
 
@@ -182,7 +195,7 @@ func (h *Handler) plan(ctx context.Context, facts Facts) (agreement, error) {
 			merged, err = podpatch.Merge(out.patch, plan.Patch)
 		}
 		if err != nil {
-			if reservation.Asks(facts.Pod.Annotations) && !facts.Pod.Spec.HostNetwork || errors.Is(err, ErrEssential) {
+			if retains(facts.Pod) && !facts.Pod.Spec.HostNetwork || errors.Is(err, ErrEssential) {
 				return out, fmt.Errorf("plan %s: %w", p.Name(), err)
 			}
 			log.FromContext(ctx).Error(err, "Pod is created without a plan", "planner", p.Name())
@@ -273,18 +286,25 @@ const (
 
 // ConcernOf tells how much the creation of a pod concerns the controller.
 func ConcernOf(pod *corev1.Pod) Concern {
-	retains := reservation.Asks(pod.Annotations)
+	asks := retains(pod)
 	_, mode := pod.Annotations[reservation.ModeAnnotation]
 	returns := returnsUnderItsName(pod)
 	switch {
-	case retains && returns && !pod.Spec.HostNetwork: // such a pod has the addresses of its node
+	case asks && returns && !pod.Spec.HostNetwork: // such a pod has the addresses of its node
 		return Retention
-	case retains || mode || returns:
+	case asks || mode || returns:
 		return Preference
 	case mayHaveSubset(pod):
 		return Subset
 	}
 	return Nothing
+}
+
+// retains reports whether a pod asks to keep its address, however it says for how long. limpet.dev/keep: "0" is the way
+// to say not.
+func retains(pod *corev1.Pod) bool {
+	_, minutes := pod.Annotations[reservation.RetainAnnotation]
+	return minutes || cmp.Or(pod.Annotations[reservation.KeepAnnotation], "0") != "0"
 }
 
 // mayHaveSubset reports whether a spread may cover the pod.

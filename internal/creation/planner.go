@@ -12,7 +12,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Facts are what all planners know of one creation. They must not be changed.
+// Facts are what all planners know of one creation. Planners must not change them.
 type Facts struct {
 	// Pod as its owner wrote it, with the annotations of Kept.
 	Pod *corev1.Pod

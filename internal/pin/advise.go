@@ -138,6 +138,8 @@ func retentionAdvice(in AdviceInput) []string {
 		if _, warning := reservation.ParseKeep(value, in.MaxReservation); warning != "" {
 			out = append(out, warning)
 		}
+	} else if problem := NearestKeep("", nil, in.Namespace).Problem; problem != "" {
+		out = append(out, problem)
 	}
 	asked := in.Annotations[appsv1beta1.AnnotationAutoGenerate] != "" // another advice says what is wrong with that
 	switch {
@@ -150,9 +152,6 @@ func retentionAdvice(in AdviceInput) []string {
 	}
 	return out
 }
-
-// keeps reports whether the nearest annotation limpet.dev/keep asks for something.
-func (in AdviceInput) keeps() bool { return anyKeeps(in.Template, in.Annotations, in.Namespace) }
 
 // KeyWarnings are about topology keys that no node has.
 func KeyWarnings(missing []string) []string {

@@ -11,7 +11,7 @@ func TargetOf(s *appsv1beta1.PersistentPodState) workload.Target {
 }
 
 // Choose returns the oldest of the PersistentPodStates with the same target, which is the
-// one in force; nil when there is none.
+// one in force; nil when there is none. One that limpet.dev/keep asks for comes after the others.
 func Choose(states []appsv1beta1.PersistentPodState) *appsv1beta1.PersistentPodState {
 	var first *appsv1beta1.PersistentPodState
 	for i := range states {
@@ -23,6 +23,9 @@ func Choose(states []appsv1beta1.PersistentPodState) *appsv1beta1.PersistentPodS
 }
 
 func older(a, b *appsv1beta1.PersistentPodState) bool {
+	if yields(a) != yields(b) {
+		return yields(b)
+	}
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
 	}

@@ -33,14 +33,16 @@ const (
 
 // Reasons of a Generation; they are also the reasons of the event on the workload.
 const (
-	ReasonNotAsked  = "NotAsked"                   // the workload has none of the annotations
-	ReasonNoKeys    = "NoPersistentTopology"       // generation is asked for, but no topology named
-	ReasonBadKeys   = "InvalidPersistentTopology"  // a named key is not one that a label can have
-	ReasonForeign   = "PersistentPodStateNotOurs"  // an object of that name or target was not generated for the workload
-	ReasonUpToDate  = "UpToDate"                   // the object is as the annotations say
-	ReasonGenerated = "PersistentPodStateMade"     // the object was made or adopted
-	ReasonFollowed  = "PersistentPodStateFollowed" // the object follows changed annotations
-	ReasonWithdrawn = "PersistentPodStateRemoved"  // the annotations are gone, and so is the object
+	ReasonNotAsked    = "NotAsked"                   // the workload has none of the annotations
+	ReasonNoKeys      = "NoPersistentTopology"       // generation is asked for, but no topology named
+	ReasonBadKeys     = "InvalidPersistentTopology"  // a named key is not one that a label can have
+	ReasonBadKeep     = "InvalidKeep"                // limpet.dev/keep is no duration
+	ReasonKeepRefused = "KeepRefused"                // pods do not take what is asked for them
+	ReasonForeign     = "PersistentPodStateNotOurs"  // an object of that name or target was not generated for the workload
+	ReasonUpToDate    = "UpToDate"                   // the object is as the annotations say
+	ReasonGenerated   = "PersistentPodStateMade"     // the object was made or adopted
+	ReasonFollowed    = "PersistentPodStateFollowed" // the object follows changed annotations
+	ReasonWithdrawn   = "PersistentPodStateRemoved"  // the annotations are gone, and so is the object
 )
 
 // AnnotationCarried on a generated object names the annotations that the object has from its workload. Others are a
@@ -79,12 +81,22 @@ type Generation struct {
 // were not generated for this workload are never changed.
 func Generate(in GenerateInput) Generation {
 	auto, named := in.Workload.GetAnnotations()[appsv1beta1.AnnotationAutoGenerate]
-	kept := !named && in.keeps()
+	keep := in.keep()
+	kept := !named && keep.Value != "" && !workload.IsLeftOut(in.Workload.GetNamespace())
 	asked := (auto == "true" || kept) && in.Workload.GetDeletionTimestamp() == nil
 	want := specOf(in)
 	hasKeys := want.RequiredPersistentTopology != nil || len(want.PreferredPersistentTopology) > 0
 
 	mine := slices.IndexFunc(in.Existing, func(s appsv1beta1.PersistentPodState) bool { return ours(in, &s) })
+	if !named && keep.Problem != "" {
+		return Generation{Reason: ReasonBadKeep, Message: keep.Problem}
+	}
+	if !named && mine >= 0 && in.edited(&in.Existing[mine]) {
+		return Generation{Reason: ReasonUpToDate, Message: "a user has changed PersistentPodState " + in.Existing[mine].Name}
+	}
+	if kept && slices.ContainsFunc(in.Existing, in.users) {
+		return in.giveWay(mine)
+	}
 	switch {
 	case mine >= 0 && !asked && in.Workload.GetDeletionTimestamp() == nil:
 		return Generation{Delete, ReasonWithdrawn, "the annotation that asked for it is gone", &in.Existing[mine]}
@@ -98,14 +110,12 @@ func Generate(in GenerateInput) Generation {
 	if errs := validateGenerated(in, want); len(errs) > 0 {
 		return Generation{Reason: ReasonBadKeys, Message: errs.ToAggregate().Error()}
 	}
-	if mine < 0 { // what has no mark is adopted while it is asked for, and never removed
+	if mine < 0 && !kept { // what has no mark is adopted while it is asked for, and never removed
 		mine = slices.IndexFunc(in.Existing, func(s appsv1beta1.PersistentPodState) bool { return kruises(in, &s) })
 	}
 	switch {
 	case mine >= 0:
 		return follow(in, &in.Existing[mine], want)
-	case kept && slices.ContainsFunc(in.Existing, in.isTarget): // which says where the pods go
-		return Generation{Reason: ReasonNotAsked, Message: "a PersistentPodState that was not generated has the workload as its target"}
 	case len(in.Existing) > 0:
 		return Generation{Reason: ReasonForeign, Message: fmt.Sprintf(
 			"PersistentPodState %s was not generated for this workload and is left alone", in.Existing[0].Name)}
@@ -118,9 +128,25 @@ func Generate(in GenerateInput) Generation {
 	return Generation{Create, ReasonGenerated, "made PersistentPodState " + made.Name, made}
 }
 
-// keeps reports whether the nearest annotation limpet.dev/keep asks for something.
-func (in GenerateInput) keeps() bool {
-	return anyKeeps(in.Template, in.Workload.GetAnnotations(), in.Namespace)
+// giveWay leaves the workload to the PersistentPodState of a user.
+func (in GenerateInput) giveWay(mine int) Generation {
+	const why = "a PersistentPodState that was not generated has the workload as its target"
+	if mine >= 0 && yields(&in.Existing[mine]) {
+		return Generation{Delete, ReasonWithdrawn, why, &in.Existing[mine]}
+	}
+	return Generation{Reason: ReasonNotAsked, Message: why}
+}
+
+// edited reports whether a user wrote another topology into an object for which limpet.dev/keep asked.
+func (in GenerateInput) edited(s *appsv1beta1.PersistentPodState) bool {
+	home := appsv1beta1.PreferredTopologyTerm{Weight: generatedWeight, Preference: appsv1beta1.NodeTopologyTerm{Keys: []string{corev1.LabelHostname}}}
+	return yields(s) && len(TopologyKeys(in.Workload.GetAnnotations())) == 0 &&
+		(s.Spec.RequiredPersistentTopology != nil || !equality.Semantic.DeepEqual(s.Spec.PreferredPersistentTopology, []appsv1beta1.PreferredTopologyTerm{home}))
+}
+
+// users reports whether an object that was not generated has the workload as its target.
+func (in GenerateInput) users(s appsv1beta1.PersistentPodState) bool {
+	return in.isTarget(s) && !ours(in, &s)
 }
 
 // isTarget reports whether an object has the workload as its target.
@@ -200,6 +226,10 @@ func (in GenerateInput) named(o metav1.OwnerReference) bool {
 // would delete the records with a workload that is applied again a moment later.
 func claim(in GenerateInput, s *appsv1beta1.PersistentPodState) {
 	carry(in, s)
+	delete(s.Annotations, AnnotationKeepFrom)
+	if _, named := in.Workload.GetAnnotations()[appsv1beta1.AnnotationAutoGenerate]; !named {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, AnnotationKeepFrom, in.keep().From)
+	}
 	metav1.SetMetaDataLabel(&s.ObjectMeta, LabelGenerated, "true")
 	s.OwnerReferences = slices.DeleteFunc(s.OwnerReferences, in.named)
 }
@@ -228,7 +258,7 @@ func specOf(in GenerateInput) appsv1beta1.PersistentPodStateSpec {
 		spec.RequiredPersistentTopology = &appsv1beta1.NodeTopologyTerm{Keys: keys}
 	}
 	keys := split(annotations[appsv1beta1.AnnotationPreferredTopology])
-	if len(keys) == 0 && spec.RequiredPersistentTopology == nil && in.keeps() {
+	if len(keys) == 0 && spec.RequiredPersistentTopology == nil && in.keep().Value != "" {
 		keys = []string{corev1.LabelHostname}
 	}
 	if len(keys) > 0 {

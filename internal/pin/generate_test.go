@@ -129,7 +129,11 @@ func TestGenerateFromOneWord(t *testing.T) {
 	namesake := *testenv.APersistentPodState("web").Prefers(5, hostname).PersistentPodState
 	namesake.Spec.TargetReference.Name = "other"
 	generated := *home.DeepCopy()
-	generated.Labels = map[string]string{pin.LabelGenerated: "true"}
+	generated.Labels, generated.Annotations = map[string]string{pin.LabelGenerated: "true"}, annotations{pin.AnnotationKeepFrom: "Namespace"}
+	changed := *generated.DeepCopy()
+	changed.Spec = inZone.Spec
+	kruises := *home.DeepCopy()
+	kruises.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", Controller: new(true)}}
 	cases := map[string]struct {
 		set, template, namespace annotations
 		existing                 []appsv1beta1.PersistentPodState
@@ -141,7 +145,12 @@ func TestGenerateFromOneWord(t *testing.T) {
 		"on the namespace":                     {namespace: annotations{keep: "10m"}, want: &home},
 		"not on the workload":                  {set: annotations{keep: "0"}, namespace: annotations{keep: "10m"}},
 		"not on the template":                  {template: annotations{keep: "0"}, set: annotations{keep: "5m"}, namespace: annotations{keep: "10m"}},
-		"a nearer value that is none":          {set: annotations{keep: "10"}, namespace: annotations{keep: "10m"}},
+		"a nearer value that is none":          {set: annotations{keep: "10"}, namespace: annotations{keep: "10m"}, wantReason: pin.ReasonBadKeep},
+		"a wrong value, so the object stays":   {namespace: annotations{keep: "10"}, existing: []appsv1beta1.PersistentPodState{generated}, wantReason: pin.ReasonBadKeep},
+		"a user's comes, so the object goes":   {namespace: annotations{keep: "10m"}, existing: []appsv1beta1.PersistentPodState{byHand, generated}, wantReason: pin.ReasonWithdrawn},
+		"a user changed it, so it stays":       {namespace: annotations{keep: "10m"}, existing: []appsv1beta1.PersistentPodState{changed}, wantReason: pin.ReasonUpToDate},
+		"… also when nothing is asked":         {existing: []appsv1beta1.PersistentPodState{changed}, wantReason: pin.ReasonUpToDate},
+		"OpenKruise's object is not adopted":   {namespace: annotations{keep: "10m"}, existing: []appsv1beta1.PersistentPodState{kruises}, wantReason: pin.ReasonNotAsked},
 		"with a topology":                      {set: annotations{requires: zone}, namespace: annotations{keep: "10m"}, want: &inZone},
 		"with OpenKruise's word":               {set: annotations{auto: "true", requires: zone, keep: "10m"}, want: &inZone},
 		"with it, and no topology":             {set: annotations{auto: "true", keep: "10m"}, want: &home},

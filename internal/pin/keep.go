@@ -1,17 +1,21 @@
 package pin
 
 import (
+	"fmt"
 	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
+	"github.com/limpet-io/limpet/internal/platform/workload"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // AnnotationKeepFrom on a pod names the kind of the object from which the pod's limpet.dev/keep was copied. Without it
-// that annotation is the pod's own.
+// that annotation is the pod's own. On a generated PersistentPodState it says that limpet.dev/keep asks for the object,
+// which gives way to one that a user writes.
 const AnnotationKeepFrom = "limpet.dev/keep-from"
 
 // KeepRequest is what a workload or its namespace asks for the pods of the workload. The zero value asks for nothing.
@@ -20,37 +24,61 @@ type KeepRequest struct {
 	Value string
 	// From is the kind of the object that has it.
 	From string
+	// Problem says why a value is no duration. Then what was asked before stays.
+	Problem string
 }
 
-// NearestKeep returns what a workload says, or else its namespace. "0" and a value that is no duration ask for nothing.
-func NearestKeep(kind string, workload, namespace map[string]string) KeepRequest {
-	keep := KeepRequest{namespace[reservation.KeepAnnotation], "Namespace"}
-	if value, ok := workload[reservation.KeepAnnotation]; ok {
-		keep = KeepRequest{value, kind}
+// NearestKeep returns what a workload says, or else its namespace. "0" asks for nothing.
+func NearestKeep(kind string, of, namespace map[string]string) KeepRequest {
+	keep := KeepRequest{Value: namespace[reservation.KeepAnnotation], From: "Namespace"}
+	if value, ok := of[reservation.KeepAnnotation]; ok {
+		keep = KeepRequest{Value: value, From: kind}
 	}
-	if !keeps(keep.Value) {
+	switch retain, problem := reservation.ParseKeep(keep.Value, math.MaxInt64-time.Minute); {
+	case keep.Value == "":
+		return KeepRequest{}
+	case problem != "":
+		return KeepRequest{From: keep.From, Problem: fmt.Sprintf("%s: %s", keep.From, problem)}
+	case retain == 0:
 		return KeepRequest{}
 	}
 	return keep
 }
 
-// anyKeeps reports whether the nearest of a template, its workload and the namespace asks for something.
-func anyKeeps(template, workload, namespace map[string]string) bool {
-	if value, ok := template[reservation.KeepAnnotation]; ok {
-		return keeps(value)
-	}
-	return NearestKeep("", workload, namespace) != KeepRequest{}
+// keep returns what the nearest of the template, the workload and its namespace asks.
+func (in GenerateInput) keep() KeepRequest {
+	return nearestOf(in.Kind.Kind, in.Template, in.Workload.GetAnnotations(), in.Namespace)
 }
 
-// keeps reports whether a value asks for a time above zero.
-func keeps(value string) bool {
-	retain, _ := reservation.ParseKeep(value, math.MaxInt64-time.Minute)
-	return retain > 0
+// keeps reports whether the nearest of the template, the workload and its namespace asks for something.
+func (in AdviceInput) keeps() bool {
+	return nearestOf(in.Kind.Kind, in.Template, in.Annotations, in.Namespace).Value != ""
+}
+
+func nearestOf(kind string, template, of, namespace map[string]string) KeepRequest {
+	if _, ok := template[reservation.KeepAnnotation]; ok {
+		return NearestKeep("pod template", template, nil)
+	}
+	return NearestKeep(kind, of, namespace)
+}
+
+// KeepOfRunning returns what the workload and its namespace ask for the pods that run. Where the template says that
+// nothing is kept, pods of an earlier template get nothing either.
+func (in GenerateInput) KeepOfRunning() KeepRequest {
+	if _, ok := in.Template[reservation.KeepAnnotation]; ok {
+		if keep := in.keep(); keep.Value == "" {
+			return keep
+		}
+	}
+	if workload.IsLeftOut(in.Workload.GetNamespace()) { // whose pods no webhook sees
+		return KeepRequest{}
+	}
+	return NearestKeep(in.Kind.Kind, in.Workload.GetAnnotations(), in.Namespace)
 }
 
 // Given returns what a pod that is being created gets. A mark that was copied with a template means nothing.
 func (k KeepRequest) Given(pod *corev1.Pod) podpatch.Patch {
-	if k == (KeepRequest{}) || reservation.Asks(pod.Annotations) || pod.Spec.HostNetwork {
+	if k.Value == "" || reservation.Asks(pod.Annotations) || pod.Spec.HostNetwork {
 		return podpatch.Patch{Drop: []string{AnnotationKeepFrom}}
 	}
 	return podpatch.Patch{Annotations: map[string]string{reservation.KeepAnnotation: k.Value, AnnotationKeepFrom: k.From}}
@@ -61,12 +89,17 @@ func (k KeepRequest) Given(pod *corev1.Pod) podpatch.Patch {
 func (k KeepRequest) Changes(pod *corev1.Pod) map[string]*string {
 	from, copied := pod.Annotations[AnnotationKeepFrom]
 	switch {
-	case !copied && reservation.Asks(pod.Annotations) || pod.Spec.HostNetwork:
+	case k.Problem != "", !copied && reservation.Asks(pod.Annotations), pod.Spec.HostNetwork:
 		return nil
-	case k == (KeepRequest{}) && !copied, copied && from == k.From && pod.Annotations[reservation.KeepAnnotation] == k.Value:
+	case k.Value == "" && !copied, copied && from == k.From && pod.Annotations[reservation.KeepAnnotation] == k.Value:
 		return nil
-	case k == (KeepRequest{}):
+	case k.Value == "":
 		return map[string]*string{reservation.KeepAnnotation: nil, AnnotationKeepFrom: nil}
 	}
 	return map[string]*string{reservation.KeepAnnotation: &k.Value, AnnotationKeepFrom: &k.From}
+}
+
+// yields reports whether a state gives way to another one with its target: limpet.dev/keep asked for it.
+func yields(s *appsv1beta1.PersistentPodState) bool {
+	return s.Labels[LabelGenerated] == "true" && s.Annotations[AnnotationKeepFrom] != ""
 }

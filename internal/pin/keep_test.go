@@ -4,10 +4,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // A pod gets what the nearer of its workload and its namespace asks, unless the pod says it itself. A running pod follows
@@ -32,6 +35,7 @@ func TestAPodGetsTheNearestKeep(t *testing.T) {
 		"by the namespace":                 {namespace: annotations{keep: "10m"}, given: ofNamespace, changes: changed(ofNamespace)},
 		"by the workload, which is nearer": {set: annotations{keep: "5m"}, namespace: annotations{keep: "10m"}, given: ofSet, changes: changed(ofSet)},
 		"the workload says not":            {set: annotations{keep: "0"}, namespace: annotations{keep: "10m"}},
+		"nonsense, and what it has stays":  {pod: ofNamespace, namespace: annotations{keep: "soon"}},
 		"the workload says nonsense":       {set: annotations{keep: "soon"}, namespace: annotations{keep: "10m"}},
 		"the pod says it":                  {pod: annotations{keep: "1m"}, set: annotations{keep: "5m"}},
 		"the pod says not":                 {pod: annotations{keep: "0"}, set: annotations{keep: "5m"}},
@@ -61,5 +65,25 @@ func TestAPodGetsTheNearestKeep(t *testing.T) {
 				t.Errorf("a pod with the addresses of its node gets %v", got)
 			}
 		})
+	}
+}
+
+// An object for which limpet.dev/keep asked keeps no user from an own one, which is in force at once.
+func TestAGeneratedObjectGivesWay(t *testing.T) {
+	generated := *testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
+	generated.Labels, generated.Annotations = map[string]string{pin.LabelGenerated: "true"}, annotations{pin.AnnotationKeepFrom: "Namespace"}
+	byHand := *testenv.APersistentPodState("web-place").Requires(zone).PersistentPodState
+	byHand.Spec.TargetReference.Name = "web"
+	byHand.CreationTimestamp = metav1.NewTime(now)
+	both := []appsv1beta1.PersistentPodState{generated, byHand}
+	if errs := pin.Validate(&byHand, both, workload.Kinds{}); len(errs) > 0 {
+		t.Errorf("refused: %v", errs.ToAggregate())
+	}
+	if got := pin.Choose(both); got.Name != byHand.Name {
+		t.Errorf("%s is in force, want %s", got.Name, byHand.Name)
+	}
+	delete(both[0].Annotations, pin.AnnotationKeepFrom) // an annotation of OpenKruise asks for it
+	if errs := pin.Validate(&byHand, both, workload.Kinds{}); len(errs) != 1 || pin.Choose(both).Name != "web" {
+		t.Errorf("%v, %s is in force: want the older one", errs, pin.Choose(both).Name)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Verdict is what becomes of a pod that is being created.
@@ -194,6 +195,9 @@ func annotated(in Input, record appsv1beta1.PodState) map[string]string {
 	return out
 }
 
+// copied are the annotations that a pod has from its workload or its namespace, as long as these ask for them.
+var copied = []string{reservation.KeepAnnotation, AnnotationKeepFrom}
+
 // putBack returns the recorded annotations that the spec names and the pod does not set itself.
 // The spec is the user's. A record is written with the controller's token alone, which must
 // not set any annotation of any pod.
@@ -202,7 +206,7 @@ func putBack(in Input, recorded map[string]string) map[string]string {
 	for _, named := range in.State.Spec.PersistentPodAnnotations {
 		value, has := recorded[named.Key]
 		_, set := in.Pod.Annotations[named.Key]
-		if has && !set && !slices.Contains(planned, named.Key) {
+		if has && !set && !slices.Contains(planned, named.Key) && !slices.Contains(copied, named.Key) {
 			back[named.Key] = value
 		}
 	}

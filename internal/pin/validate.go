@@ -93,7 +93,7 @@ func validateTarget(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Pers
 		return field.ErrorList{err}
 	}
 	for i := range others {
-		if o := &others[i]; o.Name != s.Name && o.DeletionTimestamp == nil && TargetOf(o) == mine {
+		if o := &others[i]; o.Name != s.Name && o.DeletionTimestamp == nil && TargetOf(o) == mine && !yields(o) {
 			err := field.Duplicate(path, mine.Kind+" "+mine.Name)
 			err.Detail = "PersistentPodState " + o.Name + " has the same target"
 			return field.ErrorList{err}

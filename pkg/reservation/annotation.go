@@ -31,7 +31,7 @@ func ParseKeep(value string, limit time.Duration) (retain time.Duration, warning
 	retain, err := time.ParseDuration(shorten(value))
 	switch {
 	case err != nil || retain < 0:
-		return 0, fmt.Sprintf("annotation %s: %q is no duration such as \"10m\"; the IP will not be reserved", KeepAnnotation, shorten(value))
+		return 0, fmt.Sprintf("annotation %s: %q is no duration; remedy: a value such as \"10m\"", KeepAnnotation, shorten(value))
 	case retain > limit:
 		return limit, fmt.Sprintf("annotation %s: %q exceeds the maximum of %s; the maximum is used", KeepAnnotation, shorten(value), limit)
 	}

@@ -69,7 +69,7 @@ func TestKeep(t *testing.T) {
 		"zero keeps nothing":       {keep: "0"},
 		"the maximum":              {keep: "24h", want: 24 * time.Hour},
 		"more than the maximum":    {keep: "24h1s", want: 24 * time.Hour, warns: "exceeds the maximum of 24h0m0s"},
-		"minutes without a unit":   {keep: "10", warns: `"10" is no duration such as "10m"`},
+		"minutes without a unit":   {keep: "10", warns: `"10" is no duration; remedy: a value such as "10m"`},
 		"a negative duration":      {keep: "-10m", warns: "is no duration"},
 		"more than fits":           {keep: strings.Repeat("9", 30) + "h", warns: "is no duration"},
 		"an empty value":           {keep: "", warns: "is no duration"},

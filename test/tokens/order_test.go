@@ -2,9 +2,11 @@ package tokens_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,8 +76,10 @@ func TestTheTokenCopiesWhatIsAskedForPods(t *testing.T) {
 	deploy(t)
 	node, ns := env.Node(t), env.Namespace(t)
 	token := env.As(t, env.Token(t, controller, node.Name))
+	env.Annotate(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, "limpet.dev/keep", "10m")
+	set := testenv.AStatefulSet("web", 1).In(ns)
 	own := testenv.APod("own").In(ns).With("limpet.dev/keep", "1m").Pod
-	free := testenv.APod("free").In(ns).With("owner", "tenant").Pod
+	free := testenv.APod("free").In(ns).OwnedBy(set.StatefulSet).With("owner", "tenant").Pod
 	env.Create(t, own, free)
 	keep := func(value, from string) string {
 		return `{"metadata":{"annotations":{"limpet.dev/keep":` + value + `,"limpet.dev/keep-from":` + from + `}}}`
@@ -86,6 +90,9 @@ func TestTheTokenCopiesWhatIsAskedForPods(t *testing.T) {
 		"remove it":                   patch(own, keep(`null`, `null`)),
 		"copy without the mark":       patch(free, keep(`"10m"`, `null`)),
 		"write the mark alone":        patch(free, keep(`null`, `"Namespace"`)),
+		"copy another value":          patch(free, keep(`"24h"`, `"Namespace"`)),
+		"copy from another kind":      patch(free, keep(`"24h"`, `"Deployment"`)),
+		"copy a long value":           patch(free, keep(`"`+strings.Repeat("1", 65)+`h"`, `"StatefulSet"`)),
 		"ask in minutes":              patch(free, `{"metadata":{"annotations":{"io.kubernetes.cri/reserved-ip-duration":"10"}}}`),
 		"require its addresses":       patch(free, `{"metadata":{"annotations":{"limpet.dev/retention":"required"}}}`),
 		"remove an annotation beside": patch(free, `{"metadata":{"annotations":{"owner":null,"io.kubernetes.cri/x":"y","limpet.dev/keep":"10m","limpet.dev/keep-from":"Namespace"}}}`),

@@ -14,28 +14,37 @@ import (
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	"github.com/limpet-io/limpet/internal/platform/workload"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 var _ creation.Keeper = (*Planner)(nil)
 
-// Keep returns the annotations by which a pod asks for what the nearer of its workload and its namespace asks. What cannot
-// be read asks for nothing: the pod is created, and the reconciler gives it the annotations later.
+// Keep returns the annotations by which a pod asks for what the nearer of its workload and its namespace asks. A workload
+// that cannot be read asks for nothing: the pod is created, and the reconciler gives it the annotations later.
 func (p *Planner) Keep(ctx context.Context, facts creation.Facts) podpatch.Patch {
 	owner, _ := workload.OwnerOf(facts.Pod)
-	if !p.Workloads.Kinds().Contains(owner) {
-		return podpatch.Patch{}
-	}
-	var asks map[string]string
-	if facts.DryRun {
-		if set := p.Workloads.CachedOwner(ctx, facts.Pod); set != nil {
-			asks = set.Annotations
+	var keep pin.KeepRequest
+	if !reservation.Asks(facts.Pod.Annotations) && !facts.Pod.Spec.HostNetwork && p.Workloads.Kinds().Contains(owner) {
+		if of := p.workloadOf(ctx, facts); of != nil {
+			keep = pin.NearestKeep(owner.Kind, of.GetAnnotations(), p.namespaceAnnotations(ctx, facts.Pod.Namespace, facts.DryRun))
 		}
-	} else if o, _, err := p.Workloads.RecentOwner(ctx, facts.Pod, facts.Now); err != nil {
-		log.FromContext(ctx).Error(err, "Did not read what a workload asks for its pods", "workload", owner)
-	} else if o != nil {
-		asks = o.GetAnnotations()
 	}
-	return pin.NearestKeep(owner.Kind, asks, p.namespaceAnnotations(ctx, facts.Pod.Namespace, facts.DryRun)).Given(facts.Pod)
+	return keep.Given(facts.Pod)
+}
+
+// workloadOf returns the workload of a pod; nil for one that was not read, or that the cache does not show to a dry run.
+func (p *Planner) workloadOf(ctx context.Context, facts creation.Facts) metav1.Object {
+	if set := p.Workloads.CachedOwner(ctx, facts.Pod); set != nil {
+		return set
+	}
+	if facts.DryRun {
+		return nil
+	}
+	o, _, err := p.Workloads.RecentOwner(ctx, facts.Pod, facts.Now)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Did not read what a workload asks for its pods", "pod", facts.Pod.Name)
+	}
+	return o
 }
 
 // namespaceAnnotations returns what the cache keeps of the annotations of a namespace. One that the cache does not show

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -71,8 +72,14 @@ func (g *Generator) SetupWithManager(mgr ctrl.Manager) error {
 		watch(&appsv1.StatefulSet{}, of(workloads.StatefulSets), annotated),
 		watch(&appsv1beta1.PersistentPodState{}, g.ofState, specChanged),
 		watch(&corev1.Namespace{}, g.inNamespace, keepChanged),
-		c.Watch(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, unkept, predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})),
+		c.Watch(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, unkept, created)),
 	)
+}
+
+// created passes new objects.
+var created = predicate.Funcs{
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
 // annotated reports whether an update changed the annotations of a workload, or may have changed those of its pods.
@@ -121,6 +128,7 @@ func (g *Generator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	refused, more, givenErr := g.give(ctx, in)
 	generation := pin.Generate(in)
 	switch err := g.apply(ctx, generation); {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the workload goes with its namespace
@@ -128,10 +136,16 @@ func (g *Generator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result
 	case apierrors.IsInvalid(err): // a retry would not help; a change of the annotations triggers the next reconcile
 		generation = pin.Generation{Reason: pin.ReasonBadKeys, Message: err.Error()}
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("generate for %s %s: %w", req.Kind, req.ObjectKey, err)
+		return ctrl.Result{}, errors.Join(fmt.Errorf("generate for %s %s: %w", req.Kind, req.ObjectKey, err), givenErr)
+	}
+	if refused != "" {
+		generation = pin.Generation{Reason: pin.ReasonKeepRefused, Message: refused}
 	}
 	g.report(ctx, owner, generation, req)
-	return ctrl.Result{}, g.give(ctx, in)
+	if more {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, givenErr
+	}
+	return ctrl.Result{}, givenErr
 }
 
 func (g *Generator) gather(ctx context.Context, owner client.Object, kind schema.GroupVersionKind) (pin.GenerateInput, error) {
@@ -182,7 +196,7 @@ func (g *Generator) apply(ctx context.Context, generation pin.Generation) error 
 func (g *Generator) report(ctx context.Context, owner client.Object, generation pin.Generation, key kindRequest) {
 	kind := corev1.EventTypeNormal
 	switch generation.Reason {
-	case pin.ReasonForeign, pin.ReasonNoKeys, pin.ReasonBadKeys:
+	case pin.ReasonForeign, pin.ReasonNoKeys, pin.ReasonBadKeys, pin.ReasonBadKeep, pin.ReasonKeepRefused:
 		kind = corev1.EventTypeWarning
 		if before, known := g.warned.Swap(key, generation.Message); known && before == generation.Message {
 			return

@@ -3,11 +3,11 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,23 +48,32 @@ func (g *Generator) inNamespace(ctx context.Context, ns client.Object) []kindReq
 	return requests
 }
 
-// ofUnkept requests the workload of a pod that was created while no webhook answered: it lacks what its namespace or its
-// workload asks.
+// ofUnkept requests the workload of a new pod that has not what its workload and its namespace ask: no webhook answered
+// when the pod was created, or one whose cache was behind.
 func (g *Generator) ofUnkept(ctx context.Context, o client.Object) []kindRequest {
 	pod := o.(*corev1.Pod)
-	owner, ok := workload.OwnerOf(pod)
-	if !ok || reservation.Asks(pod.Annotations) || !g.Watcher.Registry.Kinds().Contains(owner) {
+	target, ok := workload.OwnerOf(pod)
+	if !ok || !g.Watcher.Registry.Kinds().Contains(target) {
 		return nil
 	}
-	kind := workloads.StatefulSets
-	if owner.GroupKind() != kind.GroupKind() {
-		served, err := g.Watcher.Registry.Served(owner)
+	kind, owner := workloads.StatefulSets, client.Object(&appsv1.StatefulSet{})
+	if target.GroupKind() != kind.GroupKind() {
+		served, err := g.Watcher.Registry.Served(target)
 		if err != nil { // the PersistentPodStates of the kind report it
 			return nil
 		}
-		kind = served.GroupVersionKind
+		kind, owner = served.GroupVersionKind, workloads.Metadata(served.GroupVersionKind)
 	}
-	return []kindRequest{{kind, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}}}
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: target.Name}
+	var ns corev1.Namespace
+	if g.Client.Get(ctx, key, owner) != nil || g.Client.Get(ctx, client.ObjectKey{Name: pod.Namespace}, &ns) != nil {
+		return nil // the cache shows no such workload, whose first event will request it
+	}
+	in := pin.GenerateInput{Workload: owner, Kind: kind, Template: templateOf(owner), Namespace: ns.Annotations}
+	if len(in.KeepOfRunning().Changes(pod)) == 0 {
+		return nil
+	}
+	return []kindRequest{{kind, key}}
 }
 
 // templateOf returns the annotations of a workload's pod template.
@@ -79,25 +88,38 @@ func templateOf(owner client.Object) map[string]string {
 	return nil
 }
 
-// give gives the running pods of a workload what it and its namespace ask for them now. The agents notice it within seconds.
-func (g *Generator) give(ctx context.Context, in pin.GenerateInput) error {
-	keep := pin.NearestKeep(in.Kind.Kind, in.Workload.GetAnnotations(), in.Namespace)
+// mostGiven is how many pods of a workload are changed before other workloads have their turn.
+const mostGiven = 100
+
+// give gives the running pods of a workload what it and its namespace ask for them now. The agents notice it within
+// seconds. It returns what refuses the changes of some pods, and whether more pods are to be changed.
+func (g *Generator) give(ctx context.Context, in pin.GenerateInput) (refused string, more bool, err error) {
+	keep := in.KeepOfRunning()
 	target := workload.Target{Group: in.Kind.Group, Kind: in.Kind.Kind, Name: in.Workload.GetName()}
 	pods, err := cluster.PodsOf(ctx, g.Client, in.Workload.GetNamespace(), target)
-	errs := []error{err}
+	given := 0
 	for i := range pods {
-		pod := &pods[i]
-		changes := keep.Changes(pod)
-		if len(changes) == 0 || !workload.Alive(pod) {
+		changes := keep.Changes(&pods[i])
+		if len(changes) == 0 || !workload.Alive(&pods[i]) {
 			continue
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": changes}})
-		if err == nil {
-			err = g.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+		if given++; given > mostGiven {
+			return refused, true, err
 		}
-		if client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("annotate pod %s: %w", pod.Name, err))
+		switch failed := g.annotate(ctx, &pods[i], changes); {
+		case apierrors.IsForbidden(failed): // by a policy or a webhook; a retry would not help
+			refused = fmt.Sprintf("pods do not get %s: %v", reservation.KeepAnnotation, failed)
+		case client.IgnoreNotFound(failed) != nil && err == nil: // the first of many
+			err = fmt.Errorf("annotate pod %s: %w", pods[i].Name, failed)
 		}
 	}
-	return errors.Join(errs...)
+	return refused, false, err
+}
+
+func (g *Generator) annotate(ctx context.Context, pod *corev1.Pod, changes map[string]*string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": changes}})
+	if err != nil {
+		return fmt.Errorf("encode annotations: %w", err)
+	}
+	return g.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 }

@@ -82,6 +82,11 @@ func TestOneWordOnANamespace(t *testing.T) {
 	env.Create(t, unanswered.Pod)
 	keepsFor(t, unanswered.Pod, "10m", "Namespace")
 
+	env.Annotate(t, ns, keep, "10") // no unit: what was asked stays, and the workloads tell
+	env.Told(t, other, pin.ReasonBadKeep, `remedy`)
+	keepsFor(t, others, "10m", "Namespace")
+	env.Annotate(t, ns, keep, "10m")
+
 	env.Annotate(t, set.StatefulSet, keep, "0")
 	keepsFor(t, running, "", "")
 	testenv.Eventually(t, func() error {

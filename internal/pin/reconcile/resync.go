@@ -158,7 +158,8 @@ func (r *Resyncer) refusable(ctx context.Context, w client.Object) (bool, error)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("get namespace %s: %w", w.GetNamespace(), err)
 	}
-	return ns.Labels[appsv1beta1.LabelSpreads] == appsv1beta1.LabelSpreadsClosed, nil
+	asked := pin.NearestKeep("", w.GetAnnotations(), ns.Annotations).Value != "" // a pod that gets it may be refused
+	return asked || ns.Labels[appsv1beta1.LabelSpreads] == appsv1beta1.LabelSpreadsClosed, nil
 }
 
 // searchRecorded adds the workloads of other kinds whose recorded pods are missing.
