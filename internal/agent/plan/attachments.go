@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,6 +78,7 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 			continue
 		}
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, in.maxRetain(a.ID.Network)) // the pod webhook has sent the warnings
+		request = a.orByArgs(request, pod.Annotations)
 		if NeverReturns(&pod) {
 			request = reservation.RetentionRequest{}
 		}
@@ -85,6 +87,25 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 		}
 	}
 	return d
+}
+
+// orByArgs keeps what the plugin read in the cni-args of the network, where the pod has no annotation instead.
+func (a Attachment) orByArgs(request reservation.RetentionRequest, annotations map[string]string) reservation.RetentionRequest {
+	var inArgs string
+	for _, key := range reservation.NetworkSelections {
+		inArgs += annotations[key]
+	}
+	stays := func(key string) bool {
+		_, annotated := annotations[key]
+		return a.AnnotationsSeen && !annotated && strings.Contains(inArgs, key)
+	}
+	if stays(reservation.RetainAnnotation) {
+		request.Retain = a.Retain
+	}
+	if stays(reservation.ModeAnnotation) {
+		request.Mode = a.Mode
+	}
+	return request
 }
 
 // lostDEL reports whether the sandbox of an attachment is gone and no DEL will come: the pod is

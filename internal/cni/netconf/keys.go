@@ -3,6 +3,9 @@ package netconf
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // file is the part of the network configuration that concerns an IPAM plugin. A delegating
@@ -33,6 +36,10 @@ type file struct {
 		CNI struct {
 			// IPs are requested addresses.
 			IPs []string `json:"ips"`
+			// Retain stands for the annotation of this name where the pod's annotations have none.
+			Retain json.RawMessage `json:"io.kubernetes.cri/reserved-ip-duration"`
+			// Mode stands for the annotation of this name where the pod's annotations have none.
+			Mode json.RawMessage `json:"limpet.dev/retention"`
 		} `json:"cni"`
 	} `json:"args"`
 	// IPAM is the section of limpet-ipam.
@@ -87,6 +94,22 @@ type rangeKeys struct {
 	RangeEnd string `json:"rangeEnd"`
 	// Gateway is part of the result, and never handed out. The default is the first address of the subnet.
 	Gateway string `json:"gateway"`
+}
+
+// annotations returns the pod's annotations with what args.cni adds. A value there is a text; any other counts as
+// one that says nothing, so that no pod fails.
+func (f *file) annotations() map[string]string {
+	all := f.RuntimeConfig.Annotations
+	for key, raw := range map[string]json.RawMessage{reservation.RetainAnnotation: f.Args.CNI.Retain, reservation.ModeAnnotation: f.Args.CNI.Mode} {
+		if _, annotated := all[key]; annotated || raw == nil {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[key] = strings.Trim(string(raw), `"`)
+	}
+	return all
 }
 
 // Keys is the type whose JSON keys docs/use/annotations.md documents.
