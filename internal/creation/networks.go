@@ -35,7 +35,7 @@ func askNetworks(facts Facts, patch *podpatch.Patch) (warnings []string) {
 	}
 	for _, key := range reservation.NetworkSelections {
 		value := facts.Pod.Annotations[key]
-		if len(args) == 0 || value == "" || bytes.Contains(patch.Strategic, []byte(key)) { // a subset's patch has the last word
+		if value == "" || bytes.Contains(patch.Strategic, []byte(key)) { // a subset's patch has the last word
 			continue
 		}
 		asking, err := withArgs(value, args)

@@ -24,7 +24,6 @@ func TestNetworksAreAsked(t *testing.T) {
 		want  string // "" for the annotation as it is
 		warns string
 	}{
-		"nothing is asked for":         {value: "a"},
 		"no network":                   {asks: ten},
 		"an empty list":                {asks: ten, value: "[]", want: "[]"},
 		"a name":                       {asks: ten, value: "a", want: `[{"name":"a",` + args + `}]`},

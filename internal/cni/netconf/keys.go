@@ -3,9 +3,6 @@ package netconf
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
-
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // file is the part of the network configuration that concerns an IPAM plugin. A delegating
@@ -94,22 +91,6 @@ type rangeKeys struct {
 	RangeEnd string `json:"rangeEnd"`
 	// Gateway is part of the result, and never handed out. The default is the first address of the subnet.
 	Gateway string `json:"gateway"`
-}
-
-// annotations returns the pod's annotations with what args.cni adds. A value there is a text; any other counts as
-// one that says nothing, so that no pod fails.
-func (f *file) annotations() map[string]string {
-	all := f.RuntimeConfig.Annotations
-	for key, raw := range map[string]json.RawMessage{reservation.RetainAnnotation: f.Args.CNI.Retain, reservation.ModeAnnotation: f.Args.CNI.Mode} {
-		if _, annotated := all[key]; annotated || raw == nil {
-			continue
-		}
-		if all == nil {
-			all = map[string]string{}
-		}
-		all[key] = strings.Trim(string(raw), `"`)
-	}
-	return all
 }
 
 // Keys is the type whose JSON keys docs/use/annotations.md documents.
