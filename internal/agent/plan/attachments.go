@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -91,13 +92,11 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 
 // orByArgs keeps what the plugin read in the cni-args of the network, where the pod has no annotation instead.
 func (a Attachment) orByArgs(request reservation.RetentionRequest, annotations map[string]string) reservation.RetentionRequest {
-	var inArgs string
-	for _, key := range reservation.NetworkSelections {
-		inArgs += annotations[key]
-	}
 	stays := func(key string) bool {
 		_, annotated := annotations[key]
-		return a.AnnotationsSeen && !annotated && strings.Contains(inArgs, key)
+		return a.AnnotationsSeen && !annotated && slices.ContainsFunc(reservation.NetworkSelections, func(selection string) bool {
+			return strings.Contains(annotations[selection], key)
+		})
 	}
 	if stays(reservation.RetainAnnotation) {
 		request.Retain = a.Retain

@@ -29,6 +29,8 @@ func TestSecondaryNetworksKeepTheirAddresses(t *testing.T) {
 	agents(t, b, `{"no":"where"}`)
 	apply(t, b, "pods.yaml")
 	r.awaitFirst(t)
+	apply(t, b, "own.yaml")
+	kubectl(t, b, "rollout", "status", "statefulset/own", "--timeout=120s")
 	r.step(t, "first life, without an agent", secondary, func() { kubectl(t, b, "delete", "pod", "-l", "app=many") })
 	agents(t, b, "null")
 	if err := b.AwaitLimpet(t.Context()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -124,26 +125,35 @@ func (r *rebuilds) fullest() (node string) {
 	return node
 }
 
-// awaitSeen waits until the agents have read what the pods ask for eth0.
+// awaitSeen waits until the state knows what each interface asks for. The agents read it for eth0, and leave what own-0
+// asks for by its cni-args.
 func (r *rebuilds) awaitSeen(t *testing.T) {
 	t.Helper()
-	await(t, "the state to know what each pod asks for", func(ctx context.Context) (bool, string) {
+	want := map[string]int{"own-0 eth0": 0, "own-0 net1": 7 * 60}
+	for pod := range r.lives {
+		for ifName := range interfaces {
+			want[pod+" "+ifName] = 30 * 60
+		}
+	}
+	await(t, "the state to know what each interface asks for", func(ctx context.Context) (bool, string) {
+		got := map[string]int{}
 		for _, node := range r.bed.Cluster.Nodes() {
 			out, err := r.bed.Cluster.Exec(ctx, node, "/opt/cni/bin/limpet-ipam", "list", "-o", "json")
 			var held []struct {
-				Pod           string
-				RetainSeconds int
+				Namespace, Pod, Interface string
+				RetainSeconds             int
+				WishKnown                 bool
 			}
 			if err != nil || json.Unmarshal(out, &held) != nil {
 				return false, fmt.Sprintf("%s: %s %v", node, out, err)
 			}
 			for _, h := range held {
-				if strings.HasPrefix(h.Pod, "many-") && h.RetainSeconds == 0 {
-					return false, fmt.Sprintf("%s: %+v", node, h)
+				if h.Namespace == "default" && h.WishKnown {
+					got[h.Pod+" "+h.Interface] = h.RetainSeconds
 				}
 			}
 		}
-		return true, ""
+		return maps.Equal(got, want), fmt.Sprint(got)
 	})
 }
 
