@@ -142,13 +142,13 @@ func (r *rebuilds) awaitSeen(t *testing.T) {
 			var held []struct {
 				Namespace, Pod, Interface string
 				RetainSeconds             int
-				WishKnown                 bool
+				AnnotationsSeen           bool `json:"wishKnown"`
 			}
 			if err != nil || json.Unmarshal(out, &held) != nil {
 				return false, fmt.Sprintf("%s: %s %v", node, out, err)
 			}
 			for _, h := range held {
-				if h.Namespace == "default" && h.WishKnown {
+				if h.Namespace == "default" && h.AnnotationsSeen {
 					got[h.Pod+" "+h.Interface] = h.RetainSeconds
 				}
 			}
