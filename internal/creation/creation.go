@@ -61,6 +61,9 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 		return admission.Errored(http.StatusServiceUnavailable, err).WithWarnings(warnings...)
 	}
 	withoutKept(&agreed.patch, facts.Kept)
+	if facts.Retention != (reservation.RetentionRequest{}) {
+		warnings = append(warnings, askNetworks(facts, &agreed.patch)...)
+	}
 	operations, err := podpatch.Operations(req.Object.Raw, agreed.patch)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err).WithWarnings(warnings...)

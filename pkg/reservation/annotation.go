@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// NetworkSelections are the annotations by which a pod selects networks of Multus: secondary ones, and another default
+// network. The cni-args of a network may have RetainAnnotation and ModeAnnotation as keys.
+var NetworkSelections = []string{"k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network"}
+
 // ParseRetain reads the value of RetainAnnotation. A value that is negative or not a whole number of minutes becomes 0,
 // a value above the limit becomes the limit, each with a warning.
 func ParseRetain(value string, limit time.Duration) (retain time.Duration, warning string) {

@@ -4,17 +4,21 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // TestOnePodOnSeveralNetworks attaches a pod as multus does: to two networks, and to one of
 // them by two interfaces, all in the state of one node. Each comes back to its own addresses,
-// and the end of one is not the end of another.
+// and the end of one is not the end of another. Multus passes no annotations on, but cni-args.
 func TestOnePodOnSeveralNetworks(t *testing.T) {
 	dir := t.TempDir()
 	ends := []struct{ network, ifName string }{{"net", "eth0"}, {"net", "net1"}, {"other", "eth0"}, {"other", "net1"}}
 	run := func(verb, container string, end int, had []netip.Addr) answer {
 		c := conf(dir, "1.1.0")
 		c["name"] = ends[end].network
+		delete(c, "runtimeConfig")
+		c["args"] = map[string]any{"cni": map[string]any{"color": "red", reservation.RetainAnnotation: "10"}}
 		if had != nil {
 			withPrevious(c, had)
 		}

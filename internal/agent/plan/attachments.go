@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,6 +79,7 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 			continue
 		}
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, in.maxRetain(a.ID.Network)) // the pod webhook has sent the warnings
+		request = a.orByArgs(request, pod.Annotations)
 		if NeverReturns(&pod) {
 			request = reservation.RetentionRequest{}
 		}
@@ -85,6 +88,23 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 		}
 	}
 	return d
+}
+
+// orByArgs keeps what the plugin read in the cni-args of the network, where the pod has no annotation instead.
+func (a Attachment) orByArgs(request reservation.RetentionRequest, annotations map[string]string) reservation.RetentionRequest {
+	stays := func(key string, annotated bool) bool {
+		return a.AnnotationsSeen && !annotated && slices.ContainsFunc(reservation.NetworkSelections, func(selection string) bool {
+			return strings.Contains(annotations[selection], key)
+		})
+	}
+	_, mode := annotations[reservation.ModeAnnotation]
+	if stays(reservation.RetainAnnotation, reservation.Asks(annotations)) {
+		request.Retain = a.Retain
+	}
+	if stays(reservation.ModeAnnotation, mode) {
+		request.Mode = a.Mode
+	}
+	return request
 }
 
 // lostDEL reports whether the sandbox of an attachment is gone and no DEL will come: the pod is

@@ -121,6 +121,27 @@ func TestAttachments(t *testing.T) {
 			pods:       []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "10")}, fromCreation: true,
 			want: corrected(reservation.RetentionRequest{Retain: 10 * time.Minute}),
 		},
+		"a request in cni-args stays": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain, a.Mode = 30*time.Minute, reservation.Required }),
+			pods:       []testenv.Pod{pod("uid").With(reservation.NetworkSelections[0], `[{"cni-args":{"`+reservation.RetainAnnotation+`":"30","`+reservation.ModeAnnotation+`":"required"}}]`)},
+		},
+		"an annotation wins over cni-args": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain, a.Mode = 30*time.Minute, reservation.Required }),
+			pods: []testenv.Pod{pod("uid").With(reservation.RetainAnnotation, "10").With(reservation.NetworkSelections[1],
+				`[{"cni-args":{"`+reservation.RetainAnnotation+`":"30"}}]`)},
+			want: corrected(reservation.RetentionRequest{Retain: 10 * time.Minute}),
+		},
+		"one word wins over cni-args": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain = 30 * time.Minute }),
+			pods: []testenv.Pod{pod("uid").With(reservation.KeepAnnotation, "10m").With(reservation.NetworkSelections[1],
+				`[{"cni-args":{"`+reservation.RetainAnnotation+`":"30"}}]`)},
+			want: corrected(reservation.RetentionRequest{Retain: 10 * time.Minute}),
+		},
+		"cni-args that the plugin has not read": {
+			attachment: attached(func(a *reservation.Attachment) { a.Retain, a.AnnotationsSeen = 30*time.Minute, false }),
+			pods:       []testenv.Pod{pod("uid").With(reservation.NetworkSelections[0], `[{"cni-args":{"`+reservation.RetainAnnotation+`":"30"}}]`)},
+			want:       corrected(reservation.RetentionRequest{}),
+		},
 		"an attachment without UID matches no pod": {
 			attachment: attached(func(a *reservation.Attachment) { a.UID = "" }),
 			pods:       []testenv.Pod{pod("").With(reservation.RetainAnnotation, "10")},

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,11 @@ func Strip(p *corev1.Pod) corev1.Pod {
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
 		return key != reservation.RetainAnnotation && key != reservation.KeepAnnotation && key != reservation.ModeAnnotation
 	})
+	for _, key := range reservation.NetworkSelections {
+		if asked := requestsIn(p.Annotations[key]); asked != "" {
+			annotations[key] = asked
+		}
+	}
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: annotations,
@@ -44,4 +50,14 @@ func Strip(p *corev1.Pod) corev1.Pod {
 		},
 		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName},
 	}
+}
+
+// requestsIn returns which keys of a retention request a selection of networks has in its cni-args.
+func requestsIn(selection string) (asked string) {
+	for _, key := range []string{reservation.RetainAnnotation, reservation.ModeAnnotation} {
+		if strings.Contains(selection, key) {
+			asked += key + " "
+		}
+	}
+	return asked
 }

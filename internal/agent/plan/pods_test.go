@@ -17,16 +17,17 @@ import (
 func TestStripKeepsShortValues(t *testing.T) {
 	const day = 24 * time.Hour
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Annotations: map[string]string{
-		reservation.RetainAnnotation: strings.Repeat("9", 100<<10),
-		reservation.ModeAnnotation:   strings.Repeat("x", 100<<10),
-		"example.com/note":           "x",
+		reservation.RetainAnnotation:     strings.Repeat("9", 100<<10),
+		reservation.ModeAnnotation:       strings.Repeat("x", 100<<10),
+		"example.com/note":               "x",
+		reservation.NetworkSelections[0]: `[{"cni-args":{"` + reservation.ModeAnnotation + `":"required","note":"` + strings.Repeat("x", 100<<10) + `"}}]`,
 	}}}
 	got := plan.Strip(pod)
 	bytes := 0
 	for key, value := range got.Annotations {
 		bytes += len(key) + len(value)
 	}
-	if bytes > 300 || len(got.Annotations) != 2 {
+	if bytes > 400 || len(got.Annotations) != 3 || !strings.Contains(got.Annotations[reservation.NetworkSelections[0]], reservation.ModeAnnotation) {
 		t.Errorf("%d bytes in %d annotations are kept", bytes, len(got.Annotations))
 	}
 	want, warns := reservation.ParseRetentionRequest(pod.Annotations, day)

@@ -54,7 +54,8 @@ type Config struct {
 	Requested []netip.Addr
 	Routes    []*types.Route
 	// ResolvConf is the path of the file with the DNS settings; "" for none.
-	ResolvConf      string
+	ResolvConf string
+	// Annotations are those of the pod; nil when neither the runtime nor args.cni names any.
 	Annotations     map[string]string
 	PrevResult      json.RawMessage
 	MaxReservation  time.Duration
@@ -171,7 +172,7 @@ func (in *Input) ParseEnd() (*Config, error) {
 
 func newConfig(f *file) *Config {
 	c := &Config{
-		CNIVersion: f.CNIVersion, Network: f.Name, Annotations: f.RuntimeConfig.Annotations, PrevResult: f.PrevResult,
+		CNIVersion: f.CNIVersion, Network: f.Name, Annotations: f.annotations(), PrevResult: f.PrevResult,
 		MaxReservation: reservation.DefaultMaxRetain, PredecessorWait: DefaultPredecessorWait, AddWait: DefaultAddWait, SharePercent: reservation.DefaultSharePercent,
 		ReleaseDelay: reservation.DefaultReleaseDelay,
 	}

@@ -135,3 +135,38 @@ func TestValidAttachments(t *testing.T) {
 		})
 	}
 }
+
+// TestRequestInArgs has what Multus passes on: args.cni, and mostly no annotations. An annotation wins, key by key.
+func TestRequestInArgs(t *testing.T) {
+	const retain, mode = `"io.kubernetes.cri/reserved-ip-duration":`, `"limpet.dev/retention":`
+	for name, tc := range map[string]struct {
+		args, annotations string
+		want              string
+		warns             int
+	}{
+		"nothing":                      {args: `"color":"red"`, want: "0s preferred false"},
+		"both keys":                    {args: retain + `"10",` + mode + `"required"`, want: "10m0s required true"},
+		"an annotation wins":           {args: retain + `"10",` + mode + `"required"`, annotations: retain + `"5"`, want: "5m0s required true"},
+		"an annotation for nothing":    {args: retain + `"10"`, annotations: retain + `"0"`, want: "0s preferred true"},
+		"more than the maximum":        {args: retain + `"9999"`, want: "24h0m0s preferred true", warns: 1},
+		"a number in place of text":    {args: retain + `10`, want: "10m0s preferred true"},
+		"values that are wrong":        {args: retain + `"ten",` + mode + `"yes"`, want: "0s preferred true", warns: 2},
+		"values of any other type":     {args: retain + `{"a":[1]},` + mode + `null`, want: "0s preferred true", warns: 2},
+		"an escape, which is no value": {args: retain + `"\u0031"`, want: "0s preferred true", warns: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := fmt.Sprintf(`{"name":"net","args":{"cni":{%s}},"ipam":{"ranges":[[{"subnet":"10.1.0.0/29"}]]}`, tc.args)
+			if tc.annotations != "" {
+				in += `,"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{` + tc.annotations + `}}`
+			}
+			c, err := netconf.Decode([]byte(in + "}")).ParseAdd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, warnings := c.Attachment(netconf.Pod{}, "c", "net1")
+			if got := fmt.Sprint(a.Retain, a.Mode, a.AnnotationsSeen); got != tc.want || len(warnings) != tc.warns {
+				t.Errorf("got %s with %q, want %s with %d warnings", got, warnings, tc.want, tc.warns)
+			}
+		})
+	}
+}

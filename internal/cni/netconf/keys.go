@@ -33,6 +33,10 @@ type file struct {
 		CNI struct {
 			// IPs are requested addresses.
 			IPs []string `json:"ips"`
+			// Retain stands for the annotation of this name where the pod's annotations have none.
+			Retain json.RawMessage `json:"io.kubernetes.cri/reserved-ip-duration"`
+			// Mode stands for the annotation of this name where the pod's annotations have none.
+			Mode json.RawMessage `json:"limpet.dev/retention"`
 		} `json:"cni"`
 	} `json:"args"`
 	// IPAM is the section of limpet-ipam.

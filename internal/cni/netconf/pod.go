@@ -1,6 +1,7 @@
 package netconf
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -114,6 +115,22 @@ func PodOfPairs(pairs [][2]string) Pod {
 		}
 	}
 	return pod
+}
+
+// annotations returns the pod's annotations with what args.cni adds. A value there is a text; any other counts as
+// one that says nothing, so that no pod fails.
+func (f *file) annotations() map[string]string {
+	all := f.RuntimeConfig.Annotations
+	for key, raw := range map[string]json.RawMessage{reservation.RetainAnnotation: f.Args.CNI.Retain, reservation.ModeAnnotation: f.Args.CNI.Mode} {
+		if _, annotated := all[key]; annotated || raw == nil {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[key] = strings.Trim(string(raw), `"`)
+	}
+	return all
 }
 
 // Attachment returns what the configuration and the pod say of an attachment, and warnings

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // decode reads the keys. With a *json.UnmarshalTypeError every key of the right type is decoded all the same.
@@ -32,7 +34,11 @@ func (f *file) fields() []field {
 			{"ips", &f.RuntimeConfig.IPs},
 			{"ipRanges", &f.RuntimeConfig.IPRanges},
 		}},
-		{"args", []field{{"cni", []field{{"ips", &f.Args.CNI.IPs}}}}},
+		{"args", []field{{"cni", []field{
+			{"ips", &f.Args.CNI.IPs},
+			{reservation.RetainAnnotation, &f.Args.CNI.Retain},
+			{reservation.ModeAnnotation, &f.Args.CNI.Mode},
+		}}}},
 		{"ipam", &f.IPAM},
 	}
 }

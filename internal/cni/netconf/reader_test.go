@@ -16,7 +16,7 @@ const everyday = `{"bridge":"cni0","capabilities":{"ipRanges":true},"cniVersion"
 	`"ranges":[[{"subnet":"10.1.0.0/24","rangeStart":"10.1.0.9"}],[{"subnet":"fd00::/64"}]],"routes":[{"dst":"0.0.0.0/0"},{"dst":"fd01::/16","gw":"fd00::1"}],` +
 	`"maxReservedPercent":7,"maxReservedPerNamespace":8,"logMaxBytes":-9,"mirrorHostLocal":true,"addWait":"1s"},"name":"net","isGateway":true,` +
 	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"a":"b","c":"{\"d\":1}","é":"<"},"ips":["10.1.0.9"],"ipRanges":[[]]},` +
-	`"args":{"cni":{"ips":[]}},"type":"bridge","prevResult":{"ips":[{"address":"10.1.0.2/24"}]}}`
+	`"args":{"cni":{"ips":[],"io.kubernetes.cri/reserved-ip-duration":"10","limpet.dev/retention":"required","color":"red"}},"type":"bridge","prevResult":{"ips":[{"address":"10.1.0.2/24"}]}}`
 
 // TestReaderKnowsEveryKey compares the keys of reader with those of encoding/json.
 func TestReaderKnowsEveryKey(t *testing.T) {
@@ -60,6 +60,8 @@ func FuzzReader(f *testing.F) {
 		`{"ipam":{"subnet":"a"},"ipam":{"gateway":"b"}}`, `{"runtimeConfig":{"ips":["a"]},"runtimeConfig":{"ips":[]}}`, `{"runtimeConfig":{"ips":["a",null,3]}}`,
 		`{"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{}}}`, `{"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"a":"1","a":"2","b":null}}}`,
 		`{"other":{"name":"x","deep":[[{"}":"]"},"\"",1,true,null]]},"name":"n"}`, `{"prevResult": [ 1 , {"a":"}"} ] ,"name":"n"}`, `{"ipam":{"routes": [ ] }}`, `{"":"","name":"n"}`,
+		`{"args":{"cni":{"io.kubernetes.cri/reserved-ip-duration":10,"limpet.dev/retention":null}}}`, `{"args":{"cni":{"limpet.dev/retention": [ "a" ] }}}`,
+		`{"args":{"cni":{"limpet.dev/retention":"a","limpet.dev/retention":"b"}}}`, `{"args":{"cni":{"Limpet.dev/retention":"a"}}}`, `{"args":{"cni":7}}`,
 		strings.Repeat(`{"a":`, 10001) + "1" + strings.Repeat("}", 10001),
 	} {
 		f.Add([]byte(s))

@@ -103,7 +103,7 @@ func (r *Recovery) seen(conf *netconf.Config) ([]reservation.Attachment, error) 
 // cached returns the attachments that libcni's cache names: those of this network, and of
 // other networks with the same state. Attachments that another plugin holds are left out.
 func (r *Recovery) cached(conf *netconf.Config) ([]reservation.Attachment, error) {
-	all, err := results.Read(r.Node.ResultsDir, conf.MaxReservation)
+	all, err := results.Read(r.Node.ResultsDirs(), conf.MaxReservation)
 	if err != nil {
 		return nil, err
 	}

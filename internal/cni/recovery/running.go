@@ -22,7 +22,7 @@ const pluginType = "limpet-ipam"
 // still have. Without a function that looks into namespaces, each namespace that exists counts
 // as having the addresses that libcni's cache names.
 func (r *Recovery) Running(dir string) ([]reservation.Attachment, error) {
-	all, err := results.Read(r.Node.ResultsDir, reservation.DefaultMaxRetain)
+	all, err := results.Read(r.Node.ResultsDirs(), reservation.DefaultMaxRetain)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

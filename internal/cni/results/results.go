@@ -43,30 +43,29 @@ type cacheFile struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// Read returns the entries of the cache, the oldest first. A file that cannot be understood
+// Read returns the entries of several caches, the oldest first. A file that cannot be understood
 // belongs to another program and is left out.
-func Read(dir string, maxRetain time.Duration) ([]*Entry, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read result cache: %w", err)
-	}
+func Read(dirs []string, maxRetain time.Duration) ([]*Entry, error) {
 	var all []*Entry
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() {
-			continue // removed meanwhile, or no file: a read could block
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("read result cache: %w", err)
 		}
-		data, err := readAtMost(filepath.Join(dir, e.Name()), maxCacheFile)
-		if err != nil {
-			continue
-		}
-		if c, ok := parse(data, maxRetain); ok {
-			c.since = info.ModTime()
-			c.Attachment.Since = reservation.Moment{Wall: c.since}
-			all = append(all, &c)
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || !info.Mode().IsRegular() {
+				continue // removed meanwhile, or no file: a read could block
+			}
+			data, err := readAtMost(filepath.Join(dir, e.Name()), maxCacheFile)
+			if err != nil {
+				continue
+			}
+			if c, ok := parse(data, maxRetain); ok {
+				c.since = info.ModTime()
+				c.Attachment.Since = reservation.Moment{Wall: c.since}
+				all = append(all, &c)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b *Entry) int {

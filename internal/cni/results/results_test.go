@@ -65,11 +65,11 @@ func TestCacheSkipsOtherFiles(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, err := Read(dir, time.Hour)
+	all, err := Read([]string{dir}, time.Hour)
 	if err != nil || len(all) != 1 || all[0].Attachment.ID.ContainerID != "c" {
 		t.Errorf("got %+v, %v", all, err)
 	}
-	if none, err := Read(filepath.Join(dir, "nowhere"), time.Hour); err != nil || len(none) != 0 {
+	if none, err := Read([]string{filepath.Join(dir, "nowhere")}, time.Hour); err != nil || len(none) != 0 {
 		t.Errorf("a cache that is not there: %v, %v", none, err)
 	}
 }

@@ -33,6 +33,7 @@ const (
 	// flannelPluginVersion is the last one of the CNI plugins with the plugin of flannel. The module that
 	// has it today is on no proxy.
 	flannelPluginVersion = "v0.9.1"
+	multusVersion        = "v4.2.3"
 )
 
 // components lists the slowest first, so that its progress is what one sees.
@@ -69,6 +70,10 @@ var components = []component{
 		name: "flannelplugin", version: flannelPluginVersion,
 		ldflags:  "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=" + flannelPluginVersion,
 		programs: []string{"flannel"}, usual: 5 * time.Second, onDemand: true,
+	},
+	{
+		name: "multus", version: multusVersion, ldflags: "-s -w -X gopkg.in/k8snetworkplumbingwg/multus-cni.v4/pkg/multus.version=" + multusVersion,
+		rename: map[string]string{"thin_entrypoint": "thin-entrypoint"}, programs: []string{"multus", "thin-entrypoint"}, usual: 40 * time.Second, onDemand: true,
 	},
 }
 

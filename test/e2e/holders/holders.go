@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// Script is for the shell of a node. In a loop it prints, for one sandbox after the other, the
-// network namespace and the kernel's table of addresses. The loop ends when the file that the
-// first argument names exists.
-const Script = `
-until [ -e "$0" ]; do
-  for ns in /run/netns/cni-*; do
-    echo "netns $ns"
-    nsenter --net="$ns" cat /proc/net/fib_trie /proc/net/if_inet6 2>/dev/null
-  done
+// Look is for the shell of a node. It prints, for one sandbox after the other, the network namespace and the kernel's
+// table of addresses.
+const Look = `
+for ns in /run/netns/cni-*; do
+  echo "netns $ns"
+  nsenter --net="$ns" cat /proc/net/fib_trie /proc/net/if_inet6 2>/dev/null
+done`
+
+// Script is a loop of Look. It ends when the file that the first argument names exists.
+const Script = `until [ -e "$0" ]; do` + Look + `
 done`
 
 // Sighting holds the addresses of a network namespace at one moment.
@@ -26,7 +27,7 @@ type Sighting struct {
 	Addrs []netip.Addr
 }
 
-// Parse parses the output of Script.
+// Parse parses the output of Look and of Script.
 func Parse(out string) []Sighting {
 	var seen []Sighting
 	var last netip.Addr
