@@ -29,7 +29,7 @@ type sightings struct {
 // takes up a watch again that the API server has ended.
 func (s *sightings) follow(ctx context.Context, b *bench, kind client.Object, options cache.ByObject, take func(o any, now time.Time)) error {
 	s.at = map[types.UID]time.Time{}
-	c, err := cache.New(b.config, cache.Options{Scheme: b.client.Scheme(), ByObject: map[client.Object]cache.ByObject{kind: options}})
+	c, err := cache.New(b.Config, cache.Options{Scheme: b.Client.Scheme(), ByObject: map[client.Object]cache.ByObject{kind: options}})
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", kind, err)
 	}
