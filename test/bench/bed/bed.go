@@ -31,8 +31,9 @@ import (
 )
 
 const (
-	// Namespace and SecretName are where the controller keeps its certificate.
-	Namespace  = "limpet-system"
+	// Namespace is that of the controller.
+	Namespace = "limpet-system"
+	// SecretName is where the controller keeps its certificate.
 	SecretName = "limpet-controller-certificate"
 	// Account is whom the API server takes the controller for, and AgentAccount an agent. The audit log has only their requests.
 	Account      = "system:serviceaccount:" + Namespace + ":limpet-controller"

@@ -32,7 +32,7 @@ func (g *guarding) keepPDB(ctx context.Context, s *service) (end func() error, e
 		}
 		return nil
 	}
-	if err := poll(ctx, longestWait, func(context.Context) error { return renew() }); err != nil {
+	if err := poll(ctx, func(context.Context) error { return renew() }); err != nil {
 		return nil, fmt.Errorf("write status of PodDisruptionBudget: %w", err)
 	}
 	done, failed := make(chan struct{}), make(chan error, 1)

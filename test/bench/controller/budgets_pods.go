@@ -109,7 +109,7 @@ func (g *guarding) watchGuard(ctx context.Context) (err error) {
 		return err
 	}
 	for _, s := range append(g.many, g.one, g.peers[0]) {
-		if err := poll(ctx, longestWait, func(ctx context.Context) error {
+		if err := poll(ctx, func(ctx context.Context) error {
 			g.relay.take()
 			passes, err := g.evict(ctx, s.pod(0), true)
 			if err == nil && !passes {

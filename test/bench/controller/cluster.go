@@ -52,7 +52,7 @@ func (b *bench) startController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := poll(ctx, longestWait, b.askFormer); err != nil {
+	if err := poll(ctx, b.askFormer); err != nil {
 		return fmt.Errorf("have an object converted: %w", err)
 	}
 	return nil
@@ -82,6 +82,6 @@ func (b *bench) progress(what string) {
 const longestWait = 3 * time.Minute
 
 // poll asks until there is no error, or returns the last one.
-func poll(ctx context.Context, bound time.Duration, ask func(context.Context) error) error {
-	return measure.Poll(ctx, bound, 20*time.Millisecond, ask)
+func poll(ctx context.Context, ask func(context.Context) error) error {
+	return measure.Poll(ctx, longestWait, 20*time.Millisecond, ask)
 }

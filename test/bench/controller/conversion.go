@@ -31,7 +31,7 @@ func (b *bench) pointConversion(ctx context.Context, port int) error {
 	path, _, _ := unstructured.NestedString(config, "service", "path")
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	return poll(ctx, longestWait, func(ctx context.Context) error {
+	return poll(ctx, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKey{Name: converted}, crd); err != nil {
 			return err
 		}

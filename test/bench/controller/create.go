@@ -64,7 +64,7 @@ func (b *bench) leastWebhook(ctx context.Context, r *report) error {
 	if err := b.pointWebhooks(ctx, port); err != nil {
 		return err
 	}
-	if err := poll(ctx, longestWait, func(ctx context.Context) error {
+	if err := poll(ctx, func(ctx context.Context) error {
 		return b.createBlindly(ctx, pinned, podAt{set: probeSet}.object(), client.DryRunAll)
 	}); err != nil {
 		return err

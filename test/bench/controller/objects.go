@@ -70,7 +70,7 @@ func (b *bench) build(ctx context.Context) error {
 			return fmt.Errorf("make StatefulSets: %w", err)
 		}
 	}
-	return poll(ctx, longestWait, func(ctx context.Context) error {
+	return poll(ctx, func(ctx context.Context) error {
 		var states appsv1beta1.PersistentPodStateList
 		if err := b.Client.List(ctx, &states); err != nil {
 			return err

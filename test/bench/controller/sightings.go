@@ -63,7 +63,7 @@ func (s *sightings) see(uid types.UID, now time.Time) {
 // since waits until all lives were seen, and returns how long after the moment given.
 func (s *sightings) since(ctx context.Context, from map[types.UID]time.Time) ([]time.Duration, error) {
 	var took []time.Duration
-	err := poll(ctx, longestWait, func(context.Context) error {
+	err := poll(ctx, func(context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		took = took[:0]

@@ -70,7 +70,7 @@ func (g *spreading) gather(ctx context.Context, ns string, pods int, spread bool
 	if err := g.Client.Create(ctx, g.spreadOver(set, g.size.limit(pods))); err != nil {
 		return nil, fmt.Errorf("make spread: %w", err)
 	}
-	return c, poll(ctx, longestWait, func(ctx context.Context) error {
+	return c, poll(ctx, func(ctx context.Context) error {
 		g.relay.take()
 		return errors.Join(g.Client.Create(ctx, c.pod(), client.DryRunAll), g.relay.used(ctx))
 	})

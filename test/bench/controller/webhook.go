@@ -42,7 +42,7 @@ func (b *bench) pointWebhooks(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, longestWait, func(ctx context.Context) error { return b.authorised(ctx) })
+	err = poll(ctx, func(ctx context.Context) error { return b.authorised(ctx) })
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (b *bench) pointWebhooks(ctx context.Context, port int) error {
 	if err := b.Client.Create(ctx, ns); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make namespace: %w", err)
 	}
-	return poll(ctx, longestWait, b.probe)
+	return poll(ctx, b.probe)
 }
 
 // redirect turns services into URLs, and keeps the authority that the controller has
@@ -108,7 +108,7 @@ func (b *bench) askWebhook(ctx context.Context, r *report) error {
 	if err := b.pointWebhooks(ctx, relay.port); err != nil {
 		return err
 	}
-	if err := poll(ctx, longestWait, relay.used); err != nil {
+	if err := poll(ctx, relay.used); err != nil {
 		return err
 	}
 	relay.take() // the probes
