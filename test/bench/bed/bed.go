@@ -35,8 +35,9 @@ const (
 	Namespace = "limpet-system"
 	// SecretName is where the controller keeps its certificate.
 	SecretName = "limpet-controller-certificate"
-	// Account is whom the API server takes the controller for, and AgentAccount an agent. The audit log has only their requests.
-	Account      = "system:serviceaccount:" + Namespace + ":limpet-controller"
+	// Account is whom the API server takes the controller for. The audit log has only its requests and those of agents.
+	Account = "system:serviceaccount:" + Namespace + ":limpet-controller"
+	// AgentAccount is whom it takes an agent for.
 	AgentAccount = "system:serviceaccount:" + Namespace + ":limpet-agent"
 )
 
