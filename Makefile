@@ -8,8 +8,11 @@ TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
 BINARIES := bin/limpet-ipam bin/limpet-agent bin/limpet-controller bin/kubectl-limpet
 VERSION  ?= $(shell git describe --always --dirty --tags 2>/dev/null)
+# All is compiled in one way: what a build has compiled, no demo, test or benchmark compiles again.
 # grpcnotrace leaves out a package of gRPC with which the linker keeps all methods: the agent would be a third larger.
-BUILD     = CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -X $(1).release=$(VERSION)"
+export CGO_ENABLED := 0
+export GOFLAGS     := $(GOFLAGS) -trimpath -buildvcs=false -tags=grpcnotrace
+BUILD     = $(GO) build -ldflags "-s -w -X $(1).release=$(VERSION)"
 VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 
 # These packages without inlining: the plugin waits for the kernel and the disk, and its file is 100 kB smaller.
@@ -54,7 +57,7 @@ pictures: ## Take the pictures of `kubectl limpet ui` in docs/operate/pictures, 
 bench: bench-plugin
 
 bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/runs/plugin.md
-	CGO_ENABLED=0 $(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/operate/runs/plugin.md $(BENCH_FLAGS)
+	$(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/operate/runs/plugin.md $(BENCH_FLAGS)
 
 bench-pin: bench-controller ## The same as bench-controller
 

@@ -51,15 +51,9 @@ part() {
 }
 
 # tests DIRECTORY FLAGS… tests a module, or some packages of it. Results are never taken from the cache: tests build
-# programs, which Go does not count among what a result depends on.
+# programs, which Go does not count among what a result depends on. `make lint` vets, and not only what is tested.
 tests() (
-	cd "$1" && "$go" test -count=1 "${short[@]}" "${@:2}"
-)
-
-# as_built runs a command with the settings of `make build`: what a build compiled is not compiled again.
-as_built() (
-	export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -tags=grpcnotrace"
-	"$@"
+	cd "$1" && "$go" test -count=1 -vet=off "${short[@]}" "${@:2}"
 )
 
 # estimate tells how much there is to compile before the first test runs. Two cores compile about 8 packages a second.
@@ -76,20 +70,21 @@ raced() {
 	sed 's/ *#.*//; /^$/d' test/race.txt | if [[ $suite == all ]]; then sed 's/ all$//'; else sed '/ all$/d'; fi
 }
 
-# others lists the packages that start API servers, or with -v the rest, without those of raced.
+# others lists the packages that start API servers, or with -v the rest, without those of raced, and without those of
+# `make test-fresh`.
 others() {
 	local servers
 	servers=$(grep -rl --include='*_test.go' 'testenv\.Main' cmd internal pkg test | xargs dirname | sort -u | sed 's,^,./,')
 	"$go" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | sed "s,^$PWD/,./," |
-		grep -vFxf <(raced) | grep "$@" -Fxf <(echo "$servers")
+		grep -vFx ./test/programs | grep -vFxf <(raced) | grep "$@" -Fxf <(echo "$servers")
 }
 
 # limpet runs packages without API servers first, because they are the first to fail. The others wait much.
 limpet() {
-	as_built estimate
-	part limpet as_built tests . -shuffle=on -timeout 20m $(others -v)
-	part limpet/race tests . -race -shuffle=on -timeout 30m -p "$(($(nproc) + 1))" $(raced)
-	part limpet/servers as_built tests . -shuffle=on -timeout 30m -p "$(($(nproc) + 1))" $(others)
+	estimate
+	part limpet tests . -shuffle=on -timeout 20m $(others -v)
+	CGO_ENABLED=1 part limpet/race tests . -race -shuffle=on -timeout 30m -p "$(($(nproc) + 1))" $(raced)
+	part limpet/servers tests . -shuffle=on -timeout 30m -p "$(($(nproc) + 1))" $(others)
 }
 
 # nodes compares the machine before and after, so that nothing may run beside it.
@@ -98,9 +93,9 @@ nodes() {
 }
 
 modules() {
-	part test/console as_built tests test/console -shuffle=on -timeout 10m ./...
-	part release as_built tests release -shuffle=on -timeout 20m ./...
-	part release/chart as_built tests release/chart -shuffle=on -timeout 20m .
+	part test/console tests test/console -shuffle=on -timeout 10m ./...
+	part release tests release -shuffle=on -timeout 20m ./...
+	part release/chart tests release/chart -shuffle=on -timeout 20m .
 }
 
 # The packages start clusters, one after the other. The time of each test shows how far it is.
@@ -112,7 +107,7 @@ end_to_end() {
 upgrade=TestAnUpgradeAndBack flannel=TestFlannelChangesOverAndBack multus=TestSecondaryNetworksKeepTheirAddresses
 rare() {
 	part test-fresh test/programs/fresh.sh
-	part test/certmanager as_built tests test/certmanager -shuffle=on -timeout 15m ./...
+	part test/certmanager tests test/certmanager -shuffle=on -timeout 15m ./...
 	part reproducible make --no-print-directory reproducible
 	part release/chart/install tests release/chart/install -timeout 20m .
 	part test/e2e/upgrade tests test/e2e -v -timeout 20m -run "^$upgrade\$" ./upgrade

@@ -98,9 +98,17 @@ func read(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {
 	return &crd
 }
 
-// The manager of OpenKruise and the controller do not write the conversion of a CRD in turn.
-func TestOpenKruiseLeavesTheConversionAlone(t *testing.T) {
+// TestBesideOpenKruise has one API server for all that changes CRDs.
+func TestBesideOpenKruise(t *testing.T) {
 	authority := install(t)
+	t.Run("it leaves the conversion alone", func(t *testing.T) { leavesAlone(t, authority) })
+	t.Run("a foreign conversion is replaced", func(t *testing.T) { isReplaced(t, authority) })
+	t.Run("it stops no pod of Limpet", stopsNoPod)
+	t.Run("a foreign CRD is told", func(t *testing.T) { isTold(t, authority) }) // and stays
+}
+
+// The manager of OpenKruise and the controller do not write the conversion of a CRD in turn.
+func leavesAlone(t *testing.T, authority []byte) {
 	before := read(t, testenv.ConvertedCRD).Generation
 	for range 5 {
 		kruise{append(authority, '\n')}.sync(t)
@@ -112,8 +120,7 @@ func TestOpenKruiseLeavesTheConversionAlone(t *testing.T) {
 }
 
 // The conversion of a CRD of Limpet's comes back, whatever another program wrote.
-func TestAForeignConversionIsReplaced(t *testing.T) {
-	authority := install(t)
+func isReplaced(t *testing.T, authority []byte) {
 	for name, foreign := range map[string]*apiextensionsv1.CustomResourceConversion{
 		"of OpenKruise": kruise{authority}.conversion(),
 		"none":          {Strategy: apiextensionsv1.NoneConverter},
@@ -128,8 +135,7 @@ func TestAForeignConversionIsReplaced(t *testing.T) {
 }
 
 // A CRD that another program has replaced is told, and stays: two programs would replace it in turn.
-func TestAForeignCRDIsTold(t *testing.T) {
-	authority := install(t)
+func isTold(t *testing.T, authority []byte) {
 	for _, of := range crds {
 		env.ChangeCRD(t, of.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions, crd.Spec.Conversion = crd.Spec.Versions[1:], kruise{authority}.conversion()
@@ -168,10 +174,9 @@ func failures(t *testing.T) float64 {
 }
 
 // Webhooks of OpenKruise that do not answer stop pods, and none of limpet-system.
-func TestOpenKruiseStopsNoPodOfLimpet(t *testing.T) {
-	testenv.Beside(t, &env)
+func stopsNoPod(t *testing.T) {
 	for _, o := range env.Render(t, "deploy/namespace") {
-		if err := env.Client.Create(t.Context(), o); err != nil {
+		if err := env.Client.Update(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/test/debian"
 	"github.com/limpet-io/limpet/test/programs"
 
 	"github.com/limpet-io/limpet/test/console/browser"
@@ -23,17 +23,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	cache := os.Getenv("LIMPET_CACHE")
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "find the cache:", err)
-			os.Exit(1)
-		}
-		cache = filepath.Join(dir, "limpet")
+	cache, err := debian.Cache(os.Getenv(debian.CacheVar))
+	if err == nil {
+		chromium, err = browser.Fetch(context.Background(), cache)
 	}
-	var err error
-	if chromium, err = browser.Fetch(context.Background(), cache); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "prepare:", err)
 		os.Exit(1)
 	}

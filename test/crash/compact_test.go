@@ -26,9 +26,9 @@ func TestCompactKilledAtAnyInstant(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed, late, done := 0, 0, 0
-	most := ofFold // file operations of a compaction: more, the larger the state is
-	for round := 0; killed < *compactions || late == 0 || done == 0; round++ {
-		if round > 10*(*compactions) {
+	most, enough := ofFold, times(*compactions, 15) // file operations of a compaction: more, the larger the state is
+	for round := 0; killed < enough || late == 0 || done == 0; round++ {
+		if round > 20*enough {
 			t.Fatalf("of %d, %d were killed, %d of them after the journal stood on the new fold, and %d were done", round, killed, late, done)
 		}
 		fold := activeFold(dir)

@@ -187,7 +187,7 @@ func waysToFail(r *rand.Rand) []loss {
 		}},
 		{"writes come through in the wrong order", every, reversed},
 	}
-	for range 12 {
+	for range times(12, 4) {
 		ways = append(ways, loss{"some sectors come through", func(n int) int { return r.IntN(n + 1) }, func(p []op) []op { return torn(r, p) }})
 	}
 	return ways

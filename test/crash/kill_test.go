@@ -46,9 +46,9 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		t.Fatal(err)
 	}
 	lives := make([]int, *pods)
-	killed, answered, damages := 0, 0, 0
-	for round := 0; killed < *kills; round++ {
-		if round > *kills {
+	killed, answered, damages, enough := 0, 0, 0, times(*kills, 100)
+	for round := 0; killed < enough; round++ {
+		if round > enough {
 			t.Fatalf("only %d of %d were killed", killed, round*together)
 		}
 		operations := ofVerb

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -49,6 +50,23 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 0, err
 	}
 	return m.Run(), nil
+}
+
+// times returns n, and few at most with -short: what is left to make test-all is more of the same at random.
+func times(n, few int) int {
+	if testing.Short() {
+		return min(n, few)
+	}
+	return n
+}
+
+// somewhere returns where to begin with the steps of a verb, and how many to go on: through all of them, and with -short
+// through every third.
+func somewhere() (first, step int) {
+	if testing.Short() {
+		return rand.N(3), 3
+	}
+	return 0, 1
 }
 
 // life is one incarnation of a pod.

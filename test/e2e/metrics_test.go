@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/debian"
 	"github.com/limpet-io/limpet/test/monitoring"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -83,7 +84,7 @@ func areMeasured(t *testing.T) {
 // targets and the rules.
 func scrape(t *testing.T) (p monitoring.Server, targets, rules int) {
 	t.Helper()
-	cache, err := monitoring.Cache(os.Getenv(monitoring.CacheVar))
+	cache, err := debian.Cache(os.Getenv(debian.CacheVar))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/debian"
 	"github.com/limpet-io/limpet/test/monitoring"
 	"github.com/limpet-io/limpet/test/programs"
 )
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // start fetches Prometheus while /var/lib is the machine's, where apt keeps its lists.
 func start(m *testing.M) (int, error) {
-	cache, err := monitoring.Cache(os.Getenv(monitoring.CacheVar))
+	cache, err := debian.Cache(os.Getenv(debian.CacheVar))
 	if err != nil {
 		return 0, err
 	}

@@ -48,7 +48,7 @@ func TestEachQueryReturnsData(t *testing.T) {
 // build builds the programs, and starts a pod with limpet-ipam. rebuild ends the pod and starts it again.
 func build(t *testing.T, dir string) (rebuild func()) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "./cmd/controller", "./cmd/node-agent")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir+"/", "./cmd/controller", "./cmd/node-agent")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

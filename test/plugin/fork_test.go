@@ -169,7 +169,7 @@ func TestTwoADDsOfOneNameAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, a, b := t.TempDir(), newNetNS(t, "a"), newNetNS(t, "b")
-			for i := range 50 {
+			for i := range times(50) {
 				name := fmt.Sprintf("web-%d", i)
 				if reserve {
 					had := kubelet(t, call{verb: "ADD", container: name, args: pod(name, "u"), conf: conf(dir, "1.1.0")}).addrs()
@@ -197,7 +197,7 @@ func TestTwoADDsOfOneNameAtOnce(t *testing.T) {
 func TestADDsWhileReservationsExpire(t *testing.T) {
 	dir := t.TempDir()
 	const together = 8
-	for round := range 25 {
+	for round := range times(25) {
 		var calls []call
 		for i := range together {
 			name := fmt.Sprintf("web-%d-%d", round, i)
@@ -224,7 +224,7 @@ func TestADDsWhileReservationsExpire(t *testing.T) {
 // TestDELAndADDAndDELAtOnce: 76 of 300 records of host-local's fork were unreadable for good.
 func TestDELAndADDAndDELAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	for i := range 60 {
+	for i := range times(60) {
 		name := fmt.Sprintf("web-%d", i%3)
 		old, successor := fmt.Sprintf("c-%d", i), fmt.Sprintf("s-%d", i)
 		first := kubelet(t, call{verb: "ADD", container: old, args: pod(name, old), conf: conf(dir, "1.1.0")})

@@ -49,6 +49,14 @@ func buildAndRun(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
+// times returns how often a test tries its luck: n times, and a third of them with -short.
+func times(n int) int {
+	if testing.Short() {
+		return n / 3
+	}
+	return n
+}
+
 // call is one execution of a plugin.
 type call struct {
 	plugin      string // its path; limpet-ipam when empty

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
-	"github.com/limpet-io/limpet/test/bench/measure"
+	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
 // budgetScale is how much of everything the measurement of budgets has.
@@ -31,39 +29,13 @@ func (s budgetScale) few() int      { return s.rate * s.seconds / 3 }
 func (s budgetScale) each(services int) int { return 2*s.few()/services + 10 }
 
 // measureBudgets has budgets judge requests of an API server, and returns what it saw.
-func measureBudgets(ctx context.Context, p place, size budgetScale) (text string, err error) {
-	dir, err := os.MkdirTemp("", "limpet-bench-budgets-")
-	if err != nil {
-		return "", fmt.Errorf("make directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // of the temporary directory of this machine
-	p.dir = dir
+func measureBudgets(ctx context.Context, p bed.Place, size budgetScale) (string, error) {
 	r := budgetReport{size: size}
-	if r.machine, err = measure.LookAround(dir); err != nil {
+	err := live(ctx, p, scale{rate: size.rate}, &r.seen, &r, func(b *bench) []step[budgetReport] { return (&guarding{bench: b, size: size}).steps() })
+	if err != nil {
 		return "", err
 	}
-	begin := time.Now()
-	ctx, cancel := context.WithCancel(ctx)
-	b := &bench{place: p, size: scale{rate: size.rate}, begin: begin, endWatches: cancel}
-	defer func() { err = b.stop(err) }()
-	if err := b.start(ctx); err != nil {
-		return "", err
-	}
-	g := &guarding{bench: b, size: size}
-	for _, step := range g.steps() {
-		b.progress(step.name)
-		if err := step.run(ctx, &r); err != nil {
-			return "", fmt.Errorf("%s: %w", step.name, err)
-		}
-	}
-	r.took = time.Since(begin)
 	return r.markdown(), nil
-}
-
-// budgetStep is one part of the measurement of budgets.
-type budgetStep struct {
-	name string
-	run  func(context.Context, *budgetReport) error
 }
 
 // guarding is a cluster whose pods have budgets.
@@ -80,8 +52,8 @@ type guarding struct {
 	returns sync.WaitGroup // of evicted pods
 }
 
-func (g *guarding) steps() []budgetStep {
-	return []budgetStep{
+func (g *guarding) steps() []step[budgetReport] {
+	return []step[budgetReport]{
 		{"make pods and budgets", g.build},
 		{"requests for one budget", g.mixed},
 		{"dry runs", g.dryRuns},

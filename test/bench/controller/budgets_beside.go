@@ -55,7 +55,7 @@ func (g *guarding) measureFloor(ctx context.Context, of *service, f *floor, done
 		f.late = append(f.late, time.Since(timer)-time.Millisecond)
 		pod := of.pod(i)
 		begin := time.Now()
-		if err := g.client.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}); err != nil {
+		if err := g.Client.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}); err != nil {
 			return fmt.Errorf("read pod: %w", err)
 		}
 		f.reads = append(f.reads, time.Since(begin))
@@ -68,7 +68,7 @@ func (g *guarding) measureFloor(ctx context.Context, of *service, f *floor, done
 			continue
 		}
 		begin = time.Now()
-		if err := g.client.List(ctx, &policyv1.PodDisruptionBudgetList{}, client.InNamespace(pod.Namespace)); err != nil {
+		if err := g.Client.List(ctx, &policyv1.PodDisruptionBudgetList{}, client.InNamespace(pod.Namespace)); err != nil {
 			return fmt.Errorf("list PodDisruptionBudgets: %w", err)
 		}
 		f.lists = append(f.lists, time.Since(begin))
@@ -95,7 +95,7 @@ func (g *guarding) makeBook(ctx context.Context) error {
 			Time: at, Pod: fmt.Sprintf("web-5d4f8c7b6-%d", i), Budgets: []string{"web"}, Vector: "evict", Verdict: "Refused", Reason: "BudgetExhausted", By: "system:admin",
 		})
 	}
-	if err := g.client.Create(ctx, book); err != nil {
+	if err := g.Client.Create(ctx, book); err != nil {
 		return fmt.Errorf("make book: %w", err)
 	}
 	g.book = book
@@ -106,7 +106,7 @@ func (g *guarding) makeBook(ctx context.Context) error {
 func (g *guarding) writeBook(ctx context.Context) (time.Duration, error) {
 	g.book.Seen = strings.Repeat("1", 1+len(g.book.Seen)%9)
 	begin := time.Now()
-	if err := g.client.Update(ctx, g.book); err != nil {
+	if err := g.Client.Update(ctx, g.book); err != nil {
 		return 0, fmt.Errorf("write book: %w", err)
 	}
 	return time.Since(begin), nil

@@ -17,22 +17,22 @@ import (
 func (g *guarding) keepPDB(ctx context.Context, s *service) (end func() error, err error) {
 	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: s.set.Namespace, Name: "web"}}
 	pdb.Spec.Selector, pdb.Spec.MaxUnavailable = s.set.Spec.Selector, new(intstr.FromInt32(int32(s.pods-1)))
-	if err := g.client.Create(ctx, pdb); err != nil {
+	if err := g.Client.Create(ctx, pdb); err != nil {
 		return nil, fmt.Errorf("make PodDisruptionBudget: %w", err)
 	}
 	renew := func() error {
-		if err := g.client.Get(ctx, client.ObjectKeyFromObject(pdb), pdb); err != nil {
+		if err := g.Client.Get(ctx, client.ObjectKeyFromObject(pdb), pdb); err != nil {
 			return err
 		}
 		pdb.Status = policyv1.PodDisruptionBudgetStatus{
 			ObservedGeneration: pdb.Generation, DisruptionsAllowed: int32(s.pods - 1), CurrentHealthy: int32(s.pods), DesiredHealthy: 1, ExpectedPods: int32(s.pods),
 		}
-		if err := g.client.Status().Update(ctx, pdb); !apierrors.IsConflict(err) { // with an eviction
+		if err := g.Client.Status().Update(ctx, pdb); !apierrors.IsConflict(err) { // with an eviction
 			return err
 		}
 		return nil
 	}
-	if err := poll(ctx, longestWait, func(context.Context) error { return renew() }); err != nil {
+	if err := poll(ctx, func(context.Context) error { return renew() }); err != nil {
 		return nil, fmt.Errorf("write status of PodDisruptionBudget: %w", err)
 	}
 	done, failed := make(chan struct{}), make(chan error, 1)

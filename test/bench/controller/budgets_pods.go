@@ -18,6 +18,7 @@ import (
 	"github.com/limpet-io/limpet/internal/budget/guard"
 	"github.com/limpet-io/limpet/internal/testenv"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/test/bench/bed"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -68,16 +69,16 @@ func (g *guarding) deploy(ctx context.Context, ns string, pods, most int) (*serv
 	template := testenv.AStatefulSet("web", int32(pods))
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-5d4f8c7b6"}}
 	set.Spec.Replicas, set.Spec.Selector, set.Spec.Template = template.Spec.Replicas, template.Spec.Selector, template.Spec.Template
-	if err := g.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
+	if err := g.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 		return nil, fmt.Errorf("make namespace: %w", err)
 	}
-	if err := g.client.Create(ctx, set); err != nil {
+	if err := g.Client.Create(ctx, set); err != nil {
 		return nil, fmt.Errorf("make ReplicaSet: %w", err)
 	}
 	if most > 0 {
 		pub := &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
 		pub.Spec.Selector, pub.Spec.MaxUnavailable = set.Spec.Selector, new(intstr.FromInt32(int32(most)))
-		if err := g.client.Create(ctx, pub); err != nil {
+		if err := g.Client.Create(ctx, pub); err != nil {
 			return nil, fmt.Errorf("make budget: %w", err)
 		}
 	}
@@ -87,7 +88,7 @@ func (g *guarding) deploy(ctx context.Context, ns string, pods, most int) (*serv
 
 // bringUp makes a pod that is Ready. A pod that was evicted again meanwhile comes back later.
 func (g *guarding) bringUp(ctx context.Context, pod *corev1.Pod) error {
-	err := g.client.Create(ctx, pod)
+	err := g.Client.Create(ctx, pod)
 	if err == nil {
 		_, err = g.becomeReady(ctx, pod)
 	}
@@ -108,11 +109,11 @@ func (g *guarding) watchGuard(ctx context.Context) (err error) {
 		return err
 	}
 	for _, s := range append(g.many, g.one, g.peers[0]) {
-		if err := poll(ctx, longestWait, func(ctx context.Context) error {
+		if err := poll(ctx, func(ctx context.Context) error {
 			g.relay.take()
 			passes, err := g.evict(ctx, s.pod(0), true)
 			if err == nil && !passes {
-				return fmt.Errorf("%w: pods of %s are not known yet", errNotReady, s.set.Namespace)
+				return fmt.Errorf("%w: pods of %s are not known yet", bed.ErrNotReady, s.set.Namespace)
 			}
 			return errors.Join(err, g.relay.used(ctx))
 		}); err != nil {
@@ -140,7 +141,7 @@ func (g *guarding) ask(ctx context.Context, s *service, i int) (passed bool, too
 // delete deletes a pod of a service, and returns how long that took.
 func (g *guarding) delete(ctx context.Context, s *service, i int) (passed bool, took time.Duration, err error) {
 	begin := time.Now()
-	err = g.client.Delete(ctx, s.pod(i))
+	err = g.Client.Delete(ctx, s.pod(i))
 	return err == nil, time.Since(begin), err
 }
 
@@ -150,7 +151,7 @@ func (g *guarding) evict(ctx context.Context, pod *corev1.Pod, dry bool) (passed
 	if dry {
 		e.DeleteOptions.DryRun = []string{metav1.DryRunAll}
 	}
-	switch err := g.client.SubResource("eviction").Create(ctx, pod, e); {
+	switch err := g.Client.SubResource("eviction").Create(ctx, pod, e); {
 	case err == nil:
 		return true, nil
 	case apierrors.IsTooManyRequests(err), apierrors.IsNotFound(err):
@@ -164,7 +165,7 @@ func (g *guarding) evict(ctx context.Context, pod *corev1.Pod, dry bool) (passed
 // deletes others. The relay stands aside.
 func (g *guarding) compare(ctx context.Context, r *budgetReport) error {
 	g.relay.stop()
-	if err := g.pointWebhooks(ctx, g.controlled.webhookPort); err != nil {
+	if err := g.pointWebhooks(ctx, g.controlled.WebhookPort); err != nil {
 		return err
 	}
 	end, err := g.keepPDB(ctx, g.peers[1])

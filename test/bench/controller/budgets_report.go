@@ -11,9 +11,8 @@ import (
 
 // budgetReport is all that was measured of budgets.
 type budgetReport struct {
-	size    budgetScale
-	machine measure.Machine
-	took    time.Duration
+	size budgetScale
+	seen
 
 	written, refused, dry measure.Sample // answers of the guard for one budget
 	independent, atOnce   measure.Sample // answers of the guard for budgets that share no pod

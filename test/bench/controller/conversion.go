@@ -31,8 +31,8 @@ func (b *bench) pointConversion(ctx context.Context, port int) error {
 	path, _, _ := unstructured.NestedString(config, "service", "path")
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	return poll(ctx, longestWait, func(ctx context.Context) error {
-		if err := b.client.Get(ctx, client.ObjectKey{Name: converted}, crd); err != nil {
+	return poll(ctx, func(ctx context.Context) error {
+		if err := b.Client.Get(ctx, client.ObjectKey{Name: converted}, crd); err != nil {
 			return err
 		}
 		to := map[string]any{"url": fmt.Sprintf("https://localhost:%d%s", port, path)}
@@ -45,13 +45,13 @@ func (b *bench) pointConversion(ctx context.Context, port int) error {
 		if err := unstructured.SetNestedMap(crd.Object, want, "spec", "conversion"); err != nil {
 			return err
 		}
-		return b.client.Update(ctx, crd)
+		return b.Client.Update(ctx, crd)
 	})
 }
 
 // conversion is what the manifests say of it.
 func (b *bench) conversion(ctx context.Context) (map[string]any, error) {
-	text, err := exec.CommandContext(ctx, filepath.Join(b.assets, "kubectl"), "kustomize", filepath.Join(b.root, "deploy", "crds")).Output()
+	text, err := exec.CommandContext(ctx, filepath.Join(b.Assets, "kubectl"), "kustomize", filepath.Join(b.Root, "deploy", "crds")).Output()
 	if err != nil {
 		return nil, err
 	}
@@ -74,5 +74,5 @@ func (b *bench) conversion(ctx context.Context) (map[string]any, error) {
 func (b *bench) askFormer(ctx context.Context) error {
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "PersistentPodStateList"})
-	return b.client.List(ctx, &list, client.Limit(1))
+	return b.Client.List(ctx, &list, client.Limit(1))
 }

@@ -32,7 +32,7 @@ func (b *bench) compareCreates(ctx context.Context, r *report) (err error) {
 	if err := b.clear(ctx, b.size.creates()); err != nil {
 		return err
 	}
-	if err := b.pointWebhooks(ctx, b.controlled.webhookPort); err != nil {
+	if err := b.pointWebhooks(ctx, b.controlled.WebhookPort); err != nil {
 		return err
 	}
 	r.creates, err = b.inTurns(ctx, kinds, func(ctx context.Context, kind int, pod *corev1.Pod) error {
@@ -45,7 +45,7 @@ func (b *bench) compareCreates(ctx context.Context, r *report) (err error) {
 		if kind == plainWithout || kind == pinnedWithout {
 			pod.Namespace = metav1.NamespaceSystem
 		}
-		return b.client.Create(ctx, pod)
+		return b.Client.Create(ctx, pod)
 	})
 	return err
 }
@@ -64,7 +64,7 @@ func (b *bench) leastWebhook(ctx context.Context, r *report) error {
 	if err := b.pointWebhooks(ctx, port); err != nil {
 		return err
 	}
-	if err := poll(ctx, longestWait, func(ctx context.Context) error {
+	if err := poll(ctx, func(ctx context.Context) error {
 		return b.createBlindly(ctx, pinned, podAt{set: probeSet}.object(), client.DryRunAll)
 	}); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (b *bench) createBlindly(ctx context.Context, kind int, pod *corev1.Pod, op
 	if kind == pinnedWithout {
 		pod.Namespace = metav1.NamespaceSystem
 	}
-	if err := b.client.Create(ctx, pod, options...); err != nil {
+	if err := b.Client.Create(ctx, pod, options...); err != nil {
 		return fmt.Errorf("create pod: %w", err)
 	}
 	blind := slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == blindGate })

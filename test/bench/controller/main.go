@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/test/bench/bed"
 	"github.com/limpet-io/limpet/test/bench/measure"
 	"github.com/limpet-io/limpet/test/programs"
 )
@@ -47,7 +48,7 @@ func run() int {
 	flag.IntVar(&spreadSize.seconds, "spread-seconds", spreadSize.seconds, "length of the longest step")
 	flag.IntVar(&spreadSize.storm, "spread-storm", spreadSize.storm, "creations through two replicas")
 	flag.Parse()
-	p := place{root: *root, controller: *controller, assets: *assets}
+	p := bed.Place{Root: *root, Controller: *controller, Assets: *assets}
 	measureThem := func() (string, error) { return measureAll(ctx, p, size) }
 	if *budgets {
 		measureThem = func() (string, error) { return measureBudgets(ctx, p, budgetSize) }
@@ -91,46 +92,57 @@ func (s scale) spread() int { return (s.sets - s.wholeSets()) * s.replicas }
 func (s scale) fill() int   { return s.spread() - s.trickle() - s.burst() }
 
 // measureAll takes a cluster through its life and returns what it saw.
-func measureAll(ctx context.Context, p place, size scale) (text string, err error) {
-	dir, err := os.MkdirTemp("", "limpet-bench-controller-")
-	if err != nil {
-		return "", fmt.Errorf("make directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // of the temporary directory of this machine
-	p.dir = dir
+func measureAll(ctx context.Context, p bed.Place, size scale) (string, error) {
 	r := report{size: size}
-	if r.machine, err = measure.LookAround(dir); err != nil {
+	if err := live(ctx, p, size, &r.seen, &r, (*bench).steps); err != nil {
 		return "", err
 	}
-	begin := time.Now()
-	ctx, cancel := context.WithCancel(ctx)
-	b := &bench{place: p, size: size, begin: begin, endWatches: cancel}
-	defer func() { err = b.stop(err) }()
-	if err := b.start(ctx); err != nil {
-		return "", err
-	}
-	for _, step := range b.steps() {
-		b.progress(step.name)
-		if err := step.run(ctx, &r); err != nil {
-			return "", fmt.Errorf("%s: %w", step.name, err)
-		}
-	}
-	r.took = time.Since(begin)
 	if size.memoryOnly {
 		return r.memory(), nil
 	}
 	return r.markdown(), nil
 }
 
-// step is one part of a measurement.
-type step struct {
+// seen is what each report has.
+type seen struct {
+	machine measure.Machine
+	took    time.Duration
+}
+
+// step is one part of a measurement, which writes what it saw into a report.
+type step[R any] struct {
 	name string
-	run  func(context.Context, *report) error
+	run  func(context.Context, *R) error
+}
+
+// live takes a new cluster through some steps.
+func live[R any](ctx context.Context, p bed.Place, size scale, s *seen, r *R, steps func(*bench) []step[R]) (err error) {
+	if p.Dir, err = os.MkdirTemp("", "limpet-bench-controller-"); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(p.Dir) }() // of the temporary directory of this machine
+	if s.machine, err = measure.LookAround(p.Dir); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	b := &bench{Bed: bed.Bed{Place: p}, size: size, begin: time.Now(), endWatches: cancel}
+	defer func() { err = b.stop(err) }()
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	for _, step := range steps(b) {
+		b.progress(step.name)
+		if err := step.run(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	s.took = time.Since(b.begin)
+	return nil
 }
 
 // steps are the parts of a measurement, in order.
-func (b *bench) steps() []step {
-	steps := []step{
+func (b *bench) steps() []step[report] {
+	steps := []step[report]{
 		{"fill", b.fill},
 		{"Ready one after the other", b.trickle},
 		{"Ready all at once, of many sets", b.burst},
@@ -142,7 +154,7 @@ func (b *bench) steps() []step {
 		{"create, with the least of webhooks", b.leastWebhook},
 	}
 	if b.size.memoryOnly {
-		return append(steps[:5], step{"memory", b.restartedMemory})
+		return append(steps[:5], step[report]{"memory", b.restartedMemory})
 	}
 	return steps
 }

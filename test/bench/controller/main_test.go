@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
 // TestBenchmarkOfASmallCluster takes a few pods through everything that the large ones
@@ -57,7 +58,7 @@ func TestBenchmarkOfASmallSpread(t *testing.T) {
 }
 
 // here builds the controller, and finds the other programs.
-func here(t *testing.T) place {
+func here(t *testing.T) bed.Place {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short was given, and this starts an API server for a minute; make test-all runs it")
@@ -70,7 +71,7 @@ func here(t *testing.T) place {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", controller, filepath.Join(root, "cmd", "controller")).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	return place{root: root, controller: controller, assets: os.Getenv(testenv.AssetsVar)}
+	return bed.Place{Root: root, Controller: controller, Assets: os.Getenv(testenv.AssetsVar)}
 }
 
 // wholeReport fails unless a report has some texts, and rows without a hole.

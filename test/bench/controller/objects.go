@@ -6,13 +6,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
 // perNamespace is how many StatefulSets a namespace has.
@@ -54,23 +53,8 @@ func (b *bench) pod(i int) podAt {
 func (p podAt) object() *corev1.Pod {
 	pod := testenv.APod(fmt.Sprintf("%s-%d", p.set.Name, p.ordinal)).In(p.set.Namespace).OwnedBy(p.set).With(reservation.RetainAnnotation, "10").Pod
 	pod.Labels = map[string]string{"app": p.set.Name, appsv1.StatefulSetPodNameLabel: pod.Name, appsv1.ControllerRevisionHashLabelKey: p.set.Name + "-1"}
-	furnish(&pod.Spec)
+	bed.Furnish(&pod.Spec)
 	return pod
-}
-
-// furnish gives a pod what most have, so that it is no smaller than most.
-func furnish(spec *corev1.PodSpec) {
-	c := &spec.Containers[0]
-	for i := range 12 {
-		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", i), Value: "a value of some length, as settings have"})
-	}
-	c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
-	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
-	c.LivenessProbe, c.ReadinessProbe = probe, probe.DeepCopy()
-	for _, name := range []string{"config", "data", "run"} {
-		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
-	}
 }
 
 // build makes nodes, namespaces and StatefulSets; the controller generates the
@@ -86,9 +70,9 @@ func (b *bench) build(ctx context.Context) error {
 			return fmt.Errorf("make StatefulSets: %w", err)
 		}
 	}
-	return poll(ctx, longestWait, func(ctx context.Context) error {
+	return poll(ctx, func(ctx context.Context) error {
 		var states appsv1beta1.PersistentPodStateList
-		if err := b.client.List(ctx, &states); err != nil {
+		if err := b.Client.List(ctx, &states); err != nil {
 			return err
 		}
 		if len(states.Items) < b.size.sets {
@@ -103,16 +87,16 @@ func (b *bench) addNode(ctx context.Context, i int) error {
 	node.Spec.PodCIDRs = []string{fmt.Sprintf("10.%d.0.0/16", i)}
 	node.Spec.PodCIDR = node.Spec.PodCIDRs[0]
 	status := node.Status.DeepCopy()
-	if err := b.client.Create(ctx, node); err != nil {
+	if err := b.Client.Create(ctx, node); err != nil {
 		return err
 	}
 	node.Spec.Taints = nil // the API server gives every new node one
-	if err := b.client.Update(ctx, node); err != nil {
+	if err := b.Client.Update(ctx, node); err != nil {
 		return err
 	}
 	node.Status = *status
 	b.cluster.nodes = append(b.cluster.nodes, node.Name)
-	return b.client.Status().Update(ctx, node)
+	return b.Client.Status().Update(ctx, node)
 }
 
 // addSet makes a StatefulSet, and its namespace where it is the first in it.
@@ -120,22 +104,22 @@ func (b *bench) addSet(ctx context.Context, i int) error {
 	ns := &corev1.Namespace{}
 	ns.Name = fmt.Sprintf("tenant-%d", i/perNamespace)
 	if i%perNamespace == 0 {
-		if err := b.client.Create(ctx, ns); err != nil {
+		if err := b.Client.Create(ctx, ns); err != nil {
 			return err
 		}
 	}
 	set := testenv.AStatefulSet(fmt.Sprintf("app-%d", i), int32(b.size.replicas)).In(ns.Name).
 		With(appsv1beta1.AnnotationAutoGenerate, "true").With(appsv1beta1.AnnotationPreferredTopology, corev1.LabelHostname).StatefulSet
 	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
-	if err := b.client.Create(ctx, set); err != nil {
+	if err := b.Client.Create(ctx, set); err != nil {
 		return err
 	}
 	set.Status.Replicas = int32(b.size.replicas) // of which none waits
 	b.cluster.sets = append(b.cluster.sets, set)
-	return b.client.Status().Update(ctx, set)
+	return b.Client.Status().Update(ctx, set)
 }
 
 // remove deletes a pod at once, as a kubelet does in the end.
 func (b *bench) remove(ctx context.Context, pod *corev1.Pod) error {
-	return client.IgnoreNotFound(b.client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
+	return client.IgnoreNotFound(b.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
 }

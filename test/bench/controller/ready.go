@@ -30,7 +30,7 @@ func (b *bench) bound(ctx context.Context, first, n int) (*batch, error) {
 		at := b.pod(first + i)
 		pod := at.object()
 		pod.Spec.NodeName = at.node
-		if err := b.client.Create(ctx, pod); err != nil {
+		if err := b.Client.Create(ctx, pod); err != nil {
 			return fmt.Errorf("make pod: %w", err)
 		}
 		pod.Status.PodIPs, pod.Status.PodIP = []corev1.PodIP{{IP: at.ip}}, at.ip
@@ -42,7 +42,7 @@ func (b *bench) bound(ctx context.Context, first, n int) (*batch, error) {
 // becomeReady writes a pod's status. The clock of its record starts with the answer.
 func (b *bench) becomeReady(ctx context.Context, pod *corev1.Pod) (time.Time, error) {
 	pod.Status = testenv.Pod{Pod: pod}.Ready().Status
-	if err := b.client.Status().Update(ctx, pod); err != nil {
+	if err := b.Client.Status().Update(ctx, pod); err != nil {
 		return time.Time{}, fmt.Errorf("make pod Ready: %w", err)
 	}
 	return time.Now(), nil
@@ -65,7 +65,7 @@ func (b *bench) fill(ctx context.Context, r *report) error {
 		return err
 	}
 	var err error
-	if r.idle, _, err = b.controlled.memory(); err != nil {
+	if r.idle, _, err = b.controlled.Memory(); err != nil {
 		return err
 	}
 	n := b.size.fill()
@@ -81,7 +81,7 @@ func (b *bench) fill(ctx context.Context, r *report) error {
 		return err
 	}
 	r.filled, r.fill = n, time.Since(begin)
-	_, err = b.audit.Next()
+	_, err = b.Audit.Next()
 	return err
 }
 
@@ -91,7 +91,7 @@ func (b *bench) trickle(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	if _, err = b.audit.Next(); err != nil {
+	if _, err = b.Audit.Next(); err != nil {
 		return err
 	}
 	if _, err := b.steadily(ctx, 20, b.size.trickle(), b.become(pods)); err != nil {
@@ -100,7 +100,7 @@ func (b *bench) trickle(ctx context.Context, r *report) error {
 	if r.recorded, err = b.records.since(ctx, pods.ready); err != nil {
 		return err
 	}
-	r.recordRequests, err = b.audit.Next()
+	r.recordRequests, err = b.Audit.Next()
 	return err
 }
 
@@ -113,16 +113,16 @@ func (b *bench) burst(ctx context.Context, r *report) (err error) {
 
 // burstOfSets makes all pods of a few StatefulSets Ready at once, as after a rollout.
 func (b *bench) burstOfSets(ctx context.Context, r *report) (err error) {
-	if _, err = b.audit.Next(); err != nil {
+	if _, err = b.Audit.Next(); err != nil {
 		return err
 	}
 	if r.burstOfSets, err = b.allAtOnce(ctx, b.size.spread(), b.size.wholeSets()*b.size.replicas); err != nil {
 		return err
 	}
-	if r.burstRequests, err = b.audit.Next(); err != nil {
+	if r.burstRequests, err = b.Audit.Next(); err != nil {
 		return err
 	}
-	r.full, _, err = b.controlled.memory()
+	r.full, _, err = b.controlled.Memory()
 	return err
 }
 
@@ -139,25 +139,25 @@ func (b *bench) allAtOnce(ctx context.Context, first, n int) (measure.Sample, er
 
 // restart starts the controller again, beside all the objects.
 func (b *bench) restart(ctx context.Context, r *report) error {
-	if err := b.controlled.stop(); err != nil {
+	if err := b.controlled.Stop(); err != nil {
 		return err
 	}
-	if _, err := b.audit.Next(); err != nil {
+	if _, err := b.Audit.Next(); err != nil {
 		return err
 	}
 	if err := b.startController(ctx); err != nil {
 		return err
 	}
 	var err error
-	r.start = b.controlled.ready
-	if r.startRequests, err = b.audit.Next(); err != nil {
+	r.start = b.controlled.Ready
+	if r.startRequests, err = b.Audit.Next(); err != nil {
 		return err
 	}
-	return b.pointWebhooks(ctx, b.controlled.webhookPort)
+	return b.pointWebhooks(ctx, b.controlled.WebhookPort)
 }
 
 // restartedMemory reads the memory of the controller that was restarted.
 func (b *bench) restartedMemory(_ context.Context, r *report) (err error) {
-	_, r.highest, err = b.controlled.memory()
+	_, r.highest, err = b.controlled.Memory()
 	return err
 }

@@ -23,7 +23,7 @@ func (b *bench) rebuild(ctx context.Context, r *report) error {
 		return err
 	}
 	before := b.records.outcomes()
-	if _, err := b.audit.Next(); err != nil {
+	if _, err := b.Audit.Next(); err != nil {
 		return err
 	}
 	var mu sync.Mutex
@@ -48,7 +48,7 @@ func (b *bench) rebuild(ctx context.Context, r *report) error {
 	}
 	after := b.records.outcomes()
 	r.kept, r.lost = int(after.Kept-before.Kept), int(after.Moved+after.Lost-before.Moved-before.Lost)
-	_, r.highest, err = b.controlled.memory()
+	_, r.highest, err = b.controlled.Memory()
 	return err
 }
 
@@ -76,7 +76,7 @@ func (b *bench) live(ctx context.Context, at podAt, open *nominations) (life, er
 		return l, err
 	}
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
-	if err := b.client.SubResource("binding").Create(ctx, pod, binding); err != nil {
+	if err := b.Client.SubResource("binding").Create(ctx, pod, binding); err != nil {
 		return l, fmt.Errorf("bind pod: %w", err)
 	}
 	pod.ResourceVersion = "" // the latest, whatever it is
@@ -94,5 +94,5 @@ func (b *bench) settled(ctx context.Context) (measure.Tally, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for events: %w", ctx.Err())
 	}
-	return b.audit.Next()
+	return b.Audit.Next()
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/test/bench/bed"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -51,7 +52,7 @@ func (b *bench) startRelay(ctx context.Context) (*relay, error) {
 	roots := x509.NewCertPool()
 	r := &relay{
 		roots: roots,
-		to:    fmt.Sprintf("https://localhost:%d", b.controlled.webhookPort),
+		to:    fmt.Sprintf("https://localhost:%d", b.controlled.WebhookPort),
 		client: &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100,
 			DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: elsewhere}}).DialContext,
@@ -66,7 +67,7 @@ func (b *bench) startRelay(ctx context.Context) (*relay, error) {
 // added to roots.
 func (b *bench) serve(ctx context.Context, handler http.Handler, roots *x509.CertPool) (int, *http.Server, error) {
 	var secret corev1.Secret
-	if err := b.client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: secretName}, &secret); err != nil {
+	if err := b.Client.Get(ctx, client.ObjectKey{Namespace: bed.Namespace, Name: bed.SecretName}, &secret); err != nil {
 		return 0, nil, fmt.Errorf("read certificate: %w", err)
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])

@@ -10,9 +10,8 @@ import (
 
 // report is all that was measured.
 type report struct {
-	size    scale
-	machine measure.Machine
-	took    time.Duration
+	size scale
+	seen
 
 	filled             int
 	fill               time.Duration

@@ -29,7 +29,7 @@ type sightings struct {
 // takes up a watch again that the API server has ended.
 func (s *sightings) follow(ctx context.Context, b *bench, kind client.Object, options cache.ByObject, take func(o any, now time.Time)) error {
 	s.at = map[types.UID]time.Time{}
-	c, err := cache.New(b.config, cache.Options{Scheme: b.client.Scheme(), ByObject: map[client.Object]cache.ByObject{kind: options}})
+	c, err := cache.New(b.Config, cache.Options{Scheme: b.Client.Scheme(), ByObject: map[client.Object]cache.ByObject{kind: options}})
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", kind, err)
 	}
@@ -63,7 +63,7 @@ func (s *sightings) see(uid types.UID, now time.Time) {
 // since waits until all lives were seen, and returns how long after the moment given.
 func (s *sightings) since(ctx context.Context, from map[types.UID]time.Time) ([]time.Duration, error) {
 	var took []time.Duration
-	err := poll(ctx, longestWait, func(context.Context) error {
+	err := poll(ctx, func(context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		took = took[:0]

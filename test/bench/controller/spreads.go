@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"time"
 
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
-	"github.com/limpet-io/limpet/test/bench/measure"
+	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
 // spreadScale is how much of everything the measurement of spreads has.
@@ -29,39 +27,13 @@ func (s spreadScale) creations() int { return s.rate * s.seconds }
 func (s spreadScale) limit(pods int) int { return pods * 2 / 5 }
 
 // measureSpreads has a spread place the pods of an API server, and returns what it saw.
-func measureSpreads(ctx context.Context, p place, size spreadScale) (text string, err error) {
-	dir, err := os.MkdirTemp("", "limpet-bench-spreads-")
-	if err != nil {
-		return "", fmt.Errorf("make directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // of the temporary directory of this machine
-	p.dir = dir
+func measureSpreads(ctx context.Context, p bed.Place, size spreadScale) (string, error) {
 	r := spreadReport{size: size}
-	if r.machine, err = measure.LookAround(dir); err != nil {
+	err := live(ctx, p, scale{rate: size.rate}, &r.seen, &r, func(b *bench) []step[spreadReport] { return (&spreading{bench: b, size: size}).steps() })
+	if err != nil {
 		return "", err
 	}
-	begin := time.Now()
-	ctx, cancel := context.WithCancel(ctx)
-	b := &bench{place: p, size: scale{rate: size.rate}, begin: begin, endWatches: cancel}
-	g := &spreading{bench: b, size: size}
-	defer func() { err = g.stopBoth(err) }()
-	if err := b.start(ctx); err != nil {
-		return "", err
-	}
-	for _, step := range g.steps() {
-		b.progress(step.name)
-		if err := step.run(ctx, &r); err != nil {
-			return "", fmt.Errorf("%s: %w", step.name, err)
-		}
-	}
-	r.took = time.Since(begin)
 	return r.markdown(), nil
-}
-
-// spreadStep is one part of the measurement of spreads.
-type spreadStep struct {
-	name string
-	run  func(context.Context, *spreadReport) error
 }
 
 // spreading is a cluster with spreads.
@@ -70,31 +42,22 @@ type spreading struct {
 
 	size  spreadScale
 	relay *relay
-	first *process // when a second replica runs
-	large *crowd   // with all the pods
-	plain *crowd   // without a spread
-	floor *crowd   // whose pods a webhook that only answers is asked about
+	large *crowd // with all the pods
+	plain *crowd // without a spread
+	floor *crowd // whose pods a webhook that only answers is asked about
 
 	copied  *limpetv1alpha1.DisruptionBook // that is written without a decision
 	written int
 }
 
-func (g *spreading) steps() []spreadStep {
-	return []spreadStep{
+func (g *spreading) steps() []step[spreadReport] {
+	return []step[spreadReport]{
 		{"fill a spread", g.fill},
 		{"replace pods of limited subsets", g.replaceLimited},
 		{"bare writes", g.bareWrites},
 		{"replace pods of the last subset, and pods without a spread", g.replaceLast},
 		{"storm through two replicas", g.storm},
 	}
-}
-
-// stopBoth ends the first replica, too.
-func (g *spreading) stopBoth(err error) error {
-	if g.first != nil {
-		err = errors.Join(err, g.first.stop())
-	}
-	return g.stop(err)
 }
 
 // fill makes the pods of one spread and those without a spread.

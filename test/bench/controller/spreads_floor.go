@@ -44,7 +44,7 @@ func (g *spreading) standOn(ctx context.Context) (err error) {
 // copyBook makes a book with as many entries as the one of the large spread has at the rate.
 func (g *spreading) copyBook(ctx context.Context) error {
 	var list limpetv1alpha1.DisruptionBookList
-	if err := g.client.List(ctx, &list, client.InNamespace(g.large.set.Namespace)); err != nil {
+	if err := g.Client.List(ctx, &list, client.InNamespace(g.large.set.Namespace)); err != nil {
 		return fmt.Errorf("list books: %w", err)
 	}
 	if len(list.Items) != 1 {
@@ -53,7 +53,7 @@ func (g *spreading) copyBook(ctx context.Context) error {
 	g.copied = &list.Items[0]
 	g.copied.ObjectMeta = metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "copy"}
 	g.copied.Entries = g.copied.Entries[:min(len(g.copied.Entries), lingering*g.size.rate)]
-	if err := g.client.Create(ctx, g.copied); err != nil {
+	if err := g.Client.Create(ctx, g.copied); err != nil {
 		return fmt.Errorf("copy book: %w", err)
 	}
 	return nil
@@ -67,7 +67,7 @@ func (g *spreading) writeBook(ctx context.Context) (time.Duration, error) {
 	g.written++
 	g.copied.Seen = fmt.Sprint(g.written)
 	begin := time.Now()
-	if err := g.client.Update(ctx, g.copied); err != nil {
+	if err := g.Client.Update(ctx, g.copied); err != nil {
 		return 0, fmt.Errorf("write book: %w", err)
 	}
 	return time.Since(begin), nil
@@ -97,11 +97,11 @@ func (g *spreading) measureFloors(ctx context.Context, done <-chan struct{}) (f 
 		}
 		f.write = append(f.write, took)
 		begin := time.Now()
-		if err := g.client.Get(ctx, client.ObjectKeyFromObject(g.copied), &limpetv1alpha1.DisruptionBook{}); err != nil {
+		if err := g.Client.Get(ctx, client.ObjectKeyFromObject(g.copied), &limpetv1alpha1.DisruptionBook{}); err != nil {
 			return f, fmt.Errorf("read book: %w", err)
 		}
 		f.read = append(f.read, time.Since(begin))
-		if err := g.client.Create(ctx, g.floor.pod(), client.DryRunAll); err != nil {
+		if err := g.Client.Create(ctx, g.floor.pod(), client.DryRunAll); err != nil {
 			return f, fmt.Errorf("ask a webhook that only answers: %w", err)
 		}
 		select {

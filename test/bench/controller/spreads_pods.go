@@ -18,6 +18,7 @@ import (
 	"github.com/limpet-io/limpet/internal/creation"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
 // crowd is the pods of one ReplicaSet, by subset.
@@ -52,26 +53,26 @@ func (g *spreading) gather(ctx context.Context, ns string, pods int, spread bool
 	template := testenv.AStatefulSet("web", int32(pods)).In(ns)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
 	d.Spec.Replicas, d.Spec.Selector, d.Spec.Template = new(int32(pods)), template.Spec.Selector, template.Spec.Template
-	if err := errors.Join(g.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}), g.client.Create(ctx, d)); err != nil {
+	if err := errors.Join(g.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}), g.Client.Create(ctx, d)); err != nil {
 		return nil, fmt.Errorf("make Deployment: %w", err)
 	}
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-5d4f8c7b6", OwnerReferences: []metav1.OwnerReference{
 		*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment")),
 	}}}
 	set.Spec.Replicas, set.Spec.Selector, set.Spec.Template = d.Spec.Replicas, d.Spec.Selector, d.Spec.Template
-	if err := g.client.Create(ctx, set); err != nil {
+	if err := g.Client.Create(ctx, set); err != nil {
 		return nil, fmt.Errorf("make ReplicaSet: %w", err)
 	}
-	c := &crowd{client: g.client, set: set, pods: map[string][]*corev1.Pod{}}
+	c := &crowd{client: g.Client, set: set, pods: map[string][]*corev1.Pod{}}
 	if !spread {
 		return c, nil
 	}
-	if err := g.client.Create(ctx, g.spreadOver(set, g.size.limit(pods))); err != nil {
+	if err := g.Client.Create(ctx, g.spreadOver(set, g.size.limit(pods))); err != nil {
 		return nil, fmt.Errorf("make spread: %w", err)
 	}
-	return c, poll(ctx, longestWait, func(ctx context.Context) error {
+	return c, poll(ctx, func(ctx context.Context) error {
 		g.relay.take()
-		return errors.Join(g.client.Create(ctx, c.pod(), client.DryRunAll), g.relay.used(ctx))
+		return errors.Join(g.Client.Create(ctx, c.pod(), client.DryRunAll), g.relay.used(ctx))
 	})
 }
 
@@ -96,7 +97,7 @@ func (c *crowd) pod() *corev1.Pod {
 	pod := testenv.APod("").In(c.set.Namespace).Pod
 	pod.GenerateName, pod.Labels = c.set.Name+"-", c.set.Spec.Selector.MatchLabels
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(c.set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
-	furnish(&pod.Spec)
+	bed.Furnish(&pod.Spec)
 	return pod
 }
 

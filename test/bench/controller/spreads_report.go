@@ -12,9 +12,8 @@ import (
 
 // spreadReport is all that was measured of spreads.
 type spreadReport struct {
-	size    spreadScale
-	machine measure.Machine
-	took    time.Duration
+	size spreadScale
+	seen
 
 	filling            measure.Sample // answers while pods are created as fast as possible
 	fillRate           float64

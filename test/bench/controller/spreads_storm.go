@@ -57,7 +57,7 @@ func (g *spreading) storm(ctx context.Context, r *spreadReport) error {
 	if err := g.startController(ctx); err != nil {
 		return fmt.Errorf("start a second replica: %w", err)
 	}
-	g.relay.also = fmt.Sprintf("https://localhost:%d", g.controlled.webhookPort)
+	g.relay.also = fmt.Sprintf("https://localhost:%d", g.controlled.WebhookPort)
 	crowd, err := g.gather(ctx, "storm", g.size.wanted, true)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (g *spreading) storm(ctx context.Context, r *spreadReport) error {
 
 // countAll counts the pods of a namespace until end is called.
 func (g *spreading) countAll(ctx context.Context, ns string) (all *census, end func(), err error) {
-	c, err := client.NewWithWatch(g.config, client.Options{Scheme: g.client.Scheme()})
+	c, err := client.NewWithWatch(g.Config, client.Options{Scheme: g.Client.Scheme()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("make client: %w", err)
 	}

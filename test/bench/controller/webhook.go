@@ -25,32 +25,32 @@ var (
 // port of this machine, and waits until the API server calls it.
 func (b *bench) pointWebhooks(ctx context.Context, port int) error {
 	var names []client.Object
-	err := b.manifests("webhooks.yaml", func(o *unstructured.Unstructured) error {
+	err := b.Manifests("controller/webhooks.yaml", func(o *unstructured.Unstructured) error {
 		old := o.DeepCopy()
-		err := b.client.Get(ctx, client.ObjectKeyFromObject(o), old)
+		err := b.Client.Get(ctx, client.ObjectKeyFromObject(o), old)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		redirect(o, old, port)
 		names = append(names, o)
 		if apierrors.IsNotFound(err) {
-			return b.client.Create(ctx, o)
+			return b.Client.Create(ctx, o)
 		}
 		o.SetResourceVersion(old.GetResourceVersion())
-		return b.client.Update(ctx, o)
+		return b.Client.Update(ctx, o)
 	})
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, longestWait, func(ctx context.Context) error { return b.authorised(ctx) })
+	err = poll(ctx, func(ctx context.Context) error { return b.authorised(ctx) })
 	if err != nil {
 		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
-	if err := b.client.Create(ctx, ns); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := b.Client.Create(ctx, ns); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make namespace: %w", err)
 	}
-	return poll(ctx, longestWait, b.probe)
+	return poll(ctx, b.probe)
 }
 
 // redirect turns services into URLs, and keeps the authority that the controller has
@@ -75,7 +75,7 @@ func redirect(o, old *unstructured.Unstructured, port int) {
 // authorised waits for the leader to fill in the authority.
 func (b *bench) authorised(ctx context.Context) error {
 	var list admissionv1.MutatingWebhookConfigurationList
-	if err := b.client.List(ctx, &list); err != nil {
+	if err := b.Client.List(ctx, &list); err != nil {
 		return err
 	}
 	for _, c := range list.Items {
@@ -91,7 +91,7 @@ func (b *bench) authorised(ctx context.Context) error {
 // probe asks for a pod that the webhook must answer for, and that is not made.
 func (b *bench) probe(ctx context.Context) error {
 	pod := podAt{set: probeSet}.object()
-	return b.client.Create(ctx, pod, client.DryRunAll)
+	return b.Client.Create(ctx, pod, client.DryRunAll)
 }
 
 // askWebhook creates pods that have a record and nothing else, at a rate, past a relay
@@ -108,11 +108,11 @@ func (b *bench) askWebhook(ctx context.Context, r *report) error {
 	if err := b.pointWebhooks(ctx, relay.port); err != nil {
 		return err
 	}
-	if err := poll(ctx, longestWait, relay.used); err != nil {
+	if err := poll(ctx, relay.used); err != nil {
 		return err
 	}
 	relay.take() // the probes
-	if _, err := b.audit.Next(); err != nil {
+	if _, err := b.Audit.Next(); err != nil {
 		return err
 	}
 	if _, err := b.steadily(ctx, b.size.rate, b.size.creates(), func(ctx context.Context, i int) error {
@@ -124,7 +124,7 @@ func (b *bench) askWebhook(ctx context.Context, r *report) error {
 	if len(r.webhook) < b.size.creates() {
 		return fmt.Errorf("the relay saw %d of %d pods", len(r.webhook), b.size.creates()) //nolint:err113 // for a person
 	}
-	r.createRequests, err = b.audit.Next()
+	r.createRequests, err = b.Audit.Next()
 	return err
 }
 
@@ -139,7 +139,7 @@ func (b *bench) clear(ctx context.Context, n int) error {
 }
 
 func (b *bench) createPinned(ctx context.Context, pod *corev1.Pod) error {
-	if err := b.client.Create(ctx, pod); err != nil {
+	if err := b.Client.Create(ctx, pod); err != nil {
 		return fmt.Errorf("create pod: %w", err)
 	}
 	if !slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == pin.Gate }) {

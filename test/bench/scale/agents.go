@@ -17,11 +17,9 @@ import (
 	"github.com/limpet-io/limpet/internal/agent/show"
 	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/test/bench/bed"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
-
-// agentAccount is whom the API server takes the agents for.
-const agentAccount = "system:serviceaccount:limpet-system:limpet-agent"
 
 // offerInterval is the time between two looks of an agent at its state.
 const offerInterval = 5 * time.Second
@@ -48,7 +46,7 @@ type agent struct {
 
 // startAgents runs an agent for each node of a fleet.
 func (b *bench) startAgents(ctx context.Context, f fleet) (*agents, error) {
-	config, err := b.accountConfig(agentAccount)
+	config, err := b.AccountConfig(bed.AgentAccount)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (b *bench) findServer() (pid int, args []string, err error) {
 	}
 	for _, path := range all {
 		text, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(text, []byte(b.audit.Path)) {
+		if err != nil || !bytes.Contains(text, []byte(b.Audit.Path)) {
 			continue // a process that has ended, or another one
 		}
 		args := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
 // batch is how many objects one transaction writes.
@@ -31,7 +33,7 @@ type writer struct {
 	encoder runtime.Serializer
 }
 
-func (b *bench) writer() *writer { return &writer{b, protobuf.NewSerializer(b.scheme, b.scheme)} }
+func (b *bench) writer() *writer { return &writer{b, protobuf.NewSerializer(b.Scheme, b.Scheme)} }
 
 // write writes n objects, and says how far it is.
 func (w *writer) write(ctx context.Context, what string, n int, object func(int) client.Object) error {
@@ -81,7 +83,7 @@ func (w *writer) transact(ctx context.Context, from, to int, object func(int) cl
 	if err != nil {
 		return fmt.Errorf("encode transaction: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.b.etcdURL().String()+"/v3/kv/txn", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.b.Server.ControlPlane.Etcd.URL.String()+"/v3/kv/txn", bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
 	}
@@ -99,7 +101,7 @@ func (w *writer) transact(ctx context.Context, from, to int, object func(int) cl
 
 // encode returns the key and the value of an object. Custom resources are stored as JSON.
 func (w *writer) encode(o client.Object) (key string, value []byte, err error) {
-	kind, err := apiutil.GVKForObject(o, w.b.scheme)
+	kind, err := apiutil.GVKForObject(o, w.b.Scheme)
 	if err != nil {
 		return "", nil, fmt.Errorf("find kind: %w", err)
 	}
@@ -127,7 +129,7 @@ func (w *writer) encode(o client.Object) (key string, value []byte, err error) {
 
 // etcdBytes is the size of etcd's file.
 func (b *bench) etcdBytes() (int64, error) {
-	info, err := os.Stat(filepath.Join(b.server.ControlPlane.Etcd.DataDir, "member", "snap", "db"))
+	info, err := os.Stat(filepath.Join(b.Server.ControlPlane.Etcd.DataDir, "member", "snap", "db"))
 	if err != nil {
 		return 0, fmt.Errorf("look at etcd: %w", err)
 	}
@@ -139,9 +141,9 @@ func (b *bench) visible(ctx context.Context, pods int) error {
 	b.progress("wait until the API server shows %d pods", pods)
 	return poll(ctx, longestWait, func(ctx context.Context) error {
 		var list corev1.PodList
-		err := b.client.List(ctx, &list, client.Limit(1))
+		err := b.Client.List(ctx, &list, client.Limit(1))
 		if left := list.RemainingItemCount; err == nil && pods > 1 && (left == nil || int(*left)+1 < pods) {
-			return fmt.Errorf("not all of %d pods: %w", pods, errNotReady)
+			return fmt.Errorf("not all of %d pods: %w", pods, bed.ErrNotReady)
 		}
 		return err
 	})

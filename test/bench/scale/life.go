@@ -15,6 +15,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/test/bench/bed"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -88,7 +89,7 @@ func (p *player) rebuilds(ctx context.Context, n, rate int) (opened, recorded me
 func (p *player) rebuild(ctx context.Context, i int) (l life, err error) {
 	pod := p.f.pod(i).(*corev1.Pod)
 	node, status := pod.Spec.NodeName, pod.Status
-	if err := client.IgnoreNotFound(p.b.client.Delete(ctx, pod, client.GracePeriodSeconds(0))); err != nil {
+	if err := client.IgnoreNotFound(p.b.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))); err != nil {
 		return l, err
 	}
 	pod.ObjectMeta = metav1.ObjectMeta{
@@ -97,7 +98,7 @@ func (p *player) rebuild(ctx context.Context, i int) (l life, err error) {
 	pod.Annotations[pin.AnnotationNode] = node
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{}
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: pin.Gate}}
-	if err := p.b.client.Create(ctx, pod); err != nil {
+	if err := p.b.Client.Create(ctx, pod); err != nil {
 		return l, err
 	}
 	begin := time.Now()
@@ -106,14 +107,14 @@ func (p *player) rebuild(ctx context.Context, i int) (l life, err error) {
 	}
 	l.opened = time.Since(begin)
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
-	if err := p.b.client.SubResource("binding").Create(ctx, pod.DeepCopy(), binding); err != nil {
+	if err := p.b.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), binding); err != nil {
 		return l, err
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		return l, err
 	}
-	if err := p.b.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+	if err := p.b.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
 		return l, err
 	}
 	begin = time.Now()
@@ -124,11 +125,11 @@ func (p *player) rebuild(ctx context.Context, i int) (l life, err error) {
 
 func (p *player) open(ctx context.Context, pod *corev1.Pod) error {
 	var now corev1.Pod
-	if err := p.b.client.Get(ctx, client.ObjectKeyFromObject(pod), &now); err != nil {
+	if err := p.b.Client.Get(ctx, client.ObjectKeyFromObject(pod), &now); err != nil {
 		return err
 	}
 	if len(now.Spec.SchedulingGates) > 0 {
-		return fmt.Errorf("pod %s has its gate: %w", pod.Name, errNotReady)
+		return fmt.Errorf("pod %s has its gate: %w", pod.Name, bed.ErrNotReady)
 	}
 	return nil
 }
@@ -136,11 +137,11 @@ func (p *player) open(ctx context.Context, pod *corev1.Pod) error {
 func (p *player) recorded(ctx context.Context, pod *corev1.Pod) error {
 	var state v1beta1.PersistentPodState
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: metav1.GetControllerOf(pod).Name}
-	if err := p.b.client.Get(ctx, key, &state); err != nil {
+	if err := p.b.Client.Get(ctx, key, &state); err != nil {
 		return err
 	}
 	if state.Status.PodStates[pod.Name].UID != pod.UID {
-		return fmt.Errorf("pod %s is not recorded: %w", pod.Name, errNotReady)
+		return fmt.Errorf("pod %s is not recorded: %w", pod.Name, bed.ErrNotReady)
 	}
 	return nil
 }

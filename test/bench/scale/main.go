@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/limpet-io/limpet/test/bench/bed"
 	"github.com/limpet-io/limpet/test/bench/measure"
 	"github.com/limpet-io/limpet/test/programs"
 )
@@ -32,9 +33,9 @@ func run() int {
 	defer stop()
 	ctrl.SetLogger(logr.Discard())
 	p, size := place{}, full
-	flag.StringVar(&p.root, "root", ".", "directory of the repository")
-	flag.StringVar(&p.controller, "controller", "bin/limpet-controller", "the controller")
-	flag.StringVar(&p.assets, "assets", os.Getenv(programs.Var), "directory of kube-apiserver and etcd")
+	flag.StringVar(&p.Root, "root", ".", "directory of the repository")
+	flag.StringVar(&p.Controller, "controller", "bin/limpet-controller", "the controller")
+	flag.StringVar(&p.Assets, "assets", os.Getenv(programs.Var), "directory of kube-apiserver and etcd")
 	flag.StringVar(&p.data, "data", "/dev/shm", "directory for etcd; a tmpfs has no flushes")
 	out := flag.String("out", "", "file to write the tables to, as well as to standard output")
 	known := flag.String("results", resultsFile, "file with the results of scenes that ran earlier, of which the tables are made; each scene adds its own")
@@ -44,7 +45,7 @@ func run() int {
 	text, err := measureScenes(ctx, p, size, *known, strings.Split(*names, ","))
 	fmt.Print(text)
 	if text != "" && *out != "" {
-		err = errors.Join(err, os.WriteFile(filepath.Join(p.root, *out), []byte(text), 0o644))
+		err = errors.Join(err, os.WriteFile(filepath.Join(p.Root, *out), []byte(text), 0o644))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -149,16 +150,16 @@ func measureScenes(ctx context.Context, p place, size scale, file string, names 
 }
 
 func runScene(ctx context.Context, p place, size scale, s scene, r *results) (err error) {
-	if p.dir, err = os.MkdirTemp(p.data, "limpet-bench-scale-"); err != nil {
+	if p.Dir, err = os.MkdirTemp(p.data, "limpet-bench-scale-"); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(p.dir) }() // of the temporary directory of this machine
-	machine, err := measure.LookAround(p.dir)
+	defer func() { _ = os.RemoveAll(p.Dir) }() // of the temporary directory of this machine
+	machine, err := measure.LookAround(p.Dir)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, size.Bound)
-	b := &bench{place: p, size: size, scene: s.name, begin: time.Now(), endWatches: cancel}
+	b := &bench{Bed: bed.Bed{Place: p.Place}, size: size, scene: s.name, begin: time.Now(), endWatches: cancel}
 	defer func() {
 		stopped := b.stop()
 		if err == nil && stopped != nil { // what the scene measured counts, and the data of its processes goes

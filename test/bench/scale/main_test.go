@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
 // TestSkipPast reads a text byte by byte, and one that never comes.
@@ -34,8 +35,8 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := place{root: root, controller: filepath.Join(t.TempDir(), "limpet-controller"), assets: os.Getenv(testenv.AssetsVar), data: t.TempDir()}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.controller, filepath.Join(root, "cmd", "controller")).CombinedOutput(); err != nil {
+	p := place{bed.Place{Root: root, Controller: filepath.Join(t.TempDir(), "limpet-controller"), Assets: os.Getenv(testenv.AssetsVar)}, t.TempDir()}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.Controller, filepath.Join(root, "cmd", "controller")).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

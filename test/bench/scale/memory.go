@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/test/bench/bed"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -65,13 +66,13 @@ func (b *bench) controllerBeside(ctx context.Context, f fleet) (*memory, error) 
 	}
 	m.Recorded = time.Since(begin)
 	first := b.controllers[0]
-	if m.First.Later, m.First.Most, err = first.memory(); err != nil {
+	if m.First.Later, m.First.Most, err = first.Memory(); err != nil {
 		return nil, err
 	}
-	if err := first.stop(); err != nil {
+	if err := first.Stop(); err != nil {
 		return nil, err
 	}
-	counts, err := b.audit.Next()
+	counts, err := b.Audit.Next()
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (b *bench) controllerBeside(ctx context.Context, f fleet) (*memory, error) 
 func (b *bench) fill(ctx context.Context, f fleet) error {
 	w := b.writer()
 	for i := range f.namespaces() {
-		if err := b.client.Create(ctx, f.namespace(i)); err != nil {
+		if err := b.Client.Create(ctx, f.namespace(i)); err != nil {
 			return fmt.Errorf("make namespace: %w", err)
 		}
 	}
@@ -130,7 +131,7 @@ func (b *bench) fill(ctx context.Context, f fleet) error {
 // measureStart starts a controller, and looks again after a while.
 func (b *bench) measureStart(ctx context.Context, later time.Duration) (s start, err error) {
 	b.progress("start the controller")
-	if _, err = b.audit.Next(); err != nil {
+	if _, err = b.Audit.Next(); err != nil {
 		return s, err
 	}
 	before, err := b.serverProcessor()
@@ -141,16 +142,16 @@ func (b *bench) measureStart(ctx context.Context, later time.Duration) (s start,
 	if err != nil {
 		return s, err
 	}
-	s.Ready = p.ready
+	s.Ready = p.Ready
 	after, err := b.serverProcessor()
 	if err != nil {
 		return s, err
 	}
 	s.Server = after - before
-	if s.AtReady, _, err = p.memory(); err != nil {
+	if s.AtReady, _, err = p.Memory(); err != nil {
 		return s, err
 	}
-	if s.Processor, err = p.processor(); err != nil {
+	if s.Processor, err = p.Processor(); err != nil {
 		return s, err
 	}
 	b.progress("ready after %.1f s with %d MB; processor time: controller %.1f s, API server %.1f s", s.Ready.Seconds(), s.AtReady/1e6,
@@ -158,10 +159,10 @@ func (b *bench) measureStart(ctx context.Context, later time.Duration) (s start,
 	if err := measure.Wait(ctx, later); err != nil {
 		return s, err
 	}
-	if s.Later, s.Most, err = p.memory(); err != nil {
+	if s.Later, s.Most, err = p.Memory(); err != nil {
 		return s, err
 	}
-	counts, err := b.audit.Next()
+	counts, err := b.Audit.Next()
 	s.Writes, s.Lists = counts.Writes(), counts.Lists()
 	b.progress("%d MB, at most %d MB; %d writes", s.Later/1e6, s.Most/1e6, s.Writes)
 	return s, err
@@ -176,7 +177,7 @@ func (b *bench) recorded(ctx context.Context, f fleet) error {
 			return err
 		}
 		var list v1beta1.PersistentPodStateList
-		if err := b.client.List(ctx, &list); err != nil {
+		if err := b.Client.List(ctx, &list); err != nil {
 			return err
 		}
 		n := 0
@@ -188,7 +189,7 @@ func (b *bench) recorded(ctx context.Context, f fleet) error {
 			b.progress("%d of %d records in %d objects", n, f.records(), len(list.Items))
 		}
 		if n < f.records() {
-			return fmt.Errorf("%d of %d pods are recorded: %w", n, f.records(), errNotReady)
+			return fmt.Errorf("%d of %d pods are recorded: %w", n, f.records(), bed.ErrNotReady)
 		}
 		return nil
 	})
@@ -197,18 +198,18 @@ func (b *bench) recorded(ctx context.Context, f fleet) error {
 // rest counts what a controller does in a minute with nothing to do.
 func (b *bench) rest(ctx context.Context, m *memory) error {
 	p := b.controllers[len(b.controllers)-1]
-	before, err := p.processor()
+	before, err := p.Processor()
 	if err != nil {
 		return err
 	}
 	if err := measure.Wait(ctx, b.size.Rest); err != nil {
 		return err
 	}
-	after, err := p.processor()
+	after, err := p.Processor()
 	if err != nil {
 		return err
 	}
-	counts, err := b.audit.Next()
+	counts, err := b.Audit.Next()
 	if err != nil {
 		return err
 	}

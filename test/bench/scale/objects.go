@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
+	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
 const (
@@ -97,7 +97,7 @@ func nodeRange(i int) string { return fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255) 
 func (f fleet) workload(i int) client.Object {
 	namespace, name := fmt.Sprintf("tenant-%d", i/perNamespace), fmt.Sprintf("app-%d", i)
 	set := testenv.AStatefulSet(name, perWorkload).In(namespace).StatefulSet
-	furnish(&set.Spec.Template.Spec)
+	bed.Furnish(&set.Spec.Template.Spec)
 	if !f.isSet(i) {
 		d := &appsv1.Deployment{ObjectMeta: f.meta(ofWorkload, i, namespace, name)}
 		d.Spec = appsv1.DeploymentSpec{Replicas: set.Spec.Replicas, Selector: set.Spec.Selector, Template: set.Spec.Template}
@@ -145,7 +145,7 @@ func (f fleet) pod(i int) client.Object {
 		labels[appsv1.StatefulSetPodNameLabel], labels[appsv1.PodIndexLabel] = name, fmt.Sprint(i%perWorkload)
 		labels[appsv1.ControllerRevisionHashLabelKey] = owner.GetName() + "-1"
 	}
-	furnish(&pod.Spec)
+	bed.Furnish(&pod.Spec)
 	f.run(pod)
 	return pod
 }
@@ -180,21 +180,6 @@ var managed = []metav1.ManagedFieldsEntry{
 		`{"f:metadata":{"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"u\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:env":{},"f:image":{},"f:livenessProbe":{},"f:name":{},"f:readinessProbe":{},"f:resources":{},"f:volumeMounts":{}}},"f:dnsPolicy":{},"f:restartPolicy":{},"f:schedulerName":{},"f:volumes":{}}}`)},
 	{Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", Subresource: "status", FieldsV1: metav1.NewFieldsV1(
 		`{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}},"f:containerStatuses":{},"f:hostIP":{},"f:phase":{},"f:podIP":{},"f:podIPs":{},"f:startTime":{}}}`)},
-}
-
-// furnish gives a pod what most have, so that it is no smaller than most.
-func furnish(spec *corev1.PodSpec) {
-	c := &spec.Containers[0]
-	for i := range 12 {
-		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", i), Value: "a value of some length, as settings have"})
-	}
-	c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
-	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
-	c.LivenessProbe, c.ReadinessProbe = probe, probe.DeepCopy()
-	for _, name := range []string{"config", "data", "run"} {
-		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
-	}
 }
 
 // pool is what the agent of a node shows of its addresses.

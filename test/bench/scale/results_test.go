@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/test/bench/bed"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -21,7 +22,7 @@ func TestThePageIsMadeOfItsResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := measureScenes(t.Context(), place{root: root}, full, filepath.Join(root, resultsFile), []string{""})
+	text, err := measureScenes(t.Context(), place{Place: bed.Place{Root: root}}, full, filepath.Join(root, resultsFile), []string{""})
 	if err != nil {
 		t.Fatal(err)
 	}

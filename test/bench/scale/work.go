@@ -78,7 +78,7 @@ func (b *bench) beginWork(ctx context.Context, p *player, w *work) error {
 	if err := measure.Wait(ctx, min(b.size.Rest, 20*time.Second)); err != nil { // what a start leaves to do
 		return err
 	}
-	_, err := b.audit.Next()
+	_, err := b.Audit.Next()
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (b *bench) beginWork(ctx context.Context, p *player, w *work) error {
 
 // countAll counts the requests since the last call.
 func (b *bench) countAll() (counts, error) {
-	t, err := b.audit.Next()
+	t, err := b.Audit.Next()
 	return counts{t.Requests(), t.Writes()}, err
 }
 
@@ -120,7 +120,7 @@ func (b *bench) countAfter(ctx context.Context, late time.Duration) (counts, map
 	if err := measure.Wait(ctx, late); err != nil {
 		return counts{}, nil, err
 	}
-	t, err := b.audit.Next()
+	t, err := b.Audit.Next()
 	return counts{t.Requests(), t.Writes()}, t.Written(), err
 }
 
@@ -148,7 +148,7 @@ func (b *bench) failOver(ctx context.Context, p *player, w *work) error {
 	go func() {
 		err := measure.Wait(ctx, min(3*time.Second, b.size.Rest/4))
 		if err == nil {
-			err = b.controllers[at].end(syscall.SIGKILL)
+			err = b.controllers[at].End(syscall.SIGKILL)
 		}
 		killed <- err
 	}()
@@ -166,7 +166,7 @@ func (b *bench) failOver(ctx context.Context, p *player, w *work) error {
 func (b *bench) leader(ctx context.Context) (at int, err error) {
 	err = poll(ctx, time.Minute, func(ctx context.Context) error {
 		for i, p := range b.controllers {
-			text, err := get(ctx, "http://"+p.metrics+"/metrics")
+			text, err := p.Scrape(ctx)
 			if err != nil {
 				return err
 			}
@@ -202,13 +202,11 @@ func (b *bench) outlive(ctx context.Context, p *player, w *work) error {
 		return err
 	}
 	for _, c := range b.controllers {
-		select {
-		case <-c.ended:
+		if c.Ended() {
 			w.Restarts++
 			continue
-		default:
 		}
-		now, highest, err := c.memory()
+		now, highest, err := c.Memory()
 		if err != nil {
 			return err
 		}

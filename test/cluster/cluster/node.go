@@ -151,24 +151,6 @@ func (c *Cluster) Exec(ctx context.Context, node string, argv ...string) ([]byte
 	return out, nil
 }
 
-// ImportImages loads an archive into every node that is on, and keeps it for those
-// that boot later.
-func (c *Cluster) ImportImages(ctx context.Context, archive string) error {
-	kept := filepath.Join(c.imageDir(), filepath.Base(archive))
-	if err := copyFile(archive, kept); err != nil {
-		return err
-	}
-	for _, node := range c.Nodes() {
-		if c.procs.pid(node) == 0 {
-			continue
-		}
-		if _, err := c.Exec(ctx, node, "ctr", "-n", "k8s.io", "images", "import", "/limpet/images/"+filepath.Base(archive)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // KillPause kills the process that holds a pod's sandbox, as a crash of it would.
 func (c *Cluster) KillPause(ctx context.Context, node, podUID string) error {
 	ids, err := c.Exec(ctx, node, "ctr", "-n", "k8s.io", "containers", "list", "-q", "labels.\"io.kubernetes.pod.uid\"=="+podUID+",labels.\"io.cri-containerd.kind\"==sandbox")

@@ -3,88 +3,25 @@ package browser
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/limpet-io/limpet/test/debian"
 )
 
 // Browser is an unpacked Chromium with the libraries that the machine lacks.
 type Browser struct{ dir string }
 
-// Fetch returns Debian's Chromium without a screen, unpacked in a directory of the cache. Nothing is
-// installed. Only the first call for a cache needs apt-get, dpkg-deb and a network.
+// Fetch returns Debian's Chromium without a screen, unpacked in a directory of the cache.
 func Fetch(ctx context.Context, cache string) (Browser, error) {
-	b := Browser{filepath.Join(cache, "chromium")}
-	if b.works(ctx) == nil {
-		return b, nil
-	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return b, fmt.Errorf("make cache: %w", err)
-	}
-	temp, err := os.MkdirTemp(cache, "chromium-")
-	if err != nil {
-		return b, fmt.Errorf("make directory for Chromium: %w", err)
-	}
-	defer os.RemoveAll(temp) //nolint:errcheck // a left-over in the cache does no harm
-	if err := unpack(ctx, temp); err != nil {
-		return b, err
-	}
-	// Another process may have fetched it meanwhile. What works stays.
-	if err := os.Rename(filepath.Join(temp, "root"), b.dir); err != nil && b.works(ctx) != nil {
-		if err := errors.Join(os.RemoveAll(b.dir), os.Rename(filepath.Join(temp, "root"), b.dir)); err != nil {
-			return b, fmt.Errorf("keep Chromium: %w", err)
-		}
-	}
-	return b, b.works(ctx)
-}
-
-// unpack downloads the packages that the machine lacks, whose signatures apt checks, and unpacks them into temp/root.
-func unpack(ctx context.Context, temp string) error {
-	run := func(name string, args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Dir = temp
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return "", fmt.Errorf("fetch Chromium (Debian's package chromium-headless-shell is needed): %s %v: %w\n%s", name, args, err, out)
-		}
-		return string(out), nil
-	}
-	download := func() error {
-		// The simulation lists what an installation would add.
-		plan, err := run("apt-get", "install", "--simulate", "--reinstall", "--no-install-recommends", "chromium-headless-shell", "fonts-dejavu-core")
-		if err != nil {
-			return err
-		}
-		args := []string{"download", "-q"}
-		for line := range strings.Lines(plan) {
-			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Inst" {
-				args = append(args, fields[1])
-			}
-		}
-		_, err = run("apt-get", args...)
-		return err
-	}
-	if download() != nil {
-		if _, err := run("apt-get", "update", "-q"); err != nil {
-			return err
-		}
-		if err := download(); err != nil {
-			return err
-		}
-	}
-	debs, err := filepath.Glob(filepath.Join(temp, "*.deb"))
-	if err != nil || len(debs) == 0 {
-		return fmt.Errorf("fetch Chromium: found no packages: %w", errors.Join(err, os.ErrNotExist))
-	}
-	for _, deb := range debs {
-		if _, err := run("dpkg-deb", "-x", deb, "root"); err != nil {
-			return err
-		}
-	}
-	return nil
+	dir, err := debian.Program{
+		Name: "chromium", Packages: []string{"chromium-headless-shell", "fonts-dejavu-core"}, Libraries: true,
+		Works: func(ctx context.Context, dir string) error { return Browser{dir}.works(ctx) },
+	}.Fetch(ctx, cache)
+	return Browser{dir}, err
 }
 
 func (b Browser) path() string {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/limpet-io/limpet/test/console/browser"
 	"github.com/limpet-io/limpet/test/console/scene"
+	"github.com/limpet-io/limpet/test/debian"
 )
 
 // largest is how many bytes a picture may have.
@@ -34,14 +35,9 @@ func main() {
 }
 
 func run(ctx context.Context, dir string) error {
-	cache, err := os.UserCacheDir()
+	cache, err := debian.Cache(os.Getenv(debian.CacheVar))
 	if err != nil {
 		return err
-	}
-	if given := os.Getenv("LIMPET_CACHE"); given != "" {
-		cache = given
-	} else {
-		cache = filepath.Join(cache, "limpet")
 	}
 	chromium, err := browser.Fetch(ctx, cache)
 	if err != nil {
