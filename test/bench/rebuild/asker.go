@@ -7,10 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/limpet-io/limpet/test/bench/rebuild/answers"
+	"github.com/limpet-io/limpet/test/bench/answers"
 )
 
 // asker is a client that runs as a process of its own in the network namespace of a node, and so uses kube-proxy.
@@ -86,15 +87,9 @@ func (a *asker) silent(targets []answers.Target) []string {
 	var keys []string
 	for _, t := range targets {
 		asked := a.asked[t.Key]
-		if len(asked) < few || answers.Silence(asked[len(asked)-few:], time.Time{}, time.Now()) > 0 {
+		if len(asked) < few || slices.ContainsFunc(asked[len(asked)-few:], func(one answers.Asked) bool { return !one.Answered }) {
 			keys = append(keys, t.Key)
 		}
 	}
 	return keys
-}
-
-func (a *asker) silence(key string, disturbed, end time.Time) time.Duration {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return answers.Silence(a.asked[key], disturbed, end)
 }

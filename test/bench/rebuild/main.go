@@ -20,8 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/limpet-io/limpet/test/bench/answers"
 	"github.com/limpet-io/limpet/test/bench/measure"
-	"github.com/limpet-io/limpet/test/bench/rebuild/answers"
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
@@ -77,9 +77,7 @@ func bench(ctx context.Context, o options) error {
 	kept, encodeErr := json.MarshalIndent(r, "", "  ")
 	text := r.markdown()
 	fmt.Print(text)
-	if err = errors.Join(err, encodeErr); err != nil {
-		return err
-	}
+	err = errors.Join(err, encodeErr)
 	for file, content := range map[string][]byte{o.out: []byte(text), o.picture: []byte(r.picture()), o.results: append(kept, '\n')} {
 		if file != "" {
 			err = errors.Join(err, os.WriteFile(in(file), content, 0o644))

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limpet-io/limpet/test/bench/rebuild/answers"
+	"github.com/limpet-io/limpet/test/bench/answers"
 )
 
 // Measures of the picture, in pixels.

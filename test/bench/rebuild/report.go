@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limpet-io/limpet/test/bench/rebuild/answers"
+	"github.com/limpet-io/limpet/test/bench/answers"
 )
 
 const intro = `# Benchmark of a rebuild

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limpet-io/limpet/test/bench/answers"
 	"github.com/limpet-io/limpet/test/bench/measure"
-	"github.com/limpet-io/limpet/test/bench/rebuild/answers"
 )
 
 // readyTitle is what the time until the rebuilt pod is Ready is called among the ways of a client.

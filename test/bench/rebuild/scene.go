@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +19,8 @@ type scene struct {
 }
 
 var scenes = []scene{
-	{"one", "one pod at a time", 3, 4, 50 * time.Millisecond, oneByOne(6, metav1.DeleteOptions{})},
-	{"forced", "one pod at a time, by force", 3, 4, 50 * time.Millisecond, oneByOne(2, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})},
+	{"one", "one pod at a time", 3, 3, 50 * time.Millisecond, oneByOne(8, metav1.DeleteOptions{})},
+	{"forced", "one pod at a time, by force", 3, 2, 50 * time.Millisecond, oneByOne(4, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})},
 	{"all", "60 pods at once", 60, 1, 500 * time.Millisecond, allAtOnce},
 	{"rollout", "rolling update of 18 pods", 18, 1, 200 * time.Millisecond, rollingUpdate},
 }
@@ -35,11 +36,16 @@ func sceneNames() []string {
 	return append(all, sceneMemory)
 }
 
-// oneByOne deletes each pod a number of times. A pod is deleted when the one before is Ready again.
+// oneByOne deletes each pod a number of times. A pod is deleted when the one before is Ready again, after a random time:
+// without, each deletion would be at the same age of what CoreDNS keeps.
 func oneByOne(times int, how metav1.DeleteOptions) func(context.Context, *turn) error {
 	return func(ctx context.Context, t *turn) error {
 		for i := range times * len(t.pods) {
 			pod := t.pods[i%len(t.pods)]
+			select {
+			case <-ctx.Done():
+			case <-time.After(rand.N(2 * time.Second)):
+			}
 			if err := t.prepare(ctx, pod); err != nil {
 				return err
 			}

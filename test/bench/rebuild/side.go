@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/limpet-io/limpet/test/bench/rebuild/answers"
+	"github.com/limpet-io/limpet/test/bench/answers"
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 )
 

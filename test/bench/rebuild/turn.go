@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/limpet-io/limpet/test/bench/rebuild/answers"
+	"github.com/limpet-io/limpet/test/bench/answers"
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
@@ -36,6 +36,7 @@ type turn struct {
 type rebuild struct {
 	pod     string
 	uid     types.UID
+	answers time.Time        // when all targets answered
 	targets []answers.Target // in the order of ways
 }
 
@@ -71,7 +72,7 @@ func (t *turn) run(ctx context.Context, f *figures) (err error) {
 	if _, err := t.awaitAnswers(ctx, t.pods); err != nil {
 		return err
 	}
-	return t.judge(ctx, f, time.Now())
+	return t.judge(ctx, f)
 }
 
 // findServices notes the Services, of which the cluster IP is asked.
@@ -124,10 +125,14 @@ func (t *turn) awaitAnswers(ctx context.Context, pods []string) ([]rebuild, erro
 	if err := t.asker.ask(targets); err != nil {
 		return nil, err
 	}
-	return all, bed.Await(ctx, limit, "answers", func(context.Context) (bool, string) {
+	err := bed.Await(ctx, limit, "answers", func(context.Context) (bool, string) {
 		silent := t.asker.silent(targets)
 		return len(silent) == 0, fmt.Sprint(silent)
 	})
+	for i := range all {
+		all[i].answers = time.Now()
+	}
+	return all, err
 }
 
 // awaitRebuilt waits until the successors of all deleted pods are Ready.
@@ -153,13 +158,15 @@ func (t *turn) awaitReady(ctx context.Context, pod string, former types.UID) (p 
 	return p, err
 }
 
-// judge adds all rebuilds to the figures. A target counts until the pod that has it is deleted again.
-func (t *turn) judge(ctx context.Context, f *figures, end time.Time) error {
+// judge adds all rebuilds to the figures. A request to a target counts until the next rebuild of a pod that has it.
+func (t *turn) judge(ctx context.Context, f *figures) error {
 	failed, err := t.failedSandboxes(ctx)
 	if err != nil {
 		return err
 	}
-	until := map[string]time.Time{}
+	end, until := time.Now(), map[string]time.Time{}
+	t.asker.mutex.Lock()
+	defer t.asker.mutex.Unlock()
 	for _, r := range slices.Backward(t.rebuilds) {
 		before, after := t.lives.after(r.pod, r.uid)
 		f.add(readyTitle, after.ready.Sub(before.deleted))
@@ -167,8 +174,8 @@ func (t *turn) judge(ctx context.Context, f *figures, end time.Time) error {
 			if until[target.Key].IsZero() {
 				until[target.Key] = end
 			}
-			f.add(ways[i].title, t.asker.silence(target.Key, before.deleted, until[target.Key]))
-			until[target.Key] = before.deleted
+			f.add(ways[i].title, answers.Silence(t.asker.asked[target.Key], before.deleted, after.ready, until[target.Key]))
+			until[target.Key] = r.answers
 		}
 		if before.node == after.node && before.ips == after.ips {
 			f.Same++

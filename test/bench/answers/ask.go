@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +67,7 @@ type client struct {
 
 // repeat begins at a random time, so that not all targets are asked at the same moment.
 func (c *client) repeat(ctx context.Context, t Target) {
+	with := t.client()
 	next := time.NewTimer(rand.N(c.interval))
 	for {
 		select {
@@ -74,7 +76,7 @@ func (c *client) repeat(ctx context.Context, t Target) {
 		case at := <-next.C:
 			next.Reset(c.interval)
 			go func() {
-				answered := t.answers(ctx)
+				answered := t.answers(ctx, with)
 				c.mutex.Lock()
 				defer c.mutex.Unlock()
 				_ = c.out.Encode(Asked{t.Key, at, answered}) // when the reader is gone, the input ends as well
@@ -83,37 +85,27 @@ func (c *client) repeat(ctx context.Context, t Target) {
 	}
 }
 
+// client returns an HTTP client that keeps neither connections nor addresses.
+func (t Target) client() *http.Client {
+	dialer := &net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, t.DNS)
+	}}}
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp4", address)
+	}}}
+}
+
 // answers reports whether the target's pod answers.
-func (t Target) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	host := t.Host
-	if t.DNS != "" {
-		found, err := t.resolver().LookupNetIP(ctx, "ip4", t.Host)
-		if err != nil || len(found) == 0 {
-			return false
-		}
-		host = found[0].String()
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+func (t Target) answers(ctx context.Context, with *http.Client) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(t.Host, port)+"/", nil)
 	if err != nil {
 		return false
 	}
-	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
+	response, err := with.Do(request)
+	if err != nil {
 		return false
 	}
-	if _, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n"); err != nil {
-		return false
-	}
-	text, err := io.ReadAll(conn)
-	return err == nil && strings.Contains(string(text), "\nname="+t.Pod+" ")
-}
-
-// resolver keeps no answers.
-func (t Target) resolver() *net.Resolver {
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, t.DNS)
-	}}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return err == nil && strings.HasPrefix(string(text), "name="+t.Pod+" ")
 }

@@ -4,14 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limpet-io/limpet/test/bench/rebuild/answers"
+	"github.com/limpet-io/limpet/test/bench/answers"
 )
 
-func TestSilenceEndsWithTheFirstAnswerAfterTheLastFailure(t *testing.T) {
+func TestSilenceEndsWithTheAnswersOfTheSuccessor(t *testing.T) {
 	start := time.Now()
 	at := func(seconds int, answered bool) answers.Asked {
 		return answers.Asked{At: start.Add(time.Duration(seconds) * time.Second), Answered: answered}
 	}
+	ready, end := start.Add(7*time.Second), start.Add(20*time.Second)
 	for name, tc := range map[string]struct {
 		asked []answers.Asked
 		want  time.Duration
@@ -19,11 +20,13 @@ func TestSilenceEndsWithTheFirstAnswerAfterTheLastFailure(t *testing.T) {
 		"all were answered":                {[]answers.Asked{at(1, true), at(2, true)}, 0},
 		"one was not":                      {[]answers.Asked{at(1, true), at(2, false), at(3, true), at(4, true)}, 3 * time.Second},
 		"two silences, noted in any order": {[]answers.Asked{at(4, true), at(1, false), at(3, false), at(2, true)}, 4 * time.Second},
+		"one is lost before the silence":   {[]answers.Asked{at(0, false), at(1, true), at(7, true), at(8, false), at(9, true)}, 9 * time.Second},
+		"one is lost much later":           {[]answers.Asked{at(1, false), at(8, true), at(14, true), at(15, false), at(16, true)}, 8 * time.Second},
 		"none was answered any more":       {[]answers.Asked{at(1, true), at(2, false)}, answers.Never},
-		"failures before and after":        {[]answers.Asked{at(-1, false), at(1, true), at(9, false)}, 0},
+		"failures before and after":        {[]answers.Asked{at(-1, false), at(1, true), at(20, false)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := answers.Silence(tc.asked, start, start.Add(9*time.Second)); got != tc.want {
+			if got := answers.Silence(tc.asked, start, ready, end); got != tc.want {
 				t.Errorf("Silence: %v, want %v", got, tc.want)
 			}
 		})
