@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// timeout bounds a request with its look-up: shorter than the time after which TCP sends again what was lost.
-const timeout = 500 * time.Millisecond
+// Timeout bounds a request with its look-up: shorter than the time after which TCP sends again what was lost.
+const Timeout = 500 * time.Millisecond
 
 // port is where an echoserver listens.
 const port = "8080"
@@ -90,7 +90,7 @@ func (t Target) client() *http.Client {
 	dialer := &net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, t.DNS)
 	}}}
-	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+	return &http.Client{Timeout: Timeout, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "tcp4", address)
 	}}}
 }

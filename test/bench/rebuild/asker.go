@@ -79,15 +79,17 @@ func (a *asker) ask(targets []answers.Target) error {
 	return nil
 }
 
-// silent returns the keys of the targets that did not answer the last few requests.
-func (a *asker) silent(targets []answers.Target) []string {
-	const few = 3
+// silent returns the keys of the targets that did not answer all requests which began in the last seconds before a time.
+func (a *asker) silent(targets []answers.Target, before time.Time) []string {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	var keys []string
 	for _, t := range targets {
-		asked := a.asked[t.Key]
-		if len(asked) < few || slices.ContainsFunc(asked[len(asked)-few:], func(one answers.Asked) bool { return !one.Answered }) {
+		last := a.asked[t.Key]
+		recent := slices.DeleteFunc(slices.Clone(last[max(0, len(last)-100):]), func(one answers.Asked) bool {
+			return one.At.Before(before.Add(-2*time.Second)) || one.At.After(before)
+		})
+		if len(recent) == 0 || slices.ContainsFunc(recent, func(one answers.Asked) bool { return !one.Answered }) {
 			keys = append(keys, t.Key)
 		}
 	}

@@ -8,12 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/limpet-io/limpet/test/e2e/bed"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
 // life is a pod from its first sight to its deletion. A time is zero until a watch has shown the event.

@@ -100,7 +100,7 @@ func runScenes(ctx context.Context, o options, r *results) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range strings.Split(o.scenes, ",") {
+	for name := range strings.SplitSeq(o.scenes, ",") {
 		began := time.Now()
 		if err = runScene(ctx, b, name, o.turns, r, progress); err != nil {
 			err = fmt.Errorf("scene %s: %w", name, err)

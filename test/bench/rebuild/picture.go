@@ -14,7 +14,7 @@ const (
 	bar, row, panel, title = 12, 36, 20, 44
 )
 
-// colours of the sides
+// colours of the sides.
 var colours = []string{"#0f766e", "#b45309"}
 
 // picture draws a panel for each scene but those by force: a bar to the median, and a line to the 99th percentile.
@@ -36,7 +36,7 @@ func (r *results) picture() string {
 func (s scene) draw(w *strings.Builder, y int, found []summary) int {
 	longest := time.Second
 	for _, f := range found {
-		for _, way := range ways {
+		for _, way := range ways[:drawnWays] {
 			if p99 := f.Quantiles[way.title].P99; p99 != answers.Never {
 				longest = max(longest, p99)
 			}
@@ -51,7 +51,7 @@ func (s scene) draw(w *strings.Builder, y int, found []summary) int {
 		fmt.Fprintf(w, "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text>\n", x, y+4, colours[i], x+18, y+14, side.title)
 	}
 	y += panel + 6
-	for _, way := range ways {
+	for _, way := range ways[:drawnWays] {
 		fmt.Fprintf(w, "<text x=\"16\" y=\"%d\">%s</text>\n", y+bar+5, way.title)
 		for i, f := range found {
 			f.Quantiles[way.title].draw(w, y+i*(bar+2), colours[i], at)
@@ -72,7 +72,7 @@ func (q quantiles) draw(w *strings.Builder, y int, colour string, at func(time.D
 	fmt.Fprintf(w, "<path d=\"M%d %dH%dm0 -4v8\" stroke=\"%s\" fill=\"none\"/>", p50, y+bar/2, p99, colour)
 	text := seconds(q.P50)
 	if q.P99 != q.P50 {
-		text = fmt.Sprintf("%.1f / %s", q.P50.Seconds(), strings.TrimSuffix(seconds(q.P99), "0"))
+		text += " / " + seconds(q.P99)
 	}
 	fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" font-size=\"11\">%s</text>\n", p99+6, y+bar-2, text)
 }

@@ -12,20 +12,21 @@ const intro = `# Benchmark of a rebuild
 
 Written by ` + "`make bench-rebuild`" + ` on the local three-node cluster. Pods of a StatefulSet are deleted, with a grace period
 of 5 s or by force, while a client asks each of them again and again. **Seconds without an answer** run from the deletion
-until the first answered request after the last one that was not. A pod that gave no answer until it was deleted again, or
-until the end of the scene, was answered **never**. The pods are in turns with Limpet, which keeps node and addresses, and
-on upstream host-local with the same interface plugin, in a namespace that Limpet ignores. Limpet's agents and controller
-run all the time.
+until the first answer after which the pod answers all requests for 6 s. A pod that gives none until the end of the scene
+is **never** answered. The pods are in turns with Limpet, which keeps node and addresses, and on upstream host-local with
+the same interface plugin, in a namespace that Limpet ignores. Limpet's agents and controller run all the time.
 
 The client runs on a node, behind kube-proxy (nftables). Each request is a new connection, has 500 ms, and counts only if
 the pod itself answers. The client knows a pod in five ways:
 
-* **name**: the pod DNS name. CoreDNS is asked before each request; the client keeps nothing. CoreDNS has the
-  defaults of its plugins: it keeps an answer for 5 s, and as long the answer that there is no such name.
-* **uncached name**: the same, but CoreDNS keeps nothing about names of the cluster. kubeadm configures it so.
-* **early name**: the name of a headless Service with ` + "`publishNotReadyAddresses`" + `, at the CoreDNS that keeps answers.
+* **name**: the pod DNS name, of which the client asks CoreDNS before each request. CoreDNS has the defaults of its
+  plugins: it keeps an answer for 5 s, also the answer that there is no such name.
 * **Service**: the cluster IP of a Service that has only this pod.
-* **address**: the address that the pod had before its deletion, as a client knows it that keeps what it has resolved.
+* **address**: the address that the pod had before its deletion. So does a client that keeps what it has resolved.
+* **uncached name**: the pod DNS name, at a CoreDNS that keeps nothing about names of the cluster, as kubeadm configures it.
+* **early name**: the name of a headless Service with ` + "`publishNotReadyAddresses`" + `, at the CoreDNS that keeps answers.
+
+A process beside the control plane is CoreDNS. It reads the API server as CoreDNS's Deployment does.
 
 ![seconds without an answer](../pictures/rebuild.svg)
 
@@ -34,7 +35,7 @@ the pod itself answers. The client knows a pod in five ways:
 // markdown renders the page.
 func (r *results) markdown() string {
 	var w strings.Builder
-	w.WriteString(intro + "| scene | pods asked every | measured on | took | load of the machine before |\n|---|---|---|---|---|\n")
+	w.WriteString(intro + "| scene | each pod is asked every | measured on | took | load of the machine before |\n|---|---|---|---|---|\n")
 	for _, s := range scenes {
 		if ran, ok := r.Ran[s.name]; ok {
 			fmt.Fprintf(&w, "| %s | %d ms | %s | %.0f s | %.1f |\n", s.title, s.interval.Milliseconds(), ran.Machine.Day, ran.Took.Seconds(), ran.Machine.Load)

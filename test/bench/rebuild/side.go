@@ -41,13 +41,16 @@ func podDNSName(s side, pod, _, _ string) string {
 	return pod + "." + set + "." + s.namespace + ".svc.cluster.local."
 }
 
+// ways begins with those that the picture shows.
 var ways = []way{
 	{"name", podDNSName, cluster.DNSServer},
-	{"uncached name", podDNSName, cluster.UncachedDNSServer},
-	{"early name", func(s side, pod, _, _ string) string { return early + pod + "." + s.namespace + ".svc.cluster.local." }, cluster.DNSServer},
 	{"Service", func(_ side, _, clusterIP, _ string) string { return clusterIP }, ""},
 	{"address", func(_ side, _, _, podIP string) string { return podIP }, ""},
+	{"uncached name", podDNSName, cluster.UncachedDNSServer},
+	{"early name", func(s side, pod, _, _ string) string { return early + pod + "." + s.namespace + ".svc.cluster.local." }, cluster.DNSServer},
 }
+
+const drawnWays = 3
 
 func (w way) target(s side, pod, clusterIP, podIP string) answers.Target {
 	host := w.host(s, pod, clusterIP, podIP)

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limpet-io/limpet/test/bench/answers"
+	"github.com/limpet-io/limpet/test/e2e/bed"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/limpet-io/limpet/test/bench/answers"
-	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
 // limit bounds how long it may take until a pod is Ready, and until all pods answer.
@@ -36,7 +35,7 @@ type turn struct {
 type rebuild struct {
 	pod     string
 	uid     types.UID
-	answers time.Time        // when all targets answered
+	answers time.Time        // until then all targets answered
 	targets []answers.Target // in the order of ways
 }
 
@@ -62,17 +61,18 @@ func (t *turn) run(ctx context.Context, f *figures) (err error) {
 	if t.asker, err = startAsker(ctx, cancel, t.bed.Cluster.NodeNetNS("n1"), t.scene.interval); err != nil {
 		return err
 	}
-	defer t.asker.input.Close() //nolint:errcheck // the client has ended or will end
+	defer t.asker.input.Close()
 	if err := t.findServices(ctx); err != nil {
 		return err
 	}
 	if err := t.scene.rebuild(ctx, t); err != nil {
 		return err
 	}
-	if _, err := t.awaitAnswers(ctx, t.pods); err != nil {
+	last, err := t.awaitAnswers(ctx, t.pods)
+	if err != nil {
 		return err
 	}
-	return t.judge(ctx, f)
+	return t.judge(ctx, f, last[0].answers)
 }
 
 // findServices notes the Services, of which the cluster IP is asked.
@@ -125,12 +125,14 @@ func (t *turn) awaitAnswers(ctx context.Context, pods []string) ([]rebuild, erro
 	if err := t.asker.ask(targets); err != nil {
 		return nil, err
 	}
+	var known time.Time // all requests that began before have ended
 	err := bed.Await(ctx, limit, "answers", func(context.Context) (bool, string) {
-		silent := t.asker.silent(targets)
+		known = time.Now().Add(-answers.Timeout - answers.Timeout/2)
+		silent := t.asker.silent(targets, known)
 		return len(silent) == 0, fmt.Sprint(silent)
 	})
 	for i := range all {
-		all[i].answers = time.Now()
+		all[i].answers = known
 	}
 	return all, err
 }
@@ -159,12 +161,12 @@ func (t *turn) awaitReady(ctx context.Context, pod string, former types.UID) (p 
 }
 
 // judge adds all rebuilds to the figures. A request to a target counts until the next rebuild of a pod that has it.
-func (t *turn) judge(ctx context.Context, f *figures) error {
+func (t *turn) judge(ctx context.Context, f *figures, end time.Time) error {
 	failed, err := t.failedSandboxes(ctx)
 	if err != nil {
 		return err
 	}
-	end, until := time.Now(), map[string]time.Time{}
+	until := map[string]time.Time{}
 	t.asker.mutex.Lock()
 	defer t.asker.mutex.Unlock()
 	for _, r := range slices.Backward(t.rebuilds) {
