@@ -10,7 +10,7 @@ import (
 
 // Measures of the picture, in pixels.
 const (
-	width, labels, right   = 760, 120, 70 // the bars lie between the labels and the right margin
+	width, labels, right   = 760, 100, 90 // the bars lie between the labels and the right margin
 	bar, row, panel, title = 12, 36, 20, 44
 )
 

@@ -22,11 +22,12 @@ the pod itself answers. The client knows a pod in five ways:
 * **name**: the pod DNS name, of which the client asks CoreDNS before each request. CoreDNS has the defaults of its
   plugins: it keeps an answer for 5 s, also the answer that there is no such name.
 * **Service**: the cluster IP of a Service that has only this pod.
-* **address**: the address that the pod had before its deletion. So does a client that keeps what it has resolved.
+* **address**: the address that the pod had before its deletion, as of a client that keeps what it has resolved.
 * **uncached name**: the pod DNS name, at a CoreDNS that keeps nothing about names of the cluster, as kubeadm configures it.
 * **early name**: the name of a headless Service with ` + "`publishNotReadyAddresses`" + `, at the CoreDNS that keeps answers.
 
-A process beside the control plane is CoreDNS. It reads the API server as CoreDNS's Deployment does.
+CoreDNS is a process beside the control plane, and reads the API server as in a pod. A load before a scene is that of
+other work.
 
 ![seconds without an answer](../pictures/rebuild.svg)
 
