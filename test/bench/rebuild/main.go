@@ -27,8 +27,8 @@ import (
 )
 
 type options struct {
-	repo, out, results, picture, scenes string
-	turns                               int
+	repo, dir, scenes string
+	turns             int
 }
 
 // askVerb makes this program the client.
@@ -40,11 +40,9 @@ func main() {
 
 func run() int {
 	var o options
-	flag.StringVar(&o.repo, "repo", "../../..", "root of the repository, with its binaries in bin; other files are below it")
-	flag.StringVar(&o.out, "out", "", "`file` to write the tables to, as well as to standard output")
-	flag.StringVar(&o.picture, "picture", "", "SVG `file` to draw the tables into")
-	flag.StringVar(&o.results, "results", "", "JSON `file` with the results of earlier runs, in which each scene replaces its own")
-	flag.StringVar(&o.scenes, "scenes", strings.Join(sceneNames(), ","), "scenes to run; the tables have the others from -results; \"\" to run none")
+	flag.StringVar(&o.repo, "repo", "../../..", "root of the repository, with its binaries in bin")
+	flag.StringVar(&o.dir, "dir", "docs/operate", "`directory` below the root with the page, its picture and the results of earlier runs")
+	flag.StringVar(&o.scenes, "scenes", strings.Join(sceneNames(), ","), "scenes to run; the page has the others from earlier runs; \"\" to run none")
 	flag.IntVar(&o.turns, "turns", 0, "turns of each side in a scene; 0 for as many as the scene says")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -66,8 +64,9 @@ func run() int {
 }
 
 func bench(ctx context.Context, o options) error {
-	in := func(file string) string { return filepath.Join(o.repo, file) }
-	r, err := readResults(in(o.results))
+	in := func(file string) string { return filepath.Join(o.repo, o.dir, file) }
+	const known = "runs/rebuild.json"
+	r, err := readResults(in(known))
 	if err != nil {
 		return err
 	}
@@ -78,10 +77,8 @@ func bench(ctx context.Context, o options) error {
 	text := r.markdown()
 	fmt.Print(text)
 	err = errors.Join(err, encodeErr)
-	for file, content := range map[string][]byte{o.out: []byte(text), o.picture: []byte(r.picture()), o.results: append(kept, '\n')} {
-		if file != "" {
-			err = errors.Join(err, os.WriteFile(in(file), content, 0o644))
-		}
+	for file, content := range map[string][]byte{"runs/rebuild.md": []byte(text), "pictures/rebuild.svg": []byte(r.picture()), known: append(kept, '\n')} {
+		err = errors.Join(err, os.WriteFile(in(file), content, 0o644))
 	}
 	return err
 }
