@@ -10,20 +10,22 @@ import (
 
 const intro = `# Benchmark of a rebuild
 
-Written by ` + "`make bench-rebuild`" + ` on the local three-node cluster. Pods of a StatefulSet are deleted, with a grace period
-of 5 s or by force, while a client asks each of them again and again. **Seconds without an answer** run from the deletion
-until the first answer after which the pod answers all requests for 6 s. A pod that gives none until the end of the scene
-is **never** answered. The pods are in turns with Limpet, which keeps node and addresses, and on upstream host-local with
-the same interface plugin, in a namespace that Limpet ignores. Limpet's agents and controller run all the time.
+Written by ` + "`make bench-rebuild`" + ` on the local three-node cluster. Pods of a StatefulSet are deleted, with a grace period of
+5 s or by force, while a client asks each of them again and again. **Seconds without an answer** run from the deletion
+until the first answer after which the pod answers all requests for 6 s. A pod that gives none until its next deletion,
+or until the end of the scene, is **never** answered. The pods are in turns with Limpet, which keeps node and addresses,
+and on upstream host-local with the same interface plugin, in a namespace that Limpet ignores. Limpet's agents and
+controller run all the time.
 
-The client runs on a node, behind kube-proxy (nftables). Each request is a new connection, has 500 ms, and counts only if
-the pod itself answers. The client knows a pod in five ways:
+The client runs on a node, behind kube-proxy (nftables). Each request is a new connection, has 500 ms, and counts only
+if the pod itself answers. The client knows a pod in five ways:
 
 * **name**: the pod DNS name, of which the client asks CoreDNS before each request. CoreDNS has the defaults of its
   plugins: it keeps an answer for 5 s, also the answer that there is no such name.
 * **Service**: the cluster IP of a Service that has only this pod.
 * **address**: the address that the pod had before its deletion, as of a client that keeps what it has resolved.
-* **uncached name**: the pod DNS name, at a CoreDNS that keeps nothing about names of the cluster, as kubeadm configures it.
+* **uncached name**: the pod DNS name, at a CoreDNS that keeps nothing about names of the cluster, as kubeadm configures
+  it.
 * **early name**: the name of a headless Service with ` + "`publishNotReadyAddresses`" + `, at the CoreDNS that keeps answers.
 
 CoreDNS is a process beside the control plane, and reads the API server as in a pod. A load before a scene is that of
