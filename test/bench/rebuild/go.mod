@@ -3,6 +3,8 @@ module github.com/limpet-io/limpet/test/bench/rebuild
 go 1.26.8
 
 require (
+	github.com/limpet-io/limpet v0.0.0
+	github.com/limpet-io/limpet/test/cluster v0.0.0
 	github.com/limpet-io/limpet/test/e2e v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
@@ -32,7 +34,6 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.19.2 // indirect
-	github.com/limpet-io/limpet/test/cluster v0.0.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect

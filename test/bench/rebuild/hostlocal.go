@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
-	corev1 "k8s.io/api/core/v1"
 )
 
 const (
@@ -83,7 +82,7 @@ func replaceIPAM(conflist []byte) ([]byte, error) {
 }
 
 // fromHostLocal reports whether a pod has its addresses from host-local.
-func fromHostLocal(b *bed.Bed, pod *corev1.Pod) bool {
-	_, err := os.Stat(filepath.Join(b.Cluster.Disk(pod.Spec.NodeName), hostLocalDir, "plain", pod.Status.PodIP))
+func fromHostLocal(b *bed.Bed, pod life) bool {
+	_, err := os.Stat(filepath.Join(b.Cluster.Disk(pod.node), hostLocalDir, "plain", pod.ip))
 	return err == nil
 }

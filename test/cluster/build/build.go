@@ -42,18 +42,10 @@ type Builder struct {
 	total int // the number of components that are asked for
 }
 
-// All builds every component that is not in the cache, and returns the directory
-// of each.
-func (b *Builder) All(ctx context.Context) (map[string]string, error) {
-	return b.build(ctx, components)
-}
-
-// Needed builds the components that every cluster needs, and returns the directory of each.
-func (b *Builder) Needed(ctx context.Context) (map[string]string, error) {
-	return b.build(ctx, needed())
-}
-
-func (b *Builder) build(ctx context.Context, wanted []component) (map[string]string, error) {
+// Build builds the components that every cluster needs, and those that are named as well, unless they are in the cache.
+// It returns the directory of each.
+func (b *Builder) Build(ctx context.Context, more ...string) (map[string]string, error) {
+	wanted := needed(more...)
 	b.total = len(wanted)
 	dirs, err := b.places(ctx, wanted)
 	if err != nil {

@@ -163,5 +163,6 @@ var mainModules = map[string]string{
 	"kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3",
 	"containerd": "github.com/containerd/containerd/v2", "cni": "github.com/containernetworking/plugins",
 	"flannel": "github.com/flannel-io/flannel", "flannelplugin": "github.com/containernetworking/plugins",
-	"multus": "gopkg.in/k8snetworkplumbingwg/multus-cni.v4",
+	"multus":  "gopkg.in/k8snetworkplumbingwg/multus-cni.v4",
+	"coredns": "github.com/coredns/coredns",
 }

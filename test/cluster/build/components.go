@@ -20,7 +20,7 @@ type component struct {
 	usual time.Duration
 	// main is the package main of the module itself, if it is one of the programs.
 	main *rootMain
-	// onDemand is set where only some tests need the component: a cluster starts without it.
+	// onDemand is set where only some tests and benchmarks need the component: a cluster starts without it.
 	onDemand bool
 }
 
@@ -29,6 +29,7 @@ const (
 	etcdVersion       = "v3.7.3"
 	containerdVersion = "v2.4.2"
 	cniVersion        = "v1.9.1"
+	coreDNSVersion    = "v1.14.2" // as kubeadm deploys it
 	flannelVersion    = "v0.28.10"
 	// flannelPluginVersion is the last one of the CNI plugins with the plugin of flannel. The module that
 	// has it today is on no proxy.
@@ -58,6 +59,10 @@ var components = []component{
 		onDemand: true,
 	},
 	{
+		name: "coredns", version: coreDNSVersion, ldflags: "-s -w", programs: []string{"coredns"}, usual: 75 * time.Second,
+		main: &rootMain{text: coreDNSMain}, onDemand: true,
+	},
+	{
 		name: "etcd", version: etcdVersion, ldflags: "-s -w", rename: map[string]string{"server": "etcd"},
 		programs: []string{"etcd"}, usual: 30 * time.Second,
 	},
@@ -77,9 +82,9 @@ var components = []component{
 	},
 }
 
-// needed returns the components that every cluster needs.
-func needed() []component {
-	return slices.DeleteFunc(slices.Clone(components), func(c component) bool { return c.onDemand })
+// needed returns the components that every cluster needs, and those that are named as well.
+func needed(more ...string) []component {
+	return slices.DeleteFunc(slices.Clone(components), func(c component) bool { return c.onDemand && !slices.Contains(more, c.name) })
 }
 
 // kubernetesStamp sets the version that the API server and the nodes report; the

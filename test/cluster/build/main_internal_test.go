@@ -16,12 +16,16 @@ func TestBlankImportsAreRemoved(t *testing.T) {
 	}
 }
 
-func TestAClusterNeedsNoFlannel(t *testing.T) {
-	var names []string
-	for _, c := range needed() {
-		names = append(names, c.name)
-	}
-	if diff := cmp.Diff([]string{"kubernetes", "containerd", "etcd", "cni"}, names); diff != "" {
-		t.Errorf("components of a cluster (-want +got):\n%s", diff)
+func TestAClusterNeedsWhatItAsksFor(t *testing.T) {
+	for more, want := range map[string][]string{
+		"": {"kubernetes", "containerd", "etcd", "cni"}, "coredns": {"kubernetes", "containerd", "coredns", "etcd", "cni"},
+	} {
+		var names []string
+		for _, c := range needed(more) {
+			names = append(names, c.name)
+		}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("components of a cluster with %q (-want +got):\n%s", more, diff)
+		}
 	}
 }

@@ -56,7 +56,11 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if err := makeWay(config); err != nil {
 		return nil, err
 	}
-	dirs, err := builder(config).Needed(ctx)
+	var more []string
+	if config.DNS {
+		more = append(more, string(CoreDNS))
+	}
+	dirs, err := builder(config).Build(ctx, more...)
 	if err != nil {
 		return nil, err
 	}
@@ -84,12 +88,12 @@ func makeWay(config Config) error {
 }
 
 // Build builds what is not in the cache and returns the directories of the
-// binaries by component: kubernetes, etcd, containerd, cni, and what only some tests need.
-func Build(ctx context.Context, config Config) (map[string]string, error) {
+// binaries by component: kubernetes, etcd, containerd, cni, and those that are named as well.
+func Build(ctx context.Context, config Config, more ...string) (map[string]string, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	return builder(config).All(ctx)
+	return builder(config).Build(ctx, more...)
 }
 
 func builder(config Config) *build.Builder {
@@ -298,6 +302,11 @@ func (c *Cluster) AuditLog() string { return filepath.Join(c.logDir(), "audit.lo
 
 // ControlNetNS returns the path of the control plane's network namespace, which reaches nodes and pods.
 func (c *Cluster) ControlNetNS() string { return filepath.Join(netnsDir, controlNetNS(c.Name)) }
+
+// NodeNetNS returns the path of a node's network namespace.
+func (c *Cluster) NodeNetNS(node string) string {
+	return filepath.Join(netnsDir, nodeNetNS(c.Name, node))
+}
 
 // Disk returns where a node's etc, var and opt are, its logs in var/log.
 func (c *Cluster) Disk(node string) string { return c.disk(node) }

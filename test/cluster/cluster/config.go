@@ -34,6 +34,8 @@ type Config struct {
 	CNIDisk string
 	// IPv4Only leaves IPv6 out, as is done anyway where the kernel has none.
 	IPv4Only bool
+	// DNS starts CoreDNS, see DNSServer.
+	DNS bool
 	// Self is the limpet-cluster binary, which the nodes' first processes run; this
 	// program's own when empty.
 	Self string

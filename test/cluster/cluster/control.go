@@ -23,13 +23,14 @@ const (
 	APIServer         Component = "kube-apiserver"
 	ControllerManager Component = "kube-controller-manager"
 	Scheduler         Component = "kube-scheduler"
+	CoreDNS           Component = "coredns" // if Config.DNS is set
 )
 
 // StartComponent starts a component of the control plane.
 func (c *Cluster) StartComponent(k Component) error {
 	path := filepath.Join(c.dirs["kubernetes"], string(k))
-	if k == Etcd {
-		path = filepath.Join(c.dirs["etcd"], string(k))
+	if k == Etcd || k == CoreDNS {
+		path = filepath.Join(c.dirs[string(k)], string(k))
 	}
 	return c.spawnControl(string(k), append([]string{path}, c.arguments(k)...))
 }
@@ -99,6 +100,8 @@ func (c *Cluster) arguments(k Component) []string {
 		return args
 	case Scheduler:
 		return manager("scheduler.kubeconfig")
+	case CoreDNS:
+		return []string{"-conf", c.corefile()}
 	}
 	return nil
 }
@@ -125,7 +128,14 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait for the API server: %w", err)
 	}
-	for _, k := range []Component{ControllerManager, Scheduler} {
+	rest := []Component{ControllerManager, Scheduler}
+	if c.config.DNS {
+		rest = append(rest, CoreDNS)
+		if err := c.writeCorefile(); err != nil {
+			return err
+		}
+	}
+	for _, k := range rest {
 		if err := c.StartComponent(k); err != nil {
 			return err
 		}

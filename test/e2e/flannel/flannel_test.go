@@ -65,7 +65,7 @@ func each(t *testing.T, name string, networks []*network, step func(*network, *t
 // up starts a cluster of four nodes whose disks hold the image of flannel.
 func up(t *testing.T) *bed.Bed {
 	t.Helper()
-	dirs, err := cluster.Build(t.Context(), cluster.Config{Progress: t.Logf})
+	dirs, err := cluster.Build(t.Context(), cluster.Config{Progress: t.Logf}, "flannel", "flannelplugin")
 	if err != nil {
 		t.Fatal(err)
 	}

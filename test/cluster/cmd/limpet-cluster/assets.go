@@ -40,7 +40,7 @@ func assets(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	dirs, err := cluster.Build(ctx, cluster.Config{Progress: progress})
+	dirs, err := cluster.Build(ctx, cluster.Config{Progress: progress}, slices.Collect(maps.Values(components))...)
 	if err != nil {
 		return err
 	}

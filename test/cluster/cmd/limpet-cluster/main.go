@@ -36,8 +36,8 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
   limpet-cluster assets --dir DIR PROGRAM…
                               fill DIR with one link for each named program, such as etcd or
                               bridge, and remove other links; assets --help lists the programs
-  limpet-cluster build        build all components that are not in the cache, and print the
-                              directory of each
+  limpet-cluster build        build the components of a cluster that are not in the cache, and
+                              print the directory of each
   limpet-cluster version      print the version of this program and of the components that it builds
 
 The cache is $LIMPET_CACHE, or limpet below the user's cache directory.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"k8s.io/utils/clock"
+
 	"github.com/limpet-io/limpet/internal/console/board"
 	"github.com/limpet-io/limpet/internal/console/ui"
 	"github.com/limpet-io/limpet/internal/platform/endpoint"
-	"k8s.io/utils/clock"
-
 	"github.com/limpet-io/limpet/test/console/browser"
 	"github.com/limpet-io/limpet/test/console/scene"
 	"github.com/limpet-io/limpet/test/debian"
