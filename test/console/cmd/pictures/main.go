@@ -12,14 +12,14 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-	"k8s.io/utils/clock"
-
 	"github.com/limpet-io/limpet/internal/console/board"
 	"github.com/limpet-io/limpet/internal/console/ui"
 	"github.com/limpet-io/limpet/internal/platform/endpoint"
+	"github.com/limpet-io/limpet/test/debian"
+	"k8s.io/utils/clock"
+
 	"github.com/limpet-io/limpet/test/console/browser"
 	"github.com/limpet-io/limpet/test/console/scene"
-	"github.com/limpet-io/limpet/test/debian"
 )
 
 // largest is how many bytes a picture may have.
