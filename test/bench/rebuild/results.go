@@ -1,11 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -72,15 +67,5 @@ type ran struct {
 // readResults reads what earlier runs found.
 func readResults(path string) (*results, error) {
 	r := &results{Ran: map[string]ran{}, Scenes: map[string][]summary{}}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read results of earlier runs: %w", err)
-	}
-	return r, nil
+	return r, measure.Earlier(path, r)
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -90,17 +88,7 @@ func (r *results) sizes() []int { return slices.Sorted(maps.Keys(r.AllRecorded))
 // readResults reads what earlier runs found.
 func readResults(path string) (*results, error) {
 	r := &results{Ran: map[string]ran{}, AllRecorded: map[int]*memory{}}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read results of earlier runs: %w", err)
-	}
-	return r, nil
+	return r, measure.Earlier(path, r)
 }
 
 func (r *results) write(path string) error {
