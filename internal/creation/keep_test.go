@@ -1,12 +1,15 @@
 package creation_test
 
 import (
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/limpet-io/limpet/internal/creation"
 	"github.com/limpet-io/limpet/internal/pin"
+	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -66,5 +69,22 @@ func TestAPodOfAKeepingNamespaceIsPinned(t *testing.T) {
 	})
 	if len(pod.Spec.SchedulingGates) == 0 {
 		t.Error("the pod has no gate")
+	}
+}
+
+// A subset may say for how long addresses are kept. Its patch is applied first, so that nothing may follow it.
+func TestASubsetMaySayForHowLong(t *testing.T) {
+	kept := podpatch.Patch{Annotations: map[string]string{reservation.KeepAnnotation: "10m", pin.AnnotationKeepFrom: "Namespace"}}
+	for strategic, stays := range map[string]bool{
+		"": true,
+		`{"metadata":{"annotations":{"example.com/a":"b"}}}`:            true,
+		`{"metadata":{"annotations":{"limpet.dev/keep":"0"}}}`:          false,
+		`{"metadata":{"annotations":{"` + retainAnnotation + `":"5"}}}`: false,
+	} {
+		patch := podpatch.Patch{Annotations: maps.Clone(kept.Annotations), Strategic: []byte(strategic)}
+		creation.WithoutKept(&patch, kept)
+		if got := len(patch.Annotations) == 2; got != stays {
+			t.Errorf("subset %s: annotations %v, want them to stay: %t", strategic, patch.Annotations, stays)
+		}
 	}
 }

@@ -97,6 +97,9 @@ func TestOneWordOnANamespace(t *testing.T) {
 	})
 	env.Annotate(t, ns, keep, "")
 	keepsFor(t, others, "", "")
+	late := testenv.APod("other-2").In(name).OwnedBy(other.StatefulSet).With(keep, "10m").With(pin.AnnotationKeepFrom, "Namespace")
+	env.Create(t, late.Pod) // by a webhook whose cache was behind
+	keepsFor(t, late.Pod, "", "")
 	keepsFor(t, own, "1m", "")
 }
 
