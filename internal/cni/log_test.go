@@ -142,7 +142,7 @@ func TestForcedChoicesAreLogged(t *testing.T) {
 	if _, err := w.add(odd); err != nil {
 		t.Fatal(err)
 	}
-	if l := w.lastLine(); !strings.Contains(fmt.Sprint(l.Notes), "not a whole number of minutes") {
+	if l := w.lastLine(); !strings.Contains(fmt.Sprint(l.Notes), "neither a duration nor a number of minutes") {
 		t.Errorf("a request that cannot be granted is not logged: %+v", l)
 	}
 }

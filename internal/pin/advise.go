@@ -135,7 +135,7 @@ var missingTopology = fmt.Sprintf("generation needs annotation %s or %s with at 
 func retentionAdvice(in AdviceInput) []string {
 	request, out := reservation.ParseRetentionRequest(in.Template, in.MaxReservation)
 	if value, set := in.Annotations[reservation.KeepAnnotation]; set {
-		if _, warning := reservation.ParseKeep(value, in.MaxReservation); warning != "" {
+		if _, warning := reservation.ParseKeep(reservation.KeepAnnotation, value, in.MaxReservation); warning != "" {
 			out = append(out, warning)
 		}
 	} else if problem := NearestKeep("", nil, in.Namespace).Problem; problem != "" {

@@ -69,13 +69,14 @@ func TestAdvise(t *testing.T) {
 		"one word on the namespace":           {pin.AdviceInput{Kind: set, Namespace: annotations{keep: "10m"}, Template: annotations{retain: "10"}}, nil},
 		"one word and a topology":             {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "10m", requires: zone}}, nil},
 		"one word that says not":              {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "0"}, Template: annotations{retain: "10"}}, []string{"nothing brings the pod back"}},
-		"minutes without a unit":              {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "10"}}, []string{`"10" is no duration; remedy: a value such as "10m"`}},
-		"… on the template":                   {pin.AdviceInput{Kind: set, Template: annotations{keep: "10"}}, []string{`"10" is no duration; remedy: a value such as "10m"`}},
+		"minutes without a unit":              {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "10"}}, nil},
+		"no duration":                         {pin.AdviceInput{Kind: set, Annotations: annotations{keep: "ten"}}, []string{`"ten" is neither a duration nor a number of minutes`}},
+		"… on the template":                   {pin.AdviceInput{Kind: set, Template: annotations{keep: "ten"}}, []string{`remedy: a value such as "10m"`}},
 		"one word on a Deployment":            {pin.AdviceInput{Kind: deployment, Annotations: annotations{keep: "10m"}}, []string{keep + " does nothing on a Deployment"}},
 		"a Deployment in a namespace of that": {pin.AdviceInput{Kind: deployment, Namespace: annotations{keep: "10m"}}, nil},
 		"required without a duration":         {pin.AdviceInput{Kind: set, Template: annotations{mode: "required"}}, []string{"does nothing without a duration"}},
 		"preferred without a duration":        {pin.AdviceInput{Kind: set, Template: annotations{mode: "preferred"}}, nil},
-		"a duration that is none":             {pin.AdviceInput{Kind: set, Annotations: asking, Template: annotations{retain: "soon"}}, []string{"not a whole number of minutes"}},
+		"a duration that is none":             {pin.AdviceInput{Kind: set, Annotations: asking, Template: annotations{retain: "soon"}}, []string{"neither a duration nor"}},
 		"misspelt names": {
 			pin.AdviceInput{
 				Kind:        set,

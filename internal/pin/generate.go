@@ -36,7 +36,7 @@ const (
 	ReasonNotAsked    = "NotAsked"                   // the workload has none of the annotations
 	ReasonNoKeys      = "NoPersistentTopology"       // generation is asked for, but no topology named
 	ReasonBadKeys     = "InvalidPersistentTopology"  // a named key is not one that a label can have
-	ReasonBadKeep     = "InvalidKeep"                // limpet.dev/keep is no duration
+	ReasonBadKeep     = "InvalidKeep"                // limpet.dev/keep is neither a duration nor a number of minutes
 	ReasonKeepRefused = "KeepRefused"                // pods do not take what is asked for them
 	ReasonForeign     = "PersistentPodStateNotOurs"  // an object of that name or target was not generated for the workload
 	ReasonUpToDate    = "UpToDate"                   // the object is as the annotations say

@@ -24,7 +24,7 @@ type KeepRequest struct {
 	Value string
 	// From is the kind of the object that has it.
 	From string
-	// Problem says why a value is no duration. Then what was asked before stays.
+	// Problem says why a value cannot be read. Then what was asked before stays.
 	Problem string
 }
 
@@ -34,7 +34,7 @@ func NearestKeep(kind string, of, namespace map[string]string) KeepRequest {
 	if value, ok := of[reservation.KeepAnnotation]; ok {
 		keep = KeepRequest{Value: value, From: kind}
 	}
-	switch retain, problem := reservation.ParseKeep(keep.Value, math.MaxInt64-time.Minute); {
+	switch retain, problem := reservation.ParseKeep(reservation.KeepAnnotation, keep.Value, math.MaxInt64-time.Minute); {
 	case keep.Value == "":
 		return KeepRequest{}
 	case problem != "":

@@ -1,9 +1,9 @@
 package reservation
 
 import (
-	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,31 +13,21 @@ import (
 // network. The cni-args of a network may have RetainAnnotation and ModeAnnotation as keys.
 var NetworkSelections = []string{"k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network"}
 
-// ParseRetain reads the value of RetainAnnotation. A value that is negative or not a whole number of minutes becomes 0,
-// a value above the limit becomes the limit, each with a warning.
-func ParseRetain(value string, limit time.Duration) (retain time.Duration, warning string) {
-	minutes, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-	switch {
-	case minutes > int64(limit/time.Minute): // ParseInt returns the largest number for one out of range
-		return limit, fmt.Sprintf("annotation %s: %q exceeds the maximum of %d minutes; the maximum is used",
-			RetainAnnotation, shorten(value), int64(limit/time.Minute))
-	case err != nil && !errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Sprintf("annotation %s: %q is not a whole number of minutes; the IP will not be reserved", RetainAnnotation, shorten(value))
-	case minutes < 0:
-		return 0, fmt.Sprintf("annotation %s: %q is negative; the IP will not be reserved", RetainAnnotation, shorten(value))
+// ParseKeep reads the value of RetainAnnotation or KeepAnnotation: a Go duration, rounded up to whole minutes, or a number
+// of minutes. A value that is negative or neither becomes 0, a value above the limit becomes the limit, each with a warning.
+func ParseKeep(annotation, value string, limit time.Duration) (retain time.Duration, warning string) {
+	text := strings.TrimSpace(shorten(value))
+	minutes, err := strconv.ParseInt(text, 10, 64)
+	if digits := strings.Trim(text, "0123456789") == ""; err != nil && !digits || text == "" {
+		retain, err = time.ParseDuration(text)
+	} else { // ParseInt returns the largest number for one out of range
+		retain, err = time.Duration(min(max(minutes, -1), int64(math.MaxInt64/time.Minute)))*time.Minute, nil
 	}
-	return time.Duration(minutes) * time.Minute, ""
-}
-
-// ParseKeep reads the value of KeepAnnotation, a Go duration, which is rounded up to whole minutes. A value that is
-// negative or no duration becomes 0, a value above the limit becomes the limit, each with a warning.
-func ParseKeep(value string, limit time.Duration) (retain time.Duration, warning string) {
-	retain, err := time.ParseDuration(shorten(value))
 	switch {
 	case err != nil || retain < 0:
-		return 0, fmt.Sprintf("annotation %s: %q is no duration; remedy: a value such as \"10m\"", KeepAnnotation, shorten(value))
+		return 0, fmt.Sprintf("annotation %s: %q is neither a duration nor a number of minutes, nothing is kept; remedy: a value such as \"10m\"", annotation, shorten(value))
 	case retain > limit:
-		return limit, fmt.Sprintf("annotation %s: %q exceeds the maximum of %s; the maximum is used", KeepAnnotation, shorten(value), limit)
+		return limit, fmt.Sprintf("annotation %s: %q exceeds the maximum of %s; the maximum is used", annotation, shorten(value), limit)
 	}
 	return min((retain + time.Minute - 1).Truncate(time.Minute), limit), ""
 }
@@ -64,22 +54,11 @@ func ParseMode(value string) (mode Mode, warning string) {
 // ShortRequest returns annotations with short values for RetainAnnotation, KeepAnnotation and ModeAnnotation, from which
 // the same is read as from the original ones. It serves those who keep the annotations of many pods.
 func ShortRequest(annotations map[string]string) map[string]string {
-	retain, keep, mode := annotations[RetainAnnotation], annotations[KeepAnnotation], annotations[ModeAnnotation]
-	if max(len(retain), len(keep), len(mode)) <= longestValue {
-		return annotations
-	}
-	short := maps.Clone(annotations)
-	if len(mode) > longestValue {
-		short[ModeAnnotation] = shorten(mode)
-	}
-	if len(keep) > longestValue {
-		short[KeepAnnotation] = shorten(keep)
-	}
-	if len(retain) > longestValue {
-		short[RetainAnnotation] = shorten(retain)
-		minutes, err := strconv.ParseInt(strings.TrimSpace(retain), 10, 64)
-		if err == nil || errors.Is(err, strconv.ErrRange) {
-			short[RetainAnnotation] = strconv.FormatInt(minutes, 10) // the first characters alone can be another number
+	short := annotations
+	for _, key := range []string{RetainAnnotation, KeepAnnotation, ModeAnnotation} {
+		if value := annotations[key]; len(value) > longestValue {
+			short = maps.Clone(short)
+			short[key] = shorten(value)
 		}
 	}
 	return short

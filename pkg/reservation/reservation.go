@@ -270,11 +270,11 @@ func (s Share) WithQuota(pool int64, q Quota) Share {
 }
 
 const (
-	// RetainAnnotation on a pod asks for a reservation of the addresses after the pod's end. The value is a whole
-	// number of minutes.
+	// RetainAnnotation on a pod asks for a reservation of the addresses after the pod's end. The value is a
+	// number of minutes, or a Go duration.
 	RetainAnnotation = "io.kubernetes.cri/reserved-ip-duration"
 	// KeepAnnotation on a pod template, on its workload or on its namespace asks for a reservation, and for the way back
-	// to the node. The value is a Go duration, rounded up to whole minutes. The nearest one counts, after RetainAnnotation.
+	// to the node. The value is as that of RetainAnnotation. The nearest one counts, after RetainAnnotation.
 	KeepAnnotation = "limpet.dev/keep"
 	// ModeAnnotation on a pod says what an ADD does when the pod cannot have its own addresses: "required" fails,
 	// "preferred" (the default) takes others.
@@ -292,12 +292,12 @@ type RetentionRequest struct {
 // ParseRetentionRequest reads the request from the annotations of a pod. An invalid value never fails the pod: it
 // becomes no reservation or the limit, and a warning names the annotation, what is wrong and what happens instead.
 func ParseRetentionRequest(annotations map[string]string, limit time.Duration) (request RetentionRequest, warnings []string) {
-	value, parse := annotations[RetainAnnotation], ParseRetain
-	if _, ok := annotations[RetainAnnotation]; !ok {
-		value, parse = annotations[KeepAnnotation], ParseKeep
-	}
 	if Asks(annotations) {
-		retain, warning := parse(value, limit)
+		key := RetainAnnotation
+		if _, ok := annotations[key]; !ok {
+			key = KeepAnnotation
+		}
+		retain, warning := ParseKeep(key, annotations[key], limit)
 		request.Retain = retain
 		if warning != "" {
 			warnings = append(warnings, warning)

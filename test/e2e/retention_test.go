@@ -140,7 +140,7 @@ func TestWithoutAController(t *testing.T) {
 // does not keep the pod from running.
 func TestABadAnnotationWarnsAndThePodRuns(t *testing.T) {
 	out := apply(t, set("bad", 1, retain, "ten"))
-	if !strings.Contains(out, retain) || !strings.Contains(out, "not a whole number of minutes") {
+	if !strings.Contains(out, retain) || !strings.Contains(out, "neither a duration nor a number of minutes") {
 		t.Errorf("kubectl prints no warning about the annotation: %s", out)
 	}
 	pods(t, "bad", 1)

@@ -82,7 +82,7 @@ func TestOneWordOnANamespace(t *testing.T) {
 	env.Create(t, unanswered.Pod)
 	keepsFor(t, unanswered.Pod, "10m", "Namespace")
 
-	env.Annotate(t, ns, keep, "10") // no unit: what was asked stays, and the workloads tell
+	env.Annotate(t, ns, keep, "ten") // what was asked stays, and the workloads tell
 	env.Told(t, other, pin.ReasonBadKeep, `remedy`)
 	keepsFor(t, others, "10m", "Namespace")
 	env.Annotate(t, ns, keep, "10m")
