@@ -19,12 +19,12 @@ var (
 	ErrHeld = errors.New("address is held")
 )
 
-// Owner names who may come back to addresses: one interface of one pod name on one network. The pod UID is not part of
+// Owner names who may come back to addresses: one interface of one pod name, or of one OwnerName, on one network. The pod UID is not part of
 // the owner; the UID tells one life of an owner from the next.
 type Owner struct {
 	Network   string
 	Namespace string
-	Pod       string
+	Pod       string // or an OwnerName
 	IfName    string
 }
 
@@ -279,6 +279,9 @@ const (
 	// ModeAnnotation on a pod says what an ADD does when the pod cannot have its own addresses: "required" fails,
 	// "preferred" (the default) takes others.
 	ModeAnnotation = "limpet.dev/retention"
+	// OwnerAnnotation on a pod template names who may come back to the addresses of the pod: a later pod of the same
+	// controller, under whatever name. Pods have the name as the webhook completes it: OwnerName.
+	OwnerAnnotation = "limpet.dev/owner"
 	// DefaultMaxRetain is the default of the longest reservation that a pod may ask for.
 	DefaultMaxRetain = 24 * time.Hour
 )

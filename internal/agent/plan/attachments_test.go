@@ -105,6 +105,14 @@ func TestAttachments(t *testing.T) {
 		"the pod has an older sandbox": {
 			attachment: attached(func(a *reservation.Attachment) { a.Seq = 3 }), gone: true, pods: []testenv.Pod{pod("uid")}, others: []reservation.Attachment{newer},
 		},
+		"an owner whose pod exists": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "apps/Deployment/web/db" }), gone: true,
+			pods: []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "apps/Deployment/web/db")},
+		},
+		"an owner whose pod is gone": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "apps/Deployment/web/db" }), gone: true, pods: []testenv.Pod{pod("other")},
+			want: plan.AttachmentsDecision{Ended: []reservation.AttachmentID{id}},
+		},
 		"the runtime does not know a container that is not a pod": {
 			attachment: attached(func(a *reservation.Attachment) { a.Owner.Namespace, a.Owner.Pod = "", "" }), gone: true, containers: map[string]bool{"other": true},
 			want: plan.AttachmentsDecision{Ended: []reservation.AttachmentID{id}},

@@ -23,10 +23,10 @@ var neverReturn = map[schema.GroupKind][]metav1.OwnerReference{
 
 const kindJob = "Job"
 
-// ownersOf returns what Strip keeps of the owners of a pod.
+// ownersOf returns what Strip keeps of the controller of a pod.
 func ownersOf(p *corev1.Pod) []metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(p)
-	if owner == nil {
+	if owner == nil || reservation.OwnerName("", p.Annotations) != "" { // a later pod comes back under the owner's name
 		return nil
 	}
 	return neverReturn[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()]

@@ -22,11 +22,11 @@ type PodList struct {
 	Containers map[string]bool
 }
 
-// names returns namespace/name of all pods.
+// names returns namespace/name of all pods, and of their owners.
 func (l PodList) names() map[string]bool {
 	names := map[string]bool{}
 	for _, p := range l.Items {
-		names[p.Namespace+"/"+p.Name] = true
+		names[p.Namespace+"/"+p.Name], names[p.Namespace+"/"+reservation.OwnerName(p.Name, p.Annotations)] = true, true
 	}
 	return names
 }
@@ -36,7 +36,8 @@ func (l PodList) names() map[string]bool {
 func Strip(p *corev1.Pod) corev1.Pod {
 	annotations := maps.Clone(reservation.ShortRequest(p.Annotations)) // a user may write 256 KiB onto each pod
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
-		return key != reservation.RetainAnnotation && key != reservation.KeepAnnotation && key != reservation.ModeAnnotation
+		return key != reservation.RetainAnnotation && key != reservation.KeepAnnotation && key != reservation.ModeAnnotation &&
+			(key != reservation.OwnerAnnotation || reservation.OwnerName("", p.Annotations) == "")
 	})
 	for _, key := range reservation.NetworkSelections {
 		if asked := requestsIn(p.Annotations[key]); asked != "" {

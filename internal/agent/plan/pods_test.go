@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -34,5 +36,18 @@ func TestStripKeepsShortValues(t *testing.T) {
 	asks, warnings := reservation.ParseRetentionRequest(got.Annotations, day)
 	if asks != want || len(warnings) != len(warns) {
 		t.Errorf("read %+v with %q, want %+v with %q", asks, warnings, want, warns)
+	}
+}
+
+// A pod with an owner comes back under the owner's name, also one of a ReplicaSet. Until admission has completed the name,
+// the pod has no owner.
+func TestStripKnowsOwners(t *testing.T) {
+	for value, returns := range map[string]bool{"": false, "db": false, "apps/Deployment/web/db": true} {
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u"}}
+		pod := testenv.APod("web-1").Of(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")).With(reservation.OwnerAnnotation, value).Pod
+		got := plan.Strip(pod)
+		if plan.NeverReturns(&got) == returns || (got.Annotations[reservation.OwnerAnnotation] != "") != returns {
+			t.Errorf("owner %q: never returns: %t, annotations %v", value, plan.NeverReturns(&got), got.Annotations)
+		}
 	}
 }

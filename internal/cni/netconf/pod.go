@@ -138,8 +138,10 @@ func (f *file) annotations() map[string]string {
 func (c *Config) Attachment(pod Pod, containerID, ifName string) (reservation.Attachment, []string) {
 	id := reservation.AttachmentID{Network: c.Network, ContainerID: containerID, IfName: ifName}
 	asks, warnings := reservation.ParseRetentionRequest(c.Annotations, c.MaxReservation)
+	owner := pod.Owner(id)
+	owner.Pod = reservation.OwnerName(owner.Pod, c.Annotations)
 	return reservation.Attachment{
-		ID: id, Owner: pod.Owner(id), UID: pod.UID, Retain: asks.Retain, Mode: asks.Mode, AnnotationsSeen: c.Annotations != nil,
+		ID: id, Owner: owner, UID: pod.UID, Retain: asks.Retain, Mode: asks.Mode, AnnotationsSeen: c.Annotations != nil,
 	}, warnings
 }
 
