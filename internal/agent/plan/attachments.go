@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -41,8 +42,8 @@ func (in AttachmentsInput) maxRetain(network string) time.Duration {
 
 // AttachmentsDecision holds the corrections of the state.
 type AttachmentsDecision struct {
-	// Corrected are attachments whose pod asks for something else than is stored: the
-	// annotation was changed, or the runtime passed on no annotations.
+	// Corrected are attachments whose pod asks for something else than is stored, or has an owner: the
+	// annotation was changed, or the runtime passed on no annotations, or the state was made again.
 	Corrected []Correction
 	// Ended are attachments whose sandbox is gone, and whose pod is gone or has a newer one: their
 	// DEL was lost.
@@ -53,11 +54,14 @@ type AttachmentsDecision struct {
 type Correction struct {
 	ID      reservation.AttachmentID
 	Request reservation.RetentionRequest
+	// Owner is the name under which the addresses are kept; "" for the stored one.
+	Owner string
 }
 
 // Apply returns the attachment as corrected.
 func (c Correction) Apply(a reservation.Attachment) reservation.Attachment {
 	a.Retain, a.Mode, a.AnnotationsSeen = c.Request.Retain, c.Request.Mode, true
+	a.Owner.Pod = cmp.Or(c.Owner, a.Owner.Pod)
 	return a
 }
 
@@ -83,8 +87,12 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 		if NeverReturns(&pod) {
 			request = reservation.RetentionRequest{}
 		}
-		if !a.AnnotationsSeen || request.Retain != a.Retain || request.Mode != a.Mode {
-			d.Corrected = append(d.Corrected, Correction{a.ID, request})
+		owner := "" // a state that was made again knows names of pods alone
+		if known := reservation.OwnerName("", pod.Annotations); known != a.Owner.Pod {
+			owner = known
+		}
+		if !a.AnnotationsSeen || owner != "" || request.Retain != a.Retain || request.Mode != a.Mode {
+			d.Corrected = append(d.Corrected, Correction{a.ID, request, owner})
 		}
 	}
 	return d

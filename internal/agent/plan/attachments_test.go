@@ -105,6 +105,13 @@ func TestAttachments(t *testing.T) {
 		"the pod has an older sandbox": {
 			attachment: attached(func(a *reservation.Attachment) { a.Seq = 3 }), gone: true, pods: []testenv.Pod{pod("uid")}, others: []reservation.Attachment{newer},
 		},
+		"an owner that a state does not know which was made again": {
+			attachment: attached(), pods: []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "///db")},
+			want: plan.AttachmentsDecision{Corrected: []plan.Correction{{ID: id, Owner: "///db"}}},
+		},
+		"an owner that is known": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "///db" }), pods: []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "///db")},
+		},
 		"an owner whose pod exists": {
 			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "apps/Deployment/web/db" }), gone: true,
 			pods: []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "apps/Deployment/web/db")},
