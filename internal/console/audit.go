@@ -12,6 +12,7 @@ import (
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // AuditParts are the facts that Audit needs, of all namespaces.
@@ -77,7 +78,7 @@ func contradictions(f *facts.Facts, r *limpetv1alpha1.IPReservation, users map[s
 	object := "IPReservation " + r.Namespace + "/" + r.Name
 	for ip := range strings.SplitSeq(r.Status.IPs, ",") {
 		other := slices.IndexFunc(users[ip], func(p *corev1.Pod) bool {
-			return p.Spec.NodeName == r.Status.Node && (p.Name != r.Status.Pod || p.Namespace != r.Namespace)
+			return p.Spec.NodeName == r.Status.Node && (reservation.OwnerName(p.Name, p.Annotations) != r.Status.Pod || p.Namespace != r.Namespace)
 		})
 		if other >= 0 {
 			found = append(found, Problem{Broken, object, "GivenAway", ip + " is held for pod " + r.Status.Pod + ", and pod " +

@@ -164,7 +164,7 @@ func asked(e *Explanation, pod *corev1.Pod) {
 	request, warnings := reservation.ParseRetentionRequest(pod.Annotations, longest)
 	owner, owned := workload.OwnerOf(pod)
 	switch {
-	case owned && owner.Unstable():
+	case owned && owner.Unstable() && reservation.OwnerName("", pod.Annotations) == "":
 		e.because("pods of a %s get new names, and keep no address", owner.Kind)
 	case !reservation.Asks(pod.Annotations):
 		e.because("the pod asks for no reservation")

@@ -12,6 +12,7 @@ import (
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/pin"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // HistoryParts are the facts that History needs, of the namespace of the pod.
@@ -64,7 +65,11 @@ type HistoryReport struct {
 func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 	r := HistoryReport{Namespace: namespace, Pod: name, State: "None", Held: []Held{}, Events: events(f, namespace, name), Unread: f.Unread}
 	pod := f.Pod(namespace, name)
-	for _, k := range keptFor(f, namespace, name) {
+	keptAs := name
+	if pod != nil {
+		keptAs = reservation.OwnerName(name, pod.Annotations)
+	}
+	for _, k := range keptFor(f, namespace, keptAs) {
 		s := k.Status
 		r.Held = append(r.Held, Held{Node: s.Node, Network: s.Network, IPs: s.IPs, State: string(s.State), Until: s.Until})
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // An event about several pods is on their workload. It is part of the history of each pod that it names.
@@ -62,5 +64,20 @@ func TestEachPodOfARolloutIsExplained(t *testing.T) {
 		if pod == "web-1" && !slices.Contains(e.Because, pin.ReasonNodeCordoned) {
 			t.Errorf("because %q, want %s", e.Because, pin.ReasonNodeCordoned)
 		}
+	}
+}
+
+// The addresses of a pod with an owner are kept under the owner's name.
+func TestAPodOfAnOwnerIsExplained(t *testing.T) {
+	f := installed()
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web"}}
+	pod := testenv.APod("web-1").Of(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")).On("n1").Ready().At("10.0.1.5").
+		With(reservation.KeepAnnotation, "10m").With(reservation.OwnerAnnotation, "apps/Deployment/web/db").Pod
+	shown := testenv.AReservation(pod, now)
+	shown.Status.Pod = "apps/Deployment/web/db"
+	f.Pods, f.Reservations = append(f.Pods, *pod), append(f.Reservations, *shown)
+	e, err := console.Address(f, "team", "web-1")
+	if want := []string{"node n1 holds 10.0.1.5 in network net (Reserved)", "the pod asks for a reservation of 10m0s"}; err != nil || !slices.Equal(e.Because, want) {
+		t.Errorf("because %q, %v, want %q", e.Because, err, want)
 	}
 }

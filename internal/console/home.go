@@ -78,7 +78,7 @@ func stateOf(f *facts.Facts, pod *corev1.Pod) *appsv1beta1.PersistentPodState {
 	return pin.Choose(states)
 }
 
-// keptFor returns the IPReservations of a pod name.
+// keptFor returns the IPReservations of the name of a pod or of an owner.
 func keptFor(f *facts.Facts, namespace, name string) []limpetv1alpha1.IPReservation {
 	var kept []limpetv1alpha1.IPReservation
 	for i := range f.Reservations {

@@ -261,6 +261,11 @@ func TestAudit(t *testing.T) {
 		}, nil},
 		"held for itself":  {func(f *facts.Facts) { f.Reservations = append(f.Reservations, held("a")) }, nil},
 		"held for another": {func(f *facts.Facts) { f.Reservations = append(f.Reservations, held("web-0")) }, []string{"GivenAway"}},
+		"held for its owner": {func(f *facts.Facts) {
+			f.Pods[0].Annotations = map[string]string{reservation.OwnerAnnotation: "///db"}
+			f.Reservations = append(f.Reservations, held("///db"))
+		}, nil},
+		"held for the owner of another": {func(f *facts.Facts) { f.Reservations = append(f.Reservations, held("///db")) }, []string{"GivenAway"}},
 		"an old reservation": {func(f *facts.Facts) {
 			r := held("a")
 			r.Status.Until = new(metav1.NewTime(now.Add(-6 * time.Minute)))
