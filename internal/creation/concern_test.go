@@ -118,6 +118,8 @@ func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
 		{reservation.ModeAnnotation: "required"},
 		{reservation.KeepAnnotation: "10m"},
 		{reservation.KeepAnnotation: "0"},
+		{reservation.OwnerAnnotation: "db"},
+		{reservation.OwnerAnnotation: "db", reservation.KeepAnnotation: "10m"},
 		{reservation.KeepAnnotation: ""},
 		{reservation.RetainAnnotation: "10", reservation.ModeAnnotation: "required", "example.com/other": "x"},
 	}

@@ -46,7 +46,10 @@ type Handler struct {
 // Handle answers one request.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	facts, warnings, err := h.gather(ctx, req)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrEssential):
+		return admission.Errored(http.StatusServiceUnavailable, err)
+	case err != nil:
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	if ConcernOf(facts.Pod) == Nothing {
@@ -86,7 +89,9 @@ func (h *Handler) gather(ctx context.Context, req admission.Request) (facts Fact
 		return Facts{}, nil, err
 	}
 	facts = Facts{Pod: pod, UID: req.UID, DryRun: dryRun, Labelled: h.Labelled, Now: h.Clock.Now()}
-	h.keep(ctx, &facts)
+	if err := h.keep(ctx, &facts); err != nil {
+		return Facts{}, nil, fmt.Errorf("%w: %w", ErrEssential, err)
+	}
 	facts.Retention, warnings = reservation.ParseRetentionRequest(pod.Annotations, h.MaxReservation)
 	if pod.Spec.HostNetwork && facts.Retention.Retain > 0 {
 		facts.Retention.Retain = 0
@@ -95,16 +100,19 @@ func (h *Handler) gather(ctx context.Context, req admission.Request) (facts Fact
 	return facts, warnings, nil
 }
 
-// keep adds what others ask for the addresses of a pod that returns under its name.
-func (h *Handler) keep(ctx context.Context, facts *Facts) {
+// keep adds what others ask for the addresses of a pod that returns under its name or that of its owner.
+func (h *Handler) keep(ctx context.Context, facts *Facts) (err error) {
 	for _, p := range h.Planners {
-		if keeper, ok := p.(Keeper); ok && returnsUnderItsName(facts.Pod) {
-			facts.Kept = keeper.Keep(ctx, *facts)
+		if keeper, ok := p.(Keeper); ok && (returnsUnderItsName(facts.Pod) || asksForOwner(facts.Pod)) {
+			if facts.Kept, err = keeper.Keep(ctx, *facts); err != nil {
+				return err
+			}
 			for key, value := range facts.Kept.Annotations {
 				metav1.SetMetaDataAnnotation(&facts.Pod.ObjectMeta, key, value)
 			}
 		}
 	}
+	return nil
 }
 
 // withoutKept leaves out what the Keeper adds where the patch of a subset says for how long addresses are kept.
@@ -113,7 +121,9 @@ func withoutKept(patch *podpatch.Patch, kept podpatch.Patch) {
 		return
 	}
 	for key := range kept.Annotations {
-		delete(patch.Annotations, key)
+		if key != reservation.OwnerAnnotation {
+			delete(patch.Annotations, key)
+		}
 	}
 }
 
@@ -282,8 +292,8 @@ const (
 	// Preference means that the pod may be pinned or its user warned. Without an answer the
 	// pod is created as it is.
 	Preference
-	// Retention means that the pod asks to keep its address and returns under its name.
-	// Without an answer the pod is refused, and its owner tries again.
+	// Retention means that the pod asks to keep its address and returns under its name, or that it
+	// names an owner. Without an answer the pod is refused, and its owner tries again.
 	Retention
 )
 
@@ -293,7 +303,7 @@ func ConcernOf(pod *corev1.Pod) Concern {
 	_, mode := pod.Annotations[reservation.ModeAnnotation]
 	returns := returnsUnderItsName(pod)
 	switch {
-	case asks && returns && !pod.Spec.HostNetwork: // such a pod has the addresses of its node
+	case (asks && returns || asksForOwner(pod)) && !pod.Spec.HostNetwork: // such a pod has the addresses of its node
 		return Retention
 	case asks || mode || returns:
 		return Preference
@@ -308,6 +318,12 @@ func ConcernOf(pod *corev1.Pod) Concern {
 func retains(pod *corev1.Pod) bool {
 	_, minutes := pod.Annotations[reservation.RetainAnnotation]
 	return minutes || cmp.Or(pod.Annotations[reservation.KeepAnnotation], "0") != "0"
+}
+
+// asksForOwner reports whether a pod names an owner. Any may be another's, until the webhook has completed it.
+func asksForOwner(pod *corev1.Pod) bool {
+	_, asks := pod.Annotations[reservation.OwnerAnnotation]
+	return asks
 }
 
 // mayHaveSubset reports whether a spread may cover the pod.

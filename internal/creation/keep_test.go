@@ -74,7 +74,9 @@ func TestAPodOfAKeepingNamespaceIsPinned(t *testing.T) {
 
 // A subset may say for how long addresses are kept. Its patch is applied first, so that nothing may follow it.
 func TestASubsetMaySayForHowLong(t *testing.T) {
-	kept := podpatch.Patch{Annotations: map[string]string{reservation.KeepAnnotation: "10m", pin.AnnotationKeepFrom: "Namespace"}}
+	kept := podpatch.Patch{Annotations: map[string]string{
+		reservation.KeepAnnotation: "10m", pin.AnnotationKeepFrom: "Namespace", reservation.OwnerAnnotation: webDB, // which no subset gives
+	}}
 	for strategic, stays := range map[string]bool{
 		"": true,
 		`{"metadata":{"annotations":{"example.com/a":"b"}}}`:            true,
@@ -83,7 +85,7 @@ func TestASubsetMaySayForHowLong(t *testing.T) {
 	} {
 		patch := podpatch.Patch{Annotations: maps.Clone(kept.Annotations), Strategic: []byte(strategic)}
 		creation.WithoutKept(&patch, kept)
-		if got := len(patch.Annotations) == 2; got != stays {
+		if got := len(patch.Annotations) == 3; got != stays || patch.Annotations[reservation.OwnerAnnotation] != webDB {
 			t.Errorf("subset %s: annotations %v, want them to stay: %t", strategic, patch.Annotations, stays)
 		}
 	}

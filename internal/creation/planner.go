@@ -46,10 +46,10 @@ type Planner interface {
 	Plan(ctx context.Context, facts Facts) (Plan, error)
 }
 
-// Keeper is a planner that also knows what others ask for the addresses of a pod.
+// Keeper is a planner that also knows what others ask for the addresses of a pod, and whose they are.
 type Keeper interface {
 	// Keep returns the annotations with which the pod asks for it. All planners see them on the pod.
-	Keep(ctx context.Context, facts Facts) podpatch.Patch
+	Keep(ctx context.Context, facts Facts) (podpatch.Patch, error)
 }
 
 // ErrEssential is returned for a pod that must not be created without the plan of a feature. The

@@ -124,7 +124,7 @@ func (g *Gathering) Add(now time.Time, n Notice) {
 // replace puts a notice in the place of an earlier one of its pod, where events count pods: a conflict is seen by each of
 // the two pods, and of a pod that ended twice the last end is told.
 func (p *pile) replace(n Notice) bool {
-	once := n.Reason == ReasonConflict || n.Reason == ReasonReserved || n.Reason == ReasonReturned
+	once := n.Reason == ReasonConflict || n.Reason == ReasonReserved || n.Reason == ReasonReturned || n.Reason == ReasonNotOwner
 	i := slices.IndexFunc(p.notices, func(o Notice) bool { return once && o.Pod == n.Pod })
 	if i >= 0 {
 		p.notices[i] = n

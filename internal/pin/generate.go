@@ -139,9 +139,8 @@ func (in GenerateInput) giveWay(mine int) Generation {
 
 // edited reports whether a user wrote another topology into an object for which limpet.dev/keep asked.
 func (in GenerateInput) edited(s *appsv1beta1.PersistentPodState) bool {
-	home := appsv1beta1.PreferredTopologyTerm{Weight: generatedWeight, Preference: appsv1beta1.NodeTopologyTerm{Keys: []string{corev1.LabelHostname}}}
 	return yields(s) && len(TopologyKeys(in.Workload.GetAnnotations())) == 0 &&
-		(s.Spec.RequiredPersistentTopology != nil || !equality.Semantic.DeepEqual(s.Spec.PreferredPersistentTopology, []appsv1beta1.PreferredTopologyTerm{home}))
+		(s.Spec.RequiredPersistentTopology != nil || !equality.Semantic.DeepEqual(s.Spec.PreferredPersistentTopology, hostname()))
 }
 
 // users reports whether an object that was not generated has the workload as its target.

@@ -17,6 +17,7 @@ const (
 	ReasonReclaimed = CauseReclaimed // a reserved address went to another pod, because no other was left
 	ReasonGivenUp   = "GivenUp"      // a user gave a reservation up, and its node has ended it
 	ReasonConflict  = "Conflict"     // two pods have one address
+	ReasonNotOwner  = "NotOwner"     // a pod has other addresses than those of its owner
 )
 
 // Notice is what happened to the addresses of one pod.
@@ -31,7 +32,7 @@ type Notice struct {
 	IPs      string
 	// Until is the end of the reservation.
 	Until time.Time
-	// Other is the other pod of Reclaimed and Conflict.
+	// Other is the other pod of Reclaimed, Conflict and NotOwner.
 	Other types.NamespacedName
 	// About is the workload, where it is known without a read.
 	About *corev1.ObjectReference
@@ -70,7 +71,9 @@ const (
 // Warning reports whether an operator should look at a digest.
 func (d Digest) Warning() bool { return warns(d.Reason) }
 
-func warns(reason string) bool { return reason == ReasonReclaimed || reason == ReasonConflict }
+func warns(reason string) bool {
+	return reason == ReasonReclaimed || reason == ReasonConflict || reason == ReasonNotOwner
+}
 
 // Single reports whether a digest is about one pod.
 func (d Digest) Single() bool { return len(d.Notices)+d.More == 1 }
@@ -104,8 +107,18 @@ func (n Notice) sentence() string {
 		return fmt.Sprintf("%s got %s of node %s, which was reserved for pod %s until %s", n.other(), n.IPs, n.Node, n.Pod, clockTime(n.Until))
 	case ReasonConflict:
 		return fmt.Sprintf("pod %s and %s both have %s on node %s; look with: limpet-ipam check", n.Pod, n.other(), n.IPs, n.Node)
+	case ReasonNotOwner:
+		return fmt.Sprintf("pod %s has %s on node %s, which is not kept for its owner: %s", n.Pod, n.IPs, n.Node, n.why())
 	}
 	return fmt.Sprintf("pod %s is on node %s with %s", n.Pod, n.Node, n.IPs)
+}
+
+// why says why a pod has not the addresses of its owner.
+func (n Notice) why() string {
+	if n.Other.Name == "" {
+		return "no controller answered when the pod was created, or its own does not exist; remedy: delete the pod"
+	}
+	return n.other() + " lives; remedy: one replica, and the strategy Recreate or maxSurge: 0"
 }
 
 // other names the other pod to the users of a namespace, who may know the pods of no other one.
@@ -166,6 +179,8 @@ func (d Digest) head() string {
 		return fmt.Sprintf("%d reserved addresses went to other pods, because no others were left:", n)
 	case ReasonConflict:
 		return fmt.Sprintf("%d pods have addresses that other pods have too; look with: limpet-ipam check:", n)
+	case ReasonNotOwner:
+		return fmt.Sprintf("%d pods have not the addresses of their owners, as others live, or as no controller answered:", n)
 	}
 	return fmt.Sprintf("%d pods:", n)
 }

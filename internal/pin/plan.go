@@ -181,7 +181,9 @@ var planned = []string{appsv1beta1.AnnotationInjected, AnnotationFormer, Annotat
 // annotated returns the annotations of a pinned pod, in whatever state its node is.
 func annotated(in Input, record appsv1beta1.PodState) map[string]string {
 	out := putBack(in, record.Annotations)
-	out[appsv1beta1.AnnotationInjected] = in.State.Name
+	if in.State.Name != "" { // otherwise it is that of an owner
+		out[appsv1beta1.AnnotationInjected] = in.State.Name
+	}
 	if home := mayReturn(in.State, record); home != "" {
 		out[AnnotationMayReturn] = home
 	}

@@ -20,8 +20,9 @@ import (
 var _ creation.Keeper = (*Planner)(nil)
 
 // Keep returns the annotations by which a pod asks for what the nearer of its workload and its namespace asks. A workload
-// that cannot be read asks for nothing: the pod is created, and the reconciler gives it the annotations later.
-func (p *Planner) Keep(ctx context.Context, facts creation.Facts) podpatch.Patch {
+// that cannot be read asks for nothing: the pod is created, and the reconciler gives it the annotations later. A pod that
+// asks for an owner gets its completed name.
+func (p *Planner) Keep(ctx context.Context, facts creation.Facts) (podpatch.Patch, error) {
 	owner, _ := workload.OwnerOf(facts.Pod)
 	var keep pin.KeepRequest
 	if !reservation.Asks(facts.Pod.Annotations) && !facts.Pod.Spec.HostNetwork && p.Workloads.Kinds().Contains(owner) {
@@ -29,7 +30,16 @@ func (p *Planner) Keep(ctx context.Context, facts creation.Facts) podpatch.Patch
 			keep = pin.NearestKeep(owner.Kind, of.GetAnnotations(), p.namespaceAnnotations(ctx, facts.Pod.Namespace, facts.DryRun))
 		}
 	}
-	return keep.Given(facts.Pod)
+	patch := keep.Given(facts.Pod)
+	if _, asks := facts.Pod.Annotations[reservation.OwnerAnnotation]; !asks {
+		return patch, nil
+	}
+	name, err := p.owner(ctx, facts)
+	if patch.Annotations == nil {
+		patch.Annotations = map[string]string{}
+	}
+	patch.Annotations[reservation.OwnerAnnotation] = name
+	return patch, err
 }
 
 // workloadOf returns the workload of a pod; nil for one that was not read, or that the cache does not show to a dry run.

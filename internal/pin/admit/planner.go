@@ -18,6 +18,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Planner is the planner that brings rebuilt pods back to their nodes.
@@ -45,18 +46,23 @@ func (p *Planner) Name() string { return creation.Pin }
 // Plan gathers what pin.Plan decides from, and returns its patch.
 func (p *Planner) Plan(ctx context.Context, facts creation.Facts) (creation.Plan, error) {
 	owner, owned := workload.OwnerOf(facts.Pod)
-	if !owned {
+	name := reservation.OwnerName("", facts.Pod.Annotations)
+	if !owned && name == "" {
 		return creation.Plan{}, nil
 	}
 	in := pin.Input{Pod: facts.Pod, Retains: facts.Retention.Retain > 0, Now: facts.Now}
-	if p.Workloads.Kinds().Contains(owner) {
-		exists, err := p.ownerExists(ctx, owner, facts)
-		if err == nil && exists {
+	var err error
+	switch {
+	case name != "":
+		err = p.gatherOwner(ctx, &in, name)
+	case p.Workloads.Kinds().Contains(owner):
+		var exists bool
+		if exists, err = p.ownerExists(ctx, owner, facts); err == nil && exists {
 			err = p.gather(ctx, &in, owner, facts.DryRun)
 		}
-		if err != nil {
-			return creation.Plan{}, err
-		}
+	}
+	if err != nil {
+		return creation.Plan{}, err
 	}
 	decision := pin.Plan(in)
 	log.FromContext(ctx).V(1).Info("Planned pin", "reason", decision.Reason, "message", decision.Message)

@@ -9,12 +9,20 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// addHomes adds the facts that tell where a pod returns: the record of its workload, and the
+// addHomes adds the facts that tell where a pod returns: the reservations of its owner; or else the record of its workload, and the
 // reservations of its name. They are read from caches. Only a workload of another kind than
 // StatefulSet costs a request, and only where none of its pods was nominated a moment ago.
 func (n *Nominator) addHomes(ctx context.Context, in *pin.GateInput) error {
+	if name := reservation.OwnerName("", in.Pod.Annotations); name != "" {
+		held, nodes, err := cluster.HeldOn(ctx, n.Client, client.ObjectKey{Namespace: in.Pod.Namespace, Name: name})
+		for _, h := range pin.Holders(held, nodes, in.Now) {
+			in.Owned, in.Homes = true, append(in.Homes, h.Node)
+		}
+		return err
+	}
 	target, ok := workload.OwnerOf(in.Pod)
 	if !ok || target.Unstable() {
 		return nil

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -76,7 +78,7 @@ func (s sight) follow(ctx context.Context, informers cache.Informers) (end func(
 func (s sight) reservationChanged(from, to any) {
 	before, ok := from.(*limpetv1alpha1.IPReservation)
 	after, also := to.(*limpetv1alpha1.IPReservation)
-	if !ok || !also || before.UID != after.UID || before.Status.Until != nil || after.Status.Until == nil {
+	if !ok || !also || before.UID != after.UID || before.Status.Until != nil || after.Status.Until == nil || reservation.IsOwnerName(after.Status.Pod) {
 		return
 	}
 	s.add(noticeOf(pin.ReasonReserved, after))
@@ -86,7 +88,7 @@ func (s sight) reservationChanged(from, to any) {
 // gave up were not taken from the pod, whichever pod has them now.
 func (s sight) reservationDeleted(ctx context.Context, o any) {
 	r := cluster.LastKnown[*limpetv1alpha1.IPReservation](o)
-	if r == nil || r.Status.Until == nil {
+	if r == nil || r.Status.Until == nil || reservation.IsOwnerName(r.Status.Pod) { // no pod has this name
 		return
 	}
 	node, err := cluster.Node(ctx, s.client, r.Status.Node)
@@ -117,6 +119,7 @@ func (s sight) podStarted(ctx context.Context, from, to any) {
 	if !ok || len(pod.Status.PodIPs) == 0 || before != nil && before.UID == pod.UID && slices.Equal(before.Status.PodIPs, pod.Status.PodIPs) {
 		return
 	}
+	s.notOwner(ctx, pod)
 	others, err := s.usersOf(ctx, pod, pin.Addresses(pod))
 	if err != nil { // only a cache that ends returns an error
 		return
@@ -124,6 +127,21 @@ func (s sight) podStarted(ctx context.Context, from, to any) {
 	for _, other := range others {
 		s.conflict(pod, other)
 		s.conflict(other, pod)
+	}
+}
+
+// notOwner sees that a pod has other addresses than those of its owner.
+func (s sight) notOwner(ctx context.Context, pod *corev1.Pod) {
+	if pin.AskedOwner(pod.Annotations) == "" {
+		return
+	}
+	chain, err := cluster.ChainOf(ctx, s.client, pod)
+	of, listed := cluster.PodsOfOwner(ctx, s.client, pod.Namespace, cmp.Or(reservation.OwnerName("", pod.Annotations), pin.CompleteOwner(pod, chain)))
+	if n, tell := pin.NotOwner(pod, of); tell && err == nil && listed == nil { // only a cache that ends returns an error
+		if metav1.GetControllerOfNoCopy(pod) != nil {
+			n.About = ownerOf(pod)
+		}
+		s.add(n)
 	}
 }
 

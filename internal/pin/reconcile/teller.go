@@ -134,7 +134,7 @@ func (t *Teller) write(ctx context.Context, d pin.Digest) error {
 	case d.Reason == pin.ReasonReturned && d.Single():
 		t.Events.Eventf(pod, first.By, kind, string(appsv1beta1.Kept), "Rebuild", "%s", d.Text())
 		return nil
-	case d.Reason == pin.ReasonConflict && d.Single():
+	case (d.Reason == pin.ReasonConflict || d.Reason == pin.ReasonNotOwner) && d.Single():
 		t.Events.Eventf(pod, nil, kind, d.Reason, "Rebuild", "%s", d.Text())
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Index is a cache index of one kind of object by keys of its own.
@@ -74,6 +75,16 @@ func PodsByTarget() Index {
 	}).InNamespace()
 }
 
+// PodsByOwnerName indexes pods with a completed owner by its name.
+func PodsByOwnerName() Index {
+	return By(indexOwnerName, func(pod *corev1.Pod) []string {
+		if name := reservation.OwnerName("", pod.Annotations); name != "" {
+			return []string{name}
+		}
+		return nil
+	}).InNamespace().Scattered()
+}
+
 // PodsByAddress indexes pods by their addresses.
 func PodsByAddress() Index {
 	return By(indexIP, func(pod *corev1.Pod) (ips []string) {
@@ -103,6 +114,8 @@ const (
 	indexIP     = "limpet.ip"
 	indexNode   = "limpet.node"
 	indexOwner  = "limpet.owner"
+
+	indexOwnerName = "limpet.owner-name"
 )
 
 // AddIndexes adds the indexes of all features. An index that several features need is added once.

@@ -131,6 +131,15 @@ func PodsOf(ctx context.Context, r client.Reader, namespace string, t workload.T
 	return pods.Items, nil
 }
 
+// PodsOfOwner returns the pods with the completed name of an owner, also those that have ended.
+func PodsOfOwner(ctx context.Context, r client.Reader, namespace, owner string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{indexOwnerName: owner}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pods of owner %s: %w", owner, err)
+	}
+	return pods.Items, nil
+}
+
 // PodAddresses keeps the addresses of a pod, and whether these are of its node.
 func PodAddresses(from, to *corev1.Pod) {
 	to.Spec.HostNetwork, to.Status.PodIPs = from.Spec.HostNetwork, from.Status.PodIPs

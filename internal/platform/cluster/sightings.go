@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/fair"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // sightingGrace is how much longer a deleted pod is remembered than its addresses may be
@@ -34,7 +35,7 @@ type Sightings struct {
 	// Most is how many pods are remembered of a namespace, and of all; without bounds the default.
 	Most fair.Bounds
 
-	seen fair.Memory[string, sighting] // by name
+	seen fair.Memory[string, sighting] // by the name of a pod or of an owner
 }
 
 // Life is one pod of a name that had addresses on a node.
@@ -85,6 +86,20 @@ func (s *Sightings) Last(ctx context.Context, r client.Reader, pod client.Object
 	return nil, nil //nolint:nilnil // a pod that was never seen is an answer
 }
 
+// LastOf is Last for the pods of an owner, under whatever names.
+func (s *Sightings) LastOf(ctx context.Context, r client.Reader, owner client.ObjectKey) (last *Life, err error) {
+	if ended, ok := s.seen.Get(owner.Namespace, owner.Name); ok && s.Clock.Now().Before(ended.until) {
+		last = &ended.Life
+	}
+	pods, err := PodsOfOwner(ctx, r, owner.Namespace, owner.Name)
+	for i := range pods {
+		if pod := &pods[i]; ran(pod) && (last == nil || last.Created.Before(pod.CreationTimestamp.Time)) {
+			last = new(s.lifeOf(pod))
+		}
+	}
+	return last, err
+}
+
 // ran reports whether a pod had addresses on its node. Without them it holds nothing, and
 // succeeds to no other pod.
 func ran(pod *corev1.Pod) bool {
@@ -124,5 +139,6 @@ func (s *Sightings) remember(pod *corev1.Pod) {
 		return
 	}
 	life := s.lifeOf(pod)
-	s.seen.Put(cmp.Or(s.Most, mostSightings), pod.Namespace, pod.Name, sighting{life, life.Seen.Add(retain + sightingGrace)})
+	name := reservation.OwnerName(pod.Name, pod.Annotations)
+	s.seen.Put(cmp.Or(s.Most, mostSightings), pod.Namespace, name, sighting{life, life.Seen.Add(retain + sightingGrace)})
 }
