@@ -51,6 +51,7 @@ func Advise(in AdviceInput) []string {
 		out = append(out, misplaced(in)...)
 		out = append(out, generationAdvice(in)...)
 		out = append(out, retentionAdvice(in)...)
+		out = append(out, ownerAdvice(in)...)
 		out = append(out, KeyWarnings(in.Missing)...)
 	}
 	if more := len(out) - mostAdvice; more > 0 {
@@ -80,13 +81,35 @@ func unknownAdvice(where string, annotations map[string]string) []string {
 // unstableAdvice is about a workload whose pods never come back under their names.
 func unstableAdvice(in AdviceInput) []string {
 	pods := append([]string{reservation.KeepAnnotation}, ofPods...)
-	named := slices.Concat(setAmong(in.Annotations, pods), setAmong(in.Template, pods),
-		setAmong(in.Annotations, ofPersistence), setAmong(in.Template, ofPersistence))
-	if len(named) == 0 {
-		return nil
+	named := setAmong(in.Annotations, pods)
+	out := ownerAdvice(in)
+	if _, owned := in.Template[reservation.OwnerAnnotation]; !owned {
+		named = append(named, setAmong(in.Template, pods)...)
 	}
-	return []string{fmt.Sprintf("%s does nothing on a %s: its pods never come back under their names, so that nothing is reserved for them; "+
-		"remedy: a StatefulSet", strings.Join(distinct(named), ", "), in.Kind.Kind)}
+	named = slices.Concat(named, setAmong(in.Annotations, ofPersistence), setAmong(in.Template, ofPersistence))
+	if len(named) == 0 {
+		return out
+	}
+	return append(out, fmt.Sprintf("%s does nothing on a %s: its pods never come back under their names, so that nothing is reserved for them; "+
+		"remedy: a StatefulSet, or %s beside %s on the pod template", strings.Join(distinct(named), ", "), in.Kind.Kind,
+		reservation.OwnerAnnotation, reservation.KeepAnnotation))
+}
+
+// ownerAdvice is about an owner on a pod template.
+func ownerAdvice(in AdviceInput) []string {
+	owner, asks := in.Template[reservation.OwnerAnnotation]
+	request, _ := reservation.ParseRetentionRequest(in.Template, in.MaxReservation)
+	switch {
+	case !asks:
+		return nil
+	case in.Returns:
+		return []string{fmt.Sprintf("annotation %s does nothing on a %s: its pods come back under their names", reservation.OwnerAnnotation, in.Kind.Kind)}
+	case !ownerName(AskedOwner(in.Template)):
+		return []string{fmt.Sprintf("annotation %s: %q is no name that an owner can have; remedy: one such as \"db\"", reservation.OwnerAnnotation, cut(owner))}
+	case request.Retain == 0:
+		return []string{fmt.Sprintf("annotation %s does nothing without a duration; remedy: add %s", reservation.OwnerAnnotation, reservation.KeepAnnotation)}
+	}
+	return nil
 }
 
 // ofPersistence are the annotations of a workload that are about the return of its pods.

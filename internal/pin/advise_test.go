@@ -26,6 +26,7 @@ const (
 	retain   = reservation.RetainAnnotation
 	keep     = reservation.KeepAnnotation
 	mode     = reservation.ModeAnnotation
+	owner    = reservation.OwnerAnnotation
 )
 
 type annotations = map[string]string
@@ -95,6 +96,11 @@ func TestAdvise(t *testing.T) {
 		"a Deployment that asks for its addresses": {
 			pin.AdviceInput{Kind: deployment, Template: annotations{retain: "10", mode: "required"}}, []string{"never come back under their names"},
 		},
+		"a Deployment with an owner":           {pin.AdviceInput{Kind: deployment, Template: annotations{keep: "10m", owner: "db"}}, nil},
+		"an owner on the Deployment":           {pin.AdviceInput{Kind: deployment, Annotations: annotations{owner: "db"}}, []string{owner + " does nothing on a Deployment"}},
+		"an owner that is no name":             {pin.AdviceInput{Kind: deployment, Template: annotations{keep: "10m", owner: "D B"}}, []string{`"D B" is no name`}},
+		"an owner without a duration":          {pin.AdviceInput{Kind: deployment, Template: annotations{owner: "db"}}, []string{"does nothing without a duration"}},
+		"an owner on a StatefulSet":            {pin.AdviceInput{Kind: set, Annotations: asking, Template: annotations{retain: "10", owner: "db"}}, []string{"come back under their names"}},
 		"a Deployment that asks for a place":   {pin.AdviceInput{Kind: deployment, Annotations: asking}, []string{"never come back under their names"}},
 		"a Deployment with a misspelt request": {pin.AdviceInput{Kind: deployment, Template: annotations{"limpet.dev/retenton": "x"}}, []string{"knows no annotation limpet.dev/retenton"}},
 		"a Deployment that is scaled in evenly": {
